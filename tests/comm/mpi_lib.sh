@@ -9,5 +9,6 @@ command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openm
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Open MPI's plug-ins leak and replace the signal stack of AddressSanitizer: see test_comm_mpi.sh.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
+# Ranks that wait leave their core to those that do not: tests run side by side.
 # shellcheck disable=SC2034 # used by the scripts
-mpi=(mpirun --oversubscribe --bind-to none -np)
+mpi=(mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -np)

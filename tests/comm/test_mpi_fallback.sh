@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-cost: 20 ctest-optimise: no
 #
 # Two ranks with the same device, of which one has a driver that refuses a kernel (driver_shim.c): both go on without it and
 # train the same thing.
@@ -29,7 +30,7 @@ bad_rank() { # RULES COMMAND...
 }
 # A device is asked for its capabilities once for each set of preloaded libraries; the driver is still good then, so that the
 # refusals below meet the training and not the self-tests.
-export CLTRAIN_CACHE_DIR=$work/cache
+own_cache "$work/cache"
 sed -i "s#CLT_SHIM='[^;]*;#CLT_SHIM='build:family=no_such_family:error;#" rank.sh
 expect_code 0 "${mpi[@]}" 2 bash rank.sh "$CLTRAIN" train mlp.json --out good
 cp -r cache asked # what a run is refused is remembered, and would not be met by the next one

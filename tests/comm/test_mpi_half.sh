@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
+# ctest-cost: 40
 #
 # Half precision as users run it: several ranks follow one rank, with the same loss scale; what may not change a bit does not
 # (recomputation, a resume after a stop and after a kill, a second run); gradients in 16 bits between ranks; the rank whose
@@ -45,7 +46,7 @@ several() { if all_cases; then echo "$@"; else echo "$1"; fi; }
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
 # The scale starts so high that gradients overflow, and moves on every third good step.
 cat >gpt.json <<'JSON'
-{"model": {"type": "gpt", "layers": 2, "heads": 2, "channels": 24, "context": 19, "dropout": 0.1},
+{"model": {"type": "gpt", "layers": 2, "heads": 3, "channels": 15, "context": 19, "dropout": 0.1},
  "data": {"type": "text", "path": "text", "micro_batch": 3, "global_batch": 12},
  "optimizer": {"type": "adamw", "learning_rate": 0.002, "clip": 1},
  "schedule": {"type": "cosine", "warmup": 5, "min_learning_rate": 0.0002},

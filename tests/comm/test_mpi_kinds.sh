@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
+# ctest-cost: 25 ctest-optimise: no
 #
 # Two ranks whose devices would compute the update in different orders (CLTRAIN_STYLE, and a driver that refuses groups of 256 to
 # one of them): both build the same programs for it, so that sums are rounded alike and parameters stay equal, also when a driver
@@ -34,7 +35,7 @@ both() {
     done
     expect_same update.0 update.1
 }
-export CLTRAIN_CACHE_DIR=$work/cache
+own_cache "$work/cache"
 both lanes lanes same
 reject_text 'DWG='
 both lanes groups mixed

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
+# ctest-cost: 30
 #
 # The optimizers that are neither SGD nor Adam, as users run them: a run repeats itself to the bit, goes on from a checkpoint to
 # the bit, in f32 and in half precision, and two ranks follow one rank and have equal parameters.
@@ -10,7 +11,7 @@ all_cases || export CLTRAIN_GEMM=simple
 
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
 cat >gpt.json <<'JSON'
-{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 24, "context": 19},
+{"model": {"type": "gpt", "layers": 1, "heads": 3, "channels": 15, "context": 19},
  "data": {"type": "text", "path": "text", "micro_batch": 3, "global_batch": 12},
  "train": {"steps": 14, "eval_every": 7}, "checkpoint": {"every": 7}}
 JSON

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-cost: 10
 #
 # What a user sees of several ranks: a table of hosts and devices at the start, their speeds and the slowest one later, and times
 # of communication that neither exceed the step nor count the wait for a rank that is late.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-cost: 11
 #
 # Checkpoints hold whole tensors, so a run goes on with another number of ranks: from 2 to 1 and from 1 to 2, close to the run
 # without a break; with the same number it is equal. Another global batch is refused, by one voice.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-cost: 14
 #
 # Tuning records under MPI: rank 0's decide for every rank whose device is the same, also those that it measured at the start, and
 # are pinned for the next start.

@@ -55,13 +55,14 @@ clean_home() {
     mkdir -p "$HOME"
 }
 
-# own_cache FOLDER: cltrain's cache folder from here on; a new one holds what the device answered to other tests and nothing else.
+# own_cache FOLDER: cltrain's cache folder from here on; a new one holds what the device answered to other tests and the programs that
+# were built for them, no tuning records.
 answered=${CLTRAIN_CACHE_DIR:-}
 own_cache() {
     export CLTRAIN_CACHE_DIR=$1
     [ ! -e "$1" ] || return 0
     mkdir -p "$1"
-    [ -z "$answered" ] || cp -r "$answered"/listing "$answered"/answers "$1"/ 2>/dev/null || true
+    [ -z "$answered" ] || cp -r "$answered"/listing "$answered"/answers "$answered"/programs "$1"/ 2>/dev/null || true
 }
 
 # expect_code CODE COMMAND...: runs it, keeps its output in $out, counts whether it ended with CODE. A crash is never right.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 10
 #
 # A driver that ends or blocks every process that loads it (fault/bad_driver.c) is named and left out; the others work: `devices`,
 # `doctor`, a training. What was found is remembered, and asked again when it is wanted.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
+# ctest-cost: 15
 #
 # `cltrain bench ops`: its judgements and its exit codes, on bounds and records that decide whatever the machine does. How fast
 # anything is does not matter here. Nothing of a driver's compiler may be written between our lines.

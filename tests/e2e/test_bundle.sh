@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
+# ctest-cost: 20
 #
 # scripts/bundle.sh: the folder that it makes runs wherever it lies, with its own libraries; in a root folder that holds nothing
 # else but the C library it starts, names what is missing, and its mpirun starts ranks.

@@ -25,7 +25,7 @@ for mode in bf16 f16; do
 done
 for units in mma_bf16 mma_f16 mma_f16_k8 wmma_f16; do
     case $units in mma_bf16) mode=bf16 ;; *) mode=f16 ;; esac
-    expect_code 0 env CLTRAIN_EMULATE=$units "$CLTRAIN" plan gpt.json --device 0:0 --full
+    expect_code 0 env CLTRAIN_EMULATE=$units "$CLTRAIN" plan gpt.json --full
     expect_awk "with $units some product is not made by mma" '/gemm_fwd/ && !/gemm_fwd_mma/ { bad = 1 } /gemm_fwd_mma/ { n++ } END { exit bad || n < 20 }' "$out"
     case $units in mma_bf16 | mma_f16) expect_text 'attention_fwd_mma' 'attention_bwd_q_mma' 'attention_bwd_kv_mma' ;; esac
     # shellcheck disable=SC2086

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 8 ctest-optimise: no
 #
 # What half precision saves: `estimate` of GPT-2 124M against the bars and the formula of docs/precision.md, and of a small GPT
 # against the bytes that a real step takes on a device. Text that is not there yet does not stop an estimate, and is named.
@@ -70,7 +71,7 @@ if ! "$CLTRAIN" devices 2>/dev/null | grep -q -w cpu; then
     note_skip 'there is no OpenCL device of type cpu: estimates are not compared with a real step'
     finish
 fi
-small=(model.layers=2 model.heads=3 model.channels=96 model.vocab=500 model.context=64 data.micro_batch=4)
+small=(model.layers=2 model.heads=3 model.channels=15 model.vocab=500 model.context=64 data.micro_batch=4) # as in test_golden_half.c
 for setting in f32:none f16:block bf16:none; do
     arguments=("$gpt2" "${small[@]}" precision.mode=${setting%:*} train.recompute=${setting#*:} --device cpu)
     expect_code 0 "$CLTRAIN" bench step "${arguments[@]}" --warmup 0 --steps 1 --json step.json

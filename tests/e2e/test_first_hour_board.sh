@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 10
 #
 # Looking at a run: event files for TensorBoard, written while it trains and after it was killed and resumed. With
 # CLTRAIN_TEST_TENSORBOARD=PYTHON, a python that has the package tensorboard, its own readers compare them with metrics.jsonl.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 10
 #
 # Models of Hugging Face's transformers as a newcomer meets them: --init takes the folder that save_pretrained wrote, says what it
 # took, and says what does not fit before any device is asked. Needs no Python; the folders are those of make_golden_hf.py.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 16
 #
 # What a newcomer finds around the program: the caches listed and cleared by name; data sets fetched by name, with what to do by hand
 # where there is no network; shipped configs that run as they are, or say how to get their data.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 13
 #
 # Nothing is lost by accident: a terminal that goes away, hangs or is interrupted, at any moment; checkpoints by the clock; Ctrl-C
 # is answered at once, also while kernels are built. On a real pseudo terminal.

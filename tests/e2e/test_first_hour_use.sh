@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 12
 #
 # What somebody who comes from another tool writes and asks in the first hour: wrong keys, layer lists with mistakes, what ops there
 # are, what a run would need, and predictions from a trained net.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 4
 #
 # Every C source is laid out as .clang-format says; and the check itself notices a file that is not.
 set -u

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 20
 #
 # Half precision from end to end: the settings that cannot work, what a run says, the same dropout masks in each precision, samples of a
 # model whose output is stored in 16 bits, and a checkpoint that says which storage its loss scale belongs to; weights exported in
@@ -103,9 +104,9 @@ if [ -z "$units" ]; then
     expect_text "warning: precision.matmul tf32: device '.*' has no matrix units for tf32 \(mma_tf32\); products of f32 keep all bits" \
         '^precision .*ieee products \(the device has no tf32\)'
     expect_same ieee/checkpoints/step_12/model.safetensors without/checkpoints/step_12/model.safetensors
-    expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" plan net.json $tf32 --device 0:0 --full
+    expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" plan net.json $tf32 --full
     expect_awk 'products of tf32 are not all made by mma' '/gemm_fwd/ && !/gemm_fwd_mma/ { bad = 1 } /gemm_fwd_mma/ { n++ } END { exit bad || n < 10 }' "$out"
-    expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" plan net.json --device 0:0 --full
+    expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" plan net.json --full
     reject_text 'gemm_fwd_mma'
     expect_code 0 env CLTRAIN_EMULATE=mma_tf32 "$CLTRAIN" train net.json $tf32 --out emulated
     expect_text 'plays matrix units that it has not .CLTRAIN_EMULATE.: mma_tf32' '^precision .*, tf32 products'

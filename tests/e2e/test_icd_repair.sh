@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 15
 #
 # Drivers that no ICD file names: cltrain finds the library and makes an entry of its own in a private folder, so that every
 # command works without a variable. What the user named is left alone, a driver is never listed twice, and nothing is written

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 20
 #
 # cmake --install into an empty folder: the installed program runs; docs/example.c (60 lines at most), in a project of its own outside
 # the repository, is built against the installed tree by pkg-config and by find_package, with the shared and the static library,

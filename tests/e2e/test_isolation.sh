@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
+# ctest-cost: 35 ctest-optimise: no
 #
 # A driver that crashes, hangs, computes garbage or refuses (fault/driver_shim.c plays it) costs the capability that was asked for,
 # by name and with the reason, and nothing else: `devices`, its JSON, `doctor` and training go on with the rest. What was answered

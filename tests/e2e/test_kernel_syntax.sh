@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# ctest-cost: 20
 #
 # Every kernel file is OpenCL C 1.2 by clang's judgement too, alone and with its own defaults, and NVIDIA's branches of the probe
 # kernels compile to PTX that holds the instruction they are about. Needs no device. ctest-labels: quick

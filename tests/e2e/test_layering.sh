@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 8
 #
 # The walls between the rooms (docs/layout.md): which calls may stand where, which way includes go, file names, licence lines,
 # trailing spaces. test_layering.sh [ROOT] checks a tree; without ROOT it checks the project's and then itself: each rule must

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# ctest-cost: 50
 #
 # Kernels for NVIDIA GPUs as PTX, run on the host (tests/ptx): values against the checker's references, races, addresses,
 # copies under way, memory without a value. The short list; test_ptx_exec_full.sh has the rest.

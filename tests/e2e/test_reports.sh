@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
+# ctest-cost: 15
 #
 # What a run says, and where: records for other programs come alone on the standard output, a record can be compared with itself,
 # log.level decides what stderr and log.txt get, a run folder that is taken is refused before anything is built, and the start-up
@@ -47,6 +48,7 @@ built() { # ORIGIN
     expect_text "\"built\": $all,"
     if [ "$all" -ge 3 ] && [ "$(grep -c "\"from\": \"$1\"" "$out")" -eq "$all" ]; then pass; else fail "not all of $all programs from the $1"; fi
 }
+rm -rf cache/programs # of other tests
 built source
 expect_text '"from_cache": 0,'
 built cache

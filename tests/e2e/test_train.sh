@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 15
 #
 # Training end to end on tiny configs of every kind of data: metrics, falling loss, checkpoints, evaluation from them, repeated
 # runs, early ends, signals, and planning without a device.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
+# ctest-cost: 30
 #
 # Tuning from end to end: what `tune` measures is kept, shown, used by training and pinned in its checkpoints; a resumed run keeps
 # the choices of its checkpoint whatever the cache says; damaged, foreign and outdated records are ignored and replaced.
@@ -74,7 +75,7 @@ problem='NT m=16 n=48 k=80 batch=1 f32*f32->f32'
 use by_record
 expect_code 0 "$put" "$problem" simple
 record=$(cat "$out")
-expect_code 0 "$CLTRAIN" plan net.json --device 0:0 --full
+expect_code 0 "$CLTRAIN" plan net.json --full
 expect_text 'kernel .*\.forward +simple +gemm_fwd_dot'
 expect_code 0 "$CLTRAIN" train net.json --out recorded
 with_log recorded

@@ -3,6 +3,7 @@
 # ctest-labels: quick
 # ctest-parts: none
 # ctest-full: -local -wide_vectors local
+# ctest-cost: 40
 #
 # The checker's small cases on the default device playing a weaker one: nothing fails.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

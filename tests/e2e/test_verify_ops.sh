@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-parts: attention gemm losses rest
+# ctest-cost: 60
 #
 # The checker's small cases on the default device, every mode: nothing fails and every name on the list is accounted for. Compilation is
 # nearly all of the time, so the ops are dealt to parts by name, which keeps what shares programs together; a part that no line below

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 10 ctest-optimise: no
 #
 # One allocation of a command fails (alloc_shim.c): it ends with 70 and says that memory was missing, or it could do without and ends
 # with 0 and the result of a run without a fault. Never a crash, a hang, another code or a result that differs. The commands that
@@ -12,7 +13,7 @@ shim=$CLTRAIN_BUILD_DIR/tests/alloc_shim.so
 if nm "$CLTRAIN" 2>/dev/null | grep -q __asan_init; then skip_all "sanitizers take the place of the shim's functions"; fi
 "$CLTRAIN" devices >/dev/null 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
-export CLTRAIN_CACHE_DIR=$work/cache
+own_cache "$work/cache"
 
 awk 'BEGIN { for (i = 0; i < 60; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
 cat >net.json <<'JSON'

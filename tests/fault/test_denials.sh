@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
+# ctest-cost: 15 ctest-optimise: no
 #
 # What a driver refused to a training (driver_shim.c) is remembered for its device: the next training plans without it at once, says
 # so, and computes the same. A resumed run goes by its checkpoint instead. `devices --again` forgets it. What came of a lack of memory, a busy device or a lost context is never

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
+# ctest-cost: 20 ctest-optimise: no
 #
 # One OpenCL call of a short training fails, one command's event ends in an error, one read delivers a wrong bit, one allocation
 # fails: the run ends with an error, or with 0 and the parameters of the run without a fault; no crash, no hang, no checkpoint
@@ -11,7 +12,7 @@
 shims=$CLTRAIN_BUILD_DIR/tests
 [ -f "$shims/call_shim.so" ] || skip_all "the shims are not built"
 if nm "$CLTRAIN" 2>/dev/null | grep -q __asan_init; then skip_all "sanitizers take the place of the shims' functions"; fi
-export CLTRAIN_CACHE_DIR=$work/cache
+own_cache "$work/cache"
 
 model=${CLTRAIN_FAULT_MODEL:-mlp}
 kinds=${CLTRAIN_FAULT_KINDS:-calls events reads allocations}

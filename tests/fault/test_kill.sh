@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-cost: 10
 #
 # kill -9 at random moments of a run that saves every 5 steps, resumed each time: never a checkpoint that does not load, never
 # more lost than the save in flight and the steps after it, and the end is that of the run without a break, bit by bit.

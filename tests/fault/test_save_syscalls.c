@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctest-labels: quick
+ * ctest-labels: quick ctest-cost: 20
  * ctest-full: all
  *
  * Saves of the real program on storage that fails: `cltrain train` is killed at every system call of one save

@@ -2,7 +2,8 @@
  *
  * A training step builds, allocates and waits for nothing, by the OpenCL calls that interpose.c counts: in
  * windows of steps, and by comparing a run with one twice as long. What a step does call is exactly what its
- * plan says. CLBlast's own calls are counted apart. ctest-labels: quick */
+ * plan says. CLBlast's own calls are counted apart.
+ * ctest-labels: quick ctest-cost: 9 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
 #include "engine/train/inspect/watch.h"

@@ -2,13 +2,15 @@
  *
  * Golden parity: logits, gradients of step 1, ten losses, ten gradient norms and the parameters after ten
  * steps, against values that PyTorch computed (make_golden.py; the files in data/). Each net runs with SGD,
- * Adam and AdamW, one of them with the other optimizers too, with and without clipping, and with the global
- * batch of 15 as one micro-batch and as three, whose target counts differ. Needs a device, but no PyTorch.
+ * Adam and AdamW (the short list: SGD), one of them with all optimizers, with and without clipping, and with
+ * the global batch of 15 as one micro-batch and as three, whose target counts differ. Needs a device, but no
+ * PyTorch.
  *
  * Tolerances (the files hold float64 results, rounded to f32 where they are tensors; PyTorch's own float32
  * stays within a tenth of each): loss |d| <= 1e-5 max(1, |loss|); norm |d| <= 1e-5 norm; logits and gradients
  * max|d| <= 1e-5 max|ref| + 1e-7 per tensor; parameters max|d| <= 1e-5 max|ref| + 1e-3 lr per tensor, as Adam
- * divides by the root of a second moment that may be near zero. ctest-labels: quick */
+ * divides by the root of a second moment that may be near zero.
+ * ctest-labels: quick ctest-full: all ctest-cost: 35 */
 #include "tests/golden/golden_test.h"
 
 #include "engine/train/run/run.h"
@@ -297,10 +299,14 @@ static void run_case(const golden_case *c)
     clt_config_destroy(config);
 }
 
-/* Clipping comes with accumulation; every: SGD has all four pairings. */
+static bool everything; /* the argument "all" */
+
+/* Clipping comes with accumulation; every: SGD has all four pairings. What is wrong with an optimizer shows
+ * with any net, and what is wrong with a net's gradients with any optimizer. */
 static void run_net(const golden_net *net, bool every)
 {
-    for (size_t o = 0; o < (net == &nets[2] ? N_OPTIMIZERS : N_COMMON); o++)
+    size_t n = net == &nets[2] ? N_OPTIMIZERS : everything ? N_COMMON : 1;
+    for (size_t o = 0; o < n; o++)
         for (int clip = 0; clip < 2; clip++)
             for (int micro = MICRO; micro <= BATCH; micro += BATCH - MICRO) {
                 golden_case c = {net, &optimizers[o], clip != 0, micro, false};
@@ -401,8 +407,9 @@ static void test_files_are_distinct(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    everything = argc > 1 && strcmp(argv[1], "all") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_are_distinct), cmocka_unit_test(test_logits),
         cmocka_unit_test(test_mlp_tanh),           cmocka_unit_test(test_mlp_gelu),

@@ -2,7 +2,8 @@
  *
  * The GEMM backend clblast: right wherever it accepts (both of the library's paths, all layouts, offsets,
  * padding, scalars, batches as loops of calls), refusals with their reasons, tensors too far out for 32-bit
- * offsets. ctest-labels: quick */
+ * offsets.
+ * ctest-labels: quick ctest-cost: 7 ctest-optimise: no */
 #include "tests/unit/cl/gemm_test.h"
 
 #include "cl/device/internal.h"

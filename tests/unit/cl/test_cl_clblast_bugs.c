@@ -4,7 +4,8 @@
  * ignores offsets and batch strides, and with a kernel that unrolls k (GEMMK=1) it reads behind the data. The
  * library is first called as a user would (printed only: a fixed library must not fail this test), then the
  * GEMM layer has to be right for exactly the same inputs, whatever the process-global tuning parameters are.
- * ctest-labels: quick */
+ * The second bug, which needs a kernel of its own, is in the long list alone.
+ * ctest-labels: quick ctest-full: all ctest-cost: 12 ctest-optimise: no */
 #include "tests/unit/cl/cl_test.h"
 
 #include <clblast_c.h>
@@ -12,6 +13,8 @@
 
 #include "cl/gemm/gemm.h"
 #include "cl/device/internal.h"
+
+static bool everything; /* the argument "all" */
 
 #define BATCH 3
 #define MOVE 64 /* what is added to an offset or a stride */
@@ -254,7 +257,7 @@ static void test_unrolled_k(void **state)
     static const size_t values[] = {1, 4, 1, 1, 4, 4, 32, 8, 8, 32, 0, 0, 0, 0, 4, 4};
     static const int64_t sizes[][3] = {{64, 64, 128}, {64, 64, 129}, {64, 64, 130}, {70, 50, 131}};
     bugs *t = *state;
-    if (!usable(t))
+    if (!everything || !usable(t))
         skip();
     set_switch(t, 1);
     assert_int_equal(CLBlastOverrideParameters(t->device->id, "Xgemm", CLBlastPrecisionSingle,
@@ -273,9 +276,10 @@ static void test_unrolled_k(void **state)
     summarize(t, "GEMMK=1");
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
     test_need_device();
+    everything = count > 1 && strcmp(arguments[1], "all") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_offsets_and_strides, begin, end),
         cmocka_unit_test_setup_teardown(test_unrolled_k, begin,

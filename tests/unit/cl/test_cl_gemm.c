@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backends against a double-precision loop: layouts, strides, offsets, batches, scalars, storage types,
- * epilogues, edges of every tile, the choice of a backend and the contract's refusals. ctest-labels: quick */
+ * epilogues, edges of every tile, the choice of a backend and the contract's refusals.
+ * ctest-labels: quick ctest-cost: 11 ctest-optimise: no */
 #include "tests/unit/cl/gemm_test.h"
 
 #define NO_LANES (~(uint32_t)OCL_CAP_WIDE_VECTORS)

@@ -2,7 +2,8 @@
  *
  * GEMM backend `lane`: how it cuts problems into blocks, and that no cut changes a bit: every tile (those of
  * devices with other registers too), every block of k and every way of packing against the double-precision
- * loop and against each other and `simple`. ctest-labels: quick */
+ * loop and against each other and `simple`; the short list takes one layout of each cut in bf16.
+ * ctest-labels: quick ctest-full: all ctest-cost: 12 ctest-optimise: no */
 #include "cl/gemm/gemm_lane.h"
 #include "cl/tune/tuning.h"
 #include "tests/unit/cl/gemm_test.h"
@@ -173,6 +174,8 @@ static const ocl_lane_blocks cuts[] = {
     {.mr = 6, .nv = 1, .mt = 16, .nt = 10}, /* the last block's second piece has no rows */
 };
 
+static bool everything; /* the argument "all" */
+
 static void test_cuts_change_no_bit(void **state)
 {
     gemm_test *test = *state;
@@ -190,6 +193,8 @@ static void test_cuts_change_no_bit(void **state)
             void *first = run(test, bench, "lane", NULL);
             size_t bytes = ocl_gemm_array_bytes(&bench->array[OCL_GEMM_C]);
             for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+                if (type && !everything && (int)i % 4 != layout)
+                    continue;
                 void *other = run(test, bench, "lane", &cuts[i]);
                 assert_memory_equal(first, other, bytes);
                 free(other);
@@ -219,8 +224,9 @@ static void test_many_blocks(void **state)
     ocl_gemm_bench_destroy(bench);
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    everything = count > 1 && strcmp(arguments[1], "all") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_shares),

@@ -2,7 +2,8 @@
  *
  * Half-precision training from end to end on small models: what is stored in which type, loss curves beside
  * those of f32, loss scaling beside a model of PyTorch's GradScaler on the host, skipped steps that touch
- * nothing, exact unscaling, resuming, settings that cannot work. ctest-labels: quick ctest-full: all */
+ * nothing, exact unscaling, resuming, settings that cannot work.
+ * ctest-labels: quick ctest-full: all ctest-cost: 35 */
 #include "tests/unit/train/train_test.h"
 
 #include "engine/train/run/job.h"
@@ -58,7 +59,7 @@ static clt_config *gpt_config(const char *mode, const char *optimizer, int steps
     }
     assert_int_equal(fclose(file), 0);
     snprintf(text, sizeof text,
-             "{\"model\":{\"type\":\"gpt\",\"layers\":2,\"heads\":2,\"channels\":24,\"context\":19},"
+             "{\"model\":{\"type\":\"gpt\",\"layers\":2,\"heads\":3,\"channels\":15,\"context\":19},"
              "\"data\":{\"type\":\"text\",\"path\":\"%%D/text\",\"micro_batch\":6,\"workers\":1},"
              "\"optimizer\":%s,\"precision\":{\"mode\":\"%s\"},\"train\":{\"steps\":%d,\"seed\":3}}",
              optimizer, mode, steps);

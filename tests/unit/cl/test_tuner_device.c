@@ -2,7 +2,8 @@
  *
  * Tuning on a real device: the reference of the measuring bench agrees with every backend in every form, a
  * wrong kernel is found and never kept, budgets and stops are obeyed, CLBlast takes its parameter sets and
- * gives them back. ctest-labels: quick */
+ * gives them back.
+ * ctest-labels: quick ctest-cost: 10 */
 #include "tests/unit/cl/cl_test.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * idx and raw sources: good files give the numbers that were put in, bad ones are refused with words that
- * help, and the facts of the real MNIST files come out. ctest-labels: quick */
+ * help, and the facts of the real MNIST files come out.
+ * ctest-labels: quick ctest-cost: 5 */
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>

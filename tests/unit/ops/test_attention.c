@@ -2,7 +2,7 @@
  *
  * What the checker's cases do not reach of attention: what its forms refuse, which one a device gets, and the
  * group and matrix forms with the blocks of devices with other local memory and compute units.
- * ctest-labels: quick */
+ * ctest-labels: quick ctest-cost: 9 ctest-optimise: no */
 #include "tests/unit/cl/cl_test.h"
 
 #include "engine/graph/graph.h"

@@ -2,7 +2,8 @@
  *
  * Attention as a family of kernels: its problems reach the log of a plan, the tuner's bench takes results of
  * every tile as right and those of another problem as wrong, records and the environment decide as they do
- * for products, and a run of the tuner keeps a record. ctest-labels: quick ctest-full: all */
+ * for products, and a run of the tuner keeps a record.
+ * ctest-labels: quick ctest-full: all ctest-cost: 8 ctest-optimise: no */
 #include "tests/unit/cl/cl_test.h"
 
 #include "cl/tune/families.h"

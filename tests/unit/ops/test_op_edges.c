@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the checker's random data does not reach: losses and embeddings fed with NaN, indices out of range,
- * padding, ignored targets, extreme logits and several micro-batches, in both execution styles. ctest-labels:
- * quick */
+ * padding, ignored targets, extreme logits and several micro-batches, in both execution styles.
+ * ctest-labels: quick ctest-cost: 8 */
 #include "tests/unit/cl/cl_test.h"
 
 #include <math.h>

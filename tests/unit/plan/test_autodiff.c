@@ -3,7 +3,8 @@
  * Automatic differentiation and memory slabs on a device, by nets that must agree: a gradient that arrives in
  * several pieces (fan-out, the same tensor twice in one layer, views, shared parameters) against a net that
  * says the same without; a frozen part against the whole; a plan cut into many small slabs against one in a
- * single slab. ctest-labels: quick */
+ * single slab.
+ * ctest-labels: quick ctest-cost: 7 */
 #include "tests/unit/train/train_test.h"
 
 #define IN 6

@@ -5,7 +5,8 @@
  * parameter gradients, buffers, tensors marked as outputs; in evaluation too. The op references, put together
  * in double precision, say what the values should be, so that a mistake all plans share shows as well.
  * argv[1]: how many graphs, argv[2]: the first seed, argv[3]: the device's capabilities in hexadecimal, to
- * play a weaker one. A failure prints the seed and the graph. ctest-labels: quick */
+ * play a weaker one. A failure prints the seed and the graph.
+ * ctest-labels: quick ctest-cost: 18 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,8 @@
  *
  * Plans that recompute against plans that keep everything: losses, gradients and parameters after several
  * steps must have the same bits, for GPTs, MLPs and graphs, with dropout and accumulation, fused and not; and
- * the activations must need less memory. ctest-labels: quick ctest-full: all */
+ * the activations must need less memory.
+ * ctest-labels: quick ctest-full: all ctest-cost: 9 */
 #include "tests/unit/plan/fuse_test.h"
 
 static void same_as_kept(const char *text, const char *more)

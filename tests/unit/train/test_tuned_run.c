@@ -2,7 +2,8 @@
  *
  * Tuning choices in checkpoints, with checkpoints made for the purpose: those of another device are named and
  * carried along, those of other kernels are not taken for the same, and when the newest checkpoint turns out
- * to be damaged the choices of the one before it hold. ctest-labels: quick */
+ * to be damaged the choices of the one before it hold.
+ * ctest-labels: quick ctest-cost: 7 */
 #include "tests/unit/train/train_test.h"
 
 #include "cl/tune/tuning_store.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs that are watched: the metrics' device times, profiles and traces of a real run, advice for a run whose
- * loader is slow; and that none of it changes a number. ctest-labels: quick */
+ * loader is slow; and that none of it changes a number.
+ * ctest-labels: quick ctest-cost: 8 */
 #include "tests/unit/train/train_test.h"
 
 #include <unistd.h>

@@ -2,7 +2,8 @@
  *
  * The checker notices what it is there for: wrong values, gradients and references, bytes written outside,
  * results that depend on what memory held, zeros that prove nothing, missing references. Faults are planted
- * in arrays, in references, and in kernels on a device. ctest-labels: quick */
+ * in arrays, in references, and in kernels on a device.
+ * ctest-labels: quick ctest-cost: 18 */
 #include <math.h>
 
 #include "engine/ops/case.h"

@@ -94,6 +94,17 @@ clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id)
     return id >= 0 && (size_t)id < graph->n_tensors ? graph->tensors[id] : NULL;
 }
 
+clt_shape clt_tensor_memory_shape(const clt_tensor *tensor)
+{
+    clt_shape shape = tensor->shape;
+    if (tensor->layout == CLT_LAYOUT_ROW_MAJOR || shape.ndim < 3)
+        return shape;
+    for (int i = 1; i + 1 < shape.ndim; i++)
+        shape.dim[i] = tensor->shape.dim[i + 1];
+    shape.dim[shape.ndim - 1] = tensor->shape.dim[1];
+    return shape;
+}
+
 clt_status clt_graph_field(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
                            int32_t *tensor)
 {

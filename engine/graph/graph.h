@@ -36,11 +36,18 @@ typedef enum clt_tensor_class {
 } clt_tensor_class;
 const char *clt_tensor_class_name(clt_tensor_class c);
 
+/* In which order the elements of a tensor lie in memory. Shapes are the same in all of them. */
+typedef enum clt_layout {
+    CLT_LAYOUT_ROW_MAJOR,    /* the last dimension varies fastest */
+    CLT_LAYOUT_CHANNELS_LAST /* dimension 1 varies fastest: (N,C,H,W) lies as (N,H,W,C) */
+} clt_layout;
+
 typedef struct clt_tensor {
     int32_t id;
     const char *name;
     clt_dtype dtype;
     clt_shape shape;
+    clt_layout layout; /* set by pass_layout.c; row-major in a graph that was not planned */
     clt_tensor_class cls;
     int32_t producer;   /* node id, -1 for fields, parameters, gradients */
     int32_t param;      /* parameter index for PARAM, PARAM_GRAD; -1 */
@@ -189,6 +196,8 @@ clt_node *clt_graph_find(const clt_graph *graph, const char *name);
 const clt_param *clt_graph_find_param(const clt_graph *graph, const char *name);
 int32_t clt_graph_find_field(const clt_graph *graph, const char *name); /* index in fields, -1 */
 clt_tensor *clt_graph_tensor(const clt_graph *graph, int32_t id);
+/* The dimensions of a tensor in the order in which they lie in memory. */
+clt_shape clt_tensor_memory_shape(const clt_tensor *tensor);
 /* New tensor; plans use it too. */
 clt_status clt_graph_new_tensor(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,
                                 clt_tensor_class cls, int32_t *id);

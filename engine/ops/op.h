@@ -203,7 +203,8 @@ enum {
     CLT_OP_WIDE = 1 << 9,          /* in half-precision runs its inputs and outputs are f32 */
     CLT_OP_CONVERTS = 1 << 10,     /* its inputs and outputs may have different floating types */
     CLT_OP_GEMM = 1 << 11,         /* output 0 comes from one GEMM, which can have an epilogue */
-    CLT_OP_GEMM_DX = 1 << 12       /* the gradient of input 0 comes from one GEMM with an epilogue too */
+    CLT_OP_GEMM_DX = 1 << 12,      /* the gradient of input 0 comes from one GEMM with an epilogue too */
+    CLT_OP_ANY_LAYOUT = 1 << 13    /* elementwise on one input: the output has the layout of the input */
 };
 
 typedef struct clt_op {
@@ -220,6 +221,9 @@ typedef struct clt_op {
      * tensors. A VIEW has no forward variants. An op without backward variants is not differentiable: inputs
      * that need a gradient are refused. */
     ocl_family forward, backward;
+    /* The layout that the node takes its inputs in and gives its outputs in, as far as they have three dimensions
+     * or more; no function: row-major. Gradients have the layouts of their tensors. */
+    clt_layout (*layout)(const clt_node *node, const ocl_device_desc *device);
     /* Inputs that never carry a gradient (indices, targets), bit i = input i. */
     uint32_t no_grad_inputs;
     /* Inputs whose gradient equals that of the output if they have the same number of elements, bit i = input

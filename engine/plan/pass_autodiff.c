@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 2, automatic differentiation: turns nodes into a list of work, forward then backward. Work is left out
+ * Pass 3, automatic differentiation: turns nodes into a list of work, forward then backward. Work is left out
  * where no trainable parameter (or checked input) is behind it, or where no loss depends on it. The first
  * contributor to a gradient writes it and the others add to it, so no gradient has to be cleared, and a
  * tensor with several readers needs no extra work. The gradient of a view's input is a view of the gradient
@@ -75,6 +75,7 @@ static clt_status new_gradient(autodiff *ad, int32_t of, const char *prefix, int
     bool wide = cls == CLT_TC_PARAM_GRAD || (options->storage == CLT_F32 && !options->narrow_gradients);
     CLT_TRY(clt_graph_new_tensor(ad->graph, name, wide ? CLT_F32 : t->dtype, &t->shape, cls, id));
     clt_graph_tensor(ad->graph, *id)->param = t->param;
+    clt_graph_tensor(ad->graph, *id)->layout = t->layout;
     return CLT_OK;
 }
 

@@ -9,16 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/ops/node.h"
+#include "engine/plan/insert.h"
 #include "engine/plan/plan.h"
 
 typedef struct precision {
     clt_plan *plan;
     clt_graph *graph;
     clt_dtype storage;
-    int32_t *cast;      /* by tensor id: the same values in the other type, -1 none yet */
-    clt_node **order;   /* the nodes and the inserted casts, in order of execution */
-    size_t n, capacity; /* of order */
+    int32_t *cast; /* by tensor id: the same values in the other type, -1 none yet */
+    clt_inserter in;
 } precision;
 
 static bool loaded(const clt_tensor *t)
@@ -59,13 +58,6 @@ static clt_status narrow_weights(const precision *p)
     return CLT_OK;
 }
 
-static clt_status place_node(precision *p, clt_node *node)
-{
-    CLT_TRY(clt_grow(&p->order, &p->capacity, p->n + 1, sizeof *p->order, "node order"));
-    p->order[p->n++] = node;
-    return CLT_OK;
-}
-
 /* *tensor becomes a tensor of type `need` with the same values; a cast before the node computes it if
  * necessary. */
 static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, int32_t *tensor)
@@ -74,12 +66,9 @@ static clt_status in_type(precision *p, const clt_node *node, clt_dtype need, in
     clt_node *cast;
     if (p->cast[*tensor] < 0) {
         snprintf(name, sizeof name, "%s.%s", clt_graph_tensor(p->graph, *tensor)->name, clt_dtype_name(need));
-        CLT_TRY(clt_graph_add_op(p->graph, "cast", name, NULL, tensor, 1, NULL, &cast));
-        p->graph->n_nodes--; /* the cast was appended to the graph, but belongs into p->order */
-        cast->block = node->block;
+        CLT_TRY(clt_inserter_add(&p->in, node, "cast", name, NULL, *tensor, &cast));
         clt_graph_tensor(p->graph, cast->out[0])->dtype = need;
         p->cast[*tensor] = cast->out[0];
-        CLT_TRY(place_node(p, cast));
     }
     *tensor = p->cast[*tensor];
     return CLT_OK;
@@ -105,41 +94,7 @@ static clt_status set_node(precision *p, clt_node *node)
         if (clt_dtype_is_float(t->dtype))
             t->dtype = need;
     }
-    return place_node(p, node);
-}
-
-/* Gives every node its position as its number. */
-static clt_status renumber(precision *p)
-{
-    clt_graph *graph = p->graph;
-    int32_t *now = NULL;
-    size_t old = graph->n_nodes;
-    CLT_TRY(clt_alloc(&now, p->n + 1, sizeof *now, "node order"));
-    for (size_t k = 0; k < p->n; k++) /* casts were inserted with numbers behind those of all other nodes */
-        if ((size_t)p->order[k]->id < old && graph->nodes[p->order[k]->id] == p->order[k])
-            now[p->order[k]->id] = (int32_t)k;
-    clt_status status =
-        clt_grow(&graph->nodes, &graph->nodes_capacity, p->n + 1, sizeof *graph->nodes, "node table");
-    for (size_t i = 0; i < graph->n_tensors && status == CLT_OK; i++) {
-        clt_tensor *t = clt_graph_tensor(graph, (int32_t)i);
-        if (t->producer >= 0)
-            t->producer = now[t->producer];
-    }
-    for (int32_t i = 0; i < graph->n_losses && status == CLT_OK; i++)
-        graph->losses[i].node = now[graph->losses[i].node];
-    for (size_t k = 0; k < p->n && status == CLT_OK; k++) {
-        clt_node *node = p->order[k];
-        if (node->share >= 0)
-            node->share = now[node->share];
-        node->id = (int32_t)k;
-        graph->nodes[k] = node;
-        for (int i = 0; i < node->n_out; i++)
-            clt_graph_tensor(graph, node->out[i])->producer = (int32_t)k;
-    }
-    if (status == CLT_OK)
-        graph->n_nodes = p->n;
-    free(now);
-    return status;
+    return clt_inserter_place(&p->in, node);
 }
 
 static clt_status store_narrow(precision *p)
@@ -151,16 +106,17 @@ static clt_status store_narrow(precision *p)
     CLT_TRY(narrow_weights(p));
     for (size_t k = 0; k < nodes; k++)
         CLT_TRY(set_node(p, p->graph->nodes[k]));
-    return p->n == nodes ? CLT_OK : renumber(p);
+    return clt_inserter_finish(&p->in);
 }
 
 clt_status clt_pass_precision(clt_plan *plan)
 {
-    precision p = {.plan = plan, .graph = plan->graph, .storage = plan->options.storage};
+    precision p = {
+        .plan = plan, .graph = plan->graph, .storage = plan->options.storage, .in = {.graph = plan->graph}};
     if (p.storage == CLT_F32)
         return prove_f32(plan);
     clt_status status = store_narrow(&p);
     free(p.cast);
-    free(p.order);
+    clt_inserter_free(&p.in);
     return status;
 }

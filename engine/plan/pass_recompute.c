@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 5, recompute: trades time for memory. A value that backward needs is computed again shortly before it
+ * Pass 6, recompute: trades time for memory. A value that backward needs is computed again shortly before it
  * is used, into a tensor of its own (its recomputed copy), so that the memory of the original is free after
  * its last forward use. The same kernels on the same inputs give the same bits. This holds for dropout, too,
  * whose masks are a function of step, op and element. Losses are never recomputed. The memory pass makes use
@@ -22,6 +22,7 @@ clt_status clt_again_tensor(clt_again *a, int32_t tensor)
     snprintf(name, sizeof name, "%s again", t->name);
     CLT_TRY(clt_graph_new_tensor(a->plan->graph, name, t->dtype, &t->shape, t->cls, &id));
     clt_graph_tensor(a->plan->graph, id)->producer = t->producer;
+    clt_graph_tensor(a->plan->graph, id)->layout = t->layout;
     a->second[tensor] = id;
     return CLT_OK;
 }

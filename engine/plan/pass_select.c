@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 7, select: chooses a variant for every piece of work and lets it emit its commands into the lists of
+ * Pass 8, select: chooses a variant for every piece of work and lets it emit its commands into the lists of
  * the phases. Each command gets a time: the position of its work, and its place within the work. BACKWARD and
  * BACKWARD_ADD are two versions of the same work, so their commands have the same times. */
 #include <stddef.h>

@@ -2,7 +2,7 @@
  *
  * Plans. clt_plan_compute is a pure function from graph and device description to commands, gradients and
  * memory offsets. It needs no device, so `plan`, `estimate`, dry runs and tests use it alone.
- * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: precision, autodiff, layout, fuse,
+ * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: precision, layout, autodiff, store, fuse,
  * recompute, share, select, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
  * cl/; they know nothing of data, schedules or the trainer.
  *
@@ -221,8 +221,9 @@ clt_status clt_plan_print_json(const clt_plan *plan, clt_json_writer *writer);
 
 /* --- passes (engine/plan/pass_<name>.c), in order --- */
 clt_status clt_pass_precision(clt_plan *plan);
-clt_status clt_pass_autodiff(clt_plan *plan);
 clt_status clt_pass_layout(clt_plan *plan);
+clt_status clt_pass_autodiff(clt_plan *plan);
+clt_status clt_pass_store(clt_plan *plan);
 clt_status clt_pass_fuse(clt_plan *plan);
 clt_status clt_pass_recompute(clt_plan *plan);
 clt_status clt_pass_share(clt_plan *plan);

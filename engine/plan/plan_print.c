@@ -27,9 +27,10 @@ static void print_memory(const clt_plan *plan, clt_str *out)
         char shape[CLT_SHAPE_TEXT], last[16] = "end";
         if (p->last != UINT32_MAX)
             snprintf(last, sizeof last, "%u", p->last / CLT_TIME_SUB);
-        clt_str_printf(out, "  %4d %10" PRIu64 " %12" PRIu64 "  %5u..%-7s %s %s %s (%s)\n", p->slab,
+        clt_str_printf(out, "  %4d %10" PRIu64 " %12" PRIu64 "  %5u..%-7s %s %s%s %s (%s)\n", p->slab,
                        p->offset, p->bytes, p->first / CLT_TIME_SUB, last, t->name,
-                       clt_shape_text(&t->shape, shape, sizeof shape), clt_dtype_name(t->dtype),
+                       clt_shape_text(&t->shape, shape, sizeof shape),
+                       t->layout == CLT_LAYOUT_ROW_MAJOR ? "" : " channels-last", clt_dtype_name(t->dtype),
                        clt_tensor_class_name(t->cls));
     }
 }

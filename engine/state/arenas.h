@@ -2,7 +2,7 @@
  *
  * The arenas: device memory for everything that lives as long as a run, and the layout that says where each
  * parameter, its gradient and its optimizer state lie. The order and the offsets are the same in every arena.
- * The training plan makes a layout (pass_layout.c), a store (store.h) allocates it. Knows parameters of
+ * The training plan makes a layout (pass_store.c), a store (store.h) allocates it. Knows parameters of
  * graphs, no device. */
 #ifndef ENGINE_STATE_ARENAS_H
 #define ENGINE_STATE_ARENAS_H

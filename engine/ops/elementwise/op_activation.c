@@ -118,7 +118,7 @@ static clt_status activation_backward(ocl_emitter *e, const clt_call *call, cons
                                 .doc = &op##_doc,                                                            \
                                 .min_in = 1,                                                                 \
                                 .max_in = 1,                                                                 \
-                                .flags = CLT_OP_CHEAP,                                                       \
+                                .flags = CLT_OP_CHEAP | CLT_OP_ANY_LAYOUT,                                   \
                                 .infer = activation_infer,                                                   \
                                 .forward = {.variants = op##_forward_variants},                              \
                                 .backward = {.variants = op##_backward_variants},                            \

@@ -78,8 +78,8 @@ static transpose_plan transpose_merge(const clt_shape *x, const int64_t *perm)
 
 static transpose_plan transpose_forward_plan(const clt_call *call)
 {
-    return transpose_merge(&clt_call_tensor(call, call->in[0])->shape,
-                           clt_node_attr(call->node, "perm")->list);
+    clt_shape x = clt_tensor_memory_shape(clt_call_tensor(call, call->in[0]));
+    return transpose_merge(&x, clt_node_attr(call->node, "perm")->list);
 }
 
 static transpose_plan transpose_backward_plan(const clt_call *call)
@@ -88,7 +88,8 @@ static transpose_plan transpose_backward_plan(const clt_call *call)
     int64_t inverse[CLT_MAX_DIMS] = {0};
     for (int i = 0; i < perm->n_list; i++)
         inverse[perm->list[i]] = i;
-    return transpose_merge(&clt_call_tensor(call, call->out[0])->shape, inverse);
+    clt_shape y = clt_tensor_memory_shape(clt_call_tensor(call, call->out[0]));
+    return transpose_merge(&y, inverse);
 }
 
 /* Whether the plan swaps the last two of up to three dimensions: y (B,Q,P) = x (B,P,Q). */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inserting nodes into a graph: a pass walks over the nodes in order, places each of them, and adds conversions
+ * before those whose inputs are not as they take them. Knows nodes, not why they are inserted. */
+#ifndef ENGINE_PLAN_INSERT_H
+#define ENGINE_PLAN_INSERT_H
+
+#include "engine/ops/node.h"
+
+typedef struct clt_inserter {
+    clt_graph *graph;
+    clt_node **order;   /* the nodes and what was inserted, in order of execution */
+    size_t n, capacity; /* of order */
+} clt_inserter;
+
+clt_status clt_inserter_place(clt_inserter *in, clt_node *node);
+/* Adds and places an op with one input. `near` is the node that needs it. */
+clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *op, const char *name,
+                            const clt_attr_given *attrs, int32_t tensor, clt_node **out);
+/* With every node of the graph placed: the order becomes the graph's, and each node's number its position. */
+clt_status clt_inserter_finish(clt_inserter *in);
+void clt_inserter_free(clt_inserter *in);
+
+#endif

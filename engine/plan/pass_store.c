@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass 4, store: gives parameters their places in the store: one
+ * order for values, gradients and optimizer state, in the order in which gradients become ready, so that a
+ * bucket or a shard is a range; each starts at a whole chunk, and a slab never passes the device's largest
+ * buffer. */
+#include <stdlib.h>
+
+#include "engine/plan/plan.h"
+
+/* For each parameter, the position of the last work that adds to its gradient: then the gradient is ready. */
+static void find_ready(const clt_plan *plan, size_t *ready)
+{
+    for (size_t w = 0; w < plan->n_work; w++) {
+        const clt_work *work = &plan->work[w];
+        if (work->kind != CLT_WORK_BACKWARD)
+            continue;
+        const clt_node *node = work->node;
+        for (int i = 0; i < node->n_param; i++)
+            if (work->dparam[i] >= 0)
+                ready[node->param[i]] = w + 1;
+    }
+}
+
+/* The parts of a slab, in their order. */
+typedef enum slab_part { PART_TRAINED, PART_FROZEN, PART_BUFFER, PART_AVERAGED } slab_part;
+
+static slab_part part_of(const clt_store_slot *slot)
+{
+    return slot->trainable ? PART_TRAINED
+           : !slot->buffer ? PART_FROZEN
+                           : (slot->averaged ? PART_AVERAGED : PART_BUFFER);
+}
+
+typedef struct order_key {
+    size_t ready;
+    int32_t index;
+    slab_part part;
+} order_key;
+
+static int compare_order(const void *a, const void *b)
+{
+    const order_key *x = a, *y = b;
+    if (x->part != y->part)
+        return x->part < y->part ? -1 : 1;
+    if (x->ready != y->ready)
+        return x->ready < y->ready ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+/* Which parameters are matrices between a layer's inputs and outputs: what a product multiplies with, and
+ * nothing else reads; no table of rows; and not of the last layer before a loss. matrix: by parameter. */
+static clt_status find_matrices(const clt_plan *plan, bool *matrix)
+{
+    const clt_graph *graph = plan->graph;
+    bool *predicts; /* by tensor: nothing behind it multiplies with a parameter */
+    CLT_TRY(clt_alloc(&predicts, graph->n_tensors, sizeof *predicts, "last layers"));
+    for (size_t i = 0; i < graph->n_params; i++)
+        matrix[i] = graph->params[i].shape.ndim == 2 && !graph->params[i].elementwise;
+    for (size_t n = graph->n_nodes; n-- > 0;) {
+        const clt_node *node = graph->nodes[n];
+        bool loss = node->op->flags & CLT_OP_LOSS, product = node->op->flags & CLT_OP_GEMM, last = loss;
+        for (int k = 0; k < node->n_out; k++)
+            last |= predicts[node->out[k]];
+        for (int k = 0; k < node->n_param; k++)
+            matrix[node->param[k]] &= product && !last;
+        for (int k = 0; k < (loss ? 1 : node->n_in) && last && !(product && node->n_param); k++)
+            predicts[node->in[k]] = true;
+    }
+    free(predicts);
+    return CLT_OK;
+}
+
+static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
+{
+    const clt_graph *graph = plan->graph;
+    const clt_update_spec *update = &plan->options.update;
+    layout->n_slots = (int32_t)graph->n_params;
+    layout->slots = clt_arena_alloc(layout->arena, graph->n_params * sizeof *layout->slots + 1);
+    layout->order = clt_arena_alloc(layout->arena, graph->n_params * sizeof *layout->order + 1);
+    if (!layout->slots || !layout->order)
+        return CLT_ENOMEM;
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_param *param = &graph->params[i];
+        clt_store_slot *slot = &layout->slots[i];
+        slot->name = clt_arena_strdup(layout->arena, param->name);
+        if (!slot->name)
+            return CLT_ENOMEM;
+        CLT_TRY(clt_names_add(&layout->names, slot->name, i));
+        slot->shape = param->shape;
+        slot->trainable = clt_param_is_trained(param);
+        slot->buffer = param->buffer;
+        slot->averaged = param->buffer && param->averaged && !param->frozen;
+        slot->group = update->decay_all ? CLT_GROUP_DECAY : param->group;
+        slot->lr_scale = param->lr_scale;
+        slot->elements = (uint64_t)clt_shape_elements(&param->shape);
+    }
+    return CLT_OK;
+}
+
+/* Places the parameters in slabs. Trainable ones come first, so the trainable part of a slab is its
+ * beginning; buffers that ranks average come last. */
+static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
+{
+    uint64_t limit = plan->device.max_alloc_bytes / sizeof(float) / CLT_STORE_CHUNK * CLT_STORE_CHUNK;
+    /* leave room for the loss records */
+    limit = limit > 2 * CLT_STORE_CHUNK ? limit - CLT_STORE_CHUNK : limit;
+    layout->n_slabs = 1;
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        clt_store_slot *slot = &layout->slots[layout->order[i]];
+        uint64_t size = clt_align_up(slot->elements, CLT_STORE_CHUNK);
+        int32_t slab = layout->n_slabs - 1;
+        if (size > limit)
+            CLT_FAIL(CLT_EDEVMEM,
+                     "planning: parameter '%s' needs %llu bytes in one buffer; device '%s' allows %llu",
+                     slot->name, (unsigned long long)(size * 4), plan->device.name,
+                     (unsigned long long)plan->device.max_alloc_bytes);
+        if (layout->slab_elements[slab] + size > limit) {
+            if (layout->n_slabs == CLT_MAX_STORE_SLABS)
+                CLT_FAIL(CLT_EDEVMEM, "planning: the parameters need more than %d buffers on device '%s'",
+                         CLT_MAX_STORE_SLABS, plan->device.name);
+            slab = layout->n_slabs++;
+        }
+        slot->slab = slab;
+        slot->offset = layout->slab_elements[slab];
+        layout->slab_elements[slab] += size;
+        if (slot->trainable)
+            layout->trainable_elements[slab] = layout->slab_elements[slab];
+        if (slot->averaged)
+            layout->averaged_elements[slab] += size;
+    }
+    return CLT_OK;
+}
+
+/* Groups of matrices of one shape, in the order of their first ones. */
+static clt_status group_matrices(clt_store_layout *layout)
+{
+    uint64_t used[CLT_MAX_STORE_SLABS] = {0};
+    layout->matrices =
+        clt_arena_alloc(layout->arena, ((size_t)layout->n_slots + 1) * sizeof *layout->matrices);
+    if (!layout->matrices)
+        return CLT_ENOMEM;
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        const clt_store_slot *slot = &layout->slots[layout->order[i]];
+        int32_t g = 0;
+        if (!slot->adapts || !slot->trainable)
+            continue;
+        while (g < layout->n_matrices && !clt_store_in_group(slot, &layout->matrices[g]))
+            g++;
+        if (g == layout->n_matrices)
+            layout->matrices[layout->n_matrices++] =
+                (clt_matrix_group){.slab = slot->slab,
+                                   .rows = slot->shape.dim[0],
+                                   .cols = slot->shape.dim[1],
+                                   .chunks = clt_div_up(slot->elements, CLT_STORE_CHUNK)};
+        layout->matrices[g].count++;
+    }
+    for (int32_t g = 0; g < layout->n_matrices; g++) {
+        clt_matrix_group *group = &layout->matrices[g];
+        group->first = used[group->slab];
+        used[group->slab] += (uint64_t)group->count * group->chunks;
+    }
+    return CLT_OK;
+}
+
+/* What the layout has for the update. */
+static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
+{
+    const clt_update_spec *update = &plan->options.update;
+    const clt_optimizer *optimizer = update->optimizer;
+    bool *matrix;
+    if (!optimizer) /* an evaluation by itself, which has none */
+        return CLT_OK;
+    layout->opt_states = optimizer->states(update->value);
+    layout->norms = optimizer->norms != NULL;
+    if (!optimizer->adapts)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&matrix, plan->graph->n_params, sizeof *matrix, "matrices"));
+    clt_status status = find_matrices(plan, matrix);
+    for (int32_t i = 0; i < layout->n_slots && status == CLT_OK; i++) {
+        clt_store_slot *slot = &layout->slots[i];
+        slot->adapts = optimizer->adapts(update->value, slot->group == CLT_GROUP_DECAY, matrix[i]);
+    }
+    free(matrix);
+    return status;
+}
+
+static clt_status make_layout(clt_plan *plan)
+{
+    size_t n = plan->graph->n_params;
+    clt_store_layout *layout;
+    CLT_TRY(clt_alloc(&layout, 1, sizeof *layout, "store layout"));
+    plan->layout = layout;
+    plan->store = layout;
+    CLT_TRY(clt_arena_create(&layout->arena));
+    CLT_TRY(fill_slots(plan, layout));
+    const clt_update_spec *update = &plan->options.update;
+    CLT_TRY(take_optimizer(plan, layout));
+    layout->ema = update->ema > 0;
+    layout->working = plan->options.storage;
+    layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;
+    if (clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0) > plan->device.max_alloc_bytes)
+        CLT_FAIL(CLT_EDEVMEM,
+                 "planning: the schedule's table of %llu updates needs %llu bytes in one buffer; device '%s' "
+                 "allows %llu; use "
+                 "fewer train.steps",
+                 (unsigned long long)layout->schedule_entries,
+                 (unsigned long long)clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0), plan->device.name,
+                 (unsigned long long)plan->device.max_alloc_bytes);
+    size_t *ready = NULL;
+    order_key *keys = NULL;
+    clt_status status;
+    CLT_TRY_GOTO(clt_alloc(&ready, n, sizeof *ready, "store order"), done);
+    CLT_TRY_GOTO(clt_alloc(&keys, n, sizeof *keys, "store order"), done);
+    find_ready(plan, ready);
+    for (size_t i = 0; i < n; i++)
+        keys[i] = (order_key){ready[i], (int32_t)i, part_of(&layout->slots[i])};
+    qsort(keys, n, sizeof *keys, compare_order);
+    for (size_t i = 0; i < n; i++)
+        layout->order[i] = keys[i].index;
+    status = place_slots(plan, layout);
+    if (status == CLT_OK && update->optimizer && update->optimizer->orthogonalise)
+        status = group_matrices(layout);
+done:
+    free(ready);
+    free(keys);
+    return status;
+}
+
+/* An evaluation plan uses the layout of the training plan, which must have every parameter with the same
+ * shape. */
+static clt_status check_layout(const clt_plan *plan)
+{
+    char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
+    for (size_t i = 0; i < plan->graph->n_params; i++) {
+        const clt_param *param = &plan->graph->params[i];
+        const clt_store_slot *slot = clt_store_layout_find(plan->store, param->name);
+        if (!slot || !clt_shape_equal(&slot->shape, &param->shape))
+            CLT_FAIL(CLT_EINTERNAL,
+                     "planning evaluation: parameter '%s' has shape %s in the graph and %s in the store",
+                     param->name, clt_shape_text(&param->shape, a, sizeof a),
+                     slot ? clt_shape_text(&slot->shape, b, sizeof b) : "is missing");
+    }
+    return CLT_OK;
+}
+
+clt_status clt_pass_store(clt_plan *plan)
+{
+    if (plan->options.mode == CLT_PLAN_CHECK)
+        return CLT_OK;
+    if (!plan->options.layout)
+        return make_layout(plan);
+    plan->store = plan->options.layout;
+    return check_layout(plan);
+}

@@ -10,12 +10,12 @@
 # file :: sed expression :: checks that are run :: op that must fail
 list() {
     cat <<'END'
-adam.cl :: s/value -= step \*/value += step */ :: update.adam[lane] :: update
-adam.cl :: s/value -= step \*/value += step */ :: update.adam[group] :: update
-adam.cl :: s|/ root2 + eps|/ (root2 + eps)| :: update.adamw[lane] :: update
-adam.cl :: s/1\.0f - lr \* decay/1.0f - decay/ :: update.adamw[group] :: update
-adam.cl :: s|float step = lr / as_float(st\[ST_CORRECTION1\])|float step = lr| :: update.adam[group] :: update
-adam.cl :: s/d \* d, beta2 \* v1/d * d, v1/ :: update.adam[lane] :: update
+adam.clh :: s/value -= step \*/value += step */ :: update.adam[lane] :: update
+adam.clh :: s/value -= step \*/value += step */ :: update.adam[group] :: update
+adam.clh :: s|/ root2 + eps|/ (root2 + eps)| :: update.adamw[lane] :: update
+adam.clh :: s/1\.0f - lr \* decay/1.0f - decay/ :: update.adamw[group] :: update
+adam.clh :: s|float step = lr / as_float(st\[ST_CORRECTION1\])|float step = lr| :: update.adam[group] :: update
+adam.clh :: s/d \* d, beta2 \* v1/d * d, v1/ :: update.adam[lane] :: update
 update.clh :: s/row == interval/row > interval/ :: update.scale[lane] :: update
 update.clh :: s/fmax(product(scale, backoff, backoff_rest), minimum)/product(scale, backoff, backoff_rest)/ :: update.scale[lane] :: update
 update.clh :: s/product(scale, growth, growth_rest)/scale * growth/ :: update.scale[lane] :: update
@@ -40,6 +40,14 @@ lamb.cl :: s/fmin(first_norm, limit)/first_norm/ :: update.lamb_all[lane] :: upd
 lamb.cl :: s/fma((REALS)(decay), value, rescale1/fma((REALS)(0.0f), value, rescale1/ :: update.lamb[group] :: update
 update.clh :: s/partial + no + chunks + chunk, count/partial + no + chunks + chunk, 1/ :: update.lamb[group] :: update
 update.clh :: s/ratio\[ro + spans\[sno + 2 \* (ulong)chunk\]\] : 1.0f/ratio[ro + spans[sno + 2 * (ulong)chunk]] : 2.0f/ :: update.lars[lane] :: update
+muon.cl :: s/(m1) - (d), (d)/(m1) - (d), (m1)/ :: update.muon[lane] :: update
+muon.cl :: s|1.0f / fmax(first_norm, 1e-7f)|1.0f| :: update.muon_plain[group] :: update
+muon.cl :: s/PUT(y, yo + place + i, (REALS)(0.0f))/PUT(y, yo + place + i, (REALS)(1.0f))/ :: update.muon[group] :: update
+muon.cl :: s/(1.0f - lr \* decay)/(1.0f - lr * factor * decay)/ :: update.muon[lane] :: update
+muon.cl :: s/if (st\[ST_SKIP\])/if (false)/ :: update.muon[group] :: update
+muon.cl :: s/lr \*= others;/;/ :: update.muon[lane] :: update
+update.clh :: s/#define ADAPTS .*/#define ADAPTS true/ :: update.muon[lane] :: update
+update.clh :: s/uint chunk = places\[plo + own\];/uint chunk = own;/ :: update.muon_plain[lane] :: update
 update.clh :: s/state\[so + ST_UPDATE\] == 1u/false/ :: update.ema[lane] :: update
 update.clh :: s/value = fma((REALS)(rest), value - old, old)/value = fma((REALS)(rest), value, old)/ :: update.ema_f32[group] :: update
 quads.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_4 :: known
@@ -106,7 +114,7 @@ update.clh :: s/as_uint(inverse \* clip)/as_uint(clip)/ :: update.nesterov[group
 update.clh :: s/lane < n ? compensated_sum/lane + 1 < n ? compensated_sum/ :: update.sgd[group] :: update
 update.clh :: s/row = 0u;/row = 1u;/ :: update.scale[group] :: update
 update.clh :: s/good ? st\[ST_GROWTH\] + 1u : 0u/st[ST_GROWTH] + 1u/ :: update.scale[group] :: update
-adam.cl :: s/fma((REALS)(rest1), d - m1, m1)/fma((REALS)(rest1), d, m1)/ :: update.adam[group] :: update
+adam.clh :: s/fma((REALS)(rest1), d - m1, m1)/fma((REALS)(rest1), d, m1)/ :: update.adam[group] :: update
 sgd.cl :: s/fma((REALS)(decay), value, GET(g, go + base + i) \* clip)/GET(g, go + base + i) * clip/ :: update.sgd[group] :: update
 update.clh :: s/float decay = table\[to + 2 \* (ulong)chunk\]/float decay = table[to]/ :: update.sgd[group] :: update
 update.clh :: s/return isfinite(p) ? p + fma(x, low, fma(x, high, -p)) : p;/return p;/ :: update.scale[group] :: update

@@ -69,7 +69,7 @@ static void add_text(clt_hash64_state *state, const char *text)
 
 clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key)
 {
-    /* Emulated units are tested as well; a library that stands before the driver is a part of it. */
+    /* Emulated units have answers of their own, and a preloaded library may change what the driver does. */
     static const char *const variables[] = {"CLTRAIN_EMULATE", "LD_PRELOAD"};
     clt_hash64_state state;
     uint64_t kernels;
@@ -118,7 +118,7 @@ clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item)
     return CLT_OK;
 }
 
-/* Self-tests drop what they test; probes are named after their capability. */
+/* Self-tests have a prefix in their name; probes are named after their capability. */
 bool ocl_item_is_test(const ocl_item *item)
 {
     return strncmp(item->name, OCL_TEST_PREFIX, strlen(OCL_TEST_PREFIX)) == 0;
@@ -161,7 +161,7 @@ void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t emulat
     answers->probed |= mask;
     if (!tests || are_tested(answers, caps))
         return;
-    if (answers->n_tested == OCL_TESTED_MAX) /* the oldest goes */
+    if (answers->n_tested == OCL_TESTED_MAX) /* the oldest is dropped */
         memmove(answers->tested, answers->tested + 1, --answers->n_tested * sizeof answers->tested[0]);
     answers->tested[answers->n_tested++] = caps;
 }
@@ -294,7 +294,7 @@ void ocl_denials_add(ocl_denials *denials, const ocl_denials *more)
 
 /* --- text --- */
 
-/* A device that was refused, or a driver that refused a kernel, may be fine after a restart. */
+/* Identity of this start of the machine: after a restart, a refused device or kernel may work again. */
 static void boot_identity(char *out, size_t size)
 {
     char *text = NULL;
@@ -320,7 +320,7 @@ static void print_bits(clt_json_writer *w, const char *key, uint32_t bits)
     clt_jw_kstring(w, key, text);
 }
 
-/* As the members of an object that is open. */
+/* Writes the members of an object that is already open. */
 static void print_item(clt_json_writer *w, const ocl_item *item)
 {
     clt_jw_kstring(w, "item", item->name);
@@ -385,7 +385,7 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
     boot_identity(boot, sizeof boot);
     for (int i = 0; i < answers->count; i++)
         if (!is_kept(&answers->items[i]))
-            n_tested = probed = 0; /* something must be asked again */
+            n_tested = probed = 0; /* some questions must be asked again */
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
     clt_jw_kint(&w, "version", FORMAT_VERSION);
@@ -411,7 +411,7 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
     return clt_json_seal(out, from, SEAL);
 }
 
-/* A member that must be text of fewer than `size` bytes. */
+/* Reads a member that must be a text of fewer than `size` bytes. */
 static clt_status take_string(const clt_json *object, const char *key, const char *source, char *out,
                               size_t size)
 {
@@ -456,7 +456,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     CLT_TRY(take_string(object, "item", source, item->name, sizeof item->name));
     CLT_TRY(take_string(object, "answer", source, answer, sizeof answer));
     CLT_TRY(take_bits(object, "drops", source, &item->drops));
-    char reason[3 * OCL_REASON_SIZE]; /* the writer makes three bytes of one that is no UTF-8 */
+    char reason[3 * OCL_REASON_SIZE]; /* the writer replaces an invalid byte by three bytes */
     CLT_TRY(take_string(object, "reason", source, reason, sizeof reason));
     snprintf(item->reason, sizeof item->reason, "%.*s", OCL_REASON_SIZE - 1, reason);
     if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))

@@ -10,7 +10,7 @@
 #include "cl/device/device.h"
 #include "engine/base/json.h"
 
-#define OCL_ITEM_NAME 40 /* bytes of a question's name */
+#define OCL_ITEM_NAME 40 /* size of a question's name, in bytes */
 /* Names of questions; other ones are named after their capability, tests after OCL_TEST_PREFIX. */
 #define OCL_ITEM_BASIC "basic"
 #define OCL_ITEM_GROUP_LIMIT "group_limit"
@@ -26,23 +26,24 @@
 typedef struct ocl_item {
     char name[OCL_ITEM_NAME];
     ocl_answer answer;
-    uint32_t drops; /* capabilities that count only if the answer is yes; 0: the device does */
-    uint64_t value; /* where the question is "how many" */
+    uint32_t drops; /* capabilities that are lost unless the answer is yes; 0: the whole device is refused */
+    uint64_t value; /* for questions that ask for a number */
     char reason[OCL_REASON_SIZE];
 } ocl_item;
 
-/* A device that cannot be used, though others of its model may: the question that it failed. */
+/* A device that cannot be used, although others of the same model may work, with the question that it
+ * failed. */
 #define OCL_REFUSED_SPEC 32
 typedef struct ocl_refused_device {
-    char spec[OCL_REFUSED_SPEC]; /* its number, and a hash of what numbers devices anew */
+    char spec[OCL_REFUSED_SPEC]; /* its index, and a hash of the variables that renumber devices */
     ocl_item item;
 } ocl_refused_device;
 #define OCL_REFUSED_MAX 16
 
-/* What the driver refused when plans were put on such a device (cl/command/fallback.h): plans do without it
- * from the start. */
+/* What the driver refused when a plan's executors were created (cl/command/fallback.h), so that plans do
+ * without it from the start. */
 typedef struct ocl_denial {
-    char variant[64]; /* the name by which whoever plans knows it */
+    char variant[64]; /* name of the variant */
     char form[OCL_FORM_TEXT];
 } ocl_denial;
 typedef struct ocl_denials {
@@ -53,77 +54,78 @@ typedef struct ocl_denials {
 
 typedef struct ocl_answers {
     uint64_t key;    /* of device, driver and kernels */
-    uint32_t probed; /* capabilities that were not masked: all probes of them are answered */
-    /* Sets of capabilities that counted when all self-tests of such a device were answered: one without lanes
-     * has other tests than one with them. */
+    uint32_t probed; /* capabilities that were not masked; all their probes are answered */
+    /* The sets of capabilities for which all self-tests have been answered: which tests are needed depends on
+     * the capabilities in use. */
     int n_tested;
     uint32_t tested[OCL_TESTED_MAX];
     int count;
     ocl_item items[OCL_ITEMS_MAX];
     bool remembered; /* read from a file */
     int n_refused;
-    ocl_refused_device refused[OCL_REFUSED_MAX]; /* devices of this model; the file's, for ocl_answers_save */
+    ocl_refused_device refused[OCL_REFUSED_MAX]; /* refused devices of this model, as in the file */
     ocl_denials denials;
 } ocl_answers;
 
-/* Identity of the questions: device, driver, kernels, version of cltrain, the style that is asked for, and
- * what else in the environment changes the answers. */
+/* Identity of the questions: device, driver, kernels, version of cltrain, the requested style, and
+ * environment variables that change the answers. */
 clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key);
 
 const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name);
-/* Is the item a self-test (else a probe)? */
+/* Whether the item is a self-test (else it is a probe). */
 bool ocl_item_is_test(const ocl_item *item);
-/* Was a self-test answered with a loss? */
+/* Whether a self-test ended with a loss. */
 bool ocl_answers_lost_test(const ocl_answers *answers);
 /* Adds an item or replaces the one of its name. CLT_EINTERNAL when there is no room. */
 clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item);
-/* The capabilities that count: their probe and (with tests) every self-test of theirs were answered with yes.
+/* The capabilities that are in use: their probe and (with tests) all their self-tests were answered with
+ * yes.
  */
 uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t emulated, bool tests);
-/* All questions for a device with this mask have been answered: of the probes, and of the self-tests. */
+/* Notes, or tells, that for this mask all probes and (with tests) all self-tests have been answered. */
 void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
 bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
-/* Fills in what the answers say of sizes: local_proven_bytes, local_report_factor,
+/* Fills in the sizes that were found by questions: local_proven_bytes, local_report_factor,
  * kernel_group_limit, larger_groups. */
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device);
-/* Is the device of use at all? Else the question that it failed. */
+/* The question because of which the device cannot be used at all; NULL: it can be used. */
 const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests);
-/* How the capability stands, with the first reason why not. */
+/* The state of a capability and, if it was lost, the first reason. */
 ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap);
 
 bool ocl_answer_from_name(const char *name, ocl_answer *out);
 
 /* --- the file --- */
 
-/* Text of the file: JSON with a hash of itself as its last member. Answers that may be others the next time
- * (an OpenCL call that failed) are left out. */
+/* Text of the file: JSON with a hash of itself as its last member. Answers that may differ the next time (an
+ * OpenCL call failed) are left out. */
 clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out);
-/* CLT_EDATA says what is wrong with it. Refused devices and denials of before the machine was started again
- * are left out. */
+/* CLT_EDATA says what is wrong with it. Refused devices and denials from before the last restart of the
+ * machine are left out. */
 clt_status ocl_answers_parse(const char *text, size_t length, const char *source, ocl_answers *out);
 
-/* Devices of one model share a file, and one of them may be broken. ocl_answers_apply_refusal makes what is
- * noted of `spec` an item of the answers. ocl_answers_note gives the answers of the device `spec` back to
- * those of the model: *file, as it was read last, becomes what is to be written. */
+/* Devices of one model share a file, and one of them may be broken. ocl_answers_apply_refusal turns the
+ * refusal noted for device `spec` into an item of its answers. ocl_answers_note merges the answers of device
+ * `spec` into *file, the model's answers as they were last read, which are then written. */
 clt_status ocl_answers_apply_refusal(ocl_answers *answers, const char *spec);
 void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers *file);
 
-/* Adds what `more` has; what finds no room is left out. */
+/* Adds the denials of `more`; those for which there is no room are left out. */
 void ocl_denials_add(ocl_denials *denials, const ocl_denials *more);
 bool ocl_denials_any(const ocl_denials *denials);
 bool ocl_denials_has(const ocl_denials *denials, const ocl_denial *denial);
 bool ocl_denials_equal(const ocl_denials *a, const ocl_denials *b); /* in any order */
-/* As a JSON object. Reading passes over capabilities that this program does not know; CLT_EDATA says what is
+/* As a JSON object. Reading ignores capabilities that this program does not know; CLT_EDATA says what is
  * wrong. */
 void ocl_denials_write(const ocl_denials *denials, clt_json_writer *w);
 clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_denials *out);
 
 /* The file of a device and the lock beside it; free both. CLT_ESTORAGE: there is no private cache folder. */
 clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock);
-/* The answers for this device. Without items when there is no file; one that is not believed is told. Fails
- * only for lack of memory. */
+/* The answers for this device. There are no items when there is no file; an invalid file is reported and
+ * ignored. Fails only for lack of memory. */
 clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out);
-/* Beside what the file has of other devices of this model. */
+/* Keeps what the file has about other devices of this model. */
 clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers);
 
 #endif

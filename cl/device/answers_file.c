@@ -14,8 +14,8 @@
 
 #define MAX_BYTES 1000000u
 
-/* "nvidia-h100-80gb-hbm3-0123456789abcdef-fedcba9876543210.json": the device's name as its other files have
- * it, then the key. */
+/* "nvidia-h100-80gb-hbm3-0123456789abcdef-fedcba9876543210.json": the device's name as in its other files,
+ * then the key. */
 clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **path, char **lock)
 {
     char *folder = NULL, name[OCL_DEVICE_FILE_NAME], file[160], text[CLT_HASH64_TEXT];
@@ -40,11 +40,11 @@ done:
     return status;
 }
 
-/* What the file has of the model; nothing when there is none or it is not believed. */
+/* Reads the model's answers; none when there is no valid file. */
 static clt_status read_file(const char *path, const ocl_device_desc *device, uint64_t key, bool tell,
                             ocl_answers *out)
 {
-    struct stat info; /* opening a pipe would wait for its other end */
+    struct stat info; /* checked first, since opening a pipe would block */
     char *text = NULL;
     size_t length;
     memset(out, 0, sizeof *out);
@@ -68,8 +68,8 @@ static clt_status read_file(const char *path, const ocl_device_desc *device, uin
     return CLT_OK;
 }
 
-/* A device's name in the list of the refused: its number, and what numbers devices anew, such as
- * CUDA_VISIBLE_DEVICES, which schedulers set for each process. */
+/* Names a device in the list of refused ones: by its index and a hash of the variables that renumber devices,
+ * such as CUDA_VISIBLE_DEVICES, which schedulers set for each process. */
 static void name_device(const ocl_device_desc *device, char out[OCL_REFUSED_SPEC])
 {
     static const char *const variables[] = {

@@ -24,12 +24,12 @@ void ocl_self_tests_register(const ocl_self_test_set *set)
 /* --- asking in this process --- */
 
 typedef struct asking {
-    ocl_asker *asker; /* whose device is NULL: to be opened for the next question */
+    ocl_asker *asker; /* its device is NULL when it must be opened for the next question */
     char *extensions;
     uint32_t emulated;
 } asking;
 
-/* The device as it stands so far. */
+/* The device's description with the answers so far. */
 static ocl_device_desc desc_now(const asking *a)
 {
     const ocl_answers *answers = a->asker->answers;
@@ -41,14 +41,14 @@ static ocl_device_desc desc_now(const asking *a)
     return desc;
 }
 
-/* A context that saw a failure may be dead: the next question gets a new one. */
+/* After a failure the context may be unusable: the next question gets a new one. */
 static void forget_device(asking *a)
 {
     ocl_device_close(a->asker->device);
     a->asker->device = NULL;
 }
 
-/* What a failed call means. The reason is kept to one line. */
+/* Turns a failed call into an answer. The reason is cut to one line. */
 static void take_failure(clt_status status, ocl_item *item)
 {
     bool refused = status == CLT_EBUILD || status == CLT_EUNSUPPORTED;
@@ -82,14 +82,14 @@ static clt_status begin_item(asking *a, ocl_item *item)
     return CLT_OK;
 }
 
-/* A device that is refused is not asked any more. */
+/* Whether a question is still open; a refused device is not asked any more. */
 static bool is_open_question(const asking *a, const char *name)
 {
     return ocl_answers_find(a->asker->answers, name) == NULL &&
            ocl_answers_refusal(a->asker->answers, a->asker->tests) == NULL;
 }
 
-/* A refused build of what the device did not announce is no loss. */
+/* If the device does not announce the capability, a refused build is not a loss. */
 static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item)
 {
     bool offered =
@@ -97,12 +97,12 @@ static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item
     if ((q->cap & OCL_CAPS_UNITS) && a->asker->found->desc.compute_capability == 0)
         offered = false;
     if (strncmp(q->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0)
-        offered = false; /* more than the driver reports is never promised */
+        offered = false; /* sizes above what the driver reports are never promised */
     if (item->answer == OCL_ANSWER_REFUSED && !offered)
         item->answer = OCL_ANSWER_NO;
 }
 
-/* A call that failed, and not by what the question is about: another time it may not. */
+/* Whether the failure may be temporary and has nothing to do with the question. */
 static bool may_pass(clt_status status)
 {
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
@@ -119,8 +119,8 @@ static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item
     return status;
 }
 
-/* Questions about lane-style code, and some others, so that two children take about as long. No question of
- * one share depends on an answer of the other. */
+/* Divides the questions among two children so that both take about as long: questions about lane-style code
+ * and some others form one share. No question of a share depends on an answer of the other. */
 static int share_of(const ocl_question *q)
 {
     const uint32_t second =
@@ -151,7 +151,7 @@ static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
     }
     *asked = true;
     clt_status status = put_question(a, &state, &item);
-    if (may_pass(status)) /* once more, in a new context */
+    if (may_pass(status)) /* try once more in a new context */
         status = put_question(a, &state, &item);
     if (status != CLT_OK && status != CLT_ENOMEM) {
         take_failure(status, &item);
@@ -191,8 +191,8 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
     return finish_item(a, &item, status);
 }
 
-/* Every round asks what has become worth asking: a form of matrix units that fails its self-test makes the
- * next older one interesting. */
+/* Each round asks the questions that the answers so far have made necessary: if one kind of matrix
+ * instruction fails its self-test, the next older one is tried. */
 static clt_status ask_rounds(asking *a)
 {
     bool asked = true;

@@ -16,28 +16,31 @@
 /* One self-test: runs real kernels and compares with the host. */
 typedef struct ocl_self_test {
     const char *name;
-    uint32_t drops; /* capabilities that it is about; 0: the device is refused when it fails */
+    uint32_t drops; /* capabilities that are lost when it fails; 0: the device is refused */
     const void *data;
-    int share; /* 0 or 1: tests that two children ask at once; those of a share use the same programs */
+    /* 0 or 1: two children run the tests of a share each; tests of a share use the same programs */
+    int share;
 } ocl_self_test;
 
 typedef struct ocl_self_test_set {
     const ocl_self_test *tests;
     int count;
-    /* Does the engine use this on such a device? Capabilities that count so far are in the description. */
+    /* Whether the engine uses this on such a device; the description has the capabilities known so far. */
     bool (*wanted)(const ocl_self_test *test, const ocl_device_desc *device);
-    /* *right false: with what was wrong in reason. A status is a call that failed. */
+    /* *right false: `reason` says what was wrong. Returns a failure only if a call failed. */
     clt_status (*run)(const ocl_self_test *test, ocl_device *device, bool *right, char *reason, size_t size);
 } ocl_self_test_set;
 
-/* Kept by reference. Without a set there are no self-tests: the program's child has one always. */
+/* Registers the self-tests; kept by reference. Without a set there are none. The program's children always
+ * register one. */
 void ocl_self_tests_register(const ocl_self_test_set *set);
 
 /* --- the child's side, for the program's hidden command --- */
 
-/* Answers for the device `spec` on the pipe of engine/base/child.h. style: of ocl_style_name. have:
- * "item=yes:drops:value,...", what is known. share: questions and self-tests of that share only,
- * OCL_ALL_SHARES all of them. stay: goes on with what standard input says (cl/command/builders.h). */
+/* Answers for the device `spec` on the pipe of engine/base/child.h. style: of ocl_style_name. have: the
+ * answers known so far, "item=yes:drops:value,...". share: questions and self-tests of that share only,
+ * OCL_ALL_SHARES all of them. stay: afterwards serves as a builder that reads standard input
+ * (cl/command/builders.h). */
 #define OCL_ALL_SHARES (-1)
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share, bool stay);

@@ -23,8 +23,8 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-#define PROBE_SECONDS 30.0 /* for one probe kernel */
-#define TEST_SECONDS 180.0 /* for a self-test: some compilers need a minute for a large kernel */
+#define PROBE_SECONDS 30.0 /* time limit of a probe */
+#define TEST_SECONDS 180.0 /* time limit of a self-test: some compilers need a minute for a large kernel */
 
 /* --- one child --- */
 
@@ -32,18 +32,19 @@ typedef struct interview {
     const ocl_device_desc *desc;
     uint32_t mask;
     bool tests;
-    int share; /* of the questions; OCL_ALL_SHARES */
+    int share; /* share of the questions, or OCL_ALL_SHARES */
     ocl_style style;
     ocl_answers *answers;
-    clt_child *child; /* that answered before and waits for more questions; NULL: none */
-    bool stay;        /* it is to wait when it has answered */
-    ocl_item current; /* the question that was put and is not answered; "" if none */
+    clt_child *child; /* a child that has answered and waits for more questions; NULL: none */
+    bool stay;        /* the child shall wait when it has answered */
+    ocl_item current; /* the question that was asked and is not answered yet; "" if none */
     bool greeted, done;
-    clt_status status; /* of the child, when it says that it cannot go on: */
+    clt_status status; /* the child's failure, when it reports that it cannot go on: */
     char error[512];
 } interview;
 
-/* Seconds that a question may take; CLTRAIN_PROBE_SECONDS is for slow machines and for tests. */
+/* Time limit of the current question in seconds; CLTRAIN_PROBE_SECONDS changes it, for slow machines and
+ * tests. */
 static double limit_of(const interview *v)
 {
     const char *text = getenv("CLTRAIN_PROBE_SECONDS");
@@ -51,7 +52,7 @@ static double limit_of(const interview *v)
     return own > 0.0 ? own : ocl_item_is_test(&v->current) ? TEST_SECONDS : PROBE_SECONDS;
 }
 
-/* False: the line is none that a child writes. */
+/* False: no child writes such a line. */
 static bool take_begin(interview *v, const char *line)
 {
     ocl_item item = {0};
@@ -108,7 +109,7 @@ static void write_have(const ocl_answers *answers, clt_str *out)
     }
 }
 
-/* Starts a child with the questions, or tells them to the one that is there. */
+/* Starts a child with the questions, or sends them to the waiting child. */
 static clt_status start(interview *v, const char *program)
 {
     clt_str have = {0}, line = {0};
@@ -135,7 +136,7 @@ static clt_status start(interview *v, const char *program)
     if (status == CLT_OK && v->child != NULL) {
         clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
         status = clt_str_check(&line);
-        /* one that is gone by now is seen when it does not answer */
+        /* a child that has ended is noticed when no answer comes */
         if (status == CLT_OK && clt_child_send(v->child, line.text, line.length, PROBE_SECONDS) != CLT_OK)
             clt_error_clear();
     } else if (status == CLT_OK) {
@@ -147,13 +148,14 @@ static clt_status start(interview *v, const char *program)
     return status;
 }
 
-/* What the end of the child says about the question that it was at. */
+/* Turns the end of the child into an answer to the question that it was working on. */
 static clt_status settle(interview *v, clt_child_event event, double limit, const clt_child_end *end)
 {
     ocl_item *item = &v->current;
     bool killed = event == CLT_CHILD_ENDED && end->signal == SIGKILL;
     item->answer = event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG
-                   : killed ? OCL_ANSWER_FAILED /* by somebody else, such as a lack of memory: not kept */
+                   /* killed by the system, for instance for lack of memory: not remembered */
+                   : killed ? OCL_ANSWER_FAILED
                             : OCL_ANSWER_CRASHED;
     if (event == CLT_CHILD_SILENT)
         snprintf(item->reason, sizeof item->reason, "no answer in %g s", limit);
@@ -167,8 +169,8 @@ static clt_status settle(interview *v, clt_child_event event, double limit, cons
     return status;
 }
 
-/* One child's answers, from the first to the last that it gives. CLT_EDEVICE: it did not come to a question;
- * CLT_ENOMEM: it had no memory for one, and this process would have no more. */
+/* Takes all answers of a child. CLT_EDEVICE: it failed before its first question; CLT_ENOMEM: it ran out of
+ * memory, as this process would. */
 static clt_status take_answers(interview *v)
 {
     clt_child_end end;
@@ -200,7 +202,7 @@ static clt_status take_answers(interview *v)
              v->desc->spec, v->desc->name, end.text, end.words[0] ? ": " : "", end.words);
 }
 
-/* The same, with the start. CLT_EUNSUPPORTED: there can be no child. */
+/* Starts a child and takes its answers. CLT_EUNSUPPORTED: no child can be started. */
 static clt_status run_child(interview *v, const char *program)
 {
     CLT_TRY(start(v, program));
@@ -209,11 +211,10 @@ static clt_status run_child(interview *v, const char *program)
 
 /* --- two children --- */
 
-/* Where kernels are compiled and run by the cores, questions take a second of one core and self-tests
- * several: a second child asks a share of them while the first asks the other. Questions of one share do not
- * depend on answers of the other, so what they bring is kept however they end. Self-tests do: each child
- * takes the other's for well, so when anything does not end well what both were told of tests is forgotten,
- * and one child asks them in their order. */
+/* On CPU devices, questions take a second of one core and self-tests several: two children ask a share of
+ * them each, at the same time. Questions of one share do not depend on answers of the other, so their answers
+ * are kept however the children end. Self-tests do: each child assumes that the other's tests succeed. So if
+ * anything fails, the self-test answers of both are dropped, and one child runs all tests in their order. */
 typedef struct companion {
     interview own;
     ocl_answers answers;
@@ -227,7 +228,7 @@ static void *run_companion(void *context)
     return NULL;
 }
 
-/* What the companion was told and the first child was not. */
+/* Adds the answers that only the second child has. */
 static clt_status merge(ocl_answers *answers, const ocl_answers *other)
 {
     for (int i = 0; i < other->count; i++)
@@ -236,7 +237,7 @@ static clt_status merge(ocl_answers *answers, const ocl_answers *other)
     return CLT_OK;
 }
 
-/* Only a child that has said all it had to say can be told more. */
+/* Only a child that has given all its answers can get more questions. */
 static clt_child *kept_child(const interview *v)
 {
     if (v->done || v->child == NULL)
@@ -245,8 +246,8 @@ static clt_child *kept_child(const interview *v)
     return NULL;
 }
 
-/* One child for each share, or the one that is kept of it. Both are started by this thread, whose end would
- * be theirs. *well: both have come to the end of their questions. */
+/* Runs one child for each share, or the waiting one. Both are started by this thread, since children end with
+ * the thread that starts them. *well: both have answered all their questions. */
 static clt_status run_shares(interview *v, const char *program, bool tests, clt_child *kept[2], bool *well)
 {
     companion *c;
@@ -257,7 +258,7 @@ static clt_status run_shares(interview *v, const char *program, bool tests, clt_
     c->answers = *v->answers;
     own.tests = tests;
     own.stay = true;
-    own.greeted = true; /* of a child that is kept; start says so of a new one */
+    own.greeted = true; /* true for a waiting child; for a new one start() sets it */
     c->own = own;
     c->own.answers = &c->answers;
     own.share = 0;
@@ -268,7 +269,7 @@ static clt_status run_shares(interview *v, const char *program, bool tests, clt_
     bool second = status == CLT_OK && start(&c->own, program) == CLT_OK &&
                   clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
     if (status == CLT_OK) {
-        clt_error_clear(); /* of a second child that cannot be had: what it would ask stays open */
+        clt_error_clear(); /* the second child could not be started: its questions stay open */
         status = take_answers(&own);
     }
     clt_thread_join(thread);
@@ -292,15 +293,15 @@ static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
     answers->count = kept;
 }
 
-/* As run_child, for what two children can ask. What is left after it is for one child, and most often
- * nothing: then the two are kept. */
+/* As run_child, for the questions that two children can ask at the same time. One child asks the rest;
+ * usually nothing is left, and the two children are kept waiting. */
 static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
 {
     ocl_answers *before;
     bool well;
     clt_status status = run_shares(v, program, false, kept, &well);
     if (status != CLT_OK && status != CLT_EUNSUPPORTED) {
-        clt_error_clear(); /* one child alone may do: it has the memory of two */
+        clt_error_clear(); /* one child alone may succeed, with the memory of two */
         status = CLT_OK;
     }
     if (status != CLT_OK || !well || ocl_answers_refusal(v->answers, false) != NULL)
@@ -318,7 +319,7 @@ static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
     return status;
 }
 
-/* The two are good builders for a training that begins now, where a driver compiles for one thread at a time.
+/* If the driver compiles serially, the two children are kept as builders for the training that begins now.
  */
 static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 {
@@ -334,14 +335,14 @@ static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 
 /* --- all children --- */
 
-/* What is asked of a device. */
+/* What shall be known about a device. */
 typedef struct wishes {
     uint32_t mask;
     bool again, tests;
     ocl_style style;
 } wishes;
 
-/* Without a program to be the child, the questions are put here: better than no capability at all. */
+/* If no child can be started, this process asks the questions: better than no capability at all. */
 static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl_answers *answers)
 {
     ocl_asker asker = {.found = found,
@@ -358,7 +359,8 @@ static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl
     return status;
 }
 
-/* Each child answers at least one question, by its end if not otherwise. */
+/* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so
+ * this ends. */
 static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answers *answers)
 {
     interview v = {.desc = &found->desc,
@@ -398,26 +400,26 @@ static bool is_complete(const ocl_answers *answers, const wishes *w)
 {
     uint32_t emulated = 0;
     if (ocl_emulated_caps(&emulated) != CLT_OK)
-        clt_error_clear(); /* whoever asks fails by it */
+        clt_error_clear(); /* the caller fails with its own message */
     return answers->count > 0 && (ocl_answers_were_asked(answers, w->mask, emulated, w->tests) ||
                                   ocl_answers_refusal(answers, w->tests) != NULL);
 }
 
-/* Ranks of one host start at once: one asks, the others wait for its answers, though not for good. Returns
- * what to close, below 0: nothing. */
+/* Ranks of one host start at the same time: one asks, and the others wait for its answers, with a time limit.
+ * Returns the lock's descriptor; below 0: none. */
 static int take_turn(const char *path)
 {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     double until = clt_now() + 20 * PROBE_SECONDS;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    /* a file system without locks: everybody asks at once */
+    /* on a file system without locks, all ranks ask */
     while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
            clt_now() < until)
         (void)nanosleep(&pause, NULL);
     return fd;
 }
 
-/* Every start then asks again, which takes seconds. */
+/* Warns that the answers cannot be stored, so that every start asks again, which takes seconds. */
 static void forgets(const ocl_found *found)
 {
     CLT_WARN("what device %s '%s' can do cannot be remembered, so that every start asks it again: %s",
@@ -431,7 +433,7 @@ static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answ
     uint64_t key = out->key;
     int turn = -1;
     clt_status status = ocl_answers_path(&found->desc, key, &path, &lock);
-    if (status == CLT_ESTORAGE) { /* asked every time, then */
+    if (status == CLT_ESTORAGE) { /* without a cache folder the device is asked at every start */
         forgets(found);
         return ask_children(found, w, out);
     }
@@ -458,13 +460,13 @@ static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answ
 
 /* --- this process --- */
 
-/* A process that opens a device again has its answers. */
+/* Answers of this process, for opening a device again. */
 typedef struct known_device {
     cl_device_id id;
     ocl_answers answers;
 } known_device;
 static pthread_mutex_t known_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* held while asking: one asks for all threads */
+    PTHREAD_MUTEX_INITIALIZER; /* held while asking, so that one thread asks for all */
 static known_device *known;
 static size_t n_known, known_capacity;
 
@@ -539,7 +541,7 @@ void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials)
     for (size_t i = 0; i < n_known; i++)
         if (known[i].id == device->id && known[i].answers.key == device->answers.key)
             ocl_denials_add(&known[i].answers.denials, denials);
-    if (keep_denials(device, denials) != CLT_OK) { /* they are found again at the next start */
+    if (keep_denials(device, denials) != CLT_OK) { /* then they are found again at the next start */
         CLT_DEBUG("what device %s '%s' refused is not remembered: %s", device->desc.spec, device->desc.name,
                   clt_error_text());
         clt_error_clear();

@@ -110,7 +110,7 @@ clt_status ocl_caps_parse(const char *text, uint32_t *mask)
         uint32_t bits = 0;
         if (strcmp(token, "none") != 0)
             CLT_TRY(parse_cap(token, &bits));
-        if (first && minus) /* a list that starts with a removal is "all but" */
+        if (first && minus) /* a list that starts with a removal means all but that one */
             result = OCL_CAPS_ALL;
         result = minus ? result & ~bits : result | bits;
         first = false;
@@ -233,7 +233,7 @@ clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const c
                           int *index, int *matches)
 {
     spec_kind kind = classify_spec(spec);
-    if (kind == SPEC_DEFAULT) { /* first GPU, else the CPU, else whatever there is */
+    if (kind == SPEC_DEFAULT) { /* the first GPU, else the CPU, else the first device */
         bool any_gpu = false, any_cpu = false;
         for (int i = 0; i < count; i++) {
             any_gpu = any_gpu || list[i]->is_gpu;
@@ -247,7 +247,7 @@ clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const c
             continue;
         if (first < 0)
             first = i;
-        /* Ranks are dealt out over the devices of one platform only: another platform may list the same
+        /* Ranks are assigned to devices of one platform only, because another platform may list the same
          * hardware again. */
         found += same_platform(list[i], list[first]);
     }

@@ -39,9 +39,9 @@
 /* Any matrix units for f16. */
 #define OCL_CAPS_F16_UNITS (OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8 | OCL_CAP_WMMA_F16)
 
-/* What CLTRAIN_EMULATE may name: matrix units that a device then plays, as their kernels do in local memory
- * wherever they are not compiled by NVIDIA. So any device can be asked for all that a GPU with them does:
- * choices, storage and results are its, the speed is not. */
+/* The matrix units that CLTRAIN_EMULATE may name. Kernels for matrix units emulate them through local memory
+ * when another compiler than NVIDIA's compiles them, so any device can do what a GPU with these units does:
+ * the same choices, storage and results, but slowly. */
 #define OCL_CAPS_UNITS (OCL_CAPS_F16_UNITS | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32)
 
 typedef enum ocl_cap_index {
@@ -57,15 +57,15 @@ enum {
 };
 #define OCL_CAPS_ALL (~0u)
 
-/* How a device answered when it was asked for a capability: the capability counts only after a probe kernel
- * and self-tests of the kernels that use it, all in a child process (cl/device/asking.h). */
+/* Answer of a device to the question for a capability. A capability is used only after a probe kernel and
+ * self-tests of the kernels that use it have succeeded, all in a child process (cl/device/asking.h). */
 typedef enum ocl_answer {
-    OCL_ANSWER_NOT_ASKED, /* it depends on another capability that the device has not */
+    OCL_ANSWER_NOT_ASKED, /* it depends on another capability, which the device does not have */
     OCL_ANSWER_YES,
     OCL_ANSWER_NO,      /* the device or its compiler does not offer it */
-    OCL_ANSWER_MASKED,  /* not asked, because the caller's mask takes it away */
-    OCL_ANSWER_WRONG,   /* from here on the capability is lost: its results were wrong */
-    OCL_ANSWER_REFUSED, /* its build or launch was refused, although it is offered */
+    OCL_ANSWER_MASKED,  /* not asked, because the caller masked it */
+    OCL_ANSWER_WRONG,   /* its results were wrong (this answer and those below are losses) */
+    OCL_ANSWER_REFUSED, /* its build or launch was refused although the device announces it */
     OCL_ANSWER_FAILED,  /* another OpenCL call failed; not remembered */
     OCL_ANSWER_CRASHED, /* the driver ended the process */
     OCL_ANSWER_HUNG,    /* no answer in time */
@@ -74,26 +74,30 @@ typedef enum ocl_answer {
 #define OCL_REASON_SIZE 240
 typedef struct ocl_cap_report {
     ocl_answer answer;
-    char reason[OCL_REASON_SIZE]; /* "" where the answer is yes */
+    char reason[OCL_REASON_SIZE]; /* "" when the answer is yes */
 } ocl_cap_report;
 const char *ocl_answer_name(ocl_answer answer); /* "yes", "crashed" */
-bool ocl_answer_is_loss(ocl_answer answer);     /* the device should have it, and does not give it */
+/* the device should have the capability but it does not work */
+bool ocl_answer_is_loss(ocl_answer answer);
 
 /* Quirk effects: what the engine does differently for drivers in the quirk table. */
 enum {
-    OCL_QUIRK_POLL_EVENTS = 1 << 0,     /* callbacks on ended events are lost: ask first */
-    OCL_QUIRK_FILL_BY_KERNEL = 1 << 1,  /* clEnqueueFillBuffer cannot be trusted */
-    OCL_QUIRK_NO_SUB_BUFFERS = 1 << 2,  /* informational: nobody uses them */
+    /* callbacks set on events that have already ended are lost: poll first */
+    OCL_QUIRK_POLL_EVENTS = 1 << 0,
+    OCL_QUIRK_FILL_BY_KERNEL = 1 << 1,  /* clEnqueueFillBuffer is unreliable */
+    OCL_QUIRK_NO_SUB_BUFFERS = 1 << 2,  /* informational: the engine uses no sub-buffers */
     OCL_QUIRK_MAX_ALLOC_SOFT = 1 << 3,  /* CL_DEVICE_MAX_MEM_ALLOC_SIZE is not enforced */
-    OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4, /* clFlush starts nothing: finish instead */
-    OCL_QUIRK_NO_SHUFFLES = 1 << 5,     /* vector shuffles in kernels cannot be relied on */
+    OCL_QUIRK_FLUSH_IS_FINISH = 1 << 4, /* clFlush starts no command: clFinish is used instead */
+    OCL_QUIRK_NO_SHUFFLES = 1 << 5,     /* vector shuffles in kernels are unreliable */
     OCL_QUIRK_SERIAL_BUILDS = 1 << 6,   /* programs are built one after the other */
-    OCL_QUIRK_OWN_CACHE = 1 << 7, /* the driver keeps what it compiled: our cache of binaries gains nothing */
-    OCL_QUIRK_STALE_CACHE = 1 << 8, /* what the driver keeps is wrong: cl/device/listing.c switches it off */
-    OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9 /* attention on units that it plays is not compiled */
+    OCL_QUIRK_OWN_CACHE = 1 << 7,       /* the driver has its own cache of binaries, so ours is not used */
+    /* the driver's cache gives wrong programs: cl/device/listing.c switches it off */
+    OCL_QUIRK_STALE_CACHE = 1 << 8,
+    OCL_QUIRK_NO_PLAYED_ATTENTION = 1 << 9 /* attention on emulated matrix units does not compile */
 };
-/* Not a driver's fault: set by the checker in the description it plans with, so that variants made for GPUs
- * do not refuse a CPU device for its lack of speed. A macro because an enumerator must fit an int. */
+/* Not a defect of a driver: the checker sets it in the description that it plans with, so that variants made
+ * for GPUs are not refused on CPU devices because they are slow there. A macro, because an enumerator must
+ * fit an int. */
 #define OCL_QUIRK_ANY_STYLE (1u << 31)
 
 #define OCL_NAME_SIZE 128
@@ -119,27 +123,30 @@ typedef struct ocl_device_desc {
     char platform[OCL_NAME_SIZE];
     bool is_cpu, is_gpu;
     uint32_t caps;          /* OCL_CAP_* after masking */
-    uint32_t masked_caps;   /* those that the caller took away (ocl_open_options) */
-    uint32_t emulated_caps; /* those that it has not, but plays: see OCL_CAPS_UNITS */
+    uint32_t masked_caps;   /* capabilities that the caller masked (ocl_open_options) */
+    uint32_t emulated_caps; /* capabilities that it does not have but emulates: see OCL_CAPS_UNITS */
     uint32_t quirks;        /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;
     uint32_t
-        vector_floats; /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT: f32 lanes of its registers, 1 where unknown */
+        /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT: f32 lanes of a vector register, 1 if unknown. */
+        vector_floats;
     uint32_t compute_capability; /* NVIDIA: major*10+minor, 0 elsewhere */
     uint64_t max_work_group;     /* work-items, as reported for the device */
     uint64_t
-        kernel_group_limit; /* work-items that it allows a plain kernel, which may be fewer; 0: unknown */
-    /* Work-items of a group that it was shown to run although it says of every kernel that it takes fewer; 0:
-     * what it says of kernels holds. */
+        /* Largest group that it allows for a plain kernel, which may be smaller than max_work_group; 0:
+         * unknown. */
+        kernel_group_limit;
+    /* A group size that was shown to work although the driver reports a smaller limit for every kernel; 0:
+     * the reported limits are real. */
     uint64_t larger_groups;
     uint64_t max_work_item[3];
     uint64_t local_bytes, constant_bytes;
-    /* Local memory that a work-group was shown to have, by a kernel that declares as much statically: at
-     * least local_bytes; NVIDIA's driver reports 48 KiB and runs kernels with more. */
+    /* Local memory of a work-group that was shown to work, by a kernel that declares as much statically; at
+     * least local_bytes. NVIDIA's driver reports 48 KiB and runs kernels with more. */
     uint64_t local_proven_bytes;
-    /* What the driver says of a kernel's local arrays (CL_KERNEL_LOCAL_MEM_SIZE) as a multiple of their
-     * bytes, where it was shown that they take no more than their bytes; 0: not asked, as 1. */
+    /* CL_KERNEL_LOCAL_MEM_SIZE divided by the size of the kernel's local arrays, where it was shown that the
+     * arrays take no more than their size; 0: not asked, the same as 1. */
     uint64_t local_report_factor;
     uint64_t cache_bytes;     /* of the largest cache, 0: unknown */
     uint64_t global_bytes;    /* as reported */
@@ -147,24 +154,26 @@ typedef struct ocl_device_desc {
                                  rank) */
     uint64_t max_alloc_bytes; /* largest single buffer */
     uint32_t align_bytes;     /* alignment every tensor offset keeps (>= 64, from MEM_BASE_ADDR_ALIGN) */
-    bool rounds_correctly;    /* can be told to round divisions and square roots of f32 correctly */
+    bool rounds_correctly;    /* has a build option for correctly rounded f32 division and square root */
     double profiling_resolution_ns;
     ocl_given_up given_up[OCL_GIVEN_UP_MAX];
     int n_given_up;
     uint32_t
-        suspected_caps; /* dropped for the kernel suspected_in; they return if it is refused without them */
+        /* capabilities that were dropped because of the kernel suspected_in; restored if it is refused
+         * without them too */
+        suspected_caps;
     char suspected_in[64];
     const struct ocl_tuning *tuning; /* records for planning (cl/tune/tuning.h), borrowed; NULL: none */
 } ocl_device_desc;
 
-/* Vectors of sixteen in one work-item were measured to be fast on this device (or were asked for). */
+/* Whether lane style (vectors of sixteen in one work-item) was measured to be fast on this device, or was
+ * asked for. */
 static inline bool ocl_prefers_lanes(const ocl_device_desc *device)
 {
     return (device->caps & OCL_CAP_WIDE_VECTORS) != 0;
 }
 
-/* Work-items that a group of a kernel without needs of its own may have; a large number where nothing is
- * known. */
+/* Largest group for a kernel without special needs; a large number if unknown. */
 static inline uint64_t ocl_group_limit(const ocl_device_desc *device)
 {
     uint64_t limit = device->max_work_group ? device->max_work_group : UINT32_MAX;
@@ -179,7 +188,7 @@ static inline uint64_t ocl_group_items(const ocl_device_desc *device, uint64_t w
     return wanted;
 }
 
-/* A description to plan against when no device is at hand: a mid-size GPU without extensions. */
+/* A description to plan against when no device is at hand: a mid-range GPU without extensions. */
 void ocl_desc_generic(ocl_device_desc *out);
 const char *ocl_cap_name(int index);
 /* Writes "local,wg256,fp64"; returns buffer. */
@@ -193,8 +202,8 @@ const char *ocl_quirk_name(uint32_t bit);
 #define OCL_DEVICE_FILE_NAME 96
 void ocl_device_file_name(const ocl_device_desc *device, char *out, size_t size);
 
-/* clt: before the first OpenCL call of a process: divides a CPU device among `local_ranks` ranks on this host
- * (POCL_MAX_PTHREAD_COUNT and the share of memory in usable_bytes). */
+/* To be called before the first OpenCL call of a process: divides a CPU device among `local_ranks` ranks on
+ * this host (POCL_MAX_PTHREAD_COUNT and the share of memory in usable_bytes). */
 void ocl_prepare_process(int local_rank, int local_ranks);
 
 /* Every device of every platform, in platform order. CLT_EDEVICE with an explanation (see doctor) when there
@@ -206,35 +215,36 @@ typedef struct ocl_device ocl_device;
 typedef struct ocl_event ocl_event; /* memory.h */
 typedef enum ocl_queue { OCL_QUEUE_COMPUTE, OCL_QUEUE_COPY } ocl_queue;
 
-/* Lane style (capability wide_vectors) or groups: which is faster is timed when the device is asked, and not
- * timed where a checkpoint says how its run computed, because sums are rounded differently in the two. */
+/* Lane style (capability wide_vectors) or groups: the faster one is found by timing when the device is asked.
+ * It is not timed when a checkpoint states the style of its run, because the two styles round sums
+ * differently. */
 typedef enum ocl_style { OCL_STYLE_ASKED, OCL_STYLE_LANES, OCL_STYLE_GROUPS } ocl_style;
 const char *ocl_style_name(ocl_style style); /* "asked", "lanes", "groups" */
 bool ocl_style_from_name(const char *name, ocl_style *out);
 
 typedef struct ocl_open_options {
     const char *spec;   /* as --device takes it; NULL: the first GPU, else the CPU */
-    uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to play a weaker device */
+    uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to imitate a weaker device */
     bool profiling;     /* queues with CL_QUEUE_PROFILING_ENABLE */
-    /* The same on CPU devices alone, where it costs nothing that can be measured; GPUs' drivers were seen to
-     * take up to 1.8 times as long for queues that note times. */
+    /* The same on CPU devices only, where it has no measurable cost; drivers of GPUs were seen to take up to
+     * 1.8 times as long with it. */
     bool profiling_on_cpu;
     int local_rank;  /* picks the local_rank-th device of those that match, if there are several GPUs */
-    bool checker;    /* for the checker: what only failed its self-test counts all the same */
-    bool ask_again;  /* for its capabilities, whatever is remembered of them */
-    ocl_style style; /* LANES, GROUPS: this one, if the device can do it, whatever is faster */
+    bool checker;    /* for the checker: capabilities that failed only their self-test are used */
+    bool ask_again;  /* asks for all capabilities again, ignoring remembered answers */
+    ocl_style style; /* LANES, GROUPS: this style if the device supports it, whichever is faster */
 } ocl_open_options;
 
 /* Opens a device: capabilities as remembered or asked for, context, in-order compute queue, in-order copy
- * queue. A device that cannot run kernels is passed over with a warning unless SPEC is its number or name.
+ * queue. A device that cannot run kernels is skipped with a warning, unless SPEC is its index or name.
  * CLT_EDEVICE names the SPEC, what there is, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
 void ocl_device_close(ocl_device *device);
-/* Called when the last open device of the process has been closed; a later function takes an earlier one's
- * place. For libraries that keep caches of their own. */
+/* Called when the last open device of the process has been closed; a later function replaces an earlier one.
+ * For libraries with caches of their own. */
 void ocl_device_when_last_closes(void (*fn)(void));
 const ocl_device_desc *ocl_device_describe(const ocl_device *device);
-/* How an open device stands to a capability, by its index. */
+/* The state of a capability of an open device, by the capability's index. */
 ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap);
 
 /* ocl_doctor: looks for the reasons why there is no device: ICD files read, the library each one names and
@@ -260,9 +270,9 @@ const char *ocl_error_name(int cl_code);
 typedef struct ocl_counters {
     uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills,
         host_waits;
-    uint64_t programs_loaded;      /* of those built: from our cache of binaries */
-    uint64_t programs_in_children; /* of those built: compiled by a child process before */
-    uint64_t binaries_refused;     /* kept binaries that were damaged or that the driver did not take */
+    uint64_t programs_loaded;      /* of programs_built: loaded from our cache of binaries */
+    uint64_t programs_in_children; /* of programs_built: compiled before by a child process */
+    uint64_t binaries_refused;     /* cached binaries that were damaged or that the driver rejected */
     double build_seconds;
 } ocl_counters;
 ocl_counters ocl_device_counters(const ocl_device *device);

@@ -40,7 +40,7 @@ void ocl_prepare_process(int local_rank, int local_ranks)
 {
     (void)local_rank; /* every rank gets the same share */
     rank_count = local_ranks > 1 ? local_ranks : 1;
-    /* PoCL 3 reads the first name, PoCL 4 and later the second; what the user set is left alone. */
+    /* PoCL 3 reads the first variable, PoCL 4 and later the second; values set by the user stay. */
     static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
     if (rank_count == 1 || getenv(names[0]) != NULL || getenv(names[1]) != NULL)
         return;
@@ -64,7 +64,7 @@ static clt_status choose(const ocl_found *found, int count, const ocl_open_optio
     return status;
 }
 
-/* The floor: available, with a compiler, full profile, OpenCL 1.2, little endian. */
+/* The minimum: available, with a compiler, full profile, OpenCL 1.2, little-endian. */
 static clt_status check_floor(cl_device_id id, const ocl_device_desc *desc)
 {
     static const struct {
@@ -103,14 +103,14 @@ static clt_status create_queues(ocl_device *device)
     cl_int code;
     cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->platform, 0};
     const ocl_device_desc *desc = &device->desc;
-    CLT_TRY(ocl_faults_create(device)); /* every command that a queue gets goes on its list */
+    CLT_TRY(ocl_faults_create(device)); /* the list of all commands under way */
     device->context = clCreateContext(properties, 1, &device->id, NULL, NULL, &code);
     OCL_CHECK(code, "creating a context on device %s '%s'", desc->spec, desc->name);
     for (int i = 0; i < 2; i++) {
         device->queue[i] = clCreateCommandQueue(device->context, device->id,
                                                 device->profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
         if (code == CL_INVALID_QUEUE_PROPERTIES && device->profiling && i == 0) {
-            device->profiling = false; /* what needs times says so itself */
+            device->profiling = false; /* functions that need times report that themselves */
             device->queue[i] = clCreateCommandQueue(device->context, device->id, 0, &code);
         }
         OCL_CHECK(code, "creating the %s queue on device %s '%s'",
@@ -167,13 +167,13 @@ clt_status ocl_emulated_caps(uint32_t *emulated)
     return CLT_OK;
 }
 
-/* Lane style goes with it: where it pays it would take all products. */
+/* Emulating matrix units disables lane style, which would otherwise be chosen for all products. */
 uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated)
 {
     return emulated ? (caps & ~(uint32_t)OCL_CAP_WIDE_VECTORS) : caps;
 }
 
-/* Capabilities that count, of a device that was asked; those that it plays among them. */
+/* Sets the capabilities from the answers, including emulated ones. */
 static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
 {
     char text[256];
@@ -189,7 +189,7 @@ static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
             getenv("CLTRAIN_EMULATE"), desc->name);
     desc->caps = caps & mask;
     desc->emulated_caps = emulated & caps;
-    desc->masked_caps = 0; /* what it has or may have */
+    desc->masked_caps = 0; /* the mask must not remove what the device has or may have */
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
         const ocl_item *item = ocl_answers_find(&device->answers, ocl_cap_name(cap));
         bool never_asked = item == NULL && !(device->answers.probed >> cap & 1u);
@@ -225,8 +225,8 @@ fail:
     return status;
 }
 
-/* The device that SPEC names, and its answers. One that was not asked for by its number or name and cannot
- * be used is passed over. */
+/* Chooses the device that SPEC names, and gets its answers. A device that cannot be used is skipped, unless
+ * SPEC is its index or name. */
 static clt_status choose_usable(ocl_found *found, int count, const ocl_open_options *options, int *index,
                                 int *matches, ocl_answers *answers)
 {
@@ -249,7 +249,7 @@ static clt_status choose_usable(ocl_found *found, int count, const ocl_open_opti
     return clt_error_put(&first);
 }
 
-/* CLTRAIN_STYLE=lanes or groups: this one, whatever is faster and whatever a checkpoint says. */
+/* CLTRAIN_STYLE=lanes or groups: this style, whichever is faster and whatever a checkpoint states. */
 static clt_status style_of_environment(ocl_style *style)
 {
     const char *text = getenv("CLTRAIN_STYLE");
@@ -273,7 +273,7 @@ clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
     CLT_TRY_GOTO(choose_usable(found, count, options, &index, &matches, answers), fail);
     bool profiling = options->profiling || (options->profiling_on_cpu && found[index].desc.is_cpu);
     CLT_TRY_GOTO(ocl_device_open_bare(&found[index], profiling, &device), fail);
-    int sharing = (rank_count + matches - 1) / matches; /* ranks on each device */
+    int sharing = (rank_count + matches - 1) / matches; /* ranks per device */
     if (!device->desc.is_cpu && sharing > 1) {
         CLT_WARN("%d ranks share device %s '%s' and its memory", sharing, device->desc.spec,
                  device->desc.name);
@@ -333,7 +333,7 @@ void ocl_device_close(ocl_device *device)
 {
     if (device == NULL)
         return;
-    bool lost = ocl_commands_failed(device); /* then its queues and context stay */
+    bool lost = ocl_commands_failed(device); /* then its queues and context are not released */
     if (!lost)
         finish_queues(device);
     ocl_builders_dismiss(device);
@@ -387,7 +387,7 @@ void ocl_count_host_wait(ocl_device *device)
 
 ocl_counters ocl_device_counters(const ocl_device *device)
 {
-    ocl_device *own = (ocl_device *)(uintptr_t)device; /* only the lock is touched */
+    ocl_device *own = (ocl_device *)(uintptr_t)device; /* the cast only allows locking */
     pthread_mutex_lock(&own->lock);
     ocl_counters result = own->counters;
     pthread_mutex_unlock(&own->lock);

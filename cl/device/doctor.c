@@ -144,7 +144,7 @@ static bool try_device(ocl_doctor_state *d, const ocl_device_desc *desc)
     return status == CLT_OK;
 }
 
-/* Drivers that do harm as soon as they are loaded are named, and nothing loads them any more. */
+/* Reports drivers that crash or hang when they are loaded; they are not loaded any more. */
 static bool check_listing(ocl_doctor_state *d)
 {
     const ocl_dead_driver *dead;
@@ -165,7 +165,7 @@ clt_status ocl_doctor(ocl_finding_fn report, void *context, bool *healthy)
     ocl_device_desc *list = NULL;
     int count = 0;
     *healthy = false;
-    if (!check_listing(&d)) /* before a driver's library is loaded here */
+    if (!check_listing(&d)) /* before this process loads a driver's library */
         return CLT_OK;
     ocl_doctor_drivers(&d);
     check_nodes(&d);

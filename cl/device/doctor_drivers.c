@@ -55,7 +55,7 @@ static void check_library(ocl_doctor_state *d, const char *library, const char *
                 named_by, library, why ? why : "no reason given");
 }
 
-/* Told already, and not to be loaded. */
+/* Whether the driver is one that must not be loaded; that has been reported already. */
 static bool is_left_out(const char *library)
 {
     const ocl_dead_driver *dead;
@@ -93,7 +93,7 @@ static void check_icd_file(ocl_doctor_state *d, const char *path)
     ocl_icd_entry_free(&entry);
 }
 
-/* Did cltrain make an entry in the place of this one? */
+/* Whether cltrain made an entry that replaces this one. */
 static bool is_replaced(const ocl_icd_report *r, const char *path)
 {
     for (int i = 0; i < r->n_drivers; i++)
@@ -106,7 +106,7 @@ static bool is_replaced(const ocl_icd_report *r, const char *path)
 static void check_icd_folder(ocl_doctor_state *d, const char *folder, const char *named_by)
 {
     const ocl_icd_report *r = ocl_icd_prepare();
-    /* An empty folder is no error where cltrain found the drivers without it. */
+    /* An empty folder is not an error if cltrain found the drivers without it. */
     ocl_finding_level level = r->state == OCL_ICD_REPAIRED ? OCL_FINDING_NOTE : OCL_FINDING_ERROR;
     const char *advice = level == OCL_FINDING_ERROR ? OCL_INSTALL_ADVICE : NULL;
     ocl_icd_entry *entries;
@@ -126,7 +126,7 @@ static void check_icd_folder(ocl_doctor_state *d, const char *folder, const char
     ocl_icd_entries_free(entries, count);
 }
 
-/* Variables of the user */
+/* Environment variables set by the user */
 
 /* OCL_ICD_VENDORS: a folder; with ocl-icd also an .icd file or a library. */
 static void check_vendors_variable(ocl_doctor_state *d, const ocl_loader_reads *reads, const char *value)
@@ -211,7 +211,7 @@ static void check_variables(ocl_doctor_state *d, const ocl_loader_reads *reads, 
     }
 }
 
-/* What cltrain did itself */
+/* What cltrain changed itself */
 
 static void tell_driver(ocl_doctor_state *d, const ocl_icd_report *r, const ocl_icd_driver *driver)
 {
@@ -277,8 +277,8 @@ static ocl_loader_reads tell_loader(ocl_doctor_state *d)
     return reads;
 }
 
-/* The kernel's part of NVIDIA's driver without the OpenCL part, as containers without the right capability
- * have. */
+/* Checks for NVIDIA's kernel driver without its OpenCL library, as in containers without the right
+ * capability. */
 static void check_nvidia(ocl_doctor_state *d)
 {
     bool node = access("/dev/nvidia0", F_OK) == 0 || access("/dev/nvidiactl", F_OK) == 0;

@@ -121,7 +121,8 @@ static clt_status ask_compute_capability(cl_device_id id, uint32_t *out)
     return CLT_OK;
 }
 
-/* All of these are in OpenCL 1.2: an answer that cannot be had is no zero, which would choose other kernels.
+/* All of these queries exist in OpenCL 1.2. A query that fails must not count as 0, which would choose other
+ * kernels.
  */
 static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
 {
@@ -150,8 +151,9 @@ static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
     desc->profiling_resolution_ns = (double)resolution;
     CLT_TRY(ocl_device_ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof rounding, &rounding));
     desc->rounds_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
-    if (desc->is_cpu) { /* device memory is host memory: what the system and the control group still have,
-                           shared by the ranks */
+    /* device memory is host memory: use what the system and the control group have left, divided by the
+     * ranks */
+    if (desc->is_cpu) {
         uint64_t share = clt_memory_available() / (uint64_t)ocl_ranks_here();
         if (share < desc->usable_bytes)
             desc->usable_bytes = share;
@@ -177,7 +179,7 @@ static clt_status describe(cl_platform_id platform, cl_device_id id, int p, int 
     return CLT_OK;
 }
 
-/* A device that does not answer is left out, by name; only a lack of memory is the caller's failure. */
+/* Adds a device; one that does not answer is left out with a warning. Fails only for lack of memory. */
 static clt_status add_device(cl_platform_id platform, cl_device_id id, int p, int d, ocl_found *found,
                              bool *usable)
 {
@@ -192,7 +194,8 @@ static clt_status add_device(cl_platform_id platform, cl_device_id id, int p, in
     return CLT_OK;
 }
 
-/* A platform whose devices cannot be listed must not hide those of the others. */
+/* A platform whose devices cannot be listed is left out with a warning, so that other platforms can be
+ * used. */
 static clt_status left_out(int p, cl_int code)
 {
     clt_status status = ocl_fail(code, __FILE__, __LINE__, "listing the devices of platform %d", p);

@@ -68,7 +68,7 @@
     X(CL_INVALID_LINKER_OPTIONS)                                                                             \
     X(CL_INVALID_DEVICE_PARTITION_COUNT)
 
-/* The loader's own code (cl_khr_icd); the header that defines it is an extension header. */
+/* CL_PLATFORM_NOT_FOUND_KHR of the ICD loader; it is defined in an extension header. */
 #define PLATFORM_NOT_FOUND (-1001)
 
 const char *ocl_error_name(int cl_code)
@@ -107,7 +107,7 @@ static clt_status status_of(int cl_code)
     case CL_INVALID_COMPILER_OPTIONS:
     case CL_INVALID_PROGRAM_EXECUTABLE:
         return CLT_EBUILD;
-    case CL_INVALID_WORK_GROUP_SIZE: /* of this kernel: an answer, which would be the same another time */
+    case CL_INVALID_WORK_GROUP_SIZE: /* depends on the kernel: the same would happen again */
     case CL_INVALID_WORK_ITEM_SIZE:
     case CL_INVALID_KERNEL_NAME:
         return CLT_EUNSUPPORTED;

@@ -25,11 +25,13 @@
 #define MAX_NAMES 4
 #define MAX_FOLDERS 10
 
-/* Entries are of a vendor by the stem of their library's file name, so that a second version of a driver that
- * the system names already is never put beside it: two in one process list a device twice, or clash. */
+/* Entries are assigned to a vendor by the stem of their library's file name, so that no second version of a
+ * driver is added beside one that the system already names: two in one process would list a device twice, or
+ * conflict. */
 typedef struct vendor {
     const char *name;
-    const char *file; /* of the entry made for it: behind the system's, so that devices keep their numbers */
+    /* file name of our entry for it; sorted after the system's, so that device indices do not change */
+    const char *file;
     const char *stem;
     const char *libraries[MAX_NAMES]; /* names to look for, in this order */
     const char *folders[MAX_FOLDERS]; /* patterns of usual places outside the linker's search path */
@@ -86,13 +88,13 @@ enum { NVIDIA, AMD, INTEL_GPU, INTEL_CPU, POCL, CLOVER, RUSTICL, N_VENDORS };
 _Static_assert(sizeof vendors / sizeof vendors[0] == N_VENDORS, "one name for each vendor");
 _Static_assert(N_VENDORS <= OCL_ICD_MAX_DRIVERS, "the report has room for all");
 
-/* The work of the one preparation. */
+/* State of the preparation, which happens once. */
 typedef struct preparation {
     ocl_icd_report *report;
     ocl_icd_entry *entries; /* the system's */
     size_t n_entries;
     bool *dropped;           /* by entry: replaced by one of ours */
-    bool present[N_VENDORS]; /* its library was found, with or without an entry */
+    bool present[N_VENDORS]; /* its library was found, with or without an ICD entry */
 } preparation;
 
 static const char *file_part(const char *path)
@@ -106,7 +108,8 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* By the name in the entry or, where that is a link, by the file that it leads to. */
+/* Whether an entry belongs to a vendor: by the library's name or, if that is a link, by the name of its
+ * target. */
 static bool is_of(const vendor *v, const char *name, const char *path)
 {
     char real[PATH_MAX];
@@ -135,7 +138,8 @@ static char *locate_vendor(const vendor *v)
     return path;
 }
 
-/* What the system's entries say of one vendor: whether one of them leads to a library, else which names it.
+/* Looks through the system's entries for one vendor: whether one of them leads to a library, else which one
+ * names it.
  */
 static void find_vendor(preparation *p, int index)
 {
@@ -166,7 +170,7 @@ static void find_vendor(preparation *p, int index)
     }
 }
 
-/* Mesa's switch */
+/* RUSTICL_ENABLE of Mesa */
 
 void ocl_icd_rusticl_drivers(const char *const *kernel_drivers, bool amd, bool intel, bool any_other,
                              char *out, int size)
@@ -198,7 +202,7 @@ void ocl_icd_rusticl_drivers(const char *const *kernel_drivers, bool amd, bool i
 
 #define MAX_GPUS 16
 
-/* Names of the kernel drivers of the GPUs' nodes; returns how many. */
+/* Names of the GPUs' kernel drivers; returns their number. */
 static int kernel_drivers(char names[MAX_GPUS][64])
 {
     int count = 0;
@@ -221,7 +225,7 @@ static int kernel_drivers(char names[MAX_GPUS][64])
     return count;
 }
 
-/* A driver of the system that is none of Mesa's. */
+/* Whether the system has a driver that is not Mesa's. */
 static bool has_other_driver(const preparation *p)
 {
     for (size_t i = 0; i < p->n_entries; i++) {
@@ -238,8 +242,8 @@ static bool has_other_driver(const preparation *p)
     return false;
 }
 
-/* rusticl offers a device only of drivers that RUSTICL_ENABLE names. Those of GPUs whose vendor's own driver
- * is missing are named, and Mesa's driver for processors where there is no other driver at all. */
+/* rusticl lists only devices of Mesa drivers that RUSTICL_ENABLE names. This enables those of GPUs whose
+ * vendor's own OpenCL driver is missing and, if there is no other driver at all, Mesa's driver for CPUs. */
 static void enable_rusticl(const preparation *p)
 {
     char names[MAX_GPUS][64];
@@ -268,14 +272,14 @@ static void not_possible(ocl_icd_report *r, const char *format, ...)
     r->state = OCL_ICD_FAILED;
 }
 
-/* The variable that names a folder to this loader, or NULL. */
+/* The environment variable by which this loader is given a folder, or NULL. */
 static const char *folder_variable(void)
 {
     ocl_loader_reads reads = ocl_loader_variables();
     return reads.vendors ? "OCL_ICD_VENDORS" : reads.vendor_path ? "OPENCL_VENDOR_PATH" : NULL;
 }
 
-/* The entries of the new folder: the system's with nothing but the library's name in them, and ours. */
+/* Makes the new folder: the system's entries, reduced to the library's name, and ours. */
 static clt_status make_folder(const preparation *p)
 {
     ocl_icd_file *files;
@@ -292,7 +296,8 @@ static clt_status make_folder(const preparation *p)
     return status;
 }
 
-/* The loader's variable, and the same a second time so that processes started by this one know it for ours.
+/* Sets the loader's variable, and a second variable by which child processes know that cltrain set the
+ * first.
  */
 static void name_folder(ocl_icd_report *r, const char *folder)
 {
@@ -307,7 +312,8 @@ static void repair(preparation *p)
         r->n_rewritten += p->entries[i].library[0] != '\0' && !p->entries[i].plain;
     bool incomplete = r->n_drivers > 0 || r->n_rewritten > 0;
     bool moved =
-        strcmp(r->system, OCL_ICD_SYSTEM_FOLDER) != 0; /* the loader does not know CLTRAIN_ICD_SYSTEM */
+        /* the loader itself does not read CLTRAIN_ICD_SYSTEM */
+        strcmp(r->system, OCL_ICD_SYSTEM_FOLDER) != 0;
     if (!incomplete && !moved)
         return;
     r->variable = folder_variable();
@@ -324,7 +330,8 @@ static void repair(preparation *p)
     }
 }
 
-/* The drivers were chosen by others: by the cltrain that started this process, by the user, or not at all. */
+/* Whether nothing is to be done, because the cltrain that started this process or the user has chosen the
+ * drivers, or the repair is switched off. */
 static bool is_chosen(ocl_icd_report *r)
 {
     static const char *const variables[] = {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"};
@@ -333,7 +340,7 @@ static bool is_chosen(ocl_icd_report *r)
         const char *value = getenv(variables[i]);
         if (value == NULL)
             continue;
-        if (value[0] == '\0') { /* names nothing, and yet hides all drivers from Khronos' loader */
+        if (value[0] == '\0') { /* an empty value hides all drivers from Khronos' loader */
             unsetenv(variables[i]);
             continue;
         }

@@ -11,33 +11,34 @@
 #include <stdbool.h>
 
 typedef enum ocl_icd_state {
-    OCL_ICD_COMPLETE,  /* the system's entries name every driver that was found: nothing was done */
-    OCL_ICD_REPAIRED,  /* the loader reads `folder` */
-    OCL_ICD_USERS,     /* the user set `variable`: nothing was looked at */
+    OCL_ICD_COMPLETE,  /* the system's entries name all drivers that were found: nothing was changed */
+    OCL_ICD_REPAIRED,  /* the loader reads our `folder` */
+    OCL_ICD_USERS,     /* the user set `variable`: nothing was searched */
     OCL_ICD_INHERITED, /* the cltrain that started this process named `folder` */
     OCL_ICD_OFF,       /* CLTRAIN_ICD_REPAIR=off */
-    OCL_ICD_FAILED     /* drivers without an entry were found, and `why` says what was in the way */
+    OCL_ICD_FAILED     /* drivers without an entry were found, but adding them failed; `why` says why */
 } ocl_icd_state;
 
 typedef struct ocl_icd_driver {
     const char *vendor; /* "NVIDIA" */
     const char *file;   /* name of the entry made for it */
     char *library;      /* path */
-    char *entry; /* the system's ICD file that names it by a path or name at which it is not, or NULL */
+    char *entry;        /* the system's ICD file that names it by a wrong path or name, or NULL */
 } ocl_icd_driver;
 
-#define OCL_ICD_FILE_PREFIX "zz-cltrain-" /* of the entries that cltrain makes: behind the system's */
+#define OCL_ICD_FILE_PREFIX "zz-cltrain-" /* of our entries, so that they sort after the system's */
 #define OCL_ICD_MAX_DRIVERS 8
 
 typedef struct ocl_icd_report {
     ocl_icd_state state;
-    const char *variable;                        /* see the states */
-    char *folder;                                /* see the states */
-    const char *system;                          /* the folder of the system's entries */
-    ocl_icd_driver drivers[OCL_ICD_MAX_DRIVERS]; /* found, with no working entry of the system */
+    const char *variable; /* see the states */
+    char *folder;         /* see the states */
+    const char *system;   /* the folder of the system's entries */
+    /* drivers that were found without a working entry of the system */
+    ocl_icd_driver drivers[OCL_ICD_MAX_DRIVERS];
     int n_drivers;
     int n_rewritten;  /* entries whose file held more than the library's name */
-    char rusticl[64]; /* what RUSTICL_ENABLE was set to, "" when it was left alone */
+    char rusticl[64]; /* the value given to RUSTICL_ENABLE, "" if it was not changed */
     char why[512];
 } ocl_icd_report;
 

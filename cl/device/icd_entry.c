@@ -47,7 +47,7 @@ clt_status ocl_icd_entry_read(const char *path, ocl_icd_entry *out)
     size_t length = trim_line(text);
     out->path = strdup(path);
     out->library = strdup(text);
-    /* Trimming moves the line to the front: what is plain stood there already. */
+    /* Trimming moves the line to the front; a plain file had nothing to trim. */
     out->plain = length > 0 && (size == length || size == length + 1);
     if (out->path != NULL && out->library != NULL)
         return CLT_OK;
@@ -112,7 +112,7 @@ clt_status ocl_icd_folder_read(const char *folder, ocl_icd_entry **out, size_t *
 
 /* Libraries */
 
-#define ELF_BYTES 20 /* up to the field that says which machine: the same place for 32 and 64 bits */
+#define ELF_BYTES 20 /* up to the field for the machine, which has the same offset for 32 and 64 bits */
 
 static bool read_elf_start(const char *path, unsigned char start[ELF_BYTES])
 {
@@ -123,7 +123,8 @@ static bool read_elf_start(const char *path, unsigned char start[ELF_BYTES])
     return got;
 }
 
-/* A library for this processor and word size: machines keep those of other ones in folders beside. */
+/* Whether the library is for this processor and word size; systems keep those of others in neighbouring
+ * folders. */
 static bool fits_machine(const char *path)
 {
     unsigned char start[ELF_BYTES], own[ELF_BYTES];
@@ -160,9 +161,8 @@ char *ocl_icd_locate_in(const char *pattern, const char *name)
     return path;
 }
 
-#ifdef __GLIBC__ /* its dlinfo knows the list */
-/* The linker's own list for a library that the OpenCL loader opens: run paths, LD_LIBRARY_PATH, its standard
- * folders. */
+#ifdef __GLIBC__ /* dlinfo can give the list */
+/* Searches the dynamic linker's list of folders: run paths, LD_LIBRARY_PATH, standard folders. */
 static char *in_search_path(const char *name)
 {
     char loader[OCL_LOADER_PATH], *path = NULL;
@@ -230,7 +230,7 @@ static char *in_linker_cache(const char *name)
         clt_error_clear();
         return NULL;
     }
-    /* Older versions of ldconfig put a table of another format before it. */
+    /* Older versions of ldconfig write a table of another format before it. */
     const uint8_t *cache = memmem(file.data, file.size, CACHE_MAGIC, sizeof CACHE_MAGIC - 1);
     size_t size = cache != NULL ? file.size - (size_t)(cache - file.data) : 0;
     size_t count = size >= CACHE_HEADER ? cache_word(cache + 20) : 0;

@@ -16,8 +16,8 @@
 typedef struct ocl_icd_entry {
     char *path;    /* of the .icd file */
     char *library; /* its first line without blanks at both ends; "" when there is none */
-    bool plain; /* the file holds that line and nothing else: some loaders take the whole file for a name */
-    int error;  /* errno of reading it, 0: none */
+    bool plain;    /* the file has nothing but that line; some loaders take the whole file as a name */
+    int error;     /* errno of reading it, 0: none */
 } ocl_icd_entry;
 
 /* Reads one file. Fails only for lack of memory. */

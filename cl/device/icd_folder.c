@@ -36,7 +36,8 @@ static clt_status write_files(const char *folder, const ocl_icd_file *files, siz
     return CLT_OK;
 }
 
-/* Is the folder ours, and does it hold these entries? An interrupted machine may have left empty files. */
+/* Whether the folder belongs to this user and holds these entries. (A machine that lost power may have left
+ * empty files.) */
 static bool holds_files(const char *folder, const ocl_icd_file *files, size_t count)
 {
     bool same = clt_private_folder_check(folder) == CLT_OK;
@@ -64,7 +65,8 @@ static void hash_files(const ocl_icd_file *files, size_t count, char text[CLT_HA
     clt_hash64_text(clt_hash64_end(&state), text);
 }
 
-/* Puts a finished folder in its place. Another process may have been first, with the same entries. */
+/* Renames a finished folder to its final name. Another process may have made the same folder in the
+ * meantime. */
 static clt_status put_in_place(const char *made, const char *folder, const ocl_icd_file *files, size_t count)
 {
     for (int i = 0; i < 2; i++) {
@@ -116,7 +118,7 @@ static pid_t remover;
 
 static void remove_folder(void)
 {
-    if (to_remove != NULL && remover == getpid()) /* not in a child that was forked off */
+    if (to_remove != NULL && remover == getpid()) /* not in a forked child */
         (void)clt_remove_tree(to_remove);
 }
 
@@ -125,7 +127,7 @@ static clt_status make_temporary(const ocl_icd_file *files, size_t count, char *
     const char *above = getenv("TMPDIR");
     char *made = NULL;
     static bool registered;
-    if (to_remove != NULL) { /* the loader has not read the one before */
+    if (to_remove != NULL) { /* the loader has not read the previous one */
         remove_folder();
         free(to_remove);
         to_remove = NULL;

@@ -27,7 +27,8 @@ bool ocl_loader_file(char *buffer, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
-/* The name of a variable with the zero byte that ends it: trace messages of loaders name variables, too. */
+/* Whether the loader's file contains the variable's name, NUL-terminated: trace messages contain names of
+ * variables too. */
 static bool holds(const clt_mapping *file, const char *variable)
 {
     return memmem(file->data, file->size, variable, strlen(variable) + 1) != NULL;
@@ -47,7 +48,7 @@ ocl_loader_reads ocl_loader_variables(void)
     reads.vendors = holds(&file, "OCL_ICD_VENDORS");
     reads.filenames = holds(&file, "OCL_ICD_FILENAMES");
     reads.vendor_path = holds(&file, "OPENCL_VENDOR_PATH");
-    reads.vendors_files = reads.vendors && reads.vendor_path; /* that is ocl-icd, or follows it */
+    reads.vendors_files = reads.vendors && reads.vendor_path; /* that is ocl-icd or behaves like it */
     clt_map_close(&file);
     return reads;
 }

@@ -11,7 +11,7 @@
 const char *ocl_header_version(void);
 
 #define OCL_LOADER_PATH 4096
-/* The file that this process has its OpenCL functions from; false when the linker cannot tell. */
+/* The file of the OpenCL loader in this process; false if the linker cannot tell. */
 bool ocl_loader_file(char *buffer, size_t size);
 
 /* Which variables the loader reads. Loaders differ, and NVIDIA's and AMD's own carry the same file name as

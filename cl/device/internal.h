@@ -20,7 +20,8 @@ struct ocl_recorder;
 struct ocl_faults;
 struct ocl_binary_cache;
 
-/* Threads or processes that build at a time, at most: each takes some hundred MiB of host memory. */
+/* The largest number of threads or processes that build at the same time; each takes some hundred MiB of host
+ * memory. */
 #define OCL_BUILDERS_MAX 8
 
 struct ocl_device {
@@ -31,29 +32,29 @@ struct ocl_device {
     bool profiling;
     struct ocl_recorder *recorder; /* cl/command/record.c; NULL: nothing is recorded */
     struct ocl_faults
-        *faults; /* cl/command/faults.c: commands that are not known to have ended well; under lock */
+        *faults; /* cl/command/faults.c: commands that are not yet known to have succeeded; under lock */
     ocl_meter_state meter;
     ocl_device_desc desc;
     ocl_answers answers;
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;
     struct ocl_builder
-        *builders[OCL_BUILDERS_MAX];   /* children at work (cl/command/program_build.c), or NULL */
+        *builders[OCL_BUILDERS_MAX];   /* builder children (cl/command/program_build.c), or NULL */
     struct ocl_binary_cache *binaries; /* cl/command/program_cache.c; NULL: no binaries are kept */
     uint64_t bytes, peak_bytes;
     ocl_counters counters;
     pthread_mutex_t lock;
     struct ocl_buffer *buffers; /* open buffers, newest first; under lock */
-    cl_kernel fill_kernel;      /* fill_u32, created on first need (OCL_QUIRK_FILL_BY_KERNEL); under lock */
+    cl_kernel fill_kernel;      /* fill_u32, created on first use (OCL_QUIRK_FILL_BY_KERNEL); under lock */
     cl_kernel fill_byte_kernel; /* fill_u8, for ranges that are not whole words */
-    cl_mem tile_counter;        /* OCL_ARG_TILE_COUNTER of every command, created on first need; under lock */
+    cl_mem tile_counter;        /* OCL_ARG_TILE_COUNTER of every command, created on first use; under lock */
 };
 
 struct ocl_buffer {
     ocl_device *device;
     cl_mem mem;
     uint64_t bytes;
-    void *pages; /* of ours, on which it lies; NULL: the driver's own memory */
+    void *pages; /* our pages that back the buffer; NULL: the driver's own memory */
     char what[64];
     struct ocl_buffer *next, *previous; /* the device's list */
 };
@@ -65,7 +66,7 @@ struct ocl_buffer {
             return ocl_fail(ocl_check_code_, __FILE__, __LINE__, __VA_ARGS__);                               \
     } while (0)
 
-/* Work-items that a group of this kernel may have: what the driver says, unless it was shown to run more. */
+/* Largest group for this kernel: as reported by the driver, or more if more was shown to work. */
 static inline cl_int ocl_kernel_limit(const ocl_device *device, cl_kernel kernel, size_t *limit)
 {
     *limit = 1;
@@ -76,9 +77,9 @@ static inline cl_int ocl_kernel_limit(const ocl_device *device, cl_kernel kernel
     return code;
 }
 
-/* Bytes of the local arrays that this kernel declares: what the driver says, unless it was shown to say a
- * multiple. Asked before the kernel has arguments: whether those in local memory count, too, depends on the
- * driver once they are set. */
+/* Bytes of the local arrays that this kernel declares: as reported by the driver, divided by
+ * local_report_factor. It must be asked before arguments are set, since drivers differ in whether local
+ * arguments are included. */
 static inline cl_int ocl_kernel_local_bytes(const ocl_device *device, cl_kernel kernel, uint64_t *bytes)
 {
     cl_ulong said = 0;
@@ -122,36 +123,37 @@ clt_status ocl_enumerate(ocl_found **out, int *count);
  * match (ranks are dealt out over them). CLT_EDEVICE says what there is. Pure. */
 clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const char *spec, int local_rank,
                           int *index, int *matches);
-/* Is SPEC the number or name of a device, and not "any", "cpu" or "gpu"? */
+/* Whether SPEC is the index or name of a device, and not "any", "cpu" or "gpu". */
 bool ocl_spec_names_one(const char *spec);
-/* Threads that this process may keep busy: its cores, shared with the other ranks on this host. */
+/* Number of threads for this process: its cores divided by the ranks on this host. */
 int ocl_threads_here(void);
-int ocl_ranks_here(void); /* on this host, this one included */
+int ocl_ranks_here(void); /* ranks on this host, including this one */
 /* The open device that owns a queue, or NULL. */
 ocl_device *ocl_device_of_queue(cl_command_queue queue);
 void ocl_count_host_wait(ocl_device *device);
 
-/* A device with its queues, without capabilities: nothing of it was tried. */
+/* Opens a device with its queues but without capabilities: nothing is asked. */
 clt_status ocl_device_open_bare(const ocl_found *found, bool profiling, ocl_device **out);
-/* Capabilities that CLTRAIN_EMULATE names, which the device then plays; 0: none. CLT_EUSAGE. */
+/* The capabilities that CLTRAIN_EMULATE names, which the device then emulates; 0: none. CLT_EUSAGE. */
 clt_status ocl_emulated_caps(uint32_t *emulated);
-/* The capabilities of a device that plays some: lane style goes with them. */
+/* The capabilities of a device that emulates some; lane style is removed. */
 uint32_t ocl_caps_with_emulated(uint32_t caps, uint32_t emulated);
 
 /* probes.c: the questions that probe kernels answer, in the order in which they are asked. */
 typedef struct ocl_probe_state {
     const struct ocl_question *question;
-    ocl_device *device; /* open while a question is put, NULL while it is considered */
+    ocl_device *device; /* open while a question is asked, NULL while `wanted` is called */
     const ocl_device_desc *desc;
     const ocl_answers *answers; /* so far */
-    uint32_t caps;              /* those that count so far */
+    uint32_t caps;              /* capabilities so far */
     const char *extensions;     /* of the device, may be NULL */
-    ocl_style style;            /* not timed unless ASKED */
+    ocl_style style;            /* timed only if ASKED */
 } ocl_probe_state;
 typedef struct ocl_question {
     const char *name; /* of a capability, or "basic", "local_memory_64" */
     uint32_t cap;
-    /* Is it worth asking now? Else why not, or nothing when that may change. NULL: always. */
+    /* Whether to ask the question now; if not, `why` gets the reason, or stays empty if that may change.
+     * NULL: always. */
     bool (*wanted)(const ocl_probe_state *state, char *why, size_t size);
     /* Fills in answer, value and reason; a status says what failed: a refused build counts as REFUSED. */
     clt_status (*ask)(const ocl_probe_state *state, ocl_item *item);
@@ -159,8 +161,8 @@ typedef struct ocl_question {
 } ocl_question;
 extern const ocl_question ocl_questions[]; /* ends with a NULL name */
 
-/* asking.c: asks for what is not answered yet, in this process. begun and ended (may be NULL) are told of
- * each question. */
+/* asking.c: asks the questions that are not answered yet, in this process. begun and ended (may be NULL) are
+ * called for each question. */
 typedef struct ocl_asker {
     const ocl_found *found;
     uint32_t mask;
@@ -170,14 +172,15 @@ typedef struct ocl_asker {
     ocl_answers *answers;
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
-    ocl_device *device; /* what is open, to be closed by the caller; NULL: nothing */
+    ocl_device *device; /* the device if it is open, to be closed by the caller; else NULL */
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);
-/* asking.c, the child's side: what the command line says, and one more time with other --have or --no-tests.
+/* asking.c, the child's side: asks once more, with other values of --have and --no-tests than on the command
+ * line.
  */
 clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests);
 /* asking_child.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device was
- * refused; the answers are filled in all the same. */
+ * refused; the answers are filled in even then. */
 clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out);
 
 /* enumerate.c: a property that is a number or a struct of known size; a text, CL_DEVICE_EXTENSIONS: free()

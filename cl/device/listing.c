@@ -24,17 +24,19 @@
 #include "engine/base/json_seal.h"
 #include "engine/base/log.h"
 
-#define LIST_SECONDS 60.0 /* many GPUs whose kernel module must start first take tens of seconds */
+/* with many GPUs whose kernel module must be loaded first, listing takes tens of seconds */
+#define LIST_SECONDS 60.0
 #define MAX_DEAD 16
 #define FORMAT_NAME "cltrain-listing"
 #define SEAL "hash"
-#define STALE "stale_cache"     /* what the child says of OCL_QUIRK_STALE_CACHE, and a key of the file */
-#define LISTED "CLTRAIN_LISTED" /* of a child's environment: the cltrain that started it has seen to it */
+#define STALE "stale_cache"     /* the child's word for OCL_QUIRK_STALE_CACHE, also a key of the file */
+#define LISTED "CLTRAIN_LISTED" /* set in the environment of children: the parent has done this already */
 
 static ocl_dead_driver dead[MAX_DEAD];
 static int n_dead;
 static bool
-    stale_cache; /* OCL_QUIRK_STALE_CACHE of a device: PoCL's cache of kernels goes off before it is loaded */
+    /* a device has OCL_QUIRK_STALE_CACHE: PoCL's kernel cache must be switched off before PoCL is loaded */
+    stale_cache;
 static bool ask_again;
 static bool is_listing_child;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,7 +59,7 @@ clt_status ocl_listing_serve(void)
     CLT_TRY(clt_child_begin());
     CLT_TRY(clt_child_say("listing"));
     is_listing_child = true;
-    bool listed = ocl_enumerate(&found, &count) == CLT_OK; /* no device is an answer as well */
+    bool listed = ocl_enumerate(&found, &count) == CLT_OK; /* an empty list is a valid answer */
     clt_status status = CLT_OK;
     for (int i = 0; listed && i < count && status == CLT_OK; i++)
         if (found[i].desc.quirks & OCL_QUIRK_STALE_CACHE)
@@ -70,8 +72,8 @@ clt_status ocl_listing_serve(void)
 /* --- what is listed --- */
 
 typedef struct sources {
-    const char *variable; /* by which the loader is told the folder; NULL: there is none */
-    const char *folder;   /* of ICD files; NULL: a variable names something else */
+    const char *variable; /* environment variable that names the folder to the loader; NULL: none */
+    const char *folder;   /* folder of ICD files; NULL: a variable names something else */
     ocl_icd_entry *entries;
     size_t n;
     uint64_t key;
@@ -98,7 +100,7 @@ static uint64_t hash_text(const char *text)
     return clt_hash64(text, strlen(text));
 }
 
-/* A file as it is: another one in its place lists other devices, or lists them otherwise. */
+/* Hash of a file's identity: if it is replaced, other devices may be listed. */
 static uint64_t hash_file(const char *path)
 {
     struct stat info;
@@ -197,7 +199,7 @@ static bool take_answers(const clt_json *root)
     return true;
 }
 
-/* False: nothing that can be believed is there. */
+/* Reads the remembered result; false: there is no valid one. */
 static bool recall(const sources *s)
 {
     char *path = NULL, *text = NULL;
@@ -251,8 +253,8 @@ static void remember(const sources *s)
 
 /* --- asking --- */
 
-/* Does a child list the devices, with the environment as it is? Else why not. *sure becomes false when the
- * next start may find it otherwise. */
+/* Whether a child can list the devices with the current environment; if not, `why` gets the reason. *sure
+ * becomes false if that may be different at the next start. */
 static clt_status lists(const char *program, bool *good, bool *sure, char *why, size_t size)
 {
     static const char *const arguments[] = {"probe", "--list", NULL};
@@ -270,7 +272,8 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
         stale_cache = true;
     *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;
     clt_child_stop(child, &end);
-    /* a lack of memory may pass; silence is remembered, or every start would wait for it */
+    /* SIGKILL may come from a temporary lack of memory. A time-out is remembered; otherwise every start would
+     * wait for it */
     *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
     if (event == CLT_CHILD_SILENT)
         snprintf(why, size, "it did not answer in %g s", limit);
@@ -294,7 +297,7 @@ static bool is_dead(const ocl_icd_entry *entry)
     return false;
 }
 
-/* Names the entries before `end` that are not dead to the loader. */
+/* Makes the loader use only the entries before `end` that are not marked dead. */
 static clt_status name_living(const sources *s, size_t end)
 {
     ocl_icd_file *files;
@@ -314,7 +317,8 @@ static clt_status name_living(const sources *s, size_t end)
     return status;
 }
 
-/* Adds one driver after the other: one that does harm alone, or beside those before it, is left out. */
+/* Adds one driver after the other; one that crashes or hangs alone, or together with those before it, is left
+ * out. */
 static clt_status find_dead(const sources *s, const char *program, bool *sure)
 {
     char no_driver[OCL_REASON_SIZE] = "";
@@ -350,7 +354,7 @@ static clt_status ask(const sources *s)
     clt_status status = clt_program_find(&program);
     if (status == CLT_OK)
         status = lists(program, &good, &sure, why, sizeof why);
-    if (status == CLT_EUNSUPPORTED) { /* no child: told when the device is asked */
+    if (status == CLT_EUNSUPPORTED) { /* no child can be started: reported when the device is asked */
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
         free(program);
@@ -387,7 +391,7 @@ static clt_status prepare(void)
 {
     sources s = {0};
     if (is_listing_child ||
-        getenv(LISTED) != NULL) /* by the parent; its choice of drivers is in the environment, too */
+        getenv(LISTED) != NULL) /* done by the parent, whose choice of drivers is in the environment too */
         return CLT_OK;
     clt_status status = find_sources(&s);
     if (status == CLT_OK) {
@@ -396,7 +400,7 @@ static clt_status prepare(void)
     }
     if (status == CLT_OK)
         status = apply(&s);
-    if (status == CLT_OK) /* children list the same drivers; programs that the host starts may not */
+    if (status == CLT_OK) /* only for our children: they list the same drivers, other programs may not */
         clt_child_tell(LISTED "=1");
     ocl_icd_entries_free(s.entries, s.n);
     return status;

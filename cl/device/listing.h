@@ -20,9 +20,9 @@ typedef struct ocl_dead_driver {
 /* Only the first call of a process does anything. CLT_EDEVICE: the drivers cannot be told apart, or none is
  * left. */
 clt_status ocl_listing_prepare(void);
-/* The drivers that were left out. */
+/* The drivers that are left out because they crash or hang. */
 int ocl_listing_dead(const ocl_dead_driver **list);
-/* Does not believe what is remembered; before the first use of OpenCL. */
+/* Ignores the remembered result; to be called before the first use of OpenCL. */
 void ocl_listing_again(void);
 /* The child's side, for the program's hidden command. */
 clt_status ocl_listing_serve(void);

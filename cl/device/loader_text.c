@@ -2,7 +2,8 @@
  *
  * Asks the OpenCL loader who it is. Loaders tell their name through an extension function that not all of
  * them have. */
-#define CL_USE_DEPRECATED_OPENCL_1_1_APIS /* the loader has no platform to ask instead */
+/* for clGetExtensionFunctionAddress: a loader's extension belongs to no platform */
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #include "cl/device/loader_text.h"
 
 #include <CL/cl.h>
@@ -25,14 +26,15 @@ static void ask(loader_info_fn info, cl_uint what, char text[128])
 const char *ocl_loader_text(char *buffer, size_t size)
 {
     char version[128] = "", name[128] = "", vendor[128] = "";
-    if (ocl_listing_prepare() != CLT_OK) { /* loading the drivers would do harm */
+    if (ocl_listing_prepare() != CLT_OK) { /* loading the drivers could crash this process */
         clt_error_clear();
         snprintf(buffer, size, "OpenCL loader (its drivers cannot be listed: run 'cltrain doctor')");
         return buffer;
     }
     void *found = clGetExtensionFunctionAddress("clGetICDLoaderInfoOCLICD");
     loader_info_fn info;
-    memcpy(&info, &found, sizeof info); /* an object pointer is no function pointer in C11; in POSIX it is */
+    /* C11 has no conversion from object to function pointers; POSIX does */
+    memcpy(&info, &found, sizeof info);
     if (!found) {
         snprintf(buffer, size, "OpenCL loader without version information");
         return buffer;

@@ -65,19 +65,20 @@ static void link_buffer(ocl_device *device, ocl_buffer *buffer)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Device memory of a CPU device is host memory: large buffers get large pages, which the driver's own
- * allocation does not ask for. */
+/* Device memory of a CPU device is host memory: buffers from this size on get huge pages, which drivers' own
+ * allocations do not request. */
 #define OWN_PAGES_FROM (UINT64_C(8) << 20)
 
 static void CL_CALLBACK free_pages(cl_mem mem, void *data)
 {
     ocl_pages *pages = data;
-    (void)mem; /* gone: no command uses the memory any more */
+    (void)mem; /* the buffer is destroyed: no command uses the memory any more */
     clt_pages_destroy(pages->data, pages->bytes);
     free(pages);
 }
 
-/* The pages hold zeros. zeroed: they are asked of the system from now on (clt_pages_prefault), as a fill would.
+/* Creates a buffer on our own pages, which hold zeros. zeroed: the pages are prefaulted now
+ * (clt_pages_prefault), as a fill would do.
  */
 static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **data,
                               cl_int *code)
@@ -112,7 +113,7 @@ static cl_mem create_mem(ocl_device *device, uint64_t bytes, bool zeroed, const 
         mem = create_on_pages(device, bytes, zeroed, what, pages, code);
     if (mem != NULL)
         return mem;
-    /* An empty tensor still needs something to bind. */
+    /* An empty tensor needs a buffer to bind too. */
     return clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes < 64 ? 64 : (size_t)bytes, NULL, code);
 }
 
@@ -249,7 +250,7 @@ void *ocl_pinned_data(ocl_pinned *pinned)
 
 /* Events */
 
-/* After the host has waited: did the commands that have ended by now end well? */
+/* Called after the host has waited: fails if a command that has ended has failed. */
 static clt_status all_well(ocl_device *device)
 {
     return ocl_commands_check(device, ocl_commands_enqueued(device));
@@ -282,7 +283,8 @@ static ocl_device *device_of(cl_event event)
     return ocl_device_of_queue(queue);
 }
 
-/* Quirk poll_events: an event that has ended is reported here, on the caller's thread. */
+/* Quirk poll_events: for an event that has already ended, the callback is made here, on the caller's
+ * thread. */
 static bool ended_by_poll(ocl_event *event)
 {
     const ocl_device *device = device_of(ocl_event_raw(event));
@@ -404,9 +406,8 @@ clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
     return status == CLT_OK ? status : clt_fail_prefix(status, "clearing '%s': ", dst->what);
 }
 
-/* What every asynchronous command does around its enqueue: the copy queue is flushed at once, since its
- * consumers sit on another queue, and so is any queue whose caller keeps an event (PoCL starts nothing before
- * a flush). */
+/* Called after each asynchronous command: flushes the copy queue at once, since commands of another queue
+ * wait for it, and any queue whose caller keeps an event (PoCL starts no command before a flush). */
 static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event raw, ocl_event **done)
 {
     if (done != NULL)
@@ -416,14 +417,14 @@ static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event ra
     return CLT_OK;
 }
 
-/* A transfer's event goes to the list of commands under way, and where they are asked for to the caller and
+/* Adds a transfer's event to the list of commands under way and, if they want it, gives it to the caller and
  * the recorder. */
 static clt_status after_transfer(ocl_device *device, const ocl_span *span, const char *what, cl_event raw,
                                  ocl_event **done)
 {
     clt_status status = ocl_faults_add(device, what, "", raw);
     if (status == CLT_OK && ocl_record_level_of(device) != OCL_RECORD_OFF &&
-        clRetainEvent(raw) == CL_SUCCESS) /* else a time is missing, no more */
+        clRetainEvent(raw) == CL_SUCCESS) /* otherwise only a time is missing */
         ocl_record_add(device, span, NULL, raw);
     if (done == NULL || status != CLT_OK)
         clReleaseEvent(raw);
@@ -431,7 +432,7 @@ static clt_status after_transfer(ocl_device *device, const ocl_span *span, const
     return after_enqueue(device, span->queue, raw, done);
 }
 
-/* Nothing to move, but the order of the events is kept. */
+/* A transfer of 0 bytes: only the order of events is kept. */
 static clt_status empty_transfer(ocl_device *device, ocl_queue queue, ocl_event *wait, ocl_event **done)
 {
     cl_event raw = NULL, before = ocl_event_raw(wait);
@@ -516,7 +517,7 @@ clt_status ocl_flush(ocl_device *device, ocl_queue queue)
 clt_status ocl_finish(ocl_device *device, ocl_queue queue)
 {
     ocl_count_host_wait(device);
-    CLT_TRY(all_well(device)); /* what waits for a failed command may never end (PoCL 3.1) */
+    CLT_TRY(all_well(device)); /* commands that wait for a failed command may never end (PoCL 3.1) */
     OCL_CHECK(clFinish(device->queue[queue]), "waiting for a queue of device %s '%s'", device->desc.spec,
               device->desc.name);
     return all_well(device);

@@ -12,11 +12,11 @@ typedef struct ocl_buffer ocl_buffer; /* one cl_mem */
 /* `what` names the buffer in messages ("activations slab 0"). CLT_EDEVMEM when the device refuses, or when
  * the sum of all open buffers would pass desc.usable_bytes (checked before the call). */
 clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out);
-/* The same, and full of zeros for every command that is enqueued on the compute queue from now on. */
+/* The same, filled with zeros as seen by all commands that are enqueued on the compute queue from now on. */
 clt_status ocl_buffer_create_zeroed(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out);
 void ocl_buffer_destroy(ocl_buffer *buffer);
 uint64_t ocl_buffer_bytes(const ocl_buffer *buffer);
-/* Bytes in all buffers of this device now, and at most since it was opened. */
+/* Bytes of all buffers of this device, now and at their maximum since it was opened. */
 uint64_t ocl_device_bytes(const ocl_device *device);
 uint64_t ocl_device_peak_bytes(const ocl_device *device);
 

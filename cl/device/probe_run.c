@@ -92,7 +92,7 @@ clt_status ocl_answer_with(ocl_item *item, ocl_answer what, const char *format, 
     return CLT_OK;
 }
 
-#define ABSENT 0x0ab5e17au /* what a probe of something that its compiler does not have writes everywhere */
+#define ABSENT 0x0ab5e17au /* written everywhere by a probe whose compiler lacks the feature */
 
 static bool all_absent(const void *out, size_t bytes)
 {

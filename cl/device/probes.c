@@ -36,8 +36,8 @@ static clt_status ask_basic(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, out[0]);
 }
 
-/* value: work-items of a group, as the driver says of a small kernel; some say less of a kernel than of the
- * device. */
+/* value: the group limit that the driver reports for a small kernel; some report less for a kernel than for
+ * the device. */
 static clt_status ask_group_limit(const ocl_probe_state *state, ocl_item *item)
 {
     cl_uint in[1] = {0}, out[1] = {0};
@@ -49,7 +49,7 @@ static clt_status ask_group_limit(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, o.limit);
 }
 
-/* Groups of `size` items that share local memory. */
+/* Runs groups of `size` items that share local memory. */
 static clt_status try_groups(const ocl_probe_state *state, size_t size, ocl_item *item)
 {
     enum { ITEMS = 1024 };
@@ -69,10 +69,10 @@ static clt_status try_groups(const ocl_probe_state *state, size_t size, ocl_item
     return ocl_answer_yes(item, size);
 }
 
-/* Mesa's rusticl says 32 of every kernel on llvmpipe, and runs as many as it says of the device. No device is
- * known that runs a plain kernel in groups below this number only. */
+/* Mesa's rusticl reports a limit of 32 for every kernel on llvmpipe, and runs groups as large as it reports
+ * for the device. No device is known that really cannot run a plain kernel in groups of this size. */
 #define FEW_ITEMS 64
-#define LARGER_GROUP 256 /* what kernels ask for at most, but for those that have smaller forms */
+#define LARGER_GROUP 256 /* the largest group that kernels without smaller forms need */
 
 static bool want_larger_groups(const ocl_probe_state *state, char *why, size_t size)
 {
@@ -84,10 +84,10 @@ static bool want_larger_groups(const ocl_probe_state *state, char *why, size_t s
     return ocl_group_limit(desc) < FEW_ITEMS && most >= LARGER_GROUP;
 }
 
-/* value: work-items. A driver whose limit holds refuses the launch. */
+/* value: the group size that works. A driver whose limit is real refuses the launch. */
 static clt_status ask_larger_groups(const ocl_probe_state *state, ocl_item *item)
 {
-    state->device->desc.larger_groups = LARGER_GROUP; /* until the next question */
+    state->device->desc.larger_groups = LARGER_GROUP; /* reset before the next question */
     clt_status status = try_groups(state, LARGER_GROUP, item);
     if (status != CLT_EUNSUPPORTED)
         return status;
@@ -144,8 +144,8 @@ static clt_status ask_fp16(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
-/* Copies 32 words per item. The bits are those of floats that are no NaN, so that nothing may change them on
- * the way. */
+/* Copies 32 words per item. The words are bit patterns of floats other than NaN, which copies must not
+ * change. */
 static clt_status ask_copy(const ocl_probe_state *state, const char *options, const char *kernel,
                            ocl_item *item)
 {
@@ -184,7 +184,7 @@ static clt_status ask_int64_atomics(const ocl_probe_state *state, ocl_item *item
                                                : ocl_answer_wrong(item, out, sizeof out);
 }
 
-/* Every item reports its sub-group's sum, number and size: regroup by number and compare. */
+/* Every item reports its sub-group's sum, index and size: group the items by index and compare. */
 static bool right_subgroups(const cl_uint *in, const cl_uint *out, cl_uint items, cl_uint size)
 {
     for (cl_uint group = 0; group < items; group += size) {
@@ -229,11 +229,11 @@ static clt_status ask_ptx(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
-/* --- local memory: more than the driver reports, and less than it reports of a kernel --- */
+/* --- local memory: more than the driver reports for the device, or less than it reports for a kernel --- */
 
 #define LOCAL_MEMORY_OPTIONS "-DPROBE_LOCAL_KIB=%u"
 
-/* A kernel with a local array of that size; value: its bytes. */
+/* Runs a kernel with a local array of that size; value: its bytes. */
 static clt_status try_local_memory(const ocl_probe_state *state, cl_uint kib, ocl_item *item)
 {
     enum { ITEMS = 64 };
@@ -254,14 +254,14 @@ static clt_status try_local_memory(const ocl_probe_state *state, cl_uint kib, oc
     return ocl_answer_yes(item, (uint64_t)kib << 10);
 }
 
-/* value: bytes. One question for each size, so that a size that crashes the driver does not take the smaller
- * ones with it. */
+/* value: bytes. There is one question for each size, so that a size that crashes the driver does not affect
+ * smaller ones. */
 static clt_status ask_local_memory(const ocl_probe_state *state, ocl_item *item)
 {
     return try_local_memory(state, state->question->parameter, item);
 }
 
-/* What the driver says of the local arrays of a kernel, in bytes. */
+/* The size of a kernel's local arrays that the driver reports, in bytes. */
 static clt_status reported_local(ocl_device *device, const char *options, const char *kernel, cl_ulong *bytes)
 {
     cl_uint in[1] = {0}, out[1] = {0};
@@ -278,12 +278,12 @@ static clt_status reported_local(ocl_device *device, const char *options, const 
     return status;
 }
 
-#define PROBE_LOCAL_BYTES 2048 /* of the two arrays of probe_local */
+#define PROBE_LOCAL_BYTES 2048 /* size of the two arrays of probe_local */
 
-/* value: what the driver says of a kernel's local arrays, as a multiple of their bytes. More than 1 counts
- * only if it says the same multiple of a kernel that declares all local memory of the device, and runs it:
- * Mesa's rusticl says twice the bytes and takes them once. What a driver adds for itself is no multiple, and
- * believed. */
+/* value: the reported size of a kernel's local arrays divided by their real size. A factor above 1 is
+ * accepted only if the driver reports the same factor for a kernel that declares all local memory of the
+ * device, and runs it: Mesa's rusticl reports twice the size that it uses. A constant that a driver adds for
+ * itself is not a factor, and is taken as real. */
 static clt_status ask_local_report(const ocl_probe_state *state, ocl_item *item)
 {
     cl_ulong small = 0, large = 0;
@@ -310,15 +310,15 @@ static clt_status ask_local_report(const ocl_probe_state *state, ocl_item *item)
                            kib, factor);
 }
 
-/* --- a race --- */
+/* --- lane style against group style --- */
 
 #define LANE_LIMIT 3.0
 
-/* Lane style pays where one work-item a group with float16 vectors reaches what groups of scalar items reach.
- * A GPU that runs one item of each group on a 16 to 64 wide unit loses by that factor, a CPU by none: the
- * limit of 3 lies far from both, so that a busy machine does not change the answer. The work grows until
- * launch costs do not matter. */
-/* A program of its own: PoCL 3.0 ends in compiling it, and leaves it damaged in its cache. */
+/* Lane style pays if one work-item per group with float16 vectors is about as fast as groups of scalar items.
+ * A GPU that runs one item of each group on a SIMD unit of width 16 to 64 is slower by that factor, a CPU is
+ * not: the limit of 3 is far from both, so that a busy machine does not change the answer. The work grows
+ * until launch costs are negligible. */
+/* It is a program of its own: PoCL 3.0 crashes compiling it, and leaves a damaged file in its cache. */
 static clt_status race(ocl_device *device, float *in, float *out, double *group_time, double *lane_time)
 {
     enum { ITEMS = 16384 };
@@ -389,7 +389,7 @@ static bool want_fp64(const ocl_probe_state *state, char *why, size_t size)
     return announced(state, "cl_khr_fp64", why, size);
 }
 
-/* NVIDIA's compiler knows half without announcing it. */
+/* NVIDIA's compiler supports half without announcing the extension. */
 static bool want_fp16(const ocl_probe_state *state, char *why, size_t size)
 {
     return is_nvidia(state) || announced(state, "cl_khr_fp16", why, size);
@@ -438,7 +438,8 @@ static bool want_local_report(const ocl_probe_state *state, char *why, size_t si
     return ocl_probe_has(state, OCL_CAP_LOCAL);
 }
 
-/* Only NVIDIA's driver is known to run more than it reports, and only while the next smaller size ran. */
+/* Only NVIDIA's driver is known to run kernels with more than it reports. Each size is tried only if the next
+ * smaller one works. */
 static bool want_local_memory(const ocl_probe_state *state, char *why, size_t size)
 {
     if (!ocl_probe_want_ptx(state, why, size) || !ocl_probe_has(state, OCL_CAP_LOCAL))
@@ -459,7 +460,7 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
         OCL_ITEM_LOCAL_MEMORY #kib, 0, want_local_memory, ask_local_memory, kib                              \
     }
 
-/* Local memory: what one work-group may have in NVIDIA's generations, in KiB. */
+/* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB. */
 const ocl_question ocl_questions[] = {
     {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},

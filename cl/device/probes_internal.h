@@ -8,11 +8,11 @@
 #include "cl/device/internal.h"
 
 typedef struct ocl_probe {
-    const char *options; /* of the family */
+    const char *options; /* of the program */
     const char *kernel;
     const void *in; /* in_bytes */
     size_t in_bytes;
-    void *out; /* out_bytes; uploaded first, read back afterwards */
+    void *out; /* out_bytes; uploaded before the run, read back after it */
     size_t out_bytes;
     cl_uint n;
     size_t global, local; /* local 0: as many as the kernel allows, up to 64 */
@@ -21,12 +21,13 @@ typedef struct ocl_probe {
 typedef struct ocl_probe_objects {
     cl_kernel kernel;
     cl_mem in, out;
-    size_t limit; /* work-items of a group of this kernel */
+    size_t limit; /* largest group for this kernel */
 } ocl_probe_objects;
 
-/* Runs it and reads its result. */
+/* Runs a probe and reads its result. */
 clt_status ocl_probe_run(ocl_device *device, const ocl_probe *run);
-/* The same in steps: what it needs, which is released also after a failure; one run. */
+/* The same in steps: creates what the run needs (to be released even after a failure), and launches it
+ * once. */
 clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_objects *objects);
 clt_status ocl_probe_launch(ocl_device *device, const ocl_probe *run, const ocl_probe_objects *objects);
 void ocl_probe_release(ocl_probe_objects *objects);
@@ -36,15 +37,16 @@ clt_status ocl_probe_time(ocl_device *device, const ocl_probe *run, double *best
 clt_status ocl_answer_yes(ocl_item *item, uint64_t value);
 clt_status ocl_answer_with(ocl_item *item, ocl_answer what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* For a result that is not right: what the device's compiler does not have is told from what is wrong. */
+/* Answers for a result that is not right: NO if the compiler lacks the feature (the result says so), else
+ * WRONG. */
 clt_status ocl_answer_wrong(ocl_item *item, const void *out, size_t bytes);
 
-/* Does a capability count so far? */
+/* Whether the device has the capability, by the answers so far. */
 static inline bool ocl_probe_has(const ocl_probe_state *state, uint32_t cap)
 {
     return (state->caps & cap) != 0;
 }
-/* Is the device's compiler NVIDIA's? */
+/* Whether the device's compiler is NVIDIA's. */
 bool ocl_probe_want_ptx(const ocl_probe_state *state, char *why, size_t size);
 
 /* probes_units.c: one instruction of matrix units, in the order of their generations; products of Hopper's.

@@ -15,9 +15,9 @@
 typedef struct unit_probe {
     uint32_t cap;
     const char *options;
-    uint32_t from; /* compute capability since which the form exists */
+    uint32_t from; /* compute capability from which on the instruction exists */
     clt_dtype type;
-    int columns; /* of B */
+    int columns; /* columns of B */
 } unit_probe;
 
 static const unit_probe unit_probes[] = {
@@ -36,7 +36,7 @@ static const unit_probe *unit_of(uint32_t cap)
     return p;
 }
 
-/* An operand's element as the instruction sees it. */
+/* Stores an operand's element and returns its value as the instruction sees it. */
 static float store_element(clt_dtype type, void *in, int i, float value)
 {
     if (type != CLT_F32) {
@@ -48,8 +48,8 @@ static float store_element(clt_dtype type, void *in, int i, float value)
     return ldexpf(roundf(ldexpf(value, 10)), -10);
 }
 
-/* Small integers: every product and sum is exact in f16, bf16 and f32, so the result must be equal, not
- * close. For tf32 one element lies half way between two representable ones. */
+/* The operands are small integers, for which all products and sums are exact in f16, bf16 and f32, so the
+ * result must be equal. For tf32 one element is half-way between two representable values. */
 clt_status ocl_probe_ask_unit(const ocl_probe_state *state, ocl_item *item)
 {
     const unit_probe *p = unit_of(state->question->cap);
@@ -88,13 +88,13 @@ clt_status ocl_probe_ask_unit(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
-/* Bytes of local memory of the largest forms (cl/gemm/gemm_wgmma.c): 128x256 and 192x256, four slots of 64
- * along k. */
+/* Local memory of the largest tiles (cl/gemm/gemm_wgmma.c), 128x256 and 192x256, with four stages of 64 steps
+ * of k. */
 #define WGMMA_MOST (UINT64_C(192) << 10)
 #define WGMMA_MOST_WIDE (UINT64_C(224) << 10)
 
-/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. They
- * lie at both ends of as much local memory as a form may have. */
+/* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. The
+ * tiles are at both ends of the largest local memory that a product may use. */
 clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item)
 {
     enum { SIDE = 64 };
@@ -148,7 +148,7 @@ bool ocl_probe_want_unit(const ocl_probe_state *state, char *why, size_t size)
     return ocl_probe_has(state, OCL_CAP_PTX);
 }
 
-/* Only while no newer form counts. */
+/* Asked only if the device has no newer kind of matrix instruction. */
 bool ocl_probe_want_mma_f16_k8(const ocl_probe_state *state, char *why, size_t size)
 {
     return ocl_probe_want_unit(state, why, size) && !ocl_probe_has(state, OCL_CAP_MMA_F16);
@@ -160,7 +160,7 @@ bool ocl_probe_want_wmma_f16(const ocl_probe_state *state, char *why, size_t siz
            !ocl_probe_has(state, OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8);
 }
 
-/* One compute capability alone has it: later ones have other instructions. */
+/* Only one compute capability has WGMMA; later ones have other instructions. */
 bool ocl_probe_want_wgmma(const ocl_probe_state *state, char *why, size_t size)
 {
     uint32_t capability = state->desc->compute_capability;

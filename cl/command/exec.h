@@ -43,8 +43,8 @@ typedef struct ocl_exec_options {
     void *host_context;
     ocl_progress_fn progress; /* may be NULL */
     void *progress_context;
-    struct ocl_refusal
-        *refusal; /* filled in when the driver refuses a command (cl/command/fallback.h); may be NULL */
+    /* filled in when the driver refuses a command (cl/command/fallback.h); may be NULL */
+    struct ocl_refusal *refusal;
 } ocl_exec_options;
 
 /* The list must outlive the executor. The message of CLT_EBUILD has the build log, the options and the path

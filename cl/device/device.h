@@ -128,15 +128,13 @@ typedef struct ocl_device_desc {
     uint32_t quirks;        /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;
-    uint32_t
-        /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT: f32 lanes of a vector register, 1 if unknown. */
-        vector_floats;
+    /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT: f32 lanes of a vector register, 1 if unknown. */
+    uint32_t vector_floats;
     uint32_t compute_capability; /* NVIDIA: major*10+minor, 0 elsewhere */
     uint64_t max_work_group;     /* work-items, as reported for the device */
-    uint64_t
-        /* Largest group that it allows for a plain kernel, which may be smaller than max_work_group; 0:
-         * unknown. */
-        kernel_group_limit;
+    /* Largest group that it allows for a plain kernel, which may be smaller than max_work_group; 0:
+     * unknown. */
+    uint64_t kernel_group_limit;
     /* A group size that was shown to work although the driver reports a smaller limit for every kernel; 0:
      * the reported limits are real. */
     uint64_t larger_groups;
@@ -158,10 +156,9 @@ typedef struct ocl_device_desc {
     double profiling_resolution_ns;
     ocl_given_up given_up[OCL_GIVEN_UP_MAX];
     int n_given_up;
-    uint32_t
-        /* capabilities that were dropped because of the kernel suspected_in; restored if it is refused
-         * without them too */
-        suspected_caps;
+    /* capabilities that were dropped because of the kernel suspected_in; restored if it is refused
+     * without them too */
+    uint32_t suspected_caps;
     char suspected_in[64];
     const struct ocl_tuning *tuning; /* records for planning (cl/tune/tuning.h), borrowed; NULL: none */
 } ocl_device_desc;

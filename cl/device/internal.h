@@ -31,8 +31,8 @@ struct ocl_device {
     cl_command_queue queue[2]; /* by ocl_queue */
     bool profiling;
     struct ocl_recorder *recorder; /* cl/command/record.c; NULL: nothing is recorded */
-    struct ocl_faults
-        *faults; /* cl/command/faults.c: commands that are not yet known to have succeeded; under lock */
+    /* cl/command/faults.c: commands that are not yet known to have succeeded; under lock */
+    struct ocl_faults *faults;
     ocl_meter_state meter;
     ocl_device_desc desc;
     ocl_answers answers;

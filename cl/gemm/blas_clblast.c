@@ -26,8 +26,8 @@
 #include "cl/device/internal.h"
 #include "engine/base/log.h"
 
-/* A call costs the host 10 to 50 us and the device a launch of its own; below this many multiply-adds an
- * item, a loop of calls is mostly overhead. */
+/* A call costs the host 10 to 50 us and the device a launch. A batch is done by a loop of calls, which would
+ * be mostly overhead with fewer multiply-adds per batch item than this. */
 #define LOOP_MIN_WORK (INT64_C(1) << 24)
 
 static int64_t index_limit = INT32_MAX;
@@ -39,8 +39,8 @@ void ocl_clblast_set_index_limit(int64_t limit)
 
 /* Acceptance */
 
-/* Rows and columns are padded to tiles in temporary copies, which are indexed by int as well. No shipped tile
- * is above 256. */
+/* CLBlast pads rows and columns to multiples of its tiles in temporary copies, which it indexes by int too.
+ * No tile in its database is above 256. */
 static bool padded_fits(int64_t rows, int64_t columns)
 {
     int64_t r = (rows + 255) / 256 * 256, c = (columns + 255) / 256 * 256;
@@ -105,7 +105,7 @@ static clt_status clblast_fail(int code, const ocl_device *device, const ocl_gem
 {
     char what[OCL_GEMM_TEXT];
     ocl_gemm_text(g, what, sizeof what);
-    if (code > -1000) /* an OpenCL code, passed through */
+    if (code > -1000) /* an OpenCL error code that CLBlast passes on */
         return ocl_fail(code, __FILE__, __LINE__, "running %s with CLBlast on device %s '%s'", what,
                         device->desc.spec, device->desc.name);
     CLT_FAIL(CLT_EINTERNAL,
@@ -133,9 +133,10 @@ static clt_status run_item(ocl_device *device, const ocl_gemm *g, ocl_buffer *co
 
 typedef struct clblast_call {
     ocl_device *device;
-    ocl_gemm gemm; /* offsets count from the operands' buffers */
+    ocl_gemm gemm; /* offsets are relative to the operands' buffers */
     ocl_buffer *operand[3];
-    ocl_command_list list; /* of `simple`, which computes what is too far out for CLBlast */
+    /* commands of the backend `simple`, for operands at offsets that CLBlast cannot index */
+    ocl_command_list list;
     ocl_exec *simple;
 } clblast_call;
 
@@ -178,7 +179,7 @@ static clt_status make_simple(clblast_call *call)
 
 static void clear_caches(void)
 {
-    (void)CLBlastClearCache(); /* nothing can be done about a failure, and nothing depends on it */
+    (void)CLBlastClearCache(); /* a failure does no harm */
 }
 
 static clt_status prepare(ocl_device *device, const ocl_gemm *gemm, ocl_buffer *const operand[3], void **out)

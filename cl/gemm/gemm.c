@@ -35,7 +35,8 @@ double ocl_gemm_flops(const ocl_gemm *gemm)
 
 /* Checks */
 
-/* Elements from an operand's first to behind its last one over all batch items; false when that passes 2^62.
+/* Number of elements from an operand's first to its last one over all batch items; false when it exceeds
+ * 2^62.
  */
 static bool span(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, int64_t *out)
 {
@@ -100,8 +101,8 @@ static clt_status check_operand(const char *what, const char *operand, ocl_tenso
     return CLT_OK;
 }
 
-/* Items of C lie one after the other, or side by side in the same rows (heads packed along a row); nothing
- * else is known to keep them apart. */
+/* Checks that batch items of C do not overlap: they must lie one after the other, or side by side in the same
+ * rows (heads packed along a row). */
 static clt_status check_items(const char *what, const ocl_gemm *g)
 {
     if (g->batch == 1 || g->m == 0 || g->n == 0)
@@ -119,7 +120,7 @@ static bool same(ocl_tensor_ref a, ocl_tensor_ref b)
     return given(a) && a.tensor == b.tensor && a.offset == b.offset;
 }
 
-/* A given operand starts at an element. */
+/* Checks that an operand's offset is a multiple of the element size. */
 static clt_status check_place(const char *what, const char *operand, ocl_tensor_ref ref, clt_dtype type)
 {
     if (given(ref) && ref.offset % clt_dtype_bytes(type) != 0)
@@ -170,13 +171,14 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
 
 /* Epilogue */
 
-/* An operand as cl/gemm/gemm_epilogue.clh knows it: 0 none, 1 there, 2 NULL or there. */
+/* The value of HAS_BIAS and its like in cl/gemm/gemm_epilogue.clh: 0 absent, 1 present, 2 may be NULL. */
 static int64_t presence(const ocl_gemm *g, ocl_tensor_ref ref, bool possible)
 {
     return g->optional_operands && possible ? 2 : given(ref);
 }
 
-/* The operands of the epilogue in the kernel's order; what excludes what: ocl_gemm_check. */
+/* Presence of the epilogue's operands, in the kernel's order; ocl_gemm_check checks which of them exclude
+ * each other. */
 typedef struct epilogue_operands {
     int64_t bias, residual, pre, dact;
 } epilogue_operands;
@@ -231,7 +233,7 @@ void ocl_gemm_result_arg(ocl_emitter *e, const ocl_gemm *g)
                    (uint64_t)(g->m * g->n) * (uint64_t)g->batch);
 }
 
-/* GEMM_A_B */
+/* The arguments GEMM_A_B. */
 static void factor_args(ocl_emitter *e, const ocl_gemm *g)
 {
     uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
@@ -239,7 +241,7 @@ static void factor_args(ocl_emitter *e, const ocl_gemm *g)
     ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, (uint64_t)(g->k * g->n) * items_b);
 }
 
-/* GEMM_SIZES */
+/* The arguments GEMM_SIZES. */
 static void size_args(ocl_emitter *e, const ocl_gemm *g)
 {
     ocl_arg_u32(e, (uint32_t)g->m);
@@ -291,7 +293,7 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
     uint64_t wide = (uint64_t)(tall ? g->m : g->n), narrow = (uint64_t)(tall ? g->n : g->m);
     /* Enough independent accumulators to hide the latency of fma, few enough to stay in registers: two
      * vectors by eight are the best of 1x8, 2x8, 3x8, 2x12 and 4x4 on a CPU device with 32 vector registers,
-     * except where a second vector would be empty. */
+     * except if a second vector would be empty. */
     int vectors = lane && wide > 16 ? 2 : 1, tile = dot ? 4 : 8;
     uint64_t across = dot ? (uint64_t)tile : (uint64_t)vectors * (lane ? 16 : 4);
     uint64_t tiles = clt_div_up(wide, across) * clt_div_up(narrow, (uint64_t)tile);
@@ -322,7 +324,7 @@ const ocl_library *ocl_gemm_library(void)
 #endif
 }
 
-/* Bytes that one operand spans: rows x columns of a batch, a shared operand once. */
+/* Bytes of one operand: rows x columns of all batch items; a shared operand counts once. */
 static uint64_t operand_bytes(int64_t rows, int64_t columns, int64_t batch, clt_dtype dtype)
 {
     return (uint64_t)rows * (uint64_t)columns * (uint64_t)batch * clt_dtype_bytes(dtype);

@@ -87,10 +87,10 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
      * may not know */
     uint z = (uint)(tile / per_item);
     ulong in_item = tile - z * per_item;
-#if LANE /* neighbours share the wide panel, which then stays in the cache of a core */
+#if LANE /* neighbouring items share the wide panel, which stays in a core's cache */
     uint w = (uint)(in_item / narrow_tiles);
     uint r0 = (uint)(in_item - (ulong)w * narrow_tiles) * TILE, w0 = w * WIDE_TILE;
-#else /* neighbours read neighbouring vectors */
+#else /* neighbouring items read neighbouring vectors (coalesced) */
     uint r = (uint)(in_item / wide_tiles);
     uint r0 = r * TILE, w0 = (uint)(in_item - (ulong)r * wide_tiles) * WIDE_TILE;
 #endif
@@ -103,7 +103,7 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
     __global const STORAGE(WIDE_DT) *wide = item_b;
     __global const STORAGE(NARROW_DT) *narrow = item_a;
 #endif
-    /* Rows and columns behind the edge repeat the last one; FINISH leaves them out. */
+    /* Rows and columns beyond the edge repeat the last one; FINISH skips them. */
     ulong row[TILE];
 #pragma unroll
     for (uint r = 0; r < TILE; r++)
@@ -211,7 +211,7 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
         pa += VW;
         pb += VW;
     }
-    if (p < k) { /* the last, partial step: zeros add nothing */
+    if (p < k) { /* the last, partial step is filled with zeros */
         float tail_a[TILE][VW], tail_b[TILE][VW];
         for (uint r = 0; r < TILE; r++) {
             for (uint v = 0; v < VW; v++) {
@@ -226,7 +226,8 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
                 acc[r][s] =
                     fma(WIDE_TYPE(vload, VW)(0, tail_a[r]), WIDE_TYPE(vload, VW)(0, tail_b[s]), acc[r][s]);
     }
-    /* lanes are added as a balanced tree, by way of an array: interpreters lose track of values in shuffles */
+    /* lanes are added as a balanced tree through an array, because interpreters cannot track values in
+     * shuffles */
     float sums[SUMS][VW];
 #pragma unroll
     for (uint i = 0; i < SUMS; i++)

@@ -33,19 +33,21 @@ typedef struct ocl_gemm {
     ocl_tensor_ref bias;     /* (n) f32 added to every row; OCL_NO_TENSOR: none */
     ocl_tensor_ref residual; /* m x n, ld = ldc, type_c, added after the activation; OCL_NO_TENSOR: none */
     ocl_activation activation;
-    ocl_tensor_ref pre; /* m x n, ld = ldc, type_c: receives what goes into the activation, which must exist;
-                           OCL_NO_TENSOR: not kept. Neither C nor the residual */
-    ocl_tensor_ref
-        dact;  /* m x n, ld = ldc, type_c: what went into `activation` in the forward pass; C receives
-                  the gradient before it. Excludes bias, residual and pre; may be C. OCL_NO_TENSOR */
+    /* Pre-activation, m x n, ld = ldc, type_c: gets the input of the activation, which must not be
+     * OCL_ACT_NONE. It may be neither C nor the residual. OCL_NO_TENSOR: not stored. */
+    ocl_tensor_ref pre;
+    /* For backward, m x n, ld = ldc, type_c: the input of `activation` in the forward pass; C gets the
+     * product times the activation's derivative there. Excludes bias, residual and pre; may be C.
+     * OCL_NO_TENSOR: none. */
+    ocl_tensor_ref dact;
     bool tf32; /* f32 A and B may be rounded to 10 bits of mantissa (precision.matmul) */
-    /* Set by backends alone: the kernel takes bias, residual and pre also where there are none, so that
-     * problems which differ in nothing else share a program. */
+    /* Set by backends only: the kernel takes bias, residual and pre as optional pointers, so that problems
+     * which differ only in these share a program. */
     bool optional_operands;
 } ocl_gemm;
 
-/* Ordered list of backends, NULL-terminated; the last one (simple) accepts everything. problem = const
- * ocl_gemm *. */
+/* The backends in order, NULL-terminated; the last one (simple) accepts everything. problem = const ocl_gemm
+ * *. */
 extern const ocl_variant *const ocl_gemm_variants[];
 #define OCL_GEMM_FAMILY "gemm"
 extern const ocl_family ocl_gemm_family;
@@ -59,23 +61,23 @@ clt_status ocl_gemm_emit(ocl_emitter *emitter, const ocl_gemm *gemm, const char 
 
 /* A problem's text in tuning records: "NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias"; returns buffer. */
 const char *ocl_gemm_problem(const ocl_gemm *gemm, char *buffer, size_t size);
-/* Adds the problem as it would be emitted; the log's data is an ocl_gemm. log NULL: does nothing. */
+/* Adds the problem to the log; the log's data is an ocl_gemm. log NULL: does nothing. */
 clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm);
 double ocl_gemm_flops(const ocl_gemm *gemm); /* 2*m*n*k*batch */
 
-/* Elements that each operand spans from its first to behind its last one; false when that overflows. */
+/* Number of elements from the first to the last one of each operand; false on overflow. */
 bool ocl_gemm_spans(const ocl_gemm *gemm, int64_t *a, int64_t *b, int64_t *c);
 /* Writes "gemm NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias +gelu_tanh +pre"; returns buffer. */
 const char *ocl_gemm_text(const ocl_gemm *gemm, char *buffer, size_t size);
 #define OCL_GEMM_TEXT 192
 const char *ocl_gemm_activation_text(const ocl_gemm *gemm); /* " +relu", "" without one */
-/* Emits nothing but part of an open kernel command: the defines (DTC among them) and the tensor arguments
- * that cl/gemm/gemm_epilogue.clh expects, in its order. */
+/* Parts of an open kernel command: the defines (including DTC) and the tensor arguments that
+ * cl/gemm/gemm_epilogue.clh expects, in its order. */
 void ocl_gemm_epilogue_defines(ocl_emitter *emitter, const ocl_gemm *gemm);
 void ocl_gemm_epilogue_args(ocl_emitter *emitter, const ocl_gemm *gemm);
-/* The same for what the kernels of all backends begin with (cl/gemm/gemm_operands.clh): the defines of A
- * and B; the arguments GEMM_PARAMS, those of the epilogue among them; GEMM_PART_PARAMS, for kernels that
- * leave sums in `floats` elements of `part`; C alone. */
+/* The same for cl/gemm/gemm_operands.clh, with which the kernels of all backends begin: the defines of A and
+ * B; the arguments GEMM_PARAMS, including those of the epilogue; GEMM_PART_PARAMS, for kernels that leave
+ * partial sums in `floats` elements of `part`; the argument C alone. */
 void ocl_gemm_operand_defines(ocl_emitter *emitter, const ocl_gemm *gemm);
 void ocl_gemm_operand_args(ocl_emitter *emitter, const ocl_gemm *gemm);
 void ocl_gemm_part_args(ocl_emitter *emitter, const ocl_gemm *gemm, int32_t part, uint64_t floats);
@@ -89,10 +91,10 @@ extern const ocl_variant ocl_gemm_clblast; /* cl/gemm/blas_clblast.c, where the 
 extern const ocl_library ocl_clblast;
 /* The library of this build, or NULL. */
 const ocl_library *ocl_gemm_library(void);
-/* For tests: largest element index that CLBlast is trusted with (normally 2^31-1). */
+/* For tests: sets the largest element index that is passed to CLBlast (normally 2^31-1). */
 void ocl_clblast_set_index_limit(int64_t limit);
 
-/* A command that has a library compute the product, which is copied. */
+/* Emits a command by which a library computes the product; *gemm is copied. */
 void ocl_emit_library_gemm(ocl_emitter *e, const ocl_gemm *gemm, const ocl_library *library);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "engine/base/thread.h"
 
-#define WORKSPACE_ID (1 << 20) /* tensor of the first workspace */
+#define WORKSPACE_ID (1 << 20) /* tensor id of the first workspace */
 #define FILL_BLOCK 1024
 
 size_t ocl_gemm_array_bytes(const ocl_gemm_array *array)
@@ -20,7 +20,7 @@ size_t ocl_gemm_array_bytes(const ocl_gemm_array *array)
 
 /* --- operands --- */
 
-/* Whole numbers from -3 to 3, or from -1 to 1 where sums of many would not be exact. */
+/* Whole numbers from -3 to 3, or from -1 to 1 where sums of so many products would not be exact. */
 static void whole_values(void *context, int operand, clt_dtype type, size_t first, double *out, size_t n)
 {
     const ocl_gemm *g = context;
@@ -54,8 +54,8 @@ static clt_status fill_array(ocl_gemm_bench *b, int which, clt_dtype type, uint6
     return CLT_OK;
 }
 
-/* A NaN of every type whose bits nobody computes: players of devices (tests/ptx) know them and tell of every
- * read, also where the value is not used. */
+/* Writes a NaN with bits that no computation produces: the emulators of devices in tests/ptx recognise them
+ * and report every read of them, even if the value is not used. */
 static void put_nan(ocl_gemm_array *a, size_t at)
 {
     static const uint32_t pattern = 0x7ff1fff3u;
@@ -63,8 +63,8 @@ static void put_nan(ocl_gemm_array *a, size_t at)
     memcpy(a->image + at * bytes, (const uint8_t *)&pattern + at * bytes % sizeof pattern, bytes);
 }
 
-/* A factor: what is no element of one of its matrices becomes NaN, so that a product which reads it shows it
- * even where it is multiplied by zero. */
+/* Fills the gaps of an operand, which belong to none of its matrices, with NaN, so that a product that reads
+ * them is noticed even if it multiplies them by zero. */
 static void spoil_gaps(ocl_gemm_array *a, int64_t rows, int64_t cols, int64_t ld, int64_t stride,
                        int64_t batch)
 {
@@ -72,7 +72,7 @@ static void spoil_gaps(ocl_gemm_array *a, int64_t rows, int64_t cols, int64_t ld
     for (int64_t i = -first; i < end; i++) {
         int64_t z = i < 0 || stride == 0 ? 0 : i / stride, row = i - z * stride;
         bool used = i >= 0 && z < batch && rows > 0 && row / ld < rows && row % ld < cols;
-        /* interleaved matrices: rows of one lie between those of another */
+        /* matrices may be interleaved: rows of one between rows of another */
         for (int64_t k = 0; !used && i >= 0 && k < batch && stride < rows * ld; k++)
             used = i >= k * stride && (i - k * stride) / ld < rows && (i - k * stride) % ld < cols;
         if (!used)
@@ -85,7 +85,7 @@ static bool given(ocl_tensor_ref ref)
     return ref.tensor != OCL_NO_TENSOR_ID;
 }
 
-/* An operand of C's shape, unless there is none or it lies in C. */
+/* Makes an operand of C's shape, unless it is absent or is C itself. */
 static clt_status fill_like_c(ocl_gemm_bench *b, ocl_tensor_ref *ref, int which, int64_t span,
                               const ocl_gemm_fill *fill)
 {
@@ -188,7 +188,7 @@ static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, ui
     return CLT_OK;
 }
 
-/* The copies of a product run one after the other and share their workspaces. */
+/* Implements ocl_emitter.workspace. The copies of a product run one after the other and share workspaces. */
 static int32_t workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
 {
     ocl_gemm_ready *r = owner;
@@ -282,7 +282,7 @@ void ocl_gemm_ready_destroy(ocl_gemm_ready *r)
 
 /* --- running --- */
 
-/* A workspace starts as NaN of any type: all bits set. */
+/* Fills workspaces with NaN: all bits set is NaN in every type. */
 static clt_status clear_workspaces(ocl_gemm_ready *r)
 {
     for (int i = 0; i < r->workspaces; i++) {
@@ -329,7 +329,8 @@ clt_status ocl_gemm_ready_batch(void *ready, int runs, double *seconds)
 
 /* --- guards --- */
 
-/* Elements of C, or of pre, become what the image has: the call may have written anything there. */
+/* Overwrites the elements of C, or of pre, with those of the image before comparing, since the product may
+ * write anything there. */
 static void forget_results(const ocl_gemm *g, const ocl_gemm_array *a, uint8_t *after)
 {
     size_t size = clt_dtype_bytes(a->type);

@@ -21,24 +21,26 @@ enum {
     OCL_GEMM_DACT,
     OCL_GEMM_OPERANDS
 };
-#define OCL_GEMM_GUARD 128 /* elements on both sides of an operand that belong to nobody */
+#define OCL_GEMM_GUARD 128 /* elements of the guard zones before and after an operand */
 #define OCL_GEMM_MAX_WORKSPACES 8
 
 typedef struct ocl_gemm_array {
     clt_dtype type;
     size_t elements; /* of the buffer, guards included; 0: the product has no such operand */
     size_t first;    /* element of the buffer where the operand starts */
-    uint8_t *image;  /* what the buffer holds before a run */
+    uint8_t *image;  /* content of the buffer before a run */
 } ocl_gemm_array;
 
-/* Where values come from. All NULL and false: small whole numbers, whose sums are exact. */
+/* The operands' values. All NULL and false: small whole numbers, whose sums are exact. */
 typedef struct ocl_gemm_fill {
     /* Values of elements first to first + n of an operand's buffer, guards included. */
     void (*values)(void *context, int operand, clt_dtype type, size_t first, double *out, size_t n);
     void *context;
-    bool whole; /* the values are whole numbers so small that every sum is exact in f32 (always so without
-                   `values`) */
-    bool gaps;  /* whatever of A and B is no element of a matrix becomes NaN, so that reading it shows */
+    /* The values are such small whole numbers that every sum is exact in f32 (always true without
+     * `values`). */
+    bool whole;
+    /* gaps between the matrices of A and B are filled with NaN, so that reading them is noticed */
+    bool gaps;
 } ocl_gemm_fill;
 
 typedef struct ocl_gemm_bench {
@@ -47,12 +49,12 @@ typedef struct ocl_gemm_bench {
     bool whole;
     int copies;
     ocl_gemm_array array[OCL_GEMM_OPERANDS];
-    ocl_buffer *(*buffer)[OCL_GEMM_OPERANDS]; /* of each copy */
+    ocl_buffer *(*buffer)[OCL_GEMM_OPERANDS]; /* buffers of each copy */
 } ocl_gemm_bench;
 
-/* The operands of a product. In gemm->bias, residual, pre and dact a tensor other than OCL_NO_TENSOR_ID says
- * that there is one; residual and dact that name OCL_GEMM_C lie in C. Offsets hold. C and pre hold NaN where
- * the product must not read them. copies: as many sets of buffers. */
+/* Makes the operands of a product. gemm->bias, residual, pre and dact are absent if their tensor is
+ * OCL_NO_TENSOR_ID; residual and dact are C if it is OCL_GEMM_C. Offsets are used as given. C and pre are NaN
+ * where the product must not read them. copies: number of sets of buffers. */
 clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const ocl_gemm_fill *fill,
                                  int copies, ocl_gemm_bench **out);
 void ocl_gemm_bench_destroy(ocl_gemm_bench *bench);
@@ -63,50 +65,51 @@ typedef struct ocl_gemm_ready {
     ocl_gemm_bench *bench;
     ocl_emitter emitter;
     ocl_command_list list;
-    size_t first_end; /* commands of the first copy */
+    size_t first_end; /* end of the commands of the first copy */
     ocl_exec *exec;
     ocl_gemm_array workspace[OCL_GEMM_MAX_WORKSPACES]; /* without images */
     ocl_buffer *workspace_buffer[OCL_GEMM_MAX_WORKSPACES];
     int workspaces, next_workspace;
-    int runs; /* of one timed batch */
+    int runs; /* runs in one timed batch */
 } ocl_gemm_ready;
 
-/* Emits the product for every copy. how: the device's description, label, record, asked and log of the
- * emitter; its list and workspaces are set here. force: as in ocl_gemm_emit. CLT_EUNSUPPORTED when the
- * backend refuses. */
+/* Emits the product for every copy. how: gives the emitter's device description, label, record, asked and
+ * log; its list and workspaces are set here. force: as in ocl_gemm_emit. CLT_EUNSUPPORTED when the backend
+ * refuses. */
 clt_status ocl_gemm_ready_create(ocl_gemm_bench *bench, const ocl_emitter *how, const char *force,
                                  ocl_gemm_ready **out);
-/* Builds what was emitted. CLT_EUNSUPPORTED when the device cannot run it although the backend accepted. */
+/* Builds the programs. CLT_EUNSUPPORTED when the device cannot run it although the backend accepted. */
 clt_status ocl_gemm_ready_build(ocl_gemm_ready *ready);
 void ocl_gemm_ready_destroy(ocl_gemm_ready *ready);
-/* Runs the first copy once from its starting values and waits. */
+/* Resets the first copy to its initial values, runs it once and waits. */
 clt_status ocl_gemm_ready_run(ocl_gemm_ready *ready);
-/* What an operand's buffer of the first copy holds now. */
+/* Reads an operand's buffer of the first copy. */
 clt_status ocl_gemm_ready_read(ocl_gemm_ready *ready, int operand, void *out);
-/* *right false, and `why` says where, when anything changed that is not an element of C or pre or the inside
- * of a workspace. */
+/* Checks that the run changed only elements of C and pre and the inside of workspaces; if not, *right is
+ * false and `why` says where. */
 clt_status ocl_gemm_ready_guards(ocl_gemm_ready *ready, bool *right, char *why, size_t size);
-/* Runs, looks at the guards, and compares C and pre with the reference: all elements, or about `sample` of
- * them, spread over the whole result, when it is not 0. */
+/* Runs, checks the guards, and compares C and pre with the reference: all elements or, if `sample` is not 0,
+ * about that many, spread over the whole result. */
 clt_status ocl_gemm_ready_check(ocl_gemm_ready *ready, int64_t sample, bool *right, char *why, size_t size);
-/* A batch for ocl_time (cl/measure/timing.h); context: the ocl_gemm_ready. One run does all copies. */
+/* A batch for ocl_time (cl/measure/timing.h); context: the ocl_gemm_ready. One run computes all copies. */
 clt_status ocl_gemm_ready_batch(void *ready, int runs, double *seconds);
 
 /* --- the reference: gemm_reference.c --- */
 
-/* One element of C and of pre, and how far rounding may take a right result off; what storing the result
- * changes comes on top (clt_dtype_rounding). Of whole numbers the values are those that are stored. */
+/* Expected values of one element of C and of pre, and bounds for the rounding errors of a correct result; the
+ * rounding to the stored type comes on top (clt_dtype_rounding). For whole numbers they are the stored
+ * values. */
 typedef struct ocl_gemm_value {
     double c, pre, bound_c, bound_pre;
 } ocl_gemm_value;
-/* Elements j to j + n of row i of item z. */
+/* Elements j to j + n - 1 of row i of batch item z. */
 clt_status ocl_gemm_expect(const ocl_gemm_bench *bench, int64_t z, int64_t i, int64_t j, int64_t n,
                            ocl_gemm_value *out);
-/* True when a result of whole numbers must be exact. */
+/* Whether the result must be exact, because all values are whole numbers. */
 bool ocl_gemm_exact(const ocl_gemm_bench *bench);
-/* *right false, and `why` says which element, when one of c (C's buffer) or pre (pre's, NULL: not looked at)
- * is not as expected. sample: as in ocl_gemm_ready_check. worst (may be NULL): the largest error over its
- * bound. */
+/* Compares c (the content of C's buffer) and pre (of pre's; NULL: not compared) with the reference; if an
+ * element is wrong, *right is false and `why` names it. sample: as in ocl_gemm_ready_check. worst (may be
+ * NULL): the largest ratio of an error to its bound. */
 clt_status ocl_gemm_compare(const ocl_gemm_bench *bench, const void *c, const void *pre, int64_t sample,
                             double *worst, bool *right, char *why, size_t size);
 double ocl_activation_value(ocl_activation activation, double x);

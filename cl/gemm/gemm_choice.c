@@ -11,7 +11,7 @@
 #include "cl/gemm/gemm_wgmma.h"
 #include "cl/gemm/gemm_tune.h"
 
-/* A shared B under stacked rows of A and C is one taller GEMM. */
+/* A batch with a shared B, and items of A and C stacked row by row, becomes one taller GEMM. */
 static void fold_batch(ocl_gemm *g)
 {
     bool stacked = g->stride_a == g->m * g->lda && g->stride_c == g->m * g->ldc;
@@ -25,8 +25,8 @@ static void fold_batch(ocl_gemm *g)
 
 /* Problems */
 
-/* What a choice depends on, as words (cl/tune/tuning.h compares them): layout, sizes, types; with '+' what is
- * added and how the operands lie. */
+/* The problem as words, on which a choice depends (cl/tune/tuning.h compares them): layout, sizes, types;
+ * words with '+' for epilogue and strides. */
 const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
 {
     bool dense = g->lda == (g->ta ? g->m : g->k) && g->ldb == (g->tb ? g->k : g->n) && g->ldc == g->n;
@@ -71,7 +71,8 @@ clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm)
 
 /* The standard choice */
 
-/* Both have the same units, and `mma` has smaller tiles for small products. */
+/* Whether wgmma is expected to be faster than mma: their cost models have the same unit, and mma has smaller
+ * tiles for small products. */
 static bool prefers_wgmma(const ocl_gemm *g, const ocl_device_desc *device)
 {
     char reason[160];
@@ -80,14 +81,14 @@ static bool prefers_wgmma(const ocl_gemm *g, const ocl_device_desc *device)
             ocl_form_time(&ocl_wgmma_family, g, device) < ocl_form_time(&ocl_mma_family, g, device));
 }
 
-/* On a GPU CLBlast serves only by a tuning record. Its calls cost the host 10 to 50 us and the device
- * temporary copies, its epilogue is one more pass over C, batches are a call per item, below 1280^3 or so it
- * takes a kernel with tiles of 16 x 16 or 32 x 32 on NVIDIA devices, and a device that it has no parameters
- * for (all of compute capability 9.0) gets tiles of 16 x 32: `tile` is the safer choice until the tuner has
- * compared.
+/* On GPUs CLBlast is chosen only by a tuning record. Its calls cost the host 10 to 50 us and the device
+ * temporary copies; its epilogue is one more pass over C; batches are one call per item; below about 1280^3
+ * it uses tiles of 16 x 16 or 32 x 32 on NVIDIA devices; and a device that is not in its database (all of
+ * compute capability 9.0) gets tiles of 16 x 32. So `tile` is the safer choice until the tuner has compared
+ * them.
  *
- * On CPUs `simple` takes what `lane` refuses: on PoCL it runs 3 to 15 times as fast as CLBlast
- * with the parameters that CLBlast has for CPUs (100 to 290 against 15 to 50 GFLOP/s at 512^3 on 2 cores). */
+ * On CPUs `simple` takes the problems that `lane` refuses: on PoCL it is 3 to 15 times as fast as CLBlast
+ * with CLBlast's parameters for CPUs (100 to 290 against 15 to 50 GFLOP/s at 512^3 on 2 cores). */
 static const char *standard(const void *problem, const ocl_device_desc *device)
 {
     char reason[160];

@@ -12,7 +12,7 @@
 __kernel void gemm_epilogue_fwd_flat(__global STORAGE(DTC) * c, ulong c_at EPILOGUE_PARAMS, uint m, uint n,
                                      ulong ldc, uint batch, ulong stride_c)
 {
-    const float alpha = 1.0f, beta = 0.0f; /* applied already */
+    const float alpha = 1.0f, beta = 0.0f; /* already applied */
     ulong id = get_global_id(0), row = id / n;
     if (row >= (ulong)m * batch)
         return;

@@ -8,9 +8,9 @@
 #include "cl/gemm/gemm.h"
 
 bool ocl_gemm_has_epilogue(const ocl_gemm *gemm);
-/* Why the epilogue cannot follow the finished product, or NULL. */
+/* The reason why the epilogue cannot be applied after the product as a pass of its own, or NULL. */
 const char *ocl_gemm_epilogue_refusal(const ocl_gemm *gemm);
-/* C holds alpha * op(A) op(B) + beta * C; emits the rest. */
+/* Emits the epilogue for a C that already holds alpha * op(A) op(B) + beta * C. */
 void ocl_gemm_emit_epilogue(ocl_emitter *emitter, const ocl_gemm *gemm);
 
 #endif

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Partial sums of split problems stay below this. */
+/* The largest workspace for partial sums of split-K, in floats. */
 #define MAX_PART_FLOATS (UINT64_C(1) << 24)
 
 static const int split_counts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
@@ -51,7 +51,7 @@ uint64_t ocl_form_max_local(const ocl_device_desc *device)
                                                             : device->local_bytes;
 }
 
-/* Bits of an offset that must be 0. */
+/* The offset, whose low bits decide the alignment. */
 static uint64_t low_bits(ocl_tensor_ref ref)
 {
     return ref.tensor != OCL_NO_TENSOR_ID ? ref.offset : 0;
@@ -79,7 +79,7 @@ static int value_of(const ocl_gemm_form *f, const ocl_form_key *key)
     return *(const int *)(const void *)((const char *)f + key->offset);
 }
 
-/* "bm=64 bn=64 bk=16 ...": what one program is made of; splits are not. */
+/* "bm=64 bn=64 bk=16 ...": the values that the program depends on, so without splits. */
 static const char *form_text(const ocl_form_family *family, const ocl_gemm_form *f, char text[OCL_FORM_TEXT])
 {
     size_t at = 0;
@@ -97,7 +97,7 @@ bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *
     return device->n_given_up > 0 && ocl_is_given_up(device, family->variant, form_text(family, f, text));
 }
 
-/* Parts that would have nothing to add are left out. */
+/* Whether so many parts are possible: each must have steps of k to add. */
 static bool splits_possible(const ocl_gemm *g, const ocl_gemm_form *f, int splits)
 {
     ocl_gemm_form split = *f;
@@ -112,7 +112,7 @@ typedef struct best_form {
     ocl_gemm_form form;
 } best_form;
 
-/* Tries every number of parts, or the wanted one. */
+/* Tries every number of split-K parts, or the wanted one. */
 static void try_form(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device,
                      int wanted_splits, const ocl_gemm_form *form, best_form *best)
 {
@@ -207,7 +207,7 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const 
 
 /* Commands */
 
-/* part: where the sums go, OCL_NO_TENSOR_ID without splits. */
+/* part: workspace for partial sums; OCL_NO_TENSOR_ID without splits. */
 static void emit_product(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                          const ocl_gemm_form *f, int32_t part)
 {
@@ -230,8 +230,8 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
 }
 
-/* Split-K: adds the sums of the parts of k, which lie in `part` one after the other per batch item, and finishes them into
- * C. */
+/* The second kernel of split-K: adds the partial sums in `part` (one after the other for each batch item) and
+ * applies the epilogue. */
 static void emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part)
 {
     uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;

@@ -9,78 +9,78 @@
 #include "cl/gemm/gemm.h"
 
 typedef struct ocl_gemm_form {
-    int bm, bn, bk; /* tile of C of a work-group, steps of k in local memory */
-    int pm, pn;     /* part of the tile: the sums of an item (tile), of a warp of 32 items (mma), of
-                   four warps (wgmma) */
-    int va, vb;     /* tile: elements of A, of B, that an item loads at once */
-    int stages;     /* mma, wgmma: tiles of A and B in local memory at once */
-    int sm;         /* mma: MMA_SM of cl/kernels/mma.clh, the generation of its instructions */
-    int splits;     /* split-K: parts of k whose sums are added afterwards */
+    int bm, bn, bk; /* tile of C of a work-group, and steps of k in local memory at once */
+    /* part of the tile whose sums one item (tile), one warp (mma) or four warps (wgmma) have */
+    int pm, pn;
+    int va, vb; /* tile: vector width of an item's loads of A and of B */
+    int stages; /* mma, wgmma: pipeline stages, which are tiles of A and B in local memory */
+    int sm;     /* mma: MMA_SM of cl/kernels/mma.clh, the generation of its instructions */
+    int splits; /* split-K: number of parts of k, whose sums are added afterwards */
 } ocl_gemm_form;
 
-/* What a value of a form is to the choice. */
+/* How the choice of a form treats one of its values. */
 typedef enum ocl_form_role {
-    OCL_FORM_KEPT,   /* a wish replaces that of the standard forms */
-    OCL_FORM_FOLLOWS /* `complete` sets it, with the wish at hand */
+    OCL_FORM_KEPT,   /* a wanted value replaces that of the standard forms */
+    OCL_FORM_FOLLOWS /* `complete` sets it, and knows the wanted value */
 } ocl_form_role;
 
-/* A value of the form that a tuning record may give. */
+/* A value of the form that a tuning record may set. */
 typedef struct ocl_form_key {
     const char *name;
-    size_t offset; /* of the int in ocl_gemm_form */
+    size_t offset; /* offset of the int in ocl_gemm_form */
     ocl_form_role role;
 } ocl_form_key;
 
 typedef struct ocl_form_family {
     const ocl_variant *variant;
     const ocl_gemm_form *forms; /* the standard forms, each with splits 0; a form with bm 0 ends the list */
-    const ocl_form_key *keys;   /* all but splits, which records call "split"; name NULL ends */
-    int64_t min_part;           /* steps of k: shorter parts are not worth their sums */
-    /* Sets what follows from the rest of the form; may be NULL. */
+    const ocl_form_key *keys;   /* all values but splits, which records call "split"; ends with a NULL name */
+    int64_t min_part;           /* fewest steps of k in a part of split-K */
+    /* Sets values that follow from the rest of the form; may be NULL. */
     void (*complete)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *wanted,
                      ocl_gemm_form *form);
     bool (*fits)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     double (*cost)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     const char *program, *kernel; /* of the product */
     int (*items)(const ocl_gemm_form *form);
-    /* Capabilities that the kernel uses beside those that the variant needs; NULL: none. */
+    /* Capabilities that the kernel uses besides those that the variant needs; NULL: none. */
     uint32_t (*uses)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
-    /* Adds the defines of this family's kernel alone. */
+    /* Adds the defines that only this family's kernel has. */
     void (*defines)(ocl_emitter *emitter, const ocl_gemm *gemm, const ocl_gemm_form *form);
 } ocl_form_family;
 
-/* The cheapest form that fits; what is not 0 in `wanted` (may be NULL) is kept, or minded by `complete`.
- * False with the reason when nothing like that works for this problem on this device. */
+/* The cheapest form that fits, by the cost model. Values that are not 0 in `wanted` (may be NULL) are kept,
+ * or used by `complete`. False with the reason when no such form works for this problem on this device. */
 bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *gemm, const ocl_device_desc *device,
                      const ocl_gemm_form *wanted, ocl_gemm_form *out, char *reason, size_t size);
-/* The form of the record in force or, where it says nothing, of ocl_form_choose; asks ocl_tuned for every
- * key, which also tells the tuner what was taken. CLT_EUNSUPPORTED with the reason. */
+/* The form of the tuning record, completed by ocl_form_choose. It calls ocl_tuned for every key, by which the
+ * tuner learns the values too. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm,
                            ocl_gemm_form *out);
 
-/* The commands of a product in the form of ocl_form_decide: the product itself, and with splits the sum of
- * its parts. The `emit` of every family's variant. CLT_EUNSUPPORTED with the reason. */
+/* Emits a product in the form of ocl_form_decide and, with split-K, the sum of its parts: the `emit` of all
+ * these variants. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);
 
-/* The model's time of the form that ocl_form_choose takes; INFINITY when none fits. Comparable between
+/* The cost model's time for the form that ocl_form_choose takes; INFINITY if none fits. Comparable between
  * families whose models have the same unit (mma, wgmma). */
 double ocl_form_time(const ocl_form_family *family, const ocl_gemm *gemm, const ocl_device_desc *device);
 
-int64_t ocl_form_up(int64_t size, int64_t tile); /* tiles that cover `size` */
+int64_t ocl_form_up(int64_t size, int64_t tile); /* number of tiles that cover `size` */
 uint64_t ocl_form_groups(const ocl_gemm *gemm, const ocl_gemm_form *form);
 /* Floats of workspace; 0 without splits. */
 uint64_t ocl_form_workspace(const ocl_gemm *gemm, const ocl_gemm_form *form);
-/* Steps of k of one part: whole steps of bk. */
+/* Steps of k of one part of split-K: a multiple of bk. */
 int64_t ocl_form_part_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
 int ocl_form_max_items(const ocl_device_desc *device); /* of a work-group */
-/* Has this form's program been given up on the device (cl/command/fallback.h)? */
+/* Whether this form was given up on the device because its driver refused it (cl/command/fallback.h). */
 bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *device,
                           const ocl_gemm_form *form);
-/* Bytes of local memory of a work-group: what the device reports, or more where more was shown to work. */
+/* Bytes of local memory of a work-group: as reported, or more if more was shown to work. */
 uint64_t ocl_form_max_local(const ocl_device_desc *device);
-/* Neighbours in a row of C that kernels may finish together: as many as fill 16 bytes when all that an
- * element of C meets (C, residual, pre, dact, bias, or the sums of a part of k) lies at multiples of 16 bytes
- * wherever such a run starts, else 1. VC of cl/gemm/gemm_epilogue.clh. */
+/* VC of cl/gemm/gemm_epilogue.clh, the number of neighbouring elements of C that are finished together: as
+ * many as fill 16 bytes if C and all operands of the epilogue (or the partial sums) are aligned to 16 bytes
+ * there, else 1. */
 int ocl_form_vector(const ocl_gemm *gemm, const ocl_gemm_form *form);
 
 #endif

@@ -9,35 +9,36 @@
 
 #include <stdio.h>
 
-/* What one block may keep busy beside its micro-panels: the panel of A is read again for every micro-panel and belongs
- * into part of a core's second-level cache; sums are touched once per block of k, in order. Rows of A that
- * are read where they lie keep less well, as they fall into few sets of the caches. */
+/* Limits for the panel of A of a block and for a block as a whole. The panel of A is read again for every
+ * micro-panel of B and should stay in a part of a core's second-level cache; the sums are accessed once per
+ * block of k, in order. An A that is not packed stays less well, because its rows map to few cache sets. */
 #define PANEL_BYTES (UINT64_C(400) << 10)
 #define PACKED_BYTES (UINT64_C(960) << 10)
 #define UNPACKED_BYTES (UINT64_C(640) << 10)
-/* Matrices up to the first size are taken to lie in a cache close by, those above the second in memory. */
+/* Matrices up to NEAR_BYTES are assumed to be in a core's own cache, those above FAR_BYTES in memory. */
 #define NEAR_BYTES 4e6
 #define FAR_BYTES 16e6
-#define MICRO_PANELS 4 /* of B that the kernel packs at a time */
+#define MICRO_PANELS 4 /* micro-panels of B that the kernel packs together */
 #define MAX_TILES_ACROSS 64
-#define MAX_PARTS 2 /* of a block at the end */
-/* A group per core takes blocks until none is left; several at a time where there are very many. */
+#define MAX_PARTS 2 /* pieces into which the last blocks are cut */
+/* One group per core takes blocks until none is left; with more blocks than this it takes several at a
+ * time. */
 #define MAX_TILES (UINT64_C(1) << 20)
 
-/* Costs in units of one fused multiply-add of 16 lanes, per element or as named; measured on a core with
- * 256-bit vectors, good to a factor of two, which is enough to rank blocks. */
+/* Costs in units of one fused multiply-add of 16 lanes, per element or as noted. They were measured on a core
+ * with 256-bit vectors and are right within a factor of two, which is enough to rank blocks. */
 #define COST_PACK_B 0.3
 #define COST_PACK_B_TRANSPOSED 0.4
 #define COST_PACK_A 0.4
 #define COST_READ_A 0.05
-#define COST_SHARED 0.25    /* more where the operand comes from a cache that the cores share */
-#define COST_FAR 0.6        /* more where it comes from memory each time */
-#define COST_UNPACKED 0.025 /* more per multiply-add with A unpacked: addresses */
-#define COST_TILE 40.0      /* per tile and block of k: entry, sums in and out */
+#define COST_SHARED 0.25    /* added if the operand comes from a cache that the cores share */
+#define COST_FAR 0.6        /* added if it comes from memory each time */
+#define COST_UNPACKED 0.025 /* added per multiply-add if A is not packed: addresses */
+#define COST_TILE 40.0      /* per tile and block of k: loading and storing the sums */
 #define COST_GROUP 3000.0   /* per block */
-#define COST_UNEVEN 0.3     /* of the last piece, per problem */
+#define COST_UNEVEN 0.3     /* imbalance at the end, in units of the last piece */
 
-/* 0: decided here. */
+/* 0: the choice below. */
 static const ocl_tunable lane_tunables[] = {{"mr", 5, {0, 6, 8, 12, 14}},
                                             {"nv", 4, {0, 1, 2, 3}},
                                             {"kc", 5, {0, 192, 256, 384, 512}},
@@ -51,7 +52,7 @@ static int64_t up(int64_t size, int64_t tile)
     return (size + tile - 1) / tile;
 }
 
-/* MRP of the kernel. */
+/* MRP of the kernel: rows of a packed tile of A, with padding. */
 static int packed_rows(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
     return g->ta ? b->mr : (b->mr + 7) / 8 * 8;
@@ -94,7 +95,7 @@ static double distance_cost(int64_t rows, int64_t columns, clt_dtype type)
     return bytes > FAR_BYTES ? COST_FAR : bytes > NEAR_BYTES ? COST_SHARED : 0.0;
 }
 
-/* Time of a block of `mt` rows of tiles. */
+/* Cost of a block of `mt` rows of tiles. */
 static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
 {
     double k = (double)g->k, tiles = (double)mt * b->nt, k_blocks = (double)up(g->k, b->kc);
@@ -105,8 +106,9 @@ static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
            (double)mt * b->mr * k * pack_a + tiles * k_blocks * COST_TILE + COST_GROUP;
 }
 
-/* Time of the problem on all cores: the last ones begin their pieces while the others do one block more. A
- * core that is late or taken away for a while holds up the end by a part of a piece: small ones win ties. */
+/* Cost of the problem on all cores. In the last round some cores have a whole block, while the others already
+ * do pieces of the blocks that are cut. The last term stands for a core that is delayed: it prefers small
+ * pieces. */
 static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
 {
     int64_t units = device->compute_units ? (int64_t)device->compute_units : 1;
@@ -127,15 +129,16 @@ static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int p
     b->cut = b->parts == 1 ? 0 : b->blocks < units ? b->blocks : units;
 }
 
-/* More rows than an address register each: packed, they need one. */
+/* Whether A must be packed: because of its layout or type, or since unpacked rows would need an address
+ * register each. */
 static bool must_pack(const ocl_gemm *g, int mr)
 {
     return g->ta || g->type_a != CLT_F32 || g->m < mr || mr > 8;
 }
 
-/* Accumulators, one vector of the micro-panel per column and one broadcast fill the registers: 16 of them where a
- * vector has 4 or 8 floats, 32 where it has 16. A micro-panel and, if packed, a tile of A share the first cache
- * level with what comes next. */
+/* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the
+ * vector registers, 16 of 4 or 8 floats or 32 of 16. kc is chosen so that a micro-panel of B and, if packed,
+ * a tile of A share the first-level cache with the next ones. */
 static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
                         bool pack_a, ocl_lane_blocks *b)
 {
@@ -170,7 +173,7 @@ static void consider(lane_search *s, ocl_lane_blocks *b)
     }
 }
 
-/* All heights and widths of blocks that cut C evenly. */
+/* Tries all heights and widths of blocks that divide C evenly. */
 static void consider_blocks(lane_search *s, bool pack_a)
 {
     const ocl_lane_blocks *wanted = s->wanted;
@@ -205,7 +208,7 @@ bool ocl_lane_choose(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     return s.time > 0.0;
 }
 
-/* The smallest block fits where any does. */
+/* If any block fits, the smallest one does. */
 static bool lane_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const ocl_gemm *g = problem;
@@ -249,8 +252,9 @@ static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *
 
 static clt_status lane_emit(ocl_emitter *e, const void *problem)
 {
-    /* The forward products of a model have several epilogues in one layout (B transposed), which would be as
-     * many programs of a second or two for the compiler each; other products seldom have one. */
+    /* The forward products of a model have several epilogues in one layout (B transposed), each of which
+     * would be a program that compiles for a second or two. So these operands are optional pointers; other
+     * products seldom have them. */
     ocl_gemm own = *(const ocl_gemm *)problem;
     const ocl_gemm *g = &own;
     own.optional_operands = own.tb;
@@ -270,7 +274,8 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_define(e, "MICRO_PANELS", MICRO_PANELS);
     ocl_define(e, "PACK_A", b.pack_a);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
-    /* Whole tiles finished from registers take a copy of the epilogue for each vector of sums. */
+    /* Finishing whole tiles from registers needs a copy of the epilogue's code for each vector of sums: only
+     * without an activation. */
     ocl_define(e, "DIRECT", g->activation == OCL_ACT_NONE);
     ocl_define(e, "PREFETCH", (e->device->caps & OCL_CAP_PREFETCH) != 0);
     ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);

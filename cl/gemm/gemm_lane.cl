@@ -30,17 +30,18 @@
 #ifndef PACK_A /* needed when TA, when A is not f32, and when m < MR */
 #define PACK_A (TA)
 #endif
-#ifndef PREFETCH /* 1: lines of B are asked for before they are packed, where the compiler can say so */
+#ifndef PREFETCH /* 1: software prefetch, where the compiler has a builtin for it */
 #define PREFETCH 0
 #endif
 
-#ifndef MICRO_PANELS /* of B that are packed together, a power of two */
+#ifndef MICRO_PANELS /* micro-panels of B that are packed together, a power of two */
 #define MICRO_PANELS 4
 #endif
 
-#define STEPS 4 /* of k that are written out: with packed A a step is short, and counting it costs */
+/* unrolling of the loop over k: with packed A a step is short, and the loop overhead matters */
+#define STEPS 4
 
-#ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV times as much code */
+#ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
 #define DIRECT 0
 #endif
 
@@ -56,7 +57,7 @@
     UNROLL_FOR (uint r = 0; r < MR; r++)                                                                     \
     EACH_VECTOR
 
-/* MR elements, of which MR is an even number up to 14, into floats. */
+/* Loads MR elements (MR is even and at most 14) as floats. */
 #define LOAD4_f32(p) vload4(0, p)
 #define LOAD4_f16(p) vload_half4(0, (const __global half *)(p))
 #define LOAD4_bf16(p) as_float4(convert_uint4(vload4(0, p)) << 16)
@@ -84,8 +85,8 @@
         TURN8(float, out, step, rows_);                                                                      \
     } while (0)
 
-/* `count` micro-panels of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(micro-panel*kn + k)*NR +
- * j]. Columns behind n repeat the last one; their sums are not stored. */
+/* `count` micro-panels of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(micro-panel*kn + k)*NR + j].
+ * Columns beyond n repeat the last one; their sums are not stored. */
 static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn, uint j0,
                           uint count, __local float *panel)
 {
@@ -108,7 +109,7 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
         }
     }
 #else
-    /* several micro-panels at a time: long pieces of B's rows, which may lie a page apart each */
+    /* several micro-panels at a time, to read long pieces of B's rows, which may be a page apart */
     __global const STORAGE(DTB) *row = b + k0 * ldb;
     bool inside = n - j0 >= count * NR;
     for (uint k = 0; k < kn; k++) {
@@ -130,10 +131,9 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
 #endif
 }
 
-/* Lines of memory that the next packing will read, brought into the cache a few at a time while the
- * present micro-panels are multiplied: packing is short, so its reads from memory would otherwise stand in
- * a row. Packing costs little by itself: waiting for what it reads was most of what a product loses to the
- * FMA limit. */
+/* Software prefetch of the cache lines that the next packing will read, a few at a time while the current
+ * micro-panels are multiplied. Packing itself is cheap, but waiting for its reads from memory was the largest
+ * part of the distance between a product's speed and the FMA limit. */
 typedef struct clt_ahead {
     __global const uchar *row;
     ulong step;       /* bytes between rows */
@@ -151,8 +151,8 @@ typedef struct clt_ahead {
 #define FETCH_RESULT(p) (void)0
 #endif
 
-/* Where a tile's results will go, and what its epilogue reads there: on its way while the tile is multiplied.
- * Rows that do not exist do no harm. Uses what FINISH uses. */
+/* Prefetches the elements of C that a tile will write, and what its epilogue reads, while the tile is
+ * multiplied. Prefetching rows that do not exist is harmless. Uses the same variables as FINISH. */
 #if HAS_PRE
 #define FETCH_PRE(at) IF_PRE FETCH_RESULT(pre + pre_at + (at))
 #else
@@ -190,7 +190,7 @@ static inline void fetch_ahead(clt_ahead *ahead)
     }
 }
 
-/* `rows` pieces of `bytes` bytes, `step` apart, spread over `calls` calls. */
+/* Plans the prefetch of `rows` pieces of `bytes` bytes, `step` bytes apart, spread over `calls` calls. */
 static inline clt_ahead plan_ahead(__global const void *from, ulong step, uint rows, uint bytes, uint calls)
 {
     clt_ahead ahead;
@@ -205,7 +205,8 @@ static inline clt_ahead plan_ahead(__global const void *from, ulong step, uint r
 
 #define BYTES_B sizeof(STORAGE(DTB))
 #define BYTES_A sizeof(STORAGE(DTA))
-/* Rows k0.. of `count` columns of op(B) from j0 on; columns k0.. of `count` rows of op(A) from i0 on. */
+/* plan_b: rows k0.. of `count` columns of op(B) from j0 on. plan_a: columns k0.. of `count` rows of op(A)
+ * from i0 on. */
 static inline clt_ahead plan_b(__global const STORAGE(DTB) * b, ulong ldb, ulong k0, uint kn, uint j0,
                                uint count, uint calls)
 {
@@ -227,12 +228,12 @@ static inline clt_ahead plan_a(__global const STORAGE(DTA) * a, ulong lda, ulong
 
 #if PACK_A
 /* Rows i0.. of op(A), `tiles` tiles of MR, columns k0..k0+kn-1, into panel[(tile*kn + k)*MRP + i]. Rows
- * behind m repeat the last one. */
+ * beyond m repeat the last one. */
 static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong k0, uint kn, uint i0,
                           uint tiles, __local float *panel)
 {
 #if TA
-    /* eight tiles at a time: whole cache lines of A's rows, few enough streams to write */
+    /* eight tiles at a time: whole cache lines of A's rows, and not too many write streams */
     for (uint first = 0; first < tiles; first += 8) {
         uint i = i0 + first * MR, count = min(tiles - first, 8u), whole = min(count, (m - i) / MR);
         __global const STORAGE(DTA) *column = a + k0 * lda + i;
@@ -270,16 +271,16 @@ static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ul
 #endif
 }
 #define A_SPACE __local const float
-#define A_COLUMN MRP /* between neighbours along k */
+#define A_COLUMN MRP /* distance between neighbours along k */
 #else
 #define A_SPACE __global const float
 #define A_COLUMN 1
 #endif
 
-/* Sums stay in registers only where what works on them is part of its caller. */
+/* Accumulators stay in registers only in inlined functions. */
 #define INLINE __attribute__((always_inline)) static inline
 
-/* One step of k, `at` steps behind where `a` and `panel` point. */
+/* One step of k: `at` steps after the position of `a` and `panel`. */
 #define STEP(at)                                                                                             \
     do {                                                                                                     \
         float16 w_[NV];                                                                                      \
@@ -294,7 +295,8 @@ static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ul
 INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const float *panel, uint kn)
 {
     uint k = 0;
-#if PACK_A /* else the rows' addresses are worked out anew in every step, and nothing is gained */
+/* without packing, unrolling gains nothing, because the rows' addresses are computed in every step */
+#if PACK_A
     for (; k + STEPS <= kn; k += STEPS) {
 #pragma unroll
         for (uint at = 0; at < STEPS; at++)
@@ -310,18 +312,20 @@ INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const
     }
 }
 
-/* Blocks of mt x nt tiles, the rows' blocks fastest, then columns, then batch items. Behind the `whole` first
- * ones each is cut into `parts` pieces of rows, a tile each. */
+/* The order of the work: blocks of mt x nt tiles, along rows first, then columns, then batch items. The first
+ * `whole` blocks are one unit of work each, the others are cut into `parts` pieces of rows. A unit of work is
+ * called a tile here. */
 typedef struct clt_grid {
     uint mt, nt, parts, row_tiles, column_tiles, row_blocks;
-    ulong per_item, whole, tiles; /* blocks of a batch item; blocks that are not cut; tiles in all */
+    /* blocks of a batch item; blocks that are not cut; number of units of work */
+    ulong per_item, whole, tiles;
 } clt_grid;
 
 typedef struct clt_place {
     uint z, first_row, rows, first_column, columns; /* batch item; tiles */
 } clt_place;
 
-/* What a tile stands for. There may be no rows left for a block's last piece. */
+/* The place of a unit of work. The last piece of a block may have no rows. */
 
 static inline clt_place place_of(const clt_grid *grid, ulong tile)
 {
@@ -346,13 +350,12 @@ static inline clt_place place_of(const clt_grid *grid, ulong tile)
     return place;
 }
 
-/* gemm_fwd_lane: C in blocks of mt x nt tiles, of which the last `cut` go in `parts` pieces. A group takes
- * `share` of them at a time until none is left, so that cores which are late or slowed down hold up the
- * end by no more than a piece; which group does a block changes no bit. While whole blocks are left it
- * takes the next ones before it has done the last of these, to ask for their operands ahead. share > 1:
- * nothing is cut. tiles: clt_next_tile. The hint says that the arithmetic is in vectors already: Intel's
- * compiler otherwise makes a second kernel of several work-items at a time, which groups of one item never
- * run, and takes 5 s instead of 0.3. */
+/* gemm_fwd_lane: computes C in blocks of mt x nt tiles, of which the last `cut` are cut into `parts` pieces.
+ * Groups take `share` of them at a time from the tile counter until none is left, so that a slow core delays
+ * the end by at most one piece; results do not depend on which group does a block. While whole blocks are
+ * left, a group takes its next ones early, to prefetch their operands. share > 1: no blocks are cut. The hint
+ * says that the code is already vectorised: without it Intel's compiler also makes a kernel that runs several
+ * work-items at once, which groups of one item never use, and takes 5 s instead of 0.3. */
 __attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
 gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tile_counter, uint share,
               uint cut, uint parts, __local float *panel_b,
@@ -393,7 +396,7 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
                 until = next + share;
                 known = true;
             }
-            /* after this block of k: the next one, else the first of the next block of C, else nothing */
+            /* to prefetch: the next block of k, or the first one of the next block of C, or nothing */
             clt_place after = place;
             ulong after_k0 = k0 + kn;
             uint after_kn = (uint)min((ulong)kc, k - after_k0);
@@ -442,7 +445,8 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
 #if PACK_A
                     multiply(acc, panel_a + it * kn * MRP, 1, panel, kn);
 #else
-                    /* the last rows of C: a full tile that ends there; only its new rows are stored */
+                    /* the last rows of C: a full tile that ends there and overlaps the previous one; only its
+                     * new rows are stored */
                     skip = MR - height;
                     i -= skip;
                     height = MR;

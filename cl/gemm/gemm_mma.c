@@ -12,10 +12,10 @@
 
 #define WARP 32
 
-/* Three or four tiles under way hide the memory's latency; the small forms are for products that would leave
- * compute units without work, those of two stages also for devices without asynchronous copies. Of forms that
- * cost the same by the model the first one is taken: the large ones with more stages than fit into 48 KiB
- * come before those with fewer, for devices that were shown to have the room. bk is that of 16-bit elements.
+/* Three or four stages hide the memory's latency. The small forms are for products that would leave compute
+ * units idle; those of two stages also serve devices without asynchronous copies. Of forms with equal cost in
+ * the model the first one is taken: large forms with more stages than fit into 48 KiB come before those with
+ * fewer, for devices that were shown to have more local memory. bk is for 16-bit elements.
  */
 #define FORM(m, n, k, rows, columns, slots)                                                                  \
     {                                                                                                        \
@@ -51,7 +51,7 @@ static const ocl_tunable mma_tunables[] = {{"bm", 4, {128, 64, 32, 256}},
 
 /* Arithmetic of forms */
 
-static int chunk(const ocl_gemm *g) /* elements of 16 bytes */
+static int chunk(const ocl_gemm *g) /* elements in 16 bytes */
 {
     return 16 / (int)clt_dtype_bytes(g->type_a);
 }
@@ -61,7 +61,8 @@ int ocl_mma_items(const ocl_gemm_form *f)
     return f->bm / f->pm * (f->bn / f->pn) * WARP;
 }
 
-/* SLOT_A, SLOT_B of the kernel: rows along k or across it, which Volta's loads want padded. */
+/* SLOT_A, SLOT_B of the kernel: rows along k or across it, padded for Volta, whose loads cannot use the
+ * swizzle. */
 static uint64_t slot_chunks(const ocl_gemm *g, const ocl_gemm_form *f, bool along, int lines)
 {
     int rows = along ? lines : f->bk, pitch = (along ? f->bk : lines) / chunk(g) + (f->sm < 75);
@@ -101,7 +102,8 @@ int ocl_mma_generation(clt_dtype type, const ocl_device_desc *device)
                                                : 0;
 }
 
-/* The emulation has all of them; f16 alone is older than 80. */
+/* Whether the device has the instructions of a generation. Emulation supports all of them; before 80 there is
+ * only f16. */
 static bool has_generation(const ocl_gemm *g, const ocl_device_desc *device, int sm)
 {
     int own = ocl_mma_generation(g->type_a, device);
@@ -124,32 +126,33 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
     bool emulated = ocl_mma_generation(g->type_a, device) == 0 || device->emulated_caps != 0;
     bool regular = f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->bk >= 2 * chunk(g);
     return regular && has_generation(g, device, f->sm) &&
-           (f->sm >= 80 || f->stages == 2) && /* what goes through registers fills one slot ahead */
-           ocl_mma_items(f) <= ocl_form_max_items(device) &&
-           f->pm * f->pn <= 64 * 64 && /* sums of an item: 128 registers */
+           /* before 80 copies go through registers, and fill only one slot ahead */
+           (f->sm >= 80 || f->stages == 2) && ocl_mma_items(f) <= ocl_form_max_items(device) &&
+           f->pm * f->pn <= 64 * 64 && /* at most 128 registers for the sums of an item */
            ocl_mma_local_bytes(g, f, emulated) <= ocl_form_max_local(device);
 }
 
-/* A model of the time, to rank forms until the tuner has measured. Unit: one multiply-add of one compute
- * unit, of which its matrix units do about a thousand a clock. In a clock a unit gets 25 to 33 bytes from the
- * second-level cache (public measurements of V100, A100, H100) and moves 128 to or from local memory: both
- * weigh enough that a tile of 64 x 64, which reads twice the bytes of one of 128 x 128 for every
- * multiply-add, is bound by the cache. */
+/* A cost model to rank forms until the tuner has measured. The unit is the time of one multiply-add of a
+ * compute unit, whose matrix units do about a thousand per clock. Per clock, a compute unit gets 25 to 33
+ * bytes from the second-level cache (public measurements of V100, A100, H100) and moves 128 bytes to or from
+ * local memory. So a tile of 64 x 64, which reads twice as many bytes per multiply-add as one of 128 x 128,
+ * is bound by the cache. */
 
-#define FMA_PER_CACHE_BYTE 36.0   /* multiply-adds in the time that a byte takes from second-level cache */
+/* multiply-adds in the time of reading a byte from the second-level cache */
+#define FMA_PER_CACHE_BYTE 36.0
 #define FMA_PER_LOCAL_BYTE 8.0    /* to or from local memory */
 #define FMA_PER_MEMORY_BYTE 120.0 /* from memory */
-#define COST_STEP 6000.0          /* a barrier, addresses, what copies leave to wait for */
-#define COST_TILE 2000000.0       /* a work-group's start, first tiles, sums to C: about 2 us */
-#define COST_COMMAND 4000000.0    /* one more kernel: about 3 us */
-#define REGISTERS 65536.0         /* of a compute unit */
+#define COST_STEP 6000.0          /* per step: a barrier, addresses, waiting for copies */
+#define COST_TILE 2000000.0       /* per work-group: start, first tiles, storing C: about 2 us */
+#define COST_COMMAND 4000000.0    /* per additional kernel: about 3 us */
+#define REGISTERS 65536.0         /* registers of a compute unit */
 
-/* Work-groups that one unit runs side by side; they fill one another's waiting. */
+/* Occupancy: work-groups that a compute unit runs at the same time, which hide each other's latency. */
 static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w, double groups_per_unit)
 {
     double resident = REGISTERS / (w->registers * w->items);
-    /* units have two to four times the local memory that a device reports for one work-group, and all that
-     * one was shown to have */
+    /* a compute unit has two to four times the local memory that is reported for one work-group, and at least
+     * as much as was shown to work */
     double unit = 2.0 * (double)device->local_bytes, proven = (double)ocl_form_max_local(device);
     double by_local = (unit > proven ? unit : proven) / w->local_bytes;
     resident = by_local < resident ? by_local : resident;
@@ -170,19 +173,20 @@ double ocl_mma_time(const ocl_gemm *g, const ocl_device_desc *device, const ocl_
     step = step > load ? step : load;
     double overlap = side_by_side(device, w, groups / units);
     double total = rounds * (steps * (step + COST_STEP / overlap) + COST_TILE / overlap);
-    if (f->splits > 1) /* written and read */
+    if (f->splits > 1) /* partial sums are written and read */
         total += COST_COMMAND + 8.0 * (double)ocl_form_workspace(g, f) * FMA_PER_MEMORY_BYTE / units;
     return total;
 }
 
 static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
-    double bytes = (double)clt_dtype_bytes(g->type_a); /* units are half as fast for f32, and before 80 */
+    /* matrix units are half as fast for f32, and before 80 */
+    double bytes = (double)clt_dtype_bytes(g->type_a);
     double warps = ocl_mma_items(f) / (double)WARP;
     ocl_mma_work work = {.items = ocl_mma_items(f),
                          .registers = f->pm * f->pn / (double)WARP + 64.0,
                          .multiply = (double)f->bm * f->bn * f->bk * (f->sm < 80 ? 2.0 : bytes / 2.0),
-                         /* fragments of every warp, and the tiles as they come */
+                         /* fragments read by every warp, and tiles written */
                          .lines = warps * (f->pm + f->pn) + f->bm + f->bn,
                          .local_bytes = (double)ocl_mma_local_bytes(g, f, false)};
     return ocl_mma_time(g, device, f, &work);
@@ -237,7 +241,7 @@ const ocl_form_family ocl_mma_family = {.variant = &ocl_gemm_mma,
                                         .uses = uses,
                                         .defines = product_defines};
 
-/* Why the operands are none for matrix units, or NULL. */
+/* The reason why matrix units cannot multiply operands of these types, or NULL. */
 static const char *refused_types(const ocl_gemm *g)
 {
     if (g->type_a != g->type_b)

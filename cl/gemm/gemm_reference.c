@@ -45,7 +45,7 @@ double ocl_activation_slope(ocl_activation activation, double x)
 /* --- sums of products --- */
 
 typedef struct sums {
-    double sum, size, squares; /* of the products, their magnitudes, their squares */
+    double sum, size, squares; /* sums of the products, of their magnitudes and of their squares */
 } sums;
 
 static void load_many(const ocl_gemm_array *a, int64_t at, int64_t step, int64_t n, double *out)
@@ -54,7 +54,7 @@ static void load_many(const ocl_gemm_array *a, int64_t at, int64_t step, int64_t
         out[i] = clt_dtype_load(a->type, a->image, a->first + (size_t)(at + i * step));
 }
 
-/* Row i of op(A) times columns j to j + n of op(B). scratch: 2 k + n values. */
+/* Adds up row i of op(A) times columns j to j + n - 1 of op(B). scratch: 2 k + n values. */
 static void add_products(const ocl_gemm_bench *b, int64_t z, int64_t i, int64_t j, int64_t n, double *scratch,
                          sums *out)
 {
@@ -95,24 +95,25 @@ static double as_stored(clt_dtype type, double value)
     return clt_dtype_load(type, &cell, 0);
 }
 
-/* An operand of C's shape, `at` elements from its start. */
+/* The element `at` of an operand with C's shape. */
 static double like_c(const ocl_gemm_bench *b, ocl_tensor_ref ref, int64_t at)
 {
     const ocl_gemm_array *a = &b->array[ref.tensor];
     return clt_dtype_load(a->type, a->image, a->first + (size_t)at);
 }
 
-/* What rounding both operands to 10 bits of mantissa may do to a sum of products p: each takes 2^-11 of its
- * product at most, so 2^-10 * sum |p| together, and being random no more than some standard deviations, of
- * which 2^-10 * sqrt(sum p^2) is more than one. Integers up to 2^11 keep all their bits. */
+/* Error bound for rounding both operands to 10 bits of mantissa in a sum of products p. Each rounding changes
+ * a product by at most 2^-11 of it, so the sum by at most 2^-10 * sum |p|. As the errors are random, a few
+ * standard deviations are enough, of which 2^-10 * sqrt(sum p^2) is more than one. Integers up to 2^11 are
+ * not changed. */
 static double tf32_bound(const ocl_gemm_bench *b, const sums *s)
 {
     double walk = 4.0 * sqrt(s->squares);
     return !b->gemm.tf32 || b->whole ? 0.0 : 0x1p-10 * (walk < s->size ? walk : s->size);
 }
 
-/* The activation's input: the pre-activation as C's type stores it, whether it is kept or not. Where its
- * rounding may go either way, *unsure gets how much that is. */
+/* The activation's input: the pre-activation rounded to C's type, whether it is stored or not. If it may be
+ * rounded either way, *unsure gets the difference. */
 static double activation_input(const ocl_gemm_bench *b, double pre, double bound, double *unsure)
 {
     clt_dtype type = b->gemm.type_c;
@@ -123,7 +124,8 @@ static double activation_input(const ocl_gemm_bench *b, double pre, double bound
     return as_stored(type, pre);
 }
 
-/* Errors of K products random-walk, each bounded by what was added up. */
+/* The value and error bounds of an element: the rounding errors of a sum of K products grow like a random
+ * walk. */
 static ocl_gemm_value finish(const ocl_gemm_bench *b, const sums *s, int64_t j, int64_t at)
 {
     const ocl_gemm *g = &b->gemm;
@@ -134,7 +136,7 @@ static ocl_gemm_value finish(const ocl_gemm_bench *b, const sums *s, int64_t j, 
     double bias = g->bias.tensor != OCL_NO_TENSOR_ID ? like_c(b, g->bias, j) : 0.0;
     ocl_gemm_value e;
     if (has_dact) {
-        /* the slope's own error counts in units of 1 */
+        /* the error of the derivative itself is relative to 1 */
         double slope = ocl_activation_slope(g->activation, like_c(b, g->dact, at));
         size = STEEPEST * size + (g->activation > OCL_ACT_RELU ? 16.0 / units * fabs(v) : 0.0);
         v *= slope;

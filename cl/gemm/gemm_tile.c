@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Tall ones and wide ones are for products with a short side: there a large tile would be mostly edge. */
+/* Tall and wide forms are for products with a short side, where a large square tile would be mostly
+ * padding. */
 #define FORM(m, n, k, rows, columns)                                                                         \
     {                                                                                                        \
         .bm = m, .bn = n, .bk = k, .pm = rows, .pn = columns                                                 \
@@ -36,7 +37,7 @@ int ocl_tile_items(const ocl_gemm_form *f)
     return f->bm / f->pm * (f->bn / f->pn);
 }
 
-/* STAGE_FLOATS of cl/gemm/gemm_stage.clh. */
+/* Floats of a tile in local memory: STAGE_FLOATS of cl/gemm/gemm_stage.clh. */
 static int tile_floats(bool along, int lines, int bk, int width)
 {
     int spread = 32 * width / bk;
@@ -50,8 +51,8 @@ uint64_t ocl_tile_local_bytes(const ocl_gemm *g, const ocl_gemm_form *f)
     return 2 * 4 * (uint64_t)floats;
 }
 
-/* The largest power of two up to `limit` that divides where every vector of an operand starts, fills no more
- * than 16 bytes, and leaves something to load for every item. */
+/* The vector width of loads: the largest power of two up to `limit` to which all vectors of the operand are
+ * aligned, that fills at most 16 bytes, and with which every item has something to load. */
 static int vector_width(const ocl_gemm *g, bool of_a, const ocl_gemm_form *f, int limit)
 {
     clt_dtype type = of_a ? g->type_a : g->type_b;
@@ -80,16 +81,16 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
            slab <= local;
 }
 
-/* A model of the time, to rank forms: good to a factor of two, which is enough until the tuner has measured.
- * Unit: one multiply-add of one compute unit, of which it does about a hundred a clock.  */
+/* A cost model to rank forms, right within a factor of two, which is enough until the tuner has measured. The
+ * unit is the time of one multiply-add of a compute unit, which does about a hundred per clock. */
 
-#define FMA_PER_CACHE_BYTE 6.0   /* multiply-adds in the time that a byte takes from the second-level cache */
+#define FMA_PER_CACHE_BYTE 6.0   /* multiply-adds in the time of reading a byte from the second-level cache */
 #define FMA_PER_MEMORY_BYTE 10.0 /* from memory */
-#define COST_TILE 6000.0         /* a work-group's start, first loads and sums in and out */
-#define COST_COMMAND 400000.0    /* one more kernel: about 3 us */
-#define REGISTERS 65536.0        /* of a compute unit */
+#define COST_TILE 6000.0         /* per work-group: start, first loads, storing C */
+#define COST_COMMAND 400000.0    /* per additional kernel: about 3 us */
+#define REGISTERS 65536.0        /* registers of a compute unit */
 
-/* Work-groups that one unit runs side by side. */
+/* Occupancy: work-groups that a compute unit runs at the same time. */
 static double side_by_side(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                            double groups_per_unit)
 {
@@ -102,7 +103,7 @@ static double side_by_side(const ocl_gemm *g, const ocl_device_desc *device, con
     return resident < 1.0 ? 1.0 : (double)(int)resident;
 }
 
-/* How far 32-wide units with that many neighbours at work hide what they wait for. */
+/* Fraction of the peak that is reached with this occupancy: how well latency is hidden. */
 static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                      double groups_per_unit)
 {
@@ -117,23 +118,25 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
            rounds = (double)ocl_form_up((int64_t)groups, (int64_t)units);
     double steps = (double)ocl_form_part_steps(g, f), sums = (double)f->bm * f->bn,
            reads = (double)(f->pm + f->pn);
-    /* local memory gives a float to four multiply-adds, and neighbours share some of what they read */
+    /* local memory delivers one float per four multiply-adds, and neighbouring items share some of the
+     * reads */
     double local = sums * (reads / (f->pm * f->pn)) * 3.3;
     double multiply = sums > local ? sums : local;
     double bytes = f->bm * (double)clt_dtype_bytes(g->type_a) + f->bn * (double)clt_dtype_bytes(g->type_b);
     double load = bytes * FMA_PER_CACHE_BYTE;
     double step = (multiply > load ? multiply : load) / hidden(g, device, f, groups / units);
     double total = rounds * (steps * step + sums * 20.0 + COST_TILE);
-    if (f->splits > 1) /* written and read */
+    if (f->splits > 1) /* partial sums are written and read */
         total += COST_COMMAND + 8.0 * (double)ocl_form_workspace(g, f) * FMA_PER_MEMORY_BYTE / units;
     return total;
 }
 
 /* Choice */
 
-/* Lines of 8 steps of k are half a sector of 32 bytes when their elements have 16 bits: then 16 steps, where
- * every item still has 16 bytes to load of each tile, and as many work-groups run side by side. (First-level
- * caches keep the other half for the next step: fewer groups would cost more than it does.) */
+/* Whether to take 16 steps of k instead of 8. With 16-bit elements, lines of 8 steps are only half a sector
+ * of 32 bytes. The longer form is taken if every item still has 16 bytes to load of each tile and the
+ * occupancy stays the same. (First-level caches keep the other half of the sector for the next step, so lower
+ * occupancy would cost more.) */
 static bool takes_longer_lines(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                                const ocl_gemm_form *longer)
 {
@@ -156,7 +159,7 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
         *f = longer;
 }
 
-/* Offsets inside a tile, from its first element, pass 32 bits. */
+/* Whether offsets inside a tile, from its first element, need more than 32 bits. */
 static bool wide_offsets(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     int64_t limit = UINT32_MAX, lines_a = g->ta ? f->bk : f->bm, lines_b = g->tb ? f->bn : f->bk;

@@ -48,13 +48,13 @@
 #ifndef BK /* 8 or more */
 #define BK 16
 #endif
-#ifndef TM /* sums of an item: 2, 4 or 8 by 2, 4 or 8 */
+#ifndef TM /* TM x TN sums of an item: 2, 4 or 8 each */
 #define TM 4
 #endif
 #ifndef TN
 #define TN 4
 #endif
-#ifndef VA /* elements of A, of B, that an item loads at once: 1, 2, 4, for 16 bits also 8 */
+#ifndef VA /* vector width of loads of A and of B: 1, 2, 4, for 16-bit types also 8 */
 #define VA 4
 #endif
 #ifndef VB
@@ -63,7 +63,7 @@
 #ifndef WIDE_OFFSETS /* 1: an offset inside a tile needs more than 32 bits */
 #define WIDE_OFFSETS 0
 #endif
-#define ACROSS (BN / TN) /* items along a tile's edges */
+#define ACROSS (BN / TN) /* items along the edges of a tile */
 #define DOWN (BM / TM)
 #define ITEMS (ACROSS * DOWN)
 #if WIDE_OFFSETS
@@ -84,7 +84,8 @@
 DEFINE_STAGE(a, DTA, VA, BM, ALONG_A)
 DEFINE_STAGE(b, DTB, VB, BN, ALONG_B)
 
-/* An item's sums are in chunks of up to 4 x 4, spread over the tile: neighbours read neighbouring vectors. */
+/* An item's sums are in chunks of up to 4 x 4, spread over the tile, so that neighbouring items read
+ * neighbouring vectors. */
 #define MV (TM < 4 ? TM : 4)
 #define NV (TN < 4 ? TN : 4)
 #define WIDE_TYPE_(type, width) type##width
@@ -102,12 +103,12 @@ DEFINE_STAGE(b, DTB, VB, BN, ALONG_B)
 #define FLOATN float4
 #endif
 #define CHUNKS (TN / NV)
-/* Of the tile, of sum row r. */
+/* The tile's row of the item's sum row r. */
 #define ROW(down, r) ((r) / MV * (BM / (TM / MV)) + (down)*MV + ((r) & (MV - 1)))
-#define COLUMN(across, q) ((q) * (BN / CHUNKS) + (across)*NV) /* first one of chunk q */
-#define STEPS 8 /* of k that are unrolled; every VA and VB divides it */
+#define COLUMN(across, q) ((q) * (BN / CHUNKS) + (across)*NV) /* first column of chunk q */
+#define STEPS 8 /* unrolling of the loop over k, a multiple of VA and VB */
 
-/* The inner product of one step of k: everything that matrix units would do otherwise. */
+/* The outer product of one step of k, which in other backends is done by matrix units. */
 #define MULTIPLY(at_a, at_b)                                                                                 \
     do {                                                                                                     \
         float left_[TM];                                                                                     \
@@ -134,7 +135,8 @@ static inline void multiply_tile(FLOATN sums[TM][CHUNKS], __local const float *a
     }
 }
 
-/* The first `left` of them: the tiles hold zeros behind, but zeros added are not nothing (-0 + 0 is 0). */
+/* Only the first `left` steps. The rest of the tiles is zero, but adding zeros would change the result: -0 +
+ * 0 is +0. */
 static inline void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a, __local const float *b,
                                  uint left)
 {
@@ -143,7 +145,7 @@ static inline void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a
         MULTIPLY(a + STAGE_AT(ALONG_A, BM, VA, p), b + STAGE_AT(ALONG_B, BN, VB, p));
 }
 
-/* Rows of sums of every item that fit into local memory at once. */
+/* How many rows of every item's sums fit into local memory at once. */
 #if TM * DOWN * BN <= LOCAL_FLOATS
 #define SLAB TM
 #elif TM / 2 * DOWN * BN <= LOCAL_FLOATS
@@ -159,7 +161,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
 {
     __local float tiles[LOCAL_FLOATS] __attribute__((aligned(16)));
     uint lid = (uint)get_local_id(0);
-#if ACROSS >= 8 && DOWN >= 4 /* 32 items in a row, which run together, make a block of 8 by 4 */
+#if ACROSS >= 8 && DOWN >= 4 /* 32 consecutive items, a warp, make a block of 8 by 4 */
     uint block = lid / 32;
     uint down = block / (ACROSS / 8) * 4 + (lid & 31) / 8,
          across = (block & (ACROSS / 8 - 1)) * 8 + (lid & 7);
@@ -186,7 +188,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     RAW(DTB, VB) raw_b[STAGE_COUNT(BN, VB)];
     uint whole = depth / BK, rest = depth & (BK - 1), steps = whole + (rest != 0);
     __local const float *from_a = tiles + ROW(down, 0), *from_b = tiles + 2 * TILE_A + COLUMN(across, 0);
-    /* Round t brings pair t of tiles and multiplies pair t - 1. */
+    /* Software pipeline: iteration t loads the t-th pair of tiles and multiplies pair t - 1. */
 #pragma unroll 1
     for (uint t = 0; t <= whole; t++) {
         uint next = t & 1, now = next ^ 1;
@@ -204,11 +206,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    if (rest != 0) /* pair `whole` */
+    if (rest != 0) /* the last, incomplete pair */
         multiply_rest(sums, from_a + (whole & 1) * TILE_A, from_b + (whole & 1) * TILE_B, rest);
 
-        /* By way of local memory every row of C is written by neighbouring items, and the epilogue is code
-         * for one element, however many an item has. */
+        /* The sums go through local memory, so that rows of C are written by neighbouring items (coalesced),
+         * and the code of the epilogue exists only once. */
 #pragma unroll 1
     for (uint r0 = 0; r0 < TM; r0 += SLAB) {
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -232,7 +234,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
 
 #if !PARTIAL
 
-/* gemm_sum_tile, for split-K: adds the sums of the parts of k, in order, and finishes; one item per element of C. */
+/* gemm_sum_tile, the second kernel of split-K: adds the partial sums in order and applies the epilogue; one
+ * item per element of C. */
 __kernel void gemm_sum_tile(__global STORAGE(DTC) * c, ulong c_at, __global const float *part,
                             ulong part_at EPILOGUE_PARAMS, uint m, uint n, ulong ldc, ulong stride_c,
                             uint batch, uint splits, float alpha, float beta)

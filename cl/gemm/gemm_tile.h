@@ -7,7 +7,7 @@
 
 #include "cl/gemm/gemm_forms.h"
 
-/* Its forms; `complete` sets va and vb, for which a wish is an upper limit. */
+/* The forms of the backend; `complete` sets va and vb, for which wanted values are upper limits. */
 extern const ocl_form_family ocl_tile_family;
 extern const ocl_gemm_form ocl_tile_forms[];
 

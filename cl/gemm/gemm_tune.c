@@ -10,22 +10,23 @@
 
 #include "cl/measure/timing.h"
 
-#define MAX_COPIES 128 /* on CPUs fewer */
+#define MAX_COPIES 128 /* for GPUs; CPUs use fewer */
 #define MAX_COPIES_CPU 32
-#define MAX_BYTES (256u << 20) /* of one product's operands */
-#define FLOPS_PER_UNIT 2e9     /* largest problem that is measured, per compute unit */
-#define MIN_SECONDS 0.004      /* of one timing */
-#define HOST_FLOPS 1e8         /* up to here the host computes the whole reference: no kernel to build */
-#define CHECKED 64             /* elements of a larger reference that the host computes too */
+#define MAX_BYTES (256u << 20) /* largest size of a product's operands */
+#define FLOPS_PER_UNIT 2e9     /* flops of the largest problem that is measured, per compute unit */
+#define MIN_SECONDS 0.004      /* duration of one timing */
+/* up to this many flops the host computes the whole reference, without building a kernel */
+#define HOST_FLOPS 1e8
+#define CHECKED 64 /* number of elements of a larger reference that the host checks */
 
 struct ocl_tune_bench {
     ocl_gemm_bench *bench;
     ocl_gemm full;
-    double scale;        /* full problem's work over this one's */
-    void *want[2], *got; /* C and pre */
+    double scale;        /* work of the full problem divided by that of this one */
+    void *want[2], *got; /* references and results of C and pre */
 };
 
-/* What a product writes. */
+/* The operands that a product writes. */
 static const int results[2] = {OCL_GEMM_C, OCL_GEMM_PRE};
 
 /* --- the problem that is measured --- */
@@ -47,7 +48,7 @@ static int64_t rows_b(const ocl_gemm *g)
     return g->tb ? g->n : g->k;
 }
 
-/* Sizes change; rows that were dense stay dense, items that were stacked stay stacked. */
+/* Changes the sizes and adapts the strides: dense rows stay dense, stacked batch items stay stacked. */
 static void resize(ocl_gemm *g, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
     bool dense_a = g->lda == columns_a(g), dense_b = g->ldb == columns_b(g), dense_c = g->ldc == g->n;
@@ -74,7 +75,8 @@ static double bytes_of(const ocl_gemm *g)
            3.0 * (double)c * (double)clt_dtype_bytes(g->type_c);
 }
 
-/* Halves what is largest until the problem fits; how blocks are best cut does not change at such sizes. */
+/* Halves the largest size until the problem can be measured; at such sizes the best blocking does not depend
+ * on it. */
 static void make_measurable(ocl_gemm *g, const ocl_device_desc *desc)
 {
     double room = (double)desc->usable_bytes / 16.0,
@@ -93,16 +95,17 @@ static void make_measurable(ocl_gemm *g, const ocl_device_desc *desc)
     }
 }
 
-/* Operands rotate through about so much, as they do in a training step: more than a GPU's second-level cache
- * keeps (50 MB on an H100, 72 on an RTX 4090), or products would be measured that find their operands in it.
- * On CPUs arithmetic decides, and more copies would only take longer. */
+/* Size of all copies of the operands together. Runs rotate through the copies, so that operands are not in
+ * the cache, as in a training step: more than a GPU's second-level cache (50 MB on an H100, 72 on an RTX
+ * 4090). On CPUs, arithmetic dominates, and more copies would only take longer. */
 static uint64_t cold_bytes(const ocl_device *device)
 {
     const ocl_device_desc *desc = ocl_device_describe(device);
     uint64_t least = UINT64_C(32) << 20, most = UINT64_C(256) << 20, caches = 4 * desc->cache_bytes;
     if (desc->is_cpu)
         return least;
-    /* GPUs' drivers report their first-level caches (NVIDIA 28 to 32 KiB a unit, AMD 16 KiB), not the second
+    /* drivers of GPUs report first-level caches (NVIDIA 28 to 32 KiB per unit, AMD 16 KiB), not the second
+     * level
      */
     most = desc->usable_bytes / 8 < most ? desc->usable_bytes / 8 : most;
     least = most > least ? most : least;
@@ -162,14 +165,14 @@ clt_status ocl_tune_bench_time(const ocl_tune_bench *t, ocl_gemm_ready *r, doubl
 
 /* --- right or wrong --- */
 
-/* How far a result of storage type and epilogue may be from the exact one. */
+/* The largest allowed error of a result. */
 static double tolerance(const ocl_gemm *g, double value)
 {
     double unit = g->type_c == CLT_F32 ? (g->tf32 ? 2e-3 : 1e-5) : g->type_c == CLT_F16 ? 2e-3 : 1.6e-2;
     return unit * (fabs(value) + fabs((double)g->alpha) * sqrt((double)g->k) + 1.0);
 }
 
-/* Bit for bit where the arithmetic is exact, else close. */
+/* Compares a result with the reference: equal where the arithmetic is exact, else within the tolerance. */
 static bool is_right(const ocl_tune_bench *t, int result, char *why, size_t size)
 {
     const ocl_gemm *g = &t->bench->gemm;
@@ -183,7 +186,7 @@ static bool is_right(const ocl_tune_bench *t, int result, char *why, size_t size
         if (memcmp(want + i * unit, got + i * unit, unit) == 0)
             continue;
         double x = clt_dtype_load(a->type, got, i), y = clt_dtype_load(a->type, want, i);
-        if (exact ? x == y /* zeros of either sign */ : fabs(x - y) <= tolerance(g, y))
+        if (exact ? x == y /* also equal: zeros of different sign */ : fabs(x - y) <= tolerance(g, y))
             continue;
         snprintf(why, size, "%s[%lld] is %.9g, it should be %.9g", result == 0 ? "C" : "pre",
                  (long long)i - (long long)a->first, x, y);
@@ -263,7 +266,7 @@ static clt_status make_reference(ocl_tune_bench *t, const ocl_device_desc *desc)
 
 /* --- creating --- */
 
-/* Every operand in memory of its own, from its start. */
+/* Puts every operand at the start of memory of its own. */
 static void settle(ocl_gemm *g)
 {
     ocl_tensor_ref *extra[] = {&g->bias, &g->residual, &g->pre, &g->dact};

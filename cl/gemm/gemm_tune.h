@@ -10,16 +10,16 @@
 
 typedef struct ocl_tune_bench ocl_tune_bench;
 
-/* Operands and the reference result, computed on the host, or for large problems by the backend `simple` and
- * checked on the host: CLT_ECHECK when even that one is wrong. A problem that would take too long or too much
- * memory is made smaller; times are scaled back. */
+/* Makes operands and the reference result, which is computed on the host or, for large problems, by the
+ * backend `simple` and checked on the host (CLT_ECHECK: even that is wrong). A problem that would take too
+ * long or too much memory is made smaller, and times are scaled accordingly. */
 clt_status ocl_tune_bench_create(ocl_device *device, const ocl_device_desc *desc, const ocl_gemm *gemm,
                                  ocl_tune_bench **out);
 void ocl_tune_bench_destroy(ocl_tune_bench *bench);
 const ocl_gemm *ocl_tune_bench_problem(const ocl_tune_bench *bench); /* as measured */
 
-/* candidate: taken as it is; NULL: `force` names a backend, NULL: the engine's choice. desc: which records
- * hold. asked may be NULL. */
+/* candidate: emitted exactly; NULL: `force` names a backend, or NULL for the engine's choice. desc: has the
+ * tuning records. asked may be NULL. */
 clt_status ocl_tune_bench_ready(ocl_tune_bench *bench, const ocl_device_desc *desc,
                                 const ocl_choice *candidate, const char *force, ocl_choice *asked,
                                 ocl_gemm_ready **out);
@@ -28,7 +28,7 @@ clt_status ocl_tune_bench_time(const ocl_tune_bench *bench, ocl_gemm_ready *read
 clt_status ocl_tune_bench_check(const ocl_tune_bench *bench, ocl_gemm_ready *ready, bool *right, char *why,
                                 size_t size);
 
-/* The same as the tuner sees it. */
+/* The bench in the form that the tuner uses. */
 extern const ocl_family_bench ocl_gemm_family_bench;
 
 #endif

@@ -13,10 +13,10 @@
 #include "cl/gemm/gemm_mma.h"
 #include "cl/command/retarget.h"
 
-#define WARPGROUP 128 /* items that multiply together */
+#define WARPGROUP 128 /* items of a warpgroup, which multiply together */
 #define BK 64         /* steps of k in local memory: rows of 128 bytes */
 
-/* Of forms that cost the same by the model the first one is taken. Those of two stages are for devices that
+/* Of forms with equal cost in the model the first one is taken. Those with two stages are for devices that
  * were not shown to have more local memory than NVIDIA's driver reports. */
 #define FORM(m, n, slots)                                                                                    \
     {                                                                                                        \
@@ -48,8 +48,8 @@ uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *f)
     return tiles > lines ? tiles : lines;
 }
 
-/* A group of four warps has as much of a tile as its registers hold, so that as few groups as can be read the
- * same lines: all columns, and 64 rows or 128. */
+/* A warpgroup gets as much of a tile as its registers can hold, so that as few warpgroups as possible read
+ * the same lines: all columns, and 64 or 128 rows. */
 static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
                      ocl_gemm_form *f)
 {
@@ -60,13 +60,13 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     f->pm = f->bm % 128 == 0 && f->bm > 128 ? 128 : 64;
 }
 
-/* The products that cl/kernels/wgmma.clh has. */
+/* Whether cl/kernels/wgmma.clh has the product of this size. */
 static bool has_part(const ocl_gemm_form *f)
 {
     return (f->pm == 64 && (f->pn == 64 || f->pn == 128 || f->pn == 256)) || (f->pm == 128 && f->pn == 128);
 }
 
-/* What a form uses beside the instructions. */
+/* Capabilities that a form needs besides the instructions. */
 static uint32_t sizes_of(const ocl_gemm_form *f)
 {
     return (ocl_wgmma_local_bytes(f) > OCL_WGMMA_SMALL_BYTES ? (uint32_t)OCL_CAP_WGMMA_LARGE : 0) |
@@ -85,10 +85,10 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
 
 static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
-    int parts = f->bm / 64 * (f->bn / f->pn); /* each reads its 64 lines of A and its columns of B */
+    int parts = f->bm / 64 * (f->bn / f->pn); /* each part reads its 64 lines of A and its columns of B */
     ocl_mma_work work = {.items = ocl_wgmma_items(f),
                          .registers = f->pm * f->pn / (double)WARPGROUP + 64.0,
-                         .multiply = 0.5 * f->bm * f->bn * f->bk, /* 2048 multiply-adds a clock */
+                         .multiply = 0.5 * f->bm * f->bn * f->bk, /* 2048 multiply-adds per clock */
                          .lines = (double)parts * (64 + f->pn) + f->bm + f->bn,
                          .local_bytes = (double)ocl_wgmma_local_bytes(f)};
     return ocl_mma_time(g, device, f, &work);
@@ -104,7 +104,7 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_fo
     ocl_define(e, "WN", f->pn);
     ocl_define(e, "STAGES", f->stages);
     ocl_define(e, "MMA_BF16", g->type_a == CLT_BF16);
-    ocl_define(e, "MMA_SM", 80); /* of the copies */
+    ocl_define(e, "MMA_SM", 80); /* generation of the copy instructions */
     ocl_define(e, OCL_RETARGET_DEFINE, 1);
 }
 

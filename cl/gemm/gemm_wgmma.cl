@@ -45,7 +45,7 @@
 #define BN 64
 #endif
 #define BK 64
-#ifndef WM /* of four warps: 64 x 64, 64 x 128, 64 x 256, 128 x 128 */
+#ifndef WM /* part of a warpgroup: 64 x 64, 64 x 128, 64 x 256, 128 x 128 */
 #define WM 64
 #endif
 #ifndef WN
@@ -58,7 +58,7 @@
 #include "mma.clh"
 #define WGMMA_M WM
 #define WGMMA_N WN
-#if TA /* A is stored k x m: its lines are neighbours */
+#if TA /* A is stored k x m: neighbouring elements belong to neighbouring lines */
 #define WGMMA_TURN_A 1
 #else
 #define WGMMA_TURN_A 0
@@ -70,8 +70,8 @@
 #endif
 #include "wgmma.clh"
 
-/* Batches of products left under way at the end of a step, steps that copies are ahead, batches of copies
- * that may be under way while a tile is multiplied: literals. */
+/* As literals: batches of products that may be pending at the end of a step, steps by which copies are ahead,
+ * batches of copies that may be pending while a tile is multiplied. */
 #if STAGES == 4
 #define PRODUCTS_LEFT 1
 #define STEPS_AHEAD 2
@@ -85,31 +85,32 @@
 #define STEPS_AHEAD 1
 #define COPIES_LEFT 0
 #endif
-#define GROUPS_DOWN (BM / WM) /* of four warps */
+#define GROUPS_DOWN (BM / WM) /* warpgroups along m */
 #define GROUPS_ACROSS (BN / WN)
 #define ITEMS (GROUPS_DOWN * GROUPS_ACROSS * 128)
 #define CHUNK 8                   /* elements */
 #define ROW 64                    /* elements of a row of local memory */
-#define SLOT_A (BM * ROW / CHUNK) /* chunks; a tile has as many rows as lines */
+#define SLOT_A (BM * ROW / CHUNK) /* in chunks; a tile has as many rows as lines */
 #define SLOT_B (BN * ROW / CHUNK)
 #define SLOT (SLOT_A + SLOT_B)
-#define LINE_FLOATS (BN + 8) /* of sums on their way to C: eight rows of pairs in different banks */
+/* row pitch of sums in local memory: eight rows of pairs are in different banks */
+#define LINE_FLOATS (BN + 8)
 #define SLAB_FLOATS (GROUPS_DOWN * 64 * LINE_FLOATS)
 #if STAGES * SLOT > SLAB_FLOATS / 4
 #define LOCAL_CHUNKS (STAGES * SLOT)
 #else
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
 #endif
-#if ITEMS > 256 /* items that copy; the others would have no whole share of the rows */
+#if ITEMS > 256 /* number of items that copy; with more items the rows could not be divided evenly */
 #define COPIERS 256
 #else
 #define COPIERS ITEMS
 #endif
-/* Rows that they copy at once: a multiple of eight, so that an item's swizzle stays. */
+/* Rows that they copy at once: a multiple of eight, so that the swizzle of an item does not change. */
 #define PASS_ROWS (COPIERS / (ROW / CHUNK))
 #define PASSES(lines) ((lines) / PASS_ROWS)
 
-/* Where an item's first chunk goes in a slot, in elements; PASS_ROWS rows are between it and the next. */
+/* Position of an item's first chunk in a slot, in elements; its chunks are PASS_ROWS rows apart. */
 static inline uint first_place(void)
 {
     uint row = (uint)get_local_id(0) / (ROW / CHUNK), chunk = (uint)get_local_id(0) & (ROW / CHUNK - 1);
@@ -155,7 +156,7 @@ static inline uint first_place(void)
 DEFINE_TILE(a, BM, TA)
 DEFINE_TILE(b, BN, !(TB))
 
-/* The tiles of step s into the slot that starts at chunk `fill`. */
+/* Starts the copies of the tiles of step s to the slot that starts at chunk `fill`. */
 #define BRING(s, fill)                                                                                       \
     do {                                                                                                     \
         uint to_ = to + CHUNK * (fill);                                                                      \
@@ -174,7 +175,8 @@ DEFINE_TILE(b, BN, !(TB))
     } while (0)
 #define NEXT_SLOT(at) ((at) == (STAGES - 1) * SLOT ? 0 : (at) + SLOT)
 
-/* Part i of this item's sums into rows of LINE_FLOATS: those of its four warps start at `to`. */
+/* Writes part i of this item's sums to rows of LINE_FLOATS floats; the rows of its warpgroup start at
+ * `to`. */
 static inline void spread_sums(__local float *to, const float *sums)
 {
     uint warp = (uint)get_local_id(0) / 32 & 3;
@@ -209,7 +211,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
     }
 
     uint steps = (depth + BK - 1) / BK, whole = lines_a == BM && lines_b == BN ? depth / BK : 0;
-    uint to = first_place(), now = 0, fill = 0; /* the slots that are multiplied and filled, in chunks */
+    /* now, fill: the slots that are multiplied and filled, in chunks */
+    uint to = first_place(), now = 0, fill = 0;
     ulong left = WGMMA_DESCRIPTOR(slots + row * (ROW / CHUNK)),
           right = WGMMA_DESCRIPTOR(slots + SLOT_A + column * (ROW / CHUNK));
     UNROLL_FOR (uint s = 0; s < STEPS_AHEAD; s++) {

@@ -7,12 +7,13 @@
 
 #include "cl/gemm/gemm_forms.h"
 
-/* Local memory that every device with these instructions reports. Forms with more are large: programs for
- * sm_90a must have been shown to get it (OCL_CAP_WGMMA_LARGE). */
+/* Local memory that every device with these instructions reports. Forms that need more are used only if a
+ * probe has shown that programs for sm_90a get it (OCL_CAP_WGMMA_LARGE). */
 #define OCL_WGMMA_SMALL_BYTES (48u << 10)
 
 extern const ocl_form_family ocl_wgmma_family;
-extern const ocl_gemm_form ocl_wgmma_forms[]; /* bm 0 ends; `complete` sets the parts of four warps */
+/* ends with bm 0; `complete` sets the parts of the warpgroups */
+extern const ocl_gemm_form ocl_wgmma_forms[];
 
 int ocl_wgmma_items(const ocl_gemm_form *form);            /* of a work-group */
 uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* of a work-group */

@@ -15,10 +15,9 @@ typedef struct clt_fetch_file {
     const char *name;   /* name in the folder of the set */
     const char *other;  /* another name that mirrors or local copies use, or NULL */
     const char *sha256; /* of the published file */
-    const char
-        /* for .gz: SHA-256 of the unpacked content, so that a copy that was packed differently is
-         * accepted; or NULL */
-        *content;
+    /* for .gz: SHA-256 of the unpacked content, so that a copy that was packed differently is
+     * accepted; or NULL */
+    const char *content;
     uint64_t bytes; /* of the published file */
 } clt_fetch_file;
 

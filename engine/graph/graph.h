@@ -161,8 +161,8 @@ typedef struct clt_field {
     clt_dtype dtype;
     clt_shape shape;
     int32_t tensor; /* the graph's tensor, (micro_batch, shape...) */
-    int64_t
-        bound; /* Values must be in [0, bound); the data is checked before step 0. 0: no limit is known. */
+    /* Values must be in [0, bound); the data is checked before step 0. 0: no limit is known. */
+    int64_t bound;
     bool bound_ignores;
     int64_t bound_ignore; /* when bound_ignores is set: a value outside of that range that is allowed too */
 } clt_field;

@@ -6,33 +6,33 @@
  * next STAGES - 1 are on their way from global memory. Any layout, any size, any stride. Host side:
  * cl/gemm/gemm_mma.c. Must not know what the matrices mean.
  *
- * Instructions. A scheduler issues one a clock, and a multiplication takes it 8 clocks (Ampere) or about
- * 6.5 (Hopper), so that all else of a step must fit between them. Steps whose tiles are whole therefore
- * have a loop of their own: its copies say nothing about zeros (a copy with a size is about 18
- * instructions), an item's pointers and its places in local memory go on by constants instead of being
- * made anew, the first fragments are loaded before the copies start, and the copies lie between the
- * multiplications. Tiles at the edges, the last steps of k and operands that are not aligned take a second
- * loop. A step of 128 x 128 x 32 is 77 to 87 instructions for 32 multiplications on sm_80, 78 to 91 on
- * sm_90, of 256 and about 208 that can be issued meanwhile; of f32, 128 x 128 x 16, about 141 and 108 to
- * 120 (docs/results.md). f32 is rounded once, by the item that brought it, before the barrier that makes
- * it visible: as fragments it would be rounded by every warp that reads it.
+ * Instructions. A scheduler issues one a clock, and a matrix multiplication occupies the matrix unit for 8
+ * clocks (Ampere) or about 6.5 (Hopper), so all other instructions of a step must fit in between. Steps whose
+ * tiles are whole therefore have a loop of their own: its copies need no zero-filling (a copy with a size is
+ * about 18 instructions), an item's pointers and local addresses are advanced by constants instead of being
+ * computed again, the first fragments are loaded before the copies start, and the copies are issued between
+ * the multiplications. Tiles at the edges, the last steps of k and operands that are not aligned take a
+ * second loop. A step of 128 x 128 x 32 is 77 to 87 instructions for 32 multiplications on sm_80, 78 to 91 on
+ * sm_90, where 256 and about 208 can be issued in that time; of f32, 128 x 128 x 16, about 141 and 108 to 120
+ * (docs/results.md). f32 is rounded once, by the item that copied it, before the barrier that makes it
+ * visible; if fragments were rounded, every warp that reads them would do it again.
  *
  * Lines and steps. A tile lies in local memory as it lies in global memory, in rows of which as many
  * neighbouring elements as fill 16 bytes are a chunk: rows are lines of the matrix when k runs along them (A
- * plain, B transposed), steps of k otherwise, and the fragment loads turn it where they must. Chunk c of row
- * r is in place c ^ SWIZZLE(r): eight rows of one chunk, which a fragment load reads at once, then lie in
- * eight different groups of four banks. Volta's loads do not know about swizzles: there a row is a chunk
- * longer instead.
+ * plain, B transposed), steps of k otherwise, and the fragment loads transpose where needed. Chunk c of row r
+ * is stored at chunk c ^ SWIZZLE(r): eight rows of one chunk, which a fragment load reads at once, are then
+ * in eight different groups of four banks. Volta's loads (wmma) cannot use a swizzle: there rows are padded
+ * by one chunk instead.
  *
- * Pairs of steps. No fragment load turns f32 rows of steps of k. There an item brings the same four lines
- * of steps r and r + 4, and as it rounds them it writes them back as what an item multiplies at once:
+ * Pairs of steps. No fragment load transposes f32 rows of steps of k. There an item brings the same four
+ * lines of steps r and r + 4, and as it rounds them it writes them back as what an item multiplies at once:
  * steps r and r + 4 of two lines, then of the other two. So a fragment is one load of 16 bytes. It holds
- * neighbouring lines where the multiplication counts lines 8 apart (of A) or fragments apart (of B): rows
- * or columns of the sums then stand for other lines, LINE_OF_ROW and spread_sums say which, and every sum
- * is the same.
+ * neighbouring lines where the multiplication counts lines 8 apart (of A) or fragments apart (of B): rows or
+ * columns of the sums then stand for other lines, LINE_OF_ROW and spread_sums say which, and every sum is the
+ * same.
  *
- * Why these forms. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds: with 64 x 32 that is
- * 10.7 a byte, and 8 with what copies write of a 128 x 128 tile; 64 x 64 warps and 256 x 128 tiles come to
+ * Why these tile sizes. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds: with 64 x 32 that
+ * is 10.7 a byte, and 8 with what copies write of a 128 x 128 tile; 64 x 64 warps and 256 x 128 tiles come to
  * 11.9. An SM of Ampere (1024 a clock, 128 bytes a clock of local memory) needs 8 and one of Hopper, with
  * these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, three of them the 48 KiB that NVIDIA's
  * driver reports; 256 x 128 has room for two there, and for four (96 KiB) where a probe has shown that a
@@ -46,16 +46,16 @@
  * quarter fewer bytes of fragments and of global memory for each. tf32 takes as many with 64 x 32, and 217 to
  * 224 with 64 x 64. wmma takes up to 165.
  *
- * C. Sums go by way of local memory, sixteen rows of every warp at a time, so that an item finishes VC
- * neighbours of a row: C and what its elements meet are read and written 16 bytes at a time where they lie so
- * (gemm_tiles.clh).
+ * C. Sums go through local memory, sixteen rows of every warp at a time, so that an item finishes VC
+ * neighbours of a row: C and the operands of the epilogue are read and written 16 bytes at a time where they
+ * are aligned (gemm_tiles.clh).
  *
- * Sums run over k in steps of 16 (f32: 8), within a step as the hardware adds: the same bits in every run,
- * other ones than the other backends'. What lies behind the last step of k is 0 in both tiles. */
+ * Sums run over k in steps of 16 (f32: 8), within a step as the hardware adds: every run gives the same bits,
+ * but other backends give different ones. Elements after the last step of k are 0 in both tiles. */
 #include "common.clh"
 #include "lanes.clh"
 
-#ifndef DTA /* both the same: bf16 with MMA_BF16, f32 with MMA_TF32, else f16 */
+#ifndef DTA /* the same for A and B: bf16 with MMA_BF16, f32 with MMA_TF32, else f16 */
 #define DTA f16
 #endif
 #ifndef DTB
@@ -71,19 +71,19 @@
 #ifndef BN
 #define BN 64
 #endif
-#ifndef BK /* two chunks or more */
+#ifndef BK /* at least two chunks */
 #define BK 32
 #endif
-#ifndef WM /* of a warp: 16 or more, 16 or more */
+#ifndef WM /* part of a warp: WM and WN at least 16 */
 #define WM 32
 #endif
 #ifndef WN
 #define WN 32
 #endif
-#ifndef STAGES /* 2 or more */
+#ifndef STAGES /* at least 2 */
 #define STAGES 3
 #endif
-#ifndef ALIGNED_A /* 1: every chunk of A, of B, starts at a multiple of 16 bytes */
+#ifndef ALIGNED_A /* 1: every chunk of A (of B) is aligned to 16 bytes */
 #define ALIGNED_A 1
 #endif
 #ifndef ALIGNED_B
@@ -92,7 +92,7 @@
 #include "gemm_tiles.clh"
 #include "mma.clh"
 
-/* STAGES - 2 as a literal: batches of copies that may be under way while a tile is multiplied. */
+/* STAGES - 2 as a literal: batches of copies that may be pending while a tile is multiplied. */
 #if STAGES == 3
 #define STAGES_LEFT 1
 #elif STAGES == 4
@@ -103,7 +103,7 @@
 #define WARPS_DOWN (BM / WM)
 #define WARPS_ACROSS (BN / WN)
 #define ITEMS (WARPS_DOWN * WARPS_ACROSS * 32)
-#define MI (WM / 16) /* fragments of a warp */
+#define MI (WM / 16) /* fragments of a warp along m */
 #define FRAGMENT_COLUMNS (MMA_SM >= 75 ? 8 : 16)
 #define NI (WN / FRAGMENT_COLUMNS)
 #if MMA_SM >= 75
@@ -119,7 +119,7 @@
 #define PACK_CHUNK(e) pack_16_8(e)
 #endif
 
-#define ALONG_A (!(TA)) /* k runs along the rows */
+#define ALONG_A (!(TA)) /* rows run along k */
 #define ALONG_B (TB)
 #define PADDED (MMA_SM < 75)
 #define ROW_CHUNKS(along, lines) ((along) ? BK / CHUNK : (lines) / CHUNK)
@@ -129,14 +129,15 @@
 #define PAIRED(along) (MMA_TF32 && !(along))
 #define SWIZZLE_PAIRS(row, per) ((2 * ((row)&3) | ((per) > 8 ? 0 : (row) >> 2 & 1)) & ((per)-1))
 #define SWIZZLE(row, along, per) (PAIRED(along) ? SWIZZLE_PAIRS(row, per) : SWIZZLE_ROWS(row, per))
-/* Where a chunk is, in chunks. */
+/* Position of a chunk in a slot, in chunks. */
 #define PLACE(row, chunk, along, lines)                                                                      \
     (PADDED ? (row)*PITCH(along, lines) + (chunk)                                                            \
             : (row)*ROW_CHUNKS(along, lines) + ((chunk) ^ (SWIZZLE(row, along, ROW_CHUNKS(along, lines)))))
 #define SLOT_A (ROWS(ALONG_A, BM) * PITCH(ALONG_A, BM)) /* chunks */
 #define SLOT_B (ROWS(ALONG_B, BN) * PITCH(ALONG_B, BN))
 #define SLOT (SLOT_A + SLOT_B)
-/* Of sums on their way to C: eight rows of pairs, or two rows of four vectors of four, in different banks. */
+/* Row pitch of sums in local memory: eight rows of pairs, or two rows of four vectors of four, are in
+ * different banks. */
 #define LINE_FLOATS (BN + (!PAIRED(ALONG_B) ? 8 : WN < 32 ? 16 : 4))
 #define SLAB_FLOATS (WARPS_DOWN * 16 * LINE_FLOATS)
 #if STAGES * SLOT > SLAB_FLOATS / 4
@@ -145,9 +146,9 @@
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
 #endif
 
-/* Places are bytes from the start of local memory that a work-group has, where addresses of 32 bits are
- * known: then an instruction takes them as they are. Elsewhere they are bytes from the start of the slots.
- * The slots begin at a multiple of 128. */
+/* A place is an address in local memory in bytes. With NVIDIA's compiler it is the 32-bit address in the
+ * work-group's local memory, which instructions take directly; elsewhere it is relative to the start of the
+ * slots. The slots are aligned to 128 bytes. */
 #ifdef __NV_CL_C_VERSION
 #define FIRST_PLACE(memory) ((uint)(size_t)(memory))
 #define AT(memory, place) ((__local uchar *)(size_t)(place))
@@ -160,11 +161,11 @@
 #define LOAD_T_AT(memory, place, scratch) MMA_LOAD_T((__local const ushort *)(memory), (place) / 2, scratch)
 #endif
 
-/* The chunks of an item: the row of the first one, its place in the row, and where that of pass i lies
- * beside it. They are whole rows apart (parts of a warp are at most 64 x 64, so that there are at least as
- * many items as chunks in a row), in pairs of steps 4 rows and then whole pairs of rows; rows and swizzles
- * are powers of two, so that the swizzles of two rows differ by that of their distance. In small tiles
- * some items have none. */
+/* The chunks that an item copies: the row of the first one, its index in the row, and the distance to the
+ * chunk of pass i. The distances are whole rows (a warp's part is at most 64 x 64, so there are at least as
+ * many items as chunks in a row); in pairs of steps they are 4 rows and then whole pairs of rows. As rows and
+ * swizzles are powers of two, the swizzles of two rows differ by the swizzle of their distance. In small
+ * tiles some items have no chunks. */
 #define TILE_CHUNKS(lines) ((lines)*BK / CHUNK)
 #define AT_ONCE(along) (PAIRED(along) ? 2 : 1)
 #define ITEM_CHUNKS(along, lines)                                                                            \
@@ -184,7 +185,8 @@
 #define PASS_FROM(to, i, along, lines) ((to) ^ (16 * (PASS_TURN(i, along, lines))))
 #define PASS_FAR(i, along, lines) (16 * (PASS_ROW(i, along, lines)) * PITCH(along, lines))
 #define PASS_PLACE(to, i, along, lines) (PASS_FROM(to, i, along, lines) + PASS_FAR(i, along, lines))
-/* As a pointer; the constant is added last, so that instructions hold it. */
+/* The same as a pointer. The constant is added last, so that it becomes an immediate offset of the
+ * instruction. */
 #define PASS_CHUNK(memory, to, i, along, lines)                                                              \
     ((__local uint4 *)(AT(memory, PASS_FROM(to, i, along, lines)) + PASS_FAR(i, along, lines)))
 
@@ -293,7 +295,7 @@ static inline uint4 round_chunk(uint4 r)
 #else
 #define ROUND_CHUNK(r) (r)
 #endif
-/* Four lines of a step and of the one 4 later: the components of two fragments of A, and of two pairs of
+/* Makes fragments of four lines of a step and of the step 4 later: two fragments of A, or two pairs of
  * fragments of B. */
 #define PAIR_A_0(step, later) (uint4)((step).x, (step).y, (later).x, (later).y)
 #define PAIR_A_1(step, later) (uint4)((step).z, (step).w, (later).z, (later).w)
@@ -348,8 +350,8 @@ DEFINE_TILE(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 DEFINE_FRAGMENT(a, BM, ALONG_A, true, WM)
 DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
 
-/* MULTIPLY_SLOT(between): all BK steps of the tiles in the slot at at_slot, for this warp; between(row) is
- * done after each row of fragments of the first steps. */
+/* MULTIPLY_SLOT(between): multiplies all BK steps of the tiles in the slot at at_slot, for this warp;
+ * between(row) is executed after each row of fragments of the first steps. */
 #define MULTIPLY_SLOT(between)                                                                               \
     MMA_UNROLL_FOR (uint step = 0; step < BK / CHUNK; step += 2) {                                           \
         uint4 left[MI];                                                                                      \
@@ -370,9 +372,9 @@ DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
         }                                                                                                    \
     }
 
-/* Sixteen rows of every warp's sums, fragments i, into `to`: this warp's rows and columns of LINE_FLOATS a
- * row. In pairs of steps column g of four fragments is columns 4 g to 4 g + 3 (of two, 2 g and 2 g + 1),
- * and an item has columns 2 t and 2 t + 1 of each. */
+/* Writes sixteen rows of this warp's sums (fragments i) to local memory at `to`, with LINE_FLOATS floats per
+ * row. In pairs of steps, column g of four fragments stands for columns 4 g to 4 g + 3 (of two fragments: 2 g
+ * and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each. */
 static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
     __local float *rows = to + (MMA_LANE >> 2) * LINE_FLOATS;
@@ -435,9 +437,10 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 
 #endif
 
-/* STEP(whole): one step of the main loop: multiplies slot `now` and brings the tiles of STAGES - 1 steps
- * later into the slot that was multiplied last. Of whole tiles an item's copies are spread between the
- * first multiplications, and its addresses go on by a constant; others take the long way before them. */
+/* STEP(whole): one step of the main loop: multiplies slot `now` and starts to copy the tiles of STAGES - 1
+ * steps later to the slot that was multiplied before. For whole tiles, an item's copies are spread between
+ * the first multiplications, and its addresses are advanced by constants; other tiles are copied with all
+ * checks before the multiplications. */
 #define ITEM_COPIES (ITEM_CHUNKS(ALONG_A, BM) + ITEM_CHUNKS(ALONG_B, BN))
 #define COPIES_BEFORE(row) ((row)*ITEM_COPIES / MI)
 #define COPY_ONE(p)                                                                                          \
@@ -461,7 +464,7 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         uint on = now == (STAGES - 1) * 16 * SLOT ? (uint) - (STAGES - 1) * 16 * SLOT : 16 * SLOT;           \
         MMA_COPIES_WAIT(STAGES_LEFT);                                                                        \
         ROUND_OWN();                                                                                         \
-        barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and nobody reads the last slot any more */         \
+        barrier(CLK_LOCAL_MEM_FENCE); /* tile t is there, and the slot before is no longer read */           \
         if (!now_whole && more)                                                                              \
             BRING(t + STAGES - 1);                                                                           \
         MULTIPLY_SLOT(COPY_SOME);                                                                            \
@@ -476,7 +479,7 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         now += on;                                                                                           \
         ahead = on;                                                                                          \
     } while (0)
-/* The tiles of step s, of which some may not exist. */
+/* Starts the copies of the tiles of step s, of which parts may not exist. */
 #define BRING(s)                                                                                             \
     do {                                                                                                     \
         int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                      \
@@ -495,7 +498,7 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_B, BN); p++)                                           \
             from_right[p] = ALONG_B ? from_right[p] + BK : MMA_ROWS_ON(from_right[p], BK, ldb);              \
     } while (0)
-#if MMA_TF32 /* every item rounds what it has brought itself, which it sees before the barrier */
+#if MMA_TF32 /* every item rounds the elements that it copied itself, which it can read before the barrier */
 #define ROUND_OWN()                                                                                          \
     do {                                                                                                     \
         uint4 own_a[ITEM_CHUNKS(ALONG_A, BM)], own_b[ITEM_CHUNKS(ALONG_B, BN)];                              \
@@ -508,7 +511,7 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 #define ROUND_OWN()
 #endif
 
-/* The line of a warp's part of A that row r of fragments i is. */
+/* The line of a warp's part of A for which row r of fragments i stands. */
 #if MMA_TF32 && !ALONG_A && WM < 32
 #define LINE_OF_ROW(i, r) (2 * ((r)&7) + (r) / 8)
 #elif MMA_TF32 && !ALONG_A
@@ -522,14 +525,14 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
 {
     __local uint4 slots[LOCAL_CHUNKS] __attribute__((aligned(128)));
 #if MMA_SCRATCH
-    /* PoCL 3.1 gives an array a second place when functions get its address and nothing else: there is no
-     * batch of 0 items. */
+    /* batch is never 0, so this adds nothing. Without it PoCL 3.1 allocates the array twice when only
+     * functions use its address. */
     __local uint4 *memory = slots + (batch == 0);
     __local uint scratches[ITEMS / 32 * MMA_SCRATCH];
     __local uint *scratch = scratches + (uint)get_local_id(0) / 32 * MMA_SCRATCH;
 #else
     __local uint4 *memory = slots;
-    __local uint *scratch = (__local uint *)slots; /* its content does not matter */
+    __local uint *scratch = (__local uint *)slots; /* unused */
 #endif
     uint lid = (uint)get_local_id(0), warp = lid / 32;
     uint row = warp / WARPS_ACROSS * WM, column = (warp & (WARPS_ACROSS - 1)) * WN;
@@ -567,9 +570,9 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
         to_right += 16 * SLOT;
         MMA_COPIES_END();
     }
-    /* Steps that bring whole tiles. */
+    /* Number of steps whose tiles are whole. */
     uint whole = ALIGNED_A && ALIGNED_B && lines_a == BM && lines_b == BN ? depth / BK : 0;
-    /* The slot that is multiplied, how far ahead of the one to fill. */
+    /* The slot that is multiplied, and its distance to the slot to fill. */
     uint now = 0, ahead = (uint) - (STAGES - 1) * 16 * SLOT;
 #if defined(__NV_CL_C_VERSION)
     whole = whole > STAGES - 1 ? whole - (STAGES - 1) : 0;
@@ -580,13 +583,14 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
     for (; t < steps; t++)
         STEP(false);
 #else
-    for (; t < steps; t++) /* no difference held at 0, which is an intrinsic function that Oclgrind lacks */
+    /* not written as a saturating subtraction, which becomes an intrinsic function that Oclgrind lacks */
+    for (; t < steps; t++)
         STEP(t + STAGES - 1 < whole);
 #endif
     MMA_COPIES_WAIT(0);
 
-    /* By way of local memory every row of C is written by neighbouring items: sixteen rows of every warp
-     * at a time. */
+    /* The sums go through local memory, sixteen rows of every warp at a time, so that rows of C are written
+     * by neighbouring items (coalesced). */
     __local float *lines = (__local float *)memory;
     MMA_UNROLL_FOR (uint i = 0; i < MI; i++) {
         barrier(CLK_LOCAL_MEM_FENCE);

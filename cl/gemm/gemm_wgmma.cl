@@ -28,7 +28,7 @@
 #include "common.clh"
 #include "lanes.clh"
 
-#ifndef DTA /* both the same: bf16 with MMA_BF16, else f16 */
+#ifndef DTA /* the same for A and B: bf16 with MMA_BF16, else f16 */
 #define DTA f16
 #endif
 #ifndef DTB

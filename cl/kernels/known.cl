@@ -17,21 +17,22 @@
 #ifndef WIDTH
 #define WIDTH 1
 #endif
-#ifndef ROUNDING /* of known_round: 1 of an epilogue, 2 of operands of matrix units */
+/* which rounding known_round tests: 1 that of an epilogue, 2 that of operands of matrix units */
+#ifndef ROUNDING
 #define ROUNDING 0
 #endif
 
 #if WIDTH == 2 || ROUNDING == 2
 #include "mma.clh"
 #endif
-#if WIDTH == 2 /* there is a store alone */
+#if WIDTH == 2 /* only a store exists */
 #include "mma_registers.clh"
 #define WIDEN(y, x)
 #define NARROW(y, x) vstore2(as_ushort2(MMA_PACK((x)[0], (x)[1])), 0, y)
 #elif WIDTH == 4
 #define WIDEN(y, x) STORE4(f32, y, 0, LOAD4(DT, x, 0))
 #define NARROW(y, x) STORE4(DT, y, 0, LOAD4(f32, x, 0))
-#elif WIDTH == 8 /* there is a load alone */
+#elif WIDTH == 8 /* only a load exists */
 #define WIDEN(y, x) vstore8(LANES_LOAD8(DT, x, 0), 0, y)
 #define NARROW(y, x)                                                                                         \
     for (uint k = 0; k < WIDTH; k++)                                                                         \

@@ -11,11 +11,11 @@
 #define NONTEMPORAL 0
 #endif
 
-/* Independent chains: enough to cover the latency of fma on every port, few enough to stay in the registers;
- * how many that is differs between devices, so several are tried. x converges to add / (1 - factor): it stays
- * a normal number. Chains start from memory, each lane from a value of its own: a compiler that knows that
- * lanes or work-items are equal computes one of them and copies it (Intel's does).
- * start: START_FLOATS floats, which cl/measure/measure.c writes. */
+/* Independent chains of fma: enough to hide its latency on all ports, few enough to stay in registers. The
+ * best number differs between devices, so several are tried. x converges to add / (1 - factor): it stays a
+ * normal number. Chains start from memory, each lane from a different value: a compiler that knows that lanes
+ * or work-items are equal computes only one of them and copies it (Intel's does). start: START_FLOATS floats,
+ * which cl/measure/measure.c writes. */
 #include "kernel_shared.clh"
 #define FMA_BODY(type, count, LOAD_START)                                                                    \
     type x[count];                                                                                           \
@@ -58,8 +58,8 @@ FMA_LANE(16, 16)
 FMA_GROUP(8)
 FMA_GROUP(16)
 
-/* Lane style: each group walks one contiguous part. Group style: the whole grid walks together. `count` is in
- * vectors. */
+/* Lane style: each group streams one contiguous part. Group style: all items of the grid advance together.
+ * `count` is in vectors. */
 #define LANE_RANGE                                                                                           \
     ulong part = (count + get_num_groups(0) - 1) / get_num_groups(0), i = part * get_group_id(0),            \
           end = min(i + part, count), step = 1

@@ -5,7 +5,7 @@
  * PROBE_ macro asks for it, and for its own compiler only: elsewhere it writes ABSENT, which tells what is
  * missing from what is wrong. This file must not include anything. */
 
-/* warnings.clh says why. */
+/* The reason is in warnings.clh. */
 #ifdef __has_warning
 #if __has_warning("-Wpsabi")
 #pragma clang diagnostic ignored "-Wpsabi"
@@ -180,8 +180,8 @@ __kernel void probe_nontemporal(__global const uint *in, __global uint *out, uin
 }
 #endif
 
-/* prefetch: in[0..32n) -> out, every line asked for as kernels do it: for reading, for writing, and in
- * both ways past the end of what is there. */
+/* prefetch: in[0..32n) -> out, with prefetches as kernels use them: for reading, for writing, and of both
+ * kinds beyond the end of the arrays. */
 #ifdef PROBE_PREFETCH
 __kernel void probe_prefetch(__global const uint *in, __global uint *out, uint n)
 {
@@ -199,7 +199,8 @@ __kernel void probe_prefetch(__global const uint *in, __global uint *out, uint n
 }
 #endif
 
-/* local_memory: n words of local memory, a static array; each item folds what its neighbour wrote. */
+/* local_memory: n words of local memory, a static array; each item combines words that its neighbour
+ * wrote. */
 #ifdef PROBE_LOCAL_KIB
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory(__global const uint *in,
                                                                                  __global uint *out, uint n)
@@ -312,8 +313,8 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
 }
 #endif
 
-/* One wmma m16n16k16 product by way of local memory: in = A (16,16), B (16,16), both f16 row-major; out =
- * A B + 1 (16,16) f32. */
+/* One wmma m16n16k16 product through local memory: in = A (16,16), B (16,16), both f16 row-major; out = A B +
+ * 1 (16,16) f32. */
 #ifdef PROBE_WMMA_F16
 __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in,
                                                                         __global float *out, uint n)

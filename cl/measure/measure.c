@@ -14,11 +14,11 @@
 typedef struct bench {
     ocl_device *device;
     cl_command_queue queue;
-    ocl_stream *stream; /* its arrays serve the other measurements too */
+    ocl_stream *stream; /* its arrays are also used by the other measurements */
     ocl_pinned *pinned;
 } bench;
 
-/* One kind of run: enqueues work, does not wait. */
+/* Enqueues one run without waiting. */
 typedef clt_status (*run_fn)(const bench *b, const void *what);
 
 static double seconds_of(const bench *b, run_fn run, const void *what, clt_status *status)
@@ -34,7 +34,7 @@ static double seconds_of(const bench *b, run_fn run, const void *what, clt_statu
     return clt_now() - start;
 }
 
-/* Shortest time of at least MIN_RUNS runs after one that warms up, until the budget is spent. */
+/* The shortest time of a run: at least MIN_RUNS runs after a warm-up, until the time budget is used up. */
 static clt_status best_seconds(const bench *b, run_fn run, const void *what, double budget, double *best)
 {
     clt_status status;
@@ -78,11 +78,12 @@ static clt_status run_launch(const bench *b, const void *what)
 typedef struct fma_candidate {
     const char *kernel;
     bool lane;
-    double flops; /* of one work-item and round */
+    double flops; /* flops of one work-item and round */
 } fma_candidate;
 
-/* Width and number of the chains: their product should fill the registers and not pass them. Sixteen 256-bit
- * registers hold 8 x 12 or 16 x 6, thirty-two of 512 bits 16 x 12 and more, of 128 bits 4 x 12 or 8 x 12. */
+/* Vector width and number of the chains: together they should fill the registers and not exceed them. Sixteen
+ * 256-bit registers hold 8 x 12 or 16 x 6, thirty-two of 512 bits 16 x 12 and more, of 128 bits 4 x 12 or 8 x
+ * 12. */
 #define FMA_LANE(width, count)                                                                               \
     {                                                                                                        \
         "measure_fma_lane_" #width "x" #count, true, 2.0 * width *count                                      \
@@ -98,8 +99,9 @@ static const fma_candidate fma_candidates[] = {
     {"measure_fma_group_8", false, 2 * 8},
     {"measure_fma_group_16", false, 2 * 16},
 };
-#define LOOK_SECONDS 1e-3 /* of one run: a first look at every candidate */
-#define RUN_SECONDS 5e-3  /* of one run of the best: long against a launch and against what else goes on */
+#define LOOK_SECONDS 1e-3 /* duration of one run when trying every candidate */
+/* duration of one run of the best: long compared with a launch and with disturbances */
+#define RUN_SECONDS 5e-3
 
 static clt_status set_fma_args(const bench *b, cl_kernel kernel, cl_uint rounds)
 {
@@ -112,7 +114,7 @@ static clt_status set_fma_args(const bench *b, cl_kernel kernel, cl_uint rounds)
     return CLT_OK;
 }
 
-/* Different numbers near 1, where no compiler sees them, at the beginning of the second array. */
+/* Writes different numbers near 1 to the beginning of the second array, so that no compiler can know them. */
 static clt_status write_starts(const bench *b)
 {
     cl_float start[START_FLOATS];
@@ -124,7 +126,7 @@ static clt_status write_starts(const bench *b)
     return CLT_OK;
 }
 
-/* Rounds that make a run last at least `least` seconds. */
+/* Finds the number of rounds with which a run takes at least `least` seconds. */
 static clt_status calibrate(const bench *b, const launch *l, double least, cl_uint *rounds)
 {
     clt_status status;
@@ -144,7 +146,7 @@ static clt_status measure_fma_one(const bench *b, const fma_candidate *c, double
                                   double *gflops)
 {
     const ocl_device_desc *desc = &b->device->desc;
-    /* Several groups a unit, so that a unit that was interrupted does not hold up the rest. */
+    /* Several groups per compute unit, so that an interrupted unit does not delay all others. */
     size_t groups = (size_t)desc->compute_units * (c->lane ? 8 : 32);
     launch l = {0};
     cl_uint rounds;
@@ -163,7 +165,7 @@ done:
     return status;
 }
 
-/* A short look at every candidate, the time for the best one. */
+/* Tries every candidate briefly and gives the rest of the time to the best. */
 static clt_status measure_fma(const bench *b, double budget, ocl_limits *out)
 {
     const size_t n = sizeof fma_candidates / sizeof fma_candidates[0];
@@ -182,8 +184,9 @@ static clt_status measure_fma(const bench *b, double budget, ocl_limits *out)
 
 /* Streams */
 
-/* The best form of one kind. The forms that the probes favour get the time; the others have to show promise
- * first, on a small part, which caches only flatter. *plain is the best with plain stores. */
+/* Bandwidth of the best form of one kind of stream. The forms that suit the device by its capabilities get
+ * the time; others are first tried on a small part of the arrays, where caches make them look faster rather
+ * than slower. *plain: the best with plain stores. */
 static clt_status measure_stream(const bench *b, ocl_stream_kind kind, double budget, double *plain,
                                  double *best)
 {
@@ -254,7 +257,7 @@ static clt_status run_launches(const bench *b, const void *what)
     return CLT_OK;
 }
 
-/* From enqueueing a kernel that does nothing, or many of them, to knowing that it ended. */
+/* Times empty kernels, one alone and many in a row, from enqueueing to knowing that they have ended. */
 static clt_status measure_launches(const bench *b, cl_kernel kernel, cl_mem mem, double budget,
                                    ocl_launch_times *out)
 {
@@ -281,7 +284,7 @@ clt_status ocl_measure_launches(ocl_device *device, double seconds, ocl_launch_t
     CLT_TRY_GOTO(make_kernel(program, "measure_nothing", &kernel), done);
     status = measure_launches(&b, kernel, buffer->mem, seconds, out);
 done:
-    (void)clFinish(b.queue); /* before the buffer goes; a failure was reported by whoever enqueued */
+    (void)clFinish(b.queue); /* before the buffer is released; failures were reported when enqueueing */
     if (kernel != NULL)
         clReleaseKernel(kernel);
     ocl_buffer_destroy(buffer);
@@ -314,7 +317,7 @@ clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *ou
     if (status != CLT_OK)
         clt_fail_prefix(status, "measuring the limits of device %s '%s': ", device->desc.spec,
                         device->desc.name);
-    (void)clFinish(b.queue); /* before the arrays go; a failure was reported by whoever enqueued */
+    (void)clFinish(b.queue); /* before the arrays are released; failures were reported when enqueueing */
     ocl_pinned_destroy(b.pinned);
     ocl_stream_destroy(b.stream);
     return status;

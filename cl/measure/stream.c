@@ -48,7 +48,7 @@ static clt_status make_launch(const ocl_stream *s, const char *what, ocl_stream_
             out->moved = moved[i].arrays * (double)bytes;
     out->kernel = clCreateKernel(s->program->program, name, &code);
     OCL_CHECK(code, "creating kernel %s", name);
-    /* Many groups a unit, so that a unit that was interrupted does not hold up the rest. */
+    /* Many groups per compute unit, so that an interrupted unit does not delay all others. */
     out->local = lane ? 1 : ocl_kernel_items(s->device, out->kernel, 256);
     out->global = (size_t)desc->compute_units * (lane ? 64 : 16 * out->local);
     for (cl_uint i = 0; i < 3 && code == CL_SUCCESS; i++)
@@ -98,7 +98,8 @@ clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_s
     return status;
 }
 
-/* Memory belongs to whoever touches it first: the kernels do, in the order in which they stream. */
+/* First touch: on NUMA systems, pages are placed near the core that first writes them, so the kernels do that
+ * in the order in which they stream. */
 static clt_status first_touch(const ocl_stream *s)
 {
     stream_launch l;
@@ -109,8 +110,8 @@ static clt_status first_touch(const ocl_stream *s)
     return status;
 }
 
-/* The three arrays are four times the last cache, so that nothing of one pass is left for the next, or enough
- * for a pass to be long against a launch; a quarter of the memory at most. */
+/* The three arrays together are four times the last-level cache, so that nothing of one pass is cached in the
+ * next, and large enough for a pass to be long compared with a launch; at most a quarter of the memory. */
 static uint64_t array_bytes(const ocl_device *device)
 {
     const ocl_device_desc *desc = &device->desc;
@@ -119,7 +120,7 @@ static uint64_t array_bytes(const ocl_device *device)
     total = 4 * desc->cache_bytes > total ? 4 * desc->cache_bytes : total;
     total = total > room ? room : total;
     uint64_t bytes = total / 3 < desc->max_alloc_bytes ? total / 3 : desc->max_alloc_bytes;
-    /* at least what the FMA kernels of cl/measure/measure.c write */
+    /* at least the size that the FMA kernels of cl/measure/measure.c write */
     uint64_t least = (uint64_t)desc->compute_units * 32 * 256 * 4;
     bytes = bytes < least ? least : bytes;
     return clt_align_up(bytes, 4096);
@@ -162,7 +163,7 @@ void ocl_stream_destroy(ocl_stream *stream)
 {
     if (stream == NULL)
         return;
-    (void)clFinish(stream->device->queue[OCL_QUEUE_COMPUTE]); /* a failure was reported by whoever enqueued */
+    (void)clFinish(stream->device->queue[OCL_QUEUE_COMPUTE]); /* failures were reported when enqueueing */
     for (int i = 0; i < 3; i++)
         ocl_buffer_destroy(stream->array[i]);
     free(stream);

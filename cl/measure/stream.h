@@ -10,8 +10,8 @@
 
 typedef enum ocl_stream_kind { OCL_STREAM_TRIAD, OCL_STREAM_COPY, OCL_STREAM_READ } ocl_stream_kind;
 
-/* How a stream is written: lane style (one work-item per group, a long run each, plain or nontemporal stores)
- * or group style (the whole grid walks together). */
+/* How a stream is implemented: lane style (one work-item per group streams a long part, with plain or
+ * non-temporal stores) or group style (all items of the grid advance together). */
 typedef enum ocl_stream_form {
     OCL_STREAM_LANE,
     OCL_STREAM_LANE_NT,
@@ -29,10 +29,11 @@ struct ocl_stream {
 /* The program of all measurements. */
 clt_status ocl_stream_program(ocl_device *device, ocl_program **out);
 bool ocl_stream_has(const ocl_stream *stream, ocl_stream_form form);
-/* The form of plain stores that the probes favour. */
+/* The form with plain stores that suits the device by its capabilities. */
 ocl_stream_form ocl_stream_plain_form(const ocl_stream *stream);
-/* Shortest time of at least `runs` runs over the first 1/part of the arrays, until the budget is spent, as
- * GB/s of the bytes that the kernel names: a cache that reads a line before it is written moves more. */
+/* Shortest time of at least `runs` runs over the first 1/part of the arrays, until the budget is spent, in
+ * GB/s, counting the bytes that the kernel accesses; a cache that reads lines before they are written
+ * (write-allocate) moves more. */
 clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_stream_form form, int part,
                            int runs, double budget, double *gbs);
 

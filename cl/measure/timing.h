@@ -7,22 +7,22 @@
 
 #include "engine/base/status.h"
 
-/* Runs something `runs` times, waits for the end, and says how many seconds all of it took. */
+/* Runs something `runs` times, waits for the end, and returns the total time in seconds. */
 typedef clt_status (*ocl_batch_fn)(void *context, int runs, double *seconds);
 
 typedef struct ocl_timing {
-    double median, best; /* seconds of one run: the middle batch, the shortest one */
+    double median, best; /* seconds per run: of the median batch and of the shortest one */
 } ocl_timing;
 
 /* Times of `batches` (at most 31) batches that take about `seconds` together, after `warm_up` seconds of
  * untimed runs (at least one). */
 clt_status ocl_time(ocl_batch_fn batch, void *context, double warm_up, double seconds, int batches,
                     ocl_timing *out);
-/* One batch of at least `least` seconds: *runs, where the search begins, grows up to `most`. *seconds: of the
- * batch. */
+/* Times one batch of at least `least` seconds: *runs, the initial number of runs, grows up to `most`.
+ * *seconds: duration of the batch. */
 clt_status ocl_time_batch(ocl_batch_fn batch, void *context, double least, int most, int *runs,
                           double *seconds);
-/* Middle of n > 0 values, the mean of both where there are two; puts them into order. */
+/* Median of n > 0 values (the mean of the middle two if n is even); sorts them. */
 double ocl_median(double *values, int n);
 
 #endif

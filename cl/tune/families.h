@@ -6,8 +6,8 @@
 
 #include "cl/tune/family.h"
 
-/* Makes the engine's families known: a list that ends with NULL and stays. Whoever reads records calls it
- * once; before that, records of these families are as those of other kernels. */
+/* Registers the engine's families: a list that ends with NULL and is kept by reference. It must be called
+ * once before records are read; otherwise records of these families count as records of unknown kernels. */
 void ocl_families_register(const ocl_family *const *families);
 /* NULL: there is none. */
 const ocl_family *ocl_family_find(const char *name);

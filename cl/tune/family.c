@@ -52,7 +52,8 @@ clt_status ocl_family_standard(const ocl_family *family, const void *problem, co
     return ocl_variant_select(family->variants, problem, device, what, NULL, out);
 }
 
-/* The environment states a preference: a problem that the preferred variant refuses goes on as usual. */
+/* The environment variable is only a preference: a problem that the preferred variant refuses is chosen as
+ * usual. */
 static clt_status choose_preferred(const ocl_family *family, const void *problem,
                                    const ocl_device_desc *device, const char *what, const ocl_variant **out)
 {
@@ -71,11 +72,11 @@ static clt_status choose_preferred(const ocl_family *family, const void *problem
 
 typedef struct choice {
     const ocl_variant *variant;
-    const ocl_choice *record; /* its values are in force; NULL: the variant decides */
+    const ocl_choice *record; /* the record whose values are used; NULL: the variant decides */
 } choice;
 
-/* A record serves when nothing stronger chose another variant and when it can be used; on its own otherwise
- * it is ignored. */
+/* Applies a record if nothing with higher priority chose another variant and the record can be used;
+ * otherwise it is ignored. */
 static void apply_record(const ocl_family *family, const void *problem, const ocl_device_desc *device,
                          const char *what, const ocl_choice *record, choice *c)
 {
@@ -92,7 +93,7 @@ static void apply_record(const ocl_family *family, const void *problem, const oc
     c->record = record;
 }
 
-/* force and the environment are stronger than a record, a record is stronger than the standard. */
+/* Priorities: force, then the environment, then a record, then the standard choice. */
 static clt_status choose(const ocl_family *family, const void *problem, const ocl_device_desc *device,
                          const char *what, const char *force, const ocl_choice *record, choice *c)
 {
@@ -123,7 +124,7 @@ static clt_status emit_with(ocl_emitter *e, const void *problem, const choice *c
     const char *outer_form = e->form;
     const ocl_choice *outer_record = e->record;
     ocl_choice *outer_asked = e->asked;
-    if (e->record != c->record) /* part of what the tuner looks at, with tunables of its own */
+    if (e->record != c->record) /* a part of the tuner's candidate that has tunables of its own */
         e->asked = NULL;
     e->variant = c->variant->name;
     e->made_by = c->variant;
@@ -138,7 +139,7 @@ static clt_status emit_with(ocl_emitter *e, const void *problem, const choice *c
     return status;
 }
 
-/* The candidate that the tuner is looking at: that and nothing else. */
+/* Emits exactly the candidate that the tuner is measuring, or fails. */
 static clt_status emit_trial(ocl_emitter *e, const ocl_family *family, const void *problem, const char *what)
 {
     char reason[256];

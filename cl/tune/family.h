@@ -9,16 +9,16 @@
 
 #include "cl/tune/tuning.h"
 
-/* How the tuner measures the problems of a family, cut down to a size that can be measured where they are too
- * large. */
+/* How the tuner measures problems of a family; problems that are too large are measured at a smaller size. */
 typedef struct ocl_family_bench {
-    /* Operands and a reference result; data: what `describe` gave. */
+    /* Makes operands and a reference result; data: from `describe`. */
     clt_status (*create)(ocl_device *device, const ocl_device_desc *desc, const void *data, void **bench);
     void (*destroy)(void *bench); /* NULL is fine */
-    /* What the variants' accepts functions get: the problem as it is measured, or as it was at first. */
+    /* The problem that is passed to the variants' accepts functions: as it is measured, or the original
+     * one. */
     const void *(*problem)(const void *bench, bool measured);
-    /* The commands of a candidate, taken as it is; desc: which records hold for what is inside. `asked`
-     * receives the values it runs with, as far as they are known. */
+    /* Builds the commands of exactly this candidate. desc: has the records for problems inside of it. `asked`
+     * gets the values that it runs with, as far as they are known. */
     clt_status (*ready)(void *bench, const ocl_device_desc *desc, const ocl_choice *candidate,
                         ocl_choice *asked, void **ready);
     void (*release)(void *bench, void *ready);
@@ -30,36 +30,38 @@ typedef struct ocl_family_bench {
 
 typedef struct ocl_family {
     const ocl_variant *const *variants; /* ordered, NULL-terminated, the last accepts everything */
-    /* Of its records: "gemm", "attention.forward". NULL: it has none, and nothing else below counts. */
+    /* Name of the family in records: "gemm", "attention.forward". NULL: it has no records, and the members
+     * below are unused. */
     const char *name;
-    const char *sources;  /* the files of its kernels begin with it, or include one that does */
+    const char *sources;  /* prefix of the names of its kernel files (or of files that they include) */
     const char *variable; /* environment variable that names a preferred variant; NULL: none */
-    /* The words that a choice depends on (cl/tune/tuning.h compares them); returns buffer. */
+    /* The problem as words, on which a choice depends (cl/tune/tuning.h compares them); returns buffer. */
     const char *(*problem)(const void *problem, char *buffer, size_t size);
     double (*flops)(const void *problem);
-    /* The name of the variant to take where nothing else decides; NULL: the first that accepts. */
+    /* The name of the standard choice; NULL: the first variant that accepts. */
     const char *(*standard)(const void *problem, const ocl_device_desc *device);
-    /* What the bench needs to know of the problem, without pointers into a plan; free(). */
+    /* A description of the problem for the bench, without pointers into a plan; free(). */
     clt_status (*describe)(const void *problem, void **data, size_t *size);
     const ocl_family_bench *bench; /* NULL: cannot be measured */
 } ocl_family;
 
-/* Emits the problem's commands by the variant that is chosen. force: the name of a variant, which then must
- * accept, or NULL. A record of this family in emitter->record is taken as it is, or refused (the tuner). The
- * problem goes to emitter->log. `what` stands in messages. */
+/* Chooses a variant and emits the problem's commands. force: the name of a variant, which then must accept,
+ * or NULL. A record of this family in emitter->record (set by the tuner) is used exactly, or emission fails.
+ * The problem is added to emitter->log. `what` is for messages. */
 clt_status ocl_family_emit(ocl_emitter *emitter, const ocl_family *family, const void *problem,
                            const char *what, const char *force);
-/* What is taken without a record: what `force` names, what the environment prefers, or the standard. */
+/* The choice without a record: the variant that `force` names, or the environment prefers, or the standard
+ * choice. */
 clt_status ocl_family_choose(const ocl_family *family, const void *problem, const ocl_device_desc *device,
                              const char *what, const char *force, const ocl_variant **out);
-/* What is taken without force, environment and records. */
+/* The standard choice, without force, environment and records. */
 clt_status ocl_family_standard(const ocl_family *family, const void *problem, const ocl_device_desc *device,
                                const char *what, const ocl_variant **out);
 /* The variant that the environment prefers, or NULL. */
 const char *ocl_family_preferred(const ocl_family *family);
 /* The variant of that name, or NULL. */
 const ocl_variant *ocl_family_variant(const ocl_family *family, const char *name);
-/* Adds the problem to the log (NULL: does nothing); record: what was in force, or NULL. */
+/* Adds the problem to the log (NULL: does nothing); record: the record that was used, or NULL. */
 clt_status ocl_family_log(ocl_tuning_log *log, const ocl_family *family, const void *problem,
                           const ocl_choice *record);
 

@@ -11,9 +11,9 @@
 #include "cl/measure/timing.h"
 #include "engine/base/log.h"
 
-#define FULL_SPACE 24 /* combinations up to which all are tried */
-#define HOPELESS 1.1  /* times the best: one timing is enough */
-#define MAX_PASSES 4  /* over the tunables of one variant */
+#define FULL_SPACE 24 /* up to this many combinations, all are tried */
+#define HOPELESS 1.1  /* candidates slower than this times the best are timed only once */
+#define MAX_PASSES 4  /* passes over the tunables of one variant */
 #define MAX_VARIANTS 16
 
 ocl_tune_limits ocl_tune_limits_default(void)
@@ -26,11 +26,11 @@ typedef struct search {
     const ocl_tune_target *t;
     const ocl_tune_limits *limits;
     ocl_tune_result *result;
-    ocl_choice *seen; /* every candidate looked at */
+    ocl_choice *seen; /* every candidate that was tried */
     size_t n_seen, seen_capacity;
     ocl_choice standard, best;     /* best.ns 0: none yet */
-    double ns[MAX_VARIANTS];       /* best of each variant of the list, 0: none */
-    ocl_choice base[MAX_VARIANTS]; /* the values it ran with */
+    double ns[MAX_VARIANTS];       /* best time of each variant of the list; 0: none */
+    ocl_choice base[MAX_VARIANTS]; /* the values with which the variant reached it */
     bool out_of_time;
 } search;
 
@@ -44,8 +44,8 @@ static bool over(search *s)
     return s->out_of_time;
 }
 
-/* Whatever a driver says to a candidate it cannot run is the candidate's fault, unless nothing can run any
- * more. */
+/* Whether a failure only means that the candidate cannot be used; a few failures mean that nothing can run
+ * any more. */
 static bool is_impossible(clt_status status)
 {
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EDEVLOST;
@@ -53,8 +53,8 @@ static bool is_impossible(clt_status status)
 
 #define MAX_ROUNDS 31
 
-/* The median of the rounds, or the first timing where the candidate will not win: how far it is behind then
- * matters little. */
+/* Times a candidate: the median of the rounds, or only the first timing if the candidate is clearly slower
+ * than the best. */
 static clt_status measure(search *s, void *ready, double *ns, bool *abandoned)
 {
     double rounds[MAX_ROUNDS];
@@ -80,7 +80,7 @@ static int index_of(const search *s, const char *name)
     return -1;
 }
 
-/* Whether it is right, which is asked only of candidates that would win. */
+/* Checks a candidate's result; only candidates that would become the best are checked. */
 static clt_status judge(search *s, const ocl_choice *candidate, void *ready, bool *right)
 {
     char why[256] = "";
@@ -131,7 +131,8 @@ static bool looked_at(const search *s, const ocl_choice *candidate)
     return false;
 }
 
-/* Measures one candidate, unless it was looked at before. candidate->ns: its time, 0 when it cannot be used.
+/* Measures one candidate, unless it was measured before. candidate->ns: its time, 0 when it cannot be
+ * used.
  */
 static clt_status attempt(search *s, ocl_choice *candidate)
 {
@@ -143,7 +144,7 @@ static clt_status attempt(search *s, ocl_choice *candidate)
     CLT_TRY(clt_grow(&s->seen, &s->seen_capacity, s->n_seen + 1, sizeof *s->seen, "tuning candidates"));
     s->seen[s->n_seen++] = *candidate;
     clt_status status = s->t->prepare(s->t->context, candidate, &ready, &asked);
-    /* A candidate without values may turn out to be one that was measured with values. */
+    /* A candidate without values may turn out to use the values of one that was measured already. */
     bool repeated =
         status == CLT_OK && candidate->n_values == 0 && asked.n_values > 0 && looked_at(s, &asked);
     if (status == CLT_OK && asked.n_values > 0 && !looked_at(s, &asked)) {
@@ -208,7 +209,8 @@ static clt_status all_values(search *s, const ocl_variant *variant, int n)
     return CLT_OK;
 }
 
-/* Only values that the variant declares: what it decided by itself may be another one. */
+/* Completes the base values. The variant's own choice may be a value that it does not declare; only declared
+ * values are used. */
 static clt_status complete_base(const ocl_variant *variant, int n, ocl_choice *base)
 {
     ocl_choice c = *base;
@@ -225,7 +227,7 @@ static clt_status complete_base(const ocl_variant *variant, int n, ocl_choice *b
     return CLT_OK;
 }
 
-/* All values of one tunable, the others as in the variant's best so far. */
+/* Tries all values of one tunable; the others are as in the variant's best so far. */
 static clt_status one_tunable(search *s, const ocl_variant *variant, int index, int n, int tunable)
 {
     const ocl_tunable *t = &variant->tunables[tunable];
@@ -249,7 +251,7 @@ static clt_status explore(search *s, int index)
         return all_values(s, variant, n);
     for (int pass = 0; pass < MAX_PASSES && !over(s); pass++) {
         double before = s->ns[index];
-        for (int i = n - 1; i >= 0 && !over(s); i--) /* the last ones are the cheap ones */
+        for (int i = n - 1; i >= 0 && !over(s); i--) /* from the last one: those need no other program */
             CLT_TRY(one_tunable(s, variant, index, n, i));
         if (s->ns[index] >= before * (1.0 - 0.5 * s->limits->margin))
             return CLT_OK;
@@ -259,7 +261,7 @@ static clt_status explore(search *s, int index)
 
 /* The search */
 
-/* False when the variant is not to be looked at. */
+/* Whether the variant should be tried. */
 static bool may_try(const search *s, const ocl_variant *variant)
 {
     char reason[256];
@@ -277,7 +279,7 @@ static clt_status try_variants(search *s, const ocl_choice *seed)
     if (seed != NULL && seed->n_values > 0 &&
         ocl_choice_variant(seed, s->t->list, s->t->data, s->t->device, reason, sizeof reason) != NULL &&
         (s->t->only == NULL || strcmp(s->t->only, seed->variant) == 0)) {
-        c = choice_of(s, seed->variant); /* it may be the record of another problem */
+        c = choice_of(s, seed->variant); /* the seed may be the record of a similar problem */
         for (int i = 0; i < seed->n_values; i++)
             CLT_TRY(ocl_choice_set(&c, seed->values[i].name, seed->values[i].value));
         CLT_TRY(attempt(s, &c));
@@ -291,7 +293,7 @@ static clt_status try_variants(search *s, const ocl_choice *seed)
     return CLT_OK;
 }
 
-/* Fast variants first; those beyond hope are not explored. */
+/* Explores the tunables of the variants, fastest first; hopelessly slow ones are left out. */
 static clt_status explore_all(search *s)
 {
     bool done[MAX_VARIANTS] = {false};
@@ -308,8 +310,8 @@ static clt_status explore_all(search *s)
     }
 }
 
-/* Default and candidate in turn, so that what else the machine does meets both. The candidate wins when its
- * median is better by the margin and it was the faster one in four rounds of five. */
+/* Times the default and the candidate alternately, so that disturbances affect both. The candidate wins if
+ * its median is better by the margin and it was faster in four of five rounds. */
 static clt_status compare_finals(search *s, void *ready[2], double ns[2], bool *wins)
 {
     double rounds[2][MAX_ROUNDS];
@@ -342,7 +344,7 @@ static clt_status finals(search *s, bool *wins)
     for (int k = 0; k < 2; k++)
         if (ready[k] != NULL)
             s->t->release(s->t->context, ready[k]);
-    if (is_impossible(status)) { /* no room for both at once: nothing was proved */
+    if (is_impossible(status)) { /* not enough memory for both at once: no decision */
         *wins = false;
         clt_error_clear();
         return CLT_OK;
@@ -358,7 +360,7 @@ static clt_status decide(search *s)
     bool wins = false, usable = s->standard.ns > 0;
     ocl_tune_result *r = s->result;
     r->found = s->best.ns > 0;
-    r->complete = !s->out_of_time && s->t->only == NULL; /* one variant is not all of them */
+    r->complete = !s->out_of_time && s->t->only == NULL; /* not complete if only one variant was tried */
     if (!r->found)
         return CLT_OK;
     if (usable && !ocl_choice_equal(&s->best, &s->standard))
@@ -374,7 +376,8 @@ static clt_status decide(search *s)
 static clt_status search_all(search *s, const ocl_choice *seed)
 {
     s->standard = choice_of(s, s->t->standard->name);
-    CLT_TRY(attempt(s, &s->standard)); /* whatever the time: everything is compared with it */
+    /* without regard to the time limit, since everything is compared with it */
+    CLT_TRY(attempt(s, &s->standard));
     if (s->standard.ns <= 0)
         CLT_DEBUG("tuning %s: the default, %s, cannot be used", s->t->problem, s->standard.variant);
     if (!over(s))

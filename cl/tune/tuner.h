@@ -11,16 +11,16 @@
 
 #include "cl/tune/tuning.h"
 
-/* One problem of a family, as the search sees it. */
+/* The interface between the search and one problem of a family. */
 typedef struct ocl_tune_target {
     void *context;
     const char *family, *problem;
     const ocl_variant *const *list;
-    const void *data; /* what the variants' accepts functions get */
+    const void *data; /* passed to the variants' accepts functions */
     const ocl_device_desc *device;
-    const ocl_variant *standard; /* the variant of the engine's choice without a record */
-    const char *only;            /* look at no other variant, NULL: at all */
-    /* Makes a candidate ready to run; `asked` receives the values it runs with, as far as they are known. A
+    const ocl_variant *standard; /* the standard choice */
+    const char *only;            /* try only this variant; NULL: all */
+    /* Makes a candidate ready to run; `asked` gets the values that it runs with, as far as they are known. A
      * failure, here or in time or check, drops the candidate; CLT_ENOMEM and CLT_EDEVLOST end the search. */
     clt_status (*prepare)(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked);
     /* Nanoseconds of one execution, the mean of as many as the clock needs. The first call warms up. */
@@ -37,7 +37,7 @@ typedef struct ocl_tune_target {
 
 typedef struct ocl_tune_limits {
     double deadline;        /* now() when the search ends with what it has */
-    int rounds;             /* timings of a candidate, of which the median counts */
+    int rounds;             /* timings of a candidate, of which the median is taken */
     int finals;             /* timings of the default and the best candidate in turn at the end */
     int max_candidates;     /* per problem */
     double abandon, margin; /* a candidate slower than abandon * best is dropped after one timing; the winner
@@ -48,12 +48,14 @@ typedef struct ocl_tune_limits {
 ocl_tune_limits ocl_tune_limits_default(void);
 
 typedef struct ocl_tune_result {
-    ocl_choice choice;                   /* what to keep; the default choice has no values */
-    char standard[OCL_TUNE_NAME];        /* variant of the default */
-    int tried, abandoned, failed, wrong; /* candidates: measured, dropped for slowness, impossible, wrong */
-    uint32_t behind, near; /* by place in the list: variants beyond hope, and the others measured */
-    bool complete;         /* false: the time ran out first, or one variant only was wanted */
-    bool found;            /* there is a choice; false: not even the default could be measured */
+    ocl_choice choice;            /* the result; the default choice has no values */
+    char standard[OCL_TUNE_NAME]; /* variant of the default */
+    /* numbers of candidates: measured, dropped because slow, impossible, with wrong results */
+    int tried, abandoned, failed, wrong;
+    /* bits by index in the list: variants that were hopelessly slow, and other measured variants */
+    uint32_t behind, near;
+    bool complete; /* false: the time ran out, or only one variant was tried */
+    bool found;    /* false: not even the default could be measured */
 } ocl_tune_result;
 
 /* ocl_tune_search: measures the default, each variant as it is, then values of the tunables of the fast ones:
@@ -72,13 +74,14 @@ typedef struct ocl_tune_row {
 } ocl_tune_row;
 
 typedef struct ocl_tune_options {
-    double seconds;            /* for everything; what does not fit is left for the next time */
-    const ocl_tuning_log *log; /* the problems, each with its share of the time by what it costs */
+    /* time limit for everything; problems that do not fit are left for the next time */
+    double seconds;
+    const ocl_tuning_log *log; /* the problems; each gets a share of the time by its cost */
     const ocl_tuning *known;   /* earlier records: seeds; may be NULL */
-    bool missing_only;         /* leave alone what has a complete record of its own in `known` */
+    bool missing_only;         /* skip problems with a complete record of their own in `known` */
     const atomic_int *stop;    /* may be NULL */
     void *context;
-    /* Before each problem; total counts the problems to measure. May be NULL. */
+    /* Called before each problem; total: number of problems to measure. May be NULL. */
     void (*progress)(void *context, int done, int total, const char *what);
     void (*row)(void *context, const ocl_tune_row *row);    /* after each; may be NULL */
     void (*message)(void *context, const char *line);       /* wrong results and the like; may be NULL */
@@ -86,7 +89,7 @@ typedef struct ocl_tune_options {
 } ocl_tune_options;
 
 /* ocl_tune_run: measures the problems of the log on the device and returns the new records. Problems of
- * families that nobody can measure are left out. */
+ * families without a bench are left out. */
 clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const ocl_tune_options *options,
                         ocl_tuning **out);
 /* True when ocl_tune_run with missing_only would have something to measure. */

@@ -16,12 +16,11 @@
 
 #define MAX_VARIANTS 16
 #define MAX_FAMILIES 16
-#define BEHIND 2 /* so often far behind is enough */
-#define MIN_SHARE                                                                                            \
-    2.0 /* seconds: less shows nothing of a problem; better to leave others for the next time                \
-         */
+#define BEHIND 2      /* a variant that was far behind on this many problems is not tried again */
+#define MIN_SHARE 2.0 /* least seconds for a problem: with less it is left for the next time */
 
-/* On how many problems each variant of a family was far behind; below 0: it came near once. */
+/* The number of problems on which each variant of a family was far behind; below 0: it was close to the best
+ * once. */
 typedef struct experience {
     const ocl_family *family;
     int behind[MAX_VARIANTS];
@@ -29,13 +28,13 @@ typedef struct experience {
 
 typedef struct tuning_run {
     ocl_device *device;
-    ocl_device_desc desc; /* its records: those found so far, then those known */
+    ocl_device_desc desc; /* the device with the records found so far and those known before */
     const ocl_tune_options *options;
     ocl_tuning *fresh;  /* new records */
     ocl_tuning *in_use; /* what desc points to */
     double deadline;
     int done, total;
-    experience of[MAX_FAMILIES]; /* the first ones in use */
+    experience of[MAX_FAMILIES]; /* only the first ones are used */
 } tuning_run;
 
 /* One search's context. */
@@ -115,7 +114,7 @@ static clt_status remember(tuning_run *r, const ocl_choice *choice)
     return r->options->keep != NULL ? r->options->keep(r->options->context, r->fresh) : CLT_OK;
 }
 
-/* While the environment names one variant, more than what that one can do is not to be had. */
+/* Whether the environment restricts the choice to one variant. */
 static bool is_restricted(const ocl_tuning_use *use)
 {
     const ocl_family *family = ocl_family_find(use->family);
@@ -149,7 +148,8 @@ static clt_status report(tuning_run *r, const ocl_tuning_use *use, const ocl_tun
                         .calls = use->calls,
                         .flops = use->flops,
                         .result = result};
-    /* A default without a rival proves nothing: the next time goes on, unless no rival was wanted. */
+    /* If only the default was measured, nothing is recorded and the next run continues, unless other variants
+     * were excluded. */
     if (result->found && (result->complete || result->tried > 1 || is_restricted(use)))
         CLT_TRY(remember(r, &result->choice));
     if (r->options->row != NULL)
@@ -162,7 +162,7 @@ static bool out_of_time(const tuning_run *r)
     return clt_now() >= r->deadline || (r->options->stop != NULL && atomic_load(r->options->stop) != 0);
 }
 
-/* A problem that cannot be measured is told and left out, unless the device is gone. */
+/* A problem that cannot be measured is reported and left out, unless the device is lost. */
 static clt_status forgive(const tuning_run *r, const char *problem, clt_status status)
 {
     char line[CLT_ERROR_TEXT_SIZE + OCL_TUNE_PROBLEM + 64];
@@ -218,7 +218,7 @@ static clt_status search_problem(tuning_run *r, const ocl_tuning_use *use, sessi
     return CLT_OK;
 }
 
-/* What one problem says about the variants. */
+/* Updates the experience with the variants by the result of one problem. */
 static void learn(experience *e, const ocl_tune_result *result)
 {
     for (int i = 0; i < MAX_VARIANTS && e->family->variants[i] != NULL; i++) {
@@ -263,7 +263,8 @@ static int by_cost(const void *a, const void *b)
     return strcmp(x->problem, y->problem);
 }
 
-/* Half of the time is shared out by cost, half evenly: a small problem takes as long to build candidates for.
+/* Half of the time is divided by cost and half evenly, since building candidates takes as long for small
+ * problems.
  */
 static clt_status tune_all(tuning_run *r, const ocl_tuning_use *const *uses, size_t count)
 {
@@ -299,7 +300,8 @@ static clt_status run_all(tuning_run *r)
     return status;
 }
 
-/* A name that is none would leave nothing to compare the default with. */
+/* Checks the preferred variants' names in the environment: with an unknown name there would be nothing to
+ * compare the default with. */
 static clt_status check_preferred(const ocl_tuning_log *log)
 {
     for (size_t i = 0; i < log->count; i++) {

@@ -46,7 +46,7 @@ int ocl_tuned(const ocl_emitter *e, const char *name, int fallback)
 {
     int value = e->record != NULL ? ocl_choice_value(e->record, name, fallback) : fallback;
     if (e->asked != NULL && ocl_choice_set(e->asked, name, value) != CLT_OK)
-        clt_error_clear(); /* more tunables than a record holds: the tuner leaves the rest alone */
+        clt_error_clear(); /* more tunables than a record can hold: the rest is not tuned */
     return value;
 }
 
@@ -143,7 +143,7 @@ clt_status ocl_tuning_copy(const ocl_tuning *tuning, ocl_tuning **out)
     return CLT_OK;
 }
 
-/* Where a problem is, or where it would be; *found tells which. */
+/* The index of a problem, or the index at which it would be inserted; *found tells which. */
 static size_t place_of(const ocl_tuning *tuning, const char *family, const char *problem, bool *found)
 {
     size_t low = 0, high = tuning->count;
@@ -205,9 +205,9 @@ const ocl_choice *ocl_tuning_exact(const ocl_tuning *tuning, const char *family,
     return found ? &tuning->records[at] : NULL;
 }
 
-/* Likeness of problems */
+/* Similarity of problems */
 
-/* "m=512" is a size; *name_length receives the bytes up to and with '='. */
+/* Whether a word is a size, such as "m=512"; *name_length gets the length up to and including '='. */
 static bool size_word(const char *word, size_t length, size_t *name_length, double *value)
 {
     size_t name = 0;
@@ -226,7 +226,7 @@ static bool size_word(const char *word, size_t length, size_t *name_length, doub
     return true;
 }
 
-/* How far two words are from each other, in octaves; below 0: they are not alike. */
+/* Distance of two words in octaves (log2 of the ratio of sizes); below 0: they are not similar. */
 static double word_distance(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t name_a, name_b;
@@ -241,8 +241,8 @@ static double word_distance(const char *a, size_t na, const char *b, size_t nb)
     return fabs(log2(x / y));
 }
 
-/* Words that start with '+' are additions to the problem (a bias, an activation); each that only one of the
- * two has counts like half an octave: they change how long it takes more than which choice is best. */
+/* Words that start with '+' are additions to the problem (a bias, an activation). Each that only one of the
+ * two problems has counts as half an octave, since additions affect the time more than the best choice. */
 static double additions(const char *a, const char *b)
 {
     double sum = 0.0;
@@ -262,7 +262,7 @@ static double additions(const char *a, const char *b)
     return sum;
 }
 
-/* The next word that is no addition. */
+/* The next word that is not an addition. */
 static const char *next_word(const char *at, size_t *length)
 {
     for (;;) {
@@ -377,7 +377,7 @@ clt_status ocl_tuning_log_add(ocl_tuning_log *log, const char *family, const cha
     use->calls = 1;
     use->flops = flops;
     use->tuned = record != NULL;
-    if (record != NULL) { /* under this problem's name: it may be the record of one that is only like it */
+    if (record != NULL) { /* stored under this problem's name: the record may be that of a similar problem */
         use->record = *record;
         snprintf(use->record.problem, sizeof use->record.problem, "%s", problem);
     }

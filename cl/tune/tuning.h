@@ -12,34 +12,34 @@
 #include "cl/command/variant.h"
 #include "engine/base/json.h"
 
-#define OCL_TUNE_NAME 24     /* bytes of a family's, variant's or tunable's name */
-#define OCL_TUNE_PROBLEM 160 /* bytes of a problem's text */
-#define OCL_TUNE_MAX 16      /* tunables of a variant */
+#define OCL_TUNE_NAME 24     /* size of the name of a family, variant or tunable, in bytes */
+#define OCL_TUNE_PROBLEM 160 /* size of a problem's text, in bytes */
+#define OCL_TUNE_MAX 16      /* largest number of tunables of a variant */
 
 typedef struct ocl_tuned_value {
     char name[OCL_TUNE_NAME];
     int value;
 } ocl_tuned_value;
 
-/* One choice, and what it gained. */
+/* A tuning record: one choice, with its times. */
 typedef struct ocl_choice {
     char family[OCL_TUNE_NAME];
     char problem[OCL_TUNE_PROBLEM];
     char variant[OCL_TUNE_NAME];
-    int n_values; /* tunables without a value are the variant's to decide */
+    int n_values; /* tunables without a value are decided by the variant */
     ocl_tuned_value values[OCL_TUNE_MAX];
-    double ns, default_ns; /* of one execution; 0: not known (shipped, or pinned in a checkpoint) */
-    int tried;             /* candidates measured, the default among them */
+    double ns, default_ns; /* of one execution; 0: unknown (shipped, or from a checkpoint) */
+    int tried;             /* number of candidates measured, including the default */
     bool complete;         /* false: the time ran out before all candidates were measured */
 } ocl_choice;
 
-/* What was measured belongs to one device with one driver. */
+/* Records are valid for one device with one driver. */
 typedef struct ocl_tuning_key {
     char platform[OCL_NAME_SIZE], device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
     uint32_t compute_units;
 } ocl_tuning_key;
 
-/* The kernels of a family, as they were when its records were measured. */
+/* The state of a family's kernels when its records were measured. */
 typedef struct ocl_tuning_family {
     char name[OCL_TUNE_NAME];
     uint64_t hash;
@@ -48,9 +48,10 @@ typedef struct ocl_tuning_family {
 /* Records of one device with one driver, ordered by family and problem, each problem once. */
 typedef struct ocl_tuning {
     ocl_tuning_key key;
-    bool exact;          /* a problem without a record of its own gets none (pinned in a checkpoint) */
-    ocl_style style;     /* in which the run of a checkpoint computed; ASKED: not known */
-    bool has_denials;    /* the run of a checkpoint says what it went without: */
+    /* records are for exactly their problems, not for similar ones (from a checkpoint) */
+    bool exact;
+    ocl_style style;     /* style in which the checkpoint's run computed; ASKED: unknown */
+    bool has_denials;    /* the checkpoint states denials: */
     ocl_denials denials; /* what the driver had refused (cl/command/fallback.h) */
     ocl_choice *records;
     size_t count, capacity;
@@ -66,12 +67,12 @@ void ocl_tuning_remove(ocl_tuning *tuning, const char *family, const char *probl
 clt_status ocl_tuning_merge(ocl_tuning *tuning, const ocl_tuning *from, bool replace);
 /* The record of exactly this problem, or NULL. */
 const ocl_choice *ocl_tuning_exact(const ocl_tuning *tuning, const char *family, const char *problem);
-/* The record of this problem or, unless the set is exact, of the nearest one like it: the same words, and
- * each "name=size" within a factor of two (1 is like 1 only). NULL when there is none. */
+/* The record of this problem or, unless the set is exact, of the most similar one: the same words, and each
+ * "name=size" within a factor of two (1 is similar only to 1). NULL when there is none. */
 const ocl_choice *ocl_tuning_find(const ocl_tuning *tuning, const char *family, const char *problem);
-/* True when the set is of this device and driver; else says what differs. */
+/* Whether the set belongs to this device and driver; if not, `why` says what differs. */
 bool ocl_tuning_fits(const ocl_tuning *tuning, const ocl_device_desc *device, char *why, size_t size);
-/* Identity of the choices (not of the times). Equal hash: equal choices. */
+/* Hash of the choices, without times: equal choices have equal hashes. */
 uint64_t ocl_tuning_hash(const ocl_tuning *tuning);
 
 /* Sets a value of a record by name; CLT_EINTERNAL when there are too many. */
@@ -90,7 +91,7 @@ const ocl_variant *ocl_choice_variant(const ocl_choice *record, const ocl_varian
 
 /* --- text: JSON, strict --- */
 
-/* The set as a JSON object. `measured`: with times; without, equal choices give equal text. */
+/* The set as a JSON object. measured: with times; without them, equal choices give equal text. */
 void ocl_tuning_write(const ocl_tuning *tuning, bool measured, clt_json_writer *w);
 /* CLT_EDATA says what is wrong with the object. Records of families whose kernels have changed since are left
  * out and counted in *outdated (may be NULL). */
@@ -102,20 +103,20 @@ clt_status ocl_tuning_parse(const char *text, size_t length, const char *source,
 #define OCL_TUNING_MAX_BYTES 16000000u
 #define OCL_TUNING_MAX_RECORDS 16384u
 
-/* Hash of what a family's choices are about: its kernel sources (ocl_family.sources), and the variants and
- * tunables that are registered for it. */
+/* Hash of everything that a family's records depend on: its kernel sources (ocl_family.sources), and its
+ * registered variants and tunables. */
 clt_status ocl_family_hash(const char *family, uint64_t *hash);
 
 /* --- what a plan asked for --- */
 
-/* A problem as it was emitted. */
+/* A problem that was emitted. */
 typedef struct ocl_tuning_use {
     char family[OCL_TUNE_NAME], problem[OCL_TUNE_PROBLEM];
-    void *data; /* the family's own description of it, for measuring; owned; NULL: cannot be measured alone */
+    void *data; /* the family's description of it for its bench; owned; NULL: it cannot be measured */
     size_t size;
     int64_t calls;
     double flops; /* of one call */
-    bool tuned;   /* a record was in force: */
+    bool tuned;   /* a record was used: */
     ocl_choice record;
 } ocl_tuning_use;
 

@@ -47,7 +47,7 @@ static clt_status read_file(const char *path, ocl_tuning **out, int *outdated)
     char *text;
     size_t length;
     *out = NULL;
-    struct stat info; /* opening a pipe would wait for its other end */
+    struct stat info; /* checked first, since opening a pipe would block */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         CLT_FAIL(CLT_EDATA, "%s: it is no file", path);
     CLT_TRY(clt_file_read(path, false, OCL_TUNING_MAX_BYTES, CLT_EDATA, &text, &length));
@@ -56,7 +56,7 @@ static clt_status read_file(const char *path, ocl_tuning **out, int *outdated)
     return status;
 }
 
-/* The device's own file, believed only if it is of this device; NULL when there is nothing to believe. */
+/* Reads the device's file; NULL when there is none or it belongs to another device. */
 static clt_status read_own(const ocl_device_desc *device, const char *folder, const char *path,
                            ocl_tuning **out)
 {
@@ -80,7 +80,7 @@ static clt_status read_own(const ocl_device_desc *device, const char *folder, co
     return CLT_OK;
 }
 
-/* Like read_own, but whatever is wrong is told (unless quiet) and forgotten. */
+/* Like read_own, but errors are logged (unless quiet) and ignored. */
 static clt_status try_own(const ocl_device_desc *device, bool quiet, ocl_tuning **out)
 {
     char *folder = NULL, *path = NULL;
@@ -88,7 +88,7 @@ static clt_status try_own(const ocl_device_desc *device, bool quiet, ocl_tuning 
     clt_status status = ocl_tuning_folder(&folder);
     if (status == CLT_OK)
         status = ocl_tuning_path(device, &path);
-    if (status == CLT_ESTORAGE) { /* nowhere to look is nothing to tell */
+    if (status == CLT_ESTORAGE) { /* without a cache folder there is nothing to report */
         CLT_DEBUG("%s", clt_error_text());
         clt_error_clear();
         status = CLT_OK;
@@ -149,9 +149,9 @@ clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out)
 
 #define LOCK_TRIES 200 /* of 10 ms: a save takes less than one */
 
-/* Processes that save at the same moment take turns, so that none replaces what another one added since it
- * read. A file system without locks, or a holder that was stopped, holds nobody up for good. Returns what to
- * close, below 0: nothing. */
+/* Locks the folder, so that processes that save at the same time do not overwrite each other's records. The
+ * wait is limited, in case the file system has no locks or the lock's holder is stopped. Returns the lock's
+ * descriptor; below 0: none. */
 static int lock_folder(const char *folder)
 {
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
@@ -245,7 +245,8 @@ clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context)
     size_t count = 0;
     CLT_TRY(ocl_tuning_folder(&folder));
     clt_status status =
-        clt_is_directory(folder) ? clt_private_folder_check(folder) : CLT_OK; /* as for reading them */
+        /* the same check as for reading */
+        clt_is_directory(folder) ? clt_private_folder_check(folder) : CLT_OK;
     if (status == CLT_OK)
         status = list_paths(folder, &paths, &count);
     for (size_t i = 0; i < count && status == CLT_OK; i++) {

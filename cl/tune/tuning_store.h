@@ -11,7 +11,7 @@
 #include "cl/tune/tuning.h"
 
 /* The folder: $CLTRAIN_CACHE_DIR/tuning, else $XDG_CACHE_HOME/cltrain/tuning, else
- * $HOME/.cache/cltrain/tuning. CLT_ESTORAGE when none of the three variables says where. Free with free(). */
+ * $HOME/.cache/cltrain/tuning. CLT_ESTORAGE when none of the three variables is set. Free with free(). */
 clt_status ocl_tuning_folder(char **out);
 /* The file of a device in it. Free with free(). */
 clt_status ocl_tuning_path(const ocl_device_desc *device, char **out);
@@ -26,8 +26,8 @@ clt_status ocl_tuning_save(const ocl_device_desc *device, const ocl_tuning *reco
 /* Removes the device's file; *removed tells whether there was one. */
 clt_status ocl_tuning_clear(const ocl_device_desc *device, bool *removed);
 
-/* Calls fn for each file of the folder: its set, or why it cannot be read (tuning NULL). CLT_ESTORAGE:
- * nothing in the folder is believed. */
+/* Calls fn for each file of the folder: its set, or why it cannot be read (tuning NULL). CLT_ESTORAGE: the
+ * folder is not private, so nothing in it is used. */
 typedef void (*ocl_tuning_file_fn)(void *context, const char *path, const ocl_tuning *tuning, int outdated,
                                    const char *defect);
 clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context);
@@ -35,7 +35,7 @@ clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context);
 /* Sets that ship: the files of cl/params; ends with a NULL name. They may give "*" as driver and 0 as compute
  * units (any), and "*" as hash of a family. */
 extern const ocl_embedded_source ocl_embedded_params[];
-/* Adds the records of those sets of the table that fit the device. A set that cannot be read is told. */
+/* Adds the records of those sets of the table that fit the device. A set that cannot be read is reported. */
 clt_status ocl_tuning_add_shipped(ocl_tuning *tuning, const ocl_device_desc *device,
                                   const ocl_embedded_source *table);
 

@@ -47,7 +47,7 @@ static void hash_variants(clt_hash64_state *state, const ocl_variant *const *lis
 clt_status ocl_family_hash(const char *family, uint64_t *hash)
 {
     const ocl_family *known = ocl_family_find(family);
-    char begins[64]; /* the line of a file whose text begins here, in a text with its includes */
+    char begins[64]; /* the line that marks the beginning of a file's text in a source with includes */
     clt_hash64_state state;
     snprintf(begins, sizeof begins, "#line 1 \"%s", known != NULL ? known->sources : family);
     clt_hash64_begin(&state);
@@ -82,7 +82,7 @@ static void write_families(const ocl_tuning *tuning, clt_json_writer *w)
         if (strcmp(tuning->records[i].family, last) == 0)
             continue;
         last = tuning->records[i].family;
-        if (ocl_family_hash(last, &hash) != CLT_OK) { /* no source: nobody will believe the records */
+        if (ocl_family_hash(last, &hash) != CLT_OK) { /* no source: the records would be ignored when read */
             clt_error_clear();
             hash = 0;
         }
@@ -151,7 +151,7 @@ typedef struct reader {
     int n_families;
     struct {
         const char *name;
-        bool current; /* its kernels are those of this program */
+        bool current; /* its kernels have not changed */
     } family[MAX_FAMILIES];
     int outdated;
 } reader;
@@ -201,7 +201,7 @@ static clt_status read_values(const reader *r, const clt_json *values, ocl_choic
     return CLT_OK;
 }
 
-/* "measured" members come together or not at all. */
+/* The members of a measurement are either all present or all absent. */
 static clt_status read_measured(const reader *r, const clt_json *object, ocl_choice *record)
 {
     const clt_json *ns = clt_json_get(object, "ns"), *was = clt_json_get(object, "default_ns"),
@@ -243,7 +243,7 @@ static clt_status read_record(reader *r, const clt_json *object)
     return ocl_tuning_set(r->tuning, &record);
 }
 
-/* A shipped set says "*" instead of a hash: it is a first guess for whatever the kernels have become. */
+/* A shipped set has "*" instead of a hash: it is a first guess, valid for any version of the kernels. */
 static clt_status read_families(reader *r, const clt_json *families)
 {
     if (families == NULL || clt_json_typeof(families) != CLT_JSON_OBJECT ||

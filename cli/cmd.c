@@ -23,27 +23,28 @@ const cmd_entry cmd_table[] = {
     {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
     {"eval", "evaluate a trained model, or weights", cmd_eval, CMD_RANKS},
     {"devices", "list the OpenCL devices and what they can do", cmd_devices, 0},
-    {"doctor", "find out why there is no device, or that all is well", cmd_doctor, 0},
+    {"doctor", "find out why there is no device", cmd_doctor, 0},
     {"plan", "show memory map and commands of a config, without a device", cmd_plan, 0},
     {"estimate", "show memory by class and the largest micro-batch that fits", cmd_estimate, 0},
     {"bench", "measure matrix products, ops, memory or a training step", cmd_bench, 0},
-    {"tune", "measure which kernels are fastest on this device, and keep it", cmd_tune, CMD_STOPS},
-    {"verify", "check that this device computes every op right", cmd_verify, 0},
-    {"data", "load a published data set, turn text into token shards, check data", cmd_data, CMD_STOPS},
+    {"tune", "measure which kernels are fastest on this device", cmd_tune, CMD_STOPS},
+    {"verify", "check that this device computes every op correctly", cmd_verify, 0},
+    {"data", "download a published data set, convert text into token shards, check data", cmd_data,
+     CMD_STOPS},
     {"generate", "continue a text with a trained language model", cmd_generate, 0},
     {"predict", "predict with a trained classifier or regression", cmd_predict, 0},
     {"export", "write the weights of a checkpoint as one file, in f32 or 16 bits", cmd_export, 0},
-    {"report", "write what happened in runs as one HTML page", cmd_report, 0},
-    {"compare", "compare runs: results, configs, where losses part", cmd_compare, 0},
-    {"watch", "follow a run that goes on: curves in the terminal", cmd_watch, CMD_STOPS},
+    {"report", "write an HTML page about one or several runs", cmd_report, 0},
+    {"compare", "compare runs: results, configs, where losses diverge", cmd_compare, 0},
+    {"watch", "follow a run: curves in the terminal", cmd_watch, CMD_STOPS},
     {"ops", "list the ops of model.layers, or describe one", cmd_ops, 0},
     {"config", "print the schema, or a config with all its values", cmd_config, 0},
-    {"cache", "list what is kept in the cache folders, or clear it", cmd_cache, 0},
+    {"cache", "list the cache folders, or clear them", cmd_cache, 0},
     {"completion", "print the script that completes commands in bash, zsh or fish", cmd_completion, 0},
     {"man", "print the manual page", cmd_man, 0},
     {"version", "print versions", cmd_version, 0},
     {"help", "print this list, or the options of a command", cmd_help, 0},
-    {"probe", "ask a driver what it can do, as a child process", cmd_probe, CMD_HIDDEN},
+    {"probe", "test what a driver can do, as a child process", cmd_probe, CMD_HIDDEN},
     {"verify-worker", "run checks, as a child process", cmd_verify_worker, CMD_HIDDEN},
     {"launch", "start several ranks on this host", cmd_later, CMD_LATER},
     {"ckpt", "list, verify and compare checkpoints", cmd_later, CMD_LATER},
@@ -159,7 +160,8 @@ clt_status cmd_free_folder(const char *base, char **out)
     }
     clt_str_free(&path);
     CLT_FAIL(CLT_ESTORAGE,
-             "choosing a run folder: %s and its numbered followers are all taken; name one with --out", base);
+             "choosing a run folder: %s and the numbered names after it are all taken; name one with --out",
+             base);
 }
 
 void cmd_use_log_level(const clt_config *config)
@@ -194,8 +196,7 @@ clt_status cmd_run_operand(const args_result *r, const char *command, const char
     if (!*out)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain %s: missing argument: name the run folder of %s (cltrain %s RUN); its checkpoints "
-                 "folder "
-                 "or one step_N of it will do as well",
+                 "folder or one step_N of it is accepted as well",
                  command, what, command);
     if (checkpoint && r->n_operands > 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain %s: both '%s' and --checkpoint name a run; give one of them", command,

@@ -169,14 +169,13 @@ clt_status cmd_cache(cmd_context *context, int argc, char **argv)
     cache_args a = {0};
     const args_option options[] = {
         ARGS_FLAG("--clear", a.clear, "remove what is in the named caches, or in all of cltrain's own"),
-        ARGS_FLAG("--all", a.all, "with --clear: what PoCL keeps as well"), ARGS_JSON(a.json), ARGS_END};
-    const args_usage usage = {
-        .command = "cache",
-        .operands = "[NAME...]",
-        .summary = "Lists what is kept in the user's cache folders, with sizes, or clears it.\n"
-                   "Nothing of it is needed: it only makes starts faster.",
-        .options = options,
-        .max_operands = ARGS_MAX};
+        ARGS_FLAG("--all", a.all, "with --clear: also PoCL's cache"), ARGS_JSON(a.json), ARGS_END};
+    const args_usage usage = {.command = "cache",
+                              .operands = "[NAME...]",
+                              .summary = "Lists the user's cache folders with their sizes, or clears "
+                                         "them.\nThey are not needed: they only make starts faster.",
+                              .options = options,
+                              .max_operands = ARGS_MAX};
     args_result r;
     cache_row rows[MAX_CACHES] = {0};
     int count = 0;

@@ -134,7 +134,7 @@ static void put_losses(const comparison *c, const clt_parting *p, clt_str *out)
         return;
     }
     if (p->first_different < 0) {
-        clt_str_printf(out, "the very same in all %lld common steps", (long long)p->common);
+        clt_str_printf(out, "equal in all %lld common steps", (long long)p->common);
         return;
     }
     const char *by = "apart by more than their noise and";
@@ -396,14 +396,13 @@ clt_status cmd_compare(cmd_context *context, int argc, char **argv)
                                               "losses that differ by less are not called apart (1)"),
                                    ARGS_JSON(json), ARGS_FLAG("--csv", csv, "as CSV: a row for each run"),
                                    ARGS_END};
-    const args_usage usage = {
-        .command = "compare",
-        .operands = "RUN_A RUN_B ...",
-        .summary = "Compares runs: results, config keys that differ, and where their losses part. All are "
-                   "compared with the first.",
-        .options = options,
-        .min_operands = 2,
-        .max_operands = MAX_RUNS};
+    const args_usage usage = {.command = "compare",
+                              .operands = "RUN_A RUN_B ...",
+                              .summary = "Compares runs: results, config keys that differ, and where their "
+                                         "losses diverge. All are compared with the first.",
+                              .options = options,
+                              .min_operands = 2,
+                              .max_operands = MAX_RUNS};
     args_result r;
     comparison *c;
     CLT_TRY(args_parse(&usage, argc, argv, &r));

@@ -153,7 +153,7 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
     clt_prepare_options o = {.tokenizer = "", .split = 0.1, .shard_tokens = 100000000};
     int64_t threads = clt_cpu_count();
     const args_option options[] = {
-        ARGS_TEXT("--out", "DIR", o.out, "the folder to make"),
+        ARGS_TEXT("--out", "DIR", o.out, "the folder to create"),
         ARGS_TEXT("--tokenizer", "PATH", o.tokenizer,
                   "bytes (the default), or a folder or file of a BPE vocabulary"),
         ARGS_INT("--train-bpe", "N", o.train_bpe, 257, 1048576,
@@ -164,9 +164,8 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
         ARGS_END};
     const args_usage usage = {.command = "data prepare",
                               .operands = "TEXT...",
-                              .summary =
-                                  "Turns text files (plain or .gz; @LIST: the files that LIST names) into "
-                                  "token shards for data.type tokens.",
+                              .summary = "Converts text files (plain or .gz; @LIST: the files that LIST "
+                                         "names) into token shards for data.type tokens.",
                               .options = options,
                               .min_operands = 1,
                               .max_operands = ARGS_MAX};
@@ -175,7 +174,7 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     if (!o.out)
-        CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: name the folder to make with --out DIR");
+        CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: name the folder to create with --out DIR");
     o.inputs = r.operands;
     o.n_inputs = r.n_operands;
     o.threads = (int)threads;
@@ -183,8 +182,8 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
 }
 
 static const args_part parts[] = {
-    {"fetch", "load a published data set: mnist, cifar10, tinyshakespeare ...", data_fetch},
-    {"prepare", "turn text files into token shards", data_prepare},
+    {"fetch", "download a published data set: mnist, cifar10, tinyshakespeare ...", data_fetch},
+    {"prepare", "convert text files into token shards", data_prepare},
     {"verify", "read every shard, idx and npy file or tokenizer to its end, or all data of a config",
      data_verify},
     {NULL, NULL, NULL},
@@ -195,7 +194,7 @@ clt_status cmd_data(cmd_context *context, int argc, char **argv)
     const args_option options[] = {ARGS_END};
     const args_usage usage = {.command = "data",
                               .operands = "PART ...",
-                              .summary = "Loads, makes and checks data.",
+                              .summary = "Downloads, prepares and checks data.",
                               .options = options,
                               .parts = parts};
     return args_dispatch(&usage, context, argc, argv);

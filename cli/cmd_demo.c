@@ -237,7 +237,7 @@ static void tell_next(const demo *d)
                  " data.path=FILE");
     tell_command(d, "handwritten digits, over 97.5 % right:", "data fetch mnist", NULL, "");
     tell_command(d, "  and then:", "train", "mlp-mnist.json", "");
-    tell_command(d, "does this device compute right?", "verify --quick", NULL, "");
+    tell_command(d, "does this device compute correctly?", "verify --quick", NULL, "");
     tell_command(d, "everything else:", "help", NULL, "");
     clt_str_free(&folder);
     clt_str_free(&generate);

@@ -155,14 +155,12 @@ clt_status cmd_devices(cmd_context *context, int argc, char **argv)
     bool json = false, again = false;
     const args_option options[] = {
         ARGS_JSON(json),
-        ARGS_FLAG("--again", again, "ask the devices again, whatever is remembered of their answers"),
-        ARGS_END};
-    const args_usage usage = {
-        .command = "devices",
-        .operands = "",
-        .summary = "Lists every OpenCL device; capabilities are found by building and running probe kernels "
-                   "and self-tests, and remembered.",
-        .options = options};
+        ARGS_FLAG("--again", again, "test the devices again instead of using cached results"), ARGS_END};
+    const args_usage usage = {.command = "devices",
+                              .operands = "",
+                              .summary = "Lists every OpenCL device; capabilities are found by building and "
+                                         "running probe kernels and self-tests; the results are cached.",
+                              .options = options};
     args_result r;
     ocl_device_desc *list = NULL;
     int count = 0, usable = 0;

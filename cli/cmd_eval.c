@@ -48,7 +48,7 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
         return CLT_OK;
     if (m->targets == 0)
         CLT_FAIL(CLT_EDATA,
-                 "evaluating '%s': not one target counts, so there is no loss; check the evaluation data",
+                 "evaluating '%s': no target counts, so there is no loss; check the evaluation data",
                  parameters);
     CLT_FAIL(CLT_ENUMERIC,
              "evaluating '%s': the loss is not finite; the weights or the evaluation data hold values that "

@@ -70,7 +70,8 @@ static clt_status export_folder(const char *run, const char *tokenizer, clt_valu
     CLT_TRY(status);
     tell(&result.weights, dtype, out);
     if (result.zero_biases)
-        printf("the model has no biases; GPT-2's class wants them, and got zeros, which change nothing\n");
+        printf("the model has no biases; GPT-2's class needs them, so zeros were written, which change "
+               "nothing\n");
     if (result.tokenizer[0])
         printf("tokenizer: %s\n", result.tokenizer);
     else

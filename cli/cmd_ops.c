@@ -122,9 +122,8 @@ clt_status cmd_ops(cmd_context *context, int argc, char **argv)
                                    ARGS_JSON(json), ARGS_END};
     const args_usage usage = {.command = "ops",
                               .operands = "[NAME]",
-                              .summary =
-                                  "Lists the ops that layers of model.layers can be; with a NAME, what "
-                                  "that op computes, its inputs, attributes and an example.",
+                              .summary = "Lists the ops that can be layers of model.layers; with a NAME, "
+                                         "what that op computes, its inputs, attributes and an example.",
                               .options = options,
                               .max_operands = 1};
     args_result r;

@@ -162,7 +162,7 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
     const args_option options[] = {
         ARGS_JSON(a->json), ARGS_FLAG("--full", a->full, "also every command and the place of every tensor"),
         ARGS_TEXT("--device", "SPEC", a->device,
-                  "0:0, cpu, gpu or a part of the device's name; generic: a GPU like most, none is opened "
+                  "0:0, cpu, gpu or a part of the device's name; generic: a typical GPU, none is opened "
                   "(default: the device that would train)"),
         ARGS_CAPS(caps_text), ARGS_END};
     const args_usage usage = {.command = a->command,

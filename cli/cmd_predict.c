@@ -95,7 +95,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     while (status == CLT_OK && got > 0) {
         status = clt_rows_next(rows, most, x, &got);
         if (!told && clt_rows_describe(rows)->header[0]) {
-            fprintf(stderr, "%s: the first line (%s) is no sample: skipped\n", path,
+            fprintf(stderr, "%s: the first line (%s) is not a sample and is skipped\n", path,
                     clt_rows_describe(rows)->header);
             told = true;
         }

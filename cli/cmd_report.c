@@ -58,9 +58,9 @@ clt_status cmd_report(cmd_context *context, int argc, char **argv)
     const args_usage usage = {
         .command = "report",
         .operands = "RUN ...",
-        .summary = "Writes what happened in a run as one HTML page that needs nothing else: losses, speed, "
-                   "device, samples, config, events. Several runs (up to 8) are laid over each other. "
-                   "RUN is a run folder; the run may still go on.",
+        .summary =
+            "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, events. "
+            "Several runs (up to 8) share their charts. RUN is a run folder; the run may still be going on.",
         .options = options,
         .min_operands = 1,
         .max_operands = CLT_REPORT_RUNS};

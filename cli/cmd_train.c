@@ -157,9 +157,10 @@ static clt_status choose_saved_folder(const clt_saved_run *saved, const train_ar
     if (a->out || a->dry_run)
         return CLT_OK;
     if (!saved->folder[0])
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain train: '%s' lies in no run folder; give a new one to go on in with --out DIR",
-                 saved->path);
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain train: '%s' is not in a run folder; give a folder for the resumed run with --out DIR",
+            saved->path);
     CLT_TRY(clt_checkpoint_peek(saved->folder, &newest));
     int64_t step = newest->step;
     clt_checkpoint_close(newest);

@@ -274,7 +274,7 @@ static clt_status forget(const tune_args *a)
     CLT_TRY(cmd_caps(a->caps, &caps));
     CLT_TRY(cmd_describe_device(a->device, caps, &desc));
     CLT_TRY(ocl_tuning_clear(&desc, &removed));
-    printf(removed ? "the tuning records of device %s are forgotten\n"
+    printf(removed ? "the tuning records of device %s were deleted\n"
                    : "there are no tuning records of device %s\n",
            desc.name);
     return CLT_OK;
@@ -288,25 +288,25 @@ clt_status cmd_tune(cmd_context *context, int argc, char **argv)
         ARGS_CAPS(a.caps),
         ARGS_FLOAT("--seconds", "S", a.seconds, 0.1, 86400, "about how long to measure (60)"),
         ARGS_TEXT("--json", "FILE", a.json, "write the table as JSON; - for the standard output"),
-        ARGS_FLAG("--list", a.list, "show all records that are kept"),
-        ARGS_FLAG("--clear", a.clear, "forget the records of the device"),
+        ARGS_FLAG("--list", a.list, "show all saved records"),
+        ARGS_FLAG("--clear", a.clear, "delete the records of the device"),
         ARGS_END};
-    const args_usage usage = {
-        .command = "tune",
-        .operands = "[CONFIG [section.key=value ...]]",
-        .summary = "Measures which variants of the kernels of a config's training (without one: products of "
-                   "squares and of GPT-2 124M) are fastest on this device, checks their results, and keeps "
-                   "what it found for later runs (device.tune).",
-        .options = options,
-        .max_operands = 1,
-        .overrides = true};
+    const args_usage usage = {.command = "tune",
+                              .operands = "[CONFIG [section.key=value ...]]",
+                              .summary =
+                                  "Measures which variants of the kernels of a config's training (without "
+                                  "one: products of squares and of GPT-2 124M) are fastest on this device, "
+                                  "checks their results, and saves the best for later runs (device.tune).",
+                              .options = options,
+                              .max_operands = 1,
+                              .overrides = true};
     args_result r;
     clt_config *config = NULL;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
     if ((a.list || a.clear) && (r.n_operands > 0 || a.json || (a.list && a.clear)))
-        CLT_FAIL(CLT_EUSAGE, "cltrain tune: --list and --clear stand alone or with --device");
+        CLT_FAIL(CLT_EUSAGE, "cltrain tune: --list and --clear can only be combined with --device");
     if (r.n_overrides > 0 && r.n_operands == 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain tune: '%s' changes a config, and none is given", r.overrides[0]);
     if (a.list)

@@ -200,10 +200,10 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("-t", "PATTERN", a.pattern, "only cases whose name matches, such as 'softmax*'"),
         ARGS_TEXT("--mode", "MODES", a.mode, "correct, grad, bitwise, perf, list; several with commas"),
         ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
-        ARGS_TEXT("--caps", "MASK", a.caps, "play a weaker device: all, none, a,b or -a,-b"),
-        ARGS_FLAG("--quick", a.quick,
-                  "small cases of the kernels that trainings on this device take: a minute or two the first "
-                  "time"),
+        ARGS_TEXT("--caps", "MASK", a.caps, "act as a weaker device: all, none, a,b or -a,-b"),
+        ARGS_FLAG(
+            "--quick", a.quick,
+            "small cases of the kernels that trainings on this device use: a minute or two the first time"),
         ARGS_FLAG("--small", a.small, "small cases of all kernels"),
         ARGS_INT("--jobs", "N", a.jobs, 1, 16,
                  "processes that share the checks (as many as there are cores, at most 16 and on GPUs 4; one "

@@ -90,7 +90,7 @@ static bool may_print(console *c)
     }
     clear_line(c);
     if (c->missed > 0)
-        emit("(%lld lines are missing here: the terminal did not take them)\n", (long long)c->missed);
+        emit("(%lld lines are missing here: the terminal did not accept them)\n", (long long)c->missed);
     c->missed = 0;
     return true;
 }

@@ -25,7 +25,7 @@ static clt_status on_progress(void *context, const char *what, uint64_t done, ui
     if (v->context->stop && atomic_load(v->context->stop))
         CLT_FAIL(
             CLT_EINTERRUPTED,
-            "stopped by a signal; what was loaded so far is kept, 'cltrain data fetch %s' goes on with it",
+            "stopped by a signal; what was downloaded so far is kept; 'cltrain data fetch %s' resumes it",
             v->set);
     snprintf(text, sizeof text, "%.40s: %s of %s", what, console_bytes(done, some, sizeof some),
              console_bytes(total, all, sizeof all));
@@ -78,7 +78,7 @@ static void print_result(const clt_fetch_set *set, const char *folder, bool usua
     bool all = r->files > 0 && r->there == r->files;
     printf("%s: %d file%s, %s, %s\n", folder, r->files, r->files == 1 ? "" : "s",
            r->bytes ? console_bytes(r->bytes, size, sizeof size) : "checked",
-           all ? "all there already and right" : "compared with the published SHA-256");
+           all ? "all files exist already and are correct" : "compared with the published SHA-256");
     if (set->train && usual)
         printf("train on it: %s\n", set->train);
 }
@@ -95,8 +95,8 @@ clt_status data_fetch(cmd_context *context, int argc, char **argv)
     const args_usage usage = {
         .command = "data fetch",
         .operands = "[NAME]",
-        .summary = "Loads a published data set into data/NAME and compares it with its published hash;\n"
-                   "without a NAME lists the sets. What was interrupted is gone on with.",
+        .summary = "Downloads a published data set into data/NAME and compares it with its published "
+                   "hash;\nwithout a NAME lists the sets. An interrupted download is resumed.",
         .options = options,
         .max_operands = 1};
     const clt_fetch_set *set;

@@ -251,8 +251,7 @@ void verify_report_skips(const verify_report *report, bool own_forms)
                        n - SHOWN_REASONS);
     if (n > 0 && own_forms)
         table_wrap(
-            "--quick leaves out kernels that this device does not take; 'cltrain verify' checks all of "
-            "them",
+            "--quick leaves out kernels that this device does not use; 'cltrain verify' checks all of them",
             0, 2, terminal_columns(), &text);
     table_print(&text);
     clt_str_free(&text);

@@ -170,7 +170,7 @@ static clt_status open_newest(const char *folder, const clt_step_list *list, ste
             goto done;
         }
         if (tell && clt_is_directory(path)) /* otherwise a training that is still running has removed it */
-            CLT_WARN("checkpoint %s is passed over: %s", list->at[i].name, clt_error_text());
+            CLT_WARN("checkpoint %s is skipped: %s", list->at[i].name, clt_error_text());
         free(path);
         clt_str_printf(&reasons, "\n  %s", clt_error_text());
     }

@@ -71,8 +71,8 @@ clt_status clt_export_check_outside(const char *out)
     bool inside = status == CLT_OK && clt_file_exists(manifest.text);
     clt_str_free(&manifest);
     if (inside)
-        CLT_FAIL(CLT_EUSAGE,
-                 "exporting to '%s': that is the folder of a checkpoint, which must stay as it is", out);
+        CLT_FAIL(CLT_EUSAGE, "exporting to '%s': it is the folder of a checkpoint, which must not change",
+                 out);
     return status;
 }
 
@@ -81,13 +81,12 @@ static clt_status check_place(const char *out)
 {
     struct stat info;
     if (stat(out, &info) == 0 && !S_ISREG(info.st_mode))
-        CLT_FAIL(CLT_EUSAGE, "exporting to '%s': that is no ordinary file", out);
+        CLT_FAIL(CLT_EUSAGE, "exporting to '%s': it is not a regular file", out);
     if (stat(out, &info) == 0 && info.st_size > 0 && !clt_safetensors_looks(out))
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "exporting to '%s': there is a file already that holds no weights, and it stays as it is; name "
-            "another one, or remove it",
-            out);
+        CLT_FAIL(CLT_EUSAGE,
+                 "exporting to '%s': a file exists there that holds no weights, and it is not overwritten; "
+                 "name another file, or remove it",
+                 out);
     return clt_export_check_outside(out);
 }
 

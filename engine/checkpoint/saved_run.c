@@ -250,10 +250,9 @@ clt_status clt_saved_run_shapes(const clt_saved_run *saved, clt_source **out)
 {
     *out = NULL;
     if (!saved->has_facts)
-        CLT_FAIL(
-            CLT_ECHECKPOINT,
-            "'%s' has no data.json, which tells the shapes of its data: it was saved by an older cltrain; "
-            "go on with the run for a step, and it is saved anew",
-            saved->path);
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "'%s' has no data.json with the shapes of its data: it was saved by an older cltrain; "
+                 "resume the run for a step to save it again",
+                 saved->path);
     return clt_source_open_facts(&saved->facts, out);
 }

@@ -80,16 +80,15 @@ static clt_status refuse_format(const char *path)
     bool pickle = memcmp(head, "PK\3\4", 4) == 0 || (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5);
     if (pickle || ends_with(path, ".bin") || ends_with(path, ".pt") || ends_with(path, ".pth"))
         CLT_FAIL(CLT_ECHECKPOINT,
-                 "weights: '%.400s' is in PyTorch's own format, a program for Python that is not run here; "
+                 "weights: '%.400s' is in PyTorch's own format, which contains Python code and is not read; "
                  "in Python, write the state dict with safetensors.torch.save_file, or the model with "
                  "save_pretrained",
                  path);
     if (head[0] == '{')
-        CLT_FAIL(
-            CLT_ECHECKPOINT,
-            "weights: '%.400s' is a text in JSON and holds no weights; name the folder in which it lies, "
-            "if that is one that save_pretrained wrote, or a safetensors file",
-            path);
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "weights: '%.400s' is a JSON file without weights; name its folder, if save_pretrained "
+                 "wrote it, or a safetensors file",
+                 path);
     if (memcmp(head, "GGUF", 4) == 0)
         CLT_FAIL(CLT_ECHECKPOINT, "weights: '%.400s' is a GGUF file, which is not read; give safetensors",
                  path);
@@ -225,7 +224,7 @@ clt_status clt_weights_open(const char *path, clt_safetensors **out)
         return open_in_folder(path, out);
     if (!S_ISREG(info.st_mode)) /* opening a pipe would block until somebody writes */
         CLT_FAIL(CLT_ECHECKPOINT,
-                 "weights: '%.800s' is no ordinary file; give a safetensors file or a folder", path);
+                 "weights: '%.800s' is not a regular file; give a safetensors file or a folder", path);
     if (ends_with(path, ".index.json"))
         return open_index(path, out);
     CLT_TRY(refuse_format(path));

@@ -16,7 +16,7 @@ const clt_config_key clt_config_common[] = {
                 "tokens that follow"),
     CLT_KEY_STRINGS(
         "model.freeze", "[]",
-        "parameters that training leaves as they are, by name: * stands for any letters, \"wte.*\"; "
+        "parameters that training leaves as they are, by name: * matches any characters, \"wte.*\"; "
         "they have no gradient and no optimizer state"),
 
     CLT_KEY_CHOICE("data.type", NULL, NULL, "format of the data"),

@@ -15,12 +15,11 @@ static clt_status no_parameter(const clt_graph *graph, const char *key, const ch
     for (size_t i = 0; i < graph->n_params; i++)
         names[i] = graph->params[i].name;
     const char *near = clt_nearest_name(pattern, names, graph->n_params);
-    clt_status status =
-        clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
-                 "%s: no parameter is called '%.200s'%s%.200s%s; there are '%.200s' and %zu others, "
-                 "which 'cltrain plan CONFIG --full' lists; * stands for any letters",
-                 key, pattern, near ? "; did you mean '" : "", near ? near : "", near ? "'" : "", names[0],
-                 graph->n_params - 1);
+    clt_status status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                                 "%s: no parameter is called '%.200s'%s%.200s%s; there are '%.200s' and %zu "
+                                 "others, which 'cltrain plan CONFIG --full' lists; * matches any characters",
+                                 key, pattern, near ? "; did you mean '" : "", near ? near : "",
+                                 near ? "'" : "", names[0], graph->n_params - 1);
     free(names);
     return status;
 }

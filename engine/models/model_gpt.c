@@ -105,10 +105,9 @@ static clt_status gpt_fields(gpt *m)
     m->y = &m->b.inputs->field[y];
     if (clt_dtype_is_float(m->x->dtype) || clt_dtype_is_float(m->y->dtype) || m->x->shape.ndim != 1 ||
         m->y->shape.ndim != 1 || m->x->shape.dim[0] != m->y->shape.dim[0])
-        return clt_model_key_fail(
-            &m->b, "type",
-            "a gpt needs sequences: x and y must both be rows of as many tokens (text and "
-            "tokens: set model.context)");
+        return clt_model_key_fail(&m->b, "type",
+                                  "a gpt needs sequences: x and y must be rows of equally many tokens (text "
+                                  "and tokens: set model.context)");
     int64_t length = m->x->shape.dim[0];
     if (m->context == 0)
         m->context = length;
@@ -327,9 +326,10 @@ static const clt_config_key keys[] = {
     CLT_KEY_INT("model.channels", 0, CLT_KEY_WIDE, "0", "",
                 "width of the residual stream, a multiple of model.heads"),
     CLT_KEY_INT("model.vocab", 0, CLT_KEY_WIDE, "0", "", "number of different tokens; 0: from the data"),
-    CLT_KEY_INT("model.vocab_pad", 1, 65536, "64", "",
-                "rows of the token table are rounded up to a multiple; the padding takes part in nothing"),
-    CLT_KEY_BOOL("model.tied", "true", "the head uses the token table"),
+    CLT_KEY_INT(
+        "model.vocab_pad", 1, 65536, "64", "",
+        "the rows of the token embedding are rounded up to a multiple of this; the padding is never used"),
+    CLT_KEY_BOOL("model.tied", "true", "the output layer shares the token embedding"),
     CLT_KEY_CHOICE("model.activation", ACTIVATIONS, "\"auto\"",
                    "activation inside each block; auto: gelu_tanh"),
     CLT_KEY_FLOAT_OPEN(

@@ -392,7 +392,7 @@ static void check_use(listing *l, bool sound)
     for (int i = 0; i < l->count && any_loss && sound; i++)
         if (!l->layers[i].used && !is_loss(&l->layers[i]))
             finding(l, l->layers[i].value, &l->layers[i],
-                    "nobody reads its output; remove the layer or use it as an input");
+                    "its output is not used; remove the layer or use it as an input");
 }
 
 /* --- order --- */
@@ -538,8 +538,7 @@ static void check_rules(clt_config_rules *rules)
 
 static const clt_config_key keys[] = {
     CLT_KEY_LAYERS("list of layers, each {\"op\": any op, \"name\": optional, \"inputs\": optional list of "
-                   "names, attributes ...}; "
-                   "without inputs a layer takes the one before it"),
+                   "names, attributes ...}; without inputs a layer reads the output of the layer before it"),
     CLT_KEY_END,
 };
 static const char *const required[] = {"model.layers", NULL};

@@ -34,7 +34,7 @@ typedef struct clt_model_inputs {
 clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                            clt_graph *graph);
 
-/* Marks the parameters whose names a pattern fits (* stands for any letters). CLT_ECONFIG names the key when
+/* Marks the parameters whose names a pattern fits (* matches any characters). CLT_ECONFIG names the key when
  * there are none. */
 clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern,
                           void (*mark)(clt_param *param));

@@ -71,7 +71,7 @@ static double spread(const double *value, const clt_update_factors *f, double er
 }
 
 const clt_config_part clt_config_optimizer_adam = {
-    .name = "adam", .help = "Adam; weight decay joins the gradient", .keys = keys};
+    .name = "adam", .help = "Adam; weight decay is added to the gradient", .keys = keys};
 
 const clt_optimizer clt_optimizer_adam = {.config = &clt_config_optimizer_adam,
                                           .program = "adam",
@@ -86,7 +86,8 @@ const clt_optimizer clt_optimizer_adam = {.config = &clt_config_optimizer_adam,
 
 const clt_config_part clt_config_optimizer_adamw = {
     .name = "adamw",
-    .help = "Adam with decoupled weight decay: each update takes learning rate times decay off the parameter",
+    .help =
+        "Adam with decoupled weight decay: each update multiplies the parameter by 1 - learning rate x decay",
     .keys = keys};
 
 const clt_optimizer clt_optimizer_adamw = {.config = &clt_config_optimizer_adamw,

@@ -15,7 +15,7 @@ static const clt_config_key keys[] = {
     CLT_KEY_EPS,
     CLT_KEY_TRUST_ALL,
     CLT_KEY_FLOAT("optimizer.trust_limit", 0, 1e30, "0", "",
-                  "a parameter's norm counts up to this much (the paper's phi); 0: as it is"),
+                  "upper limit of a parameter's norm in its trust ratio (the paper's phi); 0: none"),
     CLT_KEY_END};
 
 static int states(const double *value)
@@ -85,8 +85,7 @@ static double spread(const double *value, const clt_update_factors *f, double er
 
 const clt_config_part clt_config_optimizer_lamb = {
     .name = "lamb",
-    .help = "LAMB: Adam's step with decoupled weight decay, made as long as the parameter's norm says, for "
-            "large batches; "
+    .help = "LAMB: Adam's step with decoupled weight decay, scaled by a trust ratio, for large batches; "
             "optimizer.eps 1e-06 is usual, and optimizer.clip 1",
     .keys = keys};
 

@@ -9,7 +9,7 @@ static const clt_config_key keys[] = {
     CLT_KEY_MOMENTUM,
     CLT_KEY_NESTEROV,
     CLT_KEY_FLOAT_OPEN("optimizer.trust_coefficient", 0, true, 1e3, false, "0.001", "",
-                       "length of a step as a share of the parameter's norm, at learning rate 1"),
+                       "length of a step as a fraction of the parameter's norm, at learning rate 1"),
     CLT_KEY_FLOAT_OPEN("optimizer.eps", 0, true, 1, false, "1e-08", "", "added to the norm of the gradient"),
     CLT_KEY_TRUST_ALL,
     CLT_KEY_END};
@@ -76,8 +76,7 @@ static double spread(const double *value, const clt_update_factors *f, double er
 
 const clt_config_part clt_config_optimizer_lars = {
     .name = "lars",
-    .help = "LARS: SGD whose step for a parameter is a share of the parameter's norm, for large batches; "
-            "weight decay joins "
+    .help = "LARS: SGD whose steps are scaled by a trust ratio, for large batches; weight decay is added to "
             "the gradient",
     .keys = keys};
 

@@ -10,7 +10,7 @@
 enum { BETA1, BETA2 };
 static const clt_config_key keys[] = {
     CLT_KEY_FLOAT_OPEN("optimizer.beta1", 0, false, 1, true, "0.9", "",
-                       "share of the momentum in the direction of an update"),
+                       "weight of the momentum in the direction of an update"),
     CLT_KEY_FLOAT_OPEN("optimizer.beta2", 0, false, 1, true, "0.999", "",
                        "decay of the momentum; the paper has 0.99, for language models 0.98"),
     CLT_KEY_END};
@@ -52,9 +52,8 @@ static double spread(const double *value, const clt_update_factors *f, double er
 
 const clt_config_part clt_config_optimizer_lion = {
     .name = "lion",
-    .help = "Lion: the sign of momentum and gradient mixed; its learning rate is a third to a tenth of "
-            "adamw's, its decoupled "
-            "weight decay as many times larger",
+    .help = "Lion: steps in the direction of the sign of momentum and gradient; needs a learning rate 3 to "
+            "10 times smaller than adamw's, and a decoupled weight decay as many times larger",
     .keys = keys};
 
 const clt_optimizer clt_optimizer_lion = {.config = &clt_config_optimizer_lion,

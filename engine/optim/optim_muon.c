@@ -30,7 +30,7 @@ static const clt_config_key keys[] = {
     CLT_KEY_BETA2,
     CLT_KEY_EPS,
     CLT_KEY_STRINGS("optimizer.adamw", "[]",
-                    "matrices that AdamW updates as well, by name: * stands for any letters, \"*.attn.*\""),
+                    "matrices that AdamW updates as well, by name: * matches any characters, \"*.attn.*\""),
     CLT_KEY_END};
 
 /* X' = a X + b G X + c G G X with G = X X^T, five times. */

@@ -56,7 +56,7 @@ static double spread(const double *value, const clt_update_factors *f, double er
 
 const clt_config_part clt_config_optimizer_sgd = {
     .name = "sgd",
-    .help = "stochastic gradient descent; weight decay joins the gradient",
+    .help = "stochastic gradient descent; weight decay is added to the gradient",
     .keys = keys,
     .check = check};
 

@@ -180,7 +180,8 @@ static clt_status backward_node(autodiff *ad, const clt_node *node)
         return CLT_OK;
     if (!node->op->backward.variants)
         CLT_FAIL(CLT_EUNSUPPORTED,
-                 "layer '%s' (%s): this op has no gradient, but trainable parameters lie before it",
+                 "layer '%s' (%s): this op has no gradient, but it uses results of layers with trainable "
+                 "parameters",
                  node->name, node->op->name);
     clt_work *work;
     CLT_TRY(push_work(ad->plan, &work));

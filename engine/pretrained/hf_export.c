@@ -63,9 +63,8 @@ static clt_status find_table(const hf_export *x, const char *name, int64_t *rows
 {
     const clt_named_tensor *t = clt_safetensors_find(x->saved->checkpoint->model, name);
     if (!t || t->shape.ndim != 2 || t->shape.dim[0] < 1 || t->shape.dim[1] != x->channels)
-        CLT_FAIL(CLT_ECHECKPOINT,
-                 "exporting '%s': it holds no table %s of %lld columns, as its config has it", x->saved->path,
-                 name, (long long)x->channels);
+        CLT_FAIL(CLT_ECHECKPOINT, "exporting '%s': it holds no table %s with the %lld columns of its config",
+                 x->saved->path, name, (long long)x->channels);
     *rows = t->shape.dim[0];
     return CLT_OK;
 }
@@ -336,11 +335,10 @@ static clt_status check_free(const char *folder)
     bool own_name = *last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0;
     if (own_name && (lstat(folder, &info) != 0 || (S_ISDIR(info.st_mode) && is_empty_folder(folder))))
         return CLT_OK;
-    CLT_FAIL(
-        CLT_EUSAGE,
-        "exporting to '%s': there is something already, and it stays as it is; name a new folder, or remove "
-        "this one first",
-        folder);
+    CLT_FAIL(CLT_EUSAGE,
+             "exporting to '%s': something exists there, and it is not overwritten; name a new folder, or "
+             "remove it first",
+             folder);
 }
 
 clt_status clt_hf_export_place(const char *folder)

@@ -145,7 +145,7 @@ static void read_dropout(clt_pretrained *p)
     double resid = read_number(p, "resid_pdrop", 0.1), embd = read_number(p, "embd_pdrop", 0.1),
            attn = read_number(p, "attn_pdrop", 0.1);
     if (!(resid >= 0 && resid < 1 && embd >= 0 && embd < 1 && attn >= 0 && attn < 1)) {
-        problem(p, "resid_pdrop, embd_pdrop, attn_pdrop", "are to be at least 0 and below 1");
+        problem(p, "resid_pdrop, embd_pdrop, attn_pdrop", "must be at least 0 and below 1");
         return;
     }
     const char *reason =
@@ -188,7 +188,7 @@ static void refuse_others(clt_pretrained *p, int64_t channels)
     if ((value = clt_json_get(p->root, "quantization_config")) && clt_json_typeof(value) != CLT_JSON_NULL)
         problem(p, "quantization_config", "the weights are quantised; save them as floating-point numbers");
     if ((value = clt_json_get(p->root, "auto_map")) && clt_json_typeof(value) != CLT_JSON_NULL)
-        problem(p, "auto_map", "the model brings its own program, which may compute anything");
+        problem(p, "auto_map", "the model has code of its own, which may compute anything");
     if ((value = clt_json_get(p->root, "pruned_heads")) && clt_json_count(value) > 0)
         problem(p, "pruned_heads", "cltrain's gpt has all heads in every layer");
 }
@@ -198,7 +198,7 @@ static clt_status check_type(const clt_pretrained *p)
     const clt_json *type = clt_json_get(p->root, "model_type");
     const char *name = type ? clt_json_string(type) : "";
     if (clt_json_typeof(p->root) != CLT_JSON_OBJECT)
-        CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is no object, so no config.json of a model",
+        CLT_FAIL(CLT_ECHECKPOINT, "reading '%s': it is not a JSON object, so not the config.json of a model",
                  p->config_path);
     if (strcmp(name, "gpt2") != 0)
         CLT_FAIL(CLT_EUNSUPPORTED,
@@ -232,7 +232,7 @@ static clt_status read_model(clt_pretrained *p)
     refuse_others(p, width);
     CLT_TRY(clt_str_check(&p->problems));
     if (p->problems.length)
-        CLT_FAIL(CLT_EUNSUPPORTED, "'%.600s' describes a model that cltrain's gpt cannot be:%.3000s",
+        CLT_FAIL(CLT_EUNSUPPORTED, "'%.600s' describes a model that cltrain's gpt cannot represent:%.3000s",
                  p->config_path, p->problems.text);
     return CLT_OK;
 }

@@ -83,9 +83,8 @@ static void change(const clt_profile *p, const clt_profile_row *row, const char 
     else if (!text && p->plan && f32 && p->plan->device.caps & (OCL_CAP_MMA_BF16 | OCL_CAPS_F16_UNITS))
         text = "the device's matrix units are idle: precision.mode=auto uses them";
     else if (!text && row && is_slow_product(p, row))
-        text =
-            "the busiest kernel is a matrix product far below what the device can do: 'cltrain tune CONFIG' "
-            "measures faster forms of it";
+        text = "the busiest kernel is a matrix product far below what the device can do: 'cltrain tune "
+               "CONFIG' looks for a faster variant";
     snprintf(line, CLT_SUMMARY_SIZE, "change: %s",
              text ? text : "nothing stands out; the device is busy, and profile.txt has the details");
 }

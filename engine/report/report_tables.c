@@ -70,7 +70,7 @@ static void ended_cell(clt_str *out, const clt_run_record *run, size_t index)
     const char *known = texts[run->sessions[index].ended];
     cell(out, known                                     ? known
               : last && run->verdict == CLT_RUN_RUNNING ? "running"
-              : run->event_count > 0                    ? "ended without a word"
+              : run->event_count > 0                    ? "ended without a message"
                                                         : NULL);
 }
 

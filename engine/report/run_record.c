@@ -299,9 +299,10 @@ static void find_verdict(clt_run_record *r, clt_str *cause)
         r->verdict = CLT_RUN_FINISHED;
     } else {
         r->verdict = CLT_RUN_ABANDONED;
-        clt_str_append(cause, r->event_count > 0
-                                  ? "its process ended without a word: killed, or the machine went away"
-                                  : "the run folder does not tell how it ended");
+        clt_str_append(cause,
+                       r->event_count > 0
+                           ? "its process ended without a message: it was killed, or the machine failed"
+                           : "the run folder does not tell how it ended");
     }
 }
 

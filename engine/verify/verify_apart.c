@@ -140,7 +140,7 @@ static clt_status answer(watcher *w, const char *line)
     int pass;
     bool take;
     if (sscanf(line, "claim %d %" SCNu64 " %127s %127s", &pass, &index, subject, name) != 4)
-        CLT_FAIL(CLT_EDEVICE, "verify: a worker process wrote what it cannot mean");
+        CLT_FAIL(CLT_EDEVICE, "verify: a worker process wrote an invalid line");
     snprintf(w->op_case, sizeof w->op_case, "%s.%s", subject, name);
     pthread_mutex_lock(&w->s->lock);
     clt_status status = decide(w, pass, subject, w->op_case, &take, &from);
@@ -391,7 +391,7 @@ static clt_status run_workers(supervisor *s, int jobs)
     for (int i = 0; i < n; i++) {
         clt_thread_join(watchers[i].thread);
         if (watchers[i].left)
-            CLT_WARN("a worker of the checker could not help: %s", watchers[i].end.text);
+            CLT_WARN("a worker of the checker could not be used: %s", watchers[i].end.text);
         else if (watchers[i].end.status != CLT_OK && error.status == CLT_OK)
             error = watchers[i].end;
     }

@@ -392,7 +392,7 @@ static clt_status check_roundings(clt_verify_session *session)
             status = check_epilogue(session, kinds[k].dt, kinds[k].width, &outcome);
         else if (units && (!makes_fragments(session, CLT_F32) ||
                            (kinds[k].even && session->desc.compute_capability < 90)))
-            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device does not round so");
+            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "the device does not round in this way");
         else
             status = check_operand(session, kinds[k].even, &outcome);
         CLT_TRY(clt_verify_finish(session, &outcome, status));

@@ -435,7 +435,7 @@ static clt_status bits_past_caches(clt_verify_session *session, const clt_verify
     if (r->bench && any_past_caches(r->bench->plan)) {
         status = run_both(r, CLT_VERIFY_NAN_PATTERN);
         if (status == CLT_OK)
-            compare_bits(r, ordinary->plan, kept, "the run with stores past the caches");
+            compare_bits(r, ordinary->plan, kept, "the run with nontemporal stores");
     }
     clt_verify_bench_destroy(r->bench);
     r->bench = ordinary;

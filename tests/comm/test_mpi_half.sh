@@ -4,13 +4,13 @@
 # ctest-full: all
 # ctest-cost: 40
 #
-# Half precision as users run it: several ranks follow one rank, with the same loss scale; what may not change a bit does not
-# (recomputation, a resume after a stop and after a kill, a second run); gradients in 16 bits between ranks; the rank whose
-# tensor was the first not to be finite is named; ranks whose devices would store different types; evaluation and generation
-# from such a run.
+# Half precision as users run it: several ranks follow one rank, with the same loss scale; bits that must not change (recomputation,
+# resuming after a stop and after a kill, a second run); gradients communicated in 16 bits; the message names the rank with the
+# first tensor that is not finite; an error if the devices of ranks would use different types; evaluation and generation from such a
+# run.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
-# near WHAT LIMIT RUN_A RUN_B: losses of two runs at every step, and a quarter of the limit on average.
+# near WHAT LIMIT RUN_A RUN_B: compares the losses of two runs at every step; on average they must be within a quarter of the limit.
 near() {
     local apart
     apart=$(paste <(values loss "$3/metrics.jsonl") <(values loss "$4/metrics.jsonl") | awk -v limit="$2" '
@@ -25,7 +25,7 @@ same_scales() {
         if cmp -s <(values $key "$1/metrics.jsonl") <(values $key "$2/metrics.jsonl"); then pass; else fail "$key of $1 and $2 differ"; fi
     done
 }
-# equal RUN_A RUN_B STEP: to the bit.
+# equal RUN_A RUN_B STEP: bitwise.
 equal() {
     expect_same "$1/checkpoints/step_$3/model.safetensors" "$2/checkpoints/step_$3/model.safetensors"
     expect_same "$1/checkpoints/step_$3/optimizer.safetensors" "$2/checkpoints/step_$3/optimizer.safetensors"
@@ -38,13 +38,13 @@ differ() {
     fi
 }
 
-# Its kernels are soon built; the longer run takes the default, and measures.
+# The kernels of this backend are compiled quickly; the long run uses the engine's choice.
 all_cases || export CLTRAIN_GEMM=simple
-# several WORD...: all of them, and in the short run the first.
+# several WORD...: all of the words; in the short run only the first.
 several() { if all_cases; then echo "$@"; else echo "$1"; fi; }
 
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
-# The scale starts so high that gradients overflow, and moves on every third good step.
+# The scale starts so high that gradients overflow, and grows after every third good step.
 cat >gpt.json <<'JSON'
 {"model": {"type": "gpt", "layers": 2, "heads": 3, "channels": 15, "context": 19, "dropout": 0.1},
  "data": {"type": "text", "path": "text", "micro_batch": 3, "global_batch": 12},
@@ -169,9 +169,9 @@ else
     for units in $(several mma_f16 mma_bf16); do
         played=(env CLTRAIN_EMULATE="$units" "${auto[@]}")
         expect_code 2 "${mpi[@]}" 1 "${played[@]}" : -np 1 "${auto[@]}"
-        expect_text 'ranks do not fit: set precision.mode to one type: .*precision.mode auto takes on their devices: rank 1 of 2'
+        expect_text 'ranks do not fit: set precision.mode to one type: .*precision.mode auto chooses on their devices: rank 1 of 2'
         expect_code 2 "${mpi[@]}" 3 "${auto[@]}" : -np 1 "${played[@]}"
-        expect_text 'precision.mode auto takes on their devices: rank 3 of 4'
+        expect_text 'precision.mode auto chooses on their devices: rank 3 of 4'
     done
     expect_absent never
 fi

@@ -91,7 +91,7 @@ refused 2 "layer 'reshape1' \(reshape\): input \(16,8\) has 8 elements" -- graph
 layers graph.json '{"op": "linear", "name": "a", "out": 4}, {"op": "linear", "name": "a", "out": 4}, '"$ce"
 refused 2 "the name 'a' is taken by model.layers\[0\]" -- graph.json
 layers graph.json '{"op": "linear", "out": 4}, {"op": "relu", "name": "dead", "inputs": ["x"]}, {"op": "cross_entropy", "inputs": ["linear1", "y"]}'
-refused 2 "layer 'dead' \(relu\): nobody reads its output" -- graph.json
+refused 2 "layer 'dead' \(relu\): its output is not used" -- graph.json
 layers graph.json '{"op": "dropout", "p": 1.5}, {"op": "linear", "out": 4}, '"$ce"
 refused 2 "attribute 'p': 1.5 is out of range" -- graph.json
 layers graph.json '{"op": "linear", "out": 4}'
@@ -264,7 +264,7 @@ refused 7 'do not fit together \(3 tensors\)' 'fc1.weight is \[16,8\], the model
 refused 7 'fc2.weight is missing; the model needs it as \[16,16\]' 'fc2.bias is missing' -- base.json 'model.hidden=[16,16]' --init $weights
 refused 7 "opening 'absent'" 'No such file' -- base.json --init absent
 refused 7 'fc1.weight is \[16,8\], the model needs \[17,8\]' -- base.json 'model.hidden=[17]' --init first
-refused 7 'base.json' 'is a text in JSON and holds no weights' -- base.json --init base.json
+refused 7 'base.json' 'is a JSON file without weights' -- base.json --init base.json
 head -c 500 $weights >cut.safetensors
 refused 7 'cut.safetensors: tensor "fc1.weight" ends at byte 512' 'truncated' -- base.json --init cut.safetensors
 cp $weights nan.safetensors

@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 10
 #
-# Looking at a run: event files for TensorBoard, written while it trains and after it was killed and resumed. With
-# CLTRAIN_TEST_TENSORBOARD=PYTHON, a python that has the package tensorboard, its own readers compare them with metrics.jsonl.
+# Looking at a run: event files for TensorBoard, written during training and after the run was killed and resumed. With
+# CLTRAIN_TEST_TENSORBOARD=PYTHON, a Python with the package tensorboard, TensorBoard's own readers compare them with metrics.jsonl.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
@@ -15,7 +15,7 @@ cat >small.json <<'END'
 END
 event_files() { find "$1" -name 'events.out.tfevents.*' | sort; }
 
-# --- off unless asked for; the training is the same with and without ---
+# --- off by default; training computes the same with and without ---
 expect_code 0 "$CLTRAIN" train small.json --out runs/plain
 if [ -z "$(event_files runs/plain)" ]; then pass; else fail 'an event file nobody asked for'; fi
 expect_code 0 "$CLTRAIN" train small.json log.tensorboard=true log.histograms=5 --out runs/board
@@ -28,7 +28,7 @@ for tag in brain.Event:2 train/loss train/lr eval/accuracy speed/step_ms device/
     if grep -q -a -F "$tag" content; then pass; else fail "the event file has no $tag"; fi
 done
 
-# --- a profile ends with what matters, names the viewer and the layers ---
+# --- the end of a profile names what to change, the viewer and the layers ---
 expect_code 0 "$CLTRAIN" train small.json --profile --out runs/profile
 expect_text '^busiest: [a-z_]+ [0-9]+ %' '^device: busy [0-9]+ % of a step of [0-9.]+ ms; idle' '^change: ' \
     '^look at it: open runs/profile/trace.json at ui.perfetto.dev$'
@@ -38,7 +38,8 @@ expect_awk 'profile.txt begins with the summary and has a column of layers' \
 expect_code 0 grep -q '"layer":"fc1+act1"' runs/profile/trace.json
 expect_code 0 grep -q '"layer": "fc1+act1"' runs/profile/profile.json
 
-# --- texts on the way: on the console, in log.txt, metrics.jsonl and for TensorBoard; the training stays as it is, bit for bit ---
+# --- sample texts during training: on the console, in log.txt, metrics.jsonl and for TensorBoard; training computes the same bits
+# ---
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "%d bottles of <b>beer</b> on the wall;\n", i % 17 }' >text.txt
 cat >gpt.json <<'END'
 {"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 16},

@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 10
 #
-# Models of Hugging Face's transformers as a newcomer meets them: --init takes the folder that save_pretrained wrote, says what it
-# took, and says what does not fit before any device is asked. Needs no Python; the folders are those of make_golden_hf.py.
+# Models of Hugging Face's transformers as a newcomer uses them: --init accepts the folder that save_pretrained wrote, reports what
+# it loaded, and reports what does not fit before a device is opened. Needs no Python; the folders are those of make_golden_hf.py.
 . "$(dirname "$0")/lib.sh"
 
 golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
@@ -15,7 +15,7 @@ for _ in 1 2 3 4 5 6 7 8; do echo 'the rain in spain stays mainly in the plain, 
 cat >few.json <<'EOF'
 {"data": {"type": "text", "path": "text.txt", "micro_batch": 4}, "train": {"steps": 2}}
 EOF
-# put KEY VALUE: a copy of the folder whose config.json says so.
+# put KEY VALUE: a copy of the folder with this value in its config.json.
 put() {
     rm -rf changed
     cp -r hf changed
@@ -23,7 +23,7 @@ put() {
     grep -q "\"$1\": $2" changed/config.json || fail "config.json has no $1"
 }
 
-# --- what is known without a device is said without one ---
+# --- what can be checked without a device is reported without one ---
 export OCL_ICD_VENDORS=/nonexistent
 init() {
     local options=(--out run)
@@ -47,13 +47,13 @@ rm untold/tokenizer.json
 init 3 untold
 expect_text 'has 256 tokens' 'made for 267' 'no tokenizer lies beside them' 'set data.tokenizer'
 
-# everything that our gpt is not, at once
+# everything that our gpt cannot do is reported at once
 put n_inner 40
 sed -i -E 's/"layer_norm_epsilon": [^,]*/"layer_norm_epsilon": 1e-06/; s/"scale_attn_weights": true/"scale_attn_weights": false/
     s/"scale_attn_by_inverse_layer_idx": false/"scale_attn_by_inverse_layer_idx": true/
     s/"add_cross_attention": false/"add_cross_attention": true/; s/"gelu_new"/"quick_gelu"/' changed/config.json
 init 2 changed
-expect_text 'describes a model that cltrain.s gpt cannot be' 'n_inner: ' 'layer_norm_epsilon: ' 'scale_attn_weights: is false' \
+expect_text 'describes a model that cltrain.s gpt cannot represent' 'n_inner: ' 'layer_norm_epsilon: ' 'scale_attn_weights: is false' \
     'scale_attn_by_inverse_layer_idx: is true' 'add_cross_attention: is true' "activation_function: 'quick_gelu'"
 put model_type '"llama"'
 init 2 changed
@@ -82,7 +82,7 @@ put tie_word_embeddings false
 init 7 changed
 expect_text 'lm_head.weight is missing; the model needs it as \[267,12\]' 'model.tied=true$'
 
-# the dry run says the same, and other paths are looked at as early
+# the dry run reports the same, and checks other paths equally early
 expect_code 7 "$CLTRAIN" train few.json --dry-run --init changed
 expect_text 'lm_head.weight is missing'
 init 8 hf --out few.json/run
@@ -110,14 +110,14 @@ init 7 old
 expect_text 'holds pytorch_model.bin, which is not read' "M.from_pretrained\('old'\).save_pretrained\('old-safetensors'\)"
 init 7 old/pytorch_model.bin
 expect_text "PyTorch's own format" 'save_file'
-# pipes and devices, whose reading would never end
+# pipes and devices, from which reading would never end
 mkfifo empty/config.json old/model.safetensors
 init 7 empty
 expect_text "'empty' holds no config.json"
 init 7 old
 expect_text 'holds pytorch_model.bin'
 init 7 /dev/zero
-expect_text 'is no ordinary file'
+expect_text 'is not a regular file'
 cp -r shards hole
 rm hole/model-00002-of-00003.safetensors
 init 7 hole
@@ -136,7 +136,7 @@ expect_text 'is in two of them'
 expect_absent run
 unset OCL_ICD_VENDORS
 
-# --- taken, said and recorded ---
+# --- loaded, reported and recorded ---
 expect_code 0 "$CLTRAIN" train few.json --init hf --out run model.context=8
 expect_text 'weights +28 tensors from hf \(hash [0-9a-f]{16}\); wpe.weight: the first 8 of 9 rows' "tokenizer:? BPE, 267 tokens, from 'hf/tokenizer.json'"
 cp run/metrics.jsonl "$out"
@@ -146,10 +146,10 @@ expect_text '"model.layers": "init"' '"model.context": "override"' '"model.bias"
 cp run/checkpoints/step_2/state.json "$out"
 expect_text '"init": \{' '"file": "hf"' '"tensors": 28'
 
-# --- and out again ---
+# --- exported again ---
 loss() { sed -n -E 's/.*loss ([0-9.]+).*/\1/p' "$out"; }
 expect_code 2 "$CLTRAIN" export run --out hf
-expect_text "there is something already, and it stays as it is"
+expect_text "something exists there, and it is not overwritten"
 expect_code 2 "$CLTRAIN" export run --out run/checkpoints/step_2/hf
 expect_text 'the folder of a checkpoint'
 expect_absent run/checkpoints/step_2/hf
@@ -167,7 +167,7 @@ if grep -a -q '"format":"pt"' out_there/model.safetensors && grep -a -q '"transf
 else
     fail 'the weights lack what transformers looks for'
 fi
-# what was written is read again: the same loss, to every digit that is shown
+# what was written can be loaded: the same loss in every digit that is shown
 expect_code 0 "$CLTRAIN" eval run
 before=$(loss)
 first=$before
@@ -182,7 +182,7 @@ EOF
 expect_code 0 "$CLTRAIN" train bytes.json --out bytes
 before=$(sed -n -E 's/.*eval loss ([0-9.]+).*/\1/p' "$out")
 expect_code 0 "$CLTRAIN" export bytes/checkpoints/step_2 --format hf --out new/folder.x/
-expect_text 'the model has no biases.* zeros, which change nothing' 'tokenizer: bytes'
+expect_text 'the model has no biases.* zeros were written, which change nothing' 'tokenizer: bytes'
 expect_code 0 "$CLTRAIN" eval few.json --init new/folder.x
 if [ -n "$before" ] && [ "$(loss)" = "$before" ]; then pass; else fail "zero biases give loss $(loss), not $before"; fi
 cp new/folder.x/config.json "$out"
@@ -193,7 +193,7 @@ expect_text '"dtype": "bfloat16"'
 expect_code 0 "$CLTRAIN" export bytes --out one.safetensors
 expect_text 'one.safetensors: 10 tensors'
 expect_code 2 "$CLTRAIN" export bytes --out one.safetensors --format hf
-expect_text 'there is something already'
+expect_text 'something exists there'
 if find . -name '*.tmp-*' | grep -q .; then fail 'temporary files were left'; else pass; fi
 
 # a model that transformers has no class for
@@ -214,7 +214,7 @@ expect_code 7 "$CLTRAIN" generate hf
 expect_text 'hf holds none' 'CONFIG --init'
 printf 'my notes\n' >notes.txt
 expect_code 2 "$CLTRAIN" export run --out notes.txt
-expect_text 'there is a file already that holds no weights'
+expect_text 'a file exists there that holds no weights'
 
 # --- a config for a folder ---
 expect_code 0 "$CLTRAIN" config --from hf

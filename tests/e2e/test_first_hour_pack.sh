@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 16
 #
-# What a newcomer finds around the program: the caches listed and cleared by name; data sets fetched by name, with what to do by hand
-# where there is no network; shipped configs that run as they are, or say how to get their data.
+# What a newcomer finds around the program: caches, which can be listed and cleared by name; data sets, downloaded by name, with
+# instructions if there is no network; shipped configs, which can be used as they are, or say how to get their data.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 kept=("HOME=$HOME" "XDG_CACHE_HOME=${XDG_CACHE_HOME:-}" "CLTRAIN_CACHE_DIR=${CLTRAIN_CACHE_DIR:-}" "POCL_CACHE_DIR=${POCL_CACHE_DIR:-}")
 export HOME=$work/home XDG_CACHE_HOME='' COLUMNS=80
@@ -49,7 +49,7 @@ expect_code 2 "$CLTRAIN" cache --clear tunings
 expect_text "no cache 'tunings'; there are programs, answers, tuning"
 expect_code 2 "$CLTRAIN" cache tuning
 expect_code 2 "$CLTRAIN" cache --all
-# --- cltrain data fetch, without a network: nobody listens at the proxy ---
+# --- cltrain data fetch without a network: the proxy does not exist ---
 export http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9
 unset all_proxy ALL_PROXY no_proxy NO_PROXY
 expect_code 0 "$CLTRAIN" data fetch
@@ -73,7 +73,7 @@ printf 'To be, or not to be' >copy/input.txt
 expect_code 3 "$CLTRAIN" data fetch tinyshakespeare --from copy
 expect_text "'copy/input.txt' is not the published input.txt" 'expected is 86c4e6aa9db7c042'
 expect_absent data/tinyshakespeare
-# With copies of the real ones: CLTRAIN_DATA names their folder.
+# With copies of the real files, if CLTRAIN_DATA names their folder.
 sets=${CLTRAIN_DATA:-$CLTRAIN_SOURCE_DIR/../shared/data}
 if [ -f "$sets/mnist/train-images-idx3-ubyte.gz" ] && [ -f "$sets/tinyshakespeare/input.txt" ] && [ -f "$sets/gpt2/vocab.bpe" ]; then
     mkdir real
@@ -81,7 +81,7 @@ if [ -f "$sets/mnist/train-images-idx3-ubyte.gz" ] && [ -f "$sets/tinyshakespear
     expect_code 0 "$CLTRAIN" data fetch mnist --from "$sets"
     expect_text '^data/mnist: 4 files' '^train on it: cltrain train configs/mlp-mnist.json$'
     expect_code 0 "$CLTRAIN" data fetch mnist
-    expect_text 'all there already and right'
+    expect_text 'all files exist already and are correct'
     printf x | dd of=data/mnist/t10k-labels-idx1-ubyte.gz bs=1 seek=40 conv=notrunc 2>/dev/null
     expect_code 3 "$CLTRAIN" data fetch mnist
     expect_text 'is there and is not the published file'
@@ -93,7 +93,7 @@ else
     note_skip "there are no copies of data sets in $sets (CLTRAIN_DATA): none was taken"
 fi
 
-# --- shipped configs: without their data they say how to get it; with it, or with a stand-in of the same form, they run ---
+# --- shipped configs: without their data they say how to get it; with it, or with a replacement of the same format, they run ---
 # (with the caches of all tests, for speed)
 for variable in "${kept[@]}"; do
     if [ -n "${variable#*=}" ]; then export "${variable?}"; fi
@@ -136,7 +136,7 @@ for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
 done
 cd ..
 
-# --- the front page: what it says first, figures that are measured ones, commands that the program knows ---
+# --- the README: its first lines, figures that were measured, commands that the program knows ---
 readme=$CLTRAIN_SOURCE_DIR/README.md
 head -n 12 "$readme" >"$out"
 expect_text 'OpenCL' 'State of GPUs' 'docs/devices.md'

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Looking at runs: 'report' gives a page that needs nothing else and runs no foreign script, 'compare' a table and where losses part,
-# 'watch' a picture in the terminal. With a clean home, without a network. Chromium and html5lib judge the page where they are installed.
+# Looking at runs: 'report' writes a self-contained page that runs no foreign script, 'compare' a table and where losses diverge,
+# 'watch' a picture in the terminal. With a clean home and without a network. Chromium and html5lib check the page if they are
+# installed.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 clean_home
 export LC_ALL=C COLUMNS=80
@@ -30,16 +31,16 @@ expect_text '<title>a</title>' 'finished' '>2 sessions<' 'class="mk resume"' 'cl
     "Content-Security-Policy.*default-src 'none'" '<h3>Loss' '<h3>Learning rate' '<h3>Speed' 'prefers-color-scheme: dark' '@media print'
 # curves are in the page itself, with as many points as there are steps
 expect_awk 'the curve of the losses has no points' '/class="ln c0/ && /data-n="training"/ { if (gsub(/[0-9]+[ -][0-9]+/, "") >= 20) found = 1 } END { exit !found }' $page
-# nothing is loaded from anywhere
+# nothing is loaded from elsewhere
 if grep -n -i -E "(src|href|action|data)=[\"']?(https?:)?//|url\(|@import|<link|<iframe" $page; then fail 'the page loads something'; else pass; fi
-# the one script that may run is the one in the page
+# the only script that may run is the page's own
 digest=$(awk '/^<script>$/ { on = 1; printf "\n"; next } /^<\/script>$/ { exit } on' $page | sha256sum | sed 's/ .*//; s/../\\x&/g')
 script_hash=$(printf '%b' "$digest" | base64)
 want=$(sed -n "s/.*script-src 'sha256-\([^']*\)'.*/\1/p" $page)
 if [ "$script_hash" = "$want" ]; then pass; else fail "the script's hash is $script_hash (clt_report_script_sha256), the page allows ${want:-none}"; fi
 if [ "$(grep -c '<script' $page)" -eq 1 ]; then pass; else fail 'the page has more than one script'; fi
 
-# any name of the run does, and other places
+# the run may be named by any of its paths, and the page written elsewhere
 expect_code 0 "$CLTRAIN" report runs/a/checkpoints/step_60 --out elsewhere.html --title 'A <b>title</b>'
 expect_file elsewhere.html
 cp elsewhere.html "$out"
@@ -47,7 +48,7 @@ expect_text '<title>A &lt;b&gt;title&lt;/b&gt;</title>'
 "$CLTRAIN" report runs/a --out - 2>/dev/null | head -n 1 >"$out"
 expect_text '^<!DOCTYPE html>'
 
-# --- mistakes are said at once ---
+# --- mistakes are reported at once ---
 expect_code 2 "$CLTRAIN" report
 expect_text 'missing argument'
 expect_code 2 "$CLTRAIN" report runs/none
@@ -65,7 +66,7 @@ expect_code 0 "$CLTRAIN" train net.json --out runs/b optimizer.learning_rate=0.1
 expect_code 0 "$CLTRAIN" train net.json --out runs/c
 expect_code 0 "$CLTRAIN" compare runs/a runs/b runs/c
 expect_text '^run .*steps .*loss .*best .*samples/s' '^a +60 ' '^b +60 ' '^b against a$' 'optimizer.learning_rate: 0.1, was ' \
-    'losses: differ from step [12] on; ' '^c against a$' 'config: the same' 'losses: the very same in all 60 common steps'
+    'losses: differ from step [12] on; ' '^c against a$' 'config: the same' 'losses: equal in all 60 common steps'
 expect_code 0 "$CLTRAIN" compare runs/a runs/b --json
 expect_text '"first_different_step": [12],' '"optimizer.learning_rate": \[' '"loss": [0-9.]+,' '"state": "finished"'
 cp "$out" compare.json
@@ -79,14 +80,14 @@ expect_file report.html
 cp report.html "$out"
 expect_text 'keys that differ' '<th>optimizer.learning_rate</th>' 'class="n best"' 'class="ln c1 r1"' 'class="ln c2 r2"' '<title>a, b and c</title>'
 
-# a run whose config is gone: it is unknown, and no key of the other one differs
+# a run whose config is missing: it is unknown, and no key of the other run counts as different
 mkdir -p runs/bare
 cp runs/c/metrics.jsonl runs/bare/
 expect_code 0 "$CLTRAIN" compare runs/a runs/bare
-expect_text 'config: unknown' 'the very same in all 60 common steps'
+expect_text 'config: unknown' 'equal in all 60 common steps'
 reject_text 'not set'
 
-# --- samples that the model writes on the way: on the page, and nothing else changes ---
+# --- samples that the model generates during training: on the page, and nothing else changes ---
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "line %d says %d\n", i, i * 7 % 31 }' >text
 cat >gpt.json <<'JSON'
 {"model": {"type": "gpt", "layers": 1, "heads": 1, "channels": 16, "context": 16},
@@ -98,12 +99,12 @@ expect_code 0 "$CLTRAIN" train gpt.json --out runs/writes 'log.sample_prompt="li
 expect_text 'sample of step 12: line <b>'
 if [ "$(grep -c '"event":"sample","step":[0-9]*,.*"prompt":"line <b>","text":"' runs/writes/metrics.jsonl)" -ge 2 ]; then pass; else fail 'there are no samples'; fi
 expect_code 0 "$CLTRAIN" compare runs/silent runs/writes
-expect_text 'the very same in all 12 common steps'
+expect_text 'equal in all 12 common steps'
 expect_code 0 "$CLTRAIN" report runs/writes
 cp runs/writes/report.html "$out"
 expect_text '<figcaption>step 12</figcaption><pre><b>line &lt;b&gt;</b>' 'best perplexity'
 expect_code 0 "$CLTRAIN" train net.json --out runs/mlp 'log.sample_prompt="x"' # no language model: said, and no more
-expect_text 'warning.*no samples are made|no samples are made'
+expect_text 'warning.*no samples are generated|no samples are generated'
 
 # --- in the terminal ---
 COLUMNS=60 LINES=20 expect_code 0 "$CLTRAIN" watch runs/a --once
@@ -161,7 +162,7 @@ cp runs/long/report.html "$out"
 expect_text '>1000<|>500<' # the axis of the losses reaches the spike
 sed -n 1,2000p runs/long/metrics.jsonl >runs/live/metrics.jsonl
 expect_code 0 "$CLTRAIN" compare runs/long runs/live
-expect_text 'the very same in all 2000 common steps'
+expect_text 'equal in all 2000 common steps'
 
 # --- hostile text runs no script ---
 evil="runs/<img src=x onerror=document.body.append('owned')>"

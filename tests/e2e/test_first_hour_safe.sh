@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 13
 #
-# Nothing is lost by accident: a terminal that goes away, hangs or is interrupted, at any moment; checkpoints by the clock; Ctrl-C
-# is answered at once, also while kernels are built. On a real pseudo terminal.
+# Nothing is lost by accident: a terminal that is closed, hangs or sends Ctrl-C, at any moment; checkpoints at time intervals;
+# Ctrl-C is answered at once, also while kernels are built. Uses a real pseudo terminal.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 screen=$CLTRAIN_BUILD_DIR/tests/screen_of
 [ -x "$screen" ] || skip_all 'screen_of was not built'
@@ -17,14 +17,14 @@ cat >net.json <<'JSON'
  "data": {"type": "synthetic", "samples": 512, "shape": [8], "classes": 4, "micro_batch": 32},
  "optimizer": {"learning_rate": 0.01}, "train": {"steps": 2000000, "log_every": 100}}
 JSON
-# on_terminal CODE ARGUMENT...: of screen_of; what was on the screen is the output.
+# on_terminal CODE ARGUMENT...: runs cltrain under screen_of; what was on the screen is the output.
 on_terminal() {
     local want=$1
     shift
     limit=60 expect_code "$want" "$screen" "$@"
 }
 event() { grep "^{\"event\":\"$2\"" "$1/metrics.jsonl"; } # RUN NAME
-# kept RUN SIGNAL: it was stopped by the signal and saved what it had reached.
+# kept RUN SIGNAL: the run was stopped by the signal and saved its last step.
 kept() {
     local step
     step=$(event "$1" stopped | sed 's/.*"step":\([0-9]*\),.*/\1/')
@@ -34,7 +34,7 @@ kept() {
     expect_absent "$1/lock"
 }
 
-# --- the terminal goes away; a connection that hangs and takes nothing; nohup ---
+# --- a closed terminal; a connection that hangs and accepts no output; nohup ---
 on_terminal 75 -c 80 -w 'step 200/' -h "$CLTRAIN" train net.json --out gone
 kept gone SIGHUP
 on_terminal 75 -c 80 -w 'step 100/' -s 1500 -w 'step' -h "$CLTRAIN" train net.json --out hung train.log_every=1
@@ -56,7 +56,7 @@ kept hup SIGHUP
 cp hup.out "$out"
 expect_text '^finishing step [0-9]+, then saving$'
 
-# --- Ctrl-C: said at once, with the step after which the run ends ---
+# --- Ctrl-C is answered at once, with the step after which the run ends ---
 on_terminal 75 -c 80 -w 'step 300/' -k '\x03' "$CLTRAIN" train net.json --out key
 kept key SIGINT
 expect_text '^finishing step [0-9]+, then saving; Ctrl-C again ends without saving$'
@@ -66,7 +66,7 @@ on_terminal 130 -c 80 -w 'step 1/' -k '\x03' -w 'again' -k '\x03' "$CLTRAIN" tra
     'model.hidden=[1024,1024]' data.micro_batch=1024 data.global_batch=16384
 expect_absent twice/checkpoints/step_1
 
-# an output that nobody reads any more holds the run up, but not a second Ctrl-C
+# output that nobody reads any more blocks the run, but not a second Ctrl-C
 mkfifo stuck.pipe
 exec 8<>stuck.pipe # both ends are open, and nothing is read
 env --default-signal=INT "$CLTRAIN" train net.json --out stuck train.log_every=1 >&8 2>/dev/null 8>&- &
@@ -87,13 +87,13 @@ code=$?
 exec 8>&-
 if [ $code -eq 130 ]; then pass; else fail "a second Ctrl-C where the output is not read: code $code"; fi
 
-# --- ... and before the first step: at once, nothing is left ---
+# --- ... and before the first step: the run ends at once and leaves nothing ---
 POCL_CACHE_DIR=$work/cold CLTRAIN_CACHE_DIR=$work/cold on_terminal 75 -c 80 -w 'building kernels' -k '\x03' "$CLTRAIN" train net.json \
     --out early
 expect_text 'stopped before the first step; nothing was lost$'
 reject_text '^step '
 expect_absent early
-# (The driver's own work cannot be interrupted: it is a matter of milliseconds all the same.)
+# (The driver's own work cannot be interrupted, but the answer takes only milliseconds.)
 POCL_CACHE_DIR=$work/cold2 CLTRAIN_CACHE_DIR=$work/cold2 env --default-signal=INT "$CLTRAIN" train net.json --out early >early.out 2>&1 &
 process=$!
 sleep 2
@@ -124,7 +124,7 @@ for signal in TERM HUP USR2 INT; do
     done
 done
 
-# --- checkpoints by the clock: as many as time says, with the same result, also across a change ---
+# --- checkpoints at time intervals: as many as expected, with the same result, also after the interval was changed ---
 expect_code 0 "$CLTRAIN" train net.json train.steps=4000 --out plain
 if event plain saved | grep -q '"reason":"time"'; then fail 'a short run saved by time'; else pass; fi
 expect_code 0 "$CLTRAIN" train net.json train.steps=4000 --out clock checkpoint.minutes=0.002 --max-steps 2500

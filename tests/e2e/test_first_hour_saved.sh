@@ -3,13 +3,13 @@
 # ctest-labels: quick
 # ctest-cost: 12
 #
-# What a newcomer does with a trained model: one path is enough for eval, generate, export and --resume, from any folder, after data or
-# run have moved; a finished run is made longer; an evaluation says what it evaluated, in units that can be compared.
+# What a newcomer does with a trained model: one path is enough for eval, generate, export and --resume, from any folder, also after
+# data or run were moved; a finished run is made longer; an evaluation says what it evaluated, in units that can be compared.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
 clean_home
 
-# --- needs no device: what is missing is said ---
+# --- needs no device: missing files are reported ---
 expect_code 2 "$CLTRAIN" eval
 expect_text 'cltrain eval RUN'
 expect_code 2 "$CLTRAIN" train
@@ -23,7 +23,7 @@ printf '{"data": {"type": "text", "path": "my.txt"}}' >nomodel.json
 expect_code 2 "$CLTRAIN" train nomodel.json
 expect_text 'model.type: required but missing; valid: mlp\|graph\|gpt; or start from weights that say it: --init FOLDER'
 expect_code 7 "$CLTRAIN" train nomodel.json --init nomodel.json
-expect_text "'nomodel.json' is a text in JSON and holds no weights; name the folder"
+expect_text "'nomodel.json' is a JSON file without weights; name its folder"
 expect_code 2 "$CLTRAIN" export somewhere
 expect_text '--out (PATH|FILE)'
 
@@ -74,7 +74,7 @@ expect_code 0 "$CLTRAIN" data prepare data/cats.txt --train-bpe 270 --out tokens
 expect_code 0 "$CLTRAIN" train gpt.json data.type=tokens data.path=tokens --out bpe
 expect_file bpe/checkpoints/step_20/tokenizer.json
 expect_code 0 "$CLTRAIN" eval bpe --json tokens.json
-# All bytes of the evaluation part but those of its first token, which nothing predicts.
+# All bytes of the evaluation part except those of its first token, which is not predicted.
 part=$(("$(wc -c <data/cats.txt)" / 10))
 bytes=$(awk -v l="$(json loss tokens.json)" -v n="$(json targets tokens.json)" -v b="$(json bits_per_byte tokens.json)" \
     'BEGIN { printf "%.6f", l * n / log(2) / b }')
@@ -112,7 +112,7 @@ expect_text "its evaluation data, which is not where it was: data.path 'data/cat
 expect_code 0 "$CLTRAIN" eval ../moved/run data.path=new/data/cats.txt
 expect_code 0 "$CLTRAIN" eval lonely data.path=new/tokens
 
-# --- going on elsewhere: the same data at a new place; not other data ---
+# --- resuming elsewhere: accepted with the same data in a new place, refused with other data ---
 expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24
 expect_text "training data, which is not where it was: data.path 'data/cats.txt'" 'give its new place with data.path='
 expect_code 3 "$CLTRAIN" train ../moved/gpt.json --out ../moved/run --resume auto
@@ -121,7 +121,7 @@ sed 's/cat/dog/' new/data/cats.txt >dogs.txt
 expect_code 3 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=dogs.txt
 expect_text 'not what the run was trained on' 'fingerprint' 'data.path: was'
 cp -r ../moved/run ../straight
-# How long a step takes is known from the steps that the run has made on this device.
+# The time of a step is known from the steps that the run has made on this device.
 expect_code 0 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=new/data/cats.txt --dry-run
 expect_text '^time per step +[0-9.]+ ms on this device, when the run made steps [0-9]+ to 20; all 24 take ' 'nothing was trained'
 expect_code 0 "$CLTRAIN" train --resume ../moved/run train.steps=24 data.path=new/data/cats.txt
@@ -134,7 +134,7 @@ else
     fail 'config.resolved.json was not brought up to date'
 fi
 if grep -q '"event":"extended","step":20' ../moved/run/metrics.jsonl; then pass; else fail 'the extension is no event'; fi
-# A run that was made longer is the run that would have been so long, bit for bit: the schedule is constant.
+# A run that was made longer equals a run that had that length from the start, bit for bit: the schedule is constant.
 expect_code 0 "$CLTRAIN" train ../moved/gpt.json data.path=new/data/cats.txt train.steps=24 --out whole
 for file in model optimizer; do
     expect_same whole/checkpoints/step_24/$file.safetensors ../moved/run/checkpoints/step_24/$file.safetensors
@@ -161,7 +161,7 @@ expect_text 'the config has changed' 'train.seed: was 1337, is 2'
 expect_code 2 "$CLTRAIN" train --resume moved/run/checkpoints/step_10
 expect_text 'is not the newest checkpoint of .moved/run., which is step_24' '--out DIR'
 expect_code 2 "$CLTRAIN" train --resume other/lonely data.path=other/new/tokens
-expect_text 'lies in no run folder' '--out DIR'
+expect_text 'is not in a run folder' '--out DIR'
 expect_code 0 "$CLTRAIN" train --resume moved/run/checkpoints/step_10 --out branch --max-steps 11 data.path=other/new/data/cats.txt
 expect_text 'at step 10$'
 # With a new schedule; the jump is told.

@@ -4,7 +4,7 @@
 # ctest-cost: 10
 #
 # What a user sees on a terminal of any width, in a pipe, without colours and with a name in UTF-8: lines that fit, a history of
-# losses above one live line, a start-up table in plain words, progress of what lasts, the next commands; and log.txt. On a real
+# losses above one live line, a start-up table in plain words, progress of long work, the next commands; and log.txt. Uses a real
 # pseudo terminal.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 screen=$CLTRAIN_BUILD_DIR/tests/screen_of
@@ -20,7 +20,7 @@ cat >net.json <<'JSON'
  "train": {"steps": 400, "eval_every": 200, "log_every": 100}}
 JSON
 widest() { awk '{ if (length($0) > w) w = length($0) } END { print w + 0 }' "$@"; }
-# escapes FILE: what is sent beside plain text, each kind once.
+# escapes FILE: the escape sequences in the output, each kind once.
 escapes() { grep -o -a -P '\x1b\[[0-9;]*[A-Za-z]|\r(?!\n|$)' "$1" | sed -e 's/\r/CR/' -e $'s/\033/ESC/' | sort -u | tr '\n' ' '; }
 
 # --- every step line fits, with loss and speed; the history stays; nothing is torn ---
@@ -39,13 +39,13 @@ grep -a -q $'\r.*\[=*>* *\] | loss' raw_long && pass || fail 'a wide terminal sh
 case $(escapes raw80) in *'ESC[K'*) pass ;; *) fail 'a live line is rewritten in place' ;; esac
 grep -a -q $'\033\[1m' raw80 && pass || fail 'a terminal shows colours'
 
-# --- a window that changes its width ---
+# --- a window whose width changes ---
 expect_code 0 "$screen" -c 120 -w 'step 100/' -r 64 "$CLTRAIN" train net.json train.steps=4000 --out narrower
 grep '^step [1-4][0-9]00/' "$out" >steps # on a busy machine the window changes some hundred steps late
 if [ -s steps ]; then pass; else fail 'there are no later steps'; fi
 if [ "$(widest steps)" -le 64 ]; then pass; else fail 'the new width is not noticed'; fi
 
-# --- plain words: no hashes, levels or riddles, the device first; all of it is in log.txt ---
+# --- plain words: no hashes, levels or internal terms, the device first; log.txt has everything ---
 cp w80/log.txt log80
 expect_code 0 "$screen" -c 120 "$CLTRAIN" train net.json --out words --max-steps 1
 head -n 1 "$out" | grep -q '^device ' && pass || fail 'the device is not named first'
@@ -62,7 +62,7 @@ expect_code 0 "$CLTRAIN" train gpt.json --out gpt
 expect_text 'text: 68400 bytes, 90% of .*text.txt.*, in sequences of 16' "^  sample +$CLTRAIN generate gpt --prompt 'The '\$"
 reject_text 'sequences of 16 in'
 expect_text '^step .* tok/s'
-# The three values of a sample are no tokens.
+# The three values of a sample are not counted as tokens.
 expect_code 0 "$CLTRAIN" train net.json model.outputs=3 model.loss=mse data.target_shape=[3] data.classes=0 train.steps=2 train.eval_every=0 --out three
 expect_text '^step .* samples/s'
 reject_text 'tok/s'
@@ -70,7 +70,7 @@ reject_text 'tok/s'
 # --- log.txt: date and time of each line, in order; phases, steps, evaluations, saves ---
 if grep -v -q -E '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[+-][0-9]{4} ' log80; then fail 'a line of log.txt has no time'; else pass; fi
 cp log80 "$out"
-expect_text ' asking the device what it can do$' ' building kernels$' ' tuning +.* choices ' ' determinism +D1' ' step 1/400 \| loss' \
+expect_text ' testing what the device can do$' ' building kernels$' ' tuning +.* choices ' ' determinism +D1' ' step 1/400 \| loss' \
     ' step 300/400 \| loss .* gnorm' ' eval at step 200 \| loss' ' saved step 400 to w80/checkpoints/step_400 \(.*, final\)$' ' the end, after '
 reject_text $'\033' $'\r'
 if sort -c <(cut -c1-19 log80); then pass; else fail 'the times of log.txt are not in order'; fi
@@ -104,7 +104,7 @@ CLICOLOR_FORCE=1 "$CLTRAIN" train absent.json 2>it.raw || wants_colours yes CLIC
 expect_code 2 "$CLTRAIN" "${short[@]}" --color blue
 expect_text "--color: 'blue' is not auto, always or never"
 
-# --- a run folder whose name is hostile or not ASCII; a shell can take the commands as they are ---
+# --- a run folder whose name contains escape sequences or is not ASCII; the commands can be pasted into a shell ---
 name=$'r\303\274n \033[31m it\'s'
 expect_code 0 "$screen" -c 60 -o it.raw "$CLTRAIN" "${short[@]}" --color never --out "$name"
 if [ "$(colours it.raw)" = no ]; then pass; else fail 'the name of a folder steers the terminal'; fi
@@ -113,7 +113,7 @@ sed -n 's/^  longer *//p' "$out" >command.sh
 expect_code 0 bash command.sh
 expect_text '^step 2/2 '
 
-# --- progress of what lasts: a cold start, in a pipe; data prepare leaves no line behind and prints what to do ---
+# --- progress of long work: a start with cold caches, in a pipe; data prepare leaves no live line and prints what to do next ---
 POCL_CACHE_DIR=$work/cold expect_code 0 "$screen" -c 72 -o it.raw "$CLTRAIN" "${short[@]}" --out cold
 grep -a -q 'building kernels [0-9]*/[0-9]* | ' it.raw && pass || fail 'no progress while kernels were built'
 reject_text 'building kernels'

@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 12
 #
-# What somebody who comes from another tool writes and asks in the first hour: wrong keys, layer lists with mistakes, what ops there
-# are, what a run would need, and predictions from a trained net.
+# What a user of another tool writes and asks in the first hour: wrong keys, layer lists with mistakes, which ops exist, what a run
+# would need, and predictions from a trained net.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 clean_home
 export COLUMNS=80 CLTRAIN_GEMM=simple # starts fastest
@@ -17,7 +17,7 @@ cat >base.json <<'JSON'
 }
 JSON
 
-# --- keys of other tools: the message has the line to write ---
+# --- keys of other tools: the message contains the line to write ---
 train() { expect_code 2 "$CLTRAIN" train base.json "$@" --out never; }
 train learning_rate=0.1
 expect_text "learning_rate: a key needs its section; did you mean 'optimizer.learning_rate'\? write: optimizer.learning_rate=0.1"
@@ -36,7 +36,7 @@ expect_code 2 "$CLTRAIN" train flat.json --out never
 expect_text 'write: "optimizer": \{"learning_rate": 0.1\}' 'write: "model": \{"layers": 4\}' 'write: "model": \{"channels": 64\}'
 expect_absent never
 
-# --- layer lists: everything at once, hints that fit; the example of docs/configs.md works on images ---
+# --- layer lists: all mistakes at once, with correct hints; the example of docs/configs.md works on images ---
 { printf '\x00\x00\x08\x03' && be32 64 && be32 4 && be32 4 && bytes 1024 7 256; } >images
 { printf '\x00\x00\x08\x01' && be32 64 && bytes 64 3 4; } >labels
 layers() { # file, layers
@@ -106,7 +106,7 @@ expect_code 0 "$CLTRAIN" eval net --json eval.json
 predict() { limit=60 expect_code "$@"; }
 predict 0 "$CLTRAIN" predict net --input images --out all.csv
 expect_text '64 samples predicted in .* written to all.csv'
-# 64 samples in micro-batches of 10: the last one is partial. The classes hit as often as eval says.
+# 64 samples in micro-batches of 10: the last one is partial. The fraction of correct classes is the one that eval reports.
 tail -c +9 labels | od -An -v -tu1 -w1 | tr -d ' ' >truth
 expect_awk 'predict and eval do not agree' 'FNR == 1 { f++ } f == 1 { t[FNR - 1] = $1 } f == 2 && FNR > 1 { split($0, c, ","); n++; hits += c[2] == t[c[1]]
     sum = c[4] + c[5] + c[6] + c[7]; if (sum < 0.9999 || sum > 1.0001 || c[3] < 0.25) bad = 1 }
@@ -118,10 +118,10 @@ expect_same best.csv own.csv
 gzip -k images
 predict 0 "$CLTRAIN" predict net images.gz --out gz.csv
 expect_same all.csv gz.csv
-# The same pixels as text, with a header that is skipped, and as an npy array of flat rows: the model flattens.
+# The same pixels as text, with a header that is skipped, and as an npy array of flat rows, because the model flattens its input.
 { echo 'a,b,c' && tail -c +17 images | od -An -v -tu1 -w16 | sed -E 's/^ +//; s/ +/,/g'; } >pixels.csv
 predict 0 "$CLTRAIN" predict net pixels.csv --out text.csv
-expect_text 'the first line \(a,b,c\) is no sample: skipped'
+expect_text 'the first line \(a,b,c\) is not a sample and is skipped'
 expect_same all.csv text.csv
 { npy_header '|u1' '(64, 16)' && tail -c +17 images; } >flat.npy
 predict 0 "$CLTRAIN" predict net flat.npy --out flat.csv
@@ -136,7 +136,7 @@ predict 0 "$CLTRAIN" predict net images --top-k 2 --out top.jsonl
 expect_awk 'top-k is not sorted' '{ if (!/"top":\[\{"class":[0-3],"probability":[0-9.e-]+\},\{"class"/) bad = 1 } END { exit bad || NR != 64 }' top.jsonl
 predict 0 "$CLTRAIN" predict net images --out all.npy
 expect_awk 'not a header and 64 x 4 numbers' '{ exit $1 != 192 + 64 * 4 * 4 }' <(wc -c <all.npy)
-# what does not fit is said before a device is asked
+# input that does not fit is reported before a device is opened
 predict 2 "$CLTRAIN" predict net --top-k 2 --format npy --out x.npy
 expect_text 'all classes'
 predict 3 "$CLTRAIN" predict net values.npy --out never.csv
@@ -156,12 +156,12 @@ expect_text 'give --input-type idx, npy, raw or csv'
 predict 3 "$CLTRAIN" predict net absent.npy
 expect_text 'No such file'
 expect_absent never.csv ./*.tmp-*
-# a model that does not flatten takes no other shape
+# a model that does not flatten accepts no other shape
 layers rows.json '{"op": "linear", "out": 4}, {"op": "reduce", "axes": [1]}, {"op": "cross_entropy"}'
 expect_code 0 "$CLTRAIN" train rows.json --out rows train.steps=1
 predict 3 "$CLTRAIN" predict rows flat.npy
 expect_text 'the model does not flatten them: reshape the array'
-# a regression gives values; a language model is told what to use
+# a regression gives values; with a language model the message says what to use
 printf '{"model": {"type": "mlp", "hidden": [], "loss": "mse"}, "data": {"type": "npy", "path": "values.npy", "targets": "values.npy", "micro_batch": 2}, "train": {"steps": 200}, "optimizer": {"learning_rate": 0.05}}' >reg.json
 expect_code 0 "$CLTRAIN" train reg.json --out reg
 predict 0 "$CLTRAIN" predict reg values.npy --out reg.csv

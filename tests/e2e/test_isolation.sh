@@ -4,9 +4,9 @@
 # ctest-full: all
 # ctest-cost: 35 ctest-optimise: no
 #
-# A driver that crashes, hangs, computes garbage or refuses (fault/driver_shim.c plays it) costs the capability that was asked for,
-# by name and with the reason, and nothing else: `devices`, its JSON, `doctor` and training go on with the rest. What was answered
-# is remembered; what a mask makes needless is not asked; a device that cannot run a trivial kernel is refused with the reason.
+# A driver that crashes, hangs, computes garbage or refuses (simulated by fault/driver_shim.c) costs the capability that was tested,
+# with its name and the reason, and nothing else: `devices`, its JSON, `doctor` and training go on with the rest. Results are
+# cached; capabilities that a mask removes are not tested; a device that cannot run a trivial kernel is refused with the reason.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
@@ -18,14 +18,14 @@ unset CLTRAIN_EMULATE
 export CLTRAIN_PROBE_SECONDS=20
 count=0
 
-# bad CODE RULE COMMAND...: ends with CODE with a driver that does so, which nobody has asked before.
+# bad CODE RULE COMMAND...: ends with CODE with a driver that behaves so and has not been tested before.
 bad() {
     export CLTRAIN_CACHE_DIR=$work/cache.$((count += 1))
     expect_code "$1" env LD_PRELOAD="$shim" CLT_SHIM="$2;log=$work/calls" "${@:3}"
 }
-# Two lists of devices, but for memory that is free now and was not, or the other way round.
+# Compares two lists of devices, except for the memory that is free.
 expect_same_devices() { expect_same <(grep -v '"[a-z]*_bytes"' "$1") <(grep -v '"[a-z]*_bytes"' "$2"); }
-# lost CAPABILITY STATE REASON: the last `devices` said so twice: as a warning and in the table.
+# lost CAPABILITY STATE REASON: the last `devices` reported it twice, as a warning and in the table.
 lost() {
     expect_text "^warning: device .* goes without '$1' \($2\): .*$3" "^ +goes without $1 \($2\): .*$3" "^[0-9]+:[0-9]+ "
 }
@@ -53,7 +53,7 @@ bad 0 'launch:kernel=probe_fp64:hang' "$CLTRAIN" devices
 lost fp64 hung 'no answer in 3 s'
 export CLTRAIN_PROBE_SECONDS=20
 
-# A call that fails once is asked again; one that fails always is said and not remembered.
+# A call that fails once is repeated; a call that always fails is reported and not cached.
 if all_cases; then
     bad 0 'kernel:kernel=probe_fp64:error=-5:nth=1' "$CLTRAIN" devices
     reject_text 'goes without'
@@ -63,8 +63,8 @@ lost fp64 failed CL_OUT_OF_RESOURCES
 expect_code 0 env CLTRAIN_CACHE_DIR="$CLTRAIN_CACHE_DIR" LD_PRELOAD="$shim" "$CLTRAIN" devices
 reject_text 'goes without'
 
-# A child is not touched by what is sent to a whole job, which is its parent's business; one that somebody else ends says nothing
-# of its driver, and the question is put again at the next start.
+# Signals sent to a whole job do not end a child, because they are its parent's business. If somebody else ends a child, this says
+# nothing about its driver, and the test is repeated at the next start.
 export CLTRAIN_CACHE_DIR=$work/cache.killed CLTRAIN_PROBE_SECONDS=100
 : >calls
 LD_PRELOAD=$shim CLT_SHIM="build:option=PROBE_FP64:hang;log=$work/calls" "$CLTRAIN" devices >"$out" 2>&1 </dev/null &
@@ -82,7 +82,8 @@ export CLTRAIN_PROBE_SECONDS=20
 expect_code 0 env LD_PRELOAD="$shim" "$CLTRAIN" devices
 reject_text 'goes without'
 
-# A file system without locks: who starts at once asks at once, and what is written last is whole.
+# A file system without locks: processes that start at the same time test at the same time, and the last result to be written is
+# complete.
 export CLTRAIN_CACHE_DIR=$work/cache.locks
 locks=$CLTRAIN_BUILD_DIR/tests/lock_shim.so
 CLT_LOCK_SHIM_LOG=$work/flocks LD_PRELOAD=$locks "$CLTRAIN" devices --json >first.json 2>first.err </dev/null &
@@ -229,7 +230,7 @@ exec "$CLTRAIN" "\$@"
 SH
 chmod +x helper
 expect_code 0 env CLTRAIN_PROGRAM="$work/helper" "$CLTRAIN" verify --small --mode correct --seed 7 -t 'softmax.*' --jobs 2
-expect_text 'could not help' "^$(wc -l <names) passed, 0 failed"
+expect_text 'could not be used' "^$(wc -l <names) passed, 0 failed"
 expect_code 2 "$CLTRAIN" verify-worker --pattern 'relu.*' 3<&-
 expect_text 'is for cltrain itself'
 finish

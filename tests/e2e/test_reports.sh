@@ -4,9 +4,9 @@
 # ctest-full: all
 # ctest-cost: 15
 #
-# What a run says, and where: records for other programs come alone on the standard output, a record can be compared with itself,
-# log.level decides what stderr and log.txt get, a run folder that is taken is refused before anything is built, and the start-up
-# table says which storage and which capabilities are in force, and why.
+# What a run reports, and where: only the record for other programs is printed to the standard output, a record can be compared with
+# itself, log.level decides what stderr and log.txt get, a run folder that exists is refused before anything is built, and the
+# start-up table says which storage type and which capabilities are used, and why.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_LOG
 own_cache "$work/cache"
@@ -39,7 +39,7 @@ cp "$out" memory.json
 only_json "$CLTRAIN" verify --small --mode correct -t 'relu*' --json -
 only_json "$CLTRAIN" tune net.json --seconds 0.2 --json -
 
-# --- what building cost: every program with its seconds and its origin; a second start finds all of them kept ---
+# --- the cost of building: every program with its seconds and origin; a second start finds all of them in the cache ---
 built() { # ORIGIN
     CLTRAIN_BUILDERS=1 CLTRAIN_PROGRAM_CACHE=on timeout 120 "$CLTRAIN" bench step net.json --steps 1 --warmup 1 --json kept.json >"$out" 2>&1 </dev/null
     cp kept.json "$out"
@@ -54,7 +54,7 @@ expect_text '"from_cache": 0,'
 built cache
 expect_text '"binaries_refused": 0,'
 
-# --- a record has partners in a record of the same kind; how fast they were is another matter (0 or 1) ---
+# --- a record has matching rows in a record of the same kind; their ratio does not matter (0 or 1) ---
 compared() { # RECORD COMMAND...
     local record=$1
     shift
@@ -70,7 +70,7 @@ if all_cases; then # test_bench_ops.sh compares as well
     compared ops.json "$CLTRAIN" bench ops -t 'relu*' --seconds 0.01
 fi
 
-# --- log.level: stderr and log.txt; CLTRAIN_LOG is stronger on stderr ---
+# --- log.level: stderr and log.txt; on stderr CLTRAIN_LOG overrides it ---
 warned='precision.matmul tf32: device .* has no matrix units'
 train() { expect_code 0 "$CLTRAIN" train net.json "$@"; }
 train --out info precision.matmul=tf32 --caps=-mma_tf32
@@ -92,7 +92,7 @@ reject_text 'debug: '
 cp both/log.txt "$out"
 expect_text 'debug: device '
 
-# --- a folder that is taken ---
+# --- a folder that exists ---
 expect_code 2 "$CLTRAIN" train net.json --out info
 expect_text "run folder 'info' holds an earlier run .*--resume auto"
 reject_text 'building kernels' '^tuning'
@@ -102,10 +102,10 @@ train --out auto precision.mode=auto --caps=-mma_f16,-mma_bf16,-mma_f16_k8,-wmma
 expect_text '^precision +f32 storage \(auto: the device has no matrix units for 16 bits\), f32 arithmetic$'
 reject_text '^hint '
 CLTRAIN_EMULATE=mma_bf16,mma_tf32 train --out idle
-expect_text '^hint +matrix units are idle: precision.mode=auto takes bf16, .*; precision.matmul=tf32 keeps f32 storage'
+expect_text '^hint +matrix units are not used: precision.mode=auto chooses bf16, .*; precision.matmul=tf32 keeps f32 storage'
 if all_cases; then
     CLTRAIN_EMULATE=mma_tf32 train --out idle_tf32
-    expect_text '^hint +matrix units for tf32 are idle: precision.matmul=tf32'
+    expect_text '^hint +matrix units for tf32 are not used: precision.matmul=tf32'
 fi
 CLTRAIN_EMULATE=mma_tf32 train --out used_tf32 precision.matmul=tf32
 reject_text '^hint '

@@ -4,8 +4,8 @@
 # ctest-full: all
 # ctest-cost: 20
 #
-# Resuming is exact: from every step of a run with accumulation, dropout, evaluations and epochs that end inside a step, into the
-# same or another folder, with what a crash leaves behind. What would not be exact is refused.
+# Resuming is exact: from every step of a run with accumulation, dropout, evaluations and epochs that end inside a step, in the same
+# or another folder, and with what a crash leaves behind. What would not be exact is refused.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export CLTRAIN_GEMM=simple # starts fastest
 
@@ -17,7 +17,7 @@ cat >net.json <<'JSON'
  "train": {"steps": 30, "eval_every": 7}, "checkpoint": {"every": 1, "keep": 0}}
 JSON
 
-# as_straight RUN [STRAIGHT]: the run arrived where the run without a break did, by the same way.
+# as_straight RUN [STRAIGHT]: the run has the same result and metrics as the uninterrupted run.
 as_straight() {
     local straight=${2:-straight} file
     for file in model.safetensors optimizer.safetensors; do
@@ -25,7 +25,7 @@ as_straight() {
     done
     expect_same <(numbers "$straight") <(numbers "$1")
 }
-# crashed RUN STEP: a copy of the straight run that ended after STEP was saved, with later metrics and half a line.
+# crashed RUN STEP: a copy of the uninterrupted run that ended after STEP was saved, with later metrics and half a line.
 crashed() {
     rm -rf "$1" && mkdir -p "$1/checkpoints"
     cp straight/config.resolved.json "$1/"
@@ -54,7 +54,7 @@ expect_text 'the run is complete' '^checkpoint: run/checkpoints/step_30$'
 reject_text 'last loss'
 as_straight run
 
-# --- ended early, twice: --max-steps does not move the schedule; the extra evaluations at the ends stay ---
+# --- ended early, twice: --max-steps does not change the schedule; the additional evaluations at the ends are kept ---
 expect_code 0 "$CLTRAIN" train net.json --out early --max-steps 10
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 10
 expect_text 'the run is complete'
@@ -64,7 +64,7 @@ expect_text '^resumed from early/checkpoints/step_21 at step 21$'
 grep -v '"step":10,"eval_loss"' early/metrics.jsonl >kept && mv kept early/metrics.jsonl
 as_straight early
 
-# --- into a new folder, from a step, a checkpoints folder or a run; the old one stays as it is ---
+# --- into a new folder, from a step, a checkpoints folder or a run; the old one does not change ---
 crashed old 13
 cp -r straight/checkpoints/step_11 old/checkpoints/
 cp -r old old.before
@@ -87,7 +87,7 @@ expect_code 7 "$CLTRAIN" train net.json --out never --resume empty
 expect_text 'empty holds none'
 expect_absent never
 
-# --- an earlier run is never overwritten without being asked ---
+# --- an earlier run is never overwritten unless asked for ---
 crashed run 9
 for option in '' '--resume none' '--resume straight' '--resume run/checkpoints/step_9'; do
     # shellcheck disable=SC2086 # two words or none
@@ -125,8 +125,8 @@ printf 'x' | dd of=run/checkpoints/step_20/model.safetensors bs=1 seek=500 conv=
 rm run/checkpoints/step_19/manifest.json
 cp -r run twice
 expect_code 0 "$CLTRAIN" train net.json --out run --resume auto
-expect_text '^warning: checkpoint step_20 is passed over: .*model.safetensors: its content does not match' \
-    '^warning: checkpoint step_19 is passed over: .*manifest.json' '^resumed from run/checkpoints/step_18 at step 18$'
+expect_text '^warning: checkpoint step_20 is skipped: .*model.safetensors: its content does not match' \
+    '^warning: checkpoint step_19 is skipped: .*manifest.json' '^resumed from run/checkpoints/step_18 at step 18$'
 as_straight run
 expect_same straight/checkpoints/step_20/model.safetensors run/checkpoints/step_20/model.safetensors
 rm twice/checkpoints/step_18/state.json

@@ -4,8 +4,8 @@
 # ctest-full: all
 # ctest-cost: 30
 #
-# Tuning from end to end: what `tune` measures is kept, shown, used by training and pinned in its checkpoints; a resumed run keeps
-# the choices of its checkpoint whatever the cache says; damaged, foreign and outdated records are ignored and replaced.
+# Tuning from end to end: what `tune` measures is saved, shown, used by training and pinned in its checkpoints; a resumed run keeps
+# the choices of its checkpoint whatever the cache contains; damaged, foreign and outdated records are ignored and replaced.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset CLTRAIN_GEMM
 put=$CLTRAIN_BUILD_DIR/tests/put_record
@@ -38,7 +38,7 @@ expect_code 0 "$CLTRAIN" tune --list
 expect_text 'holds no tuning records'
 expect_absent none
 
-# --- measuring; the backend with the fewest candidates, so that it is soon over ---
+# --- measuring; with the backend that has the fewest candidates, so that it is fast ---
 use measured
 export CLTRAIN_GEMM=simple CLTRAIN_UPDATE=lane
 expect_code 0 "$CLTRAIN" tune net.json --seconds 30 --json tune.json
@@ -57,11 +57,11 @@ expect_code 0 "$CLTRAIN" train net.json --out untuned device.tune=off
 with_log untuned
 expect_text '^tuning +off$'
 expect_code 0 "$CLTRAIN" tune --clear
-expect_text 'are forgotten$'
+expect_text 'were deleted$'
 expect_code 0 "$CLTRAIN" tune --clear
 expect_text 'there are no tuning records'
 expect_absent measured/tuning/*.json
-# What was measured without all that the device can do says nothing about other runs.
+# What was measured with capabilities masked does not apply to other runs.
 use masked
 expect_code 0 "$CLTRAIN" tune net.json --seconds 20 --caps none
 expect_text '^device .*: [0-9]+ problems$' 'measured without .*, so the records are not kept'
@@ -112,7 +112,7 @@ expect_code 0 "$CLTRAIN" train net.json --out dropped --resume auto device.tune=
 with_log dropped
 expect_text 'device.tune is off: the 1 choices in dropped are not used' '^tuning +off$'
 
-# --- records that are not to be trusted: one line, the default, and they are replaced ---
+# --- records that must not be trusted: one line, the default is used, and they are replaced ---
 damage() { # what to do with the file
     cp good.json "$record"
     "$@"
@@ -140,7 +140,7 @@ if all_cases; then
     damage emptied
     damage foreign
 fi
-# The file of one device in the place of another's.
+# The file of one device in place of another's.
 use other
 expect_code 0 env POCL_MAX_PTHREAD_COUNT=1 POCL_CPU_MAX_CU_COUNT=1 "$put" "$problem" simple
 moved=$(cat "$out")
@@ -151,7 +151,7 @@ if [ "$(basename "$moved")" != "$(basename "$record")" ]; then
     expect_text '^warning: tuning records are ignored: .*it is of 1 compute units, this device has'
     expect_same "$(model untuned)" "$(model foreign)"
 fi
-# Kernels that are not those of the record.
+# Other kernels than those of the record.
 use by_record
 mkdir kernels
 cp "$CLTRAIN_SOURCE_DIR/cl/gemm/gemm.cl" kernels/
@@ -159,7 +159,7 @@ echo '/* changed */' >>kernels/gemm.cl
 expect_code 0 env CLTRAIN_KERNEL_DIR=kernels "$CLTRAIN" train net.json --out changed
 with_log changed
 expect_text '^warning: 1 tuning records in .* are of other kernels' '^tuning +0 of'
-# A variant that does not exist any more, a value that was never offered: the default.
+# A variant that does not exist any more, a value that is not offered: the default is used.
 expect_code 0 "$put" "$problem" vanished
 expect_code 0 "$CLTRAIN" train net.json --out vanished
 expect_same "$(model untuned)" "$(model vanished)"

@@ -93,7 +93,7 @@ cp -r whole refused
 train 0 first "$rule" checkpoint.every=3
 digest first >first.sum
 go_on whole "$good"
-expect_text "refused variant 'gemm/lane' to another run; the run of the checkpoint used it, so that it is tried again"
+expect_text "refused variant 'gemm/lane' to another run; the run of the checkpoint used it, so it is tried again"
 reject_text 'goes on without'
 if [ "$(digest whole)" = "$(digest good)" ]; then pass; else fail 'what was refused to another run changed a resumed one'; fi
 go_on refused "$rule"

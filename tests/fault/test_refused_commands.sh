@@ -74,5 +74,5 @@ expect_text 'FAIL.*lane'
 
 # nothing is left: the error says what was tried
 bad 4 'build:family=colsum:error' "$CLTRAIN" train gpt.json --out never
-expect_text 'nothing can take its place' 'colsum' 'source saved in'
+expect_text 'there is no alternative' 'colsum' 'source saved in'
 finish

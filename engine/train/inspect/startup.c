@@ -82,10 +82,11 @@ static void add_hint(table *t, const clt_job *job, const ocl_device_desc *d)
     if (job->storage != CLT_F32 || (type == NULL && !tf32))
         return;
     if (type == NULL)
-        add(t, "hint", "matrix units for tf32 are idle: precision.matmul=tf32 is several times as fast");
+        add(t, "hint", "matrix units for tf32 are not used: precision.matmul=tf32 is several times as fast");
     else
-        add(t, "hint", "matrix units are idle: precision.mode=auto takes %s, many times as fast as f32%s",
-            type, tf32 ? "; precision.matmul=tf32 keeps f32 storage and is several times as fast" : "");
+        add(t, "hint",
+            "matrix units are not used: precision.mode=auto chooses %s, many times as fast as f32%s", type,
+            tf32 ? "; precision.matmul=tf32 keeps f32 storage and is several times as fast" : "");
 }
 
 /* Says which file the parameters come from, unless they are random. */

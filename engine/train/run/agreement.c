@@ -76,10 +76,9 @@ static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, c
             more.list[more.count++] = remembered->list[i];
     print(&more, more.caps, &what);
     if (what.length)
-        CLT_WARN(
-            "device %s '%s': the driver refused %s to another run; the run of the checkpoint used it, so "
-            "that it is tried again",
-            desc->spec, desc->name, what.text);
+        CLT_WARN("device %s '%s': the driver refused %s to another run; the run of the checkpoint used it, "
+                 "so it is tried again",
+                 desc->spec, desc->name, what.text);
     clt_str_free(&what);
 }
 

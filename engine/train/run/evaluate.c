@@ -195,7 +195,7 @@ static void warn_of_other_data(const clt_run *run)
         return;
     const char *then = run->job->on_train ? saved->facts.fingerprint : saved->facts.eval_fingerprint;
     if (*then && *clt_source_fingerprint(run->job->eval_source, now) && strcmp(now, then) != 0)
-        CLT_WARN("the %s data is not what it was when '%s' was saved: its files have another content",
+        CLT_WARN("the %s data has changed since '%s' was saved: its files have other content",
                  run->job->on_train ? "training" : "evaluation", saved->path);
 }
 

@@ -155,7 +155,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     CLT_TRY(open_init(run));
     if (kind == CLT_JOB_TRAIN)
         CLT_TRY(clt_run_check_resume(run));
-    clt_run_progress(run, "asking the device what it can do", 0, 0);
+    clt_run_progress(run, "testing what the device can do", 0, 0);
     CLT_TRY(clt_run_open_device(run));
     CLT_TRY(open_tuning(run, kind));
     CLT_TRY(keep_style(run));

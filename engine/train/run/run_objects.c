@@ -103,7 +103,7 @@ static clt_status check_precision(clt_run *run)
     if (run->ranks.ranks <= 1)
         return CLT_OK;
     clt_status status = comm_check_equal(run->options->comm, name, (int64_t)strlen(name),
-                                         "what precision.mode auto takes on their devices");
+                                         "what precision.mode auto chooses on their devices");
     return clt_fail_prefix(status, "set precision.mode to one type");
 }
 
@@ -188,11 +188,11 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
     ocl_device_desc *desc = &run->tuned->desc;
     char what[240];
     if (!ocl_give_up(desc, refusal, what, sizeof what))
-        return cause->status != CLT_OK ? clt_error_put(cause)
-                                       : clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
-                                                  "preparing '%s': another rank's device refused it and "
-                                                  "nothing can take its place",
-                                                  refusal->label);
+        return cause->status != CLT_OK
+                   ? clt_error_put(cause)
+                   : clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                              "preparing '%s': another rank's device refused it and there is no alternative",
+                              refusal->label);
     CLT_WARN("device %s '%s': this run goes on without %s, which '%s' needed%s%.1200s", desc->spec,
              desc->name, what, refusal->label, cause->status != CLT_OK ? ": " : " on another rank",
              cause->status != CLT_OK ? cause->text : "");
@@ -209,7 +209,7 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
     if (status != CLT_EUNSUPPORTED || cause->status == CLT_OK)
         return status;
     clt_error_take(status, &second);
-    CLT_FAIL(cause->status, "%.2600s\n  and nothing can take its place: %.1000s", cause->text, second.text);
+    CLT_FAIL(cause->status, "%.2600s\n  and there is no alternative: %.1000s", cause->text, second.text);
 }
 
 /* When a rank has planned again, the ranks agree again on what they must have in common. */

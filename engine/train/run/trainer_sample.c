@@ -79,7 +79,7 @@ static void destroy(clt_sampler *s)
 static void give_up(clt_loop *l, const char *why)
 {
     char text[CLT_ERROR_TEXT_SIZE + 64];
-    snprintf(text, sizeof text, "no samples are made on the way: %s", why);
+    snprintf(text, sizeof text, "no samples are generated during training: %s", why);
     clt_error_clear();
     clt_tell_warning(l, text);
 }
@@ -92,7 +92,7 @@ void clt_sampler_open(clt_loop *l)
         (clt_config_int(c, "log.sample_every") == 0 && !clt_config_string(c, "log.sample_prompt")[0]))
         return;
     if (!clt_model_family_of(c)->build_decode) {
-        give_up(l, "only a gpt writes texts (model.type)");
+        give_up(l, "only a gpt generates text (model.type)");
         return;
     }
     clt_status status = clt_alloc(&s, 1, sizeof *s, "samples");

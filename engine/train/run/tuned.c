@@ -409,7 +409,7 @@ static clt_status on_keep(void *context, const ocl_tuning *records)
     if (status != CLT_ESTORAGE || m->options) /* `cltrain tune` exists to save them */
         return status;
     if (!m->unsaved)
-        CLT_WARN("%s; this run uses what it measured and forgets it", clt_error_text());
+        CLT_WARN("%s; this run uses the records, but they are not saved", clt_error_text());
     m->unsaved = true;
     clt_error_clear();
     return CLT_OK;

@@ -102,12 +102,11 @@ static clt_status check_moved(const comparison *c, const clt_str *diff, const ch
 {
     const clt_source *source = c->job->train_source;
     if (!c->has_facts || !c->facts.fingerprint[0])
-        return refuse(
-            c,
-            "the config has changed, and the checkpoint has no fingerprint of its training data (an "
-            "older cltrain saved it), so it cannot be seen that the data is the same; undo that, or "
-            "start a new run with --init",
-            diff);
+        return refuse(c,
+                      "the config has changed, and the checkpoint has no fingerprint of its training data "
+                      "(an older cltrain saved it), so it is not known whether the data is the same; undo "
+                      "that, or start a new run with --init",
+                      diff);
     if (strcmp(c->facts.fingerprint, now) != 0)
         CLT_FAIL(
             CLT_EDATA,
@@ -219,11 +218,11 @@ bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_
     if (line == 0)
         tell_longer(c, job, step, update, text, size);
     else if (line == 1)
-        snprintf(text, size, "the data's files lie elsewhere now; their content is the same");
+        snprintf(text, size, "the data's files are in another place; their content is the same");
     else if (line == 2)
         snprintf(text, size,
                  "the training data is not what it was when step %" PRId64
-                 " was saved: the files have another content, so the run goes on, but not as it would have",
+                 " was saved: the files have other content, so the run goes on, but not as it would have",
                  step);
     else if (line == 3)
         snprintf(text, size,

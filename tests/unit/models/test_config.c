@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * ctest-labels: quick
- * The config room: defaults, getters, overrides, messages, rules between keys, printing, and several hundred
- * mutations of the shipped configs, none of which may pass silently. Needs no device. */
+ * Configs: defaults, getters, overrides, messages, rules between keys, printing, and several hundred
+ * mutations of the shipped configs, all of which must be detected. Needs no device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Model families: graphs from JSON, and what bad ones are told. ctest-labels: quick */
+ * Model families: graphs from JSON, and the messages for invalid ones. ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -275,7 +275,7 @@ static const bad_case bad_cases[] = {
      "the layers form a cycle: 'a' reads 'a'"},
     {LAYERS("{\"op\":\"linear\",\"name\":\"unused\",\"out\":9},{\"op\":\"linear\",\"name\":\"b\",\"out\":3,"
             "\"inputs\":[\"x\"]}," MSE),
-     &numbers, "layer 'unused' (linear): nobody reads its output"},
+     &numbers, "layer 'unused' (linear): its output is not used"},
     {LAYERS(LINEAR), &numbers,
      "there is no loss, so there is nothing to minimise; end the list with one of cross_entropy, mse"},
     {LAYERS("{\"op\":\"slice\",\"axis\":1,\"stop\":3}," MSE), &numbers, "the model has no parameters"},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Folders of other programs' models as strangers may send them: config.json and the index of the weights with
- * every byte changed and cut off at every length, types that are not what they should be, and what presets do
- * to a config. Nothing crashes; everything is accepted or refused with a message. Needs no device.
+ * every byte changed and truncated at every length, values of wrong types, and the effect of presets on a
+ * config. Nothing crashes; everything is accepted or refused with a message. Needs no device.
  * ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,7 +169,7 @@ static void test_types(void **state)
     (void)state;
     empty_dir();
     copy_golden("hf_tied", "model.safetensors");
-    expect_refusal("[]", CLT_ECHECKPOINT, "no object");
+    expect_refusal("[]", CLT_ECHECKPOINT, "not a JSON object");
     expect_refusal("{}", CLT_EUNSUPPORTED, "model_type is ''");
     expect_refusal("{\"model_type\": 7}", CLT_EUNSUPPORTED, "model_type is ''");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_layer\": -1}", CLT_EUNSUPPORTED,

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * Export of weights: every value rounded to nearest even, names, shapes and order kept, what a type cannot
- * hold refused by name with nothing written, and checkpoints left as they are. */
+ * Export of weights: every value is rounded to nearest even, names, shapes and order are kept, a value that a
+ * type cannot represent is an error that names it and writes nothing, and checkpoints do not change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,8 +126,8 @@ static void test_refused(void **state)
     assert_false(clt_file_exists(out));
     snprintf(inside, sizeof inside, "%s/step_3/model.safetensors", run);
     refused(CLT_F32, inside, CLT_EUSAGE, "folder of a checkpoint");
-    refused(CLT_F32, "/dev/null", CLT_EUSAGE, "no ordinary file");
-    refused(CLT_F32, dir, CLT_EUSAGE, "no ordinary file");
+    refused(CLT_F32, "/dev/null", CLT_EUSAGE, "not a regular file");
+    refused(CLT_F32, dir, CLT_EUSAGE, "not a regular file");
     clt_checkpoint *saved;
     must(clt_checkpoint_open(run, &saved), "the checkpoint is whole");
     assert_int_equal(saved->step, 3);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Matrix products in f32: ours against the arithmetic limit measured in the same process, and against OpenBLAS at its best, the
-# sides taking turns. Squares in the three layouts of training, and the products of GPT-2 124M at 256 and 4096 tokens: forward
-# NT, gradient of the input NN, gradient of the weight TN. Options and environment: benchlib.sh.
+# Matrix products in f32: cltrain compared with the arithmetic limit measured in the same process, and with OpenBLAS at its best
+# settings; the two sides run in turns. Squares in the three layouts of training, and the products of GPT-2 124M at 256 and 4096
+# tokens: forward NT, gradient of the input NN, gradient of the weight TN. Options and environment: benchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 
 layers="qkv:768:2304 proj:768:768 fc:768:3072 fcproj:3072:768 head:768:50257" # name:in:out
@@ -13,7 +13,7 @@ seconds=0.3
 if $quick; then squares="512 1024 2048" tokens=256; fi
 if $self_test; then squares=32 tokens= seconds=0.01; fi
 
-# Cases: lines "name m n k layout group"; a group is what one process measures before the other side has its turn.
+# Cases: lines "name m n k layout group"; the cases of a group are measured by one process before it is the other side's turn.
 cases() {
     local s l t layer in out name
     for s in $squares; do
@@ -31,7 +31,7 @@ cases() {
 cases | while read -r line; do wanted "$line" && echo "$line"; done >"$work/cases"
 [ -s "$work/cases" ] || { echo "no case is called '$only'"; exit 2; }
 
-# OpenBLAS: which of its kernels are fastest here, forced because it does not know every CPU.
+# OpenBLAS: finds out which of its kernels are fastest here and forces them, because it does not know every CPU.
 openblas= core=
 find_openblas() {
     local c g best=

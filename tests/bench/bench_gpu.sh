@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A GPU: matrix products in f16, bf16 and f32 and the training step of GPT-2 124M in the three precisions, beside PyTorch on the same
-# card (BENCH_PYTHON with CUDA): torch.matmul, and the step eager in f32 and compiled with flash attention under autocast. BENCH_DEVICE
-# names our device (default gpu) and BENCH_TORCH_DEVICE PyTorch's (cuda; cpu only to try this script), BENCH_SIZES
-# and BENCH_CASES (batch:context) other sizes. Without a GPU there is nothing
-# to measure, and it says so. Options and environment: benchlib.sh.
+# Benchmarks on a GPU: matrix products in f16, bf16 and f32 and the training step of GPT-2 124M in the three precisions, compared
+# with PyTorch on the same card (BENCH_PYTHON with CUDA): torch.matmul, and the step eager in f32 and compiled with flash attention
+# under autocast. BENCH_DEVICE names cltrain's device (default gpu), BENCH_TORCH_DEVICE PyTorch's (cuda; cpu only to try this
+# script), BENCH_SIZES and BENCH_CASES (batch:context) other sizes. Without a GPU the script says that there is nothing to measure.
+# Options and environment: benchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 
 device=${BENCH_DEVICE:-gpu} torch_device=${BENCH_TORCH_DEVICE:-cuda}
@@ -18,7 +18,7 @@ if $self_test; then
     device=cpu sizes=32 cases=2:16 steps=2 warmup=1 seconds=0.01 dtypes="bf16 f32" layouts=nt
     tiny=(model.layers=1 model.heads=2 model.channels=32 model.vocab=256)
 fi
-# Peaks of the card mean nothing here; what counts is the peer on the same card in the same run.
+# There are no bars for the limits of the card; the peer on the same card in the same run is what counts.
 if ! "$CLTRAIN" devices 2>/dev/null | grep -q -E "^[0-9]+:[0-9]+ +${device%%:*}|${device}"; then
     skip cltrain "no device called '$device'"
     finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the main thread itself costs: CPU time per step outside OpenCL calls, as a share of the step. Options and environment:
+# The cost of the main thread: its CPU time per step outside of OpenCL calls, as a fraction of the step. Options and environment:
 # benchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 

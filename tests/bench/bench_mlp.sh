@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A training step of the MLP 784-512-512-10, batch 128, AdamW without clipping: ours and PyTorch at its best, the sides taking
-# turns. Options and environment: benchlib.sh; peers: torchlib.sh.
+# A training step of the MLP 784-512-512-10, batch 128, AdamW without clipping: cltrain and PyTorch at its best settings, which run
+# in turns. Options and environment: benchlib.sh; peers: torchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 . "$here/torchlib.sh"
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Kernels that are limited by memory, on arrays far larger than any cache: what each moves per second, as a share of the streams
-# measured in the same run, with the best kind of stores and with plain ones. The kernels are those that real plans choose, fusions
-# included, in the step profile of three small graphs (ops_*.json); the small cases of `cltrain bench ops` are timed as well, with
-# --records only, since their arrays fit caches. Options and environment: benchlib.sh.
+# Kernels that memory limits, on arrays far larger than any cache: bytes moved per second, as a fraction of the streams measured in
+# the same run, with the best kind of stores and with plain ones. The kernels are those that real plans choose, fusions included,
+# taken from the step profile of three small graphs (ops_*.json). With --records the small cases of `cltrain bench ops` are timed as
+# well; their arrays fit into caches. Options and environment: benchlib.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 
 smallest=67108864 # bytes that a kernel must move per call to count here
@@ -21,7 +21,7 @@ memory_limits() {
     sample limits cltrain stream_gbs "$(json_number "$work/memory.json" stream_gbs)"
     sample limits cltrain plain_stream_gbs "$(json_number "$work/memory.json" plain_stream_gbs)"
 }
-# Lines of the profile's kernels: "kernel variant shape ms GB/s calls", products left out.
+# Prints lines "kernel variant shape ms GB/s calls" from the kernels of a profile, without matrix products.
 kernel_lines() {
     awk '/"kernels": \[/ { on = 1; next } on && /^ *\],?$/ { exit }
         on && /"[a-z_]+":/ { key = $1; gsub(/[":]/, "", key); value = $0; sub(/^[^:]*: /, "", value); gsub(/[",]*$|^"/, "", value)

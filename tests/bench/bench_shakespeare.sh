@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# nanoGPT's CPU setting as a whole: time of training (sum over the steps, evaluations aside), and time from the start of the program
-# to the end of its first step, once with no kernel and tuning caches at all and then with both warm. Options and environment:
-# benchlib.sh; BENCH_TEXT is the text to train on (default: the config's).
+# nanoGPT's CPU setting as a whole: training time (sum over the steps, without evaluations), and the time from the start of the
+# program to the end of its first step, once with empty caches of kernels and tuning records and then with both filled. Options and
+# environment: benchlib.sh; BENCH_TEXT is the text to train on (default: the config's).
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
 
 config=$root/configs/gpt-shakespeare-cpu.json
@@ -22,7 +22,7 @@ if [ ! -f "$text" ]; then
 fi
 overrides=(data.path="$text" ${tiny[@]+"${tiny[@]}"})
 
-# start_once QUANTITY: time to the first step; tuning is not part of it.
+# start_once QUANTITY: measures the time to the first step, without tuning.
 start_once() {
     ours train "$config" "${overrides[@]}" device.tune=off train.eval_every=1000000 --max-steps 2 --out "$work/start"
     rm -rf "$work/start"

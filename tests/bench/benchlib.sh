@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the benchmark scripts share: options, running a side and watching it, medians over rounds, records, bars. Sourced, never
-# run. Each script is one subject, takes the same options, and works without any peer: a peer that is not there is skipped with
-# its reason. It needs bash, coreutils, awk, sed and a C compiler for the small helpers; Python only where a PyTorch peer is named.
+# What the benchmark scripts share: options, running and watching one side, medians over rounds, records, bars. Sourced, never run.
+# Each script measures one subject, has the same options, and works without any peer: a missing peer is skipped with its reason.
+# Needs bash, coreutils, awk, sed and a C compiler for the small helpers; Python only for PyTorch as a peer.
 #
 #   --quick        fewer sizes, rounds and peer settings
 #   --self-test    tiny sizes, no peers, no bars: only that the script works

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Turns the records of the benchmark scripts into one JSON file and a Markdown page of tables. Measures nothing.
+# Converts the records of the benchmark scripts into one JSON file and a Markdown page of tables. Measures nothing.
 #
 # usage: report.sh RECORDS JSON MARKDOWN [TITLE]
 set -eu

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# All benchmarks, one after the other, into one folder: records.tsv (every figure), results.json and results.md (tables with the
-# bars, ready for docs/results.md). What a peer needs and how it is named: benchlib.sh. Nothing else should run meanwhile.
+# Runs all benchmarks one after the other and writes into one folder: records.tsv (every figure), results.json and results.md
+# (tables with the bars, ready for docs/results.md). benchlib.sh says what peers need and how they are named. Nothing else should
+# run at the same time.
 #
 # usage: run.sh [--quick | --self-test] [--out DIR] [--rounds N] [--only-subject NAME]...
 set -u

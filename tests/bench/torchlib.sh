@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# PyTorch as a peer: which settings it has on this machine, which of them is its best for a case, one run of it. Sourced after
-# benchlib.sh by the benchmarks that train something. "At its best" means: the best of eager and compiled, a malloc that does
-# not give memory back, MKL without its check for Intel's name where the CPU is another's, and the best OpenBLAS kernels for old
-# releases. It must not know what is measured on our side.
+# PyTorch as a peer: finds its settings on this machine and the best of them for a case, and runs it once. Sourced after benchlib.sh
+# by the benchmarks that train something. "At its best" means: the better of eager and compiled, a malloc that does not return
+# memory to the system, MKL without its check for an Intel CPU on other CPUs, and the best OpenBLAS kernels for old releases. It
+# must not know what is measured on cltrain's side.
 
 torch_new= torch_old=
 trial=(--warmup 2 --steps 3) # of one setting; steps of milliseconds need more
@@ -22,7 +22,7 @@ allocator_library() {
     if [ -n "${BENCH_ALLOCATOR:-}" ]; then echo "$BENCH_ALLOCATOR"; return; fi
     ldconfig -p 2>/dev/null | sed -n -E 's/.*libjemalloc\.so\.2 .*=> (.*)/\1/p' | head -n 1
 }
-# MKL takes its fast kernels only where the CPU says it is Intel's; answering for it is what its users on AMD do.
+# MKL uses its fast kernels only if the CPU reports Intel as its vendor; users on AMD override that function, as is done here.
 mkl_library() {
     grep -q -m 1 AuthenticAMD /proc/cpuinfo || return 0
     [ -e "$work/mkl.so" ] ||
@@ -80,7 +80,7 @@ torch_run() {
         OPENBLAS_NUM_THREADS="$threads" $environment "$python" "$here/peer_torch.py" --threads "$threads" "$@" &&
         grep '^{' "$work/out" | tail -n 1 >"$work/torch.json"
 }
-# torch_best new|old CASE MODEL ARGUMENTS...: tries every setting shortly; best_name, best_environment, best_arguments.
+# torch_best new|old CASE MODEL ARGUMENTS...: tries every setting briefly; sets best_name, best_environment, best_arguments.
 torch_best() {
     local which=$1 name=$2 model=$3 python=$torch_new label environment arguments ms best=
     shift 3
@@ -111,7 +111,7 @@ torch_best() {
     [ -n "$best_name" ]
 }
 torch_version() { sed -n -E 's/.*"torch": "([^"]*)".*/\1/p' "$work/torch.json"; }
-# torch_sample PYTHON CASE SIDE ENVIRONMENT ARGUMENTS...: one counted run.
+# torch_sample PYTHON CASE SIDE ENVIRONMENT ARGUMENTS...: one measured run.
 torch_sample() {
     local python=$1 name=$2 side=$3
     shift 3

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a command and says what it cost: time until its output first had a line that begins with a word, wall
- * time, CPU time, peak resident set. It exists because every side of a benchmark must be measured the same
- * way, from outside. It must not know what it runs. Output goes through unchanged; the exit code is the
- * command's.
+ * Runs a command and measures it from outside, in the same way for every side of a benchmark: time until a
+ * line of its output begins with a word, wall time, CPU time, peak resident set. It must not know what it
+ * runs. Output is passed through unchanged; the exit code is the command's.
  *
  * usage: watch_run REPORT WORD COMMAND... -> REPORT has lines "first_s", "wall_s", "cpu_s", "peak_rss_mib" */
 #include <stdio.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the scripts that start ranks by mpirun share, on top of ../e2e/lib.sh: skipping where there is no MPI, and the beginning of
-# a command, "${mpi[@]}" RANKS COMMAND... Sourced, never run. It knows nothing of what the ranks do.
+# What the scripts that start ranks with mpirun share, in addition to ../e2e/lib.sh: skipping the test if there is no MPI, and the
+# beginning of a command, "${mpi[@]}" RANKS COMMAND... Sourced, never run. It knows nothing of what the ranks do.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 
 command -v mpirun >/dev/null || skip_all "mpirun is not installed (package openmpi-bin)"

@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-cost: 10
 #
-# The MPI transport under mpirun: collectives on 2, 3 and 4 ranks, a job that ends with the exit code of the rank that gave
-# up, a missing module, and a launcher that does not belong to the module's MPI library.
+# The MPI transport under mpirun: collectives on 2, 3 and 4 ranks, a job that ends with the exit code of the rank that failed, a
+# missing module, and a launcher that does not belong to the module's MPI library.
 set -u
 
 skip() { echo "SKIP: $1"; exit 77; }
@@ -17,9 +17,9 @@ command -v mpirun >/dev/null || skip "mpirun is not installed (package openmpi-b
 [ -x "$program" ] || die "$program is missing"
 export CLTRAIN_MODULE_DIR=$build
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI unloads plug-ins whose memory it never frees, so the leak checker cannot name them in lsan.supp. Leaks of this room
-# are found by test_comm without a launcher. Its plug-ins also replace the alternative signal stack that AddressSanitizer
-# gives each thread and wants back.
+# Open MPI unloads plug-ins whose memory it never frees, so the leak checker cannot name them in lsan.supp. Leaks of comm/ are found
+# by test_comm without a launcher. The plug-ins also replace the alternative signal stack that AddressSanitizer gives each thread
+# and expects to find again.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
 log=$(mktemp) && trap 'rm -f "$log"' EXIT
 run() { timeout 120 mpirun --oversubscribe --bind-to none "$@" >"$log" 2>&1; }
@@ -46,7 +46,7 @@ run -np 2 "$program" failed-work
 grep -q 'rank 0: .*device work' "$log" || die "the rank with the failed device work must name itself"
 echo "ok: failed device work on one rank ends the job"
 
-# Without the module every process says which files were tried. The program's own folder must not hold it either.
+# Without the module every process reports which files were tried. The program's own folder must not contain it either.
 empty=$(mktemp -d)
 cp "$program" "$empty/"
 if CLTRAIN_MODULE_DIR=$empty/nowhere run -np 2 "$empty/test_comm"; then
@@ -59,7 +59,7 @@ else
 fi
 rm -rf "$empty"
 
-# A launcher of another MPI: its environment promises ranks that the module's library does not see.
+# A launcher of another MPI: its environment announces ranks that the module's library does not know.
 env -u OMPI_COMM_WORLD_SIZE PMI_SIZE=4 PMI_RANK=0 timeout 60 "$program" >"$log" 2>&1
 [ $? -eq 9 ] || die "a launcher that does not fit the MPI library must end with code 9"
 grep -q 'the launcher started 4 processes' "$log" || die "the message must say what does not fit"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 #
-# Buffers of several ranks: each rank computes them of its own samples, and after each step all have the mean.
+# Buffers with several ranks: each rank computes them from its own samples, and after each step all ranks have the mean.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
-# momentum 1: the running mean is that of the last step's batch, whatever the ranks' shares of it are.
+# momentum 1: the running mean is that of the last step's batch, however it is divided among the ranks.
 cat >net.json <<'JSON'
 {"model": {"type": "graph", "layers": [
    {"op": "batch_norm", "name": "bn", "momentum": 1}, {"op": "linear", "name": "out", "out": 4},

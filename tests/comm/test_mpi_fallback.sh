@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-cost: 20 ctest-optimise: no
 #
-# Two ranks with the same device, of which one has a driver that refuses a kernel (driver_shim.c): both go on without it and
-# train the same thing.
+# Two ranks with the same device; the driver of one refuses a kernel (driver_shim.c). Both go on without that kernel and train the
+# same parameters.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 unset CLTRAIN_GEMM
 "$CLTRAIN" devices >/dev/null 2>&1
@@ -15,7 +15,7 @@ cat >mlp.json <<'JSON'
  "data": {"type": "synthetic", "samples": 256, "shape": [12], "classes": 4, "micro_batch": 8},
  "optimizer": {"type": "adamw", "learning_rate": 0.01}, "train": {"steps": 10, "log_every": 1}, "device": {"tune": "off"}}
 JSON
-# Only rank 1 meets the bad driver.
+# Only rank 1 has the bad driver.
 cat >rank.sh <<RANK
 #!/usr/bin/env bash
 [ "\$OMPI_COMM_WORLD_RANK" = 0 ] || export CLT_SHIM='none;log=$work/shim.log' LD_PRELOAD=$shim
@@ -44,7 +44,7 @@ for rules in build:family=gemm_lane:error launch:family=gemm_lane:error=-54 laun
         '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' both
     rm -rf bad
 done
-# Rank 0, whose driver refused nothing, remembers what both went without: they plan alike from the start.
+# Rank 0, whose driver refused nothing, has also saved what both did without: the ranks make the same plan from the start.
 rm -rf cache
 cp -r asked cache
 bad_rank build:family=gemm_lane:error "$CLTRAIN" train mlp.json --out bad

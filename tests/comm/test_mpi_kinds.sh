@@ -4,9 +4,9 @@
 # ctest-full: all
 # ctest-cost: 25 ctest-optimise: no
 #
-# Two ranks whose devices would compute the update in different orders (CLTRAIN_STYLE, and a driver that refuses groups of 256 to
-# one of them): both build the same programs for it, so that sums are rounded alike and parameters stay equal, also when a driver
-# refuses the one that they agreed on.
+# Two ranks whose devices would compute the update in different orders (by CLTRAIN_STYLE, or because one driver refuses work-groups
+# of 256): both build the same programs for it, so that sums are rounded in the same way and parameters stay equal, also if a driver
+# refuses the order that the ranks agreed on.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_STYLE CLTRAIN_EMULATE
 need_lanes
@@ -47,8 +47,8 @@ for run in mixed groups $(all_cases && echo turned); do
     paste <(values loss same/metrics.jsonl) <(values loss $run/metrics.jsonl) >columns
     expect_awk "$run: other losses" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' columns
 done
-# Without a style from outside all ranks take rank 0's, though the race of the styles came out otherwise on one (a driver that
-# did not build the faster one when it was asked).
+# Without CLTRAIN_STYLE all ranks use rank 0's style, although the timing had another result on one of them (whose driver did not
+# build the faster style when it was tested).
 mkdir cache_0 cache_1
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache_0" "$CLTRAIN" devices
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/cache_1" LD_PRELOAD="$shim" CLT_SHIM='build:family=probe+option=-DPROBE_LANES=1:error' "$CLTRAIN" devices
@@ -62,11 +62,11 @@ expect_text "\[rank 1 .*debug: program 'gemm_lane'"
 values loss same/metrics.jsonl >same.loss
 values loss shared/metrics.jsonl >shared.loss
 expect_same same.loss shared.loss
-# Smaller groups on one rank: its driver's limit for kernels is asked with the capabilities.
+# Smaller work-groups on one rank: the limit of its driver is found when the device is tested.
 export SHIM=$shim RULES='group:*:limit=64'
 both groups groups limited
 expect_awk 'groups of 64 on both' '!/-DWG=64( |$)/ { bad = 1 } END { exit bad || NR == 0 }' update.0
-# Agreed on, and then refused to one: both do without.
+# An order that was agreed on and then refused to one rank: both do without it.
 export RULES='build:family=no_such:error'
 both groups groups asked
 export RULES='build:family=adam+option=-DWG=:error'

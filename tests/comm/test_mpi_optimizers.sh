@@ -4,8 +4,8 @@
 # ctest-full: all
 # ctest-cost: 30
 #
-# The optimizers that are neither SGD nor Adam, as users run them: a run repeats itself to the bit, goes on from a checkpoint to
-# the bit, in f32 and in half precision, and two ranks follow one rank and have equal parameters.
+# The optimizers other than SGD and Adam, as users run them: a repeated run and a resumed run give the same bits, in f32 and in half
+# precision, and two ranks follow one rank and have equal parameters.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 all_cases || export CLTRAIN_GEMM=simple
 
@@ -16,7 +16,7 @@ cat >gpt.json <<'JSON'
  "train": {"steps": 14, "eval_every": 7}, "checkpoint": {"every": 7}}
 JSON
 
-# equal RUN_A RUN_B: to the bit.
+# equal RUN_A RUN_B: bitwise.
 equal() {
     expect_same "$1/checkpoints/step_14/model.safetensors" "$2/checkpoints/step_14/model.safetensors"
     expect_same "$1/checkpoints/step_14/optimizer.safetensors" "$2/checkpoints/step_14/optimizer.safetensors"
@@ -44,7 +44,7 @@ follows() {
     if [ -z "$apart" ]; then pass; else fail "$name on two ranks: $apart (limit $allowed)"; fi
 }
 
-# both NAME OPTION...: in f32 and in half precision; f32 in the long run only.
+# both NAME OPTION...: in f32 and in half precision; the short run leaves f32 out.
 both() {
     follows "$1.f16" 2e-2 f16 "${@:2}" precision.loss_scale=1024
     if all_cases; then follows "$1.f32" 1e-3 f32 "${@:2}"; fi
@@ -56,14 +56,14 @@ both lion optimizer.type=lion optimizer.learning_rate=0.001 optimizer.beta2=0.98
 both muon optimizer.type=muon optimizer.learning_rate=0.01 optimizer.weight_decay=0.1 optimizer.clip=1
 both ema optimizer.type=adamw optimizer.learning_rate=0.003 optimizer.ema=0.8
 
-# A saved run is evaluated with its averages, as the training itself evaluated; with the weights it would be another loss.
+# A saved run is evaluated with its averaged weights, as during training; the unaveraged weights would have another loss.
 last=$(values eval_loss ema.f16/metrics.jsonl | tail -n 1)
 expect_code 0 "$CLTRAIN" eval ema.f16
 expect_text "loss $(printf '%.4f' "$last")"
 expect_code 0 "$CLTRAIN" train gpt.json precision.mode=f16 optimizer.learning_rate=0.003 precision.loss_scale=1024 --out plain
 expect_same plain/checkpoints/step_14/model.safetensors ema.f16/checkpoints/step_14/model.safetensors
 if [ "$(values eval_loss plain/metrics.jsonl | tail -n 1)" = "$last" ]; then fail 'weights and averages have the same loss'; else pass; fi
-# An export holds the averages, or on request what plain training would have left.
+# An export contains the averaged weights or, on request, those of the last step.
 expect_code 0 "$CLTRAIN" export ema.f16 --out averaged.safetensors
 expect_text 'the weights are the moving averages'
 expect_code 0 "$CLTRAIN" export ema.f16 --weights raw --out raw.safetensors

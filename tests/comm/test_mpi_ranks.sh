@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-cost: 10
 #
-# What a user sees of several ranks: a table of hosts and devices at the start, their speeds and the slowest one later, and times
-# of communication that neither exceed the step nor count the wait for a rank that is late.
+# What a user sees of several ranks: a table of hosts and devices at the start, later their speeds and the slowest one, and times of
+# communication that neither exceed the step nor include the wait for a late rank.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
@@ -32,8 +32,8 @@ reject_text 'rank  host'
 keys one >times
 expect_awk 'one rank sums nothing' '$2 != 0 || $3 != 0 { exit 1 }' times
 
-# A rank that is late, because it is stopped: rank 0's device waits for it, and that is not communication. A stop that falls into a
-# sum is communication, which on a machine with few cores most of them may do: hence several.
+# A rank that is late, because it is stopped: rank 0's device waits for it, and that does not count as communication. If the stop
+# happens during a sum it does count, which is likely on a machine with few cores: therefore several stops.
 for try in 1 2 3; do
     rm -rf late
     "${mpi[@]}" 2 "$CLTRAIN" train small.json train.steps=1000000 train.eval_every=0 --out late >late.out 2>&1 &

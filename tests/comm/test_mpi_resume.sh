@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-cost: 11
 #
-# Checkpoints hold whole tensors, so a run goes on with another number of ranks: from 2 to 1 and from 1 to 2, close to the run
-# without a break; with the same number it is equal. Another global batch is refused, by one voice.
+# Checkpoints contain whole tensors, so a run can be resumed with another number of ranks: from 2 to 1 and from 1 to 2, close to the
+# uninterrupted run; with the same number it is equal. Another global batch is refused, and reported once.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 cat >net.json <<'JSON'
@@ -50,7 +50,7 @@ expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out up --resume auto
 expect_text 'resumed from up/checkpoints/step_15 at step 15$'
 expect_close one up
 
-# --- refused: said once, nothing changed ---
+# --- refused: reported once, nothing changed ---
 cp -r one before
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out one --resume auto optimizer.learning_rate=0.02
 expect_text '^optimizer.learning_rate: was 0.01, is 0.02$'
@@ -58,7 +58,7 @@ expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out never --resume one o
 if [ "$(grep -c '^optimizer.learning_rate: was 0.01, is 0.02$' "$out")" -eq 1 ]; then pass; else fail 'the difference should be said once'; fi
 expect_absent never
 if diff -r one before >/dev/null; then pass; else fail 'a refused resume changed the folder'; fi
-# Without data.global_batch it follows from the ranks; a resume must not change it in silence.
+# Without data.global_batch it follows from the number of ranks; a resume must not change it silently.
 sed 's/, "global_batch": 16//' net.json >implied.json
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train implied.json --out implied --max-steps 10
 expect_code 2 "$CLTRAIN" train implied.json --out implied --resume auto

@@ -4,8 +4,8 @@
 # ctest-full: all
 # ctest-cost: 11
 #
-# Training on several ranks of this host follows one rank with the same global batch: losses, evaluations and parameters. What
-# does not fit is refused before step 0, and a signal ends all ranks at the same step.
+# Training on several ranks of this host follows one rank with the same global batch: losses, evaluations and parameters. Settings
+# that do not fit are refused before step 0, and a signal ends all ranks at the same step.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 # floats FILE: the numbers of a safetensors file, one a line.
@@ -46,7 +46,7 @@ follows() {
     expect_close "$2: parameters" 1e-6 one many
 }
 
-# Dropout and targets that do not count, unevenly spread: the mean is over the counted targets of all ranks.
+# Dropout and ignored targets, unevenly distributed: the mean is over the targets of all ranks that count.
 cat >graph.json <<'JSON'
 {"model": {"type": "graph", "layers": [
    {"op": "linear", "name": "stem", "out": 32}, {"op": "layernorm"}, {"op": "relu"}, {"op": "dropout", "p": 0.2},
@@ -73,7 +73,8 @@ if all_cases; then
     follows one1 four 30
 fi
 
-# Text, the embedding's gradient; samples per epoch and evaluation samples that no batch divides; the default folder.
+# Text, the embedding's gradient; numbers of samples per epoch and of evaluation samples that are not multiples of the batch; the
+# default folder.
 awk 'BEGIN { for (i = 0; i < 101; i++) printf "%d bottles of %s on the wall;", i % 17, i % 3 ? "beer" : "milk" }' >text.txt
 cat >text.json <<'JSON'
 {"model": {"type": "mlp", "embedding": 8, "hidden": [32], "dropout": 0.1, "outputs": 256},
@@ -93,7 +94,7 @@ for key in loss accuracy samples targets; do
     expect_near "eval: $key" 1e-6 one many
 done
 
-# --- what does not fit: before step 0, said once, nothing written ---
+# --- settings that do not fit: refused before step 0, reported once, nothing written ---
 expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train graph.json --out never
 expect_text 'data.global_batch 32 is not a multiple of data.micro_batch 4 times 3 ranks'
 expect_absent never

@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-cost: 14
 #
-# Tuning records under MPI: rank 0's decide for every rank whose device is the same, also those that it measured at the start, and
-# are pinned for the next start.
+# Tuning records under MPI: those of rank 0 are used by every rank with the same device, including records measured at the start,
+# and are pinned for the next start.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 unset CLTRAIN_GEMM
 put=$CLTRAIN_BUILD_DIR/tests/put_record

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the end-to-end scripts share: expectations that count, a temporary folder that goes away, small data files made with
-# printf. Sourced, never run. It needs bash, coreutils, grep, sed and awk only, and knows nothing of single commands.
+# What the end-to-end scripts share: checks that are counted, a temporary folder that is removed at the end, small data files made
+# with printf. Sourced, never run. Needs only bash, coreutils, grep, sed and awk, and knows nothing of single commands.
 #
 # ctest sets CLTRAIN (the program), CLTRAIN_SOURCE_DIR, CLTRAIN_BUILD_DIR and CLTRAIN_MODULE_DIR.
 set -u
@@ -9,8 +9,8 @@ export LC_ALL=C
 : "${CLTRAIN:?set it to the cltrain program}"
 : "${CLTRAIN_SOURCE_DIR:?set it to the source folder}"
 
-# all_cases: true in the entry NAME_all of a script that says "ctest-full: all". Without it a script leaves out what takes long and
-# seldom breaks.
+# all_cases: true in the test NAME_all of a script with "ctest-full: all". If it is false a script leaves out cases that take long
+# and seldom break.
 part=${1:-}
 all_cases() { [ "$part" = all ]; }
 
@@ -30,7 +30,7 @@ fail() { # message; shows the last output
 }
 skip_all() { echo "SKIP: $1"; exit 77; }
 note_skip() { echo "SKIP: $1"; } # a part of a test; the prefix is what scripts/test.sh looks for
-# need_lanes: devices.json says what there is; the test needs a device whose products take lane style.
+# need_lanes: the test needs a device whose products use style lanes, according to devices.json; else it is skipped.
 need_lanes() {
     local code=0
     "$CLTRAIN" devices --json >devices.json 2>&1 || code=$?
@@ -49,7 +49,7 @@ finish() {
     exit
 }
 
-# clean_home: an empty home folder, as a new user has one; only the kernels that the driver has built for other tests stay.
+# clean_home: an empty home folder, as a new user has; only kernels that the driver has built for other tests are kept.
 clean_home() {
     export POCL_CACHE_DIR=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pocl/kcache} HOME=$work/home
     mkdir -p "$HOME"
@@ -65,7 +65,7 @@ own_cache() {
     [ -z "$answered" ] || cp -r "$answered"/listing "$answered"/answers "$answered"/programs "$1"/ 2>/dev/null || true
 }
 
-# expect_code CODE COMMAND...: runs it, keeps its output in $out, counts whether it ended with CODE. A crash is never right.
+# expect_code CODE COMMAND...: runs the command, keeps its output in $out, and checks that it ended with CODE. A crash always fails.
 expect_code() {
     local want=$1 got
     shift
@@ -80,7 +80,7 @@ expect_code() {
     fi
 }
 
-# expect_text PATTERN...: each extended regular expression stands in the last output.
+# expect_text PATTERN...: the last output matches each of these extended regular expressions.
 expect_text() {
     local pattern
     for pattern in "$@"; do
@@ -94,7 +94,7 @@ reject_text() {
     done
 }
 
-# expect_absent PATH...: nothing was written there.
+# expect_absent PATH...: the path does not exist.
 expect_absent() {
     local path
     for path in "$@"; do
@@ -112,7 +112,7 @@ expect_file() {
         if [ -s "$path" ]; then pass; else fail "$path is missing or empty"; fi
     done
 }
-# expect_same A B: byte by byte.
+# expect_same A B: compares two files byte by byte.
 expect_same() {
     local difference
     if difference=$(diff "$1" "$2"); then pass; else fail "$1 and $2 differ: $(head -n 20 <<<"$difference")"; fi

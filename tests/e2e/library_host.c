@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A program that uses the library through its public header, for test_library_host.sh: builds a small net,
- * prints the warnings it is told, and the variables that the library left in its environment. With the
- * argument "once" it takes its receiver away inside of it. */
+ * prints the warnings that it receives, and the variables that the library has left in its environment. With
+ * the argument "once" the receiver of warnings removes itself. */
 #include <stdio.h>
 #include <string.h>
 

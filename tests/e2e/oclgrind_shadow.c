@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps Oclgrind's record of initialised memory right, in a program that knows nothing of it: loaded with
- * LD_PRELOAD in front of Oclgrind's own library. Oclgrind 21.10 renews that record for a whole buffer, as
- * large as what is stored and wherever it goes, with every store by the host (a write, a copy, a fill), so
- * that what lies behind counts as uninitialised from then on, whatever kernels write there. Here every such
- * store is one of the whole buffer, with what it held in the other bytes, and a new buffer is stored to once.
- * So buffers count as initialised from the start; what is left for Oclgrind to find is in private and local
- * memory, beside races and accesses out of bounds.
+ * Repairs Oclgrind's record of initialised memory, in a program that knows nothing of it: loaded with
+ * LD_PRELOAD before Oclgrind's own library. With every store by the host (a write, a copy, a fill) Oclgrind
+ * 21.10 resets that record for a whole buffer of the size of what is stored, so memory behind it counts as
+ * uninitialised from then on, whatever kernels write there. Here every such store is replaced by one of the
+ * whole buffer that keeps the other bytes, and a new buffer is stored to once. So buffers count as
+ * initialised from the start; what Oclgrind can still find are uninitialised values in private and local
+ * memory, races, and accesses out of bounds.
  *
- * It also repairs how Oclgrind 21.10 follows a shufflevector instruction, if it was built with LLVM 11 or newer
- * (Debian 12's was). A lane of the mask that is undefined has -1 there; Oclgrind compares with the constant
- * llvm::Value::UndefValueVal, 11, which the mask held before LLVM 11. So lane 11 of a vector of 16 counts as
- * uninitialised, and -1 is an index: the record of initialised values is read 4 GiB behind a vector's, which
- * ends in a SIGSEGV unless something is mapped there. Where that comparison is found, once, -1 takes the place
- * of 11. It must not use anything of the engine. */
+ * It also repairs how Oclgrind 21.10 handles the instruction shufflevector if it was built with LLVM 11 or
+ * newer (as in Debian 12). An undefined lane of the mask is -1 there, but Oclgrind compares with the constant
+ * llvm::Value::UndefValueVal, 11, which was in the mask before LLVM 11. So lane 11 of a vector of 16 counts
+ * as uninitialised, and -1 is used as an index: the record of initialised values is read 4 GiB behind that of
+ * a vector, which crashes unless memory is mapped there. If that comparison is found exactly once, its 11 is
+ * replaced by -1. This file must not use anything of the engine. */
 #include <CL/cl.h>
 
 #include <dlfcn.h>

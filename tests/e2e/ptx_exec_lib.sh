@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the tests share that run the kernels' PTX on the host: cltrain's only device is tests/ptx/driver.h, an OpenCL driver that
-# plays an NVIDIA GPU. Sourced after lib.sh; skips the whole test where clang has no NVPTX target.
+# What the tests that run the kernels' PTX on the host share: cltrain's only device is tests/ptx/driver.h, an OpenCL driver that
+# simulates an NVIDIA GPU. Sourced after lib.sh; skips the whole test if clang has no NVPTX target.
 
 driver=$CLTRAIN_BUILD_DIR/tests/ptx_driver.so
 [ -f "$driver" ] || skip_all "the played driver was not built (CL/cl_icd.h is missing)"
@@ -14,7 +14,7 @@ for name in clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do
 done
 [ -n "$clang" ] || skip_all "there is no clang with an NVPTX target"
 
-# OpenCL's functions for that target, which clang does not bring along.
+# OpenCL's built-in functions for that target, which clang does not provide.
 "$clang" -x cl -cl-std=CL1.2 -Xclang -include -Xclang opencl-c-base.h -target nvptx64-nvidia-nvcl -Xclang -target-cpu \
     -Xclang sm_70 -O1 -w -emit-llvm -c "$CLTRAIN_SOURCE_DIR/tests/ptx/builtins.cl" -o builtins.bc >"$out" 2>&1 || {
     sed 's/^/    | /' "$out"
@@ -30,7 +30,7 @@ export CLTRAIN_PTX_CACHE=$work/programs
 # The checker's pattern for memory without a value (engine/verify): no kernel may read it.
 export CLTRAIN_PTX_POISON=0x7ff1fff3
 
-# verified LEAST PATTERN OPTION...: all checks of that name pass, at least LEAST of them, and no rule was broken.
+# verified LEAST PATTERN OPTION...: all checks with that name pass, at least LEAST of them, and no rule was violated.
 verified() {
     local least=$1 pattern=$2 passed
     shift 2
@@ -42,13 +42,13 @@ verified() {
     echo "$pattern: ${passed:-0} checks"
 }
 
-# The counters of what follows go to the file counts; `counted` reads it.
+# The counters of the following commands are written to the file counts; `counted` reads it.
 count() {
     rm -f counts
     export CLTRAIN_PTX_COUNTS=$work/counts
 }
 
-# counted NAME KERNELS "COUNTER..." LIMIT: kernels whose names match moved no more than LIMIT % of what their lanes needed. read and
+# counted NAME KERNELS "COUNTER..." LIMIT: kernels whose names match moved at most LIMIT % of what their lanes needed. read and
 # write: sectors of global memory; load, store and matrix: passes over the banks of local memory (tests/ptx/driver_command.c).
 counted() {
     local name=$1 kernels=$2 counters=$3 limit=$4 worst

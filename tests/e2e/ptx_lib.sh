@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the tests share that look at kernels as NVIDIA's assembler sees them, without a device: the tools, a kernel file to PTX and
-# through ptxas, registers and spills from its report. Sourced after lib.sh; skips the whole test where a tool is missing.
+# What the tests share that examine kernels with NVIDIA's assembler, without a device: the tools, compiling a kernel file to PTX and
+# assembling it with ptxas, registers and spills from its report. Sourced after lib.sh; skips the whole test if a tool is missing.
 
 command -v ptxas >/dev/null || PATH=$PATH:/usr/local/cuda/bin # where its toolkit lies
 command -v ptxas >/dev/null || skip_all "ptxas is not installed (CUDA toolkit)"
@@ -17,8 +17,8 @@ kernels=$CLTRAIN_BUILD_DIR/kernels
 ampere="80 86 89 90" # generations that know the instructions of sm_80
 if ptxas --help | grep -q sm_120; then ampere="$ampere 120"; fi
 
-# ptx_assemble FILE GENERATION "ARCH..." OPTION...: PTX of the kernel file for a generation in k.ptx, ptxas's reports for each
-# architecture in k.log. Calls that nobody answers and memory of an item's own (arrays that are no registers) fail too.
+# ptx_assemble FILE GENERATION "ARCH..." OPTION...: writes PTX of the kernel file for a generation to k.ptx and ptxas's reports for
+# each architecture to k.log. Fails also for calls of undefined functions and for private arrays that are not kept in registers.
 ptx_assemble() {
     local file=$1 generation=$2 archs=$3 arch
     shift 3
@@ -33,7 +33,7 @@ ptx_assemble() {
 }
 
 # ptx_registers PATTERN: registers of the kernels whose names match, by architecture: "139 139 147". Fails when any kernel of the
-# file has something on the stack.
+# file uses the stack.
 ptx_registers() {
     awk -v pattern="$1" '
         /Function properties for/ { kernel = $NF }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PTX for sm_90 from standard input to the same program for sm_90a on standard output, for the scripts that
- * look at kernels with NVIDIA's assembler: what cl/command/retarget.h does with a driver's binary. */
+ * Converts PTX for sm_90 from standard input to the same program for sm_90a on standard output, as
+ * cl/command/retarget.h does with a driver's binary; for the scripts that examine kernels with NVIDIA's
+ * assembler. */
 #include <stdio.h>
 
 #include "cl/command/retarget.h"

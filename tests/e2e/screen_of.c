@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A terminal for the end-to-end tests: runs a command on a pseudo terminal of so many columns and prints what
- * a user would have on the screen, from the first line on. Exits as the command does.
+ * A terminal for the end-to-end tests: runs a command on a pseudo terminal with a given number of columns and
+ * prints what a user would have on the screen, from the first line on. Its exit code is the command's.
  *
  *     screen_of [-c COLUMNS] [-o RAW] [-w TEXT ACTION]... [--] COMMAND...
  *
- * -o: the bytes as they came go to a file. -w: as soon as TEXT has come (after the last one), an ACTION:
+ * -o: writes the received bytes to a file. -w: does an ACTION as soon as TEXT has been received (after the
+ * TEXT of the -w before):
  *     -k KEYS     types them (\x03 is Ctrl-C)
- *     -r COLUMNS  the window gets another width
- *     -s MS       nothing is read for so long: a connection that hangs
- *     -h          the terminal goes away
+ *     -r COLUMNS  changes the width of the window
+ *     -s MS       reads nothing for that time, like a connection that hangs
+ *     -h          closes the terminal
  */
 #include <errno.h>
 #include <poll.h>

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Every form of attention on matrix units, and the group form that GPUs without them take, as NVIDIA's assembler sees them: no spills, no
-# stack, few enough registers for the work-groups that the kernel's header counts on. The driver has a compiler and an assembler of its own,
-# so the counts are for comparison.
+# Every variant of attention on matrix units, and the variant `group` for GPUs without them, compiled by NVIDIA's assembler: no
+# spills, no stack, few enough registers for the work-groups that the kernel's header assumes. The driver has its own compiler and
+# assembler, so the counts are only for comparison.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/ptx_lib.sh"
 
@@ -44,7 +44,7 @@ check_mma() {
     fi
 }
 
-# The forms that the host chooses from: KERNEL WARPS M_TILES COLS.
+# The configurations that the host chooses from: KERNEL WARPS M_TILES COLS.
 forms=$(sed -n '/^static const mma_form forms/,/};/p' "$CLTRAIN_SOURCE_DIR/engine/ops/attention/attention_mma.c" |
     awk '/_FORWARD\]/ { k = 1 } /_DQ\]/ { k = 2 } /_DKV\]/ { k = 3 }
          { while (match($0, /\{[0-9]+, [0-9]+, [0-9]+\}/)) { f = substr($0, RSTART + 1, RLENGTH - 2); gsub(/,/, "", f); print k, f; $0 = substr($0, RSTART + RLENGTH) } }')
@@ -63,7 +63,7 @@ while read -r kernel warps pieces cols; do
     done
 done <<<"$forms"
 
-# sm_75 has no asynchronous copies and halves of the products; the host takes the same forms.
+# sm_75 has no asynchronous copies and smaller matrix instructions; the host uses the same configurations.
 while read -r kernel warps pieces cols; do
     head=$((pieces == 2 ? 64 : 128))
     if [ "$cols" -eq 64 ] && [ "$pieces" -eq 1 ]; then head=80; fi # what local memory holds
@@ -91,7 +91,7 @@ for head in 64 61; do
 done
 if [ "$(grep -c '\.entry' k.ptx)" -eq 1 ]; then pass; else fail "a program of one kernel holds others"; fi
 
-# The check notices what it is about: four pieces of 64 elements do not fit the registers.
+# The check works: with four m16 tiles per warp the sums do not fit into registers.
 if ptx_assemble attention_mma.cl 80 80 "${extra[@]}" -DKERNEL=3 -DHEAD_SIZE=128 -DM_TILES=4 -DCOLS=64 && ptx_registers _mma >/dev/null; then
     fail "sums of 64 x 128 an item were said to fit"
 else

@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-cost: 10
 #
-# A driver that ends or blocks every process that loads it (fault/bad_driver.c) is named and left out; the others work: `devices`,
-# `doctor`, a training. What was found is remembered, and asked again when it is wanted.
+# A driver that ends or blocks every process that loads it (fault/bad_driver.c) is reported and not used; the others work:
+# `devices`, `doctor`, a training. The result is cached, and repeated on request.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 tests=$CLTRAIN_BUILD_DIR/tests
@@ -13,7 +13,7 @@ tests=$CLTRAIN_BUILD_DIR/tests
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_VENDOR_PATH
 export CLTRAIN_CACHE_DIR=$work/cache CLTRAIN_PROBE_SECONDS=4
 
-# The system's drivers, with a bad one before and behind them.
+# The system's drivers, with a bad one before and after them.
 mkdir icd
 cp -L /etc/OpenCL/vendors/*.icd icd/ 2>/dev/null
 [ -n "$(ls icd)" ] || skip_all 'this system has no ICD files'
@@ -42,12 +42,12 @@ done
 limit=60 expect_code 0 "$CLTRAIN" devices # damaged: not believed
 expect_text 'driver_abort.so \(0-abort.icd\) is left out'
 
-# What does harm is no driver, but a library that stands before all of them: it is not blamed on one.
+# If the fault is not in a driver but in a library that is loaded before all of them, no driver is blamed.
 limit=60 expect_code 4 env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" LD_PRELOAD="$tests/driver_listing.so" "$CLTRAIN" devices
 expect_text "does harm even without any driver's ICD file: .*SIGABRT: bad_driver: a layer between" 'LD_PRELOAD'
 reject_text 'is left out'
 
-# Nothing but a bad one.
+# Only a bad driver.
 rm icd/*.icd
 echo "$tests/driver_abort.so" >icd/0-abort.icd
 export OCL_ICD_VENDORS=$work/icd # or a driver without an entry would be found

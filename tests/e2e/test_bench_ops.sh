@@ -4,8 +4,8 @@
 # ctest-full: all
 # ctest-cost: 15
 #
-# `cltrain bench ops`: its judgements and its exit codes, on bounds and records that decide whatever the machine does. How fast
-# anything is does not matter here. Nothing of a driver's compiler may be written between our lines.
+# `cltrain bench ops`: its judgements and exit codes, with bounds and records whose result does not depend on the machine. Actual
+# speeds do not matter here. Output of a driver's compiler must not appear between the lines.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"

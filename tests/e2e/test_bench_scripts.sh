@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-full: all
 #
-# The benchmark scripts run: every subject on tiny sizes without peers, with records, a JSON file and tables at the end; wrong options
-# and a program that fails are noticed. Their figures are not looked at.
+# The benchmark scripts work: every subject with tiny sizes and without peers writes records, a JSON file and tables; wrong options
+# and a program that fails are noticed. The figures are ignored.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
@@ -31,7 +31,7 @@ expect_code 2 bash "$bench/run.sh" --only-subject nothing --out none
 printf '#!/bin/sh\nexit 7\n' >broken
 chmod +x broken
 CLTRAIN=$work/broken expect_code 1 bash "$bench/bench_mlp.sh" --self-test
-# Peers that are named and are not there are left out, with the reason.
+# Peers that are named but missing are left out, with the reason.
 BENCH_PYTHON=/nonexistent BENCH_LLMC=/nonexistent CLTRAIN=$work/broken expect_code 1 bash "$bench/bench_gpt2.sh" --quick
 expect_text 'SKIP PyTorch \(BENCH_PYTHON\): /nonexistent has no PyTorch' 'SKIP llm.c: '
 finish

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# Buffers, by batch_norm's running statistics: saved, moved by training, left alone by the optimizer, by recomputation and by
-# evaluation, frozen by name, the same after a resume, taken from other weights, used in evaluation beside averaged weights.
+# Buffers, tested with batch_norm's running statistics: saved, changed by training, not changed by the optimizer, by recomputation
+# or by evaluation, frozen by name, the same after a resume, loaded from other weights, used in evaluation together with averaged
+# weights.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cat >net.json <<'JSON'
@@ -59,13 +60,14 @@ for mode in f32 bf16; do
     expect_same $mode/checkpoints/step_6/model.safetensors $mode.half/checkpoints/step_6/model.safetensors
 done
 
-# The statistics of a whole epoch's micro-batches lie near those of the data: evaluation is told by them, one sample at a time too.
+# The statistics over the micro-batches of a whole epoch are close to those of the data; evaluation uses them, so it also works with
+# one sample at a time.
 expect_code 0 "$CLTRAIN" eval f32
 loss=$(sed -n -E 's/.*loss ([0-9.]+).*/\1/p' "$out" | head -n 1)
 expect_code 0 "$CLTRAIN" eval f32 data.micro_batch=1
 expect_text "loss $loss"
 
-# Frozen ones stay as they were, and the layer uses them: training with them is not training without.
+# Frozen statistics do not change, and the layer uses them: training with them differs from training without.
 expect_code 0 "$CLTRAIN" train net.json --init f32 'model.freeze=*.running_*' --out frozen
 for name in $running; do
     expect_same <(tensor f32/checkpoints/step_6/model.safetensors "$name") <(tensor frozen/checkpoints/step_6/model.safetensors "$name")
@@ -73,7 +75,7 @@ done
 expect_code 0 "$CLTRAIN" train net.json --init f32 --out moved
 if [ "$(values loss frozen/metrics.jsonl | head -n 1)" = "$(values loss moved/metrics.jsonl | head -n 1)" ]; then fail 'frozen statistics are not used'; else pass; fi
 
-# Averages are kept of what is trained; the statistics beside them are those of the training.
+# Averages are kept of trained parameters; the statistics used with them are those of the training.
 expect_code 0 "$CLTRAIN" train net.json optimizer.ema=0.5 --out ema
 expect_same <(tensor f32/checkpoints/step_6/model.safetensors 'bn1\.running_var') <(tensor ema/checkpoints/step_6/model.safetensors 'bn1\.running_var')
 expect_code 0 "$CLTRAIN" eval ema

@@ -4,8 +4,8 @@
 # ctest-full: all
 # ctest-cost: 20
 #
-# scripts/bundle.sh: the folder that it makes runs wherever it lies, with its own libraries; in a root folder that holds nothing
-# else but the C library it starts, names what is missing, and its mpirun starts ranks.
+# scripts/bundle.sh: the folder that it makes works in any place, with its own libraries; in a root folder that contains only the C
+# library in addition, it starts, reports what is missing, and its mpirun starts ranks.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 build=${CLTRAIN_BUILD_DIR:?set it to the build folder}
@@ -28,7 +28,7 @@ expect_code 0 sh -c "readelf -d bundle/cltrain | grep -F '(RPATH)' | grep -F '[\
 find bundle -type f -exec readelf -d {} + >dynamic 2>/dev/null
 if grep -E 'R(UN)?PATH' dynamic | grep -q -F -e "$build" -e "$work"; then fail 'a library is looked for in a build folder'; else pass; fi
 
-# Nothing of this environment is left but a device's driver and the kernels that it has built. PATH: PoCL calls a linker.
+# Of this environment only a device's driver and the kernels that it has built are left. PATH: PoCL calls a linker.
 built=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/pocl/kcache}
 bare=(env -i PATH="$PATH" HOME="$work" OCL_ICD_VENDORS="$vendors" POCL_CACHE_DIR="$built"
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)

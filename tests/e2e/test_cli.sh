@@ -116,7 +116,7 @@ expect_file eval.json
 expect_code 0 "$CLTRAIN" eval net.json --init runs/net/checkpoints/step_16/model.safetensors --json -
 expect_text '"samples": 64'
 
-# --- a result that could not be kept is refused before anything is measured ---
+# --- a result that could not be saved is refused before anything is measured ---
 mkdir folder
 for long in 'tune net.json --json' 'tune --json' 'bench gemm --json' 'bench ops --json' 'bench memory --json' 'bench step net.json --json' \
     'bench step net.json --trace' 'verify --json' 'verify --junit' 'eval net.json --checkpoint runs/net --json'; do
@@ -193,7 +193,7 @@ if [ $got -eq 130 ]; then pass; else fail "SIGINT: code $got, expected 130"; fi
 expect_code 0 "$CLTRAIN" demo --steps 300 --out demo-run
 expect_text 'unigram entropy' 'validation loss [0-9.]+ nats per byte; byte frequencies alone' 'what to try next'
 expect_file demo-run/metrics.jsonl
-# What it advises works as it is printed, program included.
+# The commands that it suggests work as they are printed, program included.
 cp "$out" demo.txt
 for command in generate report; do
     line=$(sed -n "s/^    \(.* $command demo-run.*\)/\1/p" demo.txt)
@@ -201,7 +201,7 @@ for command in generate report; do
 done
 config=$(sed -n 's/^    .* train \(.*mlp-mnist.json\)$/\1/p' demo.txt)
 if [ -f "$config" ]; then pass; else fail "the demo names '$config', which is not there"; fi
-# --- an output that takes nothing is an error, also of texts longer than a buffer ---
+# --- output that cannot be written is an error, also if the text is longer than a buffer ---
 if [ -c /dev/full ]; then
     for command in man 'config --markdown' version 'completion bash'; do
         # shellcheck disable=SC2086

@@ -16,7 +16,7 @@ chmod +x bin/cltrain
 export PATH=$work/bin:$PATH
 
 # --- what the scripts ask ---
-# offers WORD... => CANDIDATE...: the last word can become these; candidates with a "!" before them may not be there.
+# offers WORD... => CANDIDATE...: the last word can become each of these; candidates with a "!" before them must not be offered.
 offers() {
     local -a words=()
     while [ "$1" != '=>' ]; do words+=("$1"); shift; done
@@ -120,7 +120,7 @@ else
     note_skip 'fish is not installed: its completion was not tried'
 fi
 
-# --- zsh: in a terminal of its own, since its completion system works there only ---
+# --- zsh: in a pseudo terminal, because its completion system works only there ---
 expect_code 0 "$CLTRAIN" completion zsh
 mkdir functions
 cp "$out" functions/_cltrain

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# A table of text end to end: a classifier and a regression learn from it, the classes keep their names in the checkpoint, in
-# predictions and in an evaluation without the training data; tables with and without their target are predicted alike.
+# A csv table from end to end: a classifier and a regression learn from it; class names are kept in the checkpoint, in predictions
+# and in an evaluation without the training data; tables with and without their target give the same predictions.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# Three groups of points, in the order of their words, as many tables are.
+# Three groups of points, ordered by class, as many tables are.
 awk 'BEGIN { srand(4); print "length,width,height,kind"
     split("setosa,versi color,virginica", kind, ",")
     for (k = 1; k <= 3; k++) for (i = 0; i < 60; i++)
@@ -35,7 +35,7 @@ cmp -s whole.csv inputs_out.csv && pass || fail 'a table without its target is p
 expect_code 0 "$CLTRAIN" predict run inputs.csv --format jsonl --top-k 2
 expect_text '"class":1,"name":"versi color","probability":'
 
-# Its words need no training data: the checkpoint has them.
+# Class names need no training data: the checkpoint contains them.
 { head -n 1 flowers.csv; tail -n 40 flowers.csv; } | sed 's/^/  /' >late.csv
 mv flowers.csv gone.csv
 expect_code 0 "$CLTRAIN" eval run data.eval_path=late.csv

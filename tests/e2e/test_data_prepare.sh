@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# cltrain data: text files to token shards, their check, and what is refused. With the shared data the published vocabulary on a
-# known text gives known shards.
+# cltrain data: converting text files to token shards, verifying them, and errors. With the shared data the published vocabulary
+# gives known shards for a known text.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 shared=$CLTRAIN_SOURCE_DIR/../shared/data
@@ -27,7 +27,7 @@ expect_same back.txt one.txt
 expect_code 0 "$CLTRAIN" data verify bytes
 expect_text '^ok +bytes/train_000.bin' '^ok +bytes/tokenizer.json' '3 good, none bad'
 
-# --- a vocabulary of one's own, several shards ---
+# --- a vocabulary trained on the text, several shards ---
 expect_code 0 "$CLTRAIN" data prepare one.txt two.txt.gz --out bpe --train-bpe 400 --split 0.2 --shard-tokens 3000
 expect_text 'BPE, 400 tokens' 'from 2 files'
 reject_text 'counting words' # it takes no two seconds
@@ -115,7 +115,7 @@ else
     note_skip "a full disk: no small file system can be mounted here"
 fi
 
-# --- an interrupt leaves nothing ---
+# --- after an interrupt nothing is left ---
 for i in $(seq 60); do cat one.txt two.txt; done >long.txt
 for i in $(seq 12); do cat long.txt; done >longer.txt
 "$CLTRAIN" data prepare longer.txt --out stopped --train-bpe 2000 --threads 1 >"$out" 2>&1 &

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# scripts/device_report.sh. With a played program: the order of the parts, both forms, the page and the index; a part that fails, one
-# that hangs and one that leaves half a record cost nothing but themselves; a stopped script leaves a whole page. Then its quick form on
-# a CPU device: every part goes well and leaves its record.
+# scripts/device_report.sh. With a fake program: the order of the parts, both forms, the page and the index; a part that fails, one
+# that hangs and one that leaves half a record affect nothing else; a stopped script leaves a complete page. Then its quick form on
+# a CPU device: every part succeeds and leaves its record.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 script=$CLTRAIN_SOURCE_DIR/scripts/device_report.sh
 limit=1200
@@ -17,7 +17,7 @@ expect_code 0 "$script" --list
 expect_text 'verify-small tune step-bf16 torch-bf16'
 expect_absent device-report
 
-# A program that answers as cltrain on an NVIDIA GPU would, and what is wrong with it; it notes how it was called.
+# A program that answers as cltrain on an NVIDIA GPU would, with faults on request; it records how it was called.
 cat >played <<'TEXT'
 #!/bin/sh
 echo "|$*" >>"$CALLS"
@@ -65,7 +65,7 @@ expect_awk 'the parts are not in their order, or one is missing' '{ line = $0 } 
     /bench (step|gemm).*--caps -mma_f16,-mma_bf16,-wgmma/ { simple++ } /bench gemm.*--caps -wgmma/ { mma++ } /device.timestamps=false/ { plain++ }
     END { exit !(tune && step > tune && steps == 5 && simple == 2 && mma == 1 && plain == 1 && line ~ /\|verify --device gpu/) }' calls
 
-# One part fails and leaves half a record, one hangs and does not listen to SIGTERM.
+# One part fails and leaves half a record, one hangs and ignores SIGTERM.
 : >calls
 HANGS='bench memory' FAILS='precision.mode=f16' played 1 "$script" --device gpu --out hurt --minutes 1 --python "$work/none"
 expect_text '^step-f16: FAILED: code 7: broken, ' '^memory: CUT OFF: it took more than [0-9]+ s, ' '^verify: ok' '^torch-bf16: left out: PyTorch: not installed here' '^2 parts failed$'
@@ -75,7 +75,7 @@ cp hurt/report.md "$out"
 expect_text '\| memory \| CUT OFF: ' '\| step-f16 \| FAILED: code 7: broken \|' '\| f32 \| all \| 80.5 \|'
 reject_text '\| f16 \| all \|'
 
-# Only some parts; the time is over; a script that is stopped.
+# Only some parts; a time limit; a script that is stopped.
 played 0 "$script" --device gpu --out some --parts devices,gemm --python "$work/none"
 [ "$(cut -f1 some/.parts | tr '\n' ' ')" = 'devices gemm-bf16 gemm-bf16-mma gemm-f16 gemm-f32 gemm-bf16-simple ' ] && pass || fail "other parts ran: $(cut -f1 some/.parts)"
 played 0 "$script" --device gpu --out over --minutes 0 --python "$work/none"

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# What is written agrees with what is built: docs/cli.md, docs/config.md, the README's commands and exit codes, links, paths named in
-# docs/layout.md, and every recipe in configs/.
+# The documentation agrees with the program: docs/cli.md, docs/config.md, the README's commands and exit codes, links, paths named
+# in docs/layout.md, and every config in configs/.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 root=$CLTRAIN_SOURCE_DIR
 
-# --- recipes ---
+# --- configs ---
 for config in "$root"/configs/*.json; do
     expect_code 0 "$CLTRAIN" config --print "$config"
     # What is printed is a config itself, and the same one.
@@ -53,7 +53,7 @@ expect_text '^\| other \| .*\| 0\.125' '^### other$'
 echo '{}' >records/none.json
 CLTRAIN_DEVICE_RECORDS=$work/records expect_code 1 "$root/scripts/devices_page.sh"
 
-# --- links and paths lead somewhere ---
+# --- links and paths exist ---
 pages=("$root/README.md" "$root"/docs/*.md)
 for page in "${pages[@]}"; do
     while read -r target; do

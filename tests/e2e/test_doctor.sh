@@ -3,10 +3,10 @@
 # ctest-labels: quick
 #
 # The doctor names the file or library at fault: no ICD file, a missing library, an ICD file that cannot be read or is empty, a
-# library that is no driver, no platform. And it finds nothing wrong where there is nothing.
+# library that is no driver, no platform. And it reports no fault on a machine without one.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# sick PATTERN...: doctor ends with 4 and says the patterns; the environment says what is broken.
+# sick PATTERN...: doctor ends with 4 and its output matches the patterns; the environment has the fault.
 sick() {
     expect_code 4 "$CLTRAIN" doctor
     expect_text "$@" 'no device can be used'
@@ -15,7 +15,7 @@ sick() {
 
 expect_code 0 "$CLTRAIN" doctor
 expect_text '^ok .*names the driver library .*, and it loads' '^ok .*device 0:0 .* runs kernels; capabilities:' '^healthy'
-# A driver that offers a device all by itself: Mesa's, say, load and have none.
+# Is there a driver that offers a device without settings? Mesa's, for instance, can be loaded and have no device.
 library=
 mkdir one
 while read -r candidate; do
@@ -53,7 +53,7 @@ else
     note_skip 'root may read everything, so an ICD file without read permission is not tried'
 fi
 
-# One broken file next to a good one: still healthy, and the broken one is named.
+# One broken file beside a working driver: the machine is healthy, and the broken file is reported.
 if [ -n "$library" ]; then
     echo "$library" >icd/good.icd
     echo /nowhere/libmissing_driver.so.1 >icd/missing.icd

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# A GPT trained as a GPU with matrix units would train it, on a device that plays them: products and attention, forward and backward,
-# by the kernels for each generation of units. Losses stay near those of the device's own kernels in the same type, and
-# recomputation changes no bit. Compiling these kernels for a CPU takes minutes: hence not quick.
+# A GPT trained as a GPU with matrix units would train it, on a device that emulates them: products and attention, forward and
+# backward, by the kernels for each generation of units. Losses stay close to those of the device's own kernels in the same type,
+# and recomputation changes no bit. Compiling these kernels for a CPU takes minutes, so the test is not quick.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset CLTRAIN_GEMM
 "$CLTRAIN" devices >/dev/null 2>&1

@@ -3,8 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 8 ctest-optimise: no
 #
-# What half precision saves: `estimate` of GPT-2 124M against the bars and the formula of docs/precision.md, and of a small GPT
-# against the bytes that a real step takes on a device. Text that is not there yet does not stop an estimate, and is named.
+# What half precision saves: `estimate` of GPT-2 124M compared with the bars and the formula of docs/precision.md, and of a small
+# GPT compared with the bytes that a real step uses on a device. An estimate does not need the text; if it is missing, that is
+# reported.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 gpt2=$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json
 
@@ -15,13 +16,13 @@ estimated() {
     expect_code 0 "$CLTRAIN" estimate "$@" --json
     cp "$out" "$name.json"
 }
-# bytes_of NAME KEY: the last number behind a key; "parameters" is first their count and then their bytes
+# bytes_of NAME KEY: the last number after a key; "parameters" is followed by their number and then by their bytes
 bytes_of() { sed -n -E "s/^.*\"$2\": ([0-9]+).*/\1/p" "$1.json" | tail -n 1; }
 holds() { # what, awk expression
     if awk "BEGIN { exit !($2) }"; then pass; else fail "$1: $2 does not hold"; fi
 }
 
-# --- GPT-2 124M, 4 x 1024 tokens; its text was never prepared here ---
+# --- GPT-2 124M, 4 x 1024 tokens; its text does not exist here ---
 size=(data.micro_batch=4 model.context=1024 --device generic) # the same everywhere
 for mode in f32 f16 bf16; do
     for tier in none block; do
@@ -48,12 +49,12 @@ expect_text '^data +was not read'
 expect_code 3 "$CLTRAIN" train "$gpt2" --out never "${size[@]}"
 expect_absent never
 
-# Nor does it take longer for long sequences: samples that are only shaped like the data need not be read.
+# Nor does it take longer for long sequences, because samples that only have the shape of the data are not read.
 expect_code 0 "$CLTRAIN" estimate "$gpt2" model.layers=1 model.heads=3 model.channels=48 model.vocab=500 model.context=1000000 \
     data.micro_batch=1 --device generic
 expect_text 'the 8.0 GiB that the device can give'
 
-# --- sizes that the kernels' 32-bit numbers or a buffer cannot hold are refused by name, whatever the device ---
+# --- sizes that exceed the kernels' 32-bit numbers or a buffer are refused by name, on every device ---
 refused() { # CODE TEXT SETTING...
     local code=$1 text=$2
     shift 2
@@ -63,7 +64,7 @@ refused() { # CODE TEXT SETTING...
 refused 2 "tensor 'lm_head': .*too large" data.micro_batch=2200000
 refused 5 "tensor 'wte' needs 12582912000 bytes in one buffer" data.micro_batch=4000
 
-# --- images need their files: their shapes stand nowhere else ---
+# --- images need their files, because their shapes are given nowhere else ---
 expect_code 3 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/mlp-mnist.json" data.path='["missing"]'
 
 # --- a real step ---

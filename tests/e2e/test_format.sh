@@ -3,7 +3,7 @@
 # ctest-labels: quick
 # ctest-cost: 4
 #
-# Every C source is laid out as .clang-format says; and the check itself notices a file that is not.
+# Every C source is formatted as .clang-format says; and the check itself notices a file that is not.
 set -u
 root=${CLTRAIN_SOURCE_DIR:?set it to the source folder}
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# model.freeze: parameters that training leaves as they are, which have neither gradients nor optimizer state, in any storage, after
-# a resume, and as a start for another run.
+# model.freeze: parameters that training does not change have neither gradients nor optimizer state, with any storage type, after a
+# resume, and when another run starts from their weights.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 cat >net.json <<'JSON'
@@ -22,7 +22,7 @@ values() {
 }
 bytes() { sed -n -E "s/^ *\"$1\": ([0-9]+),?$/\1/p" "$out" | tail -n 1; }
 
-# What is frozen costs no memory beyond its values. 48*16+48 of the first layer, 24*48+24 of the second one.
+# Frozen parameters need no memory beyond their values. 48*16+48 in the first layer, 24*48+24 in the second.
 expect_code 0 "$CLTRAIN" estimate net.json --device generic --json
 whole=$(bytes optimizer)
 expect_code 0 "$CLTRAIN" estimate net.json --device generic --json 'model.freeze=["fc1.*"]'
@@ -60,7 +60,7 @@ for mode in f32 bf16; do
     expect_same $mode/checkpoints/step_6/model.safetensors $mode.half/checkpoints/step_6/model.safetensors
 done
 
-# Weights of another run, of which a part is trained on: the gradient of what is left is that of the whole net.
+# Starting from another run's weights and training a part of them: its gradient is that of the whole net.
 expect_code 0 "$CLTRAIN" train net.json --init f32 'model.freeze=["fc*"]' --out head
 expect_same <(values f32/checkpoints/step_6/model.safetensors fc2.weight) <(values head/checkpoints/step_6/model.safetensors fc2.weight)
 expect_code 0 "$CLTRAIN" eval head --on train

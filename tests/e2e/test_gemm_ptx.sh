@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Every form of the tile and mma GEMM as NVIDIA's assembler sees it, without a device: clang compiles it to PTX, ptxas for several generations
-# reports registers and local memory. No spills, no stack, few enough registers to launch the work-group, wide loads and stores. The driver has a compiler
-# and an assembler of its own, so the counts are for comparison.
+# Every tile of the backends tile and mma compiled by NVIDIA's assembler, without a device: clang compiles it to PTX, and ptxas
+# reports registers and local memory for several generations. No spills, no stack, few enough registers to launch the work-group,
+# wide loads and stores. The driver has its own compiler and assembler, so the counts are only for comparison.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_lib.sh"
-# Newer assemblers no longer know sm_70, though their help names it: any older one that is at hand does it, or PTXAS_VOLTA's.
+# Newer assemblers no longer support sm_70, though their help lists it: an older one that is installed is used, or PTXAS_VOLTA.
 printf '.version 6.0\n.target sm_70\n.address_size 64\n' >volta.ptx
 volta=
 for tool in "${PTXAS_VOLTA:-ptxas}" ptxas /usr/local/cuda*/bin/ptxas /opt/cuda*/bin/ptxas; do
@@ -28,7 +28,7 @@ assemble() {
     done
 }
 
-# Bytes of local memory, which is the same on all: "49152".
+# Bytes of local memory, which are the same on all architectures: "49152".
 local_memory() {
     awk '/Used [0-9]+ registers/ && match($0, /[0-9]+ bytes smem/) { n = substr($0, RSTART, RLENGTH - 11); if (n + 0 > most + 0) most = n }
          END { print most + 0 }' k.log
@@ -70,9 +70,9 @@ check '128x128x16 of 8x8 NT f16 epilogue' 256 "${form[@]}" -DTB=1 -DDTA=f16 -DDT
 check '128x128x16 of 8x8 TN f32 part of k' 256 "${form[@]}" -DTA=1 -DPARTIAL=1
 check '128x128x16 of 8x8 NN f32 wide offsets' 256 "${form[@]}" -DWIDE_OFFSETS=1
 
-# mma: the instructions exist from a generation on, so each one is compiled for its own.
-# Forms that take more than 48 KiB of local memory are for devices where a probe has shown that it works; ptxas alone refuses to declare
-# as much, so they are assembled with 48 KiB. Rounding to even is an instruction of sm_90, which older clangs cannot target.
+# mma: the instructions exist from a certain generation on, so each one is compiled for its own.
+# Tiles that need more than 48 KiB of local memory are for devices on which a probe has shown that it works; only ptxas refuses such
+# a declaration, so they are assembled with 48 KiB. Rounding to even is an instruction of sm_90, which older clangs cannot target.
 # assemble_mma GENERATION "ARCH..." DEFINE...
 assemble_mma() {
     local generation=$1 archs=$2 tool arch

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# cltrain generate end to end: a tiny GPT on text made here, continued from the run folder and from a checkpoint of it, with its own
-# tokenizer and with bytes; the same seed gives the same text; what cannot be continued is refused with its reason.
+# cltrain generate from end to end: a tiny GPT trained on text made here, continued from the run folder and from one of its
+# checkpoints, with a tokenizer of its own and with bytes; the same seed gives the same text; runs that cannot generate are refused
+# with the reason.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # --- needs no device ---
@@ -56,7 +57,7 @@ for other in seed.txt early.txt; do
 done
 # The prompt, 60 bytes (more than the context of 16), a line break.
 if [ "$(wc -c <run.txt)" -eq 69 ] && [ "$(head -c 8 run.txt)" = 'and the ' ]; then pass; else fail 'run.txt is not prompt, 60 bytes and a line break'; fi
-# The most likely text does not depend on the seed, and is made of the words that were learned.
+# The most likely text does not depend on the seed, and consists of words that were learned.
 make greedy.txt --checkpoint run --prompt 'and the ' --max-new 40 --temperature 0 --seed 1
 make greedy2.txt --checkpoint run --prompt 'and the ' --max-new 40 --temperature 0 --seed 2
 expect_same greedy.txt greedy2.txt
@@ -64,13 +65,13 @@ make first.txt --checkpoint run --prompt 'and the ' --max-new 40 --top-k 1 --see
 expect_same greedy.txt first.txt
 if grep -q -E 'cat|sat|mats' greedy.txt; then pass; else fail "nothing was learned: $(cat greedy.txt)"; fi
 
-# --- a tokenizer trained on the text; its data may be gone ---
+# --- a tokenizer trained on the text; its data may have been deleted ---
 expect_code 0 "$CLTRAIN" data prepare cats.txt --train-bpe 300 --out tokens
 expect_code 0 "$CLTRAIN" train gpt.json data.type=tokens data.path=tokens --max-steps 10 --out bpe
 make bpe.txt --checkpoint bpe --prompt 'and the ' --max-new 20
 if [ "$(wc -c <bpe.txt)" -gt 30 ] && [ "$(head -c 8 bpe.txt)" = 'and the ' ]; then pass; else fail "bpe.txt: $(cat bpe.txt)"; fi
 
-# --- what cannot be continued ---
+# --- runs that cannot generate ---
 cp -r run/checkpoints/step_300 step_300
 make alone.txt step_300 --prompt 'and the ' --max-new 60 --seed 3 # a checkpoint by itself
 expect_same run.txt alone.txt

@@ -3,13 +3,14 @@
 # ctest-labels: quick
 # ctest-cost: 20
 #
-# Half precision from end to end: the settings that cannot work, what a run says, the same dropout masks in each precision, samples of a
-# model whose output is stored in 16 bits, and a checkpoint that says which storage its loss scale belongs to; weights exported in
-# 16 bits; what a device with matrix units is asked for, on one that plays them: products of tf32, the storage that precision.mode auto takes.
+# Half precision from end to end: settings that cannot work, what a run reports, the same dropout masks in each precision,
+# generation from a model whose output is stored in 16 bits, a checkpoint that says to which storage type its loss scale belongs,
+# weights exported in 16 bits. On a device that emulates matrix units: products of tf32, and the storage type that precision.mode
+# auto chooses.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 for ((i = 0; i < 300; i++)); do printf 'pack my box with five dozen jugs. '; done >text.txt # its next byte follows from eight
 
-# --- a model over windows of bytes: its scores are read back as they are stored ---
+# --- a model over windows of bytes: its logits are stored in 16 bits and read back ---
 cat >window.json <<'JSON'
 {"model": {"type": "mlp", "embedding": 8, "hidden": [32], "activation": "gelu", "outputs": 256, "loss": "cross_entropy"},
  "data": {"type": "text", "path": "text.txt", "window": 8, "split": 0.1, "micro_batch": 32},
@@ -63,7 +64,7 @@ done
 expect_same <(tail -c $((12576 * 4)) f32.safetensors) <(tail -c $((12576 * 4)) run_f16/checkpoints/step_120/model.safetensors)
 if [ $(($(stat -c %s f16.safetensors) * 2)) -lt $(($(stat -c %s f32.safetensors) + 1024)) ]; then pass; else fail 'f16 does not take half'; fi
 
-# --- casts are inserted before the dropout: its masks are keyed by the model's graph, not by the one with casts ---
+# --- casts are inserted before dropout: the numbers of its masks depend on the model's graph without casts ---
 cat >graph.json <<'JSON'
 {"model": {"type": "graph", "layers": [
    {"op": "linear", "name": "a", "inputs": ["x"], "out": 40}, {"op": "relu"}, {"op": "softmax"}, {"op": "scale", "value": 20},
@@ -83,7 +84,7 @@ for mode in bf16 f16; do
     expect_awk "the losses of $mode are not those of f32 under the same masks" '{ d = $1 - $2; if (d < 0) d = -d; if (!(d < 0.02)) bad = 1 } END { exit bad || !NR }' both
 done
 
-# --- matrix units that the device has not, and those that it plays ---
+# --- matrix units that the device lacks, and emulated ones ---
 expect_code 2 env CLTRAIN_EMULATE=mma_f61 "$CLTRAIN" train window.json --dry-run
 expect_text 'CLTRAIN_EMULATE.*mma_f16'
 expect_code 2 env CLTRAIN_EMULATE=fp64 "$CLTRAIN" train window.json --dry-run
@@ -117,7 +118,8 @@ else
     note_skip 'the device has matrix units of its own: none are emulated'
 fi
 
-# --- precision.mode auto on two devices: the run goes on in the other storage, and says so; the scale is not carried over ---
+# --- precision.mode auto on two devices: the run goes on in the other storage type, reports it, and starts with a new loss scale
+# ---
 export CLTRAIN_GEMM=simple
 auto=(net.json precision.mode=auto precision.loss_scale=1024 precision.growth_interval=4)
 if [ -z "$units" ]; then

@@ -3,10 +3,10 @@
 # ctest-labels: quick
 # ctest-cost: 15
 #
-# Drivers that no ICD file names: cltrain finds the library and makes an entry of its own in a private folder, so that every
-# command works without a variable. What the user named is left alone, a driver is never listed twice, and nothing is written
-# where others could have written. The system's folder is played by CLTRAIN_ICD_SYSTEM, and where a mount namespace is allowed
-# the real one is emptied.
+# Drivers that no ICD file names: cltrain finds the library and makes an entry in a private folder, so that every command works
+# without setting a variable. Variables of the user are respected, a driver is never listed twice, and nothing is written where
+# others could have written. CLTRAIN_ICD_SYSTEM replaces the system's folder, and where a mount namespace is allowed the real one is
+# emptied.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_VENDOR_PATH CLTRAIN_ICD_MADE CLTRAIN_ICD_REPAIR RUSTICL_ENABLE
@@ -20,14 +20,14 @@ pocl=$("$ldconfig" -p | sed -n 's/.*libpocl\.so\.2 .*=> //p' | head -n 1)
 grep -q '^ok .*Portable Computing Language' doctor.txt || skip_all 'PoCL offers no device here'
 pocl_devices() { "$CLTRAIN" devices 2>/dev/null | grep -c PoCL; }
 
-# The machine as it is: what the system names needs no entry, and costs no folder.
+# The machine as it is: what the system names needs no entry, and no folder is made.
 if grep -q 'cltrain made an entry' doctor.txt; then
     note_skip "this system's own ICD files are incomplete"
 else
     expect_absent cache/icd
 fi
 
-# An empty folder of the system: found, told, and used by every command.
+# An empty system folder: the driver is found, reported, and used by every command.
 mkdir empty
 export CLTRAIN_ICD_SYSTEM=$work/empty
 expect_code 0 "$CLTRAIN" doctor
@@ -45,7 +45,7 @@ folder=$(find "$work/cache/icd" -mindepth 1 -maxdepth 1)
 [ "$(stat -c %a "$folder" cache/icd | sort -u)" = 700 ] && pass || fail 'others may look into the folder of entries'
 expect_absent run/icd empty/pocl.icd
 
-# Children of a cltrain take over what it chose; the user's own variable and the switch leave everything alone.
+# Child processes of cltrain use what it chose; with the user's own variable or the switch nothing is changed.
 expect_code 0 env OCL_ICD_VENDORS="$folder" CLTRAIN_ICD_MADE="$folder" "$CLTRAIN" doctor
 expect_text 'zz-cltrain-pocl.icd names the driver library'
 rm -rf cache
@@ -56,22 +56,22 @@ expect_absent cache/icd
 expect_code 0 env CLTRAIN_ICD_REPAIR=off "$CLTRAIN" version
 expect_absent cache/icd
 
-# The user's empty variable names nothing.
+# A variable that the user has set to an empty text names nothing.
 OCL_ICD_VENDORS='' expect_code 0 "$CLTRAIN" devices
 
-# Many processes at once: each finds a whole folder, and one is left.
+# Many processes at once: each finds a complete folder, and one folder is left.
 rm -rf cache
 for i in 1 2 3 4 5 6 7 8; do ("$CLTRAIN" devices >"many.$i" 2>&1 || echo failed >"many.$i.bad") & done
 wait
 if ls many.*.bad >/dev/null 2>&1; then fail "a process that started beside others failed: $(cat many.*)"; else pass; fi
 [ "$(find cache/icd -mindepth 1 -maxdepth 1 | wc -l)" -eq 1 ] && pass || fail "folders were left behind: $(ls cache/icd)"
 
-# A damaged folder is made anew.
+# A damaged folder is replaced.
 for file in cache/icd/*/zz-cltrain-pocl.icd; do : >"$file"; done
 expect_code 0 "$CLTRAIN" devices
 expect_text PoCL
 
-# No cache, or one that others may write to: a temporary folder, which is gone afterwards.
+# No cache, or one that others may write to: a temporary folder, which is removed at the end.
 mkdir tmp
 for case in open file none; do
     rm -rf cache

@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 20
 #
-# cmake --install into an empty folder: the installed program runs; docs/example.c (60 lines at most), in a project of its own outside
-# the repository, is built against the installed tree by pkg-config and by find_package, with the shared and the static library,
-# trains, saves, and gets errors as codes and messages. The installed tree may move; "uninstall" leaves nothing of it.
+# cmake --install into an empty folder: the installed program runs; docs/example.c (60 lines at most), in a project outside the
+# repository, is built against the installed tree by pkg-config and by find_package, with the shared and the static library, trains,
+# saves, and gets errors as codes and messages. The installed tree may be moved; "uninstall" removes all of it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 build=${CLTRAIN_BUILD_DIR:?set it to the build folder}
@@ -16,17 +16,17 @@ flags=(-std=c11 -Wall -Wextra -Wpedantic -Werror -O1)
 libdir=$(cached CMAKE_INSTALL_LIBDIR)
 cp "$CLTRAIN_SOURCE_DIR/docs/example.c" example.c
 
-# The build folder's list of what was installed is its user's: it is put back at the end.
+# The list of installed files in the build folder belongs to its user: it is restored at the end.
 [ ! -f "$build/install_manifest.txt" ] || cp "$build/install_manifest.txt" manifest
 expect_code 0 cmake --install "$build" --prefix "$work/first place"
-# Nothing in it names the place where it was installed, so it may move.
+# No file contains the place where it was installed, so the tree may be moved.
 mv 'first place' prefix
 expect_code 1 grep -r -l -F "$work/first place" prefix --include='*.pc' --include='*.cmake'
 lib=$work/prefix/$libdir
 expect_file prefix/bin/cltrain prefix/include/cltrain.h "$lib/libcltrain.so" "$lib/libcltrain.a" prefix/share/cltrain/configs/mlp-mnist.json
 [ "$(cached CLTRAIN_MPI)" = ON ] && expect_file "$lib/cltrain/cltrain_comm_mpi.so"
 
-# The manual page and the completion are what the program prints, where man and the shells look.
+# The manual page and the completion are what the program prints, and are where man and the shells look for them.
 for pair in share/man/man1/cltrain.1=man 'share/bash-completion/completions/cltrain=completion bash' \
     'share/zsh/site-functions/_cltrain=completion zsh' 'share/fish/vendor_completions.d/cltrain.fish=completion fish'; do
     # shellcheck disable=SC2086 # words
@@ -61,8 +61,8 @@ for name in $(grep -o 'cltrain_[a-z_]*(' "$CLTRAIN_SOURCE_DIR/engine/cltrain.h" 
     if nm -D --defined-only "$lib/libcltrain.so" | grep -q " $name\$"; then pass; else fail "libcltrain.so lacks $name"; fi
 done
 
-# runs PROGRAM [shared]: the example's loss falls, and it saves its net. It finds the program cltrain, for its child processes, from
-# the place of the library; the static one is told.
+# runs PROGRAM [shared]: the example's loss falls, and it saves its net. It finds the program cltrain, for its child processes,
+# relative to the library; the static version needs the variable.
 runs() {
     rm -f rings.safetensors
     expect_code 0 env CLTRAIN_PROGRAM="${program:-}" "$1"

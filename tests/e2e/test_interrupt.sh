@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 10
 #
-# One run, interrupted by SIGTERM, SIGINT, SIGUSR2 and a file STOP one after the other and resumed each time: every part ends with
-# code 75 and a checkpoint of its last step, and the end is the same as without interruptions, bit by bit. Signals reach the
-# thread that takes them and no other, whatever handlers a driver installs.
+# A run that is interrupted by SIGTERM, SIGINT, SIGUSR2 and a file STOP one after the other and resumed each time: every part ends
+# with code 75 and a checkpoint of its last step, and the final result is bitwise that of an uninterrupted run. Signals reach the
+# thread that handles them and no other, whatever handlers a driver installs.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 steps=3000
@@ -17,7 +17,7 @@ cat >net.json <<JSON
 JSON
 lines() { if [ -f "$1" ]; then grep -c '"update":' "$1"; else echo 0; fi; } # of steps
 
-# Which way: a signal, or the file. Schedulers send SIGTERM more than once (to the launcher, and to each process).
+# How to interrupt: a signal, or the file. Schedulers send SIGTERM more than once (to the launcher, and to each process).
 interrupt() {
     case $1 in
     STOP) touch run/STOP ;;
@@ -54,7 +54,7 @@ for file in model.safetensors optimizer.safetensors state.json; do
     expect_same straight/checkpoints/step_$steps/$file run/checkpoints/step_$steps/$file
 done
 expect_same <(numbers straight) <(numbers run)
-# The best checkpoint is the same one, though it was found in another process.
+# The best checkpoint is the same, although it was found by another process.
 best=$(sed -n 's/.*"best_step": *\([0-9]*\).*/\1/p' straight/checkpoints/step_$steps/state.json)
 expect_same "straight/checkpoints/step_$best/model.safetensors" "run/checkpoints/step_$best/model.safetensors"
 finish

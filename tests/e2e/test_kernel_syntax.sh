@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-cost: 20
 #
-# Every kernel file is OpenCL C 1.2 by clang's judgement too, alone and with its own defaults, and NVIDIA's branches of the probe
-# kernels compile to PTX that holds the instruction they are about. Needs no device. ctest-labels: quick
+# clang accepts every kernel file as OpenCL C 1.2, alone and with its own defaults, and NVIDIA's branches of the probe kernels
+# compile to PTX that contains the instruction they test. Needs no device. ctest-labels: quick
 set -u
 kernels=${CLTRAIN_BUILD_DIR:?set it to the build folder}/kernels
 clang=

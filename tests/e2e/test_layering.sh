@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 8
 #
-# The walls between the rooms (docs/layout.md): which calls may stand where, which way includes go, file names, licence lines,
+# The rules between rooms (docs/layout.md): which calls are allowed where, the direction of includes, file names, licence lines,
 # trailing spaces. test_layering.sh [ROOT] checks a tree; without ROOT it checks the project's and then itself: each rule must
-# catch a small tree that breaks it and no other rule may.
+# report a small tree that violates it, and no other rule may.
 set -u
 export LC_ALL=C
 
@@ -53,8 +53,8 @@ check_calls() {
         outside 'cli/|tests/|docs/' | report process
 }
 
-# The floors of the house, from the bottom; docs/layout.md says what each room does. A file may include its own room and those of
-# lower floors: never a higher one, and not its neighbours.
+# The floors, from the bottom; docs/layout.md says what each room does. A file may include its own room and those of lower floors:
+# never a higher one, and no other room of its own floor.
 floors='
 base
 cl comm config graph
@@ -67,7 +67,7 @@ api
 cli
 tests'
 
-# check_includes LIST SOURCE...: LIST names every file of the tree, by which kernels' includes are found: they have no folder.
+# check_includes LIST SOURCE...: LIST names every file of the tree. Includes of kernels have no folder, so they are looked up in it.
 check_includes() {
     local list=$1
     shift
@@ -133,7 +133,7 @@ check_includes() {
         }'
 }
 
-# check_mentions FILE...: a file that a comment or a page names by its path is there. This file names some that are not.
+# check_mentions FILE...: every file that a comment or a page names by its path exists. This script names some that do not.
 check_mentions() {
     local file line path
     grep -n -o -E '(^|[^A-Za-z0-9_/.$}*#-])(cl|comm|engine|cli|tests|scripts)/[A-Za-z0-9_/-]+\.(c|h|cl|clh|def|sh|py)([^A-Za-z0-9_.]|$)' "$@" /dev/null |

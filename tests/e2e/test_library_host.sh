@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# A program that uses the library (library_host.c). With the program cltrain beside it, a driver's crash is a child's; without, the
-# same self-tests run in the host and cost a capability whose results are wrong, which the host is told. The library leaves nothing
-# in the host's environment by which a cltrain that the host starts would trust the host's drivers.
+# A program that uses the library (library_host.c). With the program cltrain beside it, a driver crashes only in a child process;
+# without it, the same self-tests run in the program's process and cost a capability whose results are wrong, which the program is
+# told. The library leaves nothing in the environment by which a cltrain that the program starts would trust the program's drivers.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 host=$CLTRAIN_BUILD_DIR/tests/library_host

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# The recipes for MNIST reach their accuracy. The data is not part of the source tree: CLTRAIN_MNIST names its folder.
+# The configs for MNIST reach their accuracy. The data is not part of the source tree: CLTRAIN_MNIST names its folder.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 data=${CLTRAIN_MNIST:-$CLTRAIN_SOURCE_DIR/../shared/data/mnist}

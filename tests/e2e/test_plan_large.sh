@@ -3,11 +3,11 @@
 # ctest-labels: quick
 # ctest-full: all
 #
-# Planning takes time in proportion to the net: 1,000 layers are planned in less than two seconds of the processor, and (all cases)
-# four times as many in less than eight times the time, with blocks of forward work repeated too.
+# The time of planning is proportional to the size of the net: 1,000 layers are planned in less than two seconds of CPU time, and
+# (all cases) four times as many in less than eight times that, also with recomputed blocks.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# net LAYERS: residual blocks of five layers with names of their own or without.
+# net LAYERS: residual blocks of five layers, with or without names.
 net() {
     awk -v n="$1" 'BEGIN {
         printf "{\"model\": {\"type\": \"graph\", \"layers\": [{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 16, \"name\": \"s0\"}"
@@ -19,7 +19,7 @@ net() {
         print "\"shape\": [16], \"classes\": 4, \"micro_batch\": 2}, \"train\": {\"steps\": 1}}"
     }' >"net$1.json"
 }
-# seconds WHAT COMMAND...: the processor time of a command that ends well, in the variable `used`.
+# seconds WHAT COMMAND...: stores the CPU time of a command, which must succeed, in the variable `used`.
 seconds() {
     local before after
     before=$(awk '{ print $16 + $17 }' "/proc/$$/stat")
@@ -27,7 +27,7 @@ seconds() {
     after=$(awk '{ print $16 + $17 }' "/proc/$$/stat")
     used=$(awk -v t=$((after - before)) -v hz="$(getconf CLK_TCK)" 'BEGIN { print t / hz }')
 }
-# at_most LIMIT WHAT: what `used` says.
+# at_most LIMIT WHAT: checks `used`.
 at_most() {
     if awk -v used="$used" -v limit="$1" 'BEGIN { exit !(used <= limit) }'; then pass; else fail "$2 took $used s of the processor, at most $1 expected"; fi
 }

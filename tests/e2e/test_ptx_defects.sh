@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Defects put into the kernels on purpose, one line each: the checker on the simulated NVIDIA GPU must report every one. An edit
-# whose text is no longer there fails, so that the list follows the kernels.
+# Defects inserted into the kernels, one line each: the checker on the simulated NVIDIA GPU must report every one. If the text to be
+# changed no longer exists the test fails, so that the list follows the kernels.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 
 kernels=$CLTRAIN_BUILD_DIR/kernels
 reported=0
 
-# defect NAME FILE OLD NEW PATTERN: the first OLD of the file becomes NEW, and a check of that name fails or a rule is broken. The
-# same checks pass without it: tests of the label quick and test_ptx_exec_full.sh run them.
+# defect NAME FILE OLD NEW PATTERN: replaces the first OLD in the file by NEW; then a check of that name must fail or a rule be
+# violated. Without the defect the same checks pass: tests of the label quick and test_ptx_exec_full.sh run them.
 defect() {
     local name=$1 file=$2 old=$3 new=$4 pattern=$5 text how=
     text=$(cat "$kernels/$file" && echo .)
@@ -59,12 +59,13 @@ defect 'one row too many' gemm_mma.cl '(int)row < rows' '(int)row <= rows' 'gemm
 defect 'fragments of the next rows' gemm_mma.cl 'uint more_lines = (lines_first) ? odd : late' 'uint more_lines = (lines_first) ? late : odd' "$products"
 defect 'warps of a row share columns' gemm_mma.cl '(warp & (WARPS_ACROSS - 1)) * WN' '0' "$products"
 
-# --- gemm_wgmma.cl, wgmma.clh: on the device that has it, with the local memory that its large forms need ---
+# --- gemm_wgmma.cl, wgmma.clh: on the device that has it, with the local memory that its large tiles need ---
 export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_LOCAL=232448
 products='gemm.deep_tiles[wgmma_f16]'
 large='gemm.tails_nn[wgmma_f16_128x256*'
 wide='gemm.tails_nn[wgmma_bf16_192x256*'
-# (A program without one of the kinds of instruction is refused before it runs: cl/command/retarget.c. So they stay, elsewhere.)
+# (A program in which one kind of instruction is missing is refused before it runs, see cl/command/retarget.c, so some stay
+# elsewhere.)
 defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '        if (t > 1000000) WGMMA_SEE();' "$products"
 defect 'wgmma: copies not waited for' gemm_wgmma.cl '#define COPIES_LEFT 1' '#define COPIES_LEFT 2' "$products"
 defect 'wgmma: main loop without its barrier' gemm_wgmma.cl 'barrier(CLK_LOCAL_MEM_FENCE);
@@ -123,7 +124,7 @@ defect 'group sums reuse their memory' groups.clh 'float result = scratch[0];
 defect 'update: second moment too large' adam.cl 'd * d, beta2 * v1' 'd * d, v1' 'update.*[group]'
 defect 'norm: one column left out' layernorm.cl '    FOR_SINGLES_OF(DT, x, c, whole, cols)' '    FOR_SINGLES_OF(DT, x, c, whole, cols - 1)' 'layernorm.odd[group]'
 
-# --- barriers that no values miss where a group's items run one after the other ---
+# --- barriers whose absence changes no value if the work-items of a group run one after the other ---
 defect 'embedding: sums read too early' embedding.cl 'sums[lane] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);' 'sums[lane] = sum;' 'embedding.odd[group]'
 defect 'reduce: sums read too early' reduce.cl 'scratch[lane] = sum;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-cost: 50
 #
-# Kernels for NVIDIA GPUs as PTX, run on the host (tests/ptx): values against the checker's references, races, addresses,
-# copies under way, memory without a value. The short list; test_ptx_exec_full.sh has the rest.
+# Kernels for NVIDIA GPUs as PTX, executed on the host (tests/ptx): values compared with the checker's references, races, addresses,
+# asynchronous copies in flight, reads of memory without a value. The short list; test_ptx_exec_full.sh has the rest.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 
@@ -20,7 +20,7 @@ verified 11 'gemm.tails_nt[tile_*' --mode correct # one of them has a predicate 
 verified 4 'attention*[mma*' --small
 verified 12 'attention*[group*' --small
 verified 2 'known.*fragment' --mode correct
-# Rows that start anywhere are among those of layernorm.
+# Among the rows of layernorm are some that are not aligned.
 count
 verified 30 'update*' --small
 verified 24 'layernorm*' --small
@@ -28,7 +28,7 @@ verified 10 'rmsnorm*' --small
 verified 14 'batch_norm*' --small
 verified 8 'rotary*' --small
 counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
-# Whole vectors everywhere: fragments, copies and sums on their way to C.
+# Full vectors everywhere: fragments, copies and sums written to C.
 count
 verified 3 'gemm.large_batch[mma*' --mode correct
 verified 2 'gemm.large_batch[wgmma*' --mode correct

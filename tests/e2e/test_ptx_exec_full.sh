@@ -3,8 +3,8 @@
 # ctest-labels: full
 # ctest-parts: mma wgmma tile older attention ops
 #
-# Every form, layout and type of the kernels for NVIDIA GPUs as PTX on the host (tests/ptx), a part of the list an entry;
-# test_ptx_exec.sh is the short one.
+# Every tile, layout and type of the kernels for NVIDIA GPUs as PTX on the host (tests/ptx); each part of the list is a test of its
+# own. test_ptx_exec.sh is the short list.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 export limit=1700

@@ -4,15 +4,15 @@
 # ctest-parts: pocl intel pocl-3.0 rusticl oclgrind others
 # ctest-timeout: 14400
 #
-# Another OpenCL runtime computes what PoCL does: `devices`, `verify --small`, a small GPT trained in f32, f16 and bf16 with every step's
-# loss beside PoCL's, and runs that move between the two at a checkpoint, both ways.
+# Other OpenCL runtimes compute what PoCL computes: `devices`, `verify --small`, a small GPT trained in f32, f16 and bf16 with the
+# loss of every step compared with PoCL's, and runs that move between the two runtimes at a checkpoint, in both directions.
 #
-# Runtimes are the folders of $CLTRAIN_RUNTIMES, which scripts/runtimes.sh makes; one that is not there is skipped with the reason, and
-# nothing is fetched here. The part `others` takes folders that the script does not know. Each runtime keeps its compiled kernels in
-# NAME/cache and gets a record of what it did, NAME/record.json, from which scripts/devices_page.sh makes docs/devices.md.
+# Runtimes are the folders of $CLTRAIN_RUNTIMES, which scripts/runtimes.sh makes; a missing one is skipped with the reason, and
+# nothing is downloaded here. The part `others` tests folders that the script does not know. Each runtime keeps its compiled kernels
+# in NAME/cache and gets a record of its results, NAME/record.json, from which scripts/devices_page.sh makes docs/devices.md.
 #
-# CLTRAIN_RUNTIMES_SMALL names the runtimes that are tested in the small form (default: oclgrind, which interprets kernels): the checker's
-# comparison with the reference alone, and a smaller GPT for 20 steps.
+# CLTRAIN_RUNTIMES_SMALL names the runtimes for which the test is smaller (default: oclgrind, which interprets kernels): only the
+# checker's comparison with the reference, and a smaller GPT for 20 steps.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 part=${1:-others}
@@ -31,7 +31,7 @@ commit=$(git -C "$(dirname "${BASH_SOURCE[0]}")" describe --always --dirty 2>/de
 is_there pocl || skip_all "there is no PoCL to compare with: $(why_not pocl)"
 is_small() { case " ${CLTRAIN_RUNTIMES_SMALL-oclgrind} " in *" $1 "*) true ;; *) false ;; esac; }
 
-# on NAME COMMAND...: with that runtime as the only driver, and caches of its own.
+# on NAME COMMAND...: runs the command with that runtime as the only driver, and with its own caches.
 on() {
     local name=$1 settings=()
     shift

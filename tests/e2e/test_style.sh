@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Lanes or groups is decided by timings. A resumed run keeps what its checkpoint was computed with, so that it computes the same
-# whatever the timings say this time. CLTRAIN_STYLE stands for timings that come out otherwise.
+# Whether style lanes or groups is used is decided by timing. A resumed run keeps the style of its checkpoint, so that it computes
+# the same bits whatever the timing says this time. Here CLTRAIN_STYLE takes the place of a timing with another result.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset CLTRAIN_GEMM CLTRAIN_EMULATE CLTRAIN_STYLE
 need_lanes
@@ -31,7 +31,7 @@ for tune in cached off; do
         if [ "$(digest run)" = "${want[$style]}" ]; then pass; else fail "$style, tune $tune: the resumed run computes something else"; fi
     done
 done
-# What the user asks for is stronger, and said.
+# A style that the user asks for overrides the checkpoint's, with a message.
 rm -rf run
 expect_code 0 env CLTRAIN_STYLE=groups "$CLTRAIN" train gpt.json --out run --max-steps 4
 expect_code 0 env CLTRAIN_STYLE=lanes "$CLTRAIN" train gpt.json --out run --resume auto
@@ -40,7 +40,7 @@ rm -rf run
 expect_code 0 env CLTRAIN_STYLE=lanes "$CLTRAIN" train gpt.json --out run --max-steps 4
 expect_code 0 "$CLTRAIN" train gpt.json --out run --resume auto --caps=-wide_vectors
 expect_text "computed in style 'lanes', which this run cannot or may not use"
-# A mask is the user's wish for one run, and pins nothing.
+# A capability mask is the user's choice for one run and is not saved in checkpoints.
 rm -rf run
 expect_code 0 "$CLTRAIN" train gpt.json --out run --max-steps 4 --caps=-wide_vectors
 expect_code 0 "$CLTRAIN" train gpt.json --out run --resume auto

@@ -3,14 +3,14 @@
 # ctest-labels: quick
 # ctest-cost: 15
 #
-# Training end to end on tiny configs of every kind of data: metrics, falling loss, checkpoints, evaluation from them, repeated
+# Training from end to end with tiny configs for every data type: metrics, falling loss, checkpoints, evaluation from them, repeated
 # runs, early ends, signals, and planning without a device.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 metric_keys='step update loss grad_norm lr loss_scale skipped step_ms samples_per_s tokens_per_s data_ms comm_ms comm_exposed_ms
 device_busy h2d_gbs d2h_gbs device_bytes time'
 
-# check_run RUN STEPS: the run folder is whole, metrics.jsonl has every step with every key, and the loss fell.
+# check_run RUN STEPS: the run folder is complete, metrics.jsonl has every step with every key, and the loss fell.
 check_run() {
     local run=$1 steps=$2 key
     expect_file "$run/config.resolved.json" "$run/metrics.jsonl" "$run/log.txt"
@@ -27,7 +27,7 @@ check_run() {
         "$run/checkpoints/step_$steps/optimizer.safetensors" "$run/checkpoints/step_$steps/state.json"
 }
 
-# check_eval CONFIG RUN: evaluating the run's newest checkpoint gives the last evaluation line, digit by digit.
+# check_eval CONFIG RUN: evaluating the run's newest checkpoint gives the last evaluation line in every digit.
 check_eval() {
     local want got
     expect_code 0 "$CLTRAIN" eval "$1" --checkpoint "$2" --json "$2.eval"
@@ -36,7 +36,7 @@ check_eval() {
     if [ -n "$want" ] && [ "$want" = "$got" ]; then pass; else fail "$2: eval says loss '$got', the run said '$want'"; fi
 }
 
-# --- an mlp on synthetic classes: accumulation, dropout, a schedule, evaluation and checkpoints on the way ---
+# --- an mlp on synthetic classes: accumulation, dropout, a schedule, evaluation and checkpoints during training ---
 cat >mlp.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [32, 32], "activation": "gelu", "dropout": 0.1},
  "data": {"type": "synthetic", "samples": 512, "shape": [3, 4], "classes": 5, "micro_batch": 16, "global_batch": 32},
@@ -86,11 +86,11 @@ expect_code 0 "$CLTRAIN" train mlp.json --max-steps 2
 expect_code 0 "$CLTRAIN" train mlp.json --max-steps 2
 expect_file runs/mlp/metrics.jsonl runs/mlp-2/metrics.jsonl
 
-# --- profiles: every command's time; the numbers stay as they are ---
+# --- profiles: the time of every command; trained parameters do not change ---
 expect_code 0 "$CLTRAIN" train mlp.json --max-steps 5 --profile --out profiled
 expect_text 'profile: profile.txt, profile.json, trace.json \(steps 1 to 5\) in profiled'
 expect_same <(head -n 5 mlp.loss) <(values loss profiled/metrics.jsonl)
-# The first step is left out. Two tables, of phases and of kernels, each the whole.
+# The first step is left out. Two tables, of phases and of kernels, each cover all commands.
 expect_awk 'profile.txt does not account for the whole time' '
     /^profile of 4 steps on / { head = 1 } / share / { table++ } $1 ~ /%$/ && table { share[table] += $1 }
     END { exit !(head && table == 2 && share[1] > 99 && share[1] < 101 && share[2] > 95 && share[2] < 105) }' profiled/profile.txt
@@ -109,7 +109,7 @@ expect_code 0 grep -q '"ph":"X"' bench-trace.json
 expect_awk 'bench step knows nothing of the device' '/"device_busy":|"host_outside_opencl_ms":|"host_inside_opencl_ms":/ { n += $2 + 0 > 0 }
     END { exit !(n >= 3) }' bench.json
 
-# --- weights as a start ---
+# --- starting from weights ---
 expect_code 0 "$CLTRAIN" train mlp.json --init mlp/checkpoints/step_40/model.safetensors --max-steps 3 model.dropout=0 --out warm
 expect_awk 'the start from trained weights is no better' 'NR == FNR { if (FNR == 1) cold = $1; next } FNR == 1 { warm = $1 } END { exit !(warm > 0 && warm < 0.7 * cold) }' \
     mlp.loss <(values loss warm/metrics.jsonl)
@@ -155,7 +155,7 @@ check_run text 60
 check_eval text.json text
 expect_awk 'the text was not learnt' 'END { exit !(NR && $1 < 1.5) }' <(values eval_loss text/metrics.jsonl)
 
-# --- idx, plain and packed: the class is the bright quarter of the image ---
+# --- idx, plain and compressed: the class is the bright quarter of the image ---
 idx_images() { # samples
     be32 2051 && be32 "$1" && be32 4 && be32 4
     awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) for (p = 0; p < 16; p++)

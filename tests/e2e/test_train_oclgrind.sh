@@ -3,9 +3,8 @@
 # ctest-labels: full
 #
 # Whole runs under the interpreter Oclgrind: a step of a small MLP and of a small GPT with dropout, in f32 and with 16-bit storage,
-# with what comes before and after it (prime pass, evaluation, checkpoint): no invalid access, no data race, no use of an
-# uninitialised value. And the script notices a kernel that does such a thing. Why a library is loaded beside it:
-# oclgrind_shadow.c.
+# with everything before and after it (priming, evaluation, checkpoint): no invalid access, no data race, no use of an uninitialised
+# value. And the script notices a kernel with such a fault. oclgrind_shadow.c says why a library is loaded with it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v oclgrind >/dev/null || skip_all "oclgrind is not installed (package oclgrind)"
@@ -15,21 +14,21 @@ grep -q Oclgrind devices || { cp devices "$out"; skip_all "oclgrind's device is 
 shadow=$CLTRAIN_BUILD_DIR/tests/oclgrind_shadow.so
 [ -f "$shadow" ] || { echo "there is no $shadow" >"$out"; fail "the library that goes with this script is missing"; finish; }
 
-# oclgrind names its own library in LD_PRELOAD: ours goes in front of it.
+# oclgrind puts its own library into LD_PRELOAD: ours goes before it.
 cat >in_front <<END
 #!/bin/sh
 LD_PRELOAD="$shadow:\$LD_PRELOAD" exec "\$@"
 END
 chmod +x in_front
 
-# watched LOG COMMAND...: under the interpreter, within the time that it needs.
+# watched LOG COMMAND...: runs the command under the interpreter, with a time limit.
 watched() {
     local log=$1
     shift
     timeout 800 oclgrind --data-races --uninitialized --log "$log" ./in_front "$@" >"$out" 2>&1 </dev/null
 }
 
-# trains NAME CONFIG key=value...: two steps that end well and leave nothing in the log.
+# trains NAME CONFIG key=value...: two steps that succeed and leave nothing in the log.
 trains() {
     local name=$1 config=$2
     shift 2
@@ -64,7 +63,7 @@ trains gpt gpt.json
 trains gpt_f16 gpt.json precision.mode=f16 train.recompute=block
 trains gpt_overflow gpt.json precision.mode=f16 precision.loss_scale=1e30 train.recompute=block
 
-# In a kernel that no self-test of the device runs: it would not be used.
+# The fault is in a kernel that no self-test of the device runs; otherwise the kernel would not be used.
 mkdir kernels
 sed 's|uint16 sum = (uint16)(0u), |uint16 sum, |' "$CLTRAIN_BUILD_DIR/kernels/checksum.cl" >kernels/checksum.cl
 if cmp -s kernels/checksum.cl "$CLTRAIN_BUILD_DIR/kernels/checksum.cl"; then fail "there is nothing to plant in checksum.cl"; fi

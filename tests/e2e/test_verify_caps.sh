@@ -5,7 +5,7 @@
 # ctest-full: -local -wide_vectors local
 # ctest-cost: 40
 #
-# The checker's small cases on the default device playing a weaker one: nothing fails.
+# The checker's small cases on the default device with some of its capabilities masked: nothing fails.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"

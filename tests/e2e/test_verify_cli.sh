@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 #
-# The checker through the command line: skips have reasons, names need no device, shards add up, reports are written or refused at once; a
-# broken kernel ends with code 1 and the command that repeats it. test_verify_ops.sh and test_verify_caps.sh run the small cases.
+# The checker on the command line: skips have reasons, listing names needs no device, shards add up, reports are written or refused
+# at once; a broken kernel ends with code 1 and the command that repeats the check. test_verify_ops.sh and test_verify_caps.sh run
+# the small cases.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
 
-# What a weaker device cannot do is skipped, and why is said.
+# Checks that need a missing capability are skipped, with the reason.
 expect_code 0 "$CLTRAIN" verify -t 'softmax.odd' --caps none -v
 expect_text '^SKIP +softmax\.odd\[group\]/correct' 'the device lacks local' '^PASS +softmax\.odd\[row\]/correct'
 
-# Names: listing needs no device, patterns take brackets as they are, shards add up.
+# Names: listing needs no device, '[' is not special in patterns, shards add up.
 "$CLTRAIN" verify --quick --mode list >names
 expect_awk "the list of names is short or has doubles" '{ n++; bad += seen[$0]++ } END { exit n < 300 || bad }' names
 OCL_ICD_VENDORS=/nonexistent "$CLTRAIN" verify --quick --mode list >names.without
@@ -23,7 +24,7 @@ expect_same sorted sharded
 expect_code 0 "$CLTRAIN" verify -t 'relu.tail[lane]/correct' --seed 9 -v
 expect_text '^PASS +relu\.tail\[lane\]/correct' '^1 passed, 0 failed, 0 skipped'
 expect_code 0 "$CLTRAIN" verify --quick --shard 1/40 --seed 9
-# The device by name, how far it is, why checks were skipped; --quick takes the device's own forms, --small all.
+# The device's name, progress, why checks were skipped; --quick checks the device's own variants, --small all.
 expect_code 0 "$CLTRAIN" verify --quick -t 'softmax.*' --seed 9
 expect_text '^device [0-9]+:[0-9]+: .+ \| [0-9]+ checks, seed 9$' '^skipped:$' '^ +[0-9]+  [a-z]' "^--quick leaves out .*'cltrain verify' checks all" \
     '^[0-9]+ passed, 0 failed, [0-9]+ skipped$'
@@ -45,7 +46,7 @@ if cmp -s kernels/common.clh "$CLTRAIN_BUILD_DIR/kernels/common.clh"; then fail 
 CLTRAIN_KERNEL_DIR=$work/kernels expect_code 1 "$CLTRAIN" verify -t 'relu.tail[lane]/correct' --seed 9 --caps all
 expect_text '^FAIL +relu\.tail\[lane\]/correct' "repeat: cltrain verify -t 'relu.tail\[lane\]/correct' --seed 9 --device "
 
-# SGD keeps zeros between parameters as they are on a driver whose fma(a, b, 0) has the sign of a * b (Mesa's rusticl).
+# SGD keeps zeros between parameters with a driver whose fma(a, b, 0) has the sign of a * b (Mesa's rusticl).
 mkdir zeros
 sed -e 's|fma(|other_fma(|g' -e 's|^#ifndef MOMENTUM$|#define other_fma(a, b, c) select(fma(a, b, c), (a) * (b), (c) == 0.0f)\n&|' \
     "$CLTRAIN_BUILD_DIR/kernels/sgd.cl" >zeros/sgd.cl

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# The small cases of every op and GEMM backend under the interpreter Oclgrind: no invalid access, no data race, no use of an uninitialised
-# value. And the script notices a kernel that does such a thing.
+# The small cases of every op and GEMM backend under the interpreter Oclgrind: no invalid access, no data race, no use of an
+# uninitialised value. And the script notices a kernel with such a fault.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v oclgrind >/dev/null || skip_all "oclgrind is not installed (package oclgrind)"
@@ -11,14 +11,14 @@ if grep -q -a __asan_init "$CLTRAIN"; then skip_all "a program with AddressSanit
 oclgrind "$CLTRAIN" devices >devices 2>&1
 grep -q Oclgrind devices || { cp devices "$out"; skip_all "oclgrind's device is not visible to the program"; }
 
-# watched LOG COMMAND...: under the interpreter, within the time that it needs.
+# watched LOG COMMAND...: runs the command under the interpreter, with a time limit.
 watched() {
     local log=$1
     shift
     timeout 800 oclgrind --data-races --uninitialized --log "$log" "$@" >"$out" 2>&1 </dev/null
 }
 
-# Oclgrind 21.10 itself ends by SIGSEGV where its search for uninitialized values meets some shuffles of vectors: those checks are
+# Oclgrind 21.10 itself crashes (SIGSEGV) if its search for uninitialised values meets certain shuffles of vectors: those checks are
 # run without that search.
 if watched report "$CLTRAIN" verify --small --mode correct --seed 5; then
     pass

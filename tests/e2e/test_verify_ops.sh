@@ -4,9 +4,9 @@
 # ctest-parts: attention gemm losses rest
 # ctest-cost: 60
 #
-# The checker's small cases on the default device, every mode: nothing fails and every name on the list is accounted for. Compilation is
-# nearly all of the time, so the ops are dealt to parts by name, which keeps what shares programs together; a part that no line below
-# names takes every other op, so that a new one is never left out.
+# The checker's small cases on the default device, in every mode: nothing fails, and every name on the list is accounted for.
+# Compiling takes nearly all of the time, so the ops are divided into parts by name, which keeps ops that share programs together;
+# one part runs every op that no line below names, so that a new op is never left out.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Every form of the wgmma GEMM as NVIDIA's assembler sees it, without a device: clang compiles it to PTX, retarget_ptx makes of it
-# what cltrain loads back into the driver, ptxas assembles that for sm_90a. No spills, no stack, few enough registers for the
-# work-group, and no use of registers that products under way add to, for which ptxas would make them wait.
+# Every tile of the wgmma GEMM compiled by NVIDIA's assembler, without a device: clang compiles it to PTX, retarget_ptx makes from
+# it what cltrain loads back into the driver, ptxas assembles that for sm_90a. No spills, no stack, few enough registers for the
+# work-group, and no use of registers to which products in flight add, for which ptxas would insert waits.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_lib.sh"
 ptxas --help | grep -q sm_90a || skip_all "this ptxas does not know sm_90a"
@@ -23,7 +23,7 @@ assemble() {
     "$retarget" <k.ptx >k90a.ptx 2>>"$out" && ptxas -arch=sm_90a -v ${most:+-maxrregcount $most} k90a.ptx -o k.cubin >k.log 2>&1
 }
 
-# loop_of: "INSTRUCTIONS PRODUCTS" of the main loop of k.cubin: from the first product on back to the label that is jumped to.
+# loop_of: "INSTRUCTIONS PRODUCTS" of the main loop of k.cubin: from the first product to the jump back to its label.
 loop_of() {
     nvdisasm -c k.cubin 2>/dev/null | awk '
         /^[ \t]*\.L_[^ ]*:/ { name = $1; sub(/:.*/, "", name); at[name] = n; before[name] = products; next }
@@ -37,7 +37,7 @@ loop_of() {
         }'
 }
 
-# notices: what ptxas says about products, by numbers from C7500 on: waits that it added, products that it runs one after the other.
+# notices: what ptxas reports about products, with numbers from C7500 on: waits that it inserted, products that it serialises.
 notices() {
     grep -m 1 -E '\(C75[0-9]+\)|warning' k.log
 }
@@ -88,7 +88,7 @@ check 'wgmma 128x256 NN bf16 dact in vectors' 256 255 "${large[@]}" -DMMA_BF16=1
 check 'wgmma 128x256 TN f16 part of k' 256 255 "${large[@]}" -DTA=1 -DPARTIAL=1 -DVC=4
 if assemble "$kernels" probe_wgmma.cl && grep -q '^[[:space:]]*wgmma\.mma_async' k90a.ptx; then pass; else fail "the probe does not assemble"; fi
 
-# The checks notice what they are about: sums used while products are under way, and more of them than registers.
+# The checks work: sums that are used while products are in flight, and more sums than registers.
 mkdir edited
 sed 's/BRING(t + STEPS_AHEAD, fill);/sums[0][0] += 1.0f; &/' "$kernels/gemm_wgmma.cl" >edited/gemm_wgmma.cl
 if assemble edited gemm_wgmma.cl -DMMA_SM=80 "${large[@]}" && notices >>"$out"; then pass; else cp k.log "$out"; fail "sums in use were not noticed"; fi

@@ -3,9 +3,9 @@
 # ctest-labels: full
 #
 # Training with wgmma on the simulated NVIDIA GPU (tests/ptx): the program for sm_90a is kept as a binary and loaded again, and a
-# driver that refuses such programs when they are created, built or launched costs the capability, once and by name, and nothing else:
-# `mma` takes the products. First a driver that turns round after its self-tests, then those that
-# refuse, crash, hang or compute wrong numbers from the start.
+# driver that refuses such programs when they are created, built or launched costs the capability, once and by name, and nothing
+# else: `mma` computes the products. First a driver that begins to refuse after its self-tests, then drivers that refuse, crash,
+# hang or compute wrong numbers from the start.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
 export limit=900
@@ -18,7 +18,7 @@ cat >mlp.json <<'JSON'
  "precision": {"mode": "bf16"}, "train": {"steps": 6, "log_every": 1}, "device": {"tune": "off"}}
 JSON
 
-# trained NAME OPTION...: one training, its losses in NAME.loss, its launches in counts, no rule broken.
+# trained NAME OPTION...: one training; its losses are in NAME.loss, its launches in counts; no rule was violated.
 trained() {
     local name=$1
     shift
@@ -56,7 +56,7 @@ for what in create build launch; do
     launched gemm_fwd_mma yes
     expect_same mma.loss "$what.loss"
 done
-# A driver that turns round on large programs alone costs a tile; one that refuses them from the start costs the large tiles.
+# A driver that later refuses only large programs costs a tile; one that refuses them from the start costs all large tiles.
 export CLTRAIN_PTX_LOCAL=232448
 CLTRAIN_CACHE_DIR=$work/roomy trained roomy
 launched gemm_fwd_wgmma yes
@@ -69,15 +69,15 @@ expect_same good.loss tile.loss
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_large" CLTRAIN_PTX_REFUSE=large "$CLTRAIN" devices
 expect_text 'goes without wgmma_large \(refused\): .*too much shared data' 'caps .*mma_tf32,wgmma$'
 unset CLTRAIN_PTX_LOCAL
-# A driver's binary may end with a zero that it counts, or not; it gets its own kind back.
+# A driver's binary may or may not end with a zero byte that it counts; it gets back what it gave.
 for nul in required refused; do
     expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_$nul" CLTRAIN_PTX_NUL=$nul "$CLTRAIN" devices
     expect_text 'caps .*mma_tf32,wgmma$'
     CLTRAIN_CACHE_DIR=$work/fresh_$nul CLTRAIN_PTX_NUL=$nul trained "$nul"
     launched gemm_fwd_wgmma yes
 done
-# A lack of memory while such a program is loaded is no answer to it: it ends the run with 70, and resources of the device that are
-# missing cost the capability for this run. The next one has it.
+# Lack of memory while such a program is loaded says nothing about the program: it ends the run with 70. Missing resources of the
+# device cost the capability for this run only; the next one has it.
 for what in memory:70 resources:0; do
     code=${what#*:} what=${what%:*}
     expect_code "$code" env CLTRAIN_CACHE_DIR="$work/fresh_$what" CLTRAIN_PTX_REFUSE="$what" "$CLTRAIN" train mlp.json --out "none_$what"
@@ -98,7 +98,7 @@ for what in create:refused build:refused launch:failed abort:crashed hang:hung; 
     expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_$what" CLTRAIN_PTX_REFUSE="$what" CLTRAIN_PROBE_SECONDS=20 "$CLTRAIN" devices
     expect_text "goes without wgmma \($answer\)" 'caps .*mma_f16,mma_bf16,mma_tf32$'
 done
-# Products that are wrong in the real kernel alone.
+# Products that are wrong only in the real kernel.
 mkdir edited
 sed 's/chunk ^ (row & 7)/chunk ^ (row \& 3)/' "$CLTRAIN_SOURCE_DIR/cl/gemm/gemm_wgmma.cl" >edited/gemm_wgmma.cl
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_wrong" CLTRAIN_KERNEL_DIR="$work/edited" "$CLTRAIN" devices

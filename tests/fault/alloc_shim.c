@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes one allocation of a program fail: loaded with LD_PRELOAD, it counts the calls of malloc, calloc,
- * realloc, strdup and posix_memalign that come from the program itself (not from libraries, whose ways with
- * a lack of memory are not the program's), and lets the one of a given number return NULL. It must not use
- * anything of the engine.
+ * Makes one allocation of a program fail. Loaded with LD_PRELOAD, it counts the calls of malloc, calloc,
+ * realloc, strdup and posix_memalign that come from the program itself (not from libraries, whose handling of
+ * errors is not the program's) and lets the call with a given number return NULL. It must not use anything of
+ * the engine.
  *
  *   CLT_ALLOC_SHIM = N      the N-th such call fails; 0 or unset: none
- *   CLT_ALLOC_SHIM_LOG      a file that receives the number of calls at the end of the program; the largest
- * one when its child processes write there, too */
+ *   CLT_ALLOC_SHIM_LOG      a file that receives the number of calls when the program ends; if its child
+ *                           processes write there, too, the largest number */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes one OpenCL call of a program fail, whichever it is: loaded with LD_PRELOAD, it counts the calls of
- * the functions below and lets the one of a given number fail as a driver would. driver_shim.c plays drivers
- * that are bad in a particular way; this one is for sweeps over all calls. It must not use anything of the
- * engine.
+ * Makes any one OpenCL call of a program fail. Loaded with LD_PRELOAD, it counts the calls of the functions
+ * below and lets the call with a given number fail as a driver would. driver_shim.c simulates drivers with a
+ * particular fault; this file is for sweeps over all calls. It must not use anything of the engine.
  *
  *   CLT_CALL_SHIM = N           the N-th call returns an error and does nothing
- *                   event=N     the N-th command that is enqueued is accepted, does nothing, and its event
- * ends with an error; where nobody asks for the event, the call itself is passed on log=FILE    put before it
- * with a ';': the name of the function that was hit goes there */
+ *                   event=N     the N-th command that is enqueued is accepted but does nothing, and its
+ *                               event ends with an error; a call that asks for no event is passed on
+ *                   log=FILE;   before either of them: FILE receives the name of the function that was hit */
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>

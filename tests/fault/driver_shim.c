@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plays a bad OpenCL driver in a program that knows nothing of it: loaded with LD_PRELOAD, it stands before
- * the loader's functions, so that the engine's calls and CLBlast's both pass through it. It must not use
- * anything of the engine. One environment variable says what goes wrong:
+ * Simulates a bad OpenCL driver in a program that knows nothing of it. Loaded with LD_PRELOAD, its functions
+ * come before the loader's, so that the calls of the engine and of CLBlast both pass through it. It must not
+ * use anything of the engine. One environment variable says what goes wrong:
  *
  *   CLT_SHIM = entry;entry;...
  *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE   or   platform=NAME

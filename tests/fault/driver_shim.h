@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of driver_shim.c: what CLT_SHIM says is to go wrong, and with which calls. It makes no OpenCL
+ * The rules of driver_shim.c: what goes wrong according to CLT_SHIM, and in which calls. Makes no OpenCL
  * call. Hidden from the program under test, whose functions may have the same names. */
 #ifndef TESTS_FAULT_DRIVER_SHIM_H
 #define TESTS_FAULT_DRIVER_SHIM_H

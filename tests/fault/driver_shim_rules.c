@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the rules of CLT_SHIM (driver_shim.c has their grammar) and says which of them a call meets. */
+ * Parses the rules of CLT_SHIM (their grammar is in driver_shim.c) and decides which of them apply to a
+ * call. */
 #include "tests/fault/driver_shim.h"
 
 #include <fcntl.h>

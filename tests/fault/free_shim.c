@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds memory that is written after it was freed, by whatever thread of the program or of a driver: loaded
- * with LD_PRELOAD, it fills what the program itself frees with a pattern, keeps it, and looks at all of it at
- * the end of the program. A write that came too late ends the program with code 97 and a line that names the
- * size of the block. It must not use anything of the engine.
+ * Finds writes to freed memory, by any thread of the program or of a driver. Loaded with LD_PRELOAD, it fills
+ * memory that the program frees with a pattern, keeps it, and checks all of it when the program ends. If
+ * memory was written after it was freed, the program ends with code 97 and a line with the size of the block.
+ * It must not use anything of the engine.
  *
  *   CLT_FREE_SHIM_LOG = FILE   receives the number of blocks that were looked at */
 #include <fcntl.h>

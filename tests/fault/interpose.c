@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The counted OpenCL functions. Each finds the real one behind itself with dlsym(RTLD_NEXT). They must be
- * visible to the dynamic linker, or CLBlast would not meet them. */
+ * The counted OpenCL functions. Each calls the real one, found with dlsym(RTLD_NEXT). They must be visible to
+ * the dynamic linker, so that CLBlast calls them, too. */
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include "tests/fault/interpose.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts OpenCL calls: interpose.c defines the functions itself, counts, and goes on to the real ones.
- * Because the program's definitions come first, the engine's calls and those that CLBlast makes inside its
- * own functions are both seen, and counted apart. */
+ * Counts OpenCL calls: interpose.c defines the functions, counts, and calls the real ones. The program's
+ * definitions take precedence, so the engine's calls and those inside of CLBlast's functions are both seen,
+ * and counted separately. */
 #ifndef TESTS_FAULT_INTERPOSE_H
 #define TESTS_FAULT_INTERPOSE_H
 

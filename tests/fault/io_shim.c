@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes storage fail in a program that knows nothing of it: loaded with LD_PRELOAD, it counts the calls that
- * concern a checkpoints folder, save by save, and lets chosen ones fail or kills the process there. A save
- * begins with the mkdir of the folder itself, which every save makes; calls before the first one (those of a
- * resume) are not counted. It must not use anything of the engine.
+ * Makes storage fail in a program that knows nothing of it. Loaded with LD_PRELOAD, it counts the calls that
+ * concern a checkpoints folder, for each save separately, and lets chosen ones fail or kills the process
+ * there. A save begins with the mkdir of the folder itself, which every save calls; calls before the first
+ * save (those of a resume) are not counted. It must not use anything of the engine.
  *
  *   CLT_SHIM_FOLDER    absolute path of the checkpoints folder
  *   CLT_SHIM_PLAN      "0,7,3+": nothing in the first save, its call 7 in the second, calls 3 and later in
- * the third, nothing afterwards CLT_SHIM_ACTION    kill, or what the call fails with: EIO, ENOSPC, EDQUOT,
- * EROFS; short: a write puts down half of its bytes and says so, and the next call fails with ENOSPC; half:
- * as short, but nothing fails (other calls than write: nothing happens) CLT_SHIM_SNAPSHOT  folder: what a
- * save that was hit leaves behind is copied to SNAPSHOT/<number of the save> when the next one begins or the
- * program ends CLT_SHIM_LOG       file: one line per counted call: save, call, name, path, "hit" */
+ *                      the third, nothing afterwards
+ *   CLT_SHIM_ACTION    kill, or the error with which the call fails: EIO, ENOSPC, EDQUOT, EROFS; short: a
+ *                      write stores half of its bytes and reports that, and the next call fails with
+ *                      ENOSPC; half: like short, but the next call does not fail (calls other than write
+ *                      are not affected)
+ *   CLT_SHIM_SNAPSHOT  a folder: what a save that was hit leaves behind is copied to SNAPSHOT/<number of
+ *                      the save> when the next save begins or the program ends
+ *   CLT_SHIM_LOG       a file with one line per counted call: save, call, name, path, "hit" */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>

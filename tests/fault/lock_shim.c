@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plays a file system without locks, as some network and overlay ones are: loaded with LD_PRELOAD, every
- * flock fails. CLT_LOCK_SHIM_LOG: a file that receives a line for each. */
+ * Simulates a file system without locks, as some network and overlay file systems are: loaded with
+ * LD_PRELOAD, it makes every flock fail. CLT_LOCK_SHIM_LOG: a file that receives a line for each call. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  *
  * ctest-labels: quick
  *
- * The bad driver of fault/driver_shim.c does what its grammar says: this program runs itself once for each
- * entry with the shim loaded, as a small OpenCL program that builds, launches and reads one kernel and writes
- * down what it got. */
+ * The bad driver of fault/driver_shim.c does what its grammar says. This program runs itself with the shim
+ * loaded, once for each rule, as a small OpenCL program that builds, launches and reads one kernel and
+ * records the results. */
 #include "tests/unit/cl/cl_test.h"
 
 #include <CL/cl.h>

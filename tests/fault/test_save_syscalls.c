@@ -3,9 +3,9 @@
  * ctest-labels: quick ctest-cost: 20
  * ctest-full: all
  *
- * Saves of the real program on storage that fails: `cltrain train` is killed at every system call of one save
- * in turn and restarted (without the argument "all": at every seventh call), and every call of a save fails
- * in turn, with each kind of error, while training goes on. fault/io_shim.c makes the calls fail; checkpoints
+ * The real program saves on storage that fails: `cltrain train` is killed at every system call of one save in
+ * turn and restarted (without the argument "all": at every seventh call), and every call of a save fails in
+ * turn, with each kind of error, while training goes on. fault/io_shim.c makes the calls fail; checkpoints
  * are opened here with the engine's own reader. */
 #include <setjmp.h>
 #include <stdarg.h>

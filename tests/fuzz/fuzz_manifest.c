@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer target for what a checkpoint says about itself. The first byte chooses: a whole manifest.json;
- * one without its last member, the hash over itself, which is added here so that the reader behind it is
- * reached; or a state.json under a manifest that vouches for it. Any bytes must give a checkpoint or a
- * message; what is accepted must be usable and survive being written again. Not built by default:
+ * one without its last member, the hash of itself, which is added here so that later parts of the reader are
+ * reached; or a state.json with a manifest that fits it. Any bytes must give a checkpoint or a message; what
+ * is accepted must be usable, and readable when it is written again. Not built by default:
  * tests/fuzz/test_fuzz.sh builds and runs it. */
 #include <inttypes.h>
 #include <stdint.h>

@@ -4,8 +4,9 @@
  * message, never a crash, and what is accepted must be readable to its last byte.
  *
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -I. -o fuzz_safetensors \
- *       tests/fuzz/fuzz_safetensors.c engine/checkpoint/safetensors.c engine/base/[a-z]*.c -lcjson -lz -lm
- * -lpthread mkdir -p corpus && ./fuzz_safetensors -max_total_time=60 corpus */
+ *       tests/fuzz/fuzz_safetensors.c engine/checkpoint/safetensors.c engine/base/[a-z]*.c -lcjson -lz -lm \
+ *       -lpthread
+ *   mkdir -p corpus && ./fuzz_safetensors -max_total_time=60 corpus */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for tokenizers. The first byte chooses: a tokenizer.json; a vocabulary and, behind the
+ * libFuzzer target for tokenizers. The first byte chooses: a tokenizer.json; a vocabulary and, after the
  * first NUL byte, merges; or a text to train on, encode and decode. Not built by default; build with
- *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokenizer.c
- * engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lpcre2-8 -lm -lpthread
- * -o fuzz_tokenizer
- * Vocabularies of 256 letters are far for blind mutation: with a seed corpus of small real ones it gets
- * there.
+ *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokenizer.c \
+ *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lpcre2-8 -lm \
+ *       -lpthread -o fuzz_tokenizer
+ * Blind mutation hardly finds a vocabulary of 256 letters, so start from a seed corpus of small real ones.
  */
 #include <stdint.h>
 #include <stdio.h>

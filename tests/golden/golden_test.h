@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests against PyTorch's values share: golden files, their tensors, and the comparison, which says
- * how far off everything is when CLT_GOLDEN_SHOW is set. Included once by each of them. */
+ * What the tests against PyTorch's values share: golden files, their tensors, and the comparison, which
+ * prints every difference if CLT_GOLDEN_SHOW is set. Included once by each of them. */
 #ifndef TESTS_GOLDEN_GOLDEN_TEST_H
 #define TESTS_GOLDEN_GOLDEN_TEST_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The built-in functions of OpenCL C for clang's NVPTX target, which has none: a small library that is
- * linked into every program before it is optimised, so that calls become the instructions that a driver's
- * compiler would choose. What a device computes by a library of its own (exp, log and others) is an
- * instruction `library.*`, which only the executor knows. A function that is missing here stays a call,
- * which the executor refuses to run. A table of small functions, each in a line. */
+ * The built-in functions of OpenCL C for clang's NVPTX target, which has none: a small library that is linked
+ * into every program before it is optimised, so that calls become the instructions that a driver's compiler
+ * would choose. Functions that a device computes in a library of its own (exp, log and others) become an
+ * instruction `library.*`, which only the executor knows. A function that is missing here remains a call,
+ * which the executor refuses to run. The table has one small function per line. */
 /* clang-format off */
 #define OVERLOAD __attribute__((overloadable, always_inline))
 

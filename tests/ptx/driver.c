@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The driver's platform, device, contexts and queues, and its entry points for the OpenCL loader. The device
- * announces what an NVIDIA device of its generation would; what it can do is decided by what it runs. */
+ * announces what an NVIDIA device of its generation would announce; what it can do depends on the
+ * instructions that the executor knows. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An OpenCL driver that plays an NVIDIA device: clang compiles a program to PTX, and the executor (ptx.h)
- * runs it on the host. It is loaded through an ICD file like every driver, so that the engine, its checker
- * and its tests use it with the options, sizes and arguments that they would use there. Commands run when
- * they are enqueued. Environment variables: CLTRAIN_PTX_CLANG     the compiler (a clang with an NVPTX target)
+ * An OpenCL driver that simulates an NVIDIA device: clang compiles a program to PTX, and the executor (ptx.h)
+ * runs it on the host. It is loaded by an ICD file like every driver, so that the engine, its checker and its
+ * tests use it with the options, sizes and arguments that they would use on the device. Commands run when
+ * they are enqueued. Environment variables:
+ *   CLTRAIN_PTX_CLANG     the compiler (a clang with an NVPTX target)
  *   CLTRAIN_PTX_BUILTINS  the bitcode of builtins.cl
  *   CLTRAIN_PTX_SM        generation: 70, 75, 80 (the default), 86, 89 or 90
  *   CLTRAIN_PTX_LOCAL     bytes of local memory that the device announces and programs may use (49152)
  *   CLTRAIN_PTX_CACHE     a folder that keeps compiled programs
- *   CLTRAIN_PTX_REPORT    a file to which every broken rule is appended, a line each
+ *   CLTRAIN_PTX_REPORT    a file to which every violated rule is appended, one per line
  *   CLTRAIN_PTX_COUNTS    a file to which the counters of every launch are appended
  *   CLTRAIN_PTX_LISTING   a file to which the counters of every instruction of every launch are appended
- *   CLTRAIN_PTX_SEED      of the order of warps and groups, and of when copies land
+ *   CLTRAIN_PTX_SEED      of the order of warps and groups, and of the times at which asynchronous copies
+ *                         complete
  *   CLTRAIN_PTX_POISON    a word (0x...) that no kernel may read from global memory: the checker's pattern
- *   CLTRAIN_PTX_REFUSE    what the driver does with programs for sm_90a: it refuses to create, build or
- *       launch them, or it aborts or hangs when it is to build one: create, build, launch, abort, hang; or it
- *       refuses to build those with more than 48 KiB of local memory: large; or there is no host memory, or
- *       none of the device's resources, to create one: memory, resources
- *   CLTRAIN_PTX_NUL       whether a program's binary must end with a zero: required, refused, or any (which
- *       gives one) */
+ *   CLTRAIN_PTX_REFUSE    what goes wrong with programs for sm_90a. create, build, launch: the driver
+ *                         refuses this; abort, hang: it does so when it builds one; large: it refuses to
+ *                         build those with more than 48 KiB of local memory; memory, resources: creating
+ *                         one fails for lack of host memory or of resources of the device
+ *   CLTRAIN_PTX_NUL       whether a program's binary must end with a zero byte: required, refused, or any
+ *                         (then the driver returns one) */
 #ifndef TESTS_PTX_DRIVER_H
 #define TESTS_PTX_DRIVER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launches, events and what is reported of a launch: the rule it broke, or its counters. */
+ * Launches, events and the report of a launch: the rule that it violated, or its counters. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

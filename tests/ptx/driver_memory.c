@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffers of the played device, and the commands that move bytes: each runs when it is enqueued. A kernel
- * never sees a host address: buffer n lies at n << PTX_BUFFER_SHIFT for it. */
+ * Buffers of the simulated device, and the commands that move bytes, each of which runs when it is enqueued.
+ * A kernel never sees a host address: for it buffer n is at n << PTX_BUFFER_SHIFT. */
 #include <stdlib.h>
 #include <string.h>
 

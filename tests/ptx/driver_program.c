@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs and kernels: the source goes through clang to PTX and through the parser to instructions. What a
- * kernel computes is not this file's business. */
+ * Programs and kernels: clang compiles the source to PTX, and the parser converts it to instructions. This
+ * file does not know what a kernel computes. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

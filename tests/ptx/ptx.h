@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A PTX module as the executor holds it, and the running of one kernel of it. Each warp of 32 lanes goes
- * through the instructions together; a register is 32 values side by side. The parser (ptx_parse.c) turns
- * text into instructions, ptx_tables.c holds what instructions compute, ptx_memory.c checks
- * every access, ptx_matrix.c has the instructions of a whole warp, ptx_products.c the asynchronous products
- * of four warps, ptx_exec.c schedules. Nothing here knows OpenCL. */
+ * A PTX module as the executor stores it, and running one of its kernels. The 32 lanes of a warp execute
+ * instructions together; a register is an array of 32 values. The parser (ptx_parse.c) converts text to
+ * instructions, ptx_tables.c defines what instructions compute, ptx_memory.c checks every access,
+ * ptx_matrix.c has the instructions of a whole warp, ptx_products.c the asynchronous products of four warps,
+ * and ptx_exec.c schedules. Nothing here knows OpenCL. */
 #ifndef TESTS_PTX_PTX_H
 #define TESTS_PTX_PTX_H
 

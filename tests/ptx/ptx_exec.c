@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs a kernel: groups one after the other in random order, the warps of a group in random turns, the lanes
- * of a warp together as far as they go the same way (those at the earliest instruction go first, and wait for
- * the others where they meet). All rules of who must be where are checked here: lanes at an instruction of
- * the warp, threads at a barrier, copies that nobody waited for. */
+ * of a warp together while they take the same path (those at the earliest instruction run first, and wait for
+ * the others where paths meet). All rules of convergence are checked here: lanes at an instruction of the
+ * warp, threads at a barrier, asynchronous copies that are not waited for. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

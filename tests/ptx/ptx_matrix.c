@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions of a whole warp, after the PTX ISA: matrices in fragments, shuffles, votes. Sums are made in
- * double and rounded once, so that an exact result stays exact. wmma keeps its fragments in a layout of this
- * file's own, as every device may. */
+ * Instructions of a whole warp, according to the PTX ISA: matrices in fragments, shuffles, votes. Sums are
+ * computed in double and rounded once, so that an exact result stays exact. The layout of wmma's fragments,
+ * which every device may choose, is this file's own. */
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"

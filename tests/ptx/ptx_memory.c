@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every access to memory: inside a buffer, aligned, of something that was written, not of a copy under way,
- * and not in a race. Shared memory starts without values; a race is two threads at a word, one of them
- * writing, without a barrier of their group between them, or two groups without an atomic operation of each
- * in between. */
+ * Checks every access to memory: it must be inside a buffer, aligned, read only what was written, not touch
+ * the target of an asynchronous copy in flight, and not be a race. Shared memory starts without values. A
+ * race is two threads that access a word, at least one of them writing, without a barrier of their group
+ * between them, or two groups without an atomic operation of each in between. */
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"

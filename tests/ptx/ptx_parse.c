@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PTX text, as LLVM writes it, to instructions. Every statement must be known: an unknown one becomes the
- * error of its kernel, so that nothing is ever skipped. It must not run anything. */
+ * Converts PTX text, as LLVM writes it, to instructions. A statement that is not known makes its kernel an
+ * error, so that nothing is ever skipped. This file must not run anything. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>

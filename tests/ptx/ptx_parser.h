@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two halves of the parser share: ptx_parse.c knows the shape of a module, ptx_statement.c the
- * instructions that are not in a table. Nobody else includes it. */
+ * What the two halves of the parser share: ptx_parse.c knows the structure of a module, ptx_statement.c the
+ * instructions that are not in a table. No other file includes it. */
 #ifndef TESTS_PTX_PTX_PARSER_H
 #define TESTS_PTX_PTX_PARSER_H
 

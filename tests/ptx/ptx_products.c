@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wgmma: products of four warps together, asynchronous, with both operands in shared memory behind
- * descriptors. A product is computed when it is started, which is right because nobody may touch what it uses
- * until its batch was waited for, and that is what this file checks:
+ * wgmma: asynchronous products of four warps, with both operands in shared memory, given by descriptors. A
+ * product is computed when it is started. That is correct because nothing may touch what it uses until its
+ * batch has been waited for, and this file checks that:
  *   the registers that it adds to are used by nothing else, and before it by nothing since the last
  *       wgmma.fence;
  *   the shared memory that it reads was written before a fence.proxy.async of the writing thread and a
  *       barrier, and is not written again;
  *   the four warps start the same products in the same order.
- * Operands lie in rows of 128 bytes with the swizzle of that width; other layouts are not known here. */
+ * Operands lie in rows of 128 bytes with the swizzle of that width; other layouts are not supported. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Instructions that are not arithmetic: memory, control, copies; all others are looked up by their exact name
- * in the tables. It knows names and operands, and nothing of what is computed. */
+ * in the tables. This file knows names and operands, and nothing of what is computed. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic by exact name, 32 lanes at a time, after the PTX ISA; what a device only approximates
- * (ex2.approx and others) is computed to the last bit of the host's library. 16-bit values and predicates
- * fill a 32-bit place with zeros above. An entry per name and type: a name that is not here is an error of
- * the kernel that uses it. */
+ * Arithmetic instructions by exact name, 32 lanes at a time, according to the PTX ISA. What a device only
+ * approximates (ex2.approx and others) is computed exactly, as the host's library does. 16-bit values and
+ * predicates are zero-extended to 32 bits. Each name and type has an entry; a kernel with a name that has
+ * none is an error. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

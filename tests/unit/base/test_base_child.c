@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Child processes, played by the shell: lines one by one, many at once, without their end, too long, with
- * zeros; a child that crashes, hangs, leaves a grandchild, ends without a word; what it inherits; where the
- * program is looked for. Knows only engine/base. ctest-labels: quick */
+ * Child processes, simulated by shell commands: lines one by one, many at once, incomplete, too long, with
+ * NUL bytes; a child that crashes, hangs, leaves a grandchild, or ends without a message; what it inherits;
+ * where the program is looked for. Knows only engine/base. ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

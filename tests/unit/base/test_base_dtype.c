@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Conversions against a method that shares nothing with them: a half is its mantissa times a power of two, a
- * narrowing is the nearest entry of the sorted table of all halves. Knows only engine/base.
+ * Conversions compared with an independent method: a half is its mantissa times a power of two, and the
+ * rounded value of a number is the nearest entry in the sorted table of all halves. Knows only engine/base.
  * ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * Lines about steps at every width from 60 to 250: never longer, loss and speed always there, and what
- * matters less gives way first. Tables and text as they take up columns. */
+ * Lines about steps at every width from 60 to 250: they are never longer, always have loss and speed, and
+ * leave out the less important fields first. Tables, and the columns that text takes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

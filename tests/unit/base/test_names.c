@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of names: what was added is found, what was not is not, prefixes are names of their own, and the
- * first value of a name stays. ctest-labels: quick */
+ * The table of names: names that were added are found, others are not, a prefix is a name of its own, and the
+ * first value of a name is kept. ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

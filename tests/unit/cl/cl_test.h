@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of cl/ share: a device or a skip, a temporary folder with kernel sources, a table of buffers
- * as tensors. */
+ * What the tests of cl/ share: opening a device or skipping the test, a temporary folder with kernel sources,
+ * a table that maps tensors to buffers. */
 #ifndef TESTS_UNIT_CL_TEST_H
 #define TESTS_UNIT_CL_TEST_H
 

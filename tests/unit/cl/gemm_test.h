@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The bench of a matrix product (cl/gemm/gemm_bench.h) for unit tests: a device whose description a test may
- * change, random numbers, and a check that ends the test when a product is wrong. It knows no backend. */
+ * change, random numbers, and a check that fails the test when a product is wrong. Knows no backend. */
 #ifndef TESTS_UNIT_GEMM_TEST_H
 #define TESTS_UNIT_GEMM_TEST_H
 

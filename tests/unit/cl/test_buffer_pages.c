@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which buffers of a CPU device lie on pages of ours, and what becomes of the pages: given back once, after
- * the last command that uses the buffer; without pages the driver's own memory does. This program defines the
- * functions of engine/base/pages.c itself, so that it can count, and refuse. ctest-labels: quick */
+ * Which buffers of a CPU device lie on pages that cltrain allocates, and when the pages are released: once,
+ * after the last command that uses the buffer; if there are no pages, the driver's own memory is used. This
+ * program defines the functions of engine/base/pages.c itself, so that it can count calls and refuse.
+ * ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
 #include "cl/device/memory.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The record of a device's answers: which capabilities count, reports, the text there and back, damage to
- * every byte of the file, files of another device, devices of one model of which some are refused, denials,
- * and what is forgotten after a restart. Needs no device. ctest-labels: quick */
+ * The record of a device's test results: which capabilities count, reports, writing and reading the text,
+ * damage to every byte of the file, files of another device, devices of one model of which some are refused,
+ * denials, and what is discarded after a restart. Needs no device. ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binaries of programs and logs of builds in a few words. ctest-labels: quick */
+ * Short descriptions of program binaries and of build logs. ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
 #include "cl/command/binary.h"

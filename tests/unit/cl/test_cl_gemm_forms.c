@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The choice of forms (cl/gemm/gemm_forms.c) for the backends `tile` and `mma` on descriptions of GPUs of
- * several generations, without a device: what is chosen fits, follows the problem's shape, minds wishes and
- * records, uses the instructions that probes have shown, and refusals say why. ctest-labels: quick */
+ * The choice of tiles (cl/gemm/gemm_forms.c) for the backends `tile` and `mma` on descriptions of GPUs of
+ * several generations, without a device: what is chosen fits, follows the problem's shape, respects forced
+ * choices and records, uses the instructions that probes have shown, and refusals have reasons.
+ * ctest-labels: quick */
 #include <string.h>
 
 #include "cl/gemm/gemm_mma.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measured limits against native C loops with intrinsics, interleaved in one run. They are what percentages
- * of a peak are taken of, so on a CPU device they must not be more than 5 % below what the machine really
- * does: the FMA peak, which the native loop reaches, within 5 %, and the triads, with plain stores and with
- * those that pass by the caches, at least 95 % of the native one. A compiler may walk the arrays in an order
- * that the memory likes better than that of the plain native loop, so triads may be faster; a third more is
- * what counting the lines that plain stores read first would give, and is a fault. Ratios only, never
- * seconds. Rounds go on while the two differ: for the peak both sides keep their best, because whoever else
- * uses the machine can only slow them down; streams are compared run by run. */
+ * Measured limits compared with native C loops with intrinsics, alternating in one run. Percentages of a peak
+ * refer to these limits, so on a CPU device they must not be more than 5 % below what the machine really
+ * reaches: the FMA peak must be within 5 % of the native loop's, and the streams, with plain and with
+ * nontemporal stores, at least 95 % of the native one. A compiler may traverse the arrays in an order that
+ * suits the memory better than the native loop's, so streams may be faster. A third more would mean that the
+ * cache lines that plain stores read first are counted, which is a fault. Ratios only, never seconds. Rounds
+ * go on while the two sides differ: for the peak both keep their best value, because other users of the
+ * machine can only slow them down; streams are compared run by run. */
 /* ctest-labels: full */
 #include "tests/unit/cl/cl_test.h"
 

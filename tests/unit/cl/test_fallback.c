@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * What is given up for refused commands, in which order, and that plans then do without it: pure, no device.
- */
+ * What is given up for refused commands, in which order, and that plans then do without it. Needs no
+ * device. */
 #include "tests/unit/cl/cl_test.h"
 
 #include "cl/command/fallback.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Building programs: several at a time with errors that do not depend on the order of threads, and the cache
+ * Building programs: several at a time, with errors that do not depend on the order of threads, and the cache
  * of binaries: damaged files, other drivers, folders that others may write to, full disks, several processes.
  * The cache is switched on for the machine's default device, whatever its driver does.
  * ctest-labels: quick ctest-cost: 17 */

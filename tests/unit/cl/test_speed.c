@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the speed measurement says about ops: the bytes that it counts are those worked out by hand, and the
- * judgement "memory limits it and it is too slow" follows from figures that are given, not taken. Needs no
- * device. ctest-labels: quick */
+ * The speed measurement of ops: the bytes that it counts are those computed by hand, and the judgement
+ * "memory limits it and it is too slow" is correct for given figures. Needs no device. ctest-labels: quick */
 #include <math.h>
 
 #include "engine/ops/case.h"

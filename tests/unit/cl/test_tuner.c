@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tuner's search with invented variants, times and a clock of its own: what is tried, dropped, trusted,
- * and what wins. No device. ctest-labels: quick */
+ * The tuner's search, with fictitious variants, times and clock: what is tried, dropped and trusted, and what
+ * wins. Needs no device. ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

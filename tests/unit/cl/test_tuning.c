@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tuning records: sets and which record serves which problem, text and files with every kind of damage, sets
- * that ship, the choice among GEMM backends. No device. ctest-labels: quick */
+ * Tuning records: sets and which record applies to which problem, text and files with every kind of damage,
+ * sets that ship with the program, the choice among GEMM backends. Needs no device. ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
  *
  * ctest-labels: quick
  *
- * The communication room. Alone it tests the built-in transport, the order and the failures of requests (on a
+ * Communication. Run alone, it tests the built-in transport, the order and the failures of requests (with a
  * transport made for that), launcher detection and the module search. Under mpirun
  * (tests/comm/test_comm_mpi.sh) the same program checks the MPI transport: "test_comm" runs the collectives,
  * "test_comm abort|stuck|fail" end the job in three ways. */

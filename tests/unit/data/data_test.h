@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of engine/data share: a folder of their own, files made on the spot, configs in one line. */
+ * What the tests of engine/data share: a temporary folder, files made by the test, configs in one line. */
 #ifndef TESTS_UNIT_DATA_TEST_H
 #define TESTS_UNIT_DATA_TEST_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader against its definition: which sample is where for any number of ranks, accumulation steps and
- * threads; resume, evaluation, normalisers, errors, early ends. The source is made by hand, so that it can be
- * slow, fail and keep count. ctest-labels: quick */
+ * The loader compared with its definition: which sample is where for any number of ranks, accumulation steps
+ * and threads; resume, evaluation, normalisers, errors, early ends. The data source is part of the test, so
+ * that it can be slow, fail and count calls. ctest-labels: quick */
 #include "tests/unit/data/data_test.h"
 
 #include <stdatomic.h>

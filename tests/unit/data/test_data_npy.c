@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * .npy sources: every supported number type in both byte orders and all three header versions; headers that
- * are damaged, hostile or merely not ours are refused. ctest-labels: quick */
+ * are damaged, malicious or not supported are refused. ctest-labels: quick */
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>

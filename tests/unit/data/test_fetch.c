@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ctest-labels: quick
  *
- * Data sets from local copies and from a server on this machine: what is published is taken, whole, packed by
- * others, unpacked, or in two goes; everything else is refused and leaves nothing under the file's name.
- * SHA-256 against its published examples; CIFAR-10's records to idx. */
+ * Downloading data sets from local copies and from a server on this machine: the published files are
+ * accepted, complete, recompressed, uncompressed, or in two parts; everything else is refused and leaves
+ * nothing under the file's name. SHA-256 is tested with its published examples, and the conversion of
+ * CIFAR-10 to idx. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Token shards and sequences of text: geometry of the windows, shards as one stream, ids compared before they
- * are used, files that are no shards, preparing and checking of folders. ctest-labels: quick */
+ * Token shards and sequences of text: positions of the windows, shards as one stream, ids that are checked
+ * before they are used, files that are not shards, preparing and verifying folders. ctest-labels: quick */
 #include "tests/unit/data/tokenizer_test.h"
 
 #include <sys/stat.h>

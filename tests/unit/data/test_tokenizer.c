@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokenizers: the published GPT-2 vocabulary against known encodings (where the shared data is), small
- * vocabularies made on the spot, any bytes at all, training, saving. ctest-labels: quick */
+ * Tokenizers: the published GPT-2 vocabulary with known encodings (if the shared data exists), small
+ * vocabularies made by the test, arbitrary bytes, training, saving. ctest-labels: quick */
 #include "tests/unit/data/tokenizer_test.h"
 
 #include "engine/base/hash.h"

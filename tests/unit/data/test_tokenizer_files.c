@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Vocabulary files: every published form, and every way in which a file can be wrong that would make ids
- * wrong. ctest-labels: quick */
+ * Vocabulary files: every published form, and every fault of a file that would lead to wrong ids.
+ * ctest-labels: quick */
 #include "tests/unit/data/tokenizer_test.h"
 
 #include <sys/stat.h>

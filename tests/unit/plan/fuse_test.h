@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of fused and recomputing plans share: configs as text, a few training steps with everything
- * they leave behind, and the comparison of two such runs to the bit. */
+ * What the tests of fused and recomputing plans share: configs as text, a few training steps with all their
+ * results, and the bitwise comparison of two such runs. */
 #ifndef TESTS_UNIT_FUSE_TEST_H
 #define TESTS_UNIT_FUSE_TEST_H
 

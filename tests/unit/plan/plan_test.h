@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of plans share: nets, options, and a step as the list of its commands, from whose own reads
- * and writes everything that holds for any plan is worked out again. No device takes part. */
+ * What the tests of plans share: nets, options, and a step as the list of its commands, from whose reads and
+ * writes the properties of every plan are computed independently. Needs no device. */
 #ifndef TESTS_UNIT_PLAN_TEST_H
 #define TESTS_UNIT_PLAN_TEST_H
 

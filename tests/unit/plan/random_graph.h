@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random graphs and their data, both a function of a seed: what plans are tried on (test_plan_random.c). The
- * graphs mix what fusing looks for (linear layers, activations, residual sums, heads) with what must stop it:
- * tensors with other readers, views, shared and frozen parameters, dropout, repeated and broadcast inputs,
- * ignored targets, several losses, batches of one, features of one. Knows graphs, no plan and no device. */
+ * Random graphs and their data, both a function of a seed, for testing plans (test_plan_random.c). The graphs
+ * mix what can be fused (linear layers, activations, residual sums, heads) with what prevents it: tensors
+ * with several readers, views, shared and frozen parameters, dropout, repeated and broadcast inputs, ignored
+ * targets, several losses, batches of one, features of one. Knows graphs, no plan and no device. */
 #ifndef TESTS_UNIT_RANDOM_GRAPH_H
 #define TESTS_UNIT_RANDOM_GRAPH_H
 

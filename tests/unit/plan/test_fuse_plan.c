@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors that must be there after a step (outputs) survive fusing, recomputing and sharing of memory:
- * forward writes them, and nothing writes them again. Plans only, no device. ctest-labels: quick */
+ * Tensors that must be readable after a step (outputs) survive fusing, recomputing and sharing of memory:
+ * forward writes them, and nothing overwrites them. Plans only, no device. ctest-labels: quick */
 #include "tests/unit/plan/plan_test.h"
 
 static clt_tensor *tensor_named(clt_graph *graph, const char *name)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of plans, judged from their commands' own reads and writes: the lower bound of activation memory and
- * who lives when are worked out again here, without the planner's lifetimes. Also purity, evaluation, slabs,
- * and tensors that are too large. ctest-labels: quick */
+ * Memory of plans, checked by their commands' own reads and writes: the lower bound of activation memory and
+ * all lifetimes are computed here without the planner's lifetimes. Also purity, evaluation, slabs, and
+ * tensors that are too large. ctest-labels: quick */
 #include "tests/unit/plan/plan_test.h"
 
 static void test_no_device(void **state)

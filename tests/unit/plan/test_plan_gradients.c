@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of plans: what is pruned, who writes and who adds, gradients of views, and the order of the
- * store, which is that in which gradients become ready. ctest-labels: quick */
+ * Gradients of plans: what is pruned, which works write a gradient and which add to it, gradients of views,
+ * and the order of parameters in the store, in which gradients become ready. ctest-labels: quick */
 #include "tests/unit/plan/plan_test.h"
 
 static bool anybody_writes(const clt_plan *plan, const char *tensor)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The precision pass by what it leaves of a graph: which tensors are stored in 16 bits, where casts stand and
- * that there is one for a tensor however many read it, and that everything which numbers nodes (producers,
- * losses, shared layers) follows when casts come in between. No device takes part. ctest-labels: quick */
+ * The precision pass, checked by the graph that it leaves: which tensors are stored in 16 bits, where casts
+ * are and that a tensor with several readers has only one, and that all references to nodes (producers,
+ * losses, shared layers) are correct after casts were inserted. Needs no device. ctest-labels: quick */
 #include "tests/unit/plan/plan_test.h"
 
 static clt_plan *narrow_plan(net *n)

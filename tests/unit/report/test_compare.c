@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * Comparing runs: the first step with other losses, from where on runs are apart by more than their noise,
- * keys that differ; and plots of characters. */
+ * Comparing runs: the first step with different losses, from where on runs are apart by more than their
+ * noise, keys that differ; and plots made of characters. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,9 +2,9 @@
  *
  * ctest-labels: quick
  *
- * TensorBoard's event files, read by a reader of the test's own: checksums bit by bit, records, protobuf
- * fields. What a run writes is what metrics.jsonl has, as f32; a file cut at any byte is read up to its last
- * whole record; a full disk costs no record that is there. */
+ * TensorBoard's event files, read by a reader of the test's own: checksums of every bit, records, protobuf
+ * fields. A run writes the values of metrics.jsonl as f32; of a file truncated at any byte the complete
+ * records are read; a full disk loses no record that was written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * Reading metrics.jsonl: numbers as strtod has them, whatever is no line of metrics passed over and counted,
- * steps that a resumed run computed again, files that grow and shrink; and curves that keep every spike. */
+ * Reading metrics.jsonl: numbers are those of strtod, lines that are no metrics are skipped and counted,
+ * steps that a resumed run repeated, files that grow and shrink; and curves that keep every spike. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory in whole pages: aligned, zeroed, asked for as large pages, given back to the last byte; sizes that
- * no system has fail with a message. Linux tells all of it in /proc/self/smaps. ctest-labels: quick */
+ * Memory in whole pages: aligned, zeroed, requested as large pages, released completely; sizes that no system
+ * has fail with a message. Checked by /proc/self/smaps of Linux. ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arithmetic of profiles on made-up numbers: a step's busy time and gaps, the roofline, grouping, the
- * tables, memory at the peak, traces. No device takes part. ctest-labels: quick */
+ * The arithmetic of profiles, with made-up numbers: a step's busy time and gaps, the roofline, grouping, the
+ * tables, memory at the peak, traces. Needs no device. ctest-labels: quick */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,9 +2,9 @@
  *
  * ctest-labels: quick
  *
- * The report: hostile text never becomes markup, odd runs (empty, one step, nothing finite, thousands of
- * events) give a page, and what a run folder tells is found: sessions, how it ended, names that tell runs
- * apart. */
+ * The report: malicious text never becomes markup, unusual runs (empty, one step, nothing finite, thousands
+ * of events) give a page, and facts about a run are read from its folder: sessions, how it ended, unique
+ * names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * The run folder's metrics.jsonl: cut back to a step whatever a crash left in it, and lines that wait in
- * memory while the file cannot be written, so that none is lost or torn. */
+ * The run folder's metrics.jsonl: truncation to a step whatever a crash has left in it, and lines that wait
+ * in memory while the file cannot be written, so that none is lost or torn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

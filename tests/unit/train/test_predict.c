@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Predictions of a saved run against cltrain_predict of the library over the same weights: values of a
- * regression and probabilities of a classifier, for numbers of samples that no micro-batch divides. */
+ * Predictions of a saved run compared with cltrain_predict of the library with the same weights: values of a
+ * regression and probabilities of a classifier, for numbers of samples that are not multiples of the
+ * micro-batch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

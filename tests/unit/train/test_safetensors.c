@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * The 64-bit hash, the safetensors writer, and the reader against hostile files: each kind of lie in a header
- * is refused with its own message. */
+ * The 64-bit hash, the safetensors writer, and the reader with malicious files: each kind of false header is
+ * refused with a message of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

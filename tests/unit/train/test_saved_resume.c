@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of programs that saved neither config.json nor data.json: they are evaluated, resumed and made
- * longer as long as their run folder has its config, bit for bit like new ones. And label smoothing, several
- * losses and regressions get no perplexity. ctest-labels: quick */
+ * Checkpoints of programs that saved neither config.json nor data.json are evaluated, resumed and made longer
+ * if their run folder has its config, bitwise like new ones. And models with label smoothing, several losses
+ * or a regression have no perplexity. ctest-labels: quick */
 #include <unistd.h>
 
 #include "engine/checkpoint/saved_run.h"

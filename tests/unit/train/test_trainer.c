@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training against arithmetic written out here in double precision: trajectories of every optimizer on a
- * linear regression, schedules, accumulation, targets that do not count, evaluation with a padded last batch;
- * and repeatability down to the bytes of checkpoints. ctest-labels: quick */
+ * Training compared with double-precision arithmetic in this file: trajectories of every optimizer on a
+ * linear regression, schedules, accumulation, ignored targets, evaluation with a padded last batch; and
+ * bitwise repeatability, including the bytes of checkpoints. ctest-labels: quick */
 #include "tests/unit/train/train_test.h"
 
 /* --- linear regression: 24 samples of 3 numbers, 2 targets, batches of 8, so that the stream wraps after

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the trainer does when things go wrong: loss or gradients that are not finite (skipped, counted, ended
- * with the name of the first bad tensor, never saved), a stop in the middle, a run folder that is in use,
- * used, or cannot be written. ctest-labels: quick */
+ * What the trainer does when something goes wrong: loss or gradients that are not finite (skipped, counted,
+ * end of the run with the name of the first bad tensor, never saved), a stop during the run, a run folder
+ * that is in use, has an earlier run, or cannot be written. ctest-labels: quick */
 #include "tests/unit/train/train_test.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of engine/train share: a folder of their own, data files made on the spot, runs through the
- * public trainer with every number it reports kept, parameters from checkpoints. */
+ * What the tests of engine/train share: a temporary folder, data files made by the test, runs of the public
+ * trainer with all numbers that it reports, parameters from checkpoints. */
 #ifndef TESTS_UNIT_TRAIN_TEST_H
 #define TESTS_UNIT_TRAIN_TEST_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The update and ops as families of kernels: their problems reach the log of a plan, the tuner's benches take
- * results of every variant with every value of its tunables as right and those of another problem as wrong,
- * a record decides, and a run of the tuner keeps one. ctest-labels: quick */
+ * The update and ops as families of kernels: their problems are in the log of a plan, the tuner's benches
+ * accept the results of every variant with every value of its tunables and reject those of another problem, a
+ * record decides, and a run of the tuner saves one. ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
 #include "cl/tune/families.h"

@@ -215,14 +215,23 @@ typedef struct slab_tensors {
     int32_t spans, partial, ratio; /* only with an optimizer that needs norms of each parameter */
 } slab_tensors;
 
+/* What the kernel writes besides that writes `elements` of a slab of `source`; -1: nothing is derived from it. */
+static clt_status find_derived(clt_plan *plan, clt_arena_kind source, int32_t slab, int64_t elements,
+                               int32_t *id)
+{
+    const clt_derived *derived = clt_derived_from(plan->store, source);
+    *id = -1;
+    return derived ? clt_plan_store_tensor(plan, clt_arenas[derived->arena].name, plan->store->working,
+                                           elements, derived->arena, slab, 0, id)
+                   : CLT_OK;
+}
+
 static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, slab_tensors *t)
 {
     const clt_store_layout *store = plan->store;
     int64_t n = (int64_t)t->elements, chunks = (int64_t)t->chunks;
     CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, n, CLT_ARENA_PARAM, slab, 0, &t->params));
-    if (store->working != CLT_F32)
-        CLT_TRY(clt_plan_store_tensor(plan, "16-bit parameters", store->working, n, CLT_ARENA_WORK, slab, 0,
-                                      &t->working));
+    CLT_TRY(find_derived(plan, CLT_ARENA_PARAM, slab, n, &t->working));
     CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, n, CLT_ARENA_GRAD, slab, 0, &t->grads));
     for (int k = 0; k < store->opt_states; k++) {
         clt_arena_kind arena = (clt_arena_kind)(CLT_ARENA_OPT1 + k);
@@ -242,11 +251,10 @@ static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *s
                            bool norms)
 {
     const clt_update_spec *spec = &plan->options.update;
-    clt_dtype narrow = plan->store->working;
     begin(e, plan, style, norms ? spec->optimizer->norms : spec->optimizer->kernel);
     ocl_arg_tensor(e, norms ? OCL_READ : OCL_READ_WRITE, ocl_ref(t->params), CLT_F32, t->elements);
-    if (narrow != CLT_F32 && !norms)
-        ocl_arg_out(e, t->working, narrow, t->elements);
+    if (t->working >= 0 && !norms)
+        ocl_arg_out(e, t->working, plan->store->working, t->elements);
     ocl_arg_in(e, t->grads, CLT_F32, t->elements);
     for (int k = 0; k < plan->store->opt_states; k++)
         ocl_arg_inout(e, t->state[k], CLT_F32, t->elements);
@@ -334,7 +342,7 @@ static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style
     const clt_update_spec *spec = &plan->options.update;
     begin(e, plan, style, spec->optimizer->apply);
     ocl_arg_inout(e, t->params, CLT_F32, m->elements);
-    if (plan->store->working != CLT_F32)
+    if (t->working >= 0)
         ocl_arg_out(e, t->working, plan->store->working, m->elements);
     ocl_arg_in(e, result, CLT_F32, m->elements);
     ocl_arg_in(e, t->table, CLT_F32, 2 * m->chunks);
@@ -370,17 +378,14 @@ static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_styl
                                const slab_tensors *t)
 {
     int32_t average, narrow;
-    clt_dtype type = plan->store->working;
+    CLT_TRY(find_derived(plan, CLT_ARENA_EMA, slab, (int64_t)t->elements, &narrow));
     CLT_TRY(clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_EMA].name, CLT_F32, (int64_t)t->elements,
                                   CLT_ARENA_EMA, slab, 0, &average));
     begin(e, plan, style, "update_average");
     ocl_arg_in(e, t->params, CLT_F32, t->elements);
     ocl_arg_inout(e, average, CLT_F32, t->elements);
-    if (type != CLT_F32) {
-        CLT_TRY(clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_EMA_WORK].name, type, (int64_t)t->elements,
-                                      CLT_ARENA_EMA_WORK, slab, 0, &narrow));
-        ocl_arg_out(e, narrow, type, t->elements);
-    }
+    if (narrow >= 0)
+        ocl_arg_out(e, narrow, plan->store->working, t->elements);
     ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
     ocl_arg_u32(e, (uint32_t)t->chunks);
     ocl_arg_is_bound(e);

@@ -52,6 +52,24 @@ uint64_t clt_store_slab_bytes(const clt_store_layout *l, clt_arena_kind arena, i
     }
 }
 
+/* Rounds to 16 bits. */
+static void low_precision(const clt_store_slot *slot, const float *values, clt_dtype type, void *out)
+{
+    uint16_t *narrow = out;
+    for (uint64_t i = 0; i < slot->elements; i++)
+        narrow[i] = type == CLT_BF16 ? clt_f32_to_bf16(values[i]) : clt_f32_to_f16(values[i]);
+}
+
+const clt_derived *clt_derived_from(const clt_store_layout *layout, clt_arena_kind source)
+{
+    static const clt_derived all[] = {{CLT_ARENA_WORK, CLT_ARENA_PARAM, low_precision},
+                                      {CLT_ARENA_EMA_WORK, CLT_ARENA_EMA, low_precision}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i].source == source && clt_store_arena_bytes(layout, all[i].arena) > 0)
+            return &all[i];
+    return NULL;
+}
+
 uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind)
 {
     uint64_t total = 0;

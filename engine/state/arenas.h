@@ -29,6 +29,17 @@ typedef struct clt_arena_row {
 } clt_arena_row;
 extern const clt_arena_row clt_arenas[CLT_ARENA_COUNT];
 
+struct clt_store_slot;
+
+/* A derived tensor: a stored tensor in another form, which kernels read instead of it. It has an arena of its
+ * own, in which it lies at the offset of its source. The update's kernel that writes the source writes it too;
+ * the host makes it whenever it writes the source. */
+typedef struct clt_derived {
+    clt_arena_kind arena, source;
+    /* out receives the values of one slot in the arena's form and type. */
+    void (*transform)(const struct clt_store_slot *slot, const float *values, clt_dtype type, void *out);
+} clt_derived;
+
 typedef struct clt_store_slot {
     const char *name; /* parameter */
     clt_shape shape;
@@ -72,6 +83,8 @@ typedef struct clt_store_layout {
     uint64_t schedule_entries;
 } clt_store_layout;
 
+/* What is derived from an arena in this layout; NULL: nothing. */
+const clt_derived *clt_derived_from(const clt_store_layout *layout, clt_arena_kind source);
 void clt_store_layout_destroy(clt_store_layout *layout);
 const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
 /* The arena with the values that a parameter is evaluated with: its moving average, where there is one. */

@@ -73,22 +73,21 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
     return ocl_read(buffer, slot->offset * sizeof(float), out, slot->elements * sizeof(float));
 }
 
-/* Writes the low-precision copy of a parameter, which products read, whenever its master weights are
- * written. */
-static clt_status write_narrow(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
-                               const float *values)
+/* Writes what is derived from a tensor, whenever that is written. */
+static clt_status write_derived(clt_store *store, clt_arena_kind source, const clt_store_slot *slot,
+                                const float *values)
 {
+    const clt_derived *derived = clt_derived_from(store->layout, source);
+    ocl_buffer *buffer = derived ? store->slab[derived->arena][slot->slab] : NULL;
     clt_dtype type = store->layout->working;
-    ocl_buffer *buffer = store->slab[arena][slot->slab];
-    uint16_t *narrow;
+    uint64_t width = clt_dtype_bytes(type);
+    void *out;
     if (!buffer)
         return CLT_OK;
-    CLT_TRY(clt_alloc(&narrow, slot->elements + 1, sizeof *narrow, "16-bit parameters"));
-    for (uint64_t i = 0; i < slot->elements; i++)
-        narrow[i] = type == CLT_BF16 ? clt_f32_to_bf16(values[i]) : clt_f32_to_f16(values[i]);
-    clt_status status =
-        ocl_write(buffer, slot->offset * sizeof *narrow, narrow, slot->elements * sizeof *narrow);
-    free(narrow);
+    CLT_TRY(clt_alloc(&out, slot->elements + 1, width, clt_arenas[derived->arena].name));
+    derived->transform(slot, values, type, out);
+    clt_status status = ocl_write(buffer, slot->offset * width, out, slot->elements * width);
+    free(out);
     return status;
 }
 
@@ -98,11 +97,9 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
     ocl_buffer *buffer;
     CLT_TRY(slot_buffer(store, arena, slot, &buffer));
     CLT_TRY(ocl_write(buffer, slot->offset * sizeof(float), values, slot->elements * sizeof(float)));
-    if (arena == CLT_ARENA_EMA)
-        return write_narrow(store, CLT_ARENA_EMA_WORK, slot, values);
+    CLT_TRY(write_derived(store, arena, slot, values));
     if (arena != CLT_ARENA_PARAM)
         return CLT_OK;
-    CLT_TRY(write_narrow(store, CLT_ARENA_WORK, slot, values));
     /* until the first update the average is the parameter */
     bool averaged = slot->trainable && store->slab[CLT_ARENA_EMA][slot->slab];
     return averaged ? clt_store_write(store, CLT_ARENA_EMA, slot, values) : CLT_OK;

@@ -50,7 +50,7 @@ typedef struct clt_optimizer {
      * training compare with it. */
     void (*reference)(const double *value, const clt_update_factors *f, double gradient, double *p,
                       double *state);
-    /* Only with norms. adapts: does a parameter get a trust ratio, which has weight decay or not, and is the
+    /* Only with norms. adapts: is a parameter treated as a whole, which has weight decay or not, and is the
      * weight matrix of a hidden layer or not (no table of rows, not the last layer's)? second: a value of each
      * element whose norm is needed besides that of the parameter. trust: the trust ratio from both norms. */
     bool (*adapts)(const double *value, bool decays, bool matrix);
@@ -67,6 +67,7 @@ typedef struct clt_optimizer {
      * of it (*result is x or y, to be multiplied by *factor), `apply` takes that off the parameters at
      * `matrix_rate` times the learning rate. NULL: it updates element by element. */
     const char *gather, *apply;
+    int matrix_states; /* how many of its states a matrix has */
     const char
         *elementwise; /* key with patterns of parameters that it updates element by element all the same */
     clt_status (*orthogonalise)(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,

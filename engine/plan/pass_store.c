@@ -173,6 +173,8 @@ static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
         return CLT_OK;
     layout->opt_states = optimizer->states(update->value);
     layout->norms = optimizer->norms != NULL;
+    for (int32_t i = 0; i < layout->n_slots; i++)
+        layout->slots[i].states = layout->opt_states;
     if (!optimizer->adapts)
         return CLT_OK;
     CLT_TRY(clt_alloc(&matrix, plan->graph->n_params, sizeof *matrix, "matrices"));
@@ -180,6 +182,8 @@ static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
     for (int32_t i = 0; i < layout->n_slots && status == CLT_OK; i++) {
         clt_store_slot *slot = &layout->slots[i];
         slot->adapts = optimizer->adapts(update->value, slot->group == CLT_GROUP_DECAY, matrix[i]);
+        if (slot->adapts && optimizer->orthogonalise)
+            slot->states = optimizer->matrix_states;
     }
     free(matrix);
     return status;

@@ -47,7 +47,8 @@ typedef struct clt_store_slot {
     bool buffer, averaged; /* see clt_param */
     clt_param_group group;
     float lr_scale;
-    bool adapts; /* the optimizer scales its learning rate by a trust ratio */
+    bool adapts; /* the optimizer treats it as a whole: by a trust ratio, or as a matrix */
+    int states;  /* optimizer states that it uses, of the layout's opt_states */
     int32_t slab;
     uint64_t offset; /* from the slab's start, in elements */
     uint64_t elements;

@@ -107,7 +107,10 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
 
 bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_param *param)
 {
-    return clt_param_is_trained(param) && clt_arenas[arena].suffix &&
+    const clt_store_slot *slot = clt_store_layout_find(store->layout, param->name);
+    int state = (int)arena - (int)CLT_ARENA_OPT1;
+    bool used = state < 0 || state >= store->layout->opt_states || (slot && state < slot->states);
+    return used && clt_param_is_trained(param) && clt_arenas[arena].suffix &&
            clt_store_arena_bytes(store->layout, arena) > 0;
 }
 

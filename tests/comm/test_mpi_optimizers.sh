@@ -63,6 +63,12 @@ expect_text "loss $(printf '%.4f' "$last")"
 expect_code 0 "$CLTRAIN" train gpt.json precision.mode=f16 optimizer.learning_rate=0.003 precision.loss_scale=1024 --out plain
 expect_same plain/checkpoints/step_14/model.safetensors ema.f16/checkpoints/step_14/model.safetensors
 if [ "$(values eval_loss plain/metrics.jsonl | tail -n 1)" = "$last" ]; then fail 'weights and averages have the same loss'; else pass; fi
+# Of a matrix Muon has one moment, of everything else AdamW has two.
+count_of() { grep -ao "\"[a-z0-9_.]*\.$1\"" muon.f16/checkpoints/step_14/optimizer.safetensors | wc -l; }
+if [ "$(count_of moment1)" = 16 ] && [ "$(count_of moment2)" = 12 ]; then pass; else
+    fail "moments in the checkpoint: $(count_of moment1) first ones, $(count_of moment2) second ones"
+fi
+
 # An export contains the averaged weights or, on request, those of the last step.
 expect_code 0 "$CLTRAIN" export ema.f16 --out averaged.safetensors
 expect_text 'the weights are the moving averages'

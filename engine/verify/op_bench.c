@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of ops on a device to be timed, and the bench by which the tuner measures the families of ops: a
- * candidate's results are compared with those of the last variant of the list, which accepts everything and
- * is the simplest. Knows plans and no op. */
+ * Calls of ops on a device for timing, and the bench with which the tuner measures the families of ops:
+ * results of a candidate are compared with those of the last variant of the list, the simplest one, which
+ * accepts everything. Knows plans and no op. */
 #include "engine/verify/op_bench.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "engine/base/thread.h"
 #include "engine/ops/op_problem.h"
 
-#define MIN_SECONDS 0.004 /* of one timing */
+#define MIN_SECONDS 0.004 /* least duration of one timing */
 #define MAX_RUNS 10000
 
 /* --- operands --- */
@@ -101,14 +101,14 @@ fail:;
     return clt_error_put(&error);
 }
 
-/* --- the tuner's view --- */
+/* --- the bench for the tuner --- */
 
 #define MAX_RESULTS (CLT_MAX_IN + CLT_MAX_OUT + CLT_MAX_SAVED)
 
 typedef struct op_trial {
     clt_verify_bench *bench;
     clt_phase phase;
-    int runs; /* of one timed batch */
+    int runs; /* number of runs in one timed batch */
 } op_trial;
 
 typedef struct op_tuning {
@@ -151,7 +151,7 @@ static void release(void *tuning, void *trial)
     free(t);
 }
 
-/* variant: by name, or NULL with a candidate. Gradients need what forward leaves behind. */
+/* variant: a name, or NULL if there is a candidate. For gradients the forward pass is run first. */
 static clt_status make_trial(op_tuning *t, const ocl_device_desc *desc, const char *variant,
                              const ocl_choice *candidate, ocl_choice *asked, op_trial **out)
 {
@@ -211,7 +211,8 @@ static double largest(const float *values, size_t n)
     return most;
 }
 
-/* A reference of zeros or without end would let anything pass. */
+/* Fails if all values of the reference are zero or one is infinite, because then every candidate would seem
+ * right. */
 static clt_status make_reference(op_tuning *t, const ocl_device_desc *desc)
 {
     const ocl_variant *const *list =
@@ -307,8 +308,8 @@ static clt_status time_one(void *tuning, void *trial, double *ns)
     return CLT_OK;
 }
 
-/* How far the variants of an op may be apart, relative to the largest value of a tensor: sums in another
- * order, and values that are rounded to the storage type on their way from one product to the next. */
+/* How much the results of variants may differ, relative to the largest value of a tensor: sums have another
+ * order, and values may be rounded to the storage type between two products. */
 static double tolerance(const op_tuning *t)
 {
     clt_dtype storage = t->problem.in[0].dtype;

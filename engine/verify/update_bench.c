@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Updates of a store that holds one matrix, and the bench by which the tuner measures them: after one update
- * the parameters and the optimizer's states are compared with those of the last variant of the list, which
- * accepts everything. The matrix belongs to a net of one layer, which is never run. Knows plans and stores.
- */
+ * Updates of a store with one matrix, and the bench with which the tuner measures them: after one update
+ * parameters and optimizer states are compared with those of the last variant of the list, which accepts
+ * everything. The matrix belongs to a net of one layer, which is never run. Knows plans and stores. */
 #include "engine/verify/update_bench.h"
 
 #include <math.h>
@@ -115,11 +114,11 @@ fail:;
     return clt_error_put(&error);
 }
 
-/* --- the tuner's view --- */
+/* --- the bench for the tuner --- */
 
-#define MIN_SECONDS 0.004 /* of one timing */
+#define MIN_SECONDS 0.004 /* least duration of one timing */
 #define MAX_RUNS 1000
-#define MOST_CHUNKS 8192 /* 32 MiB of each arena: more than caches keep, and enough for any device */
+#define MOST_CHUNKS 8192 /* 32 MiB in each arena: more than caches hold, and enough work for any device */
 
 static const clt_arena_kind compared[] = {CLT_ARENA_PARAM, CLT_ARENA_OPT1, CLT_ARENA_OPT2, CLT_ARENA_EMA};
 enum { COMPARED = sizeof compared / sizeof compared[0] };
@@ -127,13 +126,13 @@ enum { COMPARED = sizeof compared / sizeof compared[0] };
 typedef struct update_trial {
     clt_update_bench *bench;
     ocl_device *device;
-    int runs; /* of one timed batch */
+    int runs; /* number of runs in one timed batch */
 } update_trial;
 
 typedef struct update_tuning {
     ocl_device *device;
     clt_update_bench_setup setup;
-    double factor; /* of the full problem's time by that of the measured one */
+    double factor; /* time of the full problem divided by that of the measured, smaller one */
     update_trial *reference;
     clt_update_problem problem;
     float *want[COMPARED];
@@ -172,8 +171,8 @@ static clt_status make_trial(update_tuning *t, const ocl_device_desc *desc, cons
     return status;
 }
 
-/* One update from the values of clt_update_bench_fill on, whose learning rate makes a difference in any
- * parameter, and what it leaves; *out is NULL for an arena that there is none of. */
+/* Runs one update from the values of clt_update_bench_fill, with a learning rate that changes every
+ * parameter, and reads the results; *out is NULL for an arena that does not exist. */
 static clt_status update_once(update_trial *t, float *out[COMPARED])
 {
     const clt_store *store = t->bench->store;
@@ -270,7 +269,8 @@ static clt_status time_one(void *tuning, void *trial, double *ns)
     return CLT_OK;
 }
 
-/* Sums of the norm in another order are off by some units in the last place, and so are steps. */
+/* The tolerance allows for a norm that was summed in another order, and so for steps that differ in their
+ * last bits. */
 static bool is_right(const float *got, const float *want, size_t n, const char *arena, char *why, size_t size)
 {
     double largest = 0.0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checks of the update: norm, clipping, skipped steps, loss scale, schedule and every optimizer, in each
- * variant, against double precision, and twice for the same bits. A case is a small net whose parameters
- * differ in group, rate and size; the net is never run: gradients are written into the store, the update runs
- * several times, and after each the whole store is read back, so that gaps between parameters and frozen ones
- * count, too. Knows plans and stores. */
+ * variant, compared with double precision, and run twice for bitwise equality. A case is a small net whose
+ * parameters differ in group, learning rate and size. The net is never run: gradients are written into the
+ * store, the update runs several times, and after each run the whole store is read back, so that gaps between
+ * parameters and frozen parameters are checked, too. Knows plans and stores. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,9 +20,10 @@ static const clt_arena_kind float_arenas[CLT_IMAGES] = {CLT_ARENA_PARAM, CLT_ARE
 
 /* --- the net --- */
 
-/* x -> linear "first" (the case's size) -> linear "second" (frozen weight) -> two losses: a weight that
- * decays, biases that do not, one parameter whose learning rate is halved and one whose is zero. A deeper net
- * has a linear layer of the turned size and another one of the first size between the two. */
+/* x -> linear "first" (the case's size) -> linear "second" (frozen weight) -> two losses: a weight with
+ * weight decay, biases without, one parameter whose learning rate is halved and one whose learning rate is
+ * zero. A deeper net has two more linear layers between them, one of the transposed size and one of the first
+ * size. */
 static clt_status make_graph(const clt_update_case *c, clt_graph **out)
 {
     clt_graph *graph;
@@ -81,7 +82,7 @@ static clt_status make_images(clt_update_run *r)
     const clt_store_layout *layout = r->plan->store;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
         size_t n =
-            layout->slab_elements[s] + CLT_STORE_CHUNK; /* the gradients' last slab has one chunk more */
+            layout->slab_elements[s] + CLT_STORE_CHUNK; /* the last slab of gradients has one chunk more */
         for (int a = 0; a < CLT_IMAGES; a++) {
             r->before[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
             r->after[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
@@ -117,7 +118,8 @@ static double normal(const clt_update_run *r, const clt_verify_stream *stream, u
     return clt_rng_normal(r->seed, CLT_RNG_VERIFY, stream->number, stream->key, i);
 }
 
-/* Exactly between two neighbours of the 16-bit type: halves of both parities, which round to the even one. */
+/* A number exactly between two neighbours of the 16-bit type, the lower one odd or even: it must be rounded
+ * to the even one. */
 static float tie(clt_dtype type, uint32_t i)
 {
     uint16_t h = (uint16_t)((type == CLT_F16 ? 0x3c00u : 0x3f80u) + i % 64u);
@@ -126,7 +128,8 @@ static float tie(clt_dtype type, uint32_t i)
     return 0.5f * a + 0.5f * b;
 }
 
-/* Parameters and moments. One whose rate is zero keeps its values, which are ties of the storage type. */
+/* Fills parameters and moments. A parameter whose learning rate is zero keeps its values, which are such
+ * ties. */
 static void fill_slot(clt_update_run *r, const clt_store_slot *slot, uint32_t number)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number);
@@ -211,7 +214,7 @@ static clt_status begin(clt_update_run *r)
     return clt_store_set_state(r->store, &r->state);
 }
 
-/* --- what must come out --- */
+/* --- expected results --- */
 
 static double squares(const clt_update_run *r)
 {
@@ -222,7 +225,7 @@ static double squares(const clt_update_run *r)
     return sum;
 }
 
-/* The state block after the step; returns the factor on gradients. */
+/* Computes the state block after the step; returns the factor on gradients. */
 static double next_state(clt_update_run *r, bool good)
 {
     const clt_loss_scaling *scaling = &r->c->spec.scaling;
@@ -276,11 +279,11 @@ static void check_state(clt_update_run *r)
     expect_word(r, "second correction", (double)f->correction2, (double)s->correction2, 0.0);
     if (!s->skip)
         expect_word(r, "factor on gradients", (double)f->clip, (double)s->clip, norm_error);
-    r->state = r->found; /* the next step starts from what the device holds */
+    r->state = r->found; /* the next step starts from the device's values */
 }
 
-/* Elements that no update may change: all of a skipped step, else gaps and what is frozen. Marks those that
- * may. */
+/* Checks elements that the update must not change: all of them in a skipped step, else gaps and frozen
+ * parameters. */
 static clt_status check_untouched(clt_update_run *r, bool good)
 {
     const clt_store_layout *layout = r->store->layout;
@@ -294,7 +297,7 @@ static clt_status check_untouched(clt_update_run *r, bool good)
                        layout->slots[i].elements * sizeof(float));
         for (int a = 0; a < CLT_IMAGES; a++) {
             uint64_t bytes = clt_store_slab_bytes(layout, float_arenas[a], s);
-            if (a == CLT_IMAGE_GRAD) /* what follows are the loss records */
+            if (a == CLT_IMAGE_GRAD) /* loss records follow */
                 bytes = layout->trainable_elements[s] * sizeof(float);
             if (bytes && clt_verify_changed((uint8_t *)r->before[a][s], (uint8_t *)r->after[a][s],
                                             a == CLT_IMAGE_GRAD ? NULL : writable, bytes, &where))
@@ -307,7 +310,7 @@ static clt_status check_untouched(clt_update_run *r, bool good)
     return CLT_OK;
 }
 
-/* The 16-bit copies: new parameters rounded to nearest even, in gaps, too. */
+/* The 16-bit copies must be the new parameters rounded to nearest even, also in gaps. */
 static void check_narrow(clt_update_run *r, bool good)
 {
     const clt_store_layout *layout = r->store->layout;
@@ -394,7 +397,7 @@ static clt_status run_steps(clt_update_run *r)
     return CLT_OK;
 }
 
-/* The same steps again must give the same bits. */
+/* Repeating the steps must give the same bits. */
 static clt_status check_bits(clt_update_run *r)
 {
     const clt_store_layout *layout = r->store->layout;
@@ -452,7 +455,7 @@ static clt_status check_variant(clt_verify_session *session, const clt_update_ca
     ocl_device_desc desc = clt_verify_desc(session);
     char reason[200], what[64];
     snprintf(what, sizeof what, "variant %s", variant->name);
-    if (mode == CLT_VERIFY_BITWISE && !c->small) /* the large case is there for its size alone */
+    if (mode == CLT_VERIFY_BITWISE && !c->small) /* the large case is only about sizes */
         return CLT_OK;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cases of the update: every optimizer, and the rules that surround all of them. */
+ * The cases of the update: every optimizer, and the rules that are common to all of them. */
 #include "engine/verify/verify_update_cases.h"
 
 /* momentum, Nesterov */
@@ -75,7 +75,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 47,
      .cols = 67,
      .small = true},
-    /* every parameter adapts, and the norm that counts has a limit */
+    /* every parameter has a trust ratio, and its norm has an upper limit */
     {.name = "lamb_all",
      .spec = {LAMB(1, 5), .weight_decay = 0.2},
      .storage = CLT_BF16,
@@ -103,7 +103,7 @@ const clt_update_case clt_update_cases[] = {
      .cols = 67,
      .deeper = true,
      .small = true},
-    /* as ranks with devices of different kinds compute it, and in several buffers */
+    /* in the order of sums that ranks with devices of different kinds agree on, and in several buffers */
     {.name = "muon_plain",
      .spec = {MUON(0.9, 0, 1, 1), .weight_decay = 0.2, .order = {.plain = 1}},
      .storage = CLT_F16,
@@ -130,7 +130,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* so little gradient that the small number counts which is added to the norm before it divides */
+    /* gradients so small that the number that is added to the norm before the division matters */
     {.name = "clip_small",
      .spec = {SGD(0.8, 0), .clip = 1e-7f},
      .loss_scale = 4.0f,
@@ -139,8 +139,8 @@ const clt_update_case clt_update_cases[] = {
      .cols = 7,
      .gradients = 1e-7,
      .small = true},
-    /* the scale grows by a factor that is no float after two good steps, falls by another one, and stops at
-       the minimum */
+    /* after two good steps the scale grows by a factor that f32 cannot represent; it falls by another such
+     * factor, and stops at the minimum */
     {.name = "scale",
      .spec = {ADAM(adamw), .clip = 1.0f,
               .scaling = {.on = true,
@@ -155,7 +155,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* near the largest float, where growing again would give infinity */
+    /* near the largest f32, where growing once more would give infinity */
     {.name = "scale_limit",
      .spec = {SGD(0, 0), .scaling = {.on = true,
                                      .dynamic = true,
@@ -169,7 +169,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* so many chunks that their partial sums are added up in two stages: in lane style, in group style */
+    /* so many chunks that their partial sums are added up in two stages, in both styles */
     {.name = "spans",
      .spec = {SGD(0, 0), .clip = 1.0f},
      .loss_scale = 1.0f,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the update is checked on: a case is an optimizer with its values, storage, steps and sizes. Knows
- * plans. */
+ * The description of a case of the update's check: an optimizer with its values, storage type, steps and
+ * sizes. Knows plans. */
 #ifndef ENGINE_VERIFY_UPDATE_CASES_H
 #define ENGINE_VERIFY_UPDATE_CASES_H
 
@@ -21,18 +21,18 @@ typedef struct clt_update_case {
     float loss_scale;
     const char *steps;
     int64_t rows, cols;  /* of the first layer's weight */
-    uint64_t slab_bytes; /* largest buffer; 0: the device's own */
-    double gradients;    /* their size before the loss scale; 0: 0.1 */
+    uint64_t slab_bytes; /* size of the largest buffer; 0: as the device allows */
+    double gradients;    /* size of gradients before the loss scale; 0: 0.1 */
     bool deeper;         /* the net has more layers (verify_update.c) */
     bool small;
-    /* Behind the weight's first chunk gradients are so small that a sum of f32, without its rounding errors
-     * carried along, would not notice a chunk of them. */
+    /* After the weight's first chunk gradients are so small that a sum in f32 would not change when a chunk
+     * of them is added, unless rounding errors are compensated. */
     bool steep;
 } clt_update_case;
 
-#define STEEP 0x1.6a09p-13 /* squared less than half a unit in the last place of 1 */
+#define STEEP 0x1.6a09p-13 /* its square is less than half a unit in the last place of 1 */
 
-/* Ends with a case without a name. */
+/* Ends with a case whose name is NULL. */
 extern const clt_update_case clt_update_cases[];
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A case of the update's check while it runs: shared by the steps (verify_update.c) and the comparison of
+ * A case of the update's check while it runs, shared by the steps (verify_update.c) and the comparison of
  * parameters with the reference (verify_update_slots.c). */
 #ifndef ENGINE_VERIFY_UPDATE_RUN_H
 #define ENGINE_VERIFY_UPDATE_RUN_H
@@ -12,7 +12,7 @@
 
 enum { CLT_IMAGE_PARAM, CLT_IMAGE_GRAD, CLT_IMAGE_MOMENT1, CLT_IMAGE_MOMENT2, CLT_IMAGE_AVERAGE, CLT_IMAGES };
 
-/* One case on the device, and host images of all its arenas before and after a step. */
+/* A case on the device, and images on the host of all its arenas before and after a step. */
 typedef struct clt_update_run {
     const clt_update_case *c;
     const char *variant;
@@ -26,13 +26,13 @@ typedef struct clt_update_run {
     clt_arena *arena;
     float *before[CLT_IMAGES][CLT_MAX_STORE_SLABS], *after[CLT_IMAGES][CLT_MAX_STORE_SLABS];
     uint16_t *narrow_before[CLT_MAX_STORE_SLABS], *narrow_after[CLT_MAX_STORE_SLABS];
-    clt_state_block state, found; /* what must be there, and what is */
+    clt_state_block state, found; /* the expected and the actual state block */
     float schedule[ENTRIES][4];
     char what[64];
 } clt_update_run;
 
-/* Compares a trained parameter, its states and its average after a good step with the reference. f: what its
- * elements share, but for the trust ratio. */
+/* Compares a trained parameter, its states and its average after a step that was not skipped with the
+ * reference. f: the factors that its elements have in common, except for the trust ratio. */
 clt_status clt_verify_slot(clt_update_run *run, const clt_store_slot *slot, clt_update_factors f);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The update's check: parameters, their states and averages after a step against double precision. */
+ * The check of the update: compares parameters, their states and averages after a step with double
+ * precision. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/verify/verify_update_run.h"
 
-/* Reference and bounds of a parameter's elements: roundings of the terms that are added up, not of their sum.
- */
+/* Reference and error bounds of a parameter's elements. The bounds come from the rounding of the terms that
+ * are added, not of their sum. */
 typedef struct expected {
     double *got[3], *want[3], *bound[3]; /* p, m, v */
 } expected;
@@ -37,7 +38,7 @@ static void expect_element(const clt_update_run *r, const clt_store_slot *slot, 
     e->bound[2][i] = eps * 8.0 * (v0 + d * d);
 }
 
-/* The trust ratio of a parameter, of the values before the step. */
+/* The trust ratio of a parameter, from its values before the step. */
 static double trust_of(const clt_update_run *r, const clt_store_slot *slot, const clt_update_factors *f)
 {
     const clt_update_spec *spec = &r->c->spec;
@@ -54,8 +55,8 @@ static double trust_of(const clt_update_run *r, const clt_store_slot *slot, cons
     return spec->optimizer->trust(spec->value, f, sqrt(norm), sqrt(second_norm));
 }
 
-/* A matrix that is updated as a whole: its momentum is rounded as others are; the error of the products
- * counts for all of its elements alike. */
+/* A matrix that is updated as a whole (Muon): the error of its momentum is bounded as for other optimizers,
+ * and the error of the products by one bound for all elements. */
 static clt_status expect_matrix(const clt_update_run *r, const clt_store_slot *slot,
                                 const clt_update_factors *f, expected *e)
 {
@@ -110,7 +111,7 @@ static clt_status check_slot(clt_update_run *r, const clt_store_slot *slot, cons
     return status;
 }
 
-/* Averages follow the parameters that the device has, and begin with the first ones. */
+/* The average must follow the device's parameters, and start with the first of them. */
 static clt_status check_average(clt_update_run *r, const clt_store_slot *slot)
 {
     clt_dtype type = r->plan->store->working;

@@ -32,21 +32,21 @@ typedef enum action {
     ACTION_COUNT
 } action;
 
-/* What a call is about. */
+/* What a call operates on. */
 typedef struct subject {
     const char *family, *kernel, *options, *source;
     size_t length, bytes;
 } subject;
 
-/* Ends the process: the variable says what nobody understands. */
+/* Ends the process with a message: the variable contains a rule that is not valid. */
 void shim_stop(const char *what, const char *text);
-/* Reads CLT_SHIM, once. Neither this nor the rest may be called by two threads at once. */
+/* Reads CLT_SHIM, once. None of these functions may be called by two threads at the same time. */
 void shim_read_rules(void);
-/* Counts the call; what becomes of it, and the action's number. */
+/* Counts the call and returns the action for it, with the action's number. */
 action shim_judge(call c, const subject *s, double *value);
-/* Smallest limit that rules report for this kernel; no call is counted. */
+/* The smallest limit that rules give for this kernel; does not count a call. */
 size_t shim_limit_of(const subject *s);
-/* The name that platforms are to have; NULL: their own. */
+/* The name that platforms must report; NULL: their own. */
 const char *shim_platform(void);
 
 #pragma GCC visibility pop

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef enum call_kind {
-    /* nothing of these may happen inside a step */
+    /* must not be called within a step */
     CALL_BUILD,         /* clBuildProgram, clCompileProgram, clLinkProgram, clCreateProgramWith... */
     CALL_CREATE_KERNEL, /* clCreateKernel, clCreateKernelsInProgram */
     CALL_CREATE_MEMORY, /* clCreateBuffer, clCreateSubBuffer, clCreateImage */
@@ -20,7 +20,7 @@ typedef enum call_kind {
     CALL_BLOCKING,      /* reads, writes and maps with the blocking flag */
     CALL_MAP,           /* maps and unmaps of any kind */
     CALL_FORBIDDEN_COUNT,
-    /* what a step is made of */
+    /* the calls that a step consists of */
     CALL_KERNEL = CALL_FORBIDDEN_COUNT, /* clEnqueueNDRangeKernel */
     CALL_COPY,                          /* clEnqueueCopyBuffer */
     CALL_FILL,                          /* clEnqueueFillBuffer */
@@ -32,7 +32,7 @@ typedef enum call_kind {
 } call_kind;
 
 typedef struct call_counts {
-    uint64_t own[CALL_KIND_COUNT], library[CALL_KIND_COUNT]; /* library: made inside CLBlast */
+    uint64_t own[CALL_KIND_COUNT], library[CALL_KIND_COUNT]; /* library: called inside of CLBlast */
 } call_counts;
 
 call_counts calls_now(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The logits of the first evaluation batch of a config with the weights of a path, for tests that compare
- * them with other programs. */
+ * Computes the logits of the first evaluation batch for a config and weights, for tests that compare them
+ * with other programs. */
 #ifndef TESTS_GOLDEN_FIRST_LOGITS_H
 #define TESTS_GOLDEN_FIRST_LOGITS_H
 
@@ -26,7 +26,7 @@ static clt_status feed_once(clt_run *run)
     return clt_realized_run(run->eval, CLT_PHASE_FORWARD);
 }
 
-/* *logits: (rows, vocab), without the padding; must be freed. */
+/* *logits: (rows, vocab), without padding; the caller frees it. */
 static clt_status first_logits(const clt_config *config, const char *init, float **logits, int64_t *rows,
                                int64_t *vocab)
 {

@@ -12,8 +12,8 @@
 
 typedef struct gemm_test {
     ocl_device *device;
-    ocl_device_desc desc; /* what emission sees: tests take capabilities away */
-    bool integers; /* small whole numbers instead of random ones: sums are exact, the error must be 0 */
+    ocl_device_desc desc; /* used for emitting: tests may remove capabilities */
+    bool integers; /* small integers instead of random numbers: sums are exact, so the error must be 0 */
     uint32_t random;
 } gemm_test;
 
@@ -42,7 +42,7 @@ static inline uint32_t gemm_random(gemm_test *test, uint32_t below)
     return (uint32_t)(((uint64_t)test->random * below) >> 32);
 }
 
-/* Numbers in [-1, 1) that follow from the operand and the place alone. */
+/* Numbers in [-1, 1) that depend only on the operand and the position. */
 static inline void gemm_values(void *context, int operand, clt_dtype type, size_t first, double *out,
                                size_t n)
 {
@@ -56,7 +56,8 @@ static inline void gemm_values(void *context, int operand, clt_dtype type, size_
     }
 }
 
-/* The operands of a product whose references hold offsets, and whose optional ones a tensor. */
+/* Creates the operands of a product. In *g references contain only offsets; an optional operand is present if
+ * its tensor is set. */
 static inline ocl_gemm_bench *gemm_operands(gemm_test *test, const ocl_gemm *g)
 {
     ocl_gemm_fill fill = {.values = test->integers ? NULL : gemm_values, .context = &test->random};
@@ -65,7 +66,7 @@ static inline ocl_gemm_bench *gemm_operands(gemm_test *test, const ocl_gemm *g)
     return bench;
 }
 
-/* The product's commands; record: a tuning record to take as it is, or NULL. */
+/* Emits the product's commands; record: a tuning record that must be used, or NULL. */
 static inline clt_status gemm_emit(gemm_test *test, ocl_gemm_bench *bench, const char *force,
                                    const ocl_choice *record, ocl_gemm_ready **ready)
 {
@@ -73,7 +74,7 @@ static inline clt_status gemm_emit(gemm_test *test, ocl_gemm_bench *bench, const
     return ocl_gemm_ready_create(bench, &how, force, ready);
 }
 
-/* What an operand's buffer holds; free() it. */
+/* Reads the buffer of an operand; the caller frees the result. */
 static inline void *gemm_read(ocl_gemm_ready *ready, int operand)
 {
     void *out = malloc(ocl_gemm_array_bytes(&ready->bench->array[operand]));
@@ -82,7 +83,7 @@ static inline void *gemm_read(ocl_gemm_ready *ready, int operand)
     return out;
 }
 
-/* Builds if that is not done, runs, looks at the guard zones, and compares with the reference. */
+/* Builds the product if necessary, runs it, checks the guard zones, and compares with the reference. */
 static inline void gemm_check(ocl_gemm_ready *ready, const char *who)
 {
     char why[300], text[OCL_GEMM_TEXT];
@@ -97,7 +98,7 @@ static inline void gemm_check(ocl_gemm_ready *ready, const char *who)
                  who, why);
 }
 
-/* C's buffer after a run that was checked; free() it. */
+/* C's buffer after a run that was checked; the caller frees it. */
 static inline void *gemm_result(gemm_test *test, ocl_gemm_bench *bench, const char *force)
 {
     ocl_gemm_ready *ready;
@@ -108,7 +109,7 @@ static inline void *gemm_result(gemm_test *test, ocl_gemm_bench *bench, const ch
     return c;
 }
 
-/* The whole check of one product. */
+/* Checks one product from creation to result. */
 static inline void gemm_case(gemm_test *test, ocl_gemm g, const char *force)
 {
     ocl_gemm_bench *bench = gemm_operands(test, &g);

@@ -34,7 +34,7 @@ static inline int data_teardown(void **state)
     return clt_remove_tree(test_dir) == CLT_OK ? 0 : -1;
 }
 
-/* Path of a file in the test's folder; four may be in use at a time. */
+/* Path of a file in the test's folder. The text is valid for the next three calls. */
 static inline const char *in_dir(const char *name)
 {
     static char path[4][256];
@@ -64,7 +64,7 @@ static inline const char *put_gzip(const char *name, const void *bytes, size_t s
     return path;
 }
 
-/* A config from the members of its data section; %D in them stands for the test's folder. */
+/* Parses a config from the members of its data section; %D stands for the test's folder. */
 static inline clt_status parse_data_config(const char *members, clt_config **config)
 {
     char text[4096] = "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"linear\",\"out\":1}]},"
@@ -111,7 +111,7 @@ static inline clt_source *must_open(const char *members, clt_split split)
     return source;
 }
 
-/* The message must hold every word of a list separated by '|'. */
+/* The error message must contain every text in a list separated by '|'. */
 static inline void expect_words(const char *words)
 {
     char list[512];

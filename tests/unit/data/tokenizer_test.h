@@ -17,7 +17,7 @@ static const char sample_text[] = "The quick brown fox jumps over the lazy dog, 
                                   "\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e \xf0\x9f"
                                   "\x98\x80!\n    return the_other(thing);\n";
 
-/* sample_text, over and over, as a string that must be freed. */
+/* Repeats sample_text; the caller frees the result. */
 static inline char *long_text(size_t times, size_t *size)
 {
     size_t one = sizeof sample_text - 1;
@@ -74,7 +74,7 @@ static inline void expect_ids(const clt_ids *got, const uint32_t *want, size_t c
         assert_int_equal(got->id[i], want[i]);
 }
 
-/* Encodes, decodes, compares; the number of ids. */
+/* Encodes and decodes a text and compares; returns the number of ids. */
 static inline size_t round_trip(const clt_tokenizer *t, const char *text, size_t size)
 {
     clt_ids ids = encode_all(t, text, size);

@@ -7,7 +7,7 @@
 
 #include "tests/unit/train/train_test.h"
 
-/* name, operation, then what follows the attributes' opening */
+/* op, name, then attributes that begin with a comma */
 #define LAYER(op, name, rest) "{\"op\":\"" op "\",\"name\":\"" name "\"" rest "}"
 #define GRAPH(layers) "{\"type\":\"graph\",\"layers\":[" layers "]}"
 #define STEM LAYER("linear", "stem", ",\"inputs\":[\"x\"],\"out\":16")
@@ -118,7 +118,7 @@ static inline void same_bits(const char *what, const trained *a, const trained *
     assert_true(largest > 1e-6);
 }
 
-/* Every comparison costs the building of its kernels: without the argument "all" one in three is made. */
+/* Each comparison has to build its kernels, so without the argument "all" only one in three is made. */
 static bool every_case;
 
 static inline bool left_out(void)

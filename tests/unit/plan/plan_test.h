@@ -168,13 +168,13 @@ static inline clt_plan *plan_of(clt_graph *graph, const ocl_device_desc *desc,
     return plan;
 }
 
-/* --- one step as a list of commands, and who lives when --- */
+/* --- one step as a list of commands, and lifetimes of tensors --- */
 
 typedef struct step {
     const clt_plan *plan;
     const ocl_command *commands[MAX_COMMANDS];
     size_t n;
-    size_t *first, *last; /* by tensor that owns bytes; SIZE_MAX: no command touches it */
+    size_t *first, *last; /* by owning tensor: first and last command that uses it; SIZE_MAX: none does */
 } step;
 
 static inline int32_t owner_of(const clt_plan *plan, int32_t tensor)
@@ -211,7 +211,7 @@ static inline uint64_t bytes_of(const clt_plan *plan, size_t tensor)
     return (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
 }
 
-/* add: the later micro-batches' form of the backward phase. */
+/* add: use the version of the backward phase for later micro-batches. */
 static inline step *step_make(const clt_plan *plan, bool add)
 {
     const clt_phase order[3] = {CLT_PHASE_FORWARD, add ? CLT_PHASE_BACKWARD_ADD : CLT_PHASE_BACKWARD,
@@ -252,7 +252,7 @@ static inline void step_free(step *s)
     free(s);
 }
 
-/* Bytes that no placement can do without. */
+/* The most bytes that are live at once: no placement can need less. */
 static inline uint64_t lower_bound(const step *s)
 {
     uint64_t bound = 0;
@@ -292,12 +292,14 @@ static inline void check_places(const step *s, uint64_t max_alloc)
     }
 }
 
-/* Nothing is read before something wrote it; a gradient is first written, then only added to. */
+/* Checks that every value is written before it is read, and that a gradient is first written and then only
+ * added to. */
 static inline void check_order(const step *s, bool add)
 {
     const clt_plan *plan = s->plan;
     bool *written = calloc(plan->graph->n_tensors, sizeof *written);
-    bool *as_gradient = calloc(plan->graph->n_tensors, sizeof *as_gradient); /* may lie over what it is of */
+    /* may share the value's memory */
+    bool *as_gradient = calloc(plan->graph->n_tensors, sizeof *as_gradient);
     assert_true(written && as_gradient);
     for (size_t c = 0; c < s->n; c++) {
         const ocl_command *command = s->commands[c];
@@ -330,7 +332,8 @@ static inline void check_order(const step *s, bool add)
     free(written);
 }
 
-/* Everything that holds for any plan; returns the larger bound of the two forms of a step. */
+/* Checks the properties that every plan must have; returns the larger lower bound of the two versions of a
+ * step. */
 static inline uint64_t check_plan(const clt_plan *plan, uint64_t max_alloc)
 {
     uint64_t bound = 0, slabs = 0;
@@ -346,8 +349,7 @@ static inline uint64_t check_plan(const clt_plan *plan, uint64_t max_alloc)
     for (int32_t i = 0; i < plan->n_slabs; i++)
         slabs += plan->slab_bytes[i];
     assert_int_equal(slabs, plan->input_bytes + plan->activation_bytes);
-    assert_true(bound <=
-                plan->activation_bytes); /* a plan below the bound would be wrong, or the bound would be */
+    assert_true(bound <= plan->activation_bytes); /* below the bound either the plan or the bound is wrong */
     return bound;
 }
 
@@ -385,7 +387,7 @@ static inline void refuse(clt_graph *graph, const ocl_device_desc *desc, const c
                  clt_error_text());
 }
 
-/* Hides every OpenCL driver: a plan needs none. */
+/* Hides every OpenCL driver, because planning needs none. */
 static inline void hide_drivers(void)
 {
     setenv("OCL_ICD_VENDORS", "/nonexistent", 1);

@@ -24,7 +24,7 @@
 #include "engine/ops/node.h"
 
 #define WIDTH 6      /* of the field x, and of most tensors */
-#define CLASSES 5    /* targets are below */
+#define CLASSES 5    /* number of classes */
 #define IGNORED (-7) /* the target that does not count */
 #define MAX_POOL 96
 #define MAX_MICRO 3
@@ -41,7 +41,7 @@ typedef struct maker {
     int32_t x, y, some, tokens;
     int32_t outputs[4];
     int n_outputs, accumulation;
-    clt_str text; /* what was built, for a person */
+    clt_str text; /* description of the graph for people */
 } maker;
 
 static inline void must(clt_status status, const char *what)
@@ -67,7 +67,8 @@ static inline void keep(maker *m, int32_t tensor)
     m->pool[m->n++] = tensor;
 }
 
-/* share: a layer's name, or NULL. Returns the first output, -1 for a loss. */
+/* Adds a layer. share: name of a layer whose parameters it uses, or NULL. Returns the first output, -1 for a
+ * loss. */
 static inline int32_t put_shared(maker *m, const char *op, const char *attrs, const int32_t *in, int n_in,
                                  const char *share)
 {
@@ -104,14 +105,14 @@ static inline int32_t put2(maker *m, const char *op, const char *attrs, int32_t 
     return put_shared(m, op, attrs, in, 2, NULL);
 }
 
-/* A tensor to read: mostly one of the newest. */
+/* Chooses a tensor to read: usually one of the newest. */
 static inline int32_t any(maker *m)
 {
     int back = roll(m, 3) ? roll(m, 3) : roll(m, m->n);
     return m->pool[back < m->n ? m->n - 1 - back : 0];
 }
 
-/* Some tensor of the same shape, perhaps the same one. */
+/* Chooses a tensor of the same shape, possibly the same tensor. */
 static inline int32_t alike(maker *m, int32_t tensor)
 {
     for (int tries = 0; tries < 12; tries++) {
@@ -122,7 +123,7 @@ static inline int32_t alike(maker *m, int32_t tensor)
     return tensor;
 }
 
-/* Some tensor of the last dimensions of another one. */
+/* Chooses a tensor whose shape is the last dimensions of another one's. */
 static inline int32_t smaller(maker *m, int32_t tensor)
 {
     const clt_shape *x = shape_of(m, tensor);
@@ -136,7 +137,7 @@ static inline int32_t smaller(maker *m, int32_t tensor)
     return tensor;
 }
 
-/* A linear layer, sometimes with another one's parameters. */
+/* A linear layer, sometimes with the parameters of another one. */
 static inline int32_t linear(maker *m, int32_t from, int64_t out)
 {
     char attrs[64];
@@ -165,7 +166,7 @@ static inline int32_t flat(maker *m, int32_t from)
     return shape_of(m, from)->ndim > 2 ? put(m, "flatten", NULL, from) : from;
 }
 
-/* x + f(norm(x)), in one of the orders that occur. */
+/* A residual block x + f(norm(x)), in one of the usual orders. */
 static inline void block(maker *m)
 {
     int32_t x = any(m), at = x;
@@ -187,7 +188,8 @@ static inline void block(maker *m)
         put2(m, "add", NULL, at, x);
 }
 
-/* (N,C) <-> (N,2,C/2) or (N,1,C), or a part of the last dimension and something joined to it. */
+/* Reshapes (N,C) to (N,2,C/2) or (N,1,C) or back, or slices the last dimension and concatenates the slices
+ * with another tensor. */
 static inline void bend(maker *m)
 {
     int32_t x = any(m);
@@ -233,7 +235,7 @@ static inline void attend(maker *m)
     put_shared(m, "attention", "{\"heads\":2}", in, 3, NULL);
 }
 
-/* What only sequences have. */
+/* Adds a layer that only sequences can have. */
 static inline void mix(maker *m)
 {
     static const char *const kinds[] = {"{\"kind\":\"max\",\"axes\":[1]}", "{\"axes\":[1]}",
@@ -309,7 +311,7 @@ static inline void layer(maker *m)
             loss(m, x);
         break;
     case 16:
-        if (m->graph->micro_batch > 1) /* a large eps: the rows of so small a batch may be near each other */
+        if (m->graph->micro_batch > 1) /* a large eps, because rows of so small a batch may be almost equal */
             put(m, "batch_norm", "{\"eps\":0.1}", flat(m, x));
         break;
     default:
@@ -317,7 +319,7 @@ static inline void layer(maker *m)
     }
 }
 
-/* Some loss over a tensor, by way of a head or not. */
+/* Adds some loss for a tensor, with or without a linear layer before it. */
 static inline void loss(maker *m, int32_t from)
 {
     static const char *const attrs[] = {NULL, "{\"weight\":0.5}", "{\"label_smoothing\":0.1}"};
@@ -339,7 +341,7 @@ static inline void loss(maker *m, int32_t from)
         put2(m, "cross_entropy", "{\"ignore_index\":-7}", at, m->some);
 }
 
-/* Everything that nobody reads ends in a loss: of its own, or summed up with the others. */
+/* Every tensor that no layer reads ends in a loss: one of its own, or one of their sum. */
 static inline void finish(maker *m)
 {
     int32_t sum = -1;
@@ -379,9 +381,9 @@ static inline void mark(maker *m)
         }
 }
 
-/* --- graphs that once came out wrong --- */
+/* --- graphs for which plans were once wrong --- */
 
-/* What goes into an activation is read by a head of its own. */
+/* The input of an activation is also read by a head. */
 static inline void head_before_activation(maker *m)
 {
     int32_t before = linear(m, m->x, WIDTH), after = put(m, "relu", NULL, before);
@@ -389,7 +391,7 @@ static inline void head_before_activation(maker *m)
     put2(m, "mse", NULL, put2(m, "add", NULL, m->x, after), m->x);
 }
 
-/* A branch is read by a head before it goes into the residual sum. */
+/* A branch is also read by a head, before the residual sum. */
 static inline void head_of_branch(maker *m)
 {
     int32_t stem = linear(m, m->x, WIDTH), branch = linear(m, put(m, "gelu", NULL, stem), WIDTH);
@@ -397,7 +399,7 @@ static inline void head_of_branch(maker *m)
     put2(m, "cross_entropy", NULL, linear(m, put2(m, "add", NULL, stem, branch), CLASSES), m->y);
 }
 
-/* What goes into an activation is read by way of a view, in a block that is repeated. */
+/* The input of an activation is also read through a view, in a block that is recomputed. */
 static inline void view_before_activation(maker *m)
 {
     int32_t before = linear(m, m->x, WIDTH), after = put(m, "relu", NULL, before);
@@ -411,7 +413,7 @@ static inline void view_before_activation(maker *m)
 static void (*const fixed[])(maker *) = {head_before_activation, head_of_branch, view_before_activation};
 #define FIXED (sizeof fixed / sizeof fixed[0])
 
-/* The same graph every time for a seed; the lowest ones are for fixed graphs. */
+/* The graph of a seed, always the same; the lowest seeds are fixed graphs. */
 static inline maker make(uint64_t seed)
 {
     maker m = {.seed = seed};

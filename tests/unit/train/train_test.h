@@ -47,7 +47,7 @@ static inline int train_teardown(void **state)
     return clt_remove_tree(test_dir) == CLT_OK ? 0 : -1;
 }
 
-/* For main(): 77 when there is no OpenCL device. */
+/* For main(): returns 77 (skipped) if there is no OpenCL device. */
 static inline int train_need_device(void)
 {
     ocl_device_desc *list;
@@ -62,7 +62,7 @@ static inline int train_need_device(void)
     return 0;
 }
 
-/* Path of a file in the test's folder; eight may be in use at a time. */
+/* Path of a file in the test's folder. The text is valid for the next seven calls. */
 static inline const char *in_dir(const char *name)
 {
     static char path[8][256];
@@ -93,7 +93,7 @@ static inline void put_npy(const char *name, const char *descr, const void *data
     assert_int_equal(fclose(file), 0);
 }
 
-/* Numbers of a repeatable normal distribution. */
+/* Normally distributed numbers, the same for each seed. */
 static inline void fill_normal(float *out, int count, uint64_t seed)
 {
     for (int i = 0; i < count; i++)
@@ -131,7 +131,7 @@ typedef struct record {
     clt_step_metrics step[TEST_MAX_STEPS];
     clt_eval_metrics eval[TEST_MAX_STEPS];
     char messages[4096];
-    atomic_int *stop; /* set after step stop_at */
+    atomic_int *stop; /* set by the test after step stop_at */
     int64_t stop_at;
 } record;
 
@@ -158,8 +158,8 @@ static inline void record_message(void *context, const char *line)
     snprintf(r->messages + used, sizeof r->messages - used, "%s\n", line);
 }
 
-/* Trains into the run folder `out` of the test's folder (NULL: no folder), from parameters of the file `init`
- * (NULL: fresh). */
+/* Trains into the run folder `out` in the test's folder (NULL: no run folder), starting from the parameters
+ * of the file `init` (NULL: initial values). */
 static inline clt_status train_run(const clt_config *config, const char *out, const char *init, record *r,
                                    clt_run_result *result)
 {

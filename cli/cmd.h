@@ -92,8 +92,7 @@ bool cmd_prints(const cmd_context *context);
  * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
-/* For commands that a user can paste: the program as it was called, and a word quoted for the shell. */
-
+/* For commands that a user can paste: append the program as it was called, and a word quoted for the shell. */
 void cmd_append_command(clt_str *out, const cmd_context *context);
 void cmd_append_word(clt_str *out, const char *word);
 

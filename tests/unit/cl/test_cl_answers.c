@@ -65,8 +65,7 @@ static void test_caps(void **state)
     free(a);
 }
 
-/* Self-tests can be told from probes. */
-/* Sizes count only where the answer is yes. */
+/* Sizes are used only if the answer of their test is yes. */
 static void test_sizes(void **state)
 {
     (void)state;
@@ -87,6 +86,7 @@ static void test_sizes(void **state)
     free(a);
 }
 
+/* Lost self-tests are distinguished from lost probes. */
 static void test_lost_tests(void **state)
 {
     (void)state;

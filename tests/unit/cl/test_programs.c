@@ -448,8 +448,7 @@ static void test_parallel(void **state)
     setenv("CLTRAIN_PROGRAM_CACHE", "on", 1);
 }
 
-/* Two of a list do not build: always the first one is told, however the threads run. */
-/* Children compile, this process loads what they made; the next process knows that it need not ask them. */
+/* Child processes compile, and this process loads the results; the next process knows that it needs none. */
 static void test_in_children(void **state)
 {
     (void)state;
@@ -479,6 +478,7 @@ static void test_in_children(void **state)
     unsetenv("CLTRAIN_BUILDERS");
 }
 
+/* Two programs of a list do not build: the first one is always reported, whatever the order of the threads. */
 static void test_error_in_the_middle(void **state)
 {
     (void)state;

@@ -48,8 +48,7 @@ static clt_config *parse_ok(const char *text, const char *const *overrides, int 
     return config;
 }
 
-/* Parses a text that must be refused; every word of the NULL-terminated list must be in the message. */
-/* Refused with `says`, and without `not`. */
+/* Parses a text that must be refused; the message must contain `says` and must not contain `not`. */
 static void refused_without(const char *text, const char *override, const char *says, const char * not )
 {
     clt_config *config = NULL;
@@ -58,6 +57,7 @@ static void refused_without(const char *text, const char *override, const char *
         fail_msg("message: %s", clt_error_text());
 }
 
+/* Parses a text that must be refused; the message must contain every text in the NULL-terminated list. */
 static void refused(const char *text, const char *override, ...)
 {
     clt_config *config = NULL;
@@ -157,10 +157,10 @@ static void test_overrides(void **state)
     const char *const twice[] = {"train.steps=7", "train.steps=8"};
     assert_int_equal(clt_config_parse(good, "t.json", twice, 2, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "twice"));
-    /* An override mends nothing that the file says wrong. */
+    /* an override does not correct what is wrong in the file */
     refused("{\"model\": {\"type\": \"mlp\"}, \"data\": {\"type\": \"text\", \"path\": 3}}", "data.path=x",
             "t.json:1:", "data.path", NULL);
-    /* ... but gives what is required. */
+    /* ... but it supplies a missing key that is required */
     const char *const type[] = {"model.type=mlp"};
     c = parse_ok("{\"data\": {\"type\": \"synthetic\", \"shape\": [4]}}", type, 1);
     clt_config_destroy(c);
@@ -189,7 +189,7 @@ static void test_all_at_once(void **state)
             "t.json:5:12: trian: unknown section; did you mean 'train'?", "steps: a key needs its section",
             "train.steps", "t.json:7:10: log: expected an object", "t.json: data.shape: required", NULL);
     assert_int_equal(problem_count(), 11);
-    /* Positions rise. */
+    /* positions are in ascending order */
     int last = 0;
     for (const char *line = clt_error_text(); line; line = strchr(line, '\n')) {
         line += *line == '\n';
@@ -214,7 +214,7 @@ static void test_many_problems(void **state)
     clt_str_free(&text);
 }
 
-/* What the user of another tool writes, and the line that the message tells to write instead. */
+/* What a user of another tool writes, and the line that the message suggests instead. */
 static void test_other_tools(void **state)
 {
     static const char *const overrides[][2] = {
@@ -271,7 +271,7 @@ static void test_other_tools(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof overrides / sizeof overrides[0]; i++)
         refused(good, overrides[i][0], overrides[i][1], NULL);
-    /* A value that our key would refuse is not repeated, nor one that a shell would change. */
+    /* the message does not repeat a value that our key would refuse, or one that a shell would change */
     refused(good, "lr=-1", "did you mean 'optimizer.learning_rate'?", NULL);
     assert_null(strstr(clt_error_text(), "write:"));
     refused(good, "data_dir=$(rm -rf x)", "did you mean 'data.path'?", NULL);
@@ -285,7 +285,7 @@ static void test_other_tools(void **state)
             "did you mean 'model.channels'? (", NULL);
 }
 
-/* Every entry names a key that exists, and no key of ours is taken for another tool's. */
+/* Every entry of the table names a key that exists, and none of our keys is treated as another tool's. */
 static void test_other_tools_table(void **state)
 {
     (void)state;
@@ -391,7 +391,7 @@ static void test_set(void **state)
     clt_config_destroy(c);
 }
 
-/* A choice hands out the place of its word, which is the enumerator that stands for it. */
+/* For a choice the getter returns the position of its word, which is the value of the enumerator. */
 static void test_choices(void **state)
 {
     (void)state;
@@ -455,7 +455,8 @@ static void test_layer_positions(void **state)
     clt_config_destroy(c);
 }
 
-/* Printed, read, printed again: the same text; the values' origins are told. */
+/* A config that is printed, parsed and printed again gives the same text; the origins of values are
+ * printed. */
 static void test_print_round_trip(void **state)
 {
     (void)state;

@@ -58,7 +58,7 @@ static void expect_shape(const clt_shape *shape, const char *expected)
     assert_string_equal(clt_shape_text(shape, text, sizeof text), expected);
 }
 
-/* 124,439,808 parameters of 148 tensors, beside the padding. */
+/* 124,439,808 parameters in 148 tensors, without the padding. */
 static void published_sizes(void **state)
 {
     (void)state;

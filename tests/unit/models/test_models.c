@@ -315,8 +315,8 @@ static const bad_case bad_cases[] = {
      &numbers, "inner dimensions of (4,2,3) and (4,2,3) differ: 3 and 2"},
 };
 
-/* Everything that is wrong with a list comes at once, in the order of the file, and nothing that only follows
- * from it. */
+/* All mistakes in a list are reported at once, in the order of the file, without errors that only follow from
+ * them. */
 static void all_of_a_list(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static void all_of_a_list(void **state)
     clt_graph_destroy(graph);
 }
 
-/* The hint fits the data: images need a flatten, numbers another loss. */
+/* The hint depends on the data: images need a flatten, numbers another loss. */
 static void hints_of_losses(void **state)
 {
     static const char *const cases[][2] = {

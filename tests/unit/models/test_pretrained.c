@@ -68,7 +68,7 @@ static void put(const char *name, const char *text, size_t size)
 
 static const char few[] = "{\"data\": {\"type\": \"text\", \"path\": \"a.txt\"}}";
 
-/* The status of reading the folder and making a config with it; a refusal has a message. */
+/* Reads the folder and makes a config with it; if that is refused there must be a message. */
 static clt_status try_folder(void)
 {
     clt_pretrained *p = NULL;
@@ -194,7 +194,7 @@ static void test_types(void **state)
     expect_refusal("{\"model_type\": \"gpt2\", \"activation_function\": null}", CLT_EUNSUPPORTED,
                    "activation_function");
     expect_refusal("{\"model_type\": \"gpt2\", \"n_positions\": 30000000}", CLT_ECONFIG, "model.context");
-    /* what is left out means what transformers means by it; other names of the same keys are known */
+    /* missing keys have the defaults of transformers; other names of the same keys are known */
     static const char sparse[] = "{\"model_type\": \"gpt2\", \"num_hidden_layers\": 2, \"n_head\": null}";
     put("config.json", sparse, strlen(sparse));
     assert_int_equal(try_folder(), CLT_OK);

@@ -58,8 +58,8 @@ static void accepts(const ocl_variant *v, const problem *p, const ocl_device_des
         fail_msg("%s refuses: %s", v->name, reason);
 }
 
-/* The lane form's tiles end somewhere, and it is for devices with wide vectors; gradients of every storage
- * type it takes, through f32 copies. */
+/* The tiles of the variant `lane` are limited, and it is for devices with wide vectors; it accepts gradients
+ * of every storage type, by way of f32 copies. */
 static void test_lane_refuses(void **state)
 {
     const clt_op *op = clt_op_find("attention");
@@ -90,8 +90,8 @@ static void test_lane_refuses(void **state)
     }
 }
 
-/* The form for matrix units goes by what probes have shown for the storage type, not by the kind of device,
- * and a device without them takes the group form. */
+/* The variant for matrix units is chosen by what probes have shown for the storage type, not by the kind of
+ * device; a device without matrix units uses the variant `group`. */
 static void test_mma_choice(void **state)
 {
     static const struct {
@@ -136,7 +136,8 @@ static void test_mma_choice(void **state)
     }
 }
 
-/* What no device has: gradients of another 16-bit type, local memory for no tile, groups of a warp. */
+/* Properties that no real device has: gradients of another 16-bit type, local memory for no tile, groups of
+ * one warp. */
 static void test_mma_refuses(void **state)
 {
     const clt_op *op = clt_op_find("attention");
@@ -204,7 +205,8 @@ static void verify_with(ocl_device *device, const ocl_device_desc *desc, const c
 
 #define BIT(n) (UINT64_C(1) << ((n) % 64))
 
-/* Numbers that the plan of a case gives to a define of a variant's kernels: bit n modulo 64 for n. */
+/* The values that the plan of a case gives to a define of a variant's kernels: bit n modulo 64 for the value
+ * n. */
 static uint64_t defines_of(const ocl_device_desc *desc, const char *name, const char *variant,
                            const char *define)
 {
@@ -267,8 +269,8 @@ static void test_group_blocks(void **state)
     ocl_device_close(device);
 }
 
-/* Few compute units get wide blocks of small heads, many get narrow ones, little local memory and few rows
- * get small ones. The checker's cases run all of them, which takes its time to compile. */
+/* With few compute units small heads get wide blocks, with many narrow ones; little local memory or few rows
+ * lead to small blocks. The checker's cases run all of them, which takes long to compile. */
 static void test_mma_forms(void **state)
 {
     static const struct {
@@ -302,8 +304,8 @@ static void test_mma_forms(void **state)
     ocl_device_close(device);
 }
 
-/* Kernels are compiled for the instructions that the device has: those of sm_80, or of sm_75, half as long.
- */
+/* Kernels are compiled for the instructions that the device has: those of sm_80, or those of sm_75, which are
+ * half as long. */
 static void test_mma_generation(void **state)
 {
     static const struct {

@@ -104,7 +104,8 @@ static void test_problems(void **state)
     clt_plan_destroy(plan);
 }
 
-/* A record chooses variant and tile; what cannot be used is ignored; the environment is stronger. */
+/* A record decides on variant and tile; records that cannot be used are ignored; the environment overrides
+ * records. */
 static void test_records(void **state)
 {
     ocl_device_desc desc = lanes();
@@ -164,7 +165,7 @@ typedef struct measured {
     ocl_choice asked;
 } measured;
 
-/* Is what the candidate computes taken as right? */
+/* Does the bench accept the candidate's results? */
 static bool judged(measured *m, const ocl_family *family, void *bench, const ocl_choice *candidate)
 {
     void *ready;
@@ -182,7 +183,7 @@ static bool judged(measured *m, const ocl_family *family, void *bench, const ocl
     return right;
 }
 
-/* All values of a variant's tunables, one apart from the default at a time (all of them: full). */
+/* All values of a variant's tunables, one tunable at a time (in the full test all combinations). */
 static void all_tiles(measured *m, const char *name)
 {
     const ocl_family *family = ocl_family_find(name);
@@ -225,7 +226,7 @@ static void test_tiles(void **state)
     all_tiles(m, "attention.backward");
 }
 
-/* The results of another problem, whose scores are scaled in another way. */
+/* The results of another problem, whose scores have another scale. */
 static void test_wrong_results(void **state)
 {
     measured *m = *state;

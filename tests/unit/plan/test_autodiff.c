@@ -23,7 +23,7 @@ static void put_data(void)
     put_npy("y.npy", "<i4", y, SAMPLES, 0);
 }
 
-/* stem (linear to WIDTH), then `layers`, then head and loss on the last of them. */
+/* stem (linear to WIDTH), then `layers`, then head and loss on the last layer's output. */
 static clt_config *config_of(const char *layers)
 {
     char text[4096];
@@ -164,7 +164,8 @@ static void test_views(void **state)
                            "{\"op\":\"add\",\"name\":\"s\",\"inputs\":[\"v2\",\"v3\"]},");
 }
 
-/* A layer used twice, its two equal results averaged: the gradient of its weights arrives in two halves. */
+/* A layer is used twice and the two equal results are averaged: the gradient of its weights has two
+ * contributions. */
 static void test_shared_parameters(void **state)
 {
     (void)state;

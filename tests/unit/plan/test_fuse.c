@@ -36,7 +36,8 @@ static size_t count(const clt_plan *plan, clt_phase phase, const char *kernel)
     return n;
 }
 
-/* A residual block is a norm and two GEMMs forward; backward nothing is copied, added or bent apart. */
+/* Forward a residual block is a norm and two GEMMs; backward no gradient is copied, added or transformed
+ * separately. */
 static void test_residual_plan(void **state)
 {
     (void)state;
@@ -54,7 +55,7 @@ static void test_residual_plan(void **state)
     clt_plan_destroy(plain);
 }
 
-/* x + f(x) where f's own GEMM adds into the gradient it reads: one branch needs a copy. */
+/* x + f(x) where f's own GEMM would add into the gradient that it reads: one branch needs a copy. */
 static void test_copy_that_must_stay(void **state)
 {
     (void)state;
@@ -65,8 +66,9 @@ static void test_copy_that_must_stay(void **state)
     clt_plan_destroy(plan);
 }
 
-/* a + b, both of which another layer reads: the gradient of a lies where the sum's does, other work adds to it
- * there, and only then is there more to add to the gradient of b, which needs the sum's as it was. */
+/* a + b, both of which are read by another layer, too. The gradient of a shares the memory of the sum's
+ * gradient, and other work adds to it there. Only later is something added to the gradient of b, which needs
+ * the sum's gradient as it was. */
 #define TWO_GROW                                                                                             \
     GRAPH(STEM "," LAYER("linear", "b", ",\"out\":16") "," LAYER("linear", "v", ",\"out\":16") "," LAYER(    \
         "linear", "a",                                                                                       \
@@ -108,7 +110,7 @@ static void test_copy_for_a_later_sum(void **state)
     clt_plan_destroy(plan);
 }
 
-/* The input of relu need not be kept: its output says as much. */
+/* The input of relu need not be kept, because its output has the same sign. */
 static void test_relu_keeps_one_tensor(void **state)
 {
     (void)state;
@@ -131,7 +133,8 @@ static const clt_tensor *named(const clt_plan *plan, const char *name)
     return NULL;
 }
 
-/* Logits that no linear layer makes: their gradient takes their place, unless backward reads them again. */
+/* Logits that are not the output of a linear layer: their gradient replaces them, unless backward reads them
+ * again. */
 #define LOGITS(op)                                                                                                     \
     GRAPH(                                                                                                             \
         STEM                                                                                                           \
@@ -161,7 +164,7 @@ static void test_gradient_in_place(void **state)
     "\"vocab_pad\":64" more "},\"data\":{\"type\":\"text\",\"path\":\"%D/text.txt\",\"micro_batch\":32,"     \
     "\"split\":0.5},\"optimizer\":{\"type\":\"adamw\"},\"train\":{\"steps\":2,\"eval_batches\":1}}"
 
-/* The derivative of what feeds it belongs to the rows at hand. */
+/* The derivative of the activation before the head is computed for the rows of the current chunk. */
 #define WIDE_CLASSES                                                                                         \
     "{\"model\":" GRAPH(                                                                                     \
         STEM "," LAYER("gelu", "act", "") "," LAYER("linear", "head", ",\"out\":20032") "," LAYER(           \
@@ -243,7 +246,7 @@ static void test_graphs(void **state)
         ""));
 }
 
-/* Derivatives that only look as if they could be part of the GEMM before them. */
+/* Derivatives that cannot be part of the GEMM before them, although it seems so. */
 #define WIDE(name, from) LAYER("linear", name, ",\"inputs\":[\"" from "\"],\"out\":16")
 #define BEND(op, name, from) LAYER(op, name, ",\"inputs\":[\"" from "\"]")
 #define PAIR(op, name, a, b) LAYER(op, name, ",\"inputs\":[\"" a "\",\"" b "\"]")
@@ -258,12 +261,14 @@ static void test_derivatives(void **state)
     fused_is_unfused(OVER_NUMBERS(
         GRAPH(STEM "," BEND("gelu", "a", "stem") "," BEND("relu", "b", "a") "," WIDE("c", "b") "," HEAD),
         ""));
-    /* the other reader of stem writes its gradient between the GEMM and the activation's turn, which adds */
+    /* the other reader of stem writes its gradient after the GEMM and before the activation's backward, which
+     * adds */
     fused_is_unfused(
         OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," BEND("tanh", "t", "stem") "," WIDE(
                          "b", "a") "," PAIR("add", "c", "b", "t") "," HEAD),
                      TWICE));
-    /* two GEMMs make the gradient of what gelu gives, and a product of it with itself adds twice */
+    /* two GEMMs contribute to the gradient of gelu's output, and a product of it with itself contributes
+     * twice */
     fused_is_unfused(OVER_NUMBERS(GRAPH(STEM "," BEND("gelu", "a", "stem") "," WIDE("b", "a") "," WIDE(
                                       "c", "a") "," PAIR("multiply", "d", "b", "c") "," HEAD),
                                   ""));
@@ -272,7 +277,7 @@ static void test_derivatives(void **state)
                                   TWICE));
 }
 
-/* Sums that a GEMM's residual cannot stand for. */
+/* Sums that cannot be the residual of a GEMM. */
 static void test_sums(void **state)
 {
     (void)state;
@@ -308,12 +313,12 @@ static void test_sums(void **state)
         fused_is_unfused(graphs[i]);
 }
 
-/* Gradients that look like copies of another one until somebody writes there, and the memory has moved on
- * when its next reader comes. */
+/* Gradients that seem to be copies of another one until something is written there, so that the shared memory
+ * has changed when the next reader comes. */
 static void test_gradients_that_move_on(void **state)
 {
     (void)state;
-    /* the sum hands its gradient to stem and b; tanh adds to stem's before what feeds b reads b's */
+    /* the sum passes its gradient to stem and b; tanh adds to stem's gradient before b's gradient is read */
     fused_is_unfused(
         OVER_NUMBERS(GRAPH(STEM "," BEND("silu", "a", "stem") "," BEND("silu", "b", "a") "," BEND(
                          "tanh", "t", "stem") "," PAIR("add", "c", "stem", "b") "," PAIR("multiply", "d", "c",
@@ -342,8 +347,8 @@ static void close_to(const char *what, const float *a, const float *b, uint64_t 
         fail_msg("%s: differs by %.3g of at most %.3g", what, worst, largest);
 }
 
-/* A head in chunks: the same loss to the bit, gradients that differ in the order of one sum, and neither plan
- * ever holds all logits. */
+/* A head in chunks: the loss is bitwise equal, gradients differ only in the order of one sum, and neither
+ * plan ever holds all logits. */
 static void test_chunked_head(void **state)
 {
     (void)state;

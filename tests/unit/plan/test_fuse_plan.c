@@ -13,7 +13,7 @@ static clt_tensor *tensor_named(clt_graph *graph, const char *name)
     return NULL;
 }
 
-/* Every neighbour that fusing would like to swallow: an activation, a residual sum, the logits. */
+/* Outputs that fusing would otherwise remove: before an activation, before a residual sum, the logits. */
 static net net_neighbours(const char *activation)
 {
     net n = net_make(8, 12);
@@ -28,7 +28,7 @@ static net net_neighbours(const char *activation)
     return n;
 }
 
-/* Backward needs nothing of what lies before relu, so that nothing but the wish for it keeps it. */
+/* Backward needs nothing from before relu, so it is kept only because it is an output. */
 static net net_chain(const char *activation)
 {
     net n = net_make(8, 12);
@@ -91,7 +91,8 @@ static void test_outputs_stay(void **state)
             }
 }
 
-/* The same nets without outputs do swallow them, or the test above would prove nothing. */
+/* In the same nets without outputs these tensors are fused away; otherwise the test above would prove
+ * nothing. */
 static void test_others_go(void **state)
 {
     static const char *const names[] = {"fc1", "fc2", "head"};
@@ -105,7 +106,8 @@ static void test_others_go(void **state)
     }
 }
 
-/* Logits that the loss sees as more rows of fewer classes are no matter of one GEMM. */
+/* If the loss reads the logits reshaped to more rows of fewer classes, they cannot be computed by one fused
+ * head. */
 static void test_other_rows(void **state)
 {
     (void)state;
@@ -129,7 +131,7 @@ static void test_other_rows(void **state)
     }
 }
 
-/* Evaluation: dropout is its input's bytes, and a head of one chunk stays as it is. */
+/* Evaluation: the output of dropout is its input, and a head of one chunk is not fused. */
 static void test_evaluation(void **state)
 {
     (void)state;
@@ -178,8 +180,8 @@ static net net_dropped(const char *p, bool read_twice)
     return n;
 }
 
-/* Dropout writes the residual sum behind it, unless somebody else reads what it drops, or it drops nothing.
- */
+/* Dropout adds the residual that follows it, unless another layer reads dropout's own output, or the rate is
+ * 0. */
 static void test_dropout(void **state)
 {
     static const char *const p[] = {"{\"p\": 0.5}", "{\"p\": 0.5}", "{\"p\": 0}"};

@@ -32,7 +32,7 @@ static void test_memory_bound(void **state)
         }
 }
 
-/* Sharing memory is what is tested above: without it the same tensors would need more. */
+/* Sharing of memory is tested above; it is off here, because it would need less than this bound. */
 static void test_memory_is_shared(void **state)
 {
     (void)state;

@@ -100,8 +100,8 @@ static touch_count count_gradient(const clt_plan *plan, clt_phase phase, int32_t
     return t;
 }
 
-/* h feeds three layers; the first contribution writes, the others add. A parameter shared by two layers does
- * the same; in later micro-batches everything is added. */
+/* Three layers read h: the first contribution writes its gradient, the others add to it. The same holds for a
+ * parameter shared by two layers; in later micro-batches all contributions are added. */
 static void test_fan_out(void **state)
 {
     (void)state;
@@ -139,8 +139,8 @@ static void test_fan_out(void **state)
     clt_plan_destroy(plan);
 }
 
-/* The gradient of a view's input is a view of its output's gradient when nobody else contributes, a tensor of
- * its own otherwise. */
+/* The gradient of a view's input is a view of the output's gradient if there is no other contribution,
+ * otherwise a tensor of its own. */
 static void test_views(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_views(void **state)
     }
 }
 
-/* Place in the backward phase of the last command that touches a parameter's gradient. */
+/* Position in the backward phase of the last command that uses a parameter's gradient. */
 static size_t ready_at(const clt_plan *plan, int32_t param)
 {
     size_t ready = 0;
@@ -179,7 +179,7 @@ static size_t ready_at(const clt_plan *plan, int32_t param)
     return ready;
 }
 
-/* Which piece of work (node) a command belongs to: parameters of one node may come in any order. */
+/* The work (node) to which a command belongs: the parameters of one node may come in any order. */
 static int32_t node_ready(const clt_plan *plan, int32_t param)
 {
     size_t ready = ready_at(plan, param);

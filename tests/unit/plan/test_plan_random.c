@@ -31,7 +31,7 @@
 static uint32_t caps = OCL_CAPS_ALL;
 static ocl_device *device;
 
-/* --- what a plan gives --- */
+/* --- the results of a plan --- */
 
 typedef struct outcome {
     int n_losses;
@@ -144,7 +144,7 @@ static clt_plan *plan_of(maker *m, const form *f, clt_plan_mode mode, const clt_
     return plan;
 }
 
-/* What the tuner gets to measure are the products of the plan's commands, no others. */
+/* The problems that the tuner would measure are exactly the products among the plan's commands. */
 static void check_products(const maker *m, const clt_plan *plan)
 {
     int64_t logged = 0, emitted = 0;
@@ -161,7 +161,7 @@ static void check_products(const maker *m, const clt_plan *plan)
         fail_msg("%s%d products for the tuner, %d commands", m->text.text, (int)logged, (int)emitted);
 }
 
-/* Runs a plan over its own NaN-filled slabs. */
+/* Runs a plan on its own slabs, filled with NaN. */
 static outcome run_plan(const maker *m, const clt_plan *plan, clt_store *store)
 {
     outcome o = {0};
@@ -187,7 +187,7 @@ static outcome run_plan(const maker *m, const clt_plan *plan, clt_store *store)
     return o;
 }
 
-/* Both plans of a form over one store, as a run has them. */
+/* The training and evaluation plans of one configuration with a common store, as a run has them. */
 static void run_form(uint64_t seed, const form *f, outcome *train, outcome *eval)
 {
     maker m = make(seed), e = make(seed);
@@ -206,7 +206,7 @@ static void run_form(uint64_t seed, const form *f, outcome *train, outcome *eval
     maker_free(&e);
 }
 
-/* --- what it should give --- */
+/* --- the expected results --- */
 
 typedef struct expected {
     double **value, **gradient; /* by tensor; gradient of parameters summed over micro-batches */
@@ -296,7 +296,7 @@ static void ref_micro(const maker *m, expected *x, int micro, bool training)
         ref_backward(m, x, graph->nodes[k], micro);
 }
 
-/* trained: what training has left in the buffers; NULL: nothing was trained before. */
+/* trained: the values that training has left in the buffers; NULL: there was no training before. */
 static expected expect(const maker *m, bool training, const expected *trained)
 {
     size_t n = m->graph->n_tensors;
@@ -332,7 +332,7 @@ static void expected_free(const maker *m, expected *x)
 
 #define TOLERANCE 2e-4 /* a dozen layers of f32; far below any mistake */
 
-/* scale: what errors are measured against where the values themselves are smaller */
+/* scale: the unit of errors if the values themselves are smaller */
 static void near(const maker *m, const char *form_name, const char *what, const float *got,
                  const double *want, size_t n, double scale)
 {
@@ -377,7 +377,7 @@ static void check_values(const maker *m, const char *form_name, const outcome *o
     assert_int_equal(at, o->n_values);
 }
 
-/* Where value `at` of an outcome belongs. */
+/* To which tensor value `at` of the results belongs. */
 static const char *name_of(const maker *m, size_t at, bool training)
 {
     for (size_t p = 0; training && p < m->graph->n_params; p++) {
@@ -405,7 +405,8 @@ static void same_bits(const maker *m, const char *form_name, const outcome *a, c
                      (double)a->values[i], (double)b->values[i]);
 }
 
-/* The first form with the same GEMM is the one that others must equal; another GEMM sums in another order. */
+/* Results must equal those of the first configuration with the same GEMM; another GEMM adds up in another
+ * order. */
 static const form forms[] = {
     {"apart", true, CLT_RECOMPUTE_NONE, "simple", 0},
     {"apart, recomputing gelu", true, CLT_RECOMPUTE_GELU, "simple", 0},

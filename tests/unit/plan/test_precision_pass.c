@@ -41,7 +41,8 @@ static int casts_of(const clt_graph *graph, const char *tensor)
     return casts;
 }
 
-/* Numbers of nodes are places, and whoever names a node means the right one; inputs come before it. */
+/* The number of a node is its position, all references to nodes are correct, and inputs are computed before
+ * it. */
 static void check_numbers(const clt_graph *graph)
 {
     for (size_t k = 0; k < graph->n_nodes; k++) {
@@ -73,8 +74,7 @@ static void put_shared(net *n, const char *op, const char *name, const char *att
     n->at = node->out[0];
 }
 
-/* Two readers of the f32 input, an op that stays f32 in the middle, a view of what it gives, a shared layer.
- */
+/* Two readers of the f32 input, an op in the middle that stays f32, a view of its output, a shared layer. */
 static void test_types(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void test_types(void **state)
     clt_plan_destroy(plan);
 }
 
-/* A table that a sum reads, too, stays f32: the sum has no 16-bit form of it. */
+/* A table that a sum reads as well stays f32, because the sum cannot read its 16-bit copy. */
 static void test_tables(void **state)
 {
     (void)state;

@@ -41,7 +41,7 @@ static void test_mlp(void **state)
     same_as_kept(OVER_NUMBERS("{\"type\":\"mlp\",\"hidden\":[20],\"activation\":\"tanh\"}", ""), "");
 }
 
-/* Views, a connection that skips blocks, two losses of which one sits in the middle. */
+/* Views, a connection that skips blocks, two losses, one of them in the middle. */
 #define BRANCHES                                                                                                                             \
     GRAPH(                                                                                                                                   \
         STEM                                                                                                                                 \
@@ -86,7 +86,7 @@ static void test_graphs(void **state)
 
 typedef struct cost {
     uint64_t bytes, bound;
-    size_t again; /* commands that repeat */
+    size_t again; /* recomputed commands */
 } cost;
 
 static cost cost_of(const char *text, const char *settings)
@@ -106,7 +106,8 @@ static cost cost_of(const char *text, const char *settings)
     return c;
 }
 
-/* A wider GPT of more layers and a deeper MLP, so that activations and not single gradients decide. */
+/* A GPT with more and wider layers and a deeper MLP, so that memory depends on activations and not on single
+ * gradients. */
 #define LARGER "\"layers\":8,\"heads\":4,\"channels\":64,\"context\":64,\"vocab\":300"
 #define LARGER_GPT(more)                                                                                     \
     "{\"model\":{\"type\":\"gpt\"," LARGER more "},\"data\":{\"type\":\"text\",\"path\":\"%D/text.txt\","    \
@@ -139,7 +140,7 @@ static void test_memory(void **state)
         }
 }
 
-/* Commands of the backward phase that repeat a layer. */
+/* Number of commands in the backward phase that recompute a layer. */
 static size_t repeats(const clt_job *job, const char *layer)
 {
     char label[64];
@@ -151,7 +152,7 @@ static size_t repeats(const clt_job *job, const char *layer)
     return n;
 }
 
-/* Does the backward phase read a tensor in its first life? */
+/* Does the backward phase read the original of a tensor? */
 static bool reads_first(const clt_job *job, const char *name)
 {
     const ocl_command_list *list = &job->train->phase[CLT_PHASE_BACKWARD];
@@ -165,8 +166,8 @@ static bool reads_first(const clt_job *job, const char *name)
     return false;
 }
 
-/* block: what a layer's own backward reads is made again, not what ends the layer, and not the end of the
- * model, whose backward comes at once. gelu: cheap ops only. */
+/* block: values that a layer's own backward reads are recomputed; the layer's output is not, and neither is
+ * the end of the model, whose backward comes at once. gelu: only outputs of cheap ops are recomputed. */
 static void test_what_is_repeated(void **state)
 {
     static const char *const inside[] = {"ln_1", "attn.c_attn", "attn", "attn.c_proj", "ln_2", "mlp.c_fc"};

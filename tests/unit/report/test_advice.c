@@ -12,7 +12,7 @@
 
 #include "engine/report/advice.h"
 
-/* A run that is well off: 100 ms a step, 2 ms of them idle. */
+/* A run without a problem: 100 ms per step, of which the device is idle for 2 ms. */
 static const clt_advice_facts fine = {.steps = 200,
                                       .step_ms = 100,
                                       .idle_host_ms = 2,

@@ -174,7 +174,7 @@ static void plots_fit_and_hold_their_line(void **state)
     clt_str_free(&out);
 }
 
-/* A label that is cut would be another number. */
+/* A label that is cut off would be another number. */
 static void labels_of_plots_are_whole(void **state)
 {
     (void)state;

@@ -347,7 +347,7 @@ static void times_are_those_of_the_steps(void **state)
     free((void *)(uintptr_t)all.data);
 }
 
-/* Cut at each byte: all whole records before the cut are read, and nothing else. */
+/* A file truncated at any byte: all complete records before the cut are read, and nothing else. */
 static void cut_files_are_read_up_to_the_cut(void **state)
 {
     (void)state;
@@ -372,7 +372,8 @@ static void cut_files_are_read_up_to_the_cut(void **state)
     free((void *)(uintptr_t)file.data);
 }
 
-/* Each session's file comes behind the one before, whatever the clock says, and begins at its first step. */
+/* The file of each session sorts after the one before, whatever the clock says, and begins at its first
+ * step. */
 static void sessions_follow_each_other(void **state)
 {
     (void)state;
@@ -410,8 +411,6 @@ static void not_asked_for_no_file(void **state)
     assert_int_equal(event_files(run, names), 0);
 }
 
-/* The file may not grow for a while: the run goes on, says so once, and all records come when it may again.
- */
 /* A run that is stopped before its first step leaves no folder. */
 static void discarded_runs_leave_nothing(void **state)
 {
@@ -425,6 +424,8 @@ static void discarded_runs_leave_nothing(void **state)
     assert_false(clt_is_directory(run));
 }
 
+/* While the file cannot grow the run goes on and warns once, and all records are written when it can grow
+ * again. */
 static void full_disk_costs_nothing(void **state)
 {
     (void)state;

@@ -145,7 +145,7 @@ static void metrics_are_cut_back(void **state)
     clt_rundir_close(dir);
 }
 
-/* A limit on the file's size stands for a full disk: a part of a line fits, then nothing does. */
+/* A limit of the file's size takes the place of a full disk: a part of a line fits, then nothing does. */
 static void lines_wait_while_the_disk_is_full(void **state)
 {
     (void)state;

@@ -426,7 +426,7 @@ static const char *damage(char *data, size_t *size, uint32_t round, size_t *wher
     }
 }
 
-/* The damaged newest checkpoint is refused by name, and passed over for the one before. */
+/* The damaged newest checkpoint is refused by name, and the one before it is opened. */
 static void expect_fallback(const char *file, const char *what, size_t where, uint32_t round)
 {
     clt_checkpoint *c = NULL;
@@ -469,7 +469,7 @@ static void random_damage_is_found_and_passed_over(void **state)
     assert_true(saved_fill(folder, NULL) == 2.0F); /* whole again: it was the damage that was refused */
 }
 
-/* Files of the same name and size from another checkpoint, and two files of one that changed places. */
+/* Files of the same name and size from another checkpoint, and two files of one checkpoint exchanged. */
 static void swapped_files_are_found(void **state)
 {
     (void)state;
@@ -579,7 +579,7 @@ static void a_folder_that_cannot_be_listed_is_not_empty(void **state)
     assert_text_has("listing the folder");
 }
 
-/* A manifest that is whole but lies about its files: the hash only proves that it is as it was written. */
+/* A complete manifest with false statements about its files: its hash only proves that it was not changed. */
 static void a_manifest_cannot_point_outside(void **state)
 {
     (void)state;

@@ -13,7 +13,7 @@
 #define VOCAB 50
 #define DRAWS 4000
 
-/* --- one token at a time against all at once --- */
+/* --- one token at a time compared with all at once --- */
 
 static const char sequences[] =
     "{\"model\":{\"type\":\"gpt\",\"layers\":2,\"heads\":3,\"channels\":24,\"context\":7,\"vocab\":50,"
@@ -128,7 +128,7 @@ static void count_draws(const float *logits, int n, const clt_sampling *s, int *
     }
 }
 
-/* Five standard deviations of a count with probability p. */
+/* Five standard deviations of a count whose probability is p. */
 static void expect_count(const char *what, int token, int count, double p)
 {
     double allowed = 5 * sqrt(DRAWS * p * (1 - p)) + 1e-9;
@@ -263,7 +263,7 @@ static int different_bytes(const clt_str *text)
     return count;
 }
 
-/* Five times the context; from a prompt that is longer than it as from the end of that prompt. */
+/* A text of five times the context; a prompt longer than the context gives the same text as its end alone. */
 static void text_goes_on_beyond_the_context(void **state)
 {
     clt_run_result result;

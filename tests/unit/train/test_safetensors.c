@@ -324,7 +324,7 @@ static void bad_header_lengths_are_refused(void **state)
     assert_text_has("/nonexistent/x.safetensors");
 }
 
-/* Whatever a header says, the reader answers with yes or no, and what it accepts lies inside the file. */
+/* Whatever a header contains, the reader accepts or refuses it, and what it accepts is inside the file. */
 static void mutated_headers_never_escape_the_file(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Recognises binaries of programs by their first bytes and, where they are texts, reads the lines that say
- * for what they are. Nothing is run or loaded. It must not know why anybody asks. */
+ * for what they are. Nothing is run or loaded. */
 #include "cl/command/binary.h"
 
 #include <stdint.h>

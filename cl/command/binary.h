@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a driver's compiler made of a program, in a few words: format and target of its binary, and what the
- * compiler says of registers that did not suffice. For reports from machines that nobody can look at later.
+ * A short description of a compiled program: format and target of its binary, and register spills that the
+ * compiler reported. For reports from machines to which there is no access later.
  */
 #ifndef CL_BINARY_H
 #define CL_BINARY_H

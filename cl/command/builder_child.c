@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builders, seen from the child: programs as they are told, and one group of each small launch, or all of a
- * large one with its bound set to 0, over memory that belongs to nobody else and is zero. A launch is there
- * for the compiler's sake alone: what it computes is not looked at, and counters that hand out work say that
- * there is none left. */
+ * The child's side of builders: builds the programs that the parent sends, and launches their kernels: one
+ * group of a small launch, or all of a large one with its bound set to 0, on memory of its own that is zero.
+ * Launches only make the driver compile: their results are ignored, and tile counters are set so that no work
+ * is left. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

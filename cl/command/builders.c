@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builders, seen from the process that wants programs: starting a child, telling it what to build, and
- * telling a compiler that failed from a child that was lost. The text that children read: a line `program
- * FAMILY OPTIONS`; for each launch a line `launch KERNEL DIMENSIONS GLOBAL*3 LOCAL*3`, a line `arg KIND
- * VALUE` for each argument and `run`; then `end`. A large launch, with OCL_SMALL_LAUNCH work-items or more in
- * a dimension, is run in its size, and told only when a bound can be told as 0; of others one group is run.
- * Fields are separated by tabs. They answer `ready KEY`, and for each program `built` or `failed`, then
- * `done`. A child that has asked a device understands two more lines before those: `ask TESTS HAVE`, which it
- * answers as it did its command line (cl/device/asking.h), and `open`, which it answers by `ready KEY`.
- * `error STATUS TEXT` is the last line of one that cannot go on. */
+ * The parent's side of builders: starting a child, sending it what to build, and distinguishing a compiler
+ * that failed from a child that was lost. The text that children read: a line `program FAMILY OPTIONS`; for
+ * each launch a line `launch KERNEL DIMENSIONS GLOBAL*3 LOCAL*3`, a line `arg KIND VALUE` for each argument
+ * and `run`; then `end`. A large launch, with OCL_SMALL_LAUNCH work-items or more in a dimension, is run in
+ * its size, and told only when a bound can be told as 0; of others one group is run. Fields are separated by
+ * tabs. They answer `ready KEY`, and for each program `built` or `failed`, then `done`. A child that has
+ * asked a device understands two more lines before those: `ask TESTS HAVE`, which it answers as it did its
+ * command line (cl/device/asking.h), and `open`, which it answers by `ready KEY`. `error STATUS TEXT` is the
+ * last line of one that cannot go on. */
 #include "cl/command/builders.h"
 
 #include <inttypes.h>

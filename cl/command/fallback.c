@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is given up for a refused command, the smallest thing first:
- *   1. capabilities that only decorate kernels (stores past the caches, lines asked for ahead): when the
- *      kernel is refused without them too, they were not the cause and come back;
- *   2. of wgmma's products the tile of groups of 384 items; the large tiles, which need more local memory
- *      than any driver reports: at most FORMS_MAX of them one by one, then all; and then wgmma itself, for
- *      `mma`, which does the same products: a driver that does not take a small one of these programs takes
- * none;
- *   3. the tile of a matrix product, for the next best one, at most FORMS_MAX times;
+ *   1. capabilities that are mere optimisations of kernels (non-temporal stores, prefetch): if the kernel is
+ *      refused without them too, they were not the cause and are restored;
+ *   2. for wgmma: the tile of groups of 384 items; then the large tiles, which need more local memory than
+ *      any driver reports, at most FORMS_MAX of them one by one and then all; then wgmma itself, in favour of
+ *      `mma`, which does the same products: a driver that refuses a small one of these programs refuses all;
+ *   3. the tile of a matrix product, in favour of the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
- *   5. groups larger than the driver runs a plain kernel with, where that is less than plain kernels take;
- *   6. the variant; when VARIANTS_MAX variants that need local memory are gone, that capability.
+ *   5. larger groups than the driver accepts for a plain kernel, if that is fewer than plain kernels have;
+ *   6. the variant; after VARIANTS_MAX variants that need local memory, that capability.
  * Knows descriptions and variants only. */
 #include "cl/command/fallback.h"
 
@@ -21,7 +20,7 @@
 #define FORMS_MAX 3
 #define VARIANTS_MAX 3
 
-static const uint32_t decorations = OCL_CAP_NONTEMPORAL | OCL_CAP_PREFETCH;
+static const uint32_t optimisations = OCL_CAP_NONTEMPORAL | OCL_CAP_PREFETCH;
 
 void ocl_refusal_of(const ocl_command *command, ocl_refusal *out)
 {
@@ -72,7 +71,7 @@ static void clear_suspicion(ocl_device_desc *desc)
 
 static bool drop_decoration(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
 {
-    uint32_t cap = lowest(r->needs & desc->caps & decorations);
+    uint32_t cap = lowest(r->needs & desc->caps & optimisations);
     bool again = r->kernel[0] && strcmp(desc->suspected_in, r->kernel) == 0;
     if (cap == 0) {
         if (again)
@@ -149,7 +148,7 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
         return false;
     if (give_up_form(desc, r, what, size))
         return true;
-    uint32_t extra = r->needs & ~r->variant->needs & desc->caps & ~decorations;
+    uint32_t extra = r->needs & ~r->variant->needs & desc->caps & ~optimisations;
     if (extra & OCL_CAPS_UNITS)
         return drop(desc, extra & OCL_CAPS_UNITS, what, size);
     /* it is restored if the kernel is refused without it too, since */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A way on when a driver refuses a command: it does not build, may not be launched, or faults when it is run
- * for the first time. Whoever plans gives up the smallest thing that the command needed
- * (cl/command/fallback.c has the order), plans again, and comes down to the variants that every device runs.
- * All of it lives in the device's description, so planning stays pure and equal refusals lead to equal plans.
- * It must not know who plans. */
+ * What to do when a driver refuses a command: its program does not build, it cannot be launched, or it fails
+ * when it is run for the first time. The planner gives up the smallest thing that the command needed
+ * (cl/command/fallback.c has the order), and plans again, if necessary down to the variants that every device
+ * can run. All of it lives in the device's description, so planning stays pure and equal refusals lead to
+ * equal plans. It knows nothing of the planner. */
 #ifndef CL_FALLBACK_H
 #define CL_FALLBACK_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands that failed on the device. A command can be accepted and end in an error later; only its event
- * tells. So every command that is enqueued leaves its event here until it is known to have ended well, and
- * whoever knows that a part of the commands has ended asks whether all of them did. A failure is kept: from
- * then on the device is lost, and every later question is answered with the first failed command's name.
- * It must not know what the commands compute. */
+ * shows that. So the event of every command is kept here until the command is known to have succeeded, and
+ * callers that know that some commands have ended check them here. A failure is kept: from then on the device
+ * counts as lost, and every later check reports the first failed command. It must not know what the commands
+ * compute. */
 #ifndef CL_FAULTS_H
 #define CL_FAULTS_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a built program's PTX for sm_90 to the same program for sm_90a (cl/command/retarget.h says why).
- * Whatever goes wrong on the way is a failed build of the program, and the caller's fallback knows what to
- * do. */
+ * From a built program's PTX for sm_90 to the same program for sm_90a (cl/command/retarget.h says why). Any
+ * failure counts as a failed build of the program, and is handled by the caller's fallback. */
 #include "cl/command/retarget.h"
 
 #include <stdbool.h>

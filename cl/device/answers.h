@@ -3,7 +3,7 @@
  * What a device answered when it was asked for each capability: the record of its probes and self-tests, with
  * the reason of every answer that is not yes. It is kept in a file of the user's cache, one for each device
  * with its driver and these kernels, so that a device is asked once. A file that is damaged, of another
- * device or older than the kernels is not believed. It must not know how a question is put. */
+ * device or older than the kernels is ignored. It must not know how a question is asked. */
 #ifndef CL_ANSWERS_H
 #define CL_ANSWERS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Puts the questions to a device in this process, and the child's side of asking: the same with every
- * question announced to the parent before it is put and answered as soon as it is. */
+ * Asks a device all questions in this process. The child's side of asking does the same, but announces every
+ * question to the parent before asking it, and sends each answer at once. */
 #include "cl/device/asking.h"
 
 #include <inttypes.h>

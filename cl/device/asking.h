@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Asking a device for its capabilities. A driver may crash, hang or corrupt the process in any of its calls,
- * and NVIDIA's context is dead after an illegal address; so the questions are put in a child process, and
- * each is announced before it is put. A child that crashes or falls silent has answered the question that it
- * was at; the next child goes on with the others. A question that the caller's mask makes needless is never
- * put. Answers are remembered (cl/device/answers.h). It must not know what the kernels of a self-test
- * compute: the room that knows registers them here. */
+ * and NVIDIA's context is unusable after an illegal address. So the questions are asked in a child process,
+ * and each is announced before it is asked. If the child crashes or hangs, that is the answer to the
+ * announced question, and another child continues with the others. Questions that the caller's mask makes
+ * unnecessary are never asked. Answers are remembered (cl/device/answers.h). It must not know what the
+ * kernels of a self-test compute: the room that knows registers them here. */
 #ifndef CL_ASKING_H
 #define CL_ASKING_H
 

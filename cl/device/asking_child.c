@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device's answers for this process: remembered, or asked for in child processes. A child that crashes or
- * falls silent has answered the question that it was at; another one goes on with the rest. */
+ * The device's answers for this process: remembered, or asked for in child processes. If a child crashes or
+ * hangs, that is the answer to its current question, and another child continues with the rest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

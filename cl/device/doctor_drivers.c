@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of the doctor that follows the OpenCL loader: which variables this loader reads, the ICD files
- * that they lead to, whether the libraries named there load, and which entries cltrain made itself. It must
- * not know platforms and devices. */
+ * The part of the doctor that does what the OpenCL loader does: which variables this loader reads, the ICD
+ * files that they lead to, whether the libraries named there load, and which entries cltrain made itself. It
+ * must not know platforms and devices. */
 #include "cl/device/doctor_internal.h"
 
 #include <dlfcn.h>

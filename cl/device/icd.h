@@ -42,12 +42,15 @@ typedef struct ocl_icd_report {
     char why[512];
 } ocl_icd_report;
 
-/* Makes the entries. Whoever calls OpenCL first in a process calls this before; only the first call does
+/* Makes the entries. It must be called before the first OpenCL call of a process; only the first call does
  * anything, and any thread may make it. It changes environment variables (OCL_ICD_VENDORS, RUSTICL_ENABLE),
  * loads no driver and never fails: what could not be done is in the report, which belongs to the process.
- * Variables of the user: OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH  set: the user chose the
- * drivers, nothing is done RUSTICL_ENABLE          set: left alone CLTRAIN_ICD_REPAIR=off  nothing is done
- *   CLTRAIN_ICD_SYSTEM      the folder of the system's entries, instead of /etc/OpenCL/vendors: for tests */
+ * Environment variables of the user:
+ *   OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH
+ *                            if set, the user chose the drivers: nothing is done
+ *   RUSTICL_ENABLE           if set, it is not changed
+ *   CLTRAIN_ICD_REPAIR=off   nothing is done
+ *   CLTRAIN_ICD_SYSTEM       the folder of the system's entries instead of /etc/OpenCL/vendors, for tests */
 const ocl_icd_report *ocl_icd_prepare(void);
 
 /* Which of Mesa's drivers rusticl is to use, given the kernel drivers of the GPUs (a NULL after the last) and

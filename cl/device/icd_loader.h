@@ -14,14 +14,15 @@ const char *ocl_header_version(void);
 /* The file of the OpenCL loader in this process; false if the linker cannot tell. */
 bool ocl_loader_file(char *buffer, size_t size);
 
-/* Which variables the loader reads. Loaders differ, and NVIDIA's and AMD's own carry the same file name as
- * the free ones, so the file itself is asked: a variable that it reads stands in it as a text. No OpenCL
- * function is called, because the first call already makes the loader read its variables. What each of them
- * means was found by trials with ocl-icd 2.3.1 and Khronos' loader 2023.04.17: OCL_ICD_VENDORS     both: a
- * folder of .icd files that takes the place of the system's. ocl-icd also takes one .icd file or one library
- * there, Khronos' loader finds no driver then. OCL_ICD_FILENAMES   Khronos' alone: libraries (no .icd files),
- * separated by colons, before the folder's. OPENCL_VENDOR_PATH  ocl-icd's alone: a folder, unless
- * OCL_ICD_VENDORS is set. */
+/* Which variables the loader reads. Loaders differ, and those of NVIDIA and AMD have the same file name as
+ * the free ones. So the loader's file is searched for the variables' names, without calling an OpenCL
+ * function, since the first call already makes the loader read its variables. Their meaning was found by
+ * experiments with ocl-icd 2.3.1 and Khronos' loader 2023.04.17:
+ *   OCL_ICD_VENDORS      both: a folder of .icd files that replaces the system's. ocl-icd also accepts one
+ *                        .icd file or one library; with that Khronos' loader finds no driver
+ *   OCL_ICD_FILENAMES    Khronos' loader only: libraries (no .icd files), separated by colons, which come
+ *                        before those of the folder
+ *   OPENCL_VENDOR_PATH   ocl-icd only: a folder, unless OCL_ICD_VENDORS is set */
 typedef struct ocl_loader_reads {
     bool vendors;       /* OCL_ICD_VENDORS names a folder */
     bool vendors_files; /* and may name one .icd file or one library */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drivers that end or block the process as soon as they are loaded or list their devices. Before the first
- * OpenCL call of a process a child process lists the devices; when it crashes or hangs, children find out
- * which drivers do that, and the loader of this process is given the others. That a set of drivers lists its
- * devices is remembered until one of their files, the environment or the boot changes. */
+ * Protection against drivers that crash or hang the process as soon as they are loaded or list their devices.
+ * Before the first OpenCL call of a process a child process lists the devices; when it crashes or hangs,
+ * children find out which drivers do that, and the loader of this process is given the others. The result for
+ * a set of drivers is remembered until one of their files or the environment changes, or the machine is
+ * restarted. */
 #ifndef CL_LISTING_H
 #define CL_LISTING_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks the OpenCL loader who it is. Loaders tell their name through an extension function that not all of
- * them have. */
+ * Asks the OpenCL loader for its name and version, through an extension function that not all loaders
+ * have. */
 /* for clGetExtensionFunctionAddress: a loader's extension belongs to no platform */
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #include "cl/device/loader_text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running one probe kernel, and saying what came of it. Knows no question. */
+ * Running one probe kernel and turning its result into an answer. Knows no question. */
 #include "cl/device/probes_internal.h"
 
 #include <stdarg.h>

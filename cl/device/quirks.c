@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one table of known-bad drivers: {match, effect, why, link}. Everything that can be found out by a probe
- * kernel belongs in probes.c instead; no other file may look at a device's or a driver's name to decide
- * anything. */
+ * The one table of known-bad drivers: {match, effect, why, link}. Everything that a probe kernel can find out
+ * belongs in probes.c instead. No other file may decide anything by the name of a device or driver. */
 #include "cl/device/internal.h"
 
 #include <string.h>

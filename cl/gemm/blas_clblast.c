@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `clblast`: the only file that knows CLBlast. It exists to keep that library's traps away from
- * everybody else:
+ * GEMM backend `clblast`: the only file that knows CLBlast. It works around the library's defects:
  *
  * - CLBlastSgemmStridedBatched is never called. Its indirect path ignores offsets and batch strides, and
  * reads behind the data when the tuned kernel unrolls k (GEMMK=1); both return wrong numbers with status 0.
- * Which path a call takes, and which kernel, hangs on process-global tuning parameters that the C interface
- * can overwrite but not read, so no batched call can be proved safe by its caller. Plain CLBlastSgemm is
+ * Which path and which kernel a call uses depends on process-global tuning parameters that the C interface
+ * can overwrite but not read, so a caller cannot make sure that a batched call is safe. Plain CLBlastSgemm is
  * right on every path: a batch is a loop of plain calls where the items are large enough to pay for that, and
- * is refused where they are not. tests/unit/cl/test_cl_clblast_bugs.c holds this file to it.
- * - Offsets and sizes are 32-bit inside: what would pass that is refused, or, when only the place of a tensor
- * in its slab is too far out, computed by the backend `simple` instead.
+ * is refused where they are not. tests/unit/cl/test_cl_clblast_bugs.c checks that. - Offsets and sizes are
+ * 32-bit inside: larger problems are refused or, if only the offset of a tensor in its slab is too large,
+ * computed by the backend `simple` instead.
  *
  * Matrices are passed as column-major with the operands swapped (C' = op(B)' op(A)'), because a row-major C
  * always costs CLBlast a transposed copy. It must not know what the matrices mean. */

@@ -2,8 +2,8 @@
  *
  * GEMM backend `simple`: any layout, any storage type, any device, epilogue included. One work-item keeps a
  * tile of C in registers and walks k once, in order, with explicit fma; no local memory. It is the backend of
- * last resort and the oracle of the others, so it is written to be plainly right first, and for vector units
- * second. Host side: cl/gemm/gemm.c.
+ * last resort and the oracle of the others, so correctness comes first, vector units second. Host side:
+ * cl/gemm/gemm.c.
  *
  * Three of the four layouts have one operand that is contiguous along an edge of C (`wide`: B for NN and
  * TN, A for TT); the other one (`narrow`) is broadcast: acc[r] += narrow(r,k) * wide(k, 0..NV*VW-1). NT

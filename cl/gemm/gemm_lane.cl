@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `lane`, for CPU devices: one work-item per work-group makes blocks of C and works as a
- * blocked matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of
- * op(B) at a time into local memory (a micro-panel: converted to f32, transposed where the layout asks for
- * it; MICRO_PANELS of them together), and multiplies the micro-panel, now in the first cache level, with
- * all its rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. f32 rows of A that lie along
- * k are read where they are; others are packed once per block of k. What the packing will read next, and
- * the lines of C that a tile will go to, are asked for ahead.
+ * GEMM backend `lane`, for CPU devices: one work-item per work-group makes blocks of C and works as a blocked
+ * matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of op(B) at a
+ * time into local memory (a micro-panel: converted to f32, transposed where the layout asks for it;
+ * MICRO_PANELS of them together), and multiplies the micro-panel, now in the first cache level, with all its
+ * rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. f32 rows of A that lie along k are read
+ * where they are; others are packed once per block of k. What packing will read next, and the lines of C that
+ * a tile will write, are prefetched.
  *
  * Every sum runs over k in order with fma, whatever the blocks are: no choice of MR, NV, kc, mt or nt
  * changes a bit, and backend `simple` gives the same bits in the layouts NN, TN and TT. Host side:

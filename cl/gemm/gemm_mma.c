@@ -2,8 +2,8 @@
  *
  * GEMM backend `mma` on the host, for GPUs with matrix units: which problems it takes, what its forms need
  * and cost (cl/gemm/gemm_forms.c chooses), which instructions a device has for them, the kernel command
- * (cl/gemm/gemm_mma.cl, which also argues for the forms). It must not know what the matrices mean, and it
- * decides by what a probe has shown of the device. */
+ * (cl/gemm/gemm_mma.cl, which also gives the reasons for the forms). It must not know what the matrices mean,
+ * and it decides by what a probe has shown of the device. */
 #include "cl/gemm/gemm_mma.h"
 #include "cl/kernels/kernel_shared.clh"
 

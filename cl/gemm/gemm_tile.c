@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backend `tile` on the host, for GPUs: which problems it takes, what its forms need and cost
- * (cl/gemm/gemm_forms.c chooses), the kernel commands (kernels in cl/gemm/gemm_tile.cl, which also argues for
- * the forms). It must not know what the matrices mean, and it decides by what a device has, never by what it
- * is called. */
+ * (cl/gemm/gemm_forms.c chooses), the kernel commands (kernels in cl/gemm/gemm_tile.cl, which also gives the
+ * reasons for the forms). It must not know what the matrices mean, and it decides by capabilities of a
+ * device, never by its name. */
 #include "cl/gemm/gemm_tile.h"
 
 #include <stddef.h>

@@ -11,14 +11,14 @@
  * With splits, k is cut into parts whose sums gemm_sum_tile adds in order: the same bits in every run,
  * other ones per number of parts.
  *
- * Why these forms. Local memory feeds the multipliers: an item reads TM + TN floats for TM * TN
+ * Why these tile sizes. Local memory feeds the multipliers: an item reads TM + TN floats for TM * TN
  * multiply-adds. An NVIDIA SM of Ampere or Hopper (64 or 128 multiply-adds and 32 floats of local memory a
- * clock), an AMD CU (64 or 128, and 32) and an Intel Xe core (128, and 32) therefore want 8 x 8 sums an
- * item, where the 4-wide reads of 8 x 4 neighbouring items name 96 distinct floats for 2048 multiply-adds;
- * 4 x 4 sums run at about 60 % of that, and are for problems too small to give every unit a large tile.
- * 16-bit elements are widened when they are put into local memory, once: kept narrow they would save no
- * time there, and cost every item 16 conversions for 64 multiply-adds. Global memory: a 128 x 128 tile
- * reads 1/16 byte of f32 for a multiply-add, where second-level caches give 1/6.
+ * clock), an AMD CU (64 or 128, and 32) and an Intel Xe core (128, and 32) therefore want 8 x 8 sums an item,
+ * where the 4-wide reads of 8 x 4 neighbouring items name 96 distinct floats for 2048 multiply-adds; 4 x 4
+ * sums run at about 60 % of that, and are for problems too small to give every unit a large tile. 16-bit
+ * elements are widened when they are put into local memory, once: kept narrow they would save no time there,
+ * and cost every item 16 conversions for 64 multiply-adds. Global memory: a 128 x 128 tile reads 1/16 byte of
+ * f32 for a multiply-add, where second-level caches give 1/6.
  *
  * Occupancy. 8 x 8 sums an item take 130 to 180 registers (64 sums, 32 operands of this and the next step,
  * 8 to 24 on their way from global memory, addresses; ptxas, tests/e2e/test_gemm_ptx.sh). An NVIDIA SM has

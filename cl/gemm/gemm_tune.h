@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One matrix product for the tuner: made small enough to measure, with operands that rotate through memory as
- * in a training step, and a reference that costs little: whole numbers, of which any right backend makes the
- * same bits. It knows nothing of searching. */
+ * in a training step, and a cheap reference: the values are whole numbers, for which every correct backend
+ * gives the same bits. It knows nothing of searching. */
 #ifndef CL_GEMM_TUNE_H
 #define CL_GEMM_TUNE_H
 

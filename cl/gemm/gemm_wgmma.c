@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backend `wgmma` on the host, for compute capability 9.0: which problems it takes, what its forms need
- * and cost (cl/gemm/gemm_forms.c chooses), the kernel command (cl/gemm/gemm_wgmma.cl, which also argues for
- * the forms). The driver builds its programs in a second step (cl/command/retarget.c), which may be refused
- * like any build; `mma` then takes the products (cl/command/fallback.c). It must not know what the matrices
- * mean. */
+ * and cost (cl/gemm/gemm_forms.c chooses), the kernel command (cl/gemm/gemm_wgmma.cl, which also gives the
+ * reasons for the forms). The driver builds its programs in a second step (cl/command/retarget.c), which may
+ * be refused like any build; `mma` then takes the products (cl/command/fallback.c). It must not know what the
+ * matrices mean. */
 #include "cl/gemm/gemm_wgmma.h"
 
 #include <stddef.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For the checker's known answers: the generator and the 16-bit conversions of common.clh, laid bare.
- * Knows nothing else.
+ * Kernels for the checker's known answers: the generator and the 16-bit conversions of common.clh by
+ * themselves. Knows nothing else.
  *
- * -DDT=f16 or bf16  -DWIDTH=1, 4, 8 or 16: elements of an item, which common.clh, quads.clh and lanes.clh
- * convert; 2: a word of a fragment, which mma_registers.clh makes  -DROUNDING=1 or 2: for known_round
- * alone -DMMA_SM, -DMMA_BF16, -DMMA_TF32, -DMMA_ROUND_EVEN: see mma.clh */
+ *   -DDT=f16 or bf16
+ *   -DWIDTH=1, 4, 8 or 16: elements of an item, converted by common.clh, quads.clh and lanes.clh; 2: a word of
+ *       a fragment, made by mma_registers.clh
+ *   -DROUNDING=1 or 2: for known_round only
+ *   -DMMA_SM, -DMMA_BF16, -DMMA_TF32, -DMMA_ROUND_EVEN: see mma.clh */
 #include "common.clh"
 #include "lanes.clh"
 #include "quads.clh"

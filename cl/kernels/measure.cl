@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a device can do at best: fused multiply-adds from registers, and streams through memory, in lane style
- * (one work-item per group, float16 vectors) and in group style (many work-items). Nothing is computed that
- * anybody needs. Host side: cl/measure/measure.c and cl/measure/stream.c, which count the work.
+ * (one work-item per group, float16 vectors) and in group style (many work-items). The results are not used.
+ * Host side: cl/measure/measure.c and cl/measure/stream.c, which count the work.
  *
- * -DNONTEMPORAL=1: the compiler has stores that pass by the caches, and streams with them are wanted */
+ * -DNONTEMPORAL=1: streams with non-temporal stores, which the compiler supports */
 #include "common.clh"
 
 #ifndef NONTEMPORAL

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of tuning records: where they are, reading with distrust, replacing by rename. It must not know what
- * a record is about. */
+ * Files of tuning records: where they are, reading with all checks, replacing by rename. It must not know
+ * what a record is about. */
 #include "cl/tune/tuning_store.h"
 
 #include <ctype.h>

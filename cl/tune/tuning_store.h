@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tuning records on disk: one file per device with driver in a private folder of the user's cache, and sets
- * that ship inside the program (cl/params). Nothing found there is trusted further than it proves to be
- * whole, of this device and driver, and of these kernels; whatever is not is ignored, told in one line, and
- * replaced the next time something is measured. */
+ * that ship inside the program (cl/params). A file is used only if it is undamaged and belongs to this
+ * device, driver and kernels; otherwise it is ignored with a warning, and replaced the next time something is
+ * measured. */
 #ifndef CL_TUNING_STORE_H
 #define CL_TUNING_STORE_H
 

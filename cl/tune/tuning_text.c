@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tuning records as text: JSON that is read strictly, with a hash of its own as its last member when it is a
- * file. A record is believed only when everything about it is in order, because a file may be half written,
- * edited, copied from another machine or older than the kernels it speaks of. It must not know where files
- * are. */
+ * file. A record is accepted only if everything in it is valid, because a file may be truncated, edited,
+ * copied from another machine or older than the kernels. It must not know where files are. */
 #include "cl/tune/tuning.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of caches: cache_list.h. What is in the files is no business of this file; it knows their names.
+ * The list of caches: cache_list.h. It knows the names of cached files, not their content.
  */
 #include "engine/base/cache_list.h"
 

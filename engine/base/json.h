@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * JSON: a strict reader (position of every value, duplicate keys, exact integers, depth and size limits,
- * valid UTF-8) in front of cJSON, and a streaming writer. No other room but engine/config sees cJSON;
- * everybody else uses this. */
+ * valid UTF-8) in front of cJSON, and a streaming writer. No other room uses cJSON directly. */
 #ifndef ENGINE_BASE_JSON_H
 #define ENGINE_BASE_JSON_H
 

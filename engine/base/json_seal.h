@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON files that notice damage: the last member of the object is a hash of every byte before it. For
- * records that are believed or not as a whole. Knows nothing of what is in them. */
+ * JSON files with a checksum: the last member of the object is a hash of every byte before it. For records
+ * that are valid only as a whole. Knows nothing of their content. */
 #ifndef ENGINE_BASE_JSON_SEAL_H
 #define ENGINE_BASE_JSON_SEAL_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The difference between two resolved configs, for resuming: keys that change what is computed must be equal,
- * others may change on conditions.
- * Knows only names of keys and JSON. */
+ * others may change on conditions. Knows only names of keys and JSON. */
 #include <string.h>
 
 #include "engine/config/config.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Published vocabularies: vocab.json or encoder.json with merges.txt or vocab.bpe, and tokenizer.json, read
- * and written. All of it comes from strangers, so everything is checked before it is believed, and a feature
- * that would change ids and is not supported is refused rather than ignored. It knows nothing of encoding. */
+ * and written. The files may come from anywhere, so everything is checked, and an unsupported feature that
+ * would change ids is refused rather than ignored. It knows nothing of encoding. */
 #include <stdlib.h>
 #include <string.h>
 

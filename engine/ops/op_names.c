@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names that are no op: which op is probably meant, by what other tools call it or by its letters. */
+ * Suggestions for names that are not an op: by the names that other tools use, or by similar spelling. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages about ops, made from their records: what 'cltrain ops' and docs/ops.md say. Knows records, prints to
+ * Documentation of ops, made from their records: `cltrain ops` and docs/ops.md. Knows records, prints to
  * strings only. */
 #ifndef ENGINE_OPS_OP_PAGE_H
 #define ENGINE_OPS_OP_PAGE_H

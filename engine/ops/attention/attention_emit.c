@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all forms of the op attention emit alike: sizes and strides of a call, the defines and arguments of
- * attention.clh, where gradients go. Knows no form and no work-group. */
+ * What all variants of the op attention emit in the same way: sizes and strides of a call, the defines and
+ * arguments of attention.clh, where gradients go. Knows no variant and no work-group. */
 #include <math.h>
 #include <string.h>
 

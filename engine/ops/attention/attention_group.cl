@@ -3,8 +3,8 @@
  * Attention, the form for GPUs: a work-group of 64 items, eight by eight, works on a block of BLOCK queries
  * (y, dq) or keys (dk, dv) and takes the other side block by block through local memory; each item keeps a
  * small tile of the scores and of the result in registers. Sums run in a fixed order without atomics, every
- * exchange through local memory has its barrier, and no lock-step is assumed. Same results as attention.cl up
- * to rounding. Defines: attention.clh, and those below.
+ * exchange through local memory has a barrier, so warps need not run in lock-step. Same results as
+ * attention.cl up to rounding. Defines: attention.clh, and those below.
  *
  * Local memory limits the products, so that it is read in vectors: of four elements of a head for scores, of
  * VEC columns for results. Rows lie WIDTH + 4 floats apart, an odd number of vectors of four, so that vectors

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The form of attention for GPUs with matrix units (engine/ops/attention/attention_mma.cl, which gives the
- * reasons for the sizes): which problems it takes, how many rows a work-group holds and takes from local
- * memory. Decides by what probes have shown of the device; knows no device by name. */
+ * reasons for the sizes): which problems it takes, how many rows a work-group holds and how many it streams
+ * through local memory. It decides by capabilities of the device, never by its name. */
 #include <stdio.h>
 
 #include "cl/gemm/gemm_mma.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rotary position embedding: pairs of elements of a head turn by an angle that grows with the place in the
- * sequence, y = (a cos - b sin, a sin + b cos), and the gradient, which turns the other way. Angles are
- * counted in fractions of a turn with 64 bits, so that they are as accurate at place 10^6 as at place 1.
- * Forms: flat (one item for a pair of all heads of a place, neighbours side by side), row (one item for a
- * place, sixteen pairs at a time). Knows places, heads and pairs only.
+ * Rotary position embedding: pairs of elements of a head are rotated by an angle that is proportional to the
+ * position in the sequence, y = (a cos - b sin, a sin + b cos); the gradient is rotated in the opposite
+ * direction. Angles are 64-bit fractions of a turn, so that they are as accurate at position 10^6 as at 1.
+ * Kernels: flat (an item for a pair of all heads of a position, coalesced), row (an item for a position,
+ * sixteen pairs at a time). Knows positions, heads and pairs only.
  *
- * -DDT=type of x -DYT=type of y -DSIGN=1: forward, -1: gradient -DGRAD=1: the result is added to on request
- * -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
- * -DOFFSETS=1: the first place of each sample is an argument -DDIM=elements of a head -DTURNED=of which turn
- * -DNT: see lanes.clh */
+ *   -DDT=type of x  -DYT=type of y  -DSIGN=1: forward, -1: gradient  -DGRAD=1: y may be accumulated
+ *   -DINTERLEAVED=1: a pair is two neighbours, 0: element i of the first and of the second half
+ *   -DOFFSETS=1: the first position of each sample is an argument
+ *   -DDIM=elements of a head  -DTURNED=elements of a head that are rotated  -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
 

@@ -3,8 +3,9 @@
  * Sums of up to four inputs and products of two. The last input may be broadcast: it has `period` elements,
  * which repeat along the others. Knows flat arrays only.
  *
- * -DMUL=0|1  -DNIN=1..4 (2 with MUL)  -DBCAST=0|1: the last input repeats  -DDT=type read  -DBT=type of the
- * last input -DGT=type written  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
+ *   -DMUL=0|1  -DNIN=1..4 (2 with MUL)  -DBCAST=0|1: the last input is broadcast
+ *   -DDT=type read  -DBT=type of the last input  -DGT=type written
+ *   -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Dropout: y = x * scale where the element's uniform number is >= p, else 0. The mask is a function of the
- * step block and of the element's place in the global batch, so backward computes it again and no rank count
- * changes it. One Philox block serves four consecutive elements; the first block of a micro-batch may begin
- * before its first element. Knows flat arrays only.
+ * step block and of the element's place in the global batch, so backward recomputes it, and it does not
+ * depend on the number of ranks. One Philox block serves four consecutive elements; the first block of a
+ * micro-batch may begin before its first element. Knows flat arrays only.
  *
  * -DDT=type read  -DGT=type written  -DRESIDUAL=1: forward adds a tensor of the type written  -DLS, -DVEC:
  * see elements.clh, counted in blocks  -DNT: see lanes.clh */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cross entropy with the softmax inside. Forward keeps {max, sum of exp(x - max)} of each row, from which
- * backward rebuilds the probabilities; the record form does both directions at once and puts the gradient
- * where the logits were. Rows of samples beyond the step block's valid count, and rows whose target is
- * ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, which a run cannot overlook,
+ * backward recomputes the probabilities; the kernels named record do both directions at once and overwrite
+ * the logits by their gradient. Rows of samples beyond the step block's valid count, and rows whose target is
+ * ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, so that the error is noticed,
  * and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are classes; the others
- * are padding, are not read and get a zero gradient. A launch may be about a part of the micro-batch's rows,
- * the first of which is row0 (arrays start there).
+ * are padding, are not read and get a zero gradient. A launch may do a part of the micro-batch's rows, from
+ * row0 on (arrays start there).
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
  * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were

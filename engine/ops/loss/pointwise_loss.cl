@@ -4,9 +4,10 @@
  * "row" of the record's reduction is a block of BLOCK consecutive elements. Elements of samples beyond the
  * step block's valid count do not count.
  *
- * -DKIND=the loss, see loss_shared.clh  -DDT=type of predictions  -DGT=type of
- * their gradient -DTT=type of targets  -DHAS_SCALE=0|1: a loss scale follows  -DBLOCK=elements per row
- * -DWG=work-group size  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
+ *   -DKIND=the loss, see loss_shared.clh
+ *   -DDT=type of predictions  -DGT=type of their gradient  -DTT=type of targets
+ *   -DHAS_SCALE=0|1: there is a loss scale  -DBLOCK=elements per row  -DWG=work-group size
+ *   -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
 #include "step_block.clh"
 #include "elements.clh"

@@ -3,9 +3,9 @@
  * Batch normalisation of features: every column of a matrix (rows, cols) gets the mean 0 and the variance 1
  * over the rows. The rows are cut into blocks. Each block gives the mean of its rows and the sum of squared
  * distances from that mean; those of all rows follow from them without cancellation (Chan, Golub & LeVeque
- * 1979). Running statistics are moved by a kernel of their own. The backward pass needs two sums for each
- * column, by blocks again. What belongs to a channel (mean, rstd, sums) is an array of cols numbers: inputs
- * with more dimensions need other kernels for the passes over x alone. Knows matrices only.
+ * 1979). A separate kernel updates the running statistics. The backward pass needs two sums for each column,
+ * by blocks again. What belongs to a channel (mean, rstd, sums) is an array of cols numbers: inputs with more
+ * dimensions need other kernels for the passes over x alone. Knows matrices only.
  *
  * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels alone have one block. An
  * item of the lane form owns a tile of columns, sixteen at a time; an item of the flat form owns one column.

@@ -7,10 +7,11 @@
  * Forms: group (one work-group per row), row (one item per row, sixteen lanes), block (backward: one item
  * per block of rows, column sums included). Knows rows and columns only.
  *
- * -DCENTRE=0|1: see above  -DAFFINE=0|1: w is there  -DBIAS=0|1: b is there  -DSTATS=0|1: keep mean and rstd
- * -DDT=type of x and y
- * -DWT=type of w and b -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form
- * -DPARTS=column sums of the block form: 1 of dy * n, 2 of dy, 3 both  -DNT: see lanes.clh */
+ *   -DCENTRE=0|1: see above  -DAFFINE=0|1: there is w  -DBIAS=0|1: there is b
+ *   -DSTATS=0|1: mean and rstd are stored
+ *   -DDT=type of x and y  -DWT=type of w and b  -DDYT=type of dy  -DGT=type of dx
+ *   -DWG=work-group size of the kernels group
+ *   -DPARTS=column sums of the kernel block: 1 of dy * n, 2 of dy, 3 both  -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The op batch_norm for features. Knows rows and channels, no model. Its running statistics are buffers
- * (clt_param): a command of the forward pass moves them, in training only. */
+ * (clt_param): a command of the forward pass updates them, in training only. */
 #include "engine/ops/emit_util.h"
 #include "engine/ops/norm/norm.h"
 #include "engine/ops/reduce/column_sums.h"

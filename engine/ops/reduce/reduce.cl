@@ -7,9 +7,11 @@
  * row (one item per output, accepts everything). A maximum remembers where the first one was; NaN is greater
  * than everything. Launches have one dimension per kept dimension.
  *
- * -DMAX=0|1  -DINDEX=0|1: keep the place of the maximum  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of
- * dx -DWG=work-group size of the group form  -DLS=items per group of the column form, with one item -DROWS=
- * rows read side by side (several where a tile is a part of each row)  -DNT: see lanes.clh */
+ *   -DMAX=0|1  -DINDEX=0|1: store the index of the maximum
+ *   -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
+ *   -DWG=work-group size of the kernels group  -DLS=items of a group of the kernels column
+ *   -DROWS=with one item: rows read side by side (several where a tile is a part of each row)
+ *   -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"

@@ -2,8 +2,8 @@
  *
  * Table lookup y = w[index] and its gradient without float atomics: positions are sorted by index (stably),
  * then each table row is the sum of its positions in ascending order, so the result is the same in every run.
- * The loader refuses indices out of range; one that comes through is clamped, so that nothing is read out of
- * bounds, and gives NaN, which a run cannot overlook.
+ * The loader refuses indices out of range; any that remains is clamped, so that nothing is read out of
+ * bounds, and gives NaN, so that the error is noticed.
  *
  * -DDT=type of y  -DWT=type of w  -DGT=type of dw  -DIT=type of the indices  -DWIDE=1: 64-bit element indices
  * -DNT, -DAHEAD: see lanes.clh */

@@ -32,7 +32,22 @@ if [ "$part" -lt "$whole" ]; then pass; else fail "optimizer state: $part bytes 
 expect_code 0 "$CLTRAIN" plan net.json --device generic 'model.freeze=fc1.*'
 expect_text '2092 parameters in 6 tensors, 816 of them frozen'
 
+# Muon updates the matrices of hidden layers (not the last layer's) that are neither frozen nor left to AdamW.
+groups() {
+    local want=$1
+    expect_code 0 "$CLTRAIN" plan net.json --device generic --full optimizer.type=muon "${@:2}"
+    if [ "$(grep -c muon_gather "$out")" = "$want" ]; then pass; else
+        fail "muon ${*:2}: $(grep -c muon_gather "$out") groups of matrices, expected $want"
+    fi
+}
+groups 2
+groups 1 'model.freeze=fc1.weight'
+groups 1 'optimizer.adamw=fc2.*'
+groups 0 'optimizer.adamw=["fc1.*","fc2.weight"]'
+
 # Mistakes.
+expect_code 2 "$CLTRAIN" plan net.json --device generic optimizer.type=muon 'optimizer.adamw=fc2.wieght'
+expect_text "optimizer.adamw: no parameter is called 'fc2.wieght'; did you mean 'fc2.weight'"
 expect_code 2 "$CLTRAIN" plan net.json --device generic 'model.freeze=fc1.wieght'
 expect_text "model.freeze: no parameter is called 'fc1.wieght'; did you mean 'fc1.weight'"
 expect_code 2 "$CLTRAIN" plan net.json --device generic 'model.freeze=["fc*","out.*"]'

@@ -12,11 +12,11 @@
 #include "engine/base/mem.h"
 #include "engine/optim/optimizer.h"
 
-/* What the rate of a matrix is multiplied with. */
+/* Which factor the learning rate of a matrix has. */
 #define SCALES "match_rms_adamw|original"
 enum { MATCH_RMS_ADAMW, ORIGINAL };
 
-/* Beta1 and what follows it are AdamW's values. */
+/* The values of beta1 and the keys after it are AdamW's. */
 enum { MOMENTUM, NESTEROV, SCALE, OTHERS, BETA1 };
 static const clt_config_key keys[] = {
     CLT_KEY_FLOAT_OPEN("optimizer.muon_momentum", 0, false, 1, true, "0.95", "", "momentum of matrices"),
@@ -37,7 +37,8 @@ static const clt_config_key keys[] = {
 #define STEPS 5
 static const double a = 3.4445, b = -4.7750, c = 2.0315;
 #define LEAST_NORM 1e-7
-/* A first rounding grows as a small X does, by a^5 = 485; that twice, later ones grow less. */
+/* The first rounding error grows like a small X does, by a^5 = 485; this is twice that, because later errors
+ * grow less. */
 #define MATRIX_ERROR 1000
 
 static int states(const double *value)
@@ -79,7 +80,7 @@ static double matrix_rate(const double *value, int64_t rows, int64_t cols)
 
 /* --- on the device --- */
 
-/* Products of a batch, from tensors whose matrices lie `stride` elements apart. */
+/* Emits the products of a batch, from tensors whose matrices are `stride` elements apart. */
 typedef struct operands {
     int32_t a, b, c, add; /* c = alpha a b + add; add -1: nothing */
     int64_t stride_a, stride_b, stride_c;
@@ -100,10 +101,10 @@ static clt_status multiply(ocl_emitter *e, const clt_matrix_batch *batch, ocl_ge
     return ocl_gemm_emit(e, &g, batch->plain ? "simple" : NULL);
 }
 
-/* A step adds X and G to products of them, which a product does on its way where they need no factor: with
- * P = G + c/b G G it is X' = a (X + b/a P X), and the powers of a are multiplied in at the end. A tall X has
- * the smaller G on its other side: X P with G = X^T X. So has every X where sums must have the same order
- * everywhere: rows times rows are added up in vectors as wide as the device's. */
+/* Each step adds X and G to products of them; a product can add a matrix only without a factor. So with P = G
+ * + c/b G G the step is X' = a (X + b/a P X), and the powers of a are multiplied in at the end. For a tall X
+ * the smaller G is on the other side: X P with G = X^T X. The same form is used for every X if sums must have
+ * the same order on all devices, because rows times rows are added up in vectors as wide as the device's. */
 static clt_status orthogonalise(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,
                                 double *factor)
 {

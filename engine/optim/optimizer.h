@@ -15,12 +15,12 @@
 #define CLT_OPTIMIZER_STATES 2
 #define CLT_OPTIMIZER_CORRECTIONS 2
 
-/* Matrices of one shape side by side: `count` of them, rows x cols of f32, each `stride`
- * elements behind the one before it. What lies between two is zero and stays so. */
+/* Matrices of one shape that lie side by side: `count` of them, rows x cols of f32, each `stride` elements
+ * after the one before. The gaps between them are zero and stay zero. */
 typedef struct clt_matrix_batch {
     int64_t rows, cols, count, stride;
-    int32_t x, y; /* two tensors of that kind; x has the matrices */
-    bool plain;   /* products by operations that every device does in the same order */
+    int32_t x, y; /* two tensors with room for them; x holds the matrices */
+    bool plain;   /* compute products only by operations that every device does in the same order */
 } clt_matrix_batch;
 
 /* What all elements of a parameter have in common in one update. */
@@ -50,9 +50,10 @@ typedef struct clt_optimizer {
      * training compare with it. */
     void (*reference)(const double *value, const clt_update_factors *f, double gradient, double *p,
                       double *state);
-    /* Only with norms. adapts: is a parameter treated as a whole, which has weight decay or not, and is the
-     * weight matrix of a hidden layer or not (no table of rows, not the last layer's)? second: a value of each
-     * element whose norm is needed besides that of the parameter. trust: the trust ratio from both norms. */
+    /* Only with norms. adapts: does a parameter get a trust ratio, or is it updated as a matrix? decays: it
+     * has weight decay; matrix: it is the weight matrix of a hidden layer (no embedding, and not the last
+     * layer). second: a value of each element whose norm is needed besides that of the parameter. trust: the
+     * trust ratio from both norms. */
     bool (*adapts)(const double *value, bool decays, bool matrix);
     double (*second)(const double *value, const clt_update_factors *f, double gradient, double p,
                      const double *state);
@@ -62,21 +63,22 @@ typedef struct clt_optimizer {
      * before, after: its states. */
     double (*spread)(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after);
-    /* An optimizer that updates whole matrices, those parameters that adapt (update.clh has the kernels'
-     * parameters): `gather` brings what they are made of side by side, `orthogonalise` emits what is computed
-     * of it (*result is x or y, to be multiplied by *factor), `apply` takes that off the parameters at
-     * `matrix_rate` times the learning rate. NULL: it updates element by element. */
+    /* Only for an optimizer that updates whole matrices, namely the parameters for which `adapts` is true
+     * (update.clh has the kernels' parameters). `gather` copies what the update is computed from side by
+     * side; `orthogonalise` emits the products (*result is x or y, to be multiplied by *factor); `apply`
+     * subtracts the result from the parameters, times the learning rate and `matrix_rate`. NULL: every
+     * parameter is updated element by element. */
     const char *gather, *apply;
-    int matrix_states; /* how many of its states a matrix has */
-    const char
-        *elementwise; /* key with patterns of parameters that it updates element by element all the same */
+    int matrix_states; /* number of its states that a matrix has */
+    /* key with patterns of parameters that are updated element by element although they are matrices */
+    const char *elementwise;
     clt_status (*orthogonalise)(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,
                                 double *factor);
     double (*matrix_rate)(const double *value, int64_t rows, int64_t cols);
-    /* The update of one matrix in double precision. */
+    /* Updates one matrix in double precision. */
     clt_status (*matrix_reference)(const double *value, const clt_update_factors *f, int64_t rows,
                                    int64_t cols, const double *gradient, double *p, double *momentum);
-    double matrix_error; /* roundings of f32 that an element of its result may be off by, at rate 1 */
+    double matrix_error; /* error of an element of the result, in f32 roundings, at rate 1 */
 } clt_optimizer;
 
 /* NULL-terminated. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 2, layout: decides in which order the elements of each tensor lie in memory. An op that wants another
- * order than row-major says so (clt_op.layout). Ops that work on elements one by one take what comes
- * (CLT_OP_ANY_LAYOUT); all others take and give row-major tensors. Where the orders differ, a transposition is
- * inserted, once per tensor; what the caller reads, and what stays from run to run, is row-major. It knows
- * layouts and flags of ops, no op. */
+ * Pass 2, layout: decides on the order in memory of the elements of each tensor. An op that needs another
+ * order than row-major says so (clt_op.layout). Ops that work on elements one by one accept any order
+ * (CLT_OP_ANY_LAYOUT); all others read and write row-major tensors. Where the orders differ a transposition
+ * is inserted, once per tensor. Tensors that the caller reads and values that are kept from run to run are
+ * row-major. Knows layouts and flags of ops, no op. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,19 +34,19 @@ static clt_layout layout_of(const layouts *l, const clt_node *node)
                                                : CLT_LAYOUT_ROW_MAJOR;
 }
 
-/* Matrices and vectors lie the same way in all layouts. */
+/* False for matrices and vectors, which are the same in all layouts. */
 static bool has_layouts(const clt_tensor *t)
 {
     return t->shape.ndim > 2;
 }
 
-/* A node that gives `tensor` in the other layout. */
+/* Adds a node that computes `tensor` in the other layout. */
 static clt_status turn(layouts *l, const clt_node *near, int32_t tensor, clt_node **out)
 {
     const clt_tensor *t = clt_graph_tensor(l->graph, tensor);
     bool to_last = t->layout == CLT_LAYOUT_ROW_MAJOR;
     int ndim = t->shape.ndim;
-    int64_t perm[CLT_MAX_DIMS] = {0}; /* of the dimensions as they lie in memory */
+    int64_t perm[CLT_MAX_DIMS] = {0}; /* of the dimensions in memory order */
     char name[280];
     for (int i = 1; i < ndim; i++)
         perm[i] = to_last ? (i + 1 < ndim ? i + 1 : 1) : (i == 1 ? ndim - 1 : i - 1);
@@ -59,7 +59,7 @@ static clt_status turn(layouts *l, const clt_node *near, int32_t tensor, clt_nod
     return CLT_OK;
 }
 
-/* *tensor becomes a tensor in layout `need` with the same values. */
+/* *tensor becomes a tensor with the same values in layout `need`. */
 static clt_status in_layout(layouts *l, const clt_node *node, clt_layout need, int32_t *tensor)
 {
     const clt_tensor *t = clt_graph_tensor(l->graph, *tensor);
@@ -74,7 +74,8 @@ static clt_status in_layout(layouts *l, const clt_node *node, clt_layout need, i
     return CLT_OK;
 }
 
-/* An output that is read by others than nodes: the node gives another tensor, of which it is made. */
+/* For an output that is read by others than nodes: the node writes a new tensor, which is transposed into
+ * it. */
 static clt_status give_row_major(layouts *l, clt_node *node, int output)
 {
     int32_t kept = node->out[output];
@@ -115,7 +116,7 @@ clt_status clt_pass_layout(clt_plan *plan)
 {
     layouts l = {.plan = plan, .graph = plan->graph, .in = {.graph = plan->graph}};
     size_t nodes = plan->graph->n_nodes;
-    /* each input of a node may be turned, each of its outputs made and turned */
+    /* each input of a node may be transposed, and each output may be replaced and transposed */
     size_t most = plan->graph->n_tensors + nodes * (CLT_MAX_IN + 2 * CLT_MAX_OUT);
     if (!any_wish(plan->graph))
         return CLT_OK;

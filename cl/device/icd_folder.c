@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes folders of ICD entries. What lies there is loaded into the process, so that the folder and the one
- * above it must be this user's alone. It must not know which drivers there are. */
+ * Writes folders of ICD entries. The libraries named there are loaded into the process, so no other user may
+ * be able to write to the folder or the one above it. It must not know which drivers there are. */
 #include "cl/device/icd_folder.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of cl/ share and nobody else sees: the structs behind the opaque handles. */
+ * What the files of cl/ share, and no other room includes: the structs behind the opaque handles. */
 #ifndef CL_INTERNAL_H
 #define CL_INTERNAL_H
 

@@ -190,8 +190,8 @@
 #define PASS_CHUNK(memory, to, i, along, lines)                                                              \
     ((__local uint4 *)(AT(memory, PASS_FROM(to, i, along, lines)) + PASS_FAR(i, along, lines)))
 
-/* DEFINE_TILE(name, lines_of_tile, along, aligned, pair) defines what an item does for a tile of A or B.
- * `to` is where its first chunk goes, a place in slot 0 of `memory`, raw what is on its way in registers.
+/* DEFINE_TILE(name, lines_of_tile, along, aligned, pair) defines what an item does for a tile of A or B. `to`
+ * is the place of its first chunk in slot 0 of `memory`; raw holds elements that are loaded in registers.
  *   to_NAME(): in slot 0
  *   start_NAME(from, base, ld): where its chunks of the tile at `base` start in global memory
  *   bring_NAME(memory, to, raw, item, any, lines, left): starts to bring the item's chunks from item[], of a

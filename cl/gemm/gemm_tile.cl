@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `tile`, for GPUs: a work-group makes a BM x BN tile of C. It walks k in steps of BK, of
- * which two tiles of A and B are in local memory: while the items multiply one, the next one is on its way
- * from global memory to their registers. Every item keeps TM x TN sums in registers. Any layout, any size,
- * storage types f32, f16 and bf16 with f32 arithmetic. Host side: cl/gemm/gemm_tile.c. Must not know what
- * the matrices mean.
+ * GEMM backend `tile`, for GPUs: a work-group makes a BM x BN tile of C. It walks k in steps of BK, of which
+ * two tiles of A and B are in local memory: while the items multiply one pair, the next one is loaded from
+ * global memory to registers. Every item keeps TM x TN sums in registers. Any layout, any size, storage types
+ * f32, f16 and bf16 with f32 arithmetic. Host side: cl/gemm/gemm_tile.c. Must not know what the matrices
+ * mean.
  *
  * Every sum runs over k in order with fma and ends with the last product, so that no choice of tile
  * changes a bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CIFAR-10's binary version: a tar archive of six batches of 10000 records (a label byte, then 3 x 32 x 32
- * bytes, channel first), into idx files of images (n,3,32,32) and labels (n). Sizes that the archive states
- * are not believed further than its end. */
+ * bytes, channel first), into idx files of images (n,3,32,32) and labels (n). Sizes in the archive are
+ * checked against its end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

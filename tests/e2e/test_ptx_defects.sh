@@ -121,7 +121,7 @@ defect 'group sums without a barrier' groups.clh '            scratch[lane] += s
         barrier(CLK_LOCAL_MEM_FENCE);' '            scratch[lane] += scratch[lane + half_size];' 'layernorm.odd[group]'
 defect 'group sums reuse their memory' groups.clh 'float result = scratch[0];
     barrier(CLK_LOCAL_MEM_FENCE);' 'float result = scratch[0];' 'layernorm.odd[group]'
-defect 'update: second moment too large' adam.cl 'd * d, beta2 * v1' 'd * d, v1' 'update.*[group]'
+defect 'update: second moment too large' adam.clh 'd * d, beta2 * v1' 'd * d, v1' 'update.*[group]'
 defect 'norm: one column left out' layernorm.cl '    FOR_SINGLES_OF(DT, x, c, whole, cols)' '    FOR_SINGLES_OF(DT, x, c, whole, cols - 1)' 'layernorm.odd[group]'
 
 # --- barriers whose absence changes no value if the work-items of a group run one after the other ---

@@ -27,7 +27,7 @@ typedef struct console {
     bool tty;      /* a terminal whose last line can be rewritten */
     int64_t every; /* one step in so many gets a line that stays */
     bool open;     /* there is a live line, with the cursor at its end */
-    bool any_step, stopping;
+    bool any_step;
     int64_t missed; /* number of lines that the terminal did not accept */
     double drawn_at;
     console_stage stage;

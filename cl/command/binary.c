@@ -102,45 +102,6 @@ const char *ocl_binary_describe(const void *data, size_t size, char out[OCL_BINA
     return out;
 }
 
-/* The number before `unit` on the line that begins at `line`, or -1. */
-static long number_before(const char *line, const char *unit)
-{
-    size_t length = strcspn(line, "\n");
-    const char *at = memmem(line, length, unit, strlen(unit));
-    if (at == NULL)
-        return -1;
-    const char *digit = at;
-    while (digit > line && digit[-1] == ' ')
-        digit--;
-    while (digit > line && digit[-1] >= '0' && digit[-1] <= '9')
-        digit--;
-    return digit < at && *digit >= '0' && *digit <= '9' ? strtol(digit, NULL, 10) : -1;
-}
-
-const char *ocl_spills_describe(const char *log, char out[OCL_BINARY_TEXT])
-{
-    long registers = 0, bytes = 0;
-    int kernels = 0, spilling = 0;
-    out[0] = '\0';
-    for (const char *line = log; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
-        long used = number_before(line, " registers"), stores = number_before(line, " bytes spill stores");
-        if (used >= 0) {
-            kernels++;
-            registers = used > registers ? used : registers;
-        }
-        if (stores > 0) {
-            spilling++;
-            bytes = stores > bytes ? stores : bytes;
-        }
-    }
-    if (kernels > 0 && spilling > 0)
-        snprintf(out, OCL_BINARY_TEXT, "up to %ld registers, %d of %d kernels spill, up to %ld B", registers,
-                 spilling, kernels, bytes);
-    else if (kernels > 0)
-        snprintf(out, OCL_BINARY_TEXT, "up to %ld registers, none of %d kernels spills", registers, kernels);
-    return out;
-}
-
 clt_status ocl_program_binary(cl_program program, char **out, size_t *size)
 {
     OCL_CHECK(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL),

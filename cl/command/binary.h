@@ -16,9 +16,6 @@
  * Local memory of PTX is the largest stack of a function: arrays that the compiler could not keep in
  * registers. Pure. */
 const char *ocl_binary_describe(const void *data, size_t size, char out[OCL_BINARY_TEXT]);
-/* From the log of a build with -cl-nv-verbose: "up to 128 registers, 3 of 12 kernels spill, up to 96 B"; ""
- * when the log does not speak of registers. Pure. */
-const char *ocl_spills_describe(const char *log, char out[OCL_BINARY_TEXT]);
 /* The same for the binary of a built program; "" when the driver gives none. */
 const char *ocl_program_describe(const ocl_program *program, char out[OCL_BINARY_TEXT]);
 

@@ -340,22 +340,6 @@ clt_status ocl_event_wait(ocl_event *event)
     return device != NULL ? all_well(device) : CLT_OK;
 }
 
-clt_status ocl_event_times(ocl_event *event, uint64_t *start_ns, uint64_t *end_ns)
-{
-    cl_ulong start = 0, end = 0;
-    *start_ns = *end_ns = 0;
-    if (event == NULL)
-        return CLT_OK;
-    OCL_CHECK(
-        clGetEventProfilingInfo(ocl_event_raw(event), CL_PROFILING_COMMAND_START, sizeof start, &start, NULL),
-        "reading a command's start time (is the device opened with profiling?)");
-    OCL_CHECK(clGetEventProfilingInfo(ocl_event_raw(event), CL_PROFILING_COMMAND_END, sizeof end, &end, NULL),
-              "reading a command's end time");
-    *start_ns = start;
-    *end_ns = end;
-    return CLT_OK;
-}
-
 /* Transfers */
 
 static clt_status check_range(const ocl_buffer *buffer, uint64_t offset, uint64_t bytes, const char *doing)

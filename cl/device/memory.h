@@ -37,8 +37,6 @@ clt_status ocl_event_callback(ocl_event *event, ocl_event_fn fn, void *context);
 clt_status ocl_event_poll(ocl_event *event, bool *ended);
 /* Blocks the host (not allowed inside a step). */
 clt_status ocl_event_wait(ocl_event *event);
-/* Device time in ns between start and end; profiling devices only. */
-clt_status ocl_event_times(ocl_event *event, uint64_t *start_ns, uint64_t *end_ns);
 
 /* Blocking transfers, for set-up, checkpoints and tests. */
 clt_status ocl_write(ocl_buffer *dst, uint64_t offset, const void *src, uint64_t bytes);

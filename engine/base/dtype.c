@@ -10,19 +10,19 @@
 #include <string.h>
 
 typedef struct dtype_row {
-    const char *name, *safetensors, *cl;
+    const char *name, *safetensors;
     size_t bytes;
 } dtype_row;
 
 static const dtype_row dtype_rows[CLT_DTYPE_COUNT] = {
-#define DTYPE_ROW(id, name, bytes, st, cl) [id] = {#name, st, cl, bytes},
+#define DTYPE_ROW(id, name, bytes, st) [id] = {#name, st, bytes},
     CLT_DTYPE_MAP(DTYPE_ROW)
 #undef DTYPE_ROW
 };
 
 static const dtype_row *row_of(clt_dtype dtype)
 {
-    static const dtype_row unknown = {"?", "?", "?", 0};
+    static const dtype_row unknown = {"?", "?", 0};
     return (int)dtype >= 0 && (int)dtype < (int)CLT_DTYPE_COUNT ? &dtype_rows[dtype] : &unknown;
 }
 
@@ -39,11 +39,6 @@ const char *clt_dtype_name(clt_dtype dtype)
 const char *clt_dtype_safetensors(clt_dtype dtype)
 {
     return row_of(dtype)->safetensors;
-}
-
-const char *clt_dtype_cl(clt_dtype dtype)
-{
-    return row_of(dtype)->cl;
 }
 
 bool clt_dtype_from_name(const char *name, clt_dtype *out)

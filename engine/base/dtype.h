@@ -8,20 +8,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* name, bytes, safetensors name, OpenCL storage type */
+/* name, bytes, safetensors name */
 #define CLT_DTYPE_MAP(X)                                                                                     \
-    X(CLT_F32, f32, 4, "F32", "float")                                                                       \
-    X(CLT_F16, f16, 2, "F16", "ushort")                                                                      \
-    X(CLT_BF16, bf16, 2, "BF16", "ushort")                                                                   \
-    X(CLT_I32, i32, 4, "I32", "int")                                                                         \
-    X(CLT_U32, u32, 4, "U32", "uint")                                                                        \
-    X(CLT_U16, u16, 2, "U16", "ushort")                                                                      \
-    X(CLT_U8, u8, 1, "U8", "uchar")                                                                          \
-    X(CLT_I64, i64, 8, "I64", "long")                                                                        \
-    X(CLT_F64, f64, 8, "F64", "double")
+    X(CLT_F32, f32, 4, "F32")                                                                                \
+    X(CLT_F16, f16, 2, "F16")                                                                                \
+    X(CLT_BF16, bf16, 2, "BF16")                                                                             \
+    X(CLT_I32, i32, 4, "I32")                                                                                \
+    X(CLT_U32, u32, 4, "U32")                                                                                \
+    X(CLT_U16, u16, 2, "U16")                                                                                \
+    X(CLT_U8, u8, 1, "U8")                                                                                   \
+    X(CLT_I64, i64, 8, "I64")                                                                                \
+    X(CLT_F64, f64, 8, "F64")
 
 typedef enum clt_dtype {
-#define CLT_DTYPE_ENUM(id, name, bytes, st, cl) id,
+#define CLT_DTYPE_ENUM(id, name, bytes, st) id,
     CLT_DTYPE_MAP(CLT_DTYPE_ENUM)
 #undef CLT_DTYPE_ENUM
         CLT_DTYPE_COUNT
@@ -30,7 +30,6 @@ typedef enum clt_dtype {
 size_t clt_dtype_bytes(clt_dtype dtype);
 const char *clt_dtype_name(clt_dtype dtype);        /* "f32" */
 const char *clt_dtype_safetensors(clt_dtype dtype); /* "F32" */
-const char *clt_dtype_cl(clt_dtype dtype);          /* "float": the storage type in OpenCL C */
 bool clt_dtype_from_name(const char *name, clt_dtype *out);
 bool clt_dtype_from_safetensors(const char *name, clt_dtype *out);
 bool clt_dtype_is_float(clt_dtype dtype);

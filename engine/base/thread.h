@@ -31,27 +31,15 @@ void clt_thread_join(clt_thread *thread); /* joins and frees; NULL is fine */
 typedef void (*clt_range_fn)(void *context, uint64_t first, uint64_t last);
 void clt_for_ranges(uint64_t count, uint64_t least, const char *name, clt_range_fn body, void *context);
 
-/* Bounded queue of pointers. push blocks while full, pop blocks while empty; both return false once closed
- * (pop first drains what is left). */
-typedef struct clt_queue clt_queue;
-clt_status clt_queue_create(size_t capacity, clt_queue **out);
-void clt_queue_destroy(clt_queue *queue);
-bool clt_queue_push(clt_queue *queue, void *item);
-bool clt_queue_pop(clt_queue *queue, void **item);
-bool clt_queue_try_pop(clt_queue *queue, void **item);
-void clt_queue_close(clt_queue *queue);
-size_t clt_queue_count(clt_queue *queue);
-
 /* Cores in this process's affinity mask, limited by the control group's CPU quota; at least 1. */
 int clt_cpu_count(void);
 /* Bytes of host memory that this process may still take: the least of MemAvailable, the control group's limit
  * (v1, v2) minus its use, and RLIMIT_AS. */
 unsigned long long clt_memory_available(void);
 
-/* Seconds on the monotonic clock; CPU seconds of the calling thread; CPU seconds of the process. */
+/* Seconds on the monotonic clock; CPU seconds of the calling thread. */
 double clt_now(void);
 double clt_wall_time(void); /* seconds since 1970; may jump, as the machine's clock does */
 double clt_thread_cpu(void);
-double clt_process_cpu(void);
 
 #endif

@@ -77,7 +77,6 @@ clt_status clt_config_load_over(const char *path, const char *const *overrides, 
 clt_status clt_config_parse_over(const char *text, const char *source, const char *const *overrides,
                                  int n_overrides, const clt_config_presets *presets, clt_config **out);
 void clt_config_destroy(clt_config *config);
-const char *clt_config_source(const clt_config *config);
 
 /* Values by key path; the key must be in the schema (anything else is a programming error and asserts). */
 int64_t clt_config_int(const clt_config *config, const char *key); /* AUTO_INT: -1 for "auto" */

@@ -14,11 +14,6 @@ const clt_config_value *clt_config_at(const clt_config *config, const char *key)
     return index >= 0 ? &config->values[index] : &nothing;
 }
 
-const char *clt_config_source(const clt_config *config)
-{
-    return config->source;
-}
-
 int64_t clt_config_int(const clt_config *config, const char *key)
 {
     return clt_config_at(config, key)->i;

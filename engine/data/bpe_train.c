@@ -101,11 +101,6 @@ void clt_bpe_trainer_destroy(clt_bpe_trainer *t)
     free(t);
 }
 
-size_t clt_bpe_trainer_words(const clt_bpe_trainer *t)
-{
-    return t->n_words;
-}
-
 /* --- counting words --- */
 
 static bool same_word(const clt_bpe_trainer *t, const train_word *word, const char *text, size_t size)

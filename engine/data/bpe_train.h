@@ -14,8 +14,6 @@ clt_status clt_bpe_trainer_create(clt_bpe_trainer **out);
 void clt_bpe_trainer_destroy(clt_bpe_trainer *trainer);
 /* Counts the words of a text; cut long texts with clt_tokenize_cut. */
 clt_status clt_bpe_trainer_add(clt_bpe_trainer *trainer, const char *text, size_t size);
-/* Number of distinct words so far. */
-size_t clt_bpe_trainer_words(const clt_bpe_trainer *trainer);
 
 /* Called regularly with the number of merges so far and in all; any status but CLT_OK ends the training with
  * that status. */

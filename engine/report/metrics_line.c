@@ -22,11 +22,6 @@ static const unsigned char key_length[CLT_METRIC_COUNT] = {
 #undef KEY
 };
 
-const char *clt_metric_key(clt_metric metric)
-{
-    return keys[metric];
-}
-
 /* The metric of a key, or CLT_METRIC_COUNT. `expected` is tried first, because the order of keys is always
  * the same. */
 static int metric_of(const char *key, size_t length, int expected)

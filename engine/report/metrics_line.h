@@ -41,8 +41,6 @@ typedef enum clt_metric {
         CLT_METRIC_COUNT
 } clt_metric;
 
-const char *clt_metric_key(clt_metric metric);
-
 typedef enum clt_line_kind {
     CLT_LINE_STEP,  /* has "loss" */
     CLT_LINE_EVAL,  /* has "eval_loss" */

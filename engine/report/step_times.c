@@ -89,14 +89,6 @@ double clt_step_times_ns(const clt_step_times *t)
     return (double)(t->end_ns - t->begin_ns);
 }
 
-double clt_step_times_idle(const clt_step_times *t)
-{
-    double sum = 0;
-    for (int k = 0; k < CLT_IDLE_COUNT; k++)
-        sum += t->idle_ns[k];
-    return sum;
-}
-
 double clt_step_times_busy(const clt_step_times *t)
 {
     double length = clt_step_times_ns(t);

@@ -43,7 +43,6 @@ void clt_step_times_begin(clt_step_times *times, uint64_t begin_ns);
 double clt_step_times_add(clt_step_times *times, clt_phase_fill *fill, const ocl_span *span, clt_phase phase);
 
 double clt_step_times_ns(const clt_step_times *times); /* duration of the step */
-double clt_step_times_idle(const clt_step_times *times);
 /* NAN if unknown. GB/s are those while transfers ran, not per step. */
 double clt_step_times_busy(const clt_step_times *times);
 double clt_step_times_h2d(const clt_step_times *times);

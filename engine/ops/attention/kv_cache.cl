@@ -3,10 +3,7 @@
  * Rows that stay on the device between runs: one row is written per sample; position 0 also clears the
  * others. */
 #include "common.clh"
-
-#ifndef DT
-#define DT f32
-#endif
+#include "types.clh"
 
 /* y (samples, rows, width); x (samples, width); position (samples); one work-item per element of y. */
 __kernel void kv_cache_fwd(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(DT) * x, ulong x0,

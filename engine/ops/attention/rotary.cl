@@ -12,10 +12,8 @@
  *   -DDIM=elements of a head  -DTURNED=elements of a head that are rotated  -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
+#include "types.clh"
 
-#ifndef DT
-#define DT f32
-#endif
 #ifndef YT
 #define YT f32
 #endif

@@ -8,6 +8,7 @@
  *   -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
+#include "types.clh"
 
 #ifndef MUL
 #define MUL 0
@@ -18,14 +19,8 @@
 #ifndef BCAST
 #define BCAST 0
 #endif
-#ifndef DT
-#define DT f32
-#endif
 #ifndef BT
 #define BT f32
-#endif
-#ifndef GT
-#define GT f32
 #endif
 
 #if NIN > 1

@@ -12,13 +12,8 @@
 #include "lanes.clh"
 #include "quads.clh"
 #include "philox.clh"
+#include "types.clh"
 
-#ifndef DT
-#define DT f32
-#endif
-#ifndef GT
-#define GT f32
-#endif
 #ifndef RESIDUAL
 #define RESIDUAL 0
 #endif

@@ -7,13 +7,7 @@
  * -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
-
-#ifndef DT
-#define DT f32
-#endif
-#ifndef GT
-#define GT f32
-#endif
+#include "types.clh"
 
 /* dst (+)= src. */
 ELEMENTWISE void elementwise_bwd_copy(__global STORAGE(GT) *restrict dst, ulong dst0, int accumulate,

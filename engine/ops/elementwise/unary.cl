@@ -8,16 +8,8 @@
  * x, y, v  -DDYT=type of dy  -DGT=type of dx  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
 #include "common.clh"
 #include "elements.clh"
+#include "types.clh"
 
-#ifndef DT
-#define DT f32
-#endif
-#ifndef DYT
-#define DYT f32
-#endif
-#ifndef GT
-#define GT f32
-#endif
 #ifndef FN
 #define FN clt_relu
 #endif

@@ -17,13 +17,8 @@
 #include "groups.clh"
 #include "quad_functions.clh"
 #include "quads.clh"
+#include "types.clh"
 
-#ifndef DT
-#define DT f32
-#endif
-#ifndef GT
-#define GT f32
-#endif
 #include "softmax.clh"
 #ifndef TT
 #define TT i32

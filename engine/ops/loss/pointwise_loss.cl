@@ -13,15 +13,10 @@
 #include "elements.clh"
 #include "groups.clh"
 #include "loss_shared.clh"
+#include "types.clh"
 
 #ifndef KIND
 #define KIND POINTWISE_MSE
-#endif
-#ifndef DT
-#define DT f32
-#endif
-#ifndef GT
-#define GT f32
 #endif
 #ifndef TT
 #define TT f32

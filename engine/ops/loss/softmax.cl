@@ -12,18 +12,10 @@
 #include "groups.clh"
 #include "quad_functions.clh"
 #include "quads.clh"
+#include "types.clh"
 
 #ifndef LOG
 #define LOG 0
-#endif
-#ifndef DT
-#define DT f32
-#endif
-#ifndef DYT
-#define DYT f32
-#endif
-#ifndef GT
-#define GT f32
 #endif
 #ifndef KEEP_EXP /* f32 y can hold the exponentials between the passes */
 #define KEEP_EXP 1

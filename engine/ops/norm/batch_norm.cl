@@ -16,16 +16,8 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "reduce_shared.clh"
+#include "types.clh"
 
-#ifndef DT
-#define DT f32
-#endif
-#ifndef DYT
-#define DYT f32
-#endif
-#ifndef GT
-#define GT f32
-#endif
 #ifndef LS
 #define LS 1
 #endif

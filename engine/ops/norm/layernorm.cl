@@ -16,6 +16,7 @@
 #include "lanes.clh"
 #include "groups.clh"
 #include "quads.clh"
+#include "types.clh"
 
 #ifndef CENTRE
 #define CENTRE 1
@@ -28,18 +29,6 @@
 #endif
 #ifndef STATS
 #define STATS 1
-#endif
-#ifndef DT
-#define DT f32
-#endif
-#ifndef WT
-#define WT f32
-#endif
-#ifndef DYT
-#define DYT f32
-#endif
-#ifndef GT
-#define GT f32
 #endif
 #ifndef PARTS
 #define PARTS 3

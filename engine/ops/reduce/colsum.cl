@@ -15,21 +15,13 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "reduce_shared.clh"
+#include "types.clh"
 
 #ifndef HAVE_P
 #define HAVE_P PRODUCT_DY_NORMALISED
 #endif
 #ifndef HAVE_Q
 #define HAVE_Q 1
-#endif
-#ifndef DT
-#define DT f32
-#endif
-#ifndef DYT
-#define DYT f32
-#endif
-#ifndef GT
-#define GT f32
 #endif
 #ifndef LS
 #define LS 1

@@ -16,21 +16,13 @@
 #include "lanes.clh"
 #include "groups.clh"
 #include "reduce_shared.clh"
+#include "types.clh"
 
 #ifndef MAX
 #define MAX 0
 #endif
 #ifndef INDEX
 #define INDEX MAX
-#endif
-#ifndef DT
-#define DT f32
-#endif
-#ifndef DYT
-#define DYT f32
-#endif
-#ifndef GT
-#define GT f32
 #endif
 #ifndef LS
 #define LS 1

@@ -10,16 +10,8 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
+#include "types.clh"
 
-#ifndef DT
-#define DT f32
-#endif
-#ifndef WT
-#define WT f32
-#endif
-#ifndef GT
-#define GT f32
-#endif
 #ifndef IT
 #define IT i32
 #endif

@@ -10,10 +10,8 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "shape_shared.clh"
+#include "types.clh"
 
-#ifndef DT
-#define DT f32
-#endif
 #ifndef GRAD
 #define GRAD 0
 #endif

@@ -193,7 +193,6 @@ static void test_table(void **state)
     assert_false(clt_dtype_from_name(NULL, &dtype));
     assert_false(clt_dtype_from_safetensors("f32", &dtype));
     assert_int_equal(dtype, CLT_I64);
-    assert_string_equal(clt_dtype_cl(CLT_BF16), "ushort");
     assert_string_equal(clt_dtype_name(CLT_DTYPE_COUNT), "?");
     assert_int_equal(clt_dtype_bytes(CLT_DTYPE_COUNT), 0);
     assert_true(clt_dtype_is_float(CLT_F64) && clt_dtype_is_float(CLT_BF16));

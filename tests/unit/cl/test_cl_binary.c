@@ -43,26 +43,6 @@ static void test_formats(void **state)
     check("", 0, "");
 }
 
-static void test_spills(void **state)
-{
-    (void)state;
-    char out[OCL_BINARY_TEXT];
-    const char *log = "ptxas info    : 0 bytes gmem\n"
-                      "ptxas info    : Compiling entry function 'a' for 'sm_90'\n"
-                      "ptxas info    : Function properties for a\n"
-                      "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
-                      "ptxas info    : Used 96 registers, 400 bytes cmem[0]\n"
-                      "ptxas info    : Function properties for b\n"
-                      "    48 bytes stack frame, 44 bytes spill stores, 40 bytes spill loads\n"
-                      "ptxas info    : Used 255 registers, 400 bytes cmem[0]";
-    assert_string_equal(ocl_spills_describe(log, out),
-                        "up to 255 registers, 1 of 2 kernels spill, up to 44 B");
-    assert_string_equal(ocl_spills_describe("Used 12 registers\n", out),
-                        "up to 12 registers, none of 1 kernels spills");
-    assert_string_equal(ocl_spills_describe("", out), "");
-    assert_string_equal(ocl_spills_describe("warning: registers are unused\n bytes spill stores\n", out), "");
-}
-
 /* The device at hand gives a binary of some known kind. */
 static void test_this_device(void **state)
 {
@@ -150,8 +130,9 @@ static void test_retarget_kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),        cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_retarget_kinds), cmocka_unit_test(test_spills),
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_retarget_kinds),
         cmocka_unit_test(test_this_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -412,7 +412,6 @@ static void test_training(void **state)
     size_t one = sizeof sample_text - 1;
     for (size_t i = 0; i < 50; i++)
         assert_int_equal(clt_bpe_trainer_add(trainer, text + (49 - i) * one, one), CLT_OK);
-    assert_true(clt_bpe_trainer_words(trainer) > 30);
     assert_int_equal(clt_bpe_trainer_run(trainer, 330, NULL, NULL, &other), CLT_OK);
     clt_bpe_trainer_destroy(trainer);
     assert_true(clt_tokenizer_hash(t) == clt_tokenizer_hash(other));

@@ -103,7 +103,6 @@ static void test_values(void **state)
     assert_string_equal(clt_config_origin(c, "train.seed"), "default");
     assert_true(clt_config_is_set(c, "optimizer.momentum"));
     assert_false(clt_config_is_set(c, "optimizer.beta1"));
-    assert_string_equal(clt_config_source(c), "t.json");
     clt_config_destroy(c);
     clt_config_destroy(NULL);
 }

@@ -93,7 +93,6 @@ static void test_step_times(void **state)
     /* 50 + 200 + 0.8 * 250 + 250 + 100 */
     near("busy", clt_step_times_busy(&t), 0.80);
     near("input", t.idle_ns[CLT_IDLE_INPUT], 100);
-    near("all idle", clt_step_times_idle(&t), 200);
     near("forward stays", fill.share[CLT_PHASE_FORWARD], 0.8);
 }
 

@@ -151,7 +151,7 @@ static clt_status try_input(share *s, size_t at, int i)
     int32_t gradient = work->din[i], source = work->dout[0];
     const clt_graph *graph = s->plan->graph;
     if (gradient < 0 || source < 0 || work->din_accumulate[i] ||
-        !(work->node->op->same_grad_inputs & (1u << i)) || clt_graph_tensor(graph, gradient)->view_of >= 0 ||
+        !(work->node->op->same_grad_inputs & (1u << i)) ||
         clt_shape_elements(&clt_graph_tensor(graph, gradient)->shape) !=
             clt_shape_elements(&clt_graph_tensor(graph, source)->shape))
         return CLT_OK;

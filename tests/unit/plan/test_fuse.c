@@ -145,11 +145,18 @@ static const clt_tensor *named(const clt_plan *plan, const char *name)
 #define SCALED LOGITS("silu")
 #define BENT LOGITS("tanh")
 
+/* Two losses read the logits: the second one in backward finds a gradient to add to, which cannot lie where the
+ * logits still are. */
+#define TWO_LOSSES                                                                                           \
+    GRAPH(STEM "," LAYER("linear", "a", ",\"out\":7") "," LAYER("silu", "d", "") "," LAYER(                  \
+        "cross_entropy", "loss", ",\"inputs\":[\"d\",\"y\"]") "," LAYER("cross_entropy", "again",            \
+                                                                        ",\"inputs\":[\"d\",\"y\"]"))
+
 static void test_gradient_in_place(void **state)
 {
     (void)state;
-    static const char *const models[] = {SCALED, BENT};
-    for (int m = 0; m < 2; m++) {
+    static const char *const models[] = {SCALED, BENT, TWO_LOSSES};
+    for (int m = 0; m < 3; m++) {
         clt_plan *plan = plan_of(models[m], "", true);
         assert_int_equal(named(plan, "d d")->view_of, m == 0 ? named(plan, "d")->id : -1);
         clt_plan_destroy(plan);
@@ -334,6 +341,7 @@ static void test_gradients_that_move_on(void **state)
                                                                             "m") "," HEAD),
         ""));
     fused_is_unfused(OVER_NUMBERS(TWO_GROW, ""));
+    fused_is_unfused(OVER_NUMBERS(TWO_LOSSES, ""));
 }
 
 static void close_to(const char *what, const float *a, const float *b, uint64_t n)

@@ -2,8 +2,23 @@
  *
  * GEMM backend `mma` on the host, for GPUs with matrix units: which problems it takes, what its forms need
  * and cost (cl/gemm/gemm_forms.c chooses), which instructions a device has for them, the kernel command
- * (cl/gemm/gemm_mma.cl, which also gives the reasons for the forms). It must not know what the matrices mean,
- * and it decides by what a probe has shown of the device. */
+ * (cl/gemm/gemm_mma.cl). It must not know what the matrices mean,
+ * and it decides by what a probe has shown of the device.
+ *
+ * Why these tile sizes. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds: with 64 x 32 that
+ * is 10.7 a byte, and 8 with what copies write of a 128 x 128 tile; 64 x 64 warps and 256 x 128 tiles come to
+ * 11.9. An SM of Ampere (1024 a clock, 128 bytes a clock of local memory) needs 8 and one of Hopper, with
+ * these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, three of them the 48 KiB that NVIDIA's
+ * driver reports; 256 x 128 has room for two there, and for four (96 KiB) where a probe has shown that a
+ * work-group may have as much. f32 elements take BK 16 for the same bytes.
+ *
+ * Occupancy. 64 x 32 sums of a warp are 64 registers an item, fragments 24, addresses and copies under way
+ * the rest of about 125 (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items on an SM with 64 Ki
+ * registers. 64 x 64 (the 256 x 128 and 128 x 256 forms) takes 128 for the sums alone, 212 to 254 with all
+ * else: one work-group of 256 items, 8 warps, on an SM. It has as many sums there as two of the smaller form,
+ * and a step of 16 is 64 independent multiplications of a warp, enough to hide what it waits for, behind a
+ * quarter fewer bytes of fragments and of global memory for each. tf32 takes as many with 64 x 32, and 217 to
+ * 224 with 64 x 64. wmma takes up to 165. */
 #include "cl/gemm/gemm_mma.h"
 #include "cl/kernels/kernel_shared.clh"
 

@@ -5,6 +5,7 @@
  * or those of data.columns, are the input (field x, f32). A target column of words gives classes, numbered in
  * the order of data.class_names or else of the words; one of whole numbers stays as it is, one of other
  * numbers is f32 (field y). The targets of an evaluation file are read as the training file defines them. */
+#include "engine/data/csv_table.h"
 #include "engine/data/source_pair.h"
 
 #include <math.h>
@@ -13,33 +14,16 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
-#include "engine/base/text.h"
-#include "engine/base/thread.h"
 #include "engine/data/fingerprint.h"
 
 #define SPLIT_SEED 20170 /* the choice of rows for evaluation depends on their number alone */
 #define MAX_CLASSES 65536
 
-/* A whole file, cut into cells. */
-typedef struct csv_table {
-    const char *path;
-    char *text; /* the cells point into it */
-    size_t size;
-    clt_hash64_state content;
-    char separator;
-    int columns;
-    char **cell; /* (rows, columns); the first row holds the names when there is a header */
-    size_t cells, capacity;
-    int64_t *line; /* line number in the file of each row (empty lines are skipped) */
-    size_t lines, line_capacity;
-    bool header;
-} csv_table;
-
 typedef enum target_kind { TARGET_NUMBERS, TARGET_WHOLE, TARGET_CLASSES } target_kind;
 
 typedef struct csv_state {
     /* training: the training file, when the data comes from an evaluation file; it defines the targets */
-    csv_table table, training;
+    clt_csv_table table, training;
     int target;         /* column */
     int *input, inputs; /* columns */
     target_kind kind;
@@ -52,169 +36,7 @@ typedef struct csv_state {
     clt_hash64_state content;
 } csv_state;
 
-/* --- a table --- */
-
-static char separator_of(const char *line)
-{
-    bool quoted = false, semicolon = false;
-    for (; *line && *line != '\n'; line++) {
-        quoted ^= *line == '"';
-        if (*line == '\t' && !quoted)
-            return '\t';
-        semicolon |= *line == ';' && !quoted;
-    }
-    return semicolon ? ';' : ',';
-}
-
-/* Removes the quotes around a cell in place. Returns the text after the closing quote; NULL: there is
- * none. */
-static char *unquote(char *cell)
-{
-    char *to = cell;
-    for (char *from = cell + 1; *from; from++) {
-        if (*from == '"' && from[1] != '"') {
-            *to = '\0';
-            return from + 1;
-        }
-        from += *from == '"';
-        *to++ = *from;
-    }
-    return NULL;
-}
-
-static char *skip_blanks(const csv_table *t, char *at)
-{
-    while ((*at == ' ' || *at == '\t') && *at != t->separator)
-        at++;
-    return at;
-}
-
-/* Takes the cell at *at, without blanks around it, and moves *at to the next one; NULL after the last one of
- * the line. */
-static clt_status take_cell(csv_table *t, char **at, int64_t line)
-{
-    char *cell = skip_blanks(t, *at), *end;
-    const char separator[] = {t->separator, '\0'};
-    bool quoted = *cell == '"';
-    end = quoted ? unquote(cell) : cell + strcspn(cell, separator);
-    end = quoted && end ? skip_blanks(t, end) : end;
-    if (!end || (*end && *end != t->separator))
-        CLT_FAIL(CLT_EDATA, "reading '%s': line %lld: the quotes of a cell %s", t->path, (long long)line,
-                 end ? "end before the cell does" : "do not end on its line");
-    *at = *end ? end + 1 : NULL;
-    while (!quoted && end > cell && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    if (!quoted)
-        *end = '\0';
-    CLT_TRY(clt_grow(&t->cell, &t->capacity, t->cells + 1, sizeof *t->cell, "the cells of a table"));
-    t->cell[t->cells++] = cell;
-    return CLT_OK;
-}
-
-static clt_status take_line(csv_table *t, char *text, int64_t number)
-{
-    size_t before = t->cells;
-    if (t->lines == 0)
-        t->separator = separator_of(text);
-    for (char *at = text; at;)
-        CLT_TRY(take_cell(t, &at, number));
-    int64_t columns = (int64_t)(t->cells - before);
-    if (t->lines == 0)
-        t->columns = (int)columns;
-    if (columns != t->columns)
-        CLT_FAIL(CLT_EDATA, "reading '%s': line %lld has %lld cells, the first line has %d", t->path,
-                 (long long)number, (long long)columns, t->columns);
-    CLT_TRY(clt_grow(&t->line, &t->line_capacity, t->lines + 1, sizeof *t->line, "the lines of a table"));
-    t->line[t->lines++] = number;
-    return CLT_OK;
-}
-
-static clt_status take_lines(csv_table *t)
-{
-    int64_t number = 1;
-    for (char *line = t->text, *next; line; line = next, number++) {
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        size_t length = strlen(line);
-        if (length && line[length - 1] == '\r')
-            line[length - 1] = '\0';
-        if (number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0)
-            line += 3; /* the mark that some programs put in front of UTF-8 */
-        if (line[strspn(line, " \t")])
-            CLT_TRY(take_line(t, line, number));
-    }
-    return CLT_OK;
-}
-
-static bool is_number(const char *cell, double *value)
-{
-    char *end;
-    *value = clt_strtod(cell, &end);
-    return end != cell && *end == '\0' && !strpbrk(cell, "xX") && isfinite(*value) &&
-           fabs(*value) <= 3.4028234663852886e38;
-}
-
-static bool is_whole(const char *cell)
-{
-    double value;
-    return is_number(cell, &value) && !strpbrk(cell, ".eE") && fabs(value) <= INT32_MAX;
-}
-
-/* Whether the first line names the columns: no cell of it is a number. */
-static bool begins_with_names(const csv_table *t)
-{
-    double value;
-    int i = 0;
-    while (i < t->columns && !is_number(t->cell[i], &value))
-        i++;
-    return i == t->columns;
-}
-
-static int64_t rows_of(const csv_table *t)
-{
-    return (int64_t)t->lines - t->header;
-}
-
-static const char *cell_at(const csv_table *t, int64_t row, int column)
-{
-    return t->cell[(size_t)(row + t->header) * (size_t)t->columns + (size_t)column];
-}
-
-static int64_t line_at(const csv_table *t, int64_t row)
-{
-    return t->line[row + t->header];
-}
-
-static clt_status load(csv_table *t, clt_arena *arena, const char *path, const char *header)
-{
-    t->path = clt_arena_strdup(arena, path);
-    uint64_t limit = clt_memory_available();
-    if (!t->path)
-        return CLT_ENOMEM;
-    CLT_TRY(clt_file_read(path, true, limit ? limit : 1, CLT_EDATA, &t->text, &t->size));
-    if (strlen(t->text) != t->size)
-        CLT_FAIL(CLT_EDATA, "reading '%s': byte %zu is zero: it is no text", path, strlen(t->text));
-    clt_hash64_begin(&t->content);
-    clt_fingerprint_add(&t->content, t->text, t->size);
-    CLT_TRY(take_lines(t));
-    t->header =
-        t->lines > 0 && (strcmp(header, "auto") == 0 ? begins_with_names(t) : strcmp(header, "yes") == 0);
-    if (rows_of(t) < 1)
-        CLT_FAIL(CLT_EDATA, "reading '%s': there is no line with a sample in it", path);
-    return CLT_OK;
-}
-
-static void unload(csv_table *t)
-{
-    free(t->text);
-    free(t->cell);
-    free(t->line);
-    *t = (csv_table){0};
-}
-
-/* A column for messages: its name in quotes, or its number. */
-static void column_text(const csv_table *t, int column, char *out, size_t size)
+static void column_text(const clt_csv_table *t, int column, char *out, size_t size)
 {
     if (t->header)
         (void)snprintf(out, size, "'%.60s'", t->cell[column]);
@@ -223,7 +45,7 @@ static void column_text(const csv_table *t, int column, char *out, size_t size)
 }
 
 /* A column by its name, or by its number from 1. */
-static clt_status find_column(const csv_table *t, const char *key, const char *word, int *column)
+static clt_status find_column(const clt_csv_table *t, const char *key, const char *word, int *column)
 {
     char *end;
     long number = strtol(word, &end, 10);
@@ -243,7 +65,7 @@ static clt_status find_column(const csv_table *t, const char *key, const char *w
              t->header ? "the first line names" : "it has no names in its first line and", t->columns);
 }
 
-static clt_status find_target(const csv_table *t, const clt_config *config, int *column)
+static clt_status find_target(const clt_csv_table *t, const clt_config *config, int *column)
 {
     const char *word = clt_config_string(config, "data.target");
     *column = t->columns - 1;
@@ -277,15 +99,15 @@ static int by_text(const void *left, const void *right)
 }
 
 /* Collects the distinct words of a column, sorted. */
-static clt_status collect_names(clt_source *source, const csv_table *t, int column, csv_state *s)
+static clt_status collect_names(clt_source *source, const clt_csv_table *t, int column, csv_state *s)
 {
-    const char **all = clt_arena_alloc(source->arena, (size_t)rows_of(t) * sizeof *all);
+    const char **all = clt_arena_alloc(source->arena, (size_t)clt_csv_rows(t) * sizeof *all);
     if (!all)
         return CLT_ENOMEM;
-    for (int64_t i = 0; i < rows_of(t); i++)
-        all[i] = cell_at(t, i, column);
-    qsort(all, (size_t)rows_of(t), sizeof *all, by_text);
-    for (int64_t i = 0; i < rows_of(t); i++)
+    for (int64_t i = 0; i < clt_csv_rows(t); i++)
+        all[i] = clt_csv_cell(t, i, column);
+    qsort(all, (size_t)clt_csv_rows(t), sizeof *all, by_text);
+    for (int64_t i = 0; i < clt_csv_rows(t); i++)
         if (s->n_names == 0 || strcmp(all[s->n_names - 1], all[i]) != 0)
             all[s->n_names++] = all[i];
     if (s->n_names > MAX_CLASSES)
@@ -297,17 +119,17 @@ static clt_status collect_names(clt_source *source, const csv_table *t, int colu
 }
 
 /* Decides from the column what the targets are: classes, integers or real numbers. */
-static clt_status learn_targets(clt_source *source, const csv_table *t, int column, csv_state *s)
+static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int column, csv_state *s)
 {
     bool numbers = true, whole = true;
     double value;
-    for (int64_t i = 0; i < rows_of(t); i++) {
-        const char *cell = cell_at(t, i, column);
+    for (int64_t i = 0; i < clt_csv_rows(t); i++) {
+        const char *cell = clt_csv_cell(t, i, column);
         if (!*cell)
             CLT_FAIL(CLT_EDATA, "reading '%s': line %lld: the target is missing", t->path,
-                     (long long)line_at(t, i));
-        numbers = numbers && is_number(cell, &value);
-        whole = whole && is_whole(cell);
+                     (long long)clt_csv_line(t, i));
+        numbers = numbers && clt_csv_is_number(cell, &value);
+        whole = whole && clt_csv_is_whole(cell);
     }
     s->kind = whole ? TARGET_WHOLE : numbers ? TARGET_NUMBERS : TARGET_CLASSES;
     return s->kind == TARGET_CLASSES ? collect_names(source, t, column, s) : CLT_OK;
@@ -325,7 +147,7 @@ static clt_status given_names(clt_source *source, const clt_config *config, csv_
 }
 
 /* Checks that the evaluation file has the columns of the training file. */
-static clt_status same_columns(const csv_table *t, const csv_table *training)
+static clt_status same_columns(const clt_csv_table *t, const clt_csv_table *training)
 {
     if (t->columns != training->columns)
         CLT_FAIL(CLT_EDATA, "reading '%s': it has %d columns, '%s' has %d", t->path, t->columns,
@@ -346,7 +168,7 @@ static clt_status choose_targets(clt_source *source, const clt_config *config, b
     /* a saved model may be evaluated where its training data is missing */
     if (!own_file || !clt_file_exists(path))
         return learn_targets(source, &s->table, s->target, s);
-    CLT_TRY(load(&s->training, source->arena, path, clt_config_string(config, "data.header")));
+    CLT_TRY(clt_csv_load(&s->training, source->arena, path, clt_config_string(config, "data.header")));
     CLT_TRY(same_columns(&s->table, &s->training));
     CLT_TRY(find_target(&s->training, config, &column));
     return learn_targets(source, &s->training, column, s);
@@ -359,14 +181,14 @@ static clt_status bad_cell(const csv_state *s, int64_t row, int column, const ch
     char name[80];
     column_text(&s->table, column, name, sizeof name);
     CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %s: '%.60s' %s", s->table.path,
-             (long long)line_at(&s->table, row), name, cell_at(&s->table, row, column), what);
+             (long long)clt_csv_line(&s->table, row), name, clt_csv_cell(&s->table, row, column), what);
 }
 
 static clt_status fill_input(const clt_source *source, const csv_state *s, int64_t row, float *x)
 {
     double value;
     for (int i = 0; i < s->inputs; i++) {
-        if (!is_number(cell_at(&s->table, row, s->input[i]), &value))
+        if (!clt_csv_is_number(clt_csv_cell(&s->table, row, s->input[i]), &value))
             return bad_cell(s, row, s->input[i],
                             "is no number; fill it in, or say with data.columns which columns to learn from");
         x[i] = ((float)value * source->scale - source->mean) / source->std;
@@ -391,7 +213,7 @@ static int64_t find_class(const csv_state *s, const char *name)
 
 static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
 {
-    const char *cell = cell_at(&s->table, row, s->target);
+    const char *cell = clt_csv_cell(&s->table, row, s->target);
     double value = 0;
     if (s->kind == TARGET_CLASSES) {
         int64_t found = find_class(s, cell);
@@ -400,7 +222,7 @@ static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
         ((int32_t *)s->y)[sample] = (int32_t)found;
         return CLT_OK;
     }
-    if (s->kind == TARGET_WHOLE ? !is_whole(cell) : !is_number(cell, &value))
+    if (s->kind == TARGET_WHOLE ? !clt_csv_is_whole(cell) : !clt_csv_is_number(cell, &value))
         return bad_cell(s, row, s->target, "is no number, or no whole one as other targets are");
     if (s->kind == TARGET_WHOLE)
         ((int32_t *)s->y)[sample] = (int32_t)strtol(cell, NULL, 10);
@@ -427,7 +249,7 @@ static clt_status choose_rows(const clt_config *config, clt_split split, bool di
 static clt_status fill(clt_source *source, const clt_config *config, clt_split split, bool divided,
                        csv_state *s)
 {
-    int64_t rows = rows_of(&s->table), begin, end;
+    int64_t rows = clt_csv_rows(&s->table), begin, end;
     CLT_TRY(choose_rows(config, split, divided, rows, &begin, &end));
     source->samples = end - begin;
     CLT_TRY(clt_alloc(&s->x, (size_t)source->samples * (size_t)s->inputs, sizeof *s->x, "a table"));
@@ -436,7 +258,7 @@ static clt_status fill(clt_source *source, const clt_config *config, clt_split s
     for (int64_t i = 0; i < source->samples; i++) {
         int64_t row =
             divided ? (int64_t)clt_permute((uint64_t)(begin + i), (uint64_t)rows, SPLIT_SEED, 0) : i;
-        s->line[i] = line_at(&s->table, row);
+        s->line[i] = clt_csv_line(&s->table, row);
         CLT_TRY(fill_input(source, s, row, s->x + i * s->inputs));
         CLT_TRY(fill_target(s, row, i));
     }
@@ -493,16 +315,16 @@ static clt_status csv_open(clt_source *source, const clt_config *config, clt_spl
     if (clt_config_list_count(config, key) != 1)
         CLT_FAIL(CLT_ECONFIG, "opening the data: data.type csv takes one file in %s", key);
     CLT_TRY(clt_source_config_scale(source, config));
-    clt_status status = load(&s->table, source->arena, clt_config_list_string(config, key, 0),
-                             clt_config_string(config, "data.header"));
+    clt_status status = clt_csv_load(&s->table, source->arena, clt_config_list_string(config, key, 0),
+                                     clt_config_string(config, "data.header"));
     CLT_TRY(clt_fail_prefix(status, "opening %s", key));
     s->content = s->table.content;
     CLT_TRY(choose_columns(source, config, s));
     CLT_TRY(choose_targets(source, config, eval_file, s));
     CLT_TRY(fill(source, config, split, !own_eval && clt_config_float(config, "data.split") > 0, s));
     CLT_TRY(set_fields(source, s));
-    unload(&s->table);
-    unload(&s->training);
+    clt_csv_unload(&s->table);
+    clt_csv_unload(&s->training);
     return CLT_OK;
 }
 
@@ -511,8 +333,8 @@ static void csv_close(clt_source *source)
     csv_state *s = source->state;
     if (!s)
         return;
-    unload(&s->table);
-    unload(&s->training);
+    clt_csv_unload(&s->table);
+    clt_csv_unload(&s->training);
     free(s->x);
     free(s->y);
     free(s->line);
@@ -549,15 +371,15 @@ static bool csv_has_eval(const clt_config *config)
 
 static clt_status csv_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
-    csv_table table = {0};
+    clt_csv_table table = {0};
     clt_arena *arena;
     (void)tokenizer;
     CLT_TRY(clt_arena_create(&arena));
-    clt_status status = load(&table, arena, path, "auto");
+    clt_status status = clt_csv_load(&table, arena, path, "auto");
     if (status == CLT_OK)
-        clt_str_printf(out, "%lld lines of %d cells%s", (long long)rows_of(&table), table.columns,
+        clt_str_printf(out, "%lld lines of %d cells%s", (long long)clt_csv_rows(&table), table.columns,
                        table.header ? " below their names" : "");
-    unload(&table);
+    clt_csv_unload(&table);
     clt_arena_destroy(arena);
     return status == CLT_OK ? clt_str_check(out) : status;
 }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A text file cut into cells: lines of cells between commas, semicolons or tabs, which may stand in double quotes
+ * (RFC 4180), but a quoted cell ends on its line. It must not know what the columns mean. */
+#ifndef ENGINE_DATA_CSV_TABLE_H
+#define ENGINE_DATA_CSV_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/hash.h"
+#include "engine/base/mem.h"
+
+/* A whole file, cut into cells. */
+typedef struct clt_csv_table {
+    const char *path;
+    char *text; /* the cells point into it */
+    size_t size;
+    clt_hash64_state content;
+    char separator;
+    int columns;
+    char **cell; /* (rows, columns); the first row holds the names when there is a header */
+    size_t cells, capacity;
+    int64_t *line; /* line number in the file of each row (empty lines are skipped) */
+    size_t lines, line_capacity;
+    bool header;
+} clt_csv_table;
+
+/* header: whether the first line names the columns: "yes", "no", or "auto": when no cell of it is a number.
+ * CLT_EDATA names the line that is wrong. The caller unloads it, also after a failure. */
+clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header);
+void clt_csv_unload(clt_csv_table *t);
+/* Lines with a sample, and a cell of such a line; its number in the file. */
+int64_t clt_csv_rows(const clt_csv_table *t);
+const char *clt_csv_cell(const clt_csv_table *t, int64_t row, int column);
+int64_t clt_csv_line(const clt_csv_table *t, int64_t row);
+/* A finite number that f32 can hold; a whole number of 32 bits. */
+bool clt_csv_is_number(const char *cell, double *value);
+bool clt_csv_is_whole(const char *cell);
+
+#endif

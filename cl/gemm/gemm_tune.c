@@ -14,7 +14,6 @@
 #define MAX_COPIES_CPU 32
 #define MAX_BYTES (256u << 20) /* largest size of a product's operands */
 #define FLOPS_PER_UNIT 2e9     /* flops of the largest problem that is measured, per compute unit */
-#define MIN_SECONDS 0.004      /* duration of one timing */
 /* up to this many flops the host computes the whole reference, without building a kernel */
 #define HOST_FLOPS 1e8
 #define CHECKED 64 /* number of elements of a larger reference that the host checks */
@@ -153,13 +152,8 @@ clt_status ocl_tune_bench_ready(ocl_tune_bench *t, const ocl_device_desc *desc, 
 
 clt_status ocl_tune_bench_time(const ocl_tune_bench *t, ocl_gemm_ready *r, double *ns)
 {
-    double seconds;
-    if (r->runs == 0) {
-        r->runs = 1;
-        CLT_TRY(ocl_gemm_ready_batch(r, 1, &seconds));
-    }
-    CLT_TRY(ocl_time_batch(ocl_gemm_ready_batch, r, MIN_SECONDS, 10000, &r->runs, &seconds));
-    *ns = seconds * 1e9 / ((double)r->runs * t->bench->copies) * t->scale;
+    CLT_TRY(ocl_time_trial(ocl_gemm_ready_batch, r, 10000, &r->runs, ns));
+    *ns *= t->scale / t->bench->copies;
     return CLT_OK;
 }
 

@@ -34,6 +34,18 @@ clt_status ocl_time_batch(ocl_batch_fn batch, void *context, double least, int m
     return CLT_OK;
 }
 
+clt_status ocl_time_trial(ocl_batch_fn batch, void *context, int most, int *runs, double *ns)
+{
+    double seconds;
+    if (*runs == 0) {
+        *runs = 1;
+        CLT_TRY(batch(context, 1, &seconds));
+    }
+    CLT_TRY(ocl_time_batch(batch, context, 0.004, most, runs, &seconds));
+    *ns = seconds * 1e9 / *runs;
+    return CLT_OK;
+}
+
 clt_status ocl_time(ocl_batch_fn batch, void *context, double warm_up, double seconds, int batches,
                     ocl_timing *out)
 {

@@ -22,6 +22,9 @@ clt_status ocl_time(ocl_batch_fn batch, void *context, double warm_up, double se
  * *seconds: duration of the batch. */
 clt_status ocl_time_batch(ocl_batch_fn batch, void *context, double least, int most, int *runs,
                           double *seconds);
+/* Times a tuner's trial: one batch of at least 4 ms, after one run that does not count when *runs is 0, as it is
+ * before the first time. *ns: nanoseconds of a run. */
+clt_status ocl_time_trial(ocl_batch_fn batch, void *context, int most, int *runs, double *ns);
 /* Median of n > 0 values (the mean of the middle two if n is even); sorts them. */
 double ocl_median(double *values, int n);
 

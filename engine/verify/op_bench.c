@@ -14,7 +14,6 @@
 #include "engine/base/thread.h"
 #include "engine/ops/op_problem.h"
 
-#define MIN_SECONDS 0.004 /* least duration of one timing */
 #define MAX_RUNS 10000
 
 /* --- operands --- */
@@ -297,15 +296,8 @@ static clt_status batch(void *context, int runs, double *seconds)
 static clt_status time_one(void *tuning, void *trial, double *ns)
 {
     op_trial *t = trial;
-    double seconds;
     (void)tuning;
-    if (t->runs == 0) {
-        t->runs = 1;
-        CLT_TRY(run_direction(t, 1));
-    }
-    CLT_TRY(ocl_time_batch(batch, t, MIN_SECONDS, MAX_RUNS, &t->runs, &seconds));
-    *ns = seconds * 1e9 / t->runs;
-    return CLT_OK;
+    return ocl_time_trial(batch, t, MAX_RUNS, &t->runs, ns);
 }
 
 /* How much the results of variants may differ, relative to the largest value of a tensor: sums have another
@@ -314,6 +306,20 @@ static double tolerance(const op_tuning *t)
 {
     clt_dtype storage = t->problem.in[0].dtype;
     return storage == CLT_F32 ? 1e-4 : storage == CLT_F16 ? 1e-2 : 8e-2;
+}
+
+bool clt_bench_equal(const float *got, const float *want, size_t n, double tolerance, const char *what,
+                     char *why, size_t size)
+{
+    double limit = tolerance * largest(want, n);
+    for (size_t i = 0; i < n; i++) {
+        if (fabs((double)got[i] - (double)want[i]) <= limit)
+            continue;
+        snprintf(why, size, "element %zu of '%s' is %.9g, it should be %.9g", i, what, (double)got[i],
+                 (double)want[i]);
+        return false;
+    }
+    return true;
 }
 
 static clt_status check(void *tuning, void *trial, bool *right, char *why, size_t size)
@@ -328,14 +334,8 @@ static clt_status check(void *tuning, void *trial, bool *right, char *why, size_
     for (int i = 0; i < count && *right; i++) {
         float *got;
         CLT_TRY(read_result(made, tensor[i], &got, &n));
-        double limit = tolerance(t) * largest(t->want[i], n);
-        for (size_t e = 0; e < n && *right; e++) {
-            if (fabs((double)got[e] - (double)t->want[i][e]) <= limit)
-                continue;
-            *right = false;
-            snprintf(why, size, "element %zu of '%s' is %.9g, it should be %.9g", e,
-                     clt_verify_tensor(made->bench, tensor[i])->name, (double)got[e], (double)t->want[i][e]);
-        }
+        *right = clt_bench_equal(got, t->want[i], n, tolerance(t),
+                                 clt_verify_tensor(made->bench, tensor[i])->name, why, size);
         free(got);
     }
     return CLT_OK;

@@ -24,6 +24,11 @@ typedef struct clt_bench_fill {
 clt_status clt_bench_write(ocl_buffer *buffer, uint64_t offset, uint64_t elements,
                            const clt_bench_fill *fill);
 
+/* Whether two results agree: no element differs by more than tolerance * the largest magnitude of `want`. Otherwise
+ * `why` says which one. */
+bool clt_bench_equal(const float *got, const float *want, size_t n, double tolerance, const char *what,
+                     char *why, size_t size);
+
 /* The bench of the families of ops, for the tuner. */
 extern const ocl_family_bench clt_op_family_bench;
 

@@ -116,7 +116,6 @@ fail:;
 
 /* --- the bench for the tuner --- */
 
-#define MIN_SECONDS 0.004 /* least duration of one timing */
 #define MAX_RUNS 1000
 #define MOST_CHUNKS 8192 /* 32 MiB in each arena: more than caches hold, and enough work for any device */
 
@@ -259,32 +258,13 @@ static clt_status batch(void *context, int runs, double *seconds)
 static clt_status time_one(void *tuning, void *trial, double *ns)
 {
     update_trial *t = trial;
-    double seconds;
-    if (t->runs == 0) {
-        t->runs = 1;
-        CLT_TRY(run_updates(t, 1));
-    }
-    CLT_TRY(ocl_time_batch(batch, t, MIN_SECONDS, MAX_RUNS, &t->runs, &seconds));
-    *ns = seconds * 1e9 / t->runs * ((const update_tuning *)tuning)->factor;
+    CLT_TRY(ocl_time_trial(batch, t, MAX_RUNS, &t->runs, ns));
+    *ns *= ((const update_tuning *)tuning)->factor;
     return CLT_OK;
 }
 
-/* The tolerance allows for a norm that was summed in another order, and so for steps that differ in their
- * last bits. */
-static bool is_right(const float *got, const float *want, size_t n, const char *arena, char *why, size_t size)
-{
-    double largest = 0.0;
-    for (size_t i = 0; i < n; i++)
-        largest = fmax(largest, fabs((double)want[i]));
-    for (size_t i = 0; i < n; i++) {
-        if (fabs((double)got[i] - (double)want[i]) <= 1e-5 * largest)
-            continue;
-        snprintf(why, size, "element %zu of the %s is %.9g, it should be %.9g", i, arena, (double)got[i],
-                 (double)want[i]);
-        return false;
-    }
-    return true;
-}
+/* Allows for a norm that was summed in another order, and so for steps that differ in their last bits. */
+#define TOLERANCE 1e-5
 
 static clt_status check(void *tuning, void *trial, bool *right, char *why, size_t size)
 {
@@ -295,7 +275,8 @@ static clt_status check(void *tuning, void *trial, bool *right, char *why, size_
     clt_status status = update_once(trial, got);
     for (int a = 0; a < COMPARED && status == CLT_OK && *right; a++)
         if (t->want[a] != NULL)
-            *right = is_right(got[a], t->want[a], n, clt_arenas[compared[a]].name, why, size);
+            *right =
+                clt_bench_equal(got[a], t->want[a], n, TOLERANCE, clt_arenas[compared[a]].name, why, size);
     free_all(got);
     return status;
 }

@@ -8,7 +8,7 @@
 # thread that handles them and no other, whatever handlers a driver installs.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-steps=3000
+steps=9000 # a step may take less than half a millisecond, and a STOP file a second to be seen
 cat >net.json <<JSON
 {"model": {"type": "mlp", "hidden": [96, 96], "dropout": 0.1},
  "data": {"type": "synthetic", "samples": 1000, "shape": [16], "classes": 4, "noise": 1.0, "micro_batch": 32, "global_batch": 128},

@@ -100,14 +100,35 @@ fail:;
     return clt_error_put(&error);
 }
 
+/* --- what the tuner's benches share --- */
+
+clt_status clt_phase_trial_run(const clt_phase_trial *trial, int runs)
+{
+    for (int i = 0; i < runs; i++)
+        CLT_TRY(clt_realized_run(trial->realized, trial->phase));
+    return ocl_finish(trial->realized->device, OCL_QUEUE_COMPUTE);
+}
+
+static clt_status batch(void *trial, int runs, double *seconds)
+{
+    double start = clt_now();
+    CLT_TRY(clt_phase_trial_run(trial, runs));
+    *seconds = clt_now() - start;
+    return CLT_OK;
+}
+
+clt_status clt_phase_trial_time(clt_phase_trial *trial, double *ns)
+{
+    return ocl_time_trial(batch, trial, MAX_RUNS, &trial->runs, ns);
+}
+
 /* --- the bench for the tuner --- */
 
 #define MAX_RESULTS (CLT_MAX_IN + CLT_MAX_OUT + CLT_MAX_SAVED)
 
 typedef struct op_trial {
     clt_verify_bench *bench;
-    clt_phase phase;
-    int runs; /* number of runs in one timed batch */
+    clt_phase_trial direction;
 } op_trial;
 
 typedef struct op_tuning {
@@ -132,13 +153,6 @@ static int results(const op_tuning *t, const clt_verify_bench *b, int32_t tensor
     for (int i = 0; !t->problem.backward && i < node->n_saved; i++)
         tensor[n++] = node->saved[i];
     return n;
-}
-
-static clt_status run_direction(op_trial *t, int runs)
-{
-    for (int i = 0; i < runs; i++)
-        CLT_TRY(clt_realized_run(t->bench->realized, t->phase));
-    return ocl_finish(t->bench->device, OCL_QUEUE_COMPUTE);
 }
 
 static void release(void *tuning, void *trial)
@@ -167,7 +181,6 @@ static clt_status make_trial(op_tuning *t, const ocl_device_desc *desc, const ch
     op_trial *trial;
     *out = NULL;
     CLT_TRY(clt_alloc(&trial, 1, sizeof *trial, "a candidate of the tuner"));
-    trial->phase = p->backward ? CLT_PHASE_BACKWARD : CLT_PHASE_FORWARD;
     clt_status status = clt_op_bench_create(t->device, desc, &subject, &setup, phases, &trial->bench);
     if (status == CLT_OK)
         status = clt_realized_run(trial->bench->realized, CLT_PHASE_FORWARD);
@@ -177,6 +190,8 @@ static clt_status make_trial(op_tuning *t, const ocl_device_desc *desc, const ch
         release(t, trial);
         return clt_error_put(&error);
     }
+    trial->direction = (clt_phase_trial){.realized = trial->bench->realized,
+                                         .phase = p->backward ? CLT_PHASE_BACKWARD : CLT_PHASE_FORWARD};
     *out = trial;
     return CLT_OK;
 }
@@ -223,7 +238,7 @@ static clt_status make_reference(op_tuning *t, const ocl_device_desc *desc)
         last++;
     CLT_TRY(make_trial(t, desc, list[last]->name, NULL, NULL, &t->reference));
     b = t->reference->bench;
-    CLT_TRY(run_direction(t->reference, 1));
+    CLT_TRY(clt_phase_trial_run(&t->reference->direction, 1));
     int count = results(t, b, tensor);
     for (int i = 0; i < count; i++) {
         CLT_TRY(read_result(t->reference, tensor[i], &t->want[i], &n));
@@ -285,19 +300,10 @@ static clt_status ready(void *tuning, const ocl_device_desc *desc, const ocl_cho
     return status;
 }
 
-static clt_status batch(void *context, int runs, double *seconds)
-{
-    double start = clt_now();
-    CLT_TRY(run_direction(context, runs));
-    *seconds = clt_now() - start;
-    return CLT_OK;
-}
-
 static clt_status time_one(void *tuning, void *trial, double *ns)
 {
-    op_trial *t = trial;
     (void)tuning;
-    return ocl_time_trial(batch, t, MAX_RUNS, &t->runs, ns);
+    return clt_phase_trial_time(&((op_trial *)trial)->direction, ns);
 }
 
 /* How much the results of variants may differ, relative to the largest value of a tensor: sums have another
@@ -329,7 +335,7 @@ static clt_status check(void *tuning, void *trial, bool *right, char *why, size_
     int32_t tensor[MAX_RESULTS];
     size_t n;
     *right = true;
-    CLT_TRY(run_direction(trial, 1));
+    CLT_TRY(clt_phase_trial_run(&made->direction, 1));
     int count = results(t, made->bench, tensor);
     for (int i = 0; i < count && *right; i++) {
         float *got;

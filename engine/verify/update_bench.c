@@ -116,7 +116,6 @@ fail:;
 
 /* --- the bench for the tuner --- */
 
-#define MAX_RUNS 1000
 #define MOST_CHUNKS 8192 /* 32 MiB in each arena: more than caches hold, and enough work for any device */
 
 static const clt_arena_kind compared[] = {CLT_ARENA_PARAM, CLT_ARENA_OPT1, CLT_ARENA_OPT2, CLT_ARENA_EMA};
@@ -124,8 +123,7 @@ enum { COMPARED = sizeof compared / sizeof compared[0] };
 
 typedef struct update_trial {
     clt_update_bench *bench;
-    ocl_device *device;
-    int runs; /* number of runs in one timed batch */
+    clt_phase_trial update;
 } update_trial;
 
 typedef struct update_tuning {
@@ -136,13 +134,6 @@ typedef struct update_tuning {
     clt_update_problem problem;
     float *want[COMPARED];
 } update_tuning;
-
-static clt_status run_updates(update_trial *t, int runs)
-{
-    for (int i = 0; i < runs; i++)
-        CLT_TRY(clt_realized_run(t->bench->realized, CLT_PHASE_UPDATE));
-    return ocl_finish(t->device, OCL_QUEUE_COMPUTE);
-}
 
 static void release(void *tuning, void *trial)
 {
@@ -161,13 +152,14 @@ static clt_status make_trial(update_tuning *t, const ocl_device_desc *desc, cons
     setup.candidate = candidate;
     setup.asked = asked;
     CLT_TRY(clt_alloc(out, 1, sizeof **out, "a candidate of the tuner"));
-    (*out)->device = t->device;
     clt_status status = clt_update_bench_create(t->device, desc, &setup, &(*out)->bench);
     if (status != CLT_OK) {
         free(*out);
         *out = NULL;
+        return status;
     }
-    return status;
+    (*out)->update = (clt_phase_trial){.realized = (*out)->bench->realized, .phase = CLT_PHASE_UPDATE};
+    return CLT_OK;
 }
 
 /* Runs one update from the values of clt_update_bench_fill, with a learning rate that changes every
@@ -177,7 +169,7 @@ static clt_status update_once(update_trial *t, float *out[COMPARED])
     const clt_store *store = t->bench->store;
     const clt_store_slot *slot = &store->layout->slots[0];
     CLT_TRY(clt_update_bench_fill(t->bench, 1.0f));
-    CLT_TRY(run_updates(t, 1));
+    CLT_TRY(clt_phase_trial_run(&t->update, 1));
     for (int a = 0; a < COMPARED; a++) {
         if (store->slab[compared[a]][slot->slab] == NULL)
             continue;
@@ -247,18 +239,9 @@ static clt_status ready(void *tuning, const ocl_device_desc *desc, const ocl_cho
     return status;
 }
 
-static clt_status batch(void *context, int runs, double *seconds)
-{
-    double start = clt_now();
-    CLT_TRY(run_updates(context, runs));
-    *seconds = clt_now() - start;
-    return CLT_OK;
-}
-
 static clt_status time_one(void *tuning, void *trial, double *ns)
 {
-    update_trial *t = trial;
-    CLT_TRY(ocl_time_trial(batch, t, MAX_RUNS, &t->runs, ns));
+    CLT_TRY(clt_phase_trial_time(&((update_trial *)trial)->update, ns));
     *ns *= ((const update_tuning *)tuning)->factor;
     return CLT_OK;
 }

@@ -4,7 +4,7 @@
  * every tile as right and those of another problem as wrong, records and the environment decide as they do
  * for products, and a run of the tuner keeps a record.
  * ctest-labels: quick ctest-full: all ctest-cost: 8 ctest-optimise: no */
-#include "tests/unit/cl/cl_test.h"
+#include "tests/unit/cl/tuning_test.h"
 
 #include "cl/tune/families.h"
 #include "cl/tune/tuner.h"
@@ -41,15 +41,6 @@ static clt_plan *plan_of(const ocl_device_desc *desc, const clt_op_case *c, cons
     return bench.plan;
 }
 
-static const ocl_tuning_use *logged(const clt_plan *plan, const char *family)
-{
-    for (size_t i = 0; i < plan->tuning.count; i++)
-        if (strcmp(plan->tuning.at[i].family, family) == 0)
-            return &plan->tuning.at[i];
-    fail_msg("the plan's log has no problem of %s", family);
-    return NULL;
-}
-
 /* Does a command of the plan have this define? */
 static bool has(const clt_plan *plan, const char *kernel, const char *define)
 {
@@ -60,15 +51,6 @@ static bool has(const clt_plan *plan, const char *kernel, const char *define)
                 return true;
         }
     return false;
-}
-
-static ocl_choice choice_of(const char *family, const char *problem, const char *variant)
-{
-    ocl_choice c = {0};
-    snprintf(c.family, sizeof c.family, "%s", family);
-    snprintf(c.problem, sizeof c.problem, "%s", problem);
-    snprintf(c.variant, sizeof c.variant, "%s", variant);
-    return c;
 }
 
 static ocl_device_desc lanes(void)
@@ -90,16 +72,17 @@ static void test_problems(void **state)
     (void)state;
     clt_plan *plan = plan_of(&desc, &packed, NULL, &status);
     assert_ok(status);
-    assert_string_equal(logged(plan, "attention.forward")->problem,
+    assert_string_equal(logged(&plan->tuning, "attention.forward")->problem,
                         "n=2 heads=2 kv_heads=1 queries=133 keys=133 dim=20 f32 +packed +causal");
     assert_string_equal(
-        logged(plan, "attention.backward")->problem,
+        logged(&plan->tuning, "attention.backward")->problem,
         "n=2 heads=2 kv_heads=1 queries=133 keys=133 dim=20 f32 +packed +causal dy:f32 +dq +dk +dv");
-    assert_true(logged(plan, "attention.backward")->flops > logged(plan, "attention.forward")->flops);
+    assert_true(logged(&plan->tuning, "attention.backward")->flops >
+                logged(&plan->tuning, "attention.forward")->flops);
     clt_plan_destroy(plan);
     plan = plan_of(&desc, &lengths, NULL, &status);
     assert_ok(status);
-    assert_string_equal(logged(plan, "attention.forward")->problem,
+    assert_string_equal(logged(&plan->tuning, "attention.forward")->problem,
                         "n=3 heads=1 kv_heads=1 queries=20 keys=20 dim=8 f32 +packed +lengths");
     clt_plan_destroy(plan);
 }
@@ -115,8 +98,10 @@ static void test_records(void **state)
     clt_plan *plan = plan_of(&desc, &packed, NULL, &status);
     assert_ok(status);
     assert_true(has(plan, "attention_fwd_lane", "-DBQ=80"));
-    ocl_choice forward = choice_of("attention.forward", logged(plan, "attention.forward")->problem, "lane");
-    ocl_choice backward = choice_of("attention.backward", logged(plan, "attention.backward")->problem, "row");
+    ocl_choice forward =
+        choice_of("attention.forward", logged(&plan->tuning, "attention.forward")->problem, "lane");
+    ocl_choice backward =
+        choice_of("attention.backward", logged(&plan->tuning, "attention.backward")->problem, "row");
     clt_plan_destroy(plan);
     assert_ok(ocl_tuning_create(&desc, &tuning));
     assert_ok(ocl_choice_set(&forward, "queries", 32));
@@ -128,7 +113,8 @@ static void test_records(void **state)
     assert_ok(status);
     assert_true(has(plan, "attention_fwd_lane", "-DBQ=32") && has(plan, "attention_fwd_lane", "-DBK=96"));
     assert_true(has(plan, "attention_bwd_q_row", ""));
-    assert_true(logged(plan, "attention.forward")->tuned && logged(plan, "attention.backward")->tuned);
+    assert_true(logged(&plan->tuning, "attention.forward")->tuned &&
+                logged(&plan->tuning, "attention.backward")->tuned);
     clt_plan_destroy(plan);
 
     setenv("CLTRAIN_ATTENTION", "lane", 1);
@@ -150,7 +136,7 @@ static void test_records(void **state)
     assert_ok(ocl_tuning_set(tuning, &backward));
     plan = plan_of(&desc, &packed, NULL, &status);
     assert_ok(status);
-    assert_true(has(plan, "attention_bwd_lane", "") && !logged(plan, "attention.backward")->tuned);
+    assert_true(has(plan, "attention_bwd_lane", "") && !logged(&plan->tuning, "attention.backward")->tuned);
     clt_plan_destroy(plan);
     plan = plan_of(&desc, &packed, &backward, &status); /* the tuner wants that and nothing else */
     assert_int_equal(status, CLT_EUNSUPPORTED);
@@ -187,7 +173,7 @@ static bool judged(measured *m, const ocl_family *family, void *bench, const ocl
 static void all_tiles(measured *m, const char *name)
 {
     const ocl_family *family = ocl_family_find(name);
-    const ocl_tuning_use *use = logged(m->plan, name);
+    const ocl_tuning_use *use = logged(&m->plan->tuning, name);
     const ocl_variant *lane = ocl_family_variant(family, "lane");
     char reason[256];
     void *bench;
@@ -240,8 +226,10 @@ static void test_wrong_results(void **state)
         char why[256] = "";
         bool right;
         ocl_choice row = choice_of(names[i], "", "row");
-        assert_ok(family->bench->create(m->device, &m->desc, logged(m->plan, names[i])->data, &bench));
-        assert_ok(family->bench->create(m->device, &m->desc, logged(second, names[i])->data, &wrong));
+        assert_ok(
+            family->bench->create(m->device, &m->desc, logged(&m->plan->tuning, names[i])->data, &bench));
+        assert_ok(
+            family->bench->create(m->device, &m->desc, logged(&second->tuning, names[i])->data, &wrong));
         assert_true(judged(m, family, bench, &row));
         assert_ok(family->bench->ready(wrong, &m->desc, &row, NULL, &ready));
         assert_ok(family->bench->check(bench, ready, &right, why, sizeof why));
@@ -265,7 +253,7 @@ static void test_tuner(void **state)
     for (size_t i = 0; i < records->count; i++) {
         assert_true(records->records[i].tried > 1 && records->records[i].ns > 0);
         assert_non_null(ocl_tuning_exact(records, i ? "attention.forward" : "attention.backward",
-                                         logged(m->plan, records->records[i].family)->problem));
+                                         logged(&m->plan->tuning, records->records[i].family)->problem));
     }
     ocl_tuning_destroy(records);
 }

@@ -3,7 +3,7 @@
  * The update and ops as families of kernels: their problems are in the log of a plan, the tuner's benches
  * accept the results of every variant with every value of its tunables and reject those of another problem, a
  * record decides, and a run of the tuner saves one. ctest-labels: quick */
-#include "tests/unit/cl/cl_test.h"
+#include "tests/unit/cl/tuning_test.h"
 
 #include "cl/tune/families.h"
 #include "cl/tune/tuner.h"
@@ -14,24 +14,6 @@
 
 static ocl_device *device;
 static ocl_device_desc desc; /* of any style: kernels for GPUs run on CPUs, too */
-
-static const ocl_tuning_use *logged(const ocl_tuning_log *log, const char *family)
-{
-    for (size_t i = 0; i < log->count; i++)
-        if (strcmp(log->at[i].family, family) == 0)
-            return &log->at[i];
-    fail_msg("the plan's log has no problem of %s", family);
-    return NULL;
-}
-
-static ocl_choice choice_of(const char *family, const char *problem, const char *variant)
-{
-    ocl_choice c = {0};
-    snprintf(c.family, sizeof c.family, "%s", family);
-    snprintf(c.problem, sizeof c.problem, "%s", problem);
-    snprintf(c.variant, sizeof c.variant, "%s", variant);
-    return c;
-}
 
 static bool judge(const ocl_family *family, void *bench, void *ready, char *why, size_t size)
 {

@@ -19,7 +19,7 @@ static const args_part parts[] = {
     {"memory", "arithmetic, memory and transfer limits of the device", bench_memory},
     {"step", "a training step of a config, on synthetic input", bench_step},
     {"loader", "data loading", NULL},
-    {"allreduce", "sums over ranks", NULL},
+    {"allreduce", "sums over ranks, in the form of nccl-tests", bench_allreduce},
     {NULL, NULL, NULL},
 };
 

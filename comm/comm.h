@@ -1,62 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks and collectives over host memory. A transport is a table of functions; `self` is built in, `mpi` is a
- * module that is loaded only under a launcher, so that a single process never needs MPI. One thread of ours
- * owns all MPI calls from init to finalize. This room knows nothing of OpenCL or models. */
+ * Ranks and collectives over host memory. Three layers: what is asked for (this file), which way it goes (ways.c:
+ * ring, halving, slices, nodes ...), and how bytes travel (transport.h). One thread of ours runs all collectives
+ * of a process, in the order in which they were posted, and owns every call of the transport. This room knows
+ * nothing of OpenCL or models. */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/status.h"
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op;
-/* F16 and BF16 support sums only. They are added in f32, in the order of the ranks, and rounded once
- * (comm_half.c). */
+/* F16 and BF16 know sums only: in f32, rounded once. */
 typedef enum comm_type { COMM_F32, COMM_F64, COMM_I64, COMM_U8, COMM_F16, COMM_BF16 } comm_type;
+int64_t comm_type_bytes(comm_type type);
 
-/* Local ranks are those that share this rank's memory and host name. */
+/* Ranks that work together: all of the job (comm_create), or some of them (comm_split). Local ranks are those
+ * of the group that share this rank's host: the same host name and the same running kernel. */
+typedef struct comm comm;
 typedef struct comm_info {
     int rank, ranks, local_rank, local_ranks;
+    int nodes;       /* hosts that the group's ranks are on */
+    bool even_nodes; /* every host has local_ranks of them, neighbours in number */
     char host[64];
     const char *transport;   /* "self", "mpi" */
     const char *description; /* "Open MPI v4.1.4" */
 } comm_info;
-
-/* Functions that the program hands to a transport. A transport module is not linked against the library, so
- * it can call back only through this table. */
-#define COMM_ABI_VERSION 2
-typedef struct comm_host {
-    int abi_version;
-    /* Records the message of a failure for this thread (file must be a string constant) and returns
-     * CLT_ECOMM. */
-    clt_status (*failed)(const char *file, int line, const char *text);
-} comm_host;
-
-/* A transport. A module exports it as the object `comm_transport_entry`. All functions are called from the
- * communication thread only; the exception is `abort`, which another thread calls if that thread is stuck
- * inside a collective. */
-typedef struct comm_transport {
-    int abi_version; /* first member in every version */
-    const char *name;
-    /* Fills all of info but `transport`; its strings live as long as the transport. */
-    clt_status (*init)(const comm_host *host, comm_info *info);
-    /* In place. Never called with a 16-bit type. */
-    clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op);
-    /* `send` holds one block of `bytes` bytes for each rank, in the order of the ranks; `recv` gets one block
-     * from each rank, in the same order. */
-    clt_status (*all_to_all)(const void *send, void *recv, int64_t bytes);
-    /* In place. `data` holds one block of `bytes` bytes for each rank, of which this rank has filled its
-     * own. */
-    clt_status (*all_gather)(void *data, int64_t bytes);
-    clt_status (*broadcast)(void *data, int64_t bytes, int root);
-    clt_status (*barrier)(void);
-    void (*abort)(int exit_code); /* ends every rank */
-    void (*finalize)(void);
-} comm_transport;
-
-typedef struct comm comm;
 
 /* True when the environment says that a launcher (mpirun, srun with PMI or PMIx) started this process. */
 bool comm_under_launcher(void);
@@ -64,33 +36,102 @@ bool comm_under_launcher(void);
  * cltrain_comm_mpi.so from $CLTRAIN_MODULE_DIR, the folder of the program, its ../lib/cltrain, or the install
  * folder. CLT_ECOMM says which files were tried and why each failed. */
 clt_status comm_create(comm **out);
-/* Finalizes the transport and frees everything; NULL is fine. Requests that were not waited for are dropped,
- * so nothing may call comm_request_ready for them afterwards. After a failed collective the transport is not
- * finalized, because the ranks no longer agree on which collective comes next and finalizing could block for
- * ever; the launcher ends the other ranks when this process ends. */
+/* A collective call of all ranks of `parent`: those with the same colour become a group, numbered by key and
+ * then by their rank in parent. A negative colour takes no part: *out is NULL. */
+clt_status comm_split(comm *parent, int colour, int key, comm **out);
+/* Frees a group; NULL is fine. The group of the whole job comes last, and with it the transport is finalized.
+ * Requests that were not waited for are dropped, so nothing may call comm_request_ready for them afterwards.
+ * After a failed collective the transport is not finalized, because the ranks no longer agree on which
+ * collective comes next and finalizing could block for ever; the launcher ends the other ranks when this process
+ * ends. */
 void comm_destroy(comm *c);
 const comm_info *comm_describe(const comm *c);
+
+/* Every collective must end within so many seconds, on every rank (600 until this is called). When one does
+ * not, it fails with CLT_ECOMM on all ranks that still answer; the message names the ranks that were late, what
+ * this rank was doing and for how long. */
+void comm_set_deadline(comm *c, double seconds);
+/* What the process is doing, for that message: "step 17, backward". */
+void comm_set_phase(comm *c, const char *text);
 
 /* Blocking collectives (hand the work to the communication thread and wait). After a failure every later one
  * fails. */
 clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root);
 clt_status comm_barrier(comm *c);
+/* `count` elements in shares of whole grains (comm_share): of reduce-scatter a rank's own share holds the result
+ * and the rest of `data` is undefined; before an all-gather every rank has filled its own share. */
+clt_status comm_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
+clt_status comm_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
+/* The elements [*first, *first + *length) of rank `rank`: as equal as grains allow; the last ones may be empty. */
+void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *first, int64_t *length);
+
 /* A posted collective starts when comm_request_ready is called for it, which happens once and from any
- * thread, such as an event callback; ok = false makes the wait fail. Requests run in the order in which they
- * were posted, so a blocking collective also waits for all requests that were posted before it. */
+ * thread, such as an event callback; ok = false makes the wait fail. Requests of all groups of the process run
+ * in the order in which they were posted, so a blocking collective also waits for all requests that were posted
+ * before it. */
+typedef enum comm_kind {
+    COMM_ALL_REDUCE,
+    COMM_REDUCE_SCATTER,
+    COMM_ALL_GATHER,
+    COMM_BROADCAST,
+    COMM_BARRIER
+} comm_kind;
+typedef struct comm_call {
+    comm_kind kind;
+    void *data;
+    int64_t count; /* elements */
+    int64_t grain; /* reduce-scatter, all-gather */
+    comm_type type;
+    comm_op op;
+    /* COMM_ALL_REDUCE: instead of `data`, at `offset` bytes of memory that all ranks made: the sum is spread
+     * over it (comm_memory_slice). Or NULL. */
+    struct comm_memory *memory;
+    int64_t offset;
+    int root; /* broadcast */
+    /* Called on the communication thread when the call has ended, before those who wait for it know; it must
+     * not block nor call this room. NULL: nobody. */
+    void (*done)(void *context, bool ok);
+    void *context;
+    const char *what; /* a string constant for messages, or NULL: "gradients" */
+} comm_call;
 typedef struct comm_request comm_request;
+clt_status comm_post(comm *c, const comm_call *call, comm_request **out);
 clt_status comm_all_reduce_post(comm *c, void *data, int64_t count, comm_type type, comm_op op,
                                 comm_request **out);
 void comm_request_ready(comm_request *request, bool ok);
 clt_status comm_request_wait(comm_request *request); /* frees the request */
 /* How long a request took on this rank, in seconds. */
 typedef struct comm_times {
-    /* in the transport, including the wait for ranks that join later; 0: it did not run */
-    double inside;
+    double inside;      /* running, waiting for ranks that join later included; 0: it did not run */
     double since_ready; /* from comm_request_ready until it was done */
 } comm_times;
 clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /* frees the request, too */
+
+/* Memory for collectives, `bytes` of each rank, of a group whose ranks all make it in the same order. Where the
+ * local ranks can see each other's, a sum is not copied to all of them: each slice of it lies in the memory of
+ * one local rank, from where the others read it. Nobody may write there before all have read: ranks that take
+ * two memories in turns need no other agreement, when each reads the sums of one step before it gives those of
+ * the next. */
+typedef struct comm_memory comm_memory;
+clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out);
+void comm_memory_destroy(comm_memory *m); /* NULL is fine; while no call uses it */
+void *comm_memory_own(comm_memory *m);
+/* After a sum of `count` elements at `offset`: the slice [*first, *first + *length) of it that lies with the
+ * local rank. All slices together are the whole sum. */
+void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,
+                       const void **data, int64_t *first, int64_t *length);
+
+/* Which way large all-reduces of this group go: a name of comm_way_name, or "auto": the way that
+ * comm_measure_ways found fastest, before that the one that usually is. CLT_ECONFIG: there is none of that name
+ * here, or it does not suit the group; the message lists those that do. Call it on all ranks. */
+clt_status comm_set_way(comm *c, const char *name);
+const char *comm_way_name(size_t index); /* NULL behind the last */
+const char *comm_chosen_way(const comm *c);
+/* Sums `bytes` of f32 by every way that suits the group, a few times each, and chooses the one whose slowest
+ * rank was fastest. seconds[i]: of way i, 0: it does not suit. Collective. */
+clt_status comm_measure_ways(comm *c, int64_t bytes, double *seconds, size_t capacity);
+
 /* All ranks must hold the same bytes (config, seeds, versions): CLT_ERANKS, on every rank, names `what` and
  * the first rank that differs from rank 0. */
 clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char *what);

@@ -1,27 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of this room share, and what its tests reach for: the built-in transport, the module loader,
- * and a communicator on a given transport. Other rooms use comm.h only. */
-#ifndef COMM_COMM_INTERNAL_H
-#define COMM_COMM_INTERNAL_H
-
-#include <stddef.h>
+ * What the files of this room share, and what its tests reach for: groups as
+ * ways see them, messages with a deadline, and sums. Other rooms use comm.h only. */
+#ifndef COMM_INTERNAL_H
+#define COMM_INTERNAL_H
 
 #include "comm/comm.h"
+#include "comm/engine.h"
 
-#define COMM_MODULE_FILE "cltrain_comm_mpi.so"
-#define COMM_MODULE_SYMBOL "comm_transport_entry"
+/* --- groups --- */
 
-extern const comm_transport comm_transport_self;
+typedef struct comm_segment comm_segment;
+typedef struct comm_way comm_way;
+
+struct comm {
+    comm_engine *engine;
+    comm *parent; /* NULL: all of the job */
+    comm_info info;
+    int *member;  /* number in the job of each of the group's ranks */
+    int *local;   /* number in the group of each local rank, in order */
+    int tag;      /* of the group's messages */
+    comm *across; /* the ranks of other hosts with the same local_rank; NULL: one host, or uneven ones */
+    comm_segment *segment; /* memory shared by the local ranks, or NULL */
+    int slot;              /* of its part's two slots, that the next piece takes */
+    float *wide;           /* f32 sums of a slice of 16-bit values; where there are other hosts */
+    const comm_way *way;   /* asked for or measured, NULL: the usual one */
+};
 
 /* comm_create on a transport of the caller's choice. */
 clt_status comm_create_with(const comm_transport *transport, comm **out);
 
-/* comm_half.c: the all-reduce of 16-bit floats, and the sum that one rank makes in it: `parts` holds `count`
- * elements of rank 0, then `count` of rank 1, and so on. */
-clt_status comm_half_all_reduce(const comm_transport *transport, const comm_info *info, uint16_t *data,
-                                int64_t count, comm_type type);
-void comm_half_sum(const uint16_t *parts, int ranks, int64_t count, comm_type type, uint16_t *out);
+/* --- messages between ranks of a group (link.c); communication thread only --- */
+
+/* Sends and receives at once; `to` or `from` -1: only the other half. Any number of bytes. */
+clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, void *receive,
+                         int64_t receive_bytes, int from);
+
+/* --- sums (sums.c) --- */
+
+/* out[i] = the sum over parts of part[i], in f32 as a binary tree over the parts' numbers: ((0+1)+(2+3))+... for
+ * COMM_F32, COMM_F16 and COMM_BF16, rounded once. `out` may be one of the parts. */
+void comm_sum_parts(const void *const *part, int parts, int64_t count, comm_type type, void *out);
+/* The same without the rounding. */
+void comm_sum_parts_f32(const void *const *part, int parts, int64_t count, comm_type type, float *out);
+void comm_round(const float *values, int64_t count, comm_type type, void *out);
+/* into[i] = into[i] op other[i]; not of 16-bit types. */
+void comm_combine(void *into, const void *other, int64_t count, comm_type type, comm_op op);
+
+/* --- ways (way_*.c); communication thread only --- */
+
+/* Bytes of a slot of c->segment, of which every local rank has two. */
+#define COMM_SLOT_BYTES ((int64_t)4 << 20)
+#define COMM_MOST_LOCAL 256
+
+struct comm_memory {
+    comm *group;
+    comm_segment *segment; /* NULL: `own` is this rank's alone */
+    void *own;
+    int64_t bytes;
+};
+/* Sums data that lies in memory of the local ranks at `offset` of each, slice by slice, in place: afterwards
+ * every owner's slice (comm_memory_slice) is the sum. */
+clt_status comm_run_spread_sum(comm_memory *m, int64_t offset, int64_t count, comm_type type);
+
+struct comm_way {
+    const char *name;
+    /* NULL: it suits; otherwise why not. */
+    const char *(*misfit)(const comm *c, comm_type type, comm_op op);
+    clt_status (*all_reduce)(comm *c, void *data, int64_t count, comm_type type, comm_op op);
+};
+extern const comm_way comm_way_tree, comm_way_halving, comm_way_ring, comm_way_slices, comm_way_nodes,
+    comm_way_native;
+const comm_way *comm_way_at(size_t index); /* NULL behind the last */
+clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
+clt_status comm_run_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
+clt_status comm_run_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
+clt_status comm_run_broadcast(comm *c, void *data, int64_t bytes, int root);
+clt_status comm_run_barrier(comm *c);
+
+/* --- memory that the local ranks share (segment.c); communication thread only --- */
+
+/* A collective call of the local ranks: a part of `bytes` for each of them, at a whole page. *out NULL and
+ * CLT_OK, on all of them: this host does not allow it. */
+clt_status comm_segment_create(comm *c, int64_t bytes, comm_segment **out);
+void comm_segment_destroy(comm_segment *s);
+void *comm_segment_part(const comm_segment *s, int local_rank);
+/* Of the local ranks; c->segment. */
+clt_status comm_segment_barrier(comm *c);
+
+/* --- the module (comm_launch.c) --- */
 
 /* Tries COMM_MODULE_FILE in each folder in turn. A module stays loaded until the process ends: MPI can
  * neither be initialised twice nor be unloaded safely. */

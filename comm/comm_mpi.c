@@ -4,14 +4,13 @@
  * It is linked without the library and reports failures through the host table that init receives. All calls
  * come from one thread, which is also the one that initialises MPI. It knows nothing of what the data means.
  */
-#include "comm/comm.h"
+#include "comm/transport.h"
 
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Elements per MPI call. MPI counts are int, and algorithms of Open MPI 4 compute the size in bytes in an int
  * too. */
@@ -43,39 +42,6 @@ static clt_status check(int code, int line, const char *doing)
 }
 #define CHECK(call, doing) CLT_TRY(check((call), __LINE__, (doing)))
 
-/* Ranks of one host: those that can share memory and report the same host name. Name spaces can make ranks of
- * different (virtual) hosts share memory, and a cluster can give two hosts the same name, so both must hold.
- */
-static clt_status find_local_ranks(comm_info *info)
-{
-    MPI_Comm node = MPI_COMM_NULL;
-    CHECK(MPI_Comm_split_type(mpi.world, MPI_COMM_TYPE_SHARED, info->rank, MPI_INFO_NULL, &node),
-          "finding the ranks that share memory");
-    int size = 0, me = 0;
-    CHECK(MPI_Comm_size(node, &size), "counting the ranks that share memory");
-    CHECK(MPI_Comm_rank(node, &me), "numbering the ranks that share memory");
-    const size_t name_size = sizeof info->host;
-    char *names = calloc((size_t)size, name_size);
-    if (!names)
-        return fail_text(__LINE__, "finding the ranks of this host", "out of host memory");
-    clt_status status =
-        check(MPI_Allgather(info->host, (int)name_size, MPI_CHAR, names, (int)name_size, MPI_CHAR, node),
-              __LINE__, "exchanging host names");
-    info->local_rank = 0;
-    info->local_ranks = 0;
-    for (int i = 0; status == CLT_OK && i < size; i++) {
-        if (memcmp(names + (size_t)i * name_size, info->host, name_size) != 0)
-            continue;
-        info->local_ranks++;
-        if (i < me)
-            info->local_rank++;
-    }
-    free(names);
-    CLT_TRY(status);
-    CHECK(MPI_Comm_free(&node), "freeing a communicator");
-    return CLT_OK;
-}
-
 /* "Open MPI v4.1.4, package: ..." -> "Open MPI v4.1.4" */
 static void describe_library(void)
 {
@@ -85,7 +51,7 @@ static void describe_library(void)
     mpi.description[strcspn(mpi.description, ",\n")] = '\0';
 }
 
-static clt_status transport_init(const comm_host *host, comm_info *info)
+static clt_status transport_init(const comm_host *host, int *rank, int *ranks, const char **description)
 {
     mpi.host = host;
     int initialised = 0, provided = MPI_THREAD_SINGLE;
@@ -100,17 +66,45 @@ static clt_status transport_init(const comm_host *host, comm_info *info)
                          "MPI_THREAD_FUNNELED");
     CHECK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "setting the error handler");
     CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &mpi.world), "making a communicator");
-    CHECK(MPI_Comm_rank(mpi.world, &info->rank), "asking for the rank");
-    CHECK(MPI_Comm_size(mpi.world, &info->ranks), "asking for the number of ranks");
-    /* The whole array is compared between ranks, so nothing may follow the name's end. */
-    memset(info->host, 0, sizeof info->host);
-    if (gethostname(info->host, sizeof info->host - 1) != 0)
-        (void)snprintf(info->host, sizeof info->host, "localhost");
-    CLT_TRY(find_local_ranks(info));
+    CHECK(MPI_Comm_rank(mpi.world, rank), "asking for the rank");
+    CHECK(MPI_Comm_size(mpi.world, ranks), "asking for the number of ranks");
     describe_library();
-    info->description = mpi.description;
+    *description = mpi.description;
     return CLT_OK;
 }
+
+/* --- messages --- */
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(comm_message), "a message holds MPI's request");
+
+static clt_status transport_send(const void *data, int64_t bytes, int to, int tag, comm_message *message)
+{
+    return check(MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, mpi.world, (MPI_Request *)message->space),
+                 __LINE__, "sending a message");
+}
+
+static clt_status transport_receive(void *data, int64_t bytes, int from, int tag, comm_message *message)
+{
+    return check(MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, mpi.world, (MPI_Request *)message->space),
+                 __LINE__, "receiving a message");
+}
+
+static clt_status transport_test(comm_message *message, bool *done)
+{
+    int flag = 0;
+    CHECK(MPI_Test((MPI_Request *)message->space, &flag, MPI_STATUS_IGNORE), "waiting for a message");
+    *done = flag != 0;
+    return CLT_OK;
+}
+
+static void transport_drop(comm_message *message)
+{
+    MPI_Request *request = (MPI_Request *)message->space;
+    (void)MPI_Cancel(request);
+    (void)MPI_Request_free(request);
+}
+
+/* --- the library's all-reduce --- */
 
 static MPI_Datatype mpi_type(comm_type type)
 {
@@ -123,7 +117,7 @@ static MPI_Datatype mpi_type(comm_type type)
         return MPI_INT64_T;
     case COMM_U8:
         return MPI_UINT8_T;
-    case COMM_F16: /* never reaches MPI: comm_half.c exchanges them as bytes */
+    case COMM_F16: /* never reaches MPI: sums.c adds what messages bring */
     case COMM_BF16:
         break;
     }
@@ -152,45 +146,6 @@ static clt_status transport_all_reduce(void *data, int64_t count, comm_type type
     return CLT_OK;
 }
 
-static clt_status too_large(int64_t bytes)
-{
-    char why[96];
-    (void)snprintf(why, sizeof why, "%lld bytes for each rank are more than a call takes", (long long)bytes);
-    return fail_text(__LINE__, "exchanging between all ranks", why);
-}
-
-static clt_status transport_all_to_all(const void *send, void *recv, int64_t bytes)
-{
-    if (bytes > CHUNK)
-        return too_large(bytes);
-    return check(MPI_Alltoall(send, (int)bytes, MPI_BYTE, recv, (int)bytes, MPI_BYTE, mpi.world), __LINE__,
-                 "exchanging between all ranks");
-}
-
-static clt_status transport_all_gather(void *data, int64_t bytes)
-{
-    if (bytes > CHUNK)
-        return too_large(bytes);
-    return check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, (int)bytes, MPI_BYTE, mpi.world),
-                 __LINE__, "gathering from all ranks");
-}
-
-static clt_status transport_broadcast(void *data, int64_t bytes, int root)
-{
-    char *at = data;
-    for (int64_t done = 0; done < bytes; done += CHUNK) {
-        int part = (int)(bytes - done < CHUNK ? bytes - done : CHUNK);
-        CHECK(MPI_Bcast(at, part, MPI_BYTE, root, mpi.world), "broadcasting to all ranks");
-        at += part;
-    }
-    return CLT_OK;
-}
-
-static clt_status transport_barrier(void)
-{
-    return check(MPI_Barrier(mpi.world), __LINE__, "waiting for all ranks");
-}
-
 static void transport_abort(int exit_code)
 {
     (void)MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -209,10 +164,10 @@ __attribute__((visibility("default"))) const comm_transport comm_transport_entry
     .name = "mpi",
     .init = transport_init,
     .all_reduce = transport_all_reduce,
-    .all_to_all = transport_all_to_all,
-    .all_gather = transport_all_gather,
-    .broadcast = transport_broadcast,
-    .barrier = transport_barrier,
+    .send = transport_send,
+    .receive = transport_receive,
+    .test = transport_test,
+    .drop = transport_drop,
     .abort = transport_abort,
     .finalize = transport_finalize,
 };

@@ -1,60 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The transport of a single process: every collective over one rank leaves its data as it is. It exists so
- * that the rest of the program has one path for one rank and for many. It must not know MPI. */
-#include "comm/comm_internal.h"
+ * The transport of a single process: nobody to send to. It exists so that the rest of the program has one path
+ * for one rank and for many. It must not know MPI. */
+#include "comm/transport.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+static const comm_host *self_host;
 
-static clt_status self_init(const comm_host *host, comm_info *info)
+static clt_status self_init(const comm_host *host, int *rank, int *ranks, const char **description)
 {
-    (void)host;
-    info->rank = 0;
-    info->ranks = 1;
-    info->local_rank = 0;
-    info->local_ranks = 1;
-    if (gethostname(info->host, sizeof info->host) != 0)
-        (void)snprintf(info->host, sizeof info->host, "localhost");
-    info->host[sizeof info->host - 1] = '\0';
-    info->description = "one process";
+    self_host = host;
+    *rank = 0;
+    *ranks = 1;
+    *description = "one process";
     return CLT_OK;
 }
 
-static clt_status self_all_reduce(void *data, int64_t count, comm_type type, comm_op op)
+static clt_status alone(void)
 {
-    (void)data;
-    (void)count;
-    (void)type;
-    (void)op;
-    return CLT_OK;
+    return self_host->failed(__FILE__, __LINE__, "a single process has nobody to exchange messages with");
 }
 
-static clt_status self_all_to_all(const void *send, void *recv, int64_t bytes)
-{
-    memcpy(recv, send, (size_t)bytes);
-    return CLT_OK;
-}
-
-static clt_status self_all_gather(void *data, int64_t bytes)
+static clt_status self_send(const void *data, int64_t bytes, int to, int tag, comm_message *message)
 {
     (void)data;
     (void)bytes;
-    return CLT_OK;
+    (void)to;
+    (void)tag;
+    (void)message;
+    return alone();
 }
 
-static clt_status self_broadcast(void *data, int64_t bytes, int root)
+static clt_status self_receive(void *data, int64_t bytes, int from, int tag, comm_message *message)
 {
     (void)data;
     (void)bytes;
-    (void)root;
-    return CLT_OK;
+    (void)from;
+    (void)tag;
+    (void)message;
+    return alone();
 }
 
-static clt_status self_barrier(void)
+static clt_status self_test(comm_message *message, bool *done)
 {
-    return CLT_OK;
+    (void)message;
+    *done = false;
+    return alone();
+}
+
+static void self_drop(comm_message *message)
+{
+    (void)message;
 }
 
 static void self_abort(int exit_code)
@@ -70,11 +65,10 @@ const comm_transport comm_transport_self = {
     .abi_version = COMM_ABI_VERSION,
     .name = "self",
     .init = self_init,
-    .all_reduce = self_all_reduce,
-    .all_to_all = self_all_to_all,
-    .all_gather = self_all_gather,
-    .broadcast = self_broadcast,
-    .barrier = self_barrier,
+    .send = self_send,
+    .receive = self_receive,
+    .test = self_test,
+    .drop = self_drop,
     .abort = self_abort,
     .finalize = self_finalize,
 };

@@ -183,7 +183,7 @@ make_clean_tree() {
     printf '%s\n#include <CL/cl.h>\n#include "engine/base/base.h"\nint dev(void) { return clFinish(0); }\n' "$c" >cl/dev.c
     printf '%s\n#include <clblast_c.h>\nint blas(void) { return CLBlastSgemm(0); }\n' "$c" >cl/gemm/blas_clblast.c
     printf '%s\n#include <mpi.h>\nint ranks(void) { return MPI_Finalize(); }\n' "$c" >comm/comm_mpi.c
-    printf '%s\n#include "comm/comm.h"\nvoid stop(struct t *x) { x->abort(1); /* exit(1); */ }\n' "$c" >comm/comm.c
+    printf '%s\n#include "comm/comm.h"\nvoid stop(struct t *x) { x->abort(1); /* exit(1); */ }\n' "$c" >comm/collectives.c
     printf '%s\nstruct t { void (*abort)(int); };\n' "$c" >comm/comm.h
     printf '%s\n#include "cl/x.h"\n#include "comm/comm.h"\n// MPI_Init() and clFinish() and cJSON are only named here\nconst char *op(void) { return "printf(\\"%%d\\") clFinish(q) exit(1)"; }\nint snprintf_like(void) { return my_printf(1); }\n' "$c" >engine/ops/op.c
     printf '%s\nint x;\n' "$c" >cl/x.h
@@ -232,19 +232,19 @@ self_test() {
     [ -z "$found" ] || { echo "FAIL: a clean tree is refused: $found"; self_failures=1; }
 
     must_catch opencl engine/ops/op.c 'int f(void) { return clEnqueueNDRangeKernel(0); }'
-    must_catch opencl comm/comm.c 'int f(void) { return clFinish (0); }'
+    must_catch opencl comm/collectives.c 'int f(void) { return clFinish (0); }'
     must_catch opencl cli/main.c 'int f(void) { return clGetPlatformIDs(0, 0, 0); }'
     must_catch opencl engine/ops/op.c '#include <CL/cl.h>'
     must_catch clblast cl/dev.c 'int f(void) { return CLBlastSgemm(0); }'
     must_catch clblast engine/ops/op.c '#include <clblast_c.h>'
-    must_catch mpi comm/comm.c 'int f(void) { return MPI_Barrier(0); }'
+    must_catch mpi comm/collectives.c 'int f(void) { return MPI_Barrier(0); }'
     must_catch mpi engine/ops/op.c 'int f(void) { return MPI_COMM_WORLD; }'
     must_catch mpi comm/comm.h '#include <mpi.h>'
     must_catch cjson engine/ops/op.c 'cJSON *f(void);'
     must_catch cjson cli/main.c '#include <cjson/cJSON.h>'
     must_catch process engine/ops/op.c 'void f(void) { exit(1); }'
     must_catch process cl/dev.c 'void f(void) { abort(); }'
-    must_catch process comm/comm.c 'void f(void) { printf("x"); }'
+    must_catch process comm/collectives.c 'void f(void) { printf("x"); }'
     must_catch process engine/base/base.c 'void f(void) { puts("x"); }'
     must_catch process engine/base/base.c 'void f(void) { fprintf(stderr, "x"); }'
     must_catch process cl/dev.c 'void f(void) { fputs("x", stdout); }'
@@ -252,7 +252,7 @@ self_test() {
     must_catch include engine/base/base.c '#include "cl/x.h"'
     must_catch include engine/base/base.c '#include "comm/comm.h"'
     must_catch include cl/dev.c '#include "comm/comm.h"'
-    must_catch include comm/comm.c '#include "cl/x.h"'
+    must_catch include comm/collectives.c '#include "cl/x.h"'
     must_catch include cl/dev.c '#include "engine/ops/op.c"'
     must_catch include engine/ops/op.c '#include "cli/main.c"'
     must_catch include cli/main.c '#include "tests/unit/test_x.c"'

@@ -2,8 +2,8 @@
  *
  * ctest-labels: quick
  *
- * Communication. Run alone, it tests the built-in transport, the order and the failures of requests (with a
- * transport made for that), launcher detection and the module search. Under mpirun
+ * The communication room. Alone it tests the built-in transport, sums, launcher detection and the module search
+ * (requests, groups, ways and deadlines: test_comm_ways.c). Under mpirun
  * (tests/comm/test_comm_mpi.sh) the same program checks the MPI transport: "test_comm" runs the collectives,
  * "test_comm abort|stuck|fail" end the job in three ways. */
 #include <setjmp.h>
@@ -14,7 +14,6 @@
 
 #include <dlfcn.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,101 +22,8 @@
 
 #include "comm/comm_internal.h"
 #include "engine/base/dtype.h"
-#include "engine/base/thread.h"
 
 #define MANY 64
-
-/* --- a transport that records what it is asked to do --- */
-
-static struct {
-    atomic_int calls, finalized, inits;
-    int64_t counts[MANY]; /* of the all-reduces, in order */
-    int fail_at;          /* index of the all-reduce that fails, -1: none */
-    int ranks;
-    atomic_int abort_code;
-    pthread_t thread; /* the one that called init */
-    atomic_bool wrong_thread;
-    atomic_bool block; /* an all-reduce does not return while this is set */
-    clt_status init_status;
-    const comm_host *host;
-} fake;
-
-static void check_thread(void)
-{
-    if (!pthread_equal(pthread_self(), fake.thread))
-        atomic_store(&fake.wrong_thread, true);
-}
-
-static clt_status fake_init(const comm_host *host, comm_info *info)
-{
-    fake.thread = pthread_self();
-    fake.host = host;
-    atomic_fetch_add(&fake.inits, 1);
-    info->ranks = info->local_ranks = fake.ranks;
-    info->description = "fake 1.0";
-    (void)snprintf(info->host, sizeof info->host, "nowhere");
-    if (fake.init_status != CLT_OK)
-        return host->failed(__FILE__, __LINE__, "no network");
-    return CLT_OK;
-}
-
-static clt_status fake_all_reduce(void *data, int64_t count, comm_type type, comm_op op)
-{
-    (void)data;
-    (void)type;
-    (void)op;
-    check_thread();
-    int index = atomic_fetch_add(&fake.calls, 1);
-    fake.counts[index % MANY] = count;
-    while (atomic_load(&fake.block))
-        usleep(1000);
-    return index == fake.fail_at ? fake.host->failed(__FILE__, __LINE__, "the cable was cut") : CLT_OK;
-}
-
-static clt_status fake_broadcast(void *data, int64_t bytes, int root)
-{
-    (void)data;
-    (void)bytes;
-    (void)root;
-    check_thread();
-    return CLT_OK;
-}
-
-static clt_status fake_barrier(void)
-{
-    check_thread();
-    return CLT_OK;
-}
-
-static void fake_abort(int exit_code)
-{
-    atomic_store(&fake.abort_code, exit_code);
-}
-
-static void fake_finalize(void)
-{
-    check_thread();
-    atomic_fetch_add(&fake.finalized, 1);
-}
-
-static const comm_transport fake_transport = {.abi_version = COMM_ABI_VERSION,
-                                              .name = "fake",
-                                              .init = fake_init,
-                                              .all_reduce = fake_all_reduce,
-                                              .broadcast = fake_broadcast,
-                                              .barrier = fake_barrier,
-                                              .abort = fake_abort,
-                                              .finalize = fake_finalize};
-
-static comm *fake_create(int ranks)
-{
-    memset(&fake, 0, sizeof fake);
-    fake.fail_at = -1;
-    fake.ranks = ranks;
-    comm *c = NULL;
-    assert_int_equal(comm_create_with(&fake_transport, &c), CLT_OK);
-    return c;
-}
 
 static void assert_text_has(const char *part)
 {
@@ -153,144 +59,6 @@ static void self_leaves_data_alone(void **state)
     comm_destroy(c);
     comm_destroy(NULL);
     comm_abort(NULL, CLT_ECOMM);
-}
-
-static void requests_run_in_the_order_of_posting(void **state)
-{
-    (void)state;
-    comm *c = fake_create(2);
-    comm_request *r[4];
-    float x[4] = {0};
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(comm_all_reduce_post(c, x, i + 1, COMM_F32, COMM_SUM, &r[i]), CLT_OK);
-    comm_request_ready(r[3], true);
-    comm_request_ready(r[1], true);
-    usleep(20000);
-    assert_int_equal(atomic_load(&fake.calls), 0); /* the first is not ready, so nothing may start */
-    comm_request_ready(r[0], true);
-    assert_int_equal(comm_request_wait(r[1]), CLT_OK); /* waits may come in any order */
-    usleep(20000);
-    assert_int_equal(atomic_load(&fake.calls), 2);
-    comm_request_ready(r[2], true);
-    assert_int_equal(comm_barrier(c), CLT_OK); /* a blocking call queues up behind them */
-    assert_int_equal(atomic_load(&fake.calls), 4);
-    assert_int_equal(comm_request_wait(r[3]), CLT_OK);
-    assert_int_equal(comm_request_wait(r[0]), CLT_OK);
-    assert_int_equal(comm_request_wait(r[2]), CLT_OK);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(fake.counts[i], i + 1);
-    comm_destroy(c);
-    assert_int_equal(atomic_load(&fake.finalized), 1);
-    assert_false(atomic_load(&fake.wrong_thread));
-}
-
-static void *ready_later(void *request)
-{
-    usleep(10000);
-    comm_request_ready(request, true);
-    return NULL;
-}
-
-static void ready_may_come_from_another_thread(void **state)
-{
-    (void)state;
-    comm *c = fake_create(2);
-    float x = 0;
-    for (int i = 0; i < 8; i++) {
-        comm_request *r = NULL;
-        clt_thread *thread = NULL;
-        assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r), CLT_OK);
-        assert_int_equal(clt_thread_start(&thread, "ready", ready_later, r), CLT_OK);
-        assert_int_equal(comm_request_wait(r), CLT_OK);
-        clt_thread_join(thread);
-    }
-    assert_int_equal(atomic_load(&fake.calls), 8);
-    comm_destroy(c);
-}
-
-static void failed_device_work_fails_the_wait_and_all_that_follows(void **state)
-{
-    (void)state;
-    comm *c = fake_create(2);
-    comm_request *bad = NULL, *next = NULL;
-    float x = 0;
-    assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &bad), CLT_OK);
-    assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &next), CLT_OK);
-    comm_request_ready(next, true);
-    comm_request_ready(bad, false);
-    assert_int_equal(comm_request_wait(bad), CLT_ECOMM);
-    assert_text_has("device work");
-    assert_int_equal(comm_request_wait(next), CLT_ECOMM);
-    assert_text_has("earlier");
-    assert_int_equal(comm_barrier(c), CLT_ECOMM);
-    assert_int_equal(atomic_load(&fake.calls), 0); /* ranks out of step must not exchange anything */
-    comm_destroy(c);
-    assert_int_equal(atomic_load(&fake.finalized), 0); /* and must not wait for each other at the end */
-}
-
-static void transport_failure_carries_its_message(void **state)
-{
-    (void)state;
-    comm *c = fake_create(3);
-    fake.fail_at = 1;
-    float x = 0;
-    assert_int_equal(comm_all_reduce(c, &x, 1, COMM_F32, COMM_SUM), CLT_OK);
-    assert_int_equal(comm_all_reduce(c, &x, 1, COMM_F32, COMM_SUM), CLT_ECOMM);
-    assert_text_has("rank 0 (nowhere): the cable was cut");
-    assert_int_equal(comm_all_reduce(c, &x, 1, COMM_F32, COMM_SUM), CLT_ECOMM);
-    assert_text_has("the cable was cut");
-    assert_int_equal(atomic_load(&fake.calls), 2);
-    comm_destroy(c);
-}
-
-static void failed_init_is_reported_and_cleaned_up(void **state)
-{
-    (void)state;
-    memset(&fake, 0, sizeof fake);
-    fake.init_status = CLT_ECOMM;
-    comm *c = (comm *)&fake;
-    assert_int_equal(comm_create_with(&fake_transport, &c), CLT_ECOMM);
-    assert_null(c);
-    assert_text_has("starting the fake transport: no network");
-    assert_int_equal(atomic_load(&fake.finalized), 0);
-}
-
-static void destroy_drops_requests_that_never_ran(void **state)
-{
-    (void)state;
-    comm *c = fake_create(2);
-    comm_request *r[3];
-    float x = 0;
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r[i]), CLT_OK);
-    comm_request_ready(r[1], true);
-    comm_destroy(c); /* must return, and leave nothing behind for the leak checker */
-    assert_int_equal(atomic_load(&fake.calls), 0);
-    assert_int_equal(atomic_load(&fake.finalized), 0);
-}
-
-static void abort_reaches_the_transport(void **state)
-{
-    (void)state;
-    comm *c = fake_create(2);
-    comm_abort(c, CLT_ENUMERIC);
-    assert_int_equal(atomic_load(&fake.abort_code), clt_status_exit_code(CLT_ENUMERIC));
-    comm_destroy(c);
-
-    /* The communication thread sits in a collective: the call is made all the same. */
-    c = fake_create(2);
-    atomic_store(&fake.block, true);
-    comm_request *r = NULL;
-    float x = 0;
-    assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r), CLT_OK);
-    comm_request_ready(r, true);
-    while (atomic_load(&fake.calls) == 0)
-        usleep(1000);
-    comm_abort(c, CLT_EDEVLOST);
-    assert_int_equal(atomic_load(&fake.abort_code), clt_status_exit_code(CLT_EDEVLOST));
-    atomic_store(&fake.block, false);
-    assert_int_equal(comm_request_wait(r), CLT_OK);
-    comm_destroy(c);
 }
 
 /* --- launcher and module --- */
@@ -390,16 +158,17 @@ static void missing_module_lists_every_file_and_reason(void **state)
     remove_folder(other);
 }
 
-/* Every number of both types, twice itself; a sum that two roundings would get wrong; what has no sum. */
+/* Every number of both types, twice itself; a sum that two roundings would get wrong; the order of the tree. */
 static void halves_are_added_in_f32(void **state)
 {
     (void)state;
     enum { ALL = 65536 };
-    static uint16_t parts[2 * ALL], out[ALL];
+    static uint16_t part[ALL], out[ALL];
+    const void *twice[2] = {part, part};
+    for (int i = 0; i < ALL; i++)
+        part[i] = (uint16_t)i;
     for (int bf = 0; bf < 2; bf++) {
-        for (int i = 0; i < ALL; i++)
-            parts[i] = parts[ALL + i] = (uint16_t)i;
-        comm_half_sum(parts, 2, ALL, bf ? COMM_BF16 : COMM_F16, out);
+        comm_sum_parts(twice, 2, ALL, bf ? COMM_BF16 : COMM_F16, out);
         for (int i = 0; i < ALL; i++) {
             float one = bf ? clt_bf16_to_f32((uint16_t)i) : clt_f16_to_f32((uint16_t)i), two = one + one;
             uint16_t want = bf ? clt_f32_to_bf16(two) : clt_f32_to_f16(two);
@@ -409,30 +178,73 @@ static void halves_are_added_in_f32(void **state)
         }
     }
     /* 1 + 2^-11 + 2^-11: each alone would be rounded away */
-    const uint16_t small[3] = {clt_f32_to_f16(1), clt_f32_to_f16(0x1p-11F), clt_f32_to_f16(0x1p-11F)};
-    comm_half_sum(small, 3, 1, COMM_F16, out);
+    const uint16_t one = clt_f32_to_f16(1), small = clt_f32_to_f16(0x1p-11F);
+    comm_sum_parts((const void *[]){&one, &small, &small}, 3, 1, COMM_F16, out);
     assert_int_equal(out[0], clt_f32_to_f16(1 + 0x1p-10F));
-    /* in the order of the ranks: the last one would vanish beside the first */
-    const uint16_t apart[3] = {clt_f32_to_f16(0x1p15F), clt_f32_to_f16(-0x1p15F), clt_f32_to_f16(0x1p-10F)};
-    comm_half_sum(apart, 3, 1, COMM_F16, out);
-    assert_int_equal(out[0], clt_f32_to_f16(0x1p-10F));
-    comm *c = fake_create(2);
-    assert_int_equal(comm_all_reduce(c, out, 1, COMM_F16, COMM_MAX), CLT_EINTERNAL);
-    comm_destroy(c);
+}
+
+/* As the tree is drawn, for every number of parts: of numbers whose sum depends on the order. */
+static float tree(const float *value, int first, int count, int width)
+{
+    if (count <= 1)
+        return value[first];
+    while (width >= count)
+        width /= 2;
+    return tree(value, first, width, width) + tree(value, first + width, count - width, width);
+}
+
+static void parts_are_added_as_a_tree(void **state)
+{
+    (void)state;
+    enum { MOST = 40, LENGTH = 700 };
+    static float values[MOST][LENGTH];
+    const void *part[MOST];
+    float sum[LENGTH];
+    uint32_t random = 1;
+    for (int p = 0; p < MOST; p++) {
+        part[p] = values[p];
+        for (int i = 0; i < LENGTH; i++) {
+            random = random * 1664525U + 1013904223U;
+            values[p][i] = ldexpf((float)(random >> 8), (int)(random % 37) - 40);
+        }
+    }
+    for (int n = 1; n <= MOST; n++) {
+        comm_sum_parts(part, n, LENGTH, COMM_F32, sum);
+        for (int i = 0; i < LENGTH; i++) {
+            float column[MOST];
+            for (int p = 0; p < n; p++)
+                column[p] = values[p][i];
+            float want = tree(column, 0, n, 64);
+            if (memcmp(&sum[i], &want, sizeof want) != 0)
+                fail_msg("%d parts, element %d: %a instead of %a", n, i, (double)sum[i], (double)want);
+        }
+    }
+}
+
+/* Shares cover all elements once, in order, in whole grains. */
+static void shares_cover_everything(void **state)
+{
+    (void)state;
+    for (int64_t count = 0; count < 200; count += 7)
+        for (int64_t grain = 1; grain < 40; grain += 13)
+            for (int ranks = 1; ranks < 9; ranks++) {
+                int64_t next = 0, first, length;
+                for (int r = 0; r < ranks; r++) {
+                    comm_share(count, grain, ranks, r, &first, &length);
+                    assert_true(first == next && length >= 0 && (first % grain == 0 || length == 0));
+                    next += length;
+                }
+                assert_int_equal(next, count);
+            }
 }
 
 static int run_alone(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(self_leaves_data_alone),
-        cmocka_unit_test(requests_run_in_the_order_of_posting),
-        cmocka_unit_test(ready_may_come_from_another_thread),
-        cmocka_unit_test(failed_device_work_fails_the_wait_and_all_that_follows),
-        cmocka_unit_test(transport_failure_carries_its_message),
-        cmocka_unit_test(failed_init_is_reported_and_cleaned_up),
-        cmocka_unit_test(destroy_drops_requests_that_never_ran),
-        cmocka_unit_test(abort_reaches_the_transport),
         cmocka_unit_test(halves_are_added_in_f32),
+        cmocka_unit_test(parts_are_added_as_a_tree),
+        cmocka_unit_test(shares_cover_everything),
         cmocka_unit_test_setup_teardown(launcher_is_detected, clear_launcher, clear_launcher),
         cmocka_unit_test_setup_teardown(launcher_says_how_many, clear_launcher, clear_launcher),
         cmocka_unit_test(missing_module_lists_every_file_and_reason),
@@ -510,12 +322,13 @@ static void mpi_sums_halves(void **state)
             assert_int_equal(comm_all_reduce(world, x, counts[c], bf ? COMM_BF16 : COMM_F16, COMM_SUM),
                              CLT_OK);
             for (int64_t k = 0; k < counts[c]; k++) {
-                float sum = 0;
+                float part[16];
                 for (int r = 0; r < info->ranks; r++) {
                     float value = (float)((k * 31 + r * 17) % 2003) * 0.01F;
-                    sum +=
+                    part[r] =
                         bf ? clt_bf16_to_f32(clt_f32_to_bf16(value)) : clt_f16_to_f32(clt_f32_to_f16(value));
                 }
+                float sum = tree(part, 0, info->ranks, 64);
                 wrong += x[k] != (bf ? clt_f32_to_bf16(sum) : clt_f32_to_f16(sum));
             }
             assert_int_equal(wrong, 0);

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The communication thread: it makes every call of the transport from init to finalize and runs the requests of
+ * all groups, in the order of posting, each within a deadline. When a deadline passes, the ranks that still
+ * answer call the roll (roll.c), so that the message names those that do not. It must not know what a request
+ * does nor which transport it drives. */
+#include "comm/engine.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/mem.h"
+
+typedef enum abort_state { ABORT_NONE, ABORT_ASKED, ABORT_TAKEN, ABORT_RETURNED } abort_state;
+
+/* Everything but transport, rank, ranks, description and what the communication thread alone uses is guarded by
+ * mutex; rank, ranks and description are written before `started`. */
+struct comm_engine {
+    const comm_transport *transport;
+    int rank, ranks;
+    const char *description;
+    char host[64];
+    clt_thread *thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;       /* wakes the communication thread */
+    pthread_cond_t change;     /* wakes the threads that wait for a request, for the start or for an abort */
+    comm_request *head, *tail; /* posted and not yet waited for, in the order of posting */
+    comm_request *cursor;      /* the next to run */
+    bool started, stop;
+    bool broken; /* a collective failed here: this rank is out of step with the others */
+    abort_state abort;
+    int abort_code;
+    clt_error start_error;
+    char first_failure[512];
+    int last_tag;    /* of a group; the thread that makes groups */
+    double deadline; /* seconds for each request */
+    char phase[96];  /* what the process is doing */
+
+    /* the communication thread's own */
+    comm_roll *roll;
+    const char *what; /* the request that runs */
+    double begun;
+    uint64_t number;
+    void *scratch;
+    int64_t scratch_bytes;
+};
+
+static clt_status host_failed(const char *file, int line, const char *text)
+{
+    return clt_fail(CLT_ECOMM, file, line, "%s", text);
+}
+
+static const comm_host host_table = {.abi_version = COMM_ABI_VERSION, .failed = host_failed};
+
+/* --- the communication thread --- */
+
+/* Called with the mutex held; lets go of it while the request runs. */
+static clt_status run_body(comm_engine *e, comm_request *r)
+{
+    e->what = r->what;
+    e->number++;
+    e->begun = clt_now();
+    pthread_mutex_unlock(&e->mutex);
+    clt_status status = r->body(r->context);
+    double end = clt_now();
+    pthread_mutex_lock(&e->mutex);
+    r->times = (comm_times){.inside = end - e->begun, .since_ready = end - r->ready_at};
+    return clt_fail_prefix(status, "rank %d (%s)", e->rank, e->host);
+}
+
+/* Called with the mutex held. */
+static void run_next(comm_engine *e)
+{
+    comm_request *r = e->cursor;
+    e->cursor = r->next;
+    clt_status status = CLT_OK;
+    if (e->broken)
+        status = clt_fail(CLT_ECOMM, __FILE__, __LINE__,
+                          "rank %d: this collective was not started, because an earlier one failed (%s)",
+                          e->rank, e->first_failure);
+    else if (!r->ok)
+        status = clt_fail(
+            CLT_ECOMM, __FILE__, __LINE__,
+            "rank %d (%s): a collective was not started, because the device work that makes its data "
+            "failed; the first message about the device names the cause",
+            e->rank, e->host);
+    else
+        status = run_body(e, r);
+    if (status != CLT_OK && !e->broken) {
+        e->broken = true;
+        (void)snprintf(e->first_failure, sizeof e->first_failure, "%.500s", clt_error_text());
+    }
+    if (r->ended) {
+        pthread_mutex_unlock(&e->mutex);
+        r->ended(r->context, status == CLT_OK);
+        pthread_mutex_lock(&e->mutex);
+    }
+    clt_error_take(status, &r->error);
+    r->done = true;
+    pthread_cond_broadcast(&e->change);
+}
+
+static void serve(comm_engine *e)
+{
+    for (;;) {
+        while (e->abort != ABORT_ASKED && !e->stop && !(e->cursor && e->cursor->ready))
+            pthread_cond_wait(&e->work, &e->mutex);
+        if (e->abort == ABORT_ASKED) {
+            e->abort = ABORT_TAKEN;
+            pthread_mutex_unlock(&e->mutex);
+            e->transport->abort(e->abort_code);
+            pthread_mutex_lock(&e->mutex);
+            e->abort = ABORT_RETURNED;
+            pthread_cond_broadcast(&e->change);
+        } else if (e->stop) {
+            return;
+        } else {
+            run_next(e);
+        }
+    }
+}
+
+static clt_status start(comm_engine *e)
+{
+    CLT_TRY(e->transport->init(&host_table, &e->rank, &e->ranks, &e->description));
+    return comm_roll_create(e->transport, e->rank, e->ranks, &e->roll);
+}
+
+static void *engine_thread(void *context)
+{
+    comm_engine *e = context;
+    clt_status status = start(e);
+    pthread_mutex_lock(&e->mutex);
+    clt_error_take(status, &e->start_error);
+    e->started = true;
+    pthread_cond_broadcast(&e->change);
+    if (status == CLT_OK)
+        serve(e);
+    /* If a request never ran here, the other ranks still wait inside that collective, and finalizing would
+     * block until they join. So the transport is finalized only when no collective failed, none is left over
+     * and no other rank has given up. */
+    bool in_step = !e->broken && !e->cursor && e->abort == ABORT_NONE;
+    pthread_mutex_unlock(&e->mutex);
+    in_step = in_step && status == CLT_OK && !comm_roll_was_called(e->roll);
+    comm_roll_destroy(e->roll, in_step);
+    if (status == CLT_OK && (in_step || e->ranks == 1))
+        e->transport->finalize();
+    return NULL;
+}
+
+clt_status comm_engine_scratch(comm_engine *e, int64_t bytes, void **out)
+{
+    *out = NULL;
+    if (bytes > e->scratch_bytes) {
+        free(e->scratch);
+        e->scratch = NULL;
+        e->scratch_bytes = 0;
+        CLT_TRY(clt_alloc(&e->scratch, (size_t)bytes, 1, "gradients of other ranks"));
+        e->scratch_bytes = bytes;
+    }
+    *out = e->scratch;
+    return CLT_OK;
+}
+
+/* --- waiting with a deadline --- */
+
+static clt_status too_late(comm_engine *e)
+{
+    char late[256], phase[sizeof e->phase];
+    comm_roll_call(e->roll, late, sizeof late);
+    double now = clt_now();
+    pthread_mutex_lock(&e->mutex);
+    memcpy(phase, e->phase, sizeof phase);
+    pthread_mutex_unlock(&e->mutex);
+    CLT_FAIL(
+        CLT_ECOMM,
+        "%s: no answer from %s. This rank was in collective %llu (%s) for %.1f s%s%s; it may take %.3g s "
+        "(parallel.deadline)",
+        "a collective did not end in time", late, (unsigned long long)e->number,
+        e->what ? e->what : "unnamed", now - e->begun, phase[0] ? ", during " : "", phase, e->deadline);
+}
+
+clt_status comm_engine_wait_turn(comm_engine *e, int *turns)
+{
+    enum { SPINS = 200, YIELDS = 1000, RESTS = 1200, LOOK_EVERY = 64 }; /* rests: 10 ms of short ones */
+    int turn = (*turns)++;
+    if (turn < SPINS)
+        return CLT_OK;
+    if (turn < YIELDS) {
+        sched_yield();
+    } else {
+        struct timespec rest = {0, turn < RESTS ? 50000 : 500000};
+        (void)nanosleep(&rest, NULL);
+    }
+    if (turn % LOOK_EVERY != 0)
+        return CLT_OK;
+    if (clt_now() - e->begun > e->deadline || comm_roll_was_called(e->roll))
+        return too_late(e);
+    return CLT_OK;
+}
+
+void comm_engine_set_deadline(comm_engine *e, double seconds)
+{
+    pthread_mutex_lock(&e->mutex);
+    e->deadline = seconds;
+    pthread_mutex_unlock(&e->mutex);
+}
+
+void comm_engine_set_phase(comm_engine *e, const char *text)
+{
+    pthread_mutex_lock(&e->mutex);
+    (void)snprintf(e->phase, sizeof e->phase, "%s", text);
+    pthread_mutex_unlock(&e->mutex);
+}
+
+/* --- create and destroy --- */
+
+static clt_status init_locks(comm_engine *e)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0)
+        CLT_FAIL(CLT_ENOMEM, "creating a communicator: no memory for a condition variable");
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    bool good = pthread_mutex_init(&e->mutex, NULL) == 0;
+    good = pthread_cond_init(&e->work, &attributes) == 0 && good;
+    good = pthread_cond_init(&e->change, &attributes) == 0 && good;
+    pthread_condattr_destroy(&attributes);
+    if (!good)
+        CLT_FAIL(CLT_ENOMEM, "creating a communicator: no memory for a lock");
+    return CLT_OK;
+}
+
+static clt_status wait_for_start(comm_engine *e)
+{
+    pthread_mutex_lock(&e->mutex);
+    while (!e->started)
+        pthread_cond_wait(&e->change, &e->mutex);
+    pthread_mutex_unlock(&e->mutex);
+    return clt_fail_prefix(clt_error_put(&e->start_error), "starting the %s transport", e->transport->name);
+}
+
+clt_status comm_engine_create(const comm_transport *transport, comm_engine **out)
+{
+    *out = NULL;
+    comm_engine *e = NULL;
+    CLT_TRY(clt_alloc(&e, 1, sizeof *e, "a communicator"));
+    e->transport = transport;
+    e->deadline = COMM_DEADLINE;
+    clt_status status = init_locks(e);
+    if (status != CLT_OK) {
+        free(e);
+        return status;
+    }
+    CLT_TRY_GOTO(clt_thread_start(&e->thread, "comm", engine_thread, e), fail);
+    CLT_TRY_GOTO(wait_for_start(e), fail);
+    *out = e;
+    return CLT_OK;
+fail:
+    comm_engine_destroy(e);
+    return status;
+}
+
+void comm_engine_destroy(comm_engine *e)
+{
+    if (!e)
+        return;
+    pthread_mutex_lock(&e->mutex);
+    e->stop = true;
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->mutex);
+    clt_thread_join(e->thread);
+    while (e->head) {
+        comm_request *next = e->head->next;
+        if (e->head->on_heap)
+            free(e->head);
+        e->head = next;
+    }
+    pthread_cond_destroy(&e->change);
+    pthread_cond_destroy(&e->work);
+    pthread_mutex_destroy(&e->mutex);
+    free(e->scratch);
+    free(e);
+}
+
+const comm_transport *comm_engine_transport(const comm_engine *e)
+{
+    return e->transport;
+}
+
+int comm_engine_rank(const comm_engine *e)
+{
+    return e->rank;
+}
+
+int comm_engine_ranks(const comm_engine *e)
+{
+    return e->ranks;
+}
+
+const char *comm_engine_description(const comm_engine *e)
+{
+    return e->description;
+}
+
+int comm_engine_last_tag(const comm_engine *e)
+{
+    return e->last_tag;
+}
+
+void comm_engine_use_tag(comm_engine *e, int tag)
+{
+    e->last_tag = tag;
+}
+
+void comm_engine_set_host(comm_engine *e, const char *host)
+{
+    pthread_mutex_lock(&e->mutex);
+    (void)snprintf(e->host, sizeof e->host, "%s", host);
+    pthread_mutex_unlock(&e->mutex);
+}
+
+/* --- requests --- */
+
+void comm_engine_post(comm_engine *e, comm_request *r)
+{
+    r->engine = e;
+    pthread_mutex_lock(&e->mutex);
+    r->previous = e->tail;
+    if (e->tail)
+        e->tail->next = r;
+    else
+        e->head = r;
+    e->tail = r;
+    if (!e->cursor)
+        e->cursor = r;
+    if (r->ready)
+        pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->mutex);
+}
+
+clt_status comm_engine_finish(comm_request *r)
+{
+    comm_engine *e = r->engine;
+    pthread_mutex_lock(&e->mutex);
+    while (!r->done)
+        pthread_cond_wait(&e->change, &e->mutex);
+    if (r->previous)
+        r->previous->next = r->next;
+    else
+        e->head = r->next;
+    if (r->next)
+        r->next->previous = r->previous;
+    else
+        e->tail = r->previous;
+    pthread_mutex_unlock(&e->mutex);
+    return clt_error_put(&r->error);
+}
+
+clt_status comm_engine_run(comm_engine *e, const char *what, clt_status (*body)(void *), void *context)
+{
+    comm_request r = {.body = body, .context = context, .what = what, .ready = true, .ok = true};
+    r.ready_at = clt_now();
+    comm_engine_post(e, &r);
+    return comm_engine_finish(&r);
+}
+
+void comm_request_ready(comm_request *request, bool ok)
+{
+    /* As soon as the mutex is released, the request may run, and its waiter may free it: from here on only
+     * the local `e` is used. */
+    comm_engine *e = request->engine;
+    pthread_mutex_lock(&e->mutex);
+    request->ready = true;
+    request->ready_at = clt_now();
+    request->ok = ok;
+    pthread_cond_signal(&e->work);
+    pthread_mutex_unlock(&e->mutex);
+}
+
+/* --- the end of the job --- */
+
+static struct timespec seconds_from_now(int seconds)
+{
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += seconds;
+    return at;
+}
+
+/* The communication thread calls the transport's abort if it can. It cannot while it is blocked inside the
+ * transport; then this thread makes the call itself. The job ends either way. */
+void comm_engine_abort(comm_engine *e, int code)
+{
+    enum { SECONDS_TO_TAKE = 1, SECONDS_TO_END = 10 };
+    pthread_mutex_lock(&e->mutex);
+    e->abort_code = code;
+    if (e->abort == ABORT_NONE)
+        e->abort = ABORT_ASKED;
+    pthread_cond_signal(&e->work);
+    struct timespec until = seconds_from_now(SECONDS_TO_TAKE);
+    while (e->abort == ABORT_ASKED && pthread_cond_timedwait(&e->change, &e->mutex, &until) != ETIMEDOUT)
+        continue;
+    bool taken = e->abort != ABORT_ASKED;
+    until = seconds_from_now(SECONDS_TO_END);
+    while (e->abort == ABORT_TAKEN && pthread_cond_timedwait(&e->change, &e->mutex, &until) != ETIMEDOUT)
+        continue;
+    if (!taken)
+        e->abort = ABORT_TAKEN;
+    pthread_mutex_unlock(&e->mutex);
+    if (!taken)
+        e->transport->abort(code);
+}

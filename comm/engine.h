@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The communication thread and its list of requests, and the roll call that finds late ranks. Below groups and
+ * collectives: a request is a function to run. */
+#ifndef COMM_ENGINE_H
+#define COMM_ENGINE_H
+
+#include "comm/comm.h"
+#include "comm/transport.h"
+#include "engine/base/thread.h"
+
+#define COMM_DEADLINE 600.0 /* seconds, until comm_set_deadline */
+
+typedef struct comm_engine comm_engine;
+
+struct comm_request {
+    comm_engine *engine;
+    clt_status (*body)(void *context); /* on the communication thread */
+    void *context;
+    const char *what;
+    void (*ended)(void *context, bool ok); /* after body, also when it did not run; or NULL */
+    bool ready, ok, done;
+    bool on_heap; /* false: lives on the stack of a blocking call */
+    clt_error error;
+    double ready_at; /* clt_now() */
+    comm_times times;
+    comm_request *previous, *next;
+};
+
+/* Starts the communication thread, which starts the transport. */
+clt_status comm_engine_create(const comm_transport *transport, comm_engine **out);
+void comm_engine_destroy(comm_engine *e);
+const comm_transport *comm_engine_transport(const comm_engine *e);
+/* Of the job; known when comm_engine_create has returned. */
+int comm_engine_rank(const comm_engine *e);
+int comm_engine_ranks(const comm_engine *e);
+const char *comm_engine_description(const comm_engine *e);
+void comm_engine_set_host(comm_engine *e, const char *host); /* for messages */
+void comm_engine_set_deadline(comm_engine *e, double seconds);
+void comm_engine_set_phase(comm_engine *e, const char *text);
+
+/* Appends a request. body, context, what and on_heap are set, ready as well where it may run at once. */
+void comm_engine_post(comm_engine *e, comm_request *r);
+/* Waits until it has run, and takes it out of the list. */
+clt_status comm_engine_finish(comm_request *r);
+/* Runs body(context) on the communication thread, in turn, and returns what it returns. */
+clt_status comm_engine_run(comm_engine *e, const char *what, clt_status (*body)(void *), void *context);
+/* Tags of groups: the last one in use. */
+int comm_engine_last_tag(const comm_engine *e);
+void comm_engine_use_tag(comm_engine *e, int tag);
+void comm_engine_abort(comm_engine *e, int exit_code);
+
+/* For the communication thread. Memory that stays until the next call with a larger size. */
+clt_status comm_engine_scratch(comm_engine *e, int64_t bytes, void **out);
+/* Called again and again by whatever waits on the communication thread: yields the core, after a while sleeps.
+ * CLT_ECOMM when the request's deadline has passed here or on another rank. *turns begins at 0. */
+clt_status comm_engine_wait_turn(comm_engine *e, int *turns);
+
+/* The roll (roll.c): a rank whose deadline has passed says so to all others, who join in; who has not answered
+ * soon after is late. Communication thread only. */
+typedef struct comm_roll comm_roll;
+clt_status comm_roll_create(const comm_transport *transport, int rank, int ranks, comm_roll **out);
+void comm_roll_destroy(comm_roll *roll, bool in_step);
+bool comm_roll_was_called(comm_roll *roll);
+/* Writes "rank 3", or "ranks 1, 3 and 5 more", or that all ranks answer. */
+void comm_roll_call(comm_roll *roll, char *late, size_t size);
+
+#endif

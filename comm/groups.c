@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups of ranks: all of the job, and those that are split off; who shares a host with whom. */
+#include "comm/comm_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+
+static void free_group(comm *c)
+{
+    if (!c)
+        return;
+    free_group(c->across);
+    comm_segment_destroy(c->segment);
+    free(c->wide);
+    free(c->member);
+    free(c->local);
+    free(c);
+}
+
+/* A group of `ranks`, of which this is number `rank`; member[] is to be filled. */
+static clt_status new_group(comm_engine *e, comm *parent, int rank, int ranks, comm **out)
+{
+    comm *c = NULL;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a group of ranks"));
+    c->engine = e;
+    c->parent = parent;
+    c->info.rank = rank;
+    c->info.ranks = ranks;
+    c->info.transport = comm_engine_transport(e)->name;
+    c->info.description = comm_engine_description(e);
+    clt_status status = clt_alloc(&c->member, (size_t)ranks, sizeof *c->member, "a group of ranks");
+    if (status == CLT_OK)
+        status = clt_alloc(&c->local, (size_t)ranks, sizeof *c->local, "a group of ranks");
+    if (status != CLT_OK)
+        free_group(c);
+    else
+        *out = c;
+    return status;
+}
+
+/* What tells hosts apart. Two hosts may have the same name, and name spaces can give parts of one machine names
+ * of their own, which are then taken as hosts. */
+typedef struct host_id {
+    char name[64];
+    char boot[40]; /* of the running kernel */
+} host_id;
+
+static void find_host(host_id *id)
+{
+    memset(id, 0, sizeof *id);
+    if (gethostname(id->name, sizeof id->name - 1) != 0)
+        (void)snprintf(id->name, sizeof id->name, "localhost");
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (!f)
+        return;
+    if (!fgets(id->boot, sizeof id->boot, f))
+        id->boot[0] = '\0';
+    (void)fclose(f);
+}
+
+/* From who is where: the local ranks, and how many hosts there are. */
+static void place(comm *c, const host_id *host)
+{
+    comm_info *info = &c->info;
+    const host_id *mine = &host[info->rank];
+    memcpy(info->host, mine->name, sizeof info->host);
+    info->even_nodes = true;
+    for (int r = 0; r < info->ranks; r++) {
+        bool first = true;
+        for (int q = 0; q < r && first; q++)
+            first = memcmp(&host[q], &host[r], sizeof *host) != 0;
+        info->nodes += first;
+        if (memcmp(&host[r], mine, sizeof *host) != 0)
+            continue;
+        if (r < info->rank)
+            info->local_rank++;
+        c->local[info->local_ranks++] = r;
+    }
+    for (int r = 0; r < info->ranks; r++) {
+        int leader = r / info->local_ranks * info->local_ranks;
+        info->even_nodes = info->even_nodes && memcmp(&host[r], &host[leader], sizeof *host) == 0;
+    }
+    info->even_nodes = info->even_nodes && info->nodes * info->local_ranks == info->ranks;
+}
+
+/* Where hosts are even: the ranks with the same local_rank. Their messages are a part of the group's, so they
+ * take its tag; no two of its ranks are on one host. */
+static clt_status make_across(comm *c)
+{
+    comm *a = NULL;
+    int local = c->info.local_ranks;
+    CLT_TRY(new_group(c->engine, c, c->info.rank / local, c->info.nodes, &a));
+    c->across = a;
+    a->tag = c->tag;
+    for (int n = 0; n < c->info.nodes; n++)
+        a->member[n] = c->member[n * local + c->info.local_rank];
+    a->info.local_ranks = 1;
+    a->info.nodes = c->info.nodes;
+    a->info.even_nodes = true;
+    a->local[0] = a->info.rank;
+    memcpy(a->info.host, c->info.host, sizeof a->info.host);
+    return clt_alloc(&c->wide, COMM_SLOT_BYTES / 4, sizeof *c->wide, "sums of 16-bit gradients");
+}
+
+/* Communication thread, all ranks of the group: hosts, shared memory, the way between hosts. */
+static clt_status settle(void *context)
+{
+    comm *c = context;
+    host_id *host = NULL;
+    int all_even;
+    CLT_TRY(clt_alloc(&host, (size_t)c->info.ranks, sizeof *host, "names of hosts"));
+    find_host(&host[c->info.rank]);
+    clt_status status =
+        comm_run_all_gather(c, host, c->info.ranks * (int64_t)sizeof *host, sizeof *host, COMM_U8);
+    if (status == CLT_OK)
+        place(c, host);
+    free(host);
+    CLT_TRY(status);
+    CLT_TRY(comm_segment_create(c, 2 * COMM_SLOT_BYTES, &c->segment));
+    int64_t even = c->info.even_nodes && c->segment;
+    CLT_TRY(comm_run_all_reduce(c, &even, 1, COMM_I64, COMM_MIN));
+    all_even = even != 0;
+    return all_even && c->info.nodes > 1 ? make_across(c) : CLT_OK;
+}
+
+clt_status comm_create_with(const comm_transport *transport, comm **out)
+{
+    comm_engine *e = NULL;
+    comm *c = NULL;
+    *out = NULL;
+    CLT_TRY(comm_engine_create(transport, &e));
+    clt_status status = new_group(e, NULL, comm_engine_rank(e), comm_engine_ranks(e), &c);
+    for (int r = 0; status == CLT_OK && r < c->info.ranks; r++)
+        c->member[r] = r;
+    if (status == CLT_OK)
+        status = comm_engine_run(e, "meeting of all ranks", settle, c);
+    if (status != CLT_OK) {
+        comm_engine_destroy(e);
+        free_group(c);
+        return status;
+    }
+    comm_engine_set_host(e, c->info.host);
+    *out = c;
+    return CLT_OK;
+}
+
+/* Processes that srun started without PMI cannot find each other; each of them would train the whole job
+ * alone. */
+static void warn_if_srun_without_pmi(void)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    if (getenv("SLURM_PROCID") && tasks && strtol(tasks, NULL, 10) > 1)
+        CLT_WARN("srun started %s tasks without PMI, so each one runs alone; to let them work together use "
+                 "srun --mpi=pmix (or pmi2)",
+                 tasks);
+}
+
+clt_status comm_create(comm **out)
+{
+    *out = NULL;
+    if (!comm_under_launcher()) {
+        warn_if_srun_without_pmi();
+        return comm_create_with(&comm_transport_self, out);
+    }
+    const comm_transport *transport = NULL;
+    CLT_TRY(comm_load_mpi(&transport));
+    CLT_TRY(comm_create_with(transport, out));
+    int promised = comm_launcher_ranks();
+    int found = (*out)->info.ranks;
+    if (promised > 0 && promised != found) {
+        clt_status status =
+            clt_fail(CLT_ECOMM, __FILE__, __LINE__,
+                     "the launcher started %d processes, but the MPI library of the module (%s) sees %d: "
+                     "start with the mpirun that belongs to this library, or build cltrain with the MPI "
+                     "of your launcher",
+                     promised, (*out)->info.description, found);
+        comm_destroy(*out);
+        *out = NULL;
+        return status;
+    }
+    return CLT_OK;
+}
+
+void comm_destroy(comm *c)
+{
+    if (!c)
+        return;
+    if (!c->parent)
+        comm_engine_destroy(c->engine);
+    free_group(c);
+}
+
+const comm_info *comm_describe(const comm *c)
+{
+    return &c->info;
+}
+
+void comm_set_deadline(comm *c, double seconds)
+{
+    comm_engine_set_deadline(c->engine, seconds);
+}
+
+void comm_set_phase(comm *c, const char *text)
+{
+    comm_engine_set_phase(c->engine, text);
+}
+
+/* --- splitting --- */
+
+typedef struct seat {
+    int64_t colour, key, rank, tag; /* tag: of the group that was made last, on that rank */
+} seat;
+
+static int by_key(const void *a, const void *b)
+{
+    const seat *x = a, *y = b;
+    int64_t d = x->key != y->key ? x->key - y->key : x->rank - y->rank;
+    return d < 0 ? -1 : d > 0;
+}
+
+/* The members of this rank's colour, in order, at the front of seats; the largest tag of all ranks. */
+static int keep_colour(seat *seats, int n, int64_t colour, int64_t *tag)
+{
+    int kept = 0;
+    for (int r = 0; r < n; r++) {
+        *tag = seats[r].tag > *tag ? seats[r].tag : *tag;
+        if (seats[r].colour == colour)
+            seats[kept++] = seats[r];
+    }
+    qsort(seats, (size_t)kept, sizeof *seats, by_key);
+    return kept;
+}
+
+static clt_status make_part(comm *parent, const seat *seats, int n, int64_t tag, comm **out)
+{
+    int me = 0;
+    while (seats[me].rank != parent->info.rank)
+        me++;
+    if (tag >= COMM_MAX_TAG)
+        CLT_FAIL(CLT_ECOMM, "more than %d groups of ranks were made", COMM_MAX_TAG - 1);
+    CLT_TRY(new_group(parent->engine, parent, me, n, out));
+    (*out)->tag = (int)tag;
+    for (int r = 0; r < n; r++)
+        (*out)->member[r] = parent->member[seats[r].rank];
+    return CLT_OK;
+}
+
+typedef struct gathering {
+    comm *parent;
+    seat *seats;
+} gathering;
+
+static clt_status gather_seats(void *context)
+{
+    gathering *g = context;
+    return comm_run_all_gather(g->parent, g->seats, g->parent->info.ranks * (int64_t)sizeof(seat),
+                               sizeof(seat), COMM_U8);
+}
+
+clt_status comm_split(comm *parent, int colour, int key, comm **out)
+{
+    int n = parent->info.ranks, me = parent->info.rank;
+    gathering g = {.parent = parent};
+    int64_t tag = 0;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&g.seats, (size_t)n, sizeof *g.seats, "a group of ranks"));
+    g.seats[me] = (seat){colour, key, me, comm_engine_last_tag(parent->engine)};
+    clt_status status = comm_engine_run(parent->engine, "making groups", gather_seats, &g);
+    if (status == CLT_OK) {
+        int kept = keep_colour(g.seats, n, colour, &tag);
+        comm_engine_use_tag(parent->engine, (int)(tag + 1));
+        if (colour >= 0)
+            status = make_part(parent, g.seats, kept, tag + 1, out);
+    }
+    free(g.seats);
+    if (status == CLT_OK && *out)
+        status = comm_engine_run(parent->engine, "meeting of a group", settle, *out);
+    if (status != CLT_OK) {
+        free_group(*out);
+        *out = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory that the local ranks of a group share: the first of them makes a file in memory, the others open it
+ * through /proc, and each looks whether it holds the first one's number, since a process number may mean another
+ * process where containers have numbers of their own. Needs neither MPI nor /dev/shm, which containers keep
+ * small. */
+#include "comm/comm_internal.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "engine/base/mem.h"
+
+#define LINE 64 /* bytes of a cache line */
+
+typedef struct header {
+    uint64_t number; /* random */
+    _Alignas(LINE) atomic_uint arrived;
+    _Alignas(LINE) atomic_uint round;
+} header;
+#define PAGE ((int64_t)4096)
+
+struct comm_segment {
+    header *head;
+    char *parts;
+    int64_t bytes; /* of all */
+    int64_t each;  /* bytes of a local rank's part */
+    int local_ranks;
+};
+
+/* Where the first local rank's file is to be found. */
+typedef struct address {
+    int64_t process, file; /* file -1: there is none */
+    uint64_t number;
+} address;
+
+static void *map(int file, int64_t bytes)
+{
+    void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* Memory is taken now: a page that is not there later would end the process. */
+static int make_file(comm_segment *s, address *where)
+{
+    int file = memfd_create("cltrain", MFD_CLOEXEC);
+    *where = (address){.process = getpid(), .file = -1};
+    if (file < 0)
+        return -1;
+    if (ftruncate(file, (off_t)s->bytes) != 0 || posix_fallocate(file, 0, (off_t)s->bytes) != 0 ||
+        getrandom(&where->number, sizeof where->number, 0) != (ssize_t)sizeof where->number) {
+        close(file);
+        return -1;
+    }
+    where->file = file;
+    s->head = map(file, s->bytes);
+    if (s->head)
+        s->head->number = where->number;
+    return file;
+}
+
+static void open_file(comm_segment *s, const address *where)
+{
+    char path[64];
+    if (where->file < 0)
+        return;
+    (void)snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)where->process,
+                   (long long)where->file);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return;
+    s->head = lseek(file, 0, SEEK_END) == (off_t)s->bytes ? map(file, s->bytes) : NULL;
+    close(file);
+    if (s->head && s->head->number != where->number) {
+        (void)munmap(s->head, (size_t)s->bytes);
+        s->head = NULL;
+    }
+}
+
+/* The local ranks among themselves: from the first to the others, and back whether all of them have it. */
+static clt_status agree(comm *c, comm_segment *s)
+{
+    address where = {0};
+    int me = c->info.local_rank, n = c->info.local_ranks, file = -1;
+    char good = 0, all = 0;
+    clt_status status = CLT_OK;
+    if (me == 0) {
+        file = make_file(s, &where);
+        all = s->head != NULL;
+    }
+    for (int r = 1; me == 0 && status == CLT_OK && r < n; r++)
+        status = comm_exchange(c, &where, sizeof where, c->local[r], NULL, 0, -1);
+    if (me > 0)
+        status = comm_exchange(c, NULL, 0, -1, &where, sizeof where, c->local[0]);
+    if (me > 0 && status == CLT_OK) {
+        open_file(s, &where);
+        good = s->head != NULL;
+        status = comm_exchange(c, &good, 1, c->local[0], &all, 1, c->local[0]);
+    }
+    for (int r = 1; me == 0 && status == CLT_OK && r < n; r++) {
+        status = comm_exchange(c, NULL, 0, -1, &good, 1, c->local[r]);
+        all &= good;
+    }
+    for (int r = 1; me == 0 && status == CLT_OK && r < n; r++)
+        status = comm_exchange(c, &all, 1, c->local[r], NULL, 0, -1);
+    if (file >= 0)
+        close(file);
+    if (s->head && (!all || status != CLT_OK)) {
+        (void)munmap(s->head, (size_t)s->bytes);
+        s->head = NULL;
+    }
+    return status;
+}
+
+clt_status comm_segment_create(comm *c, int64_t bytes, comm_segment **out)
+{
+    *out = NULL;
+    if (c->info.local_ranks < 2)
+        return CLT_OK;
+    comm_segment *s = NULL;
+    CLT_TRY(clt_alloc(&s, 1, sizeof *s, "memory shared between ranks"));
+    s->local_ranks = c->info.local_ranks;
+    s->each = (bytes + PAGE - 1) / PAGE * PAGE;
+    s->bytes = PAGE + s->each * s->local_ranks;
+    clt_status status = agree(c, s);
+    if (status != CLT_OK || !s->head) {
+        free(s);
+        return status;
+    }
+    s->parts = (char *)s->head + PAGE;
+    *out = s;
+    return CLT_OK;
+}
+
+void comm_segment_destroy(comm_segment *s)
+{
+    if (!s)
+        return;
+    (void)munmap(s->head, (size_t)s->bytes);
+    free(s);
+}
+
+void *comm_segment_part(const comm_segment *s, int local_rank)
+{
+    return s->parts + local_rank * s->each;
+}
+
+/* The last to arrive opens the next round. */
+clt_status comm_segment_barrier(comm *c)
+{
+    header *h = c->segment->head;
+    unsigned round = atomic_load_explicit(&h->round, memory_order_acquire);
+    int turns = 0;
+    if (atomic_fetch_add_explicit(&h->arrived, 1, memory_order_acq_rel) + 1 ==
+        (unsigned)c->segment->local_ranks) {
+        atomic_store_explicit(&h->arrived, 0, memory_order_relaxed);
+        atomic_fetch_add_explicit(&h->round, 1, memory_order_release);
+        return CLT_OK;
+    }
+    while (atomic_load_explicit(&h->round, memory_order_acquire) == round)
+        CLT_TRY(comm_engine_wait_turn(c->engine, &turns));
+    return CLT_OK;
+}

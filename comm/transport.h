@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How bytes get from rank to rank: messages that do not block, and a test whether one has arrived. Collectives
+ * are made of them (ways.c), so a transport knows nothing of sums, groups or deadlines. `self` is built in, `mpi`
+ * is a module that is loaded only under a launcher, so that a single process never needs MPI. */
+#ifndef COMM_TRANSPORT_H
+#define COMM_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "comm/comm.h"
+
+#define COMM_ABI_VERSION 3
+#define COMM_MODULE_FILE "cltrain_comm_mpi.so"
+#define COMM_MODULE_SYMBOL "comm_transport_entry"
+
+/* Functions that the program hands to a transport. A transport module is not linked against the library, so
+ * it can call back only through this table. */
+typedef struct comm_host {
+    int abi_version;
+    /* Records the message of a failure for this thread (file must be a string constant) and returns
+     * CLT_ECOMM. */
+    clt_status (*failed)(const char *file, int line, const char *text);
+} comm_host;
+
+/* A message under way; the transport's own words, which its first user need not clear. */
+typedef struct comm_message {
+    _Alignas(16) unsigned char space[64];
+} comm_message;
+
+/* A module exports it as the object `comm_transport_entry`. All functions are called from the communication
+ * thread only; the exception is `abort`, which another thread calls if that thread is stuck. Ranks are those of
+ * the whole job. Messages with the same sender, receiver and tag arrive in the order in which they were sent;
+ * tags are 0 to COMM_MAX_TAG. */
+#define COMM_MAX_TAG 32000
+typedef struct comm_transport {
+    int abi_version; /* first member in every version */
+    const char *name;
+    /* *description is a name and version for users; it lives as long as the transport. */
+    clt_status (*init)(const comm_host *host, int *rank, int *ranks, const char **description);
+    /* Start a message of at most COMM_MESSAGE_BYTES; `data` stays as it is until the test says done. A message
+     * has as many bytes as its receiver expects. */
+    clt_status (*send)(const void *data, int64_t bytes, int to, int tag, comm_message *message);
+    clt_status (*receive)(void *data, int64_t bytes, int from, int tag, comm_message *message);
+    clt_status (*test)(comm_message *message, bool *done);
+    void (*drop)(comm_message *message); /* a message that nobody waits for any more */
+    /* The library's own all-reduce over all ranks of the job, which may block; NULL: it has none. In place;
+     * never of a 16-bit type. */
+    clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op);
+    void (*abort)(int exit_code); /* ends every rank */
+    void (*finalize)(void);
+} comm_transport;
+#define COMM_MESSAGE_BYTES ((int64_t)1 << 30)
+
+extern const comm_transport comm_transport_self;
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ways of an all-reduce by messages, and the choice between all ways.
+ *
+ *   tree     to rank 0 along a binomial tree and back: few messages, each of everything. For little data.
+ *   halving  halves of the data are exchanged with ranks 1, 2, 4 ... away, and gathered the same way back: the
+ *            fewest messages that send each byte about twice. Ranks must be a power of two.
+ *   ring     ranks / 1 of the data travels round the ring, being added to, and round once more.
+ *   slices   every rank gets one slice of all ranks, adds up and gives the sum to all: the only one by messages
+ *            that rounds 16-bit sums once.
+ *
+ * Sums of tree, halving, slices and nodes (way_nodes.c) are the same binary tree over the ranks where these are a
+ * power of two, as sum_parts adds: the same bits, whichever way. */
+#include "comm/comm_internal.h"
+
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
+
+static const char *needs_f32_order(const comm *c, comm_type type, comm_op op)
+{
+    (void)c;
+    (void)op;
+    return type == COMM_F16 || type == COMM_BF16 ? "it would round 16-bit sums more than once" : NULL;
+}
+
+/* --- tree --- */
+
+static clt_status tree_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
+{
+    int n = c->info.ranks, me = c->info.rank;
+    int64_t bytes = count * comm_type_bytes(type);
+    void *other;
+    CLT_TRY(comm_engine_scratch(c->engine, bytes, &other));
+    for (int distance = 1; distance < n; distance *= 2) {
+        if (me & distance) {
+            CLT_TRY(comm_exchange(c, data, bytes, me - distance, NULL, 0, -1));
+            break;
+        }
+        if (me + distance < n) {
+            CLT_TRY(comm_exchange(c, NULL, 0, -1, other, bytes, me + distance));
+            comm_combine(data, other, count, type, op);
+        }
+    }
+    return comm_run_broadcast(c, data, bytes, 0);
+}
+
+const comm_way comm_way_tree = {"tree", needs_f32_order, tree_all_reduce};
+
+/* --- halving --- */
+
+static const char *halving_misfit(const comm *c, comm_type type, comm_op op)
+{
+    return c->info.ranks & (c->info.ranks - 1) ? "the number of ranks is not a power of two"
+                                               : needs_f32_order(c, type, op);
+}
+
+/* Of [first, first + length) a rank with the bit `distance` keeps the second half. */
+static void half_of(int64_t *first, int64_t *length, bool second)
+{
+    int64_t half = *length / 2;
+    *first += second ? half : 0;
+    *length = second ? *length - half : half;
+}
+
+static clt_status halving_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
+{
+    int n = c->info.ranks, me = c->info.rank, depth = 0;
+    int64_t size = comm_type_bytes(type), first[32] = {0}, length[32] = {count};
+    char *bytes = data;
+    void *other;
+    CLT_TRY(comm_engine_scratch(c->engine, (count + 1) / 2 * size, &other));
+    for (int distance = 1; distance < n; distance *= 2, depth++) {
+        int64_t mine = first[depth], kept = length[depth], theirs = first[depth], given = length[depth];
+        half_of(&mine, &kept, me & distance);
+        half_of(&theirs, &given, !(me & distance));
+        CLT_TRY(comm_exchange(c, bytes + theirs * size, given * size, me ^ distance, other, kept * size,
+                              me ^ distance));
+        comm_combine(bytes + mine * size, other, kept, type, op);
+        first[depth + 1] = mine;
+        length[depth + 1] = kept;
+    }
+    for (int distance = n / 2; distance > 0; distance /= 2) {
+        depth--;
+        int64_t theirs = first[depth], given = length[depth];
+        half_of(&theirs, &given, !(me & distance));
+        CLT_TRY(comm_exchange(c, bytes + first[depth + 1] * size, length[depth + 1] * size, me ^ distance,
+                              bytes + theirs * size, given * size, me ^ distance));
+    }
+    return CLT_OK;
+}
+
+const comm_way comm_way_halving = {"halving", halving_misfit, halving_all_reduce};
+
+/* --- ring --- */
+
+static clt_status ring_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
+{
+    int n = c->info.ranks, me = c->info.rank, right = (me + 1) % n, left = (me - 1 + n) % n;
+    int64_t size = comm_type_bytes(type), out, sent, in, received, unused;
+    char *bytes = data;
+    void *other;
+    comm_share(count, 1, n, 0, &unused, &received);
+    CLT_TRY(comm_engine_scratch(c->engine, received * size, &other));
+    for (int s = 0; s < 2 * (n - 1); s++) {
+        bool adding = s < n - 1;
+        comm_share(count, 1, n, (me - s + 2 * n) % n, &out, &sent);
+        comm_share(count, 1, n, (me - s - 1 + 2 * n) % n, &in, &received);
+        CLT_TRY(comm_exchange(c, bytes + out * size, sent * size, right, adding ? other : bytes + in * size,
+                              received * size, left));
+        if (adding)
+            comm_combine(bytes + in * size, other, received, type, op);
+    }
+    return CLT_OK;
+}
+
+const comm_way comm_way_ring = {"ring", needs_f32_order, ring_all_reduce};
+
+/* --- slices --- */
+
+/* Elements of a share that are exchanged at once: what the scratch memory holds of each rank. */
+#define SLICE ((int64_t)1 << 19)
+#define SLICE_GRAIN 16
+
+/* The elements [at, at + length) of this rank's share, of all ranks, summed in place. */
+static clt_status reduce_slice(comm *c, char *data, const int64_t *share, int64_t at, int64_t most,
+                               comm_type type, const void **part, char *room)
+{
+    int n = c->info.ranks, me = c->info.rank;
+    int64_t size = comm_type_bytes(type);
+    int64_t mine = share[2 * me] + at, length = share[2 * me + 1] - at;
+    length = length < 0 ? 0 : length > most ? most : length;
+    part[me] = data + mine * size;
+    for (int s = 1; s < n; s++) {
+        int to = (me + s) % n, from = (me - s + n) % n;
+        int64_t given = share[2 * to + 1] - at;
+        given = given < 0 ? 0 : given > most ? most : given;
+        char *into = room + (from < me ? from : from - 1) * most * size;
+        part[from] = into;
+        CLT_TRY(comm_exchange(c, data + (share[2 * to] + at) * size, given * size, given ? to : -1, into,
+                              length * size, length ? from : -1));
+    }
+    if (length > 0)
+        comm_sum_parts(part, n, length, type, data + mine * size);
+    return CLT_OK;
+}
+
+clt_status comm_run_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type)
+{
+    int n = c->info.ranks;
+    int64_t size = comm_type_bytes(type), *share = NULL, longest, unused;
+    const void **part = NULL;
+    void *room;
+    if (n == 1 || count == 0)
+        return CLT_OK;
+    comm_share(count, grain, n, 0, &unused, &longest);
+    int64_t most = longest < SLICE ? longest : SLICE;
+    CLT_TRY(comm_engine_scratch(c->engine, (n - 1) * most * size, &room));
+    clt_status status = clt_alloc(&share, 2 * (size_t)n, sizeof *share, "shares of ranks");
+    if (status == CLT_OK)
+        status = clt_alloc(&part, (size_t)n, sizeof *part, "shares of ranks");
+    for (int r = 0; status == CLT_OK && r < n; r++)
+        comm_share(count, grain, n, r, &share[2 * r], &share[2 * r + 1]);
+    for (int64_t at = 0; status == CLT_OK && at < longest; at += most)
+        status = reduce_slice(c, data, share, at, most, type, part, room);
+    free(share);
+    free(part);
+    return status;
+}
+
+static const char *slices_misfit(const comm *c, comm_type type, comm_op op)
+{
+    (void)c;
+    return op != COMM_SUM || (type != COMM_F32 && type != COMM_F16 && type != COMM_BF16)
+               ? "it knows sums of f32, f16 and bf16 only"
+               : NULL;
+}
+
+static clt_status slices_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
+{
+    (void)op;
+    CLT_TRY(comm_run_reduce_scatter(c, data, count, SLICE_GRAIN, type));
+    return comm_run_all_gather(c, data, count, SLICE_GRAIN, type);
+}
+
+const comm_way comm_way_slices = {"slices", slices_misfit, slices_all_reduce};
+
+/* --- the transport's own --- */
+
+static const char *native_misfit(const comm *c, comm_type type, comm_op op)
+{
+    if (c->parent)
+        return "the transport's own all-reduce is over all ranks of the job";
+    if (!comm_engine_transport(c->engine)->all_reduce)
+        return "the transport has no all-reduce of its own";
+    return needs_f32_order(c, type, op);
+}
+
+/* It may block, so all ranks meet before it, within the deadline. */
+static clt_status native_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
+{
+    CLT_TRY(comm_run_barrier(c));
+    return comm_engine_transport(c->engine)->all_reduce(data, count, type, op);
+}
+
+const comm_way comm_way_native = {"native", native_misfit, native_all_reduce};
+
+/* --- the choice --- */
+
+/* In the order in which they are preferred where nothing was asked for or measured. */
+static const comm_way *const ways[] = {&comm_way_nodes, &comm_way_halving, &comm_way_slices,
+                                       &comm_way_ring,  &comm_way_tree,    &comm_way_native};
+#define WAYS (sizeof ways / sizeof ways[0])
+/* Up to so many bytes the number of messages decides, not their size. */
+#define SMALL 4096
+/* Bytes that go at once: scratch memory stays small, and what is summed is still in a cache when it is sent on. */
+#define PIECE ((int64_t)32 << 20)
+
+const char *comm_way_name(size_t index)
+{
+    return index < WAYS ? ways[index]->name : NULL;
+}
+
+const comm_way *comm_way_at(size_t index)
+{
+    return index < WAYS ? ways[index] : NULL;
+}
+
+static const comm_way *choose(const comm *c, int64_t bytes, comm_type type, comm_op op)
+{
+    if (c->way && !c->way->misfit(c, type, op))
+        return c->way;
+    if (bytes <= SMALL && !comm_way_tree.misfit(c, type, op))
+        return &comm_way_tree;
+    for (size_t i = 0; i < WAYS; i++)
+        if (!ways[i]->misfit(c, type, op))
+            return ways[i];
+    return NULL;
+}
+
+clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
+{
+    const comm_way *way = choose(c, count * comm_type_bytes(type), type, op);
+    if (c->info.ranks == 1 || count == 0)
+        return CLT_OK;
+    if (!way)
+        CLT_FAIL(CLT_EINTERNAL, "no way knows this all-reduce");
+    int64_t size = comm_type_bytes(type), most = way == &comm_way_native ? count : PIECE / size;
+    for (int64_t at = 0; at < count; at += most)
+        CLT_TRY(
+            way->all_reduce(c, (char *)data + at * size, count - at < most ? count - at : most, type, op));
+    return CLT_OK;
+}
+
+const char *comm_chosen_way(const comm *c)
+{
+    return c->info.ranks == 1 ? "none" : choose(c, SMALL + 1, COMM_F32, COMM_SUM)->name;
+}

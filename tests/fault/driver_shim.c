@@ -35,6 +35,8 @@
  *   garbage=FRACTION   launch: that part of the words that the kernel changed (at least one of each buffer;
  *                      1: all of them) gets wrong values
  *   event=CODE         launch: accepted and not run; its event, or the next marker's, ends with CODE (-5)
+ *   idle=MICROSECONDS  launch: takes that long and computes nothing, as an accelerator does that needs no
+ *                      core of the host
  *   flip, nan          read: one bit of what is delivered is wrong; its first word is a NaN
  *
  * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
@@ -43,12 +45,14 @@
 #include "tests/fault/driver_shim.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name))
@@ -614,6 +618,31 @@ static cl_int launch_hanging(const launch *l)
     return real_launch(l);
 }
 
+/* The driver runs this in the order of the queue. When the previous command has just ended, the time counts from
+ * its end, so that what the operating system sleeps too long does not add up. */
+static void CL_CALLBACK idle(void *arguments)
+{
+    static int64_t busy_until; /* nanoseconds */
+    int64_t us, now;
+    struct timespec t;
+    memcpy(&us, arguments, sizeof us);
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    pthread_mutex_lock(&shim.lock);
+    busy_until = (now - busy_until > 1000000 ? now : busy_until) + 1000 * us;
+    t = (struct timespec){busy_until / 1000000000, busy_until % 1000000000};
+    pthread_mutex_unlock(&shim.lock);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        continue;
+}
+
+static cl_int launch_idle(const launch *l, double microseconds)
+{
+    int64_t us = (int64_t)microseconds;
+    return REAL(clEnqueueNativeKernel)(l->queue, idle, &us, sizeof us, 0, NULL, NULL, l->n, l->wait,
+                                       l->event);
+}
+
 VISIBLE cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dim,
                                                   const size_t *offset, const size_t *global,
                                                   const size_t *local, cl_uint n, const cl_event *wait,
@@ -648,6 +677,8 @@ VISIBLE cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_ker
         return accept_and_fail(queue, (cl_int)value, event);
     case GARBAGE:
         return launch_garbage(&l, value);
+    case IDLE:
+        return launch_idle(&l, value);
     default:
         return real_launch(&l);
     }

@@ -27,6 +27,7 @@ typedef enum action {
     DEAD,
     GARBAGE,
     EVENT,
+    IDLE,
     FLIP,
     NOT_A_NUMBER,
     ACTION_COUNT

@@ -27,6 +27,7 @@ static const struct {
                            [DEAD] = {"dead", 1u << LAUNCH, CL_INVALID_COMMAND_QUEUE},
                            [GARBAGE] = {"garbage", 1u << LAUNCH, 1},
                            [EVENT] = {"event", 1u << LAUNCH, CL_OUT_OF_RESOURCES},
+                           [IDLE] = {"idle", 1u << LAUNCH, 1000},
                            [FLIP] = {"flip", 1u << READ, 0},
                            [NOT_A_NUMBER] = {"nan", 1u << READ, 0}};
 

@@ -34,6 +34,8 @@ static unsigned kind_of(const char *path)
                                             "train.eval_batches",
                                             "train.max_nonfinite",
                                             "train.recompute",
+                                            "parallel.bucket_mb",
+                                            "parallel.first_bucket_mb",
                                             NULL};
     static const char *const length[] = {"train.steps", "train.epochs", "schedule.", NULL};
     static const char *const data[] = {"data.path", "data.targets", "data.tokenizer", NULL};

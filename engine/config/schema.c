@@ -88,6 +88,12 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE(
         "parallel.gradients", CLT_CHOICE_WORDS(CLT_GRADIENT_TYPES), "\"f32\"",
         "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),
+    CLT_KEY_FLOAT(
+        "parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
+        "gradients are summed over the ranks in buckets of at most so many bytes of f32, each as soon "
+        "as the backward pass has computed it; results do not depend on it"),
+    CLT_KEY_FLOAT("parallel.first_bucket_mb", 0.001, 1e6, "1", "MiB",
+                  "size of the first bucket, which is smaller so that communication begins early"),
     {.path = "parallel.tensor",
      .type = CLT_CFG_INT,
      .default_text = "1",

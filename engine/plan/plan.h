@@ -3,7 +3,7 @@
  * Plans. clt_plan_compute is a pure function from graph and device description to commands, gradients and
  * memory offsets. It needs no device, so `plan`, `estimate`, dry runs and tests use it alone.
  * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: precision, layout, autodiff, store, fuse,
- * recompute, share, select, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
+ * recompute, share, select, buckets, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
  * cl/; they know nothing of data, schedules or the trainer.
  *
  * Where a plan's tensors lie (clt_place), and what moves them:
@@ -41,6 +41,7 @@
 #include "engine/graph/graph.h"
 #include "engine/ops/op.h"
 #include "engine/optim/optimizer.h"
+#include "engine/plan/buckets.h"
 #include "engine/state/arenas.h"
 
 typedef enum clt_plan_mode {
@@ -116,8 +117,9 @@ typedef struct clt_plan_options {
     const clt_store_layout *layout;
     clt_dtype storage; /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
     clt_dtype wire;    /* ranks > 1: communication dtype of parameter gradients */
-    bool tf32;         /* products of f32 may round their operands to 10 bits of mantissa */
-    bool no_fuse;      /* fuse nothing, for comparison */
+    clt_bucket_sizes buckets; /* ranks > 1 */
+    bool tf32;                /* products of f32 may round their operands to 10 bits of mantissa */
+    bool no_fuse;             /* fuse nothing, for comparison */
     clt_recompute recompute;
     /* CHECK: the tensors where backward starts, and the gradient that is given for each */
     int n_seeds;
@@ -193,7 +195,9 @@ typedef struct clt_plan {
     uint64_t step_offset;      /* of the step block inside the input region */
     uint64_t activation_bytes; /* slab bytes without the input region */
     uint64_t activation_bound; /* most bytes that are live at once: no placement can need less */
-    ocl_tuning_log tuning;     /* problems of all phases that can be tuned, and the records that were used */
+    clt_bucket *buckets;       /* TRAIN with ranks > 1: of the gradients, in the order of their sums */
+    size_t n_buckets;
+    ocl_tuning_log tuning; /* problems of all phases that can be tuned, and the records that were used */
 } clt_plan;
 
 /* clt_plan_compute: takes ownership of `graph`, also on failure. CLT_ESHAPE / CLT_ECONFIG / CLT_EUNSUPPORTED
@@ -228,7 +232,10 @@ clt_status clt_pass_fuse(clt_plan *plan);
 clt_status clt_pass_recompute(clt_plan *plan);
 clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
+clt_status clt_pass_buckets(clt_plan *plan);
 clt_status clt_pass_memory(clt_plan *plan);
+/* The phase that the backward pass of the last micro-batch is. */
+clt_phase clt_plan_last_backward(const clt_plan *plan);
 /* The tensor that owns the bytes of a view: the end of its chain of views. */
 int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);
 

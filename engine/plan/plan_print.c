@@ -57,6 +57,20 @@ static void print_store(const clt_plan *plan, clt_str *out)
     }
 }
 
+static void print_buckets(const clt_plan *plan, clt_str *out)
+{
+    if (plan->n_buckets)
+        clt_str_printf(out, "gradient buckets: %zu\n", plan->n_buckets);
+    for (size_t b = 0; b < plan->n_buckets; b++) {
+        const clt_bucket *bucket = &plan->buckets[b];
+        clt_str_printf(out,
+                       "  %4zu slab %d  element %10" PRIu64 "  %10" PRIu64
+                       " elements  ready after command %zu of %s\n",
+                       b, bucket->slab, bucket->first, bucket->elements, bucket->ready,
+                       clt_phase_name(clt_plan_last_backward(plan)));
+    }
+}
+
 static void print_args(const clt_plan *plan, const ocl_command *c, clt_str *out)
 {
     for (int a = 0; a < c->n_args; a++) {
@@ -72,6 +86,7 @@ clt_status clt_plan_print(const clt_plan *plan, clt_str *out)
 {
     print_store(plan, out);
     print_memory(plan, out);
+    print_buckets(plan, out);
     for (int p = 0; p < CLT_PHASE_COUNT; p++) {
         const ocl_command_list *list = &plan->phase[p];
         if (!list->count)

@@ -201,6 +201,12 @@ static clt_dtype read_wire(const clt_config *c)
     return types[clt_config_choice(c, "parallel.gradients")];
 }
 
+static clt_bucket_sizes read_buckets(const clt_config *c)
+{
+    return (clt_bucket_sizes){.first = (uint64_t)(clt_config_float(c, "parallel.first_bucket_mb") * 1048576),
+                              .rest = (uint64_t)(clt_config_float(c, "parallel.bucket_mb") * 1048576)};
+}
+
 static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
 {
     bool train = mode == CLT_PLAN_TRAIN;
@@ -212,6 +218,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
                               .update = update,
                               .storage = job->storage,
                               .wire = read_wire(job->config),
+                              .buckets = read_buckets(job->config),
                               .tf32 = read_tf32(job),
                               .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
                               .no_fuse = clt_config_choice(job->config, "train.fuse") == CLT_FUSING_OFF};

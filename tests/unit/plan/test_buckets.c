@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gradient buckets: of hand-made layouts, and of plans. ctest-labels: quick */
+#include "tests/unit/plan/plan_test.h"
+
+#define CHUNK_BYTES (CLT_STORE_CHUNK * sizeof(float))
+#define MAX_SLOTS 16
+
+/* A layout of parameters with so many chunks each (0: not trained), in the order in which they are given. */
+typedef struct made {
+    clt_store_layout layout;
+    clt_store_slot slots[MAX_SLOTS];
+    int32_t order[MAX_SLOTS];
+    size_t ready[MAX_SLOTS];
+} made;
+
+static void make(made *m, int n, const int *chunks, const int *slab)
+{
+    *m = (made){.layout = {.n_slots = n, .slots = m->slots, .order = m->order, .n_slabs = 1}};
+    for (int i = 0; i < n; i++) {
+        int s = slab ? slab[i] : 0, size = chunks[i] ? chunks[i] : 1;
+        m->order[i] = i;
+        m->ready[i] = chunks[i] ? (size_t)(10 * i + 10) : 0;
+        m->slots[i] = (clt_store_slot){.trainable = chunks[i] > 0,
+                                       .slab = s,
+                                       .offset = m->layout.slab_elements[s],
+                                       /* the last chunk is not full */
+                                       .elements = (uint64_t)size * CLT_STORE_CHUNK - 7};
+        m->layout.slab_elements[s] += (uint64_t)size * CLT_STORE_CHUNK;
+        if (chunks[i])
+            m->layout.trainable_elements[s] = m->layout.slab_elements[s];
+        m->layout.n_slabs = s + 1;
+    }
+}
+
+/* Checks what holds of every table: each slab's gradients are covered once and in order, no bucket is larger
+ * than its size, and it is ready when all its parameters are. */
+static void check_table(const clt_store_layout *layout, const size_t *ready, clt_bucket_sizes sizes,
+                        const clt_bucket *list, size_t count)
+{
+    uint64_t end[CLT_MAX_STORE_SLABS] = {0};
+    for (size_t b = 0; b < count; b++) {
+        const clt_bucket *bucket = &list[b];
+        uint64_t most = b == 0 ? sizes.first : sizes.rest;
+        assert_true(bucket->elements > 0);
+        assert_int_equal(bucket->elements % CLT_STORE_CHUNK, 0);
+        assert_int_equal(bucket->first, end[bucket->slab]);
+        assert_true(bucket->elements * 4 <= most || bucket->elements == CLT_STORE_CHUNK);
+        assert_true(b == 0 || (bucket->slab >= list[b - 1].slab && bucket->ready >= list[b - 1].ready));
+        end[bucket->slab] += bucket->elements;
+        for (int32_t i = 0; i < layout->n_slots; i++) {
+            const clt_store_slot *slot = &layout->slots[i];
+            bool inside = slot->trainable && slot->slab == bucket->slab &&
+                          slot->offset < bucket->first + bucket->elements &&
+                          bucket->first < slot->offset + slot->elements;
+            if (inside && bucket->ready < ready[i])
+                fail_msg("bucket %zu is sent before parameter %d is ready", b, (int)i);
+        }
+    }
+    for (int32_t s = 0; s < layout->n_slabs; s++)
+        assert_int_equal(end[s], layout->trainable_elements[s]);
+}
+
+/* wanted: chunks of each bucket, 0 behind the last. */
+static void expect(made *m, uint64_t first, uint64_t rest, const int *wanted)
+{
+    clt_bucket *list;
+    size_t count, n = 0;
+    clt_bucket_sizes sizes = {first * CHUNK_BYTES, rest * CHUNK_BYTES};
+    must(clt_buckets_make(&m->layout, m->ready, sizes, &list, &count), "buckets");
+    check_table(&m->layout, m->ready, sizes, list, count);
+    while (wanted[n])
+        n++;
+    assert_int_equal(count, n);
+    for (size_t b = 0; b < n; b++)
+        assert_int_equal(list[b].elements / CLT_STORE_CHUNK, wanted[b]);
+    free(list);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    made m;
+    make(&m, 7, (const int[]){1, 1, 1, 3, 4, 2, 2}, NULL);
+    expect(&m, 2, 8, (const int[]){2, 8, 4, 0});
+    expect(&m, 1, 4, (const int[]){1, 2, 3, 4, 4, 0});
+    expect(&m, 100, 100, (const int[]){14, 0});
+    expect(&m, 100, 1, (const int[]){14, 0}); /* all of them join the first */
+    make(&m, 1, (const int[]){1}, NULL);
+    expect(&m, 1, 1, (const int[]){1, 0});
+    clt_bucket *list;
+    size_t count;
+    must(clt_buckets_make(&m.layout, m.ready, (clt_bucket_sizes){1, 1}, &list, &count), "less than a chunk");
+    assert_int_equal(count, 1);
+    assert_int_equal(list[0].ready, 10);
+    free(list);
+}
+
+static void test_large_parameters_are_cut(void **state)
+{
+    (void)state;
+    made m;
+    make(&m, 3, (const int[]){2, 10, 2}, NULL);
+    expect(&m, 2, 4, (const int[]){2, 4, 3, 3, 2, 0});
+    expect(&m, 4, 4, (const int[]){2, 4, 3, 3, 2, 0}); /* what follows a cut parameter does not join it */
+    make(&m, 2, (const int[]){10, 1}, NULL);
+    expect(&m, 1, 4, (const int[]){1, 3, 3, 3, 1, 0}); /* the first bucket is small in any case */
+}
+
+static void test_slabs_and_frozen(void **state)
+{
+    (void)state;
+    made m;
+    make(&m, 8, (const int[]){1, 1, 2, 1, 0, 2, 3, 0}, (const int[]){0, 0, 0, 1, 1, 2, 2, 2});
+    expect(&m, 2, 100, (const int[]){2, 2, 1, 5, 0}); /* no bucket reaches over the end of a slab */
+    make(&m, 4, (const int[]){0, 0, 0, 0}, NULL);
+    expect(&m, 2, 100, (const int[]){0});
+}
+
+/* A parameter that is ready late holds back all buckets behind it: ranks sum buckets in one order. */
+static void test_ready_never_falls(void **state)
+{
+    (void)state;
+    made m;
+    clt_bucket *list;
+    size_t count;
+    make(&m, 4, (const int[]){1, 1, 1, 1}, NULL);
+    m.ready[1] = 500;
+    must(clt_buckets_make(&m.layout, m.ready, (clt_bucket_sizes){1, 1}, &list, &count), "buckets");
+    assert_int_equal(count, 4);
+    assert_int_equal(list[0].ready, 10);
+    assert_int_equal(list[1].ready, 500);
+    assert_int_equal(list[3].ready, 500);
+    free(list);
+}
+
+/* The gradient is complete behind so many commands, by what the commands write. */
+static size_t written_until(const clt_plan *plan, int32_t param)
+{
+    int32_t gradient = plan->gradient[plan->graph->params[param].tensor];
+    const ocl_command_list *list = &plan->phase[clt_plan_last_backward(plan)];
+    size_t end = 0;
+    for (size_t c = 0; c < list->count && gradient >= 0; c++)
+        for (int a = 0; a < list->commands[c].n_args; a++) {
+            const ocl_arg *arg = &list->commands[c].args[a];
+            if (is_tensor(arg) && (arg->access & OCL_WRITE) &&
+                owner_of(plan, arg->ref.tensor) == owner_of(plan, gradient))
+                end = c + 1;
+        }
+    return end;
+}
+
+static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_alloc, bool several)
+{
+    ocl_device_desc desc = small_alignment();
+    clt_plan_options options = train_options(accumulation);
+    size_t *ready;
+    if (max_alloc)
+        desc.max_alloc_bytes = max_alloc;
+    options.ranks = 2;
+    options.buckets = (clt_bucket_sizes){4 * CHUNK_BYTES, 60 * CHUNK_BYTES};
+    clt_plan *plan = plan_of(graph, &desc, &options);
+    ready = calloc(plan->graph->n_params, sizeof *ready);
+    assert_non_null(ready);
+    for (size_t i = 0; i < plan->graph->n_params; i++)
+        ready[i] = written_until(plan, (int32_t)i);
+    assert_true(plan->n_buckets > (several ? 2 : 0));
+    check_table(plan->store, ready, options.buckets, plan->buckets, plan->n_buckets);
+    assert_true(!several || plan->buckets[0].ready < plan->buckets[plan->n_buckets - 1].ready);
+    assert_true(plan->n_buckets == 0 ||
+                plan->buckets[plan->n_buckets - 1].ready <= plan->phase[clt_plan_last_backward(plan)].count);
+    free(ready);
+    clt_plan_destroy(plan);
+}
+
+static void test_plans(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_NETS; i++)
+        for (int form = 0; form < 4; form++)
+            check_plan_buckets(makers[i](), form & 1 ? 3 : 1, form & 2 ? 704 << 10 : 0, true);
+    check_plan_buckets(net_frozen(1).graph, 1, 0, false);
+}
+
+/* Two layers with one matrix: it is ready when the later of the two has added to it, and no sooner. */
+static void test_shared_parameter(void **state)
+{
+    (void)state;
+    for (int accumulation = 1; accumulation <= 2; accumulation++) {
+        net n = net_make(8, 16);
+        clt_node *shared;
+        clt_json_doc *doc;
+        put_linear(&n, "early", 16);
+        put(&n, "tanh", "bend", NULL);
+        put_linear(&n, "middle", 16);
+        must(clt_json_parse("{\"out\": 16}", 11, "test", CLT_ECONFIG, &doc), "json");
+        must(clt_graph_add(n.graph, "linear", "late", clt_json_root(doc), doc, &n.at, 1, "early", &shared),
+             "share");
+        n.at = shared->out[0];
+        put_loss(&n);
+        check_plan_buckets(n.graph, accumulation, 0, false);
+        clt_json_destroy(doc);
+    }
+}
+
+static void test_one_rank_has_none(void **state)
+{
+    (void)state;
+    ocl_device_desc desc = small_alignment();
+    clt_plan_options options = train_options(1);
+    clt_plan *plan = plan_of(net_deep(), &desc, &options);
+    assert_int_equal(plan->n_buckets, 0);
+    clt_plan_destroy(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
+                                       cmocka_unit_test(test_large_parameters_are_cut),
+                                       cmocka_unit_test(test_slabs_and_frozen),
+                                       cmocka_unit_test(test_ready_never_falls),
+                                       cmocka_unit_test(test_plans),
+                                       cmocka_unit_test(test_shared_parameter),
+                                       cmocka_unit_test(test_one_rank_has_none)};
+    hide_drivers();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -23,7 +23,7 @@ static clt_status run_kind(const posted *p)
     switch (call->kind) {
     case COMM_ALL_REDUCE:
         if (call->memory)
-            return comm_run_spread_sum(call->memory, call->offset, call->count, call->type);
+            return comm_run_memory_sum(call->memory, call);
         return comm_run_all_reduce(c, call->data, call->count, call->type, call->op);
     case COMM_REDUCE_SCATTER:
         return comm_run_reduce_scatter(c, call->data, call->count, call->grain, call->type);

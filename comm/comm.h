@@ -84,10 +84,11 @@ typedef struct comm_call {
     int64_t grain; /* reduce-scatter, all-gather */
     comm_type type;
     comm_op op;
-    /* COMM_ALL_REDUCE: instead of `data`, at `offset` bytes of memory that all ranks made: the sum is spread
-     * over it (comm_memory_slice). Or NULL. */
+    /* COMM_ALL_REDUCE: instead of `data`, at `offset` bytes of memory that all ranks made, or NULL. The sum is
+     * spread over it (comm_memory_slice), or with `everywhere` lies in the own memory of every rank. */
     struct comm_memory *memory;
     int64_t offset;
+    bool everywhere;
     int root; /* broadcast */
     /* Called on the communication thread when the call has ended, before those who wait for it know; it must
      * not block nor call this room. NULL: nobody. */
@@ -109,15 +110,16 @@ typedef struct comm_times {
 clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /* frees the request, too */
 
 /* Memory for collectives, `bytes` of each rank, of a group whose ranks all make it in the same order. Where the
- * local ranks can see each other's, a sum is not copied to all of them: each slice of it lies in the memory of
- * one local rank, from where the others read it. Nobody may write there before all have read: ranks that take
- * two memories in turns need no other agreement, when each reads the sums of one step before it gives those of
- * the next. */
+ * local ranks can see each other's, each adds up one slice and nothing is copied in between. Then a sum either
+ * is written into the memory of all of them (comm_call.everywhere: for devices that compute on it), or each
+ * slice stays in the memory of one local rank, from where the others read it. In that case nobody may write
+ * there before all have read: ranks that take two memories in turns need no other agreement, when each reads the
+ * sums of one step before it gives those of the next. */
 typedef struct comm_memory comm_memory;
 clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out);
 void comm_memory_destroy(comm_memory *m); /* NULL is fine; while no call uses it */
 void *comm_memory_own(comm_memory *m);
-/* After a sum of `count` elements at `offset`: the slice [*first, *first + *length) of it that lies with the
+/* After a sum of `count` elements at `offset` that is not everywhere: the slice [*first, *first + *length) of it that lies with the
  * local rank. All slices together are the whole sum. */
 void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,
                        const void **data, int64_t *first, int64_t *length);

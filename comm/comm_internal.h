@@ -38,9 +38,10 @@ clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, 
 
 /* --- sums (sums.c) --- */
 
-/* out[i] = the sum over parts of part[i], in f32 as a binary tree over the parts' numbers: ((0+1)+(2+3))+... for
- * COMM_F32, COMM_F16 and COMM_BF16, rounded once. `out` may be one of the parts. */
-void comm_sum_parts(const void *const *part, int parts, int64_t count, comm_type type, void *out);
+/* out[k][i] = the sum over parts of part[i], in f32 as a binary tree over the parts' numbers: ((0+1)+(2+3))+...
+ * for COMM_F32, COMM_F16 and COMM_BF16, rounded once. Each output may be one of the parts. */
+void comm_sum_parts(const void *const *part, int parts, int64_t count, comm_type type, void *const *out,
+                    int outs);
 /* The same without the rounding. */
 void comm_sum_parts_f32(const void *const *part, int parts, int64_t count, comm_type type, float *out);
 void comm_round(const float *values, int64_t count, comm_type type, void *out);
@@ -60,8 +61,8 @@ struct comm_memory {
     int64_t bytes;
 };
 /* Sums data that lies in memory of the local ranks at `offset` of each, slice by slice, in place: afterwards
- * every owner's slice (comm_memory_slice) is the sum. */
-clt_status comm_run_spread_sum(comm_memory *m, int64_t offset, int64_t count, comm_type type);
+ * every owner's slice (comm_memory_slice) is the sum, or all of it everywhere. */
+clt_status comm_run_memory_sum(comm_memory *m, const comm_call *call);
 
 struct comm_way {
     const char *name;

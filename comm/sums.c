@@ -2,11 +2,10 @@
  *
  * Arithmetic of collectives. Sums over ranks are binary trees over the ranks' numbers, so that one rank that adds
  * up eight parts and ranks that add in pairs give the same bits, and 16-bit parts are rounded once. */
-#include "comm/comm_internal.h"
-
 #include <string.h>
 
-#include "engine/base/dtype.h"
+#include "comm/comm_internal.h"
+#include "comm/kernels.h"
 
 int64_t comm_type_bytes(comm_type type)
 {
@@ -32,105 +31,100 @@ void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *firs
     *length = count - *first < each ? count - *first : each;
 }
 
-/* f16 to f32 without a branch, so that compilers vectorise it. The product with 2^112 corrects the exponent's
- * bias, for subnormals too. */
-static inline float f16_value(uint16_t h)
-{
-    uint32_t bits = (uint32_t)(h & 0x7fff) << 13;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    value *= 0x1p112f;
-    memcpy(&bits, &value, sizeof bits);
-    bits |= (h & 0x7c00) == 0x7c00 ? 0x7f800000U : 0U;
-    bits |= (uint32_t)(h & 0x8000) << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+/* Elements that are added at once: what is added, and the sum, stay in the nearest caches. */
+#define BLOCK 1024
+/* Sums of up to COMM_MOST_ADDED parts, then binary digits of their number. */
+#define LEVELS 16
 
-static inline float bf16_value(uint16_t h)
-{
-    uint32_t bits = (uint32_t)h << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+typedef struct summing {
+    const comm_kernels *kernels;
+    const void *const *part;
+    int parts;
+    comm_type type;
+    float level[LEVELS][BLOCK], wide[COMM_MOST_ADDED][BLOCK];
+} summing;
 
-/* Elements that are added at once: partial sums of every level of the tree stay in the nearest cache. */
-#define BLOCK 256
-#define LEVELS 32
-
-static void load(const void *part, int64_t at, int n, comm_type type, float *out)
+/* `parts` neighbours, n elements of each. */
+static void sum_few(summing *s, int from, int parts, int64_t at, int n, float *out)
 {
-    if (type == COMM_F32) {
-        memcpy(out, (const float *)part + at, (size_t)n * sizeof *out);
-        return;
+    const float *part[COMM_MOST_ADDED];
+    for (int k = 0; k < parts; k++) {
+        const char *data = (const char *)s->part[from + k] + at * comm_type_bytes(s->type);
+        if (s->type == COMM_F32) {
+            part[k] = (const float *)(const void *)data;
+            continue;
+        }
+        s->kernels->widen((const uint16_t *)(const void *)data, n, s->type, s->wide[k]);
+        part[k] = s->wide[k];
     }
-    const uint16_t *h = (const uint16_t *)part + at;
-    if (type == COMM_F16)
-        for (int i = 0; i < n; i++)
-            out[i] = f16_value(h[i]);
-    else
-        for (int i = 0; i < n; i++)
-            out[i] = bf16_value(h[i]);
+    s->kernels->add(part, parts, n, out);
 }
 
-/* Parts come one after the other; a partial sum of 2^k parts waits on level k for its sibling, as the digits of
- * a binary counter. What is left at the end is added from the smallest to the largest. */
-static const float *sum_block(const void *const *part, int parts, int64_t at, int n, comm_type type,
-                              float level[LEVELS][BLOCK])
+/* Few parts at once. Where there are more, a sum of 2^k times as many waits on level k for its sibling, as the
+ * digits of a binary counter; what is left at the end is added from the smallest to the largest. */
+static void sum_block(summing *s, int64_t at, int n, float *out)
 {
     uint32_t waiting = 0;
-    for (int p = 0; p < parts; p++) {
-        float *sum = level[LEVELS - 1];
-        load(part[p], at, n, type, sum);
-        int k = 0;
+    for (int p = 0; p < s->parts; p += COMM_MOST_ADDED) {
+        int few = s->parts - p < COMM_MOST_ADDED ? s->parts - p : COMM_MOST_ADDED, k = 0;
+        sum_few(s, p, few, at, n, out);
         for (; waiting >> k & 1; k++)
             for (int i = 0; i < n; i++)
-                sum[i] = level[k][i] + sum[i];
-        waiting = (waiting | ((1U << k) - 1)) ^ ((1U << k) - 1);
-        waiting |= 1U << k;
-        memcpy(level[k], sum, (size_t)n * sizeof *sum);
+                out[i] = s->level[k][i] + out[i];
+        if (p + few == s->parts) {
+            for (; k < LEVELS; k++)
+                for (int i = 0; (waiting >> k & 1) && i < n; i++)
+                    out[i] = s->level[k][i] + out[i];
+            return;
+        }
+        waiting += 1;
+        memcpy(s->level[k], out, (size_t)n * sizeof *out);
     }
-    float *sum = NULL;
-    for (int k = 0; k < LEVELS - 1; k++) {
-        if (!(waiting >> k & 1))
-            continue;
-        for (int i = 0; sum && i < n; i++)
-            level[k][i] += sum[i];
-        sum = level[k];
-    }
-    return sum;
+}
+
+static void start(summing *s, const void *const *part, int parts, comm_type type)
+{
+    s->kernels = comm_kernels_at(0);
+    s->part = part;
+    s->parts = parts;
+    s->type = type;
 }
 
 void comm_round(const float *values, int64_t count, comm_type type, void *out)
 {
-    uint16_t *h = out;
     if (type == COMM_F32)
         memmove(out, values, (size_t)count * sizeof *values);
-    else if (type == COMM_F16)
-        for (int64_t i = 0; i < count; i++)
-            h[i] = clt_f32_to_f16(values[i]);
     else
-        for (int64_t i = 0; i < count; i++)
-            h[i] = clt_f32_to_bf16(values[i]);
+        comm_kernels_at(0)->narrow(values, count, type, out);
 }
 
-void comm_sum_parts(const void *const *part, int parts, int64_t count, comm_type type, void *out)
+void comm_sum_parts(const void *const *part, int parts, int64_t count, comm_type type, void *const *out,
+                    int outs)
 {
-    float level[LEVELS][BLOCK];
+    summing s;
+    float sum[BLOCK];
+    uint16_t half[BLOCK];
+    int64_t size = comm_type_bytes(type);
+    start(&s, part, parts, type);
     for (int64_t at = 0; at < count; at += BLOCK) {
         int n = (int)(count - at < BLOCK ? count - at : BLOCK);
-        const float *sum = sum_block(part, parts, at, n, type, level);
-        comm_round(sum, n, type, (char *)out + at * comm_type_bytes(type));
+        sum_block(&s, at, n, sum);
+        if (type != COMM_F32)
+            s.kernels->narrow(sum, n, type, half);
+        for (int k = 0; k < outs; k++)
+            memcpy((char *)out[k] + at * size, type == COMM_F32 ? (void *)sum : half, (size_t)(n * size));
     }
 }
 
 void comm_sum_parts_f32(const void *const *part, int parts, int64_t count, comm_type type, float *out)
 {
-    float level[LEVELS][BLOCK];
+    summing s;
+    float sum[BLOCK];
+    start(&s, part, parts, type);
     for (int64_t at = 0; at < count; at += BLOCK) {
         int n = (int)(count - at < BLOCK ? count - at : BLOCK);
-        memcpy(out + at, sum_block(part, parts, at, n, type, level), (size_t)n * sizeof *out);
+        sum_block(&s, at, n, sum);
+        memcpy(out + at, sum, (size_t)n * sizeof *out);
     }
 }
 

@@ -22,25 +22,42 @@ static const char *nodes_misfit(const comm *c, comm_type type, comm_op op)
     return comm_way_slices.misfit(c, type, op);
 }
 
-/* The owned slice, over the local ranks, whose parts lie at part[], and then over hosts, into the own part. */
-static clt_status reduce_slice(comm *c, const void *const *part, int64_t length, comm_type type)
+/* The sum of the local parts, and then over hosts. */
+static clt_status reduce_across(comm *c, const void *const *part, void *mine, int64_t length, comm_type type)
 {
-    void *mine = (void *)(uintptr_t)part[c->info.local_rank];
-    if (length == 0)
-        return CLT_OK;
-    if (!c->across || type == COMM_F32) {
-        comm_sum_parts(part, c->info.local_ranks, length, type, mine);
-        return c->across ? comm_run_all_reduce(c->across, mine, length, type, COMM_SUM) : CLT_OK;
+    int locals = c->info.local_ranks;
+    if (type == COMM_F32) {
+        comm_sum_parts(part, locals, length, type, &mine, 1);
+        return comm_run_all_reduce(c->across, mine, length, type, COMM_SUM);
     }
     for (int64_t at = 0; at < length; at += COMM_SLOT_BYTES / 4) { /* what c->wide holds */
         int64_t n = length - at < COMM_SLOT_BYTES / 4 ? length - at : COMM_SLOT_BYTES / 4;
         const void *there[COMM_MOST_LOCAL];
-        for (int r = 0; r < c->info.local_ranks; r++)
+        for (int r = 0; r < locals; r++)
             there[r] = (const char *)part[r] + at * comm_type_bytes(type);
-        comm_sum_parts_f32(there, c->info.local_ranks, n, type, c->wide);
+        comm_sum_parts_f32(there, locals, n, type, c->wide);
         CLT_TRY(comm_run_all_reduce(c->across, c->wide, n, COMM_F32, COMM_SUM));
         comm_round(c->wide, n, type, (char *)mine + at * comm_type_bytes(type));
     }
+    return CLT_OK;
+}
+
+/* The owned slice, over the local ranks, whose parts lie at part[], and then over hosts: into the own part, or into
+ * all of them. */
+static clt_status reduce_slice(comm *c, void *const *part, int64_t length, comm_type type, bool everywhere)
+{
+    const void *const *in = (const void *const *)part;
+    int n = c->info.local_ranks, me = c->info.local_rank;
+    if (length == 0)
+        return CLT_OK;
+    if (!c->across) {
+        comm_sum_parts(in, n, length, type, everywhere ? part : &part[me], everywhere ? n : 1);
+        return CLT_OK;
+    }
+    CLT_TRY(reduce_across(c, in, part[me], length, type));
+    for (int r = 0; everywhere && r < n; r++)
+        if (r != me)
+            memcpy(part[r], part[me], (size_t)(length * comm_type_bytes(type)));
     return CLT_OK;
 }
 
@@ -51,7 +68,7 @@ static void *slot(const comm *c, int local_rank, int which)
 
 static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
 {
-    const void *part[COMM_MOST_LOCAL];
+    void *part[COMM_MOST_LOCAL];
     int64_t size = comm_type_bytes(type), most = COMM_SLOT_BYTES / size;
     int n = c->info.local_ranks, me = c->info.local_rank;
     (void)op;
@@ -65,7 +82,7 @@ static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type
         comm_share(piece, GRAIN, n, me, &first, &length);
         for (int r = 0; r < n; r++)
             part[r] = (char *)slot(c, r, which) + first * size;
-        CLT_TRY(reduce_slice(c, part, length, type));
+        CLT_TRY(reduce_slice(c, part, length, type, false));
         CLT_TRY(comm_segment_barrier(c));
         for (int r = 0; r < n; r++) {
             comm_share(piece, GRAIN, n, r, &first, &length);
@@ -98,17 +115,18 @@ void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm
     *data = (char *)m->own + offset;
 }
 
-clt_status comm_run_spread_sum(comm_memory *m, int64_t offset, int64_t count, comm_type type)
+clt_status comm_run_memory_sum(comm_memory *m, const comm_call *call)
 {
     comm *c = m->group;
-    const void *part[COMM_MOST_LOCAL];
+    void *part[COMM_MOST_LOCAL];
+    comm_type type = call->type;
     int64_t first, length;
     if (!is_spread(m, type))
-        return comm_run_all_reduce(c, (char *)m->own + offset, count, type, COMM_SUM);
-    comm_share(count, GRAIN, c->info.local_ranks, c->info.local_rank, &first, &length);
+        return comm_run_all_reduce(c, (char *)m->own + call->offset, call->count, type, COMM_SUM);
+    comm_share(call->count, GRAIN, c->info.local_ranks, c->info.local_rank, &first, &length);
     for (int r = 0; r < c->info.local_ranks; r++)
-        part[r] = (char *)comm_segment_part(m->segment, r) + offset + first * comm_type_bytes(type);
+        part[r] = (char *)comm_segment_part(m->segment, r) + call->offset + first * comm_type_bytes(type);
     CLT_TRY(comm_segment_barrier(c));
-    CLT_TRY(reduce_slice(c, part, length, type));
+    CLT_TRY(reduce_slice(c, part, length, type, call->everywhere));
     return comm_segment_barrier(c);
 }

@@ -140,8 +140,9 @@ static clt_status reduce_slice(comm *c, char *data, const int64_t *share, int64_
         CLT_TRY(comm_exchange(c, data + (share[2 * to] + at) * size, given * size, given ? to : -1, into,
                               length * size, length ? from : -1));
     }
+    void *sum = data + mine * size;
     if (length > 0)
-        comm_sum_parts(part, n, length, type, data + mine * size);
+        comm_sum_parts(part, n, length, type, &sum, 1);
     return CLT_OK;
 }
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "comm/comm_internal.h"
+#include "comm/kernels.h"
 #include "engine/base/dtype.h"
 
 #define MANY 64
@@ -168,7 +169,7 @@ static void halves_are_added_in_f32(void **state)
     for (int i = 0; i < ALL; i++)
         part[i] = (uint16_t)i;
     for (int bf = 0; bf < 2; bf++) {
-        comm_sum_parts(twice, 2, ALL, bf ? COMM_BF16 : COMM_F16, out);
+        comm_sum_parts(twice, 2, ALL, bf ? COMM_BF16 : COMM_F16, (void *[]){out}, 1);
         for (int i = 0; i < ALL; i++) {
             float one = bf ? clt_bf16_to_f32((uint16_t)i) : clt_f16_to_f32((uint16_t)i), two = one + one;
             uint16_t want = bf ? clt_f32_to_bf16(two) : clt_f32_to_f16(two);
@@ -179,8 +180,64 @@ static void halves_are_added_in_f32(void **state)
     }
     /* 1 + 2^-11 + 2^-11: each alone would be rounded away */
     const uint16_t one = clt_f32_to_f16(1), small = clt_f32_to_f16(0x1p-11F);
-    comm_sum_parts((const void *[]){&one, &small, &small}, 3, 1, COMM_F16, out);
+    comm_sum_parts((const void *[]){&one, &small, &small}, 3, 1, COMM_F16, (void *[]){out}, 1);
     assert_int_equal(out[0], clt_f32_to_f16(1 + 0x1p-10F));
+}
+
+/* Conversions of every set of loops that this CPU can run, at odd addresses: all 16-bit numbers, and f32 numbers
+ * near every boundary of rounding. */
+static void check_widening(const comm_kernels *kernels, comm_type type)
+{
+    enum { ALL = 65536 };
+    static uint16_t half[ALL + 1];
+    static float wide[ALL + 1];
+    for (int i = 0; i < ALL; i++)
+        half[i + 1] = (uint16_t)i;
+    kernels->widen(half + 1, ALL - 1, type, wide + 1);
+    for (int i = 0; i < ALL - 1; i++) {
+        float want = type == COMM_F16 ? clt_f16_to_f32((uint16_t)i) : clt_bf16_to_f32((uint16_t)i);
+        if (isnan(want) ? !isnan(wide[i + 1]) : memcmp(&want, &wide[i + 1], sizeof want) != 0)
+            fail_msg("%s: %s %04x is %a, not %a", kernels->name, type == COMM_F16 ? "f16" : "bf16",
+                     (unsigned)i, (double)wide[i + 1], (double)want);
+    }
+}
+
+static void check_narrowing(const comm_kernels *kernels, comm_type type)
+{
+    enum { NEAR = 16, CELLS = 1 << 19, LENGTH = 4099 };
+    static float value[LENGTH + 1];
+    static uint16_t half[LENGTH + 1];
+    int n = 0;
+    for (uint32_t cell = 0; cell < CELLS; cell++)
+        for (int k = 0; k < NEAR; k++) {
+            /* around each multiple of 2^12 and 2^13, where bits are cut off, and something in between */
+            const uint32_t bits = (cell << 13) + (k < 4   ? (uint32_t)k - 1
+                                                  : k < 8 ? 4096u + (uint32_t)k - 5
+                                                          : cell * 2654435761U % 8192 + (uint32_t)k);
+            memcpy(&value[1 + n++], &bits, sizeof bits);
+            if (n < LENGTH && (cell + 1 < CELLS || k + 1 < NEAR))
+                continue;
+            kernels->narrow(value + 1, n, type, half + 1);
+            for (int i = 1; i <= n; i++) {
+                uint16_t want = type == COMM_F16 ? clt_f32_to_f16(value[i]) : clt_f32_to_bf16(value[i]);
+                if (half[i] != want)
+                    fail_msg("%s: %a becomes %04x, not %04x", kernels->name, (double)value[i],
+                             (unsigned)half[i], (unsigned)want);
+            }
+            n = 0;
+        }
+}
+
+static void loops_of_every_cpu_agree(void **state)
+{
+    (void)state;
+    int sets = 0;
+    for (; comm_kernels_at((size_t)sets); sets++)
+        for (int bf = 0; bf < 2; bf++) {
+            check_widening(comm_kernels_at((size_t)sets), bf ? COMM_BF16 : COMM_F16);
+            check_narrowing(comm_kernels_at((size_t)sets), bf ? COMM_BF16 : COMM_F16);
+        }
+    assert_true(sets >= 1);
 }
 
 /* As the tree is drawn, for every number of parts: of numbers whose sum depends on the order. */
@@ -193,32 +250,47 @@ static float tree(const float *value, int first, int count, int width)
     return tree(value, first, width, width) + tree(value, first + width, count - width, width);
 }
 
+enum { MOST_PARTS = 40, COLUMNS = 1100 };
+
+static void check_tree(float values[MOST_PARTS][COLUMNS], int n, const float *sum)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        float column[MOST_PARTS];
+        for (int p = 0; p < n; p++)
+            column[p] = values[p][i];
+        float want = tree(column, 0, n, 64);
+        if (memcmp(&sum[i], &want, sizeof want) != 0)
+            fail_msg("%d parts, element %d: %a instead of %a", n, i, (double)sum[i], (double)want);
+    }
+}
+
 static void parts_are_added_as_a_tree(void **state)
 {
     (void)state;
-    enum { MOST = 40, LENGTH = 700 };
-    static float values[MOST][LENGTH];
-    const void *part[MOST];
-    float sum[LENGTH];
+    static float values[MOST_PARTS][COLUMNS];
+    const void *part[MOST_PARTS];
+    float sum[COLUMNS];
     uint32_t random = 1;
-    for (int p = 0; p < MOST; p++) {
+    for (int p = 0; p < MOST_PARTS; p++) {
         part[p] = values[p];
-        for (int i = 0; i < LENGTH; i++) {
+        for (int i = 0; i < COLUMNS; i++) {
             random = random * 1664525U + 1013904223U;
             values[p][i] = ldexpf((float)(random >> 8), (int)(random % 37) - 40);
         }
     }
-    for (int n = 1; n <= MOST; n++) {
-        comm_sum_parts(part, n, LENGTH, COMM_F32, sum);
-        for (int i = 0; i < LENGTH; i++) {
-            float column[MOST];
-            for (int p = 0; p < n; p++)
-                column[p] = values[p][i];
-            float want = tree(column, 0, n, 64);
-            if (memcmp(&sum[i], &want, sizeof want) != 0)
-                fail_msg("%d parts, element %d: %a instead of %a", n, i, (double)sum[i], (double)want);
+    for (int n = 1; n <= MOST_PARTS; n++) {
+        comm_sum_parts(part, n, COLUMNS, COMM_F32, (void *[]){sum}, 1);
+        check_tree(values, n, sum);
+        for (int k = 0; n <= COMM_MOST_ADDED && comm_kernels_at((size_t)k); k++) {
+            comm_kernels_at((size_t)k)->add((const float *const *)part, n, COLUMNS, sum);
+            check_tree(values, n, sum);
         }
     }
+    /* into two of the parts, as sums that all local ranks get are written */
+    comm_sum_parts(part, 5, COLUMNS, COMM_F32, (void *[]){sum}, 1);
+    comm_sum_parts(part, 5, COLUMNS, COMM_F32, (void *[]){values[0], values[3]}, 2);
+    assert_memory_equal(values[0], sum, sizeof sum);
+    assert_memory_equal(values[3], sum, sizeof sum);
 }
 
 /* Shares cover all elements once, in order, in whole grains. */
@@ -243,6 +315,7 @@ static int run_alone(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(self_leaves_data_alone),
         cmocka_unit_test(halves_are_added_in_f32),
+        cmocka_unit_test(loops_of_every_cpu_agree),
         cmocka_unit_test(parts_are_added_as_a_tree),
         cmocka_unit_test(shares_cover_everything),
         cmocka_unit_test_setup_teardown(launcher_is_detected, clear_launcher, clear_launcher),

@@ -224,7 +224,7 @@ static void expected(int ranks, int64_t count, comm_type type, void *out)
             half[r][i] = type == COMM_BF16 ? clt_f32_to_bf16(part[r][i]) : clt_f32_to_f16(part[r][i]);
         }
     }
-    comm_sum_parts(parts, ranks, count, type, out);
+    comm_sum_parts(parts, ranks, count, type, &out, 1);
 }
 
 static void fill(int rank, int64_t count, comm_type type, void *data)
@@ -355,53 +355,72 @@ static void ways_are_asked_for_or_measured(void **state)
     (void)run_ranks(3, ways_by_name, NULL);
 }
 
-/* --- sums spread over memory --- */
+/* --- sums in memory that ranks share --- */
 
 static void note_end(void *context, bool ok)
 {
     atomic_fetch_add((atomic_int *)context, ok ? 1 : 100);
 }
 
-static void spread_sums(comm *c, void *context)
+/* The sum of a call, slice by slice, or all of it in the own memory. */
+static void check_memory_sum(comm *c, const comm_call *call)
+{
+    static _Thread_local char want[20000 * 4];
+    const comm_info *info = comm_describe(c);
+    int64_t next = 0, first, length, size = comm_type_bytes(call->type);
+    const void *data;
+    expected(info->ranks, call->count, call->type, want);
+    const char *own = comm_memory_own(call->memory);
+    if (call->everywhere) {
+        EXPECT(memcmp(own + call->offset, want, (size_t)(call->count * size)) == 0);
+        return;
+    }
+    for (int l = 0; l < info->local_ranks; l++) {
+        comm_memory_slice(call->memory, call->offset, call->count, call->type, l, &data, &first, &length);
+        EXPECT(length == 0 || first == next);
+        EXPECT(memcmp(data, want + first * size, (size_t)(length * size)) == 0);
+        next += length;
+    }
+    EXPECT(next == call->count);
+}
+
+/* Every count and type, guards around; two memories in turns. */
+static void memory_sums(comm *c, void *context)
 {
     const comm_info *info = comm_describe(c);
     const comm_type types[] = {COMM_F32, COMM_F16, COMM_BF16};
-    static _Thread_local char want[20000 * 4];
     comm_memory *memory[2] = {NULL, NULL};
     atomic_int ends;
     atomic_init(&ends, 0);
     int calls = 0;
-    (void)context;
-    for (int m = 0; m < 2; m++)
-        EXPECT(comm_memory_create(c, 64 + 20000 * 4, &memory[m]) == CLT_OK);
+    for (int m = 0; m < 2; m++) {
+        EXPECT(comm_memory_create(c, 128 + 20000 * 4, &memory[m]) == CLT_OK);
+        memset(comm_memory_own(memory[m]), 0x5a, 128 + 20000 * 4);
+    }
     for (size_t k = 0; k < COUNTS; k++)
         for (int t = 0; t < 3; t++, calls++) {
-            comm_memory *m = memory[calls % 2];
+            char *own = comm_memory_own(memory[calls % 2]);
+            int64_t end = 64 + counts[k] * comm_type_bytes(types[t]);
             comm_request *r = NULL;
-            fill(info->rank, counts[k], types[t], (char *)comm_memory_own(m) + 64);
-            expected(info->ranks, counts[k], types[t], want);
             const comm_call call = {.kind = COMM_ALL_REDUCE,
-                                    .memory = m,
+                                    .memory = memory[calls % 2],
                                     .offset = 64,
+                                    .everywhere = context != NULL,
                                     .count = counts[k],
                                     .type = types[t],
                                     .done = note_end,
                                     .context = &ends};
+            memset(own + end, 0x5a, 64);
+            fill(info->rank, counts[k], types[t], own + 64);
             EXPECT(comm_post(c, &call, &r) == CLT_OK);
             comm_request_ready(r, true);
             EXPECT(comm_request_wait(r) == CLT_OK);
-            int64_t next = 0, first, length, size = comm_type_bytes(types[t]);
-            const void *data;
-            for (int l = 0; l < info->local_ranks; l++) {
-                comm_memory_slice(m, 64, counts[k], types[t], l, &data, &first, &length);
-                EXPECT(length == 0 || first == next);
-                EXPECT(memcmp(data, want + first * size, (size_t)(length * size)) == 0);
-                next += length;
-            }
-            EXPECT(next == counts[k]);
+            check_memory_sum(c, &call);
+            for (int i = 0; i < 64; i++)
+                EXPECT(own[i] == 0x5a && own[end + i] == 0x5a);
         }
     EXPECT(atomic_load(&ends) == calls);
-    const comm_call far = {.kind = COMM_ALL_REDUCE, .memory = memory[0], .offset = 65, .count = 20000};
+    const comm_call far = {.kind = COMM_ALL_REDUCE, .memory = memory[0], .offset = 129, .count = 20000};
     comm_request *none = NULL;
     EXPECT(comm_post(c, &far, &none) == CLT_EINTERNAL && !none);
     EXPECT(comm_barrier(c) == CLT_OK);
@@ -409,11 +428,14 @@ static void spread_sums(comm *c, void *context)
     comm_memory_destroy(memory[1]);
 }
 
-static void sums_spread_over_memory(void **state)
+static void sums_in_shared_memory(void **state)
 {
+    int everywhere;
     (void)state;
-    for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
-        (void)run_ranks(ranks, spread_sums, NULL);
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
+        (void)run_ranks(ranks, memory_sums, NULL);
+        (void)run_ranks(ranks, memory_sums, &everywhere);
+    }
 }
 
 /* --- groups --- */
@@ -643,7 +665,7 @@ int main(void)
         cmocka_unit_test(ways_give_the_same_sums),
         cmocka_unit_test(collectives_on_every_number_of_ranks),
         cmocka_unit_test(ways_are_asked_for_or_measured),
-        cmocka_unit_test(sums_spread_over_memory),
+        cmocka_unit_test(sums_in_shared_memory),
         cmocka_unit_test(groups_work_beside_each_other),
         cmocka_unit_test(a_late_rank_is_named),
         cmocka_unit_test(failed_messages_end_the_collective),

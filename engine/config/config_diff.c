@@ -25,6 +25,8 @@ static unsigned kind_of(const char *path)
     static const char *const free_keys[] = {"device.",
                                             "checkpoint.",
                                             "log.",
+                                            "parallel.deadline",
+                                            "parallel.start_deadline",
                                             "data.workers",
                                             "data.prefetch",
                                             "data.eval_path",

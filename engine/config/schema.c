@@ -94,6 +94,14 @@ const clt_config_key clt_config_common[] = {
         "as the backward pass has computed it; results do not depend on it"),
     CLT_KEY_FLOAT("parallel.first_bucket_mb", 0.001, 1e6, "1", "MiB",
                   "size of the first bucket, which is smaller so that communication begins early"),
+    CLT_KEY_FLOAT(
+        "parallel.deadline", 0, 1e6, "0", "seconds",
+        "how long ranks wait for a rank that is late in a step, before the run ends with code 9; 0: "
+        "20 median steps, at least 60 s"),
+    CLT_KEY_FLOAT_OPEN(
+        "parallel.start_deadline", 0, true, 1e6, false, "600", "seconds",
+        "the same at the start and around evaluations, checkpoints and samples, when ranks are "
+        "unequally busy"),
     {.path = "parallel.tensor",
      .type = CLT_CFG_INT,
      .default_text = "1",

@@ -13,6 +13,7 @@
 #include "engine/pretrained/pretrained.h"
 #include "engine/base/log.h"
 #include "engine/train/run/agreement.h"
+#include "engine/train/run/deadline.h"
 #include "engine/data/data_paths.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/train/run/tuned.h"
@@ -47,6 +48,8 @@ static void note_phase(clt_run *run, const char *what)
 
 void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total)
 {
+    if (total >= 0)
+        clt_say_phase(run->options->comm, what, 0);
     if (run->ranks.rank != 0)
         return;
     if (total >= 0)
@@ -60,6 +63,7 @@ static clt_status check_ranks(clt_run *run)
     clt_str text = {0};
     if (run->ranks.ranks <= 1)
         return CLT_OK;
+    comm_set_deadline(run->options->comm, clt_config_float(run->options->config, "parallel.start_deadline"));
     clt_status status = clt_config_print(run->options->config, false, &text);
     if (status == CLT_OK)
         status = comm_check_equal(run->options->comm, text.text, (int64_t)text.length, "the configuration");

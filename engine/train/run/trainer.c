@@ -74,6 +74,7 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
     l->result->updates = m.update;
     l->result->skipped = m.skipped;
     l->result->last_loss = m.loss;
+    clt_deadline_step(&l->deadline, m.step, m.step_ms / 1e3);
     CLT_TRY(clt_tell_step(l, &m));
     if (m.nonfinite && !l->quiet) {
         snprintf(text, sizeof text,
@@ -205,6 +206,8 @@ static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
          save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done),
          write = clt_sample_due(l, done);
     if (eval || save_it || look || write || d->fail) {
+        clt_deadline_pause(&l->deadline, done);
+        clt_say_phase(l->options->comm, "evaluating or saving after it", done);
         CLT_TRY(drain(l, true));
         clt_rundir_poll(l->dir);
     }
@@ -241,8 +244,10 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
             break;
         CLT_TRY(clt_keeper_poll(&l->keeper, false));
         clt_watch_begin(l->watch, step);
+        clt_say_phase(l->options->comm, "forward and backward", done);
         CLT_TRY(clt_step(l->run, step));
         clt_watch_end(l->watch, step);
+        clt_say_phase(l->options->comm, "meeting of the ranks", done);
         CLT_TRY(decide(l, step, &d));
         if (done == l->last_step)
             d.stop = false; /* the run is complete anyway */
@@ -277,6 +282,8 @@ static clt_status prepare(clt_loop *l)
         l->last_step = l->options->max_steps;
     clt_feed_options feed = clt_run_feed_options(run, run->first_step, l->last_step);
     clt_state_block state;
+    clt_deadline_open(&l->deadline, run->ranks.ranks > 1 ? l->options->comm : NULL, l->options->config,
+                      run->first_step);
     clt_watch_options watch = {.profile = l->options->profile,
                                .trace = l->dir != NULL,
                                .trace_from = l->options->trace_from - 1,
@@ -357,6 +364,8 @@ static clt_status open_folder(clt_loop *l)
 
 static clt_status finish(clt_loop *l, bool stopped)
 {
+    clt_deadline_pause(&l->deadline, l->last_step);
+    clt_say_phase(l->options->comm, "evaluation and checkpoint at the end", 0);
     l->result->seconds = clt_now() - l->start;
     l->result->device_bytes = ocl_device_peak_bytes(l->run->device);
     bool wanted = clt_config_bool(l->options->config, "checkpoint.final"), best = false;

@@ -6,6 +6,7 @@
 
 #include "engine/report/rundir.h"
 #include "engine/report/runlog.h"
+#include "engine/train/run/deadline.h"
 #include "engine/train/run/keeper.h"
 #include "engine/train/inspect/watch.h"
 
@@ -35,6 +36,7 @@ typedef struct clt_loop {
     double start, last_done, waited;
     clt_step_comm comm_total;           /* sum over the steps enqueued so far */
     clt_step_comm comm[CLT_COMM_STEPS]; /* by number of the step modulo CLT_COMM_STEPS */
+    clt_deadline deadline;
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */
     double step_seconds; /* duration of the newest finished step */

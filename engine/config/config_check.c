@@ -36,7 +36,7 @@ static void check_data(rules *r)
 {
     int64_t micro = get(r, "data.micro_batch")->i, global = get(r, "data.global_batch")->i;
     if (usable(r, "data.micro_batch") && usable(r, "data.global_batch") && global > 0 && global % micro != 0)
-        broken(r, "data.global_batch", "must be a multiple of data.micro_batch (times the number of ranks)");
+        broken(r, "data.global_batch", "must be a multiple of data.micro_batch");
 }
 
 static void check_schedule(rules *r)

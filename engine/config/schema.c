@@ -22,7 +22,9 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE("data.type", NULL, NULL, "format of the data"),
     CLT_KEY_INT("data.micro_batch", 1, CLT_KEY_WIDE, "32", "samples", "samples computed at once on one rank"),
     CLT_KEY_INT("data.global_batch", 0, 1e9, "0", "samples",
-                "samples of one step over all ranks and accumulation steps; 0: data.micro_batch times ranks"),
+                "samples of one step over all ranks, in micro-batches of which every rank takes as many as "
+                "the others or one "
+                "more; 0: data.micro_batch times ranks"),
     {.path = "data.workers",
      .type = CLT_CFG_AUTO_INT,
      .default_text = "\"auto\"",

@@ -191,7 +191,10 @@ typedef struct clt_loader_options {
     int source_field[CLT_MAX_FIELDS]; /* field of the source that fills graph field i */
     uint64_t offset[CLT_MAX_FIELDS];  /* bytes from the slot's start */
     int64_t micro_batch, global_batch;
-    int32_t accumulation, rank, ranks;
+    /* Training: this rank computes so many micro-batches of a step, from number first_micro of the step. */
+    int32_t accumulation;
+    int64_t first_micro;
+    int32_t rank, ranks; /* evaluation */
     uint64_t seed;
     bool shuffle;
     /* Evaluation: each sample once, in order; the last micro-batch is padded by repeating sample 0;

@@ -88,8 +88,7 @@ static void describe_ticket(const clt_loader *loader, int64_t ticket, clt_slot *
     }
     slot->step = o->first_step + ticket / o->accumulation;
     slot->micro = (int32_t)(ticket % o->accumulation);
-    slot->sample_base =
-        (uint64_t)((int64_t)o->rank * o->accumulation + slot->micro) * (uint64_t)o->micro_batch;
+    slot->sample_base = (uint64_t)(o->first_micro + slot->micro) * (uint64_t)o->micro_batch;
     slot->valid_samples = o->micro_batch;
 }
 
@@ -257,14 +256,15 @@ static clt_status check_batch(const clt_loader_options *o)
     if (o->accumulation < 1 || o->first_step < 0 || o->last_step < o->first_step)
         CLT_FAIL(CLT_EINTERNAL, "creating a loader: accumulation %d, batches %lld to %lld", o->accumulation,
                  (long long)o->first_step, (long long)o->last_step);
-    uint64_t product = 0;
-    if (!clt_mul_u64((uint64_t)o->micro_batch * (uint64_t)o->accumulation, (uint64_t)o->ranks, &product) ||
-        product != (uint64_t)o->global_batch)
-        CLT_FAIL(CLT_ERANKS,
-                 "creating a loader: a global batch of %lld is not micro-batch %lld x accumulation %d x "
-                 "ranks %d; choose "
-                 "data.global_batch as a multiple of data.micro_batch x ranks",
-                 (long long)o->global_batch, (long long)o->micro_batch, o->accumulation, o->ranks);
+    uint64_t end = 0;
+    if (o->first_micro < 0 ||
+        !clt_mul_u64((uint64_t)o->first_micro + (uint64_t)o->accumulation, (uint64_t)o->micro_batch, &end) ||
+        end > (uint64_t)o->global_batch)
+        CLT_FAIL(
+            CLT_EINTERNAL,
+            "creating a loader: a global batch of %lld has no %d micro-batches of %lld from number %lld on",
+            (long long)o->global_batch, o->accumulation, (long long)o->micro_batch,
+            (long long)o->first_micro);
     return CLT_OK;
 }
 

@@ -81,6 +81,11 @@ static clt_advice_kind about_comm(const clt_advice_facts *f, char *text, size_t 
     return CLT_ADVICE_ACCUMULATE;
 }
 
+bool clt_advice_halves(const clt_advice_facts *f)
+{
+    return f->accumulation % 2 == 0 && f->global_batch == f->micro_batch * f->accumulation * f->ranks;
+}
+
 static clt_advice_kind about_host(const clt_advice_facts *f, char *text, size_t size)
 {
     double run_us = f->commands ? (f->step_ms - idle_of(f)) * 1e3 / (double)f->commands : 0;
@@ -90,7 +95,7 @@ static clt_advice_kind about_host(const clt_advice_facts *f, char *text, size_t 
                   run_us);
     char *rest = text + n;
     size_t left = size - (size_t)n;
-    if (!f->double_misfits && f->accumulation > 1 && f->accumulation % 2 == 0) {
+    if (!f->double_misfits && clt_advice_halves(f)) {
         snprintf(rest, left,
                  "; try data.micro_batch=%lld (now %lld): half as many, larger commands for the same "
                  "data.global_batch",

@@ -38,6 +38,9 @@ typedef enum clt_advice_kind {
 #define CLT_ADVICE_STEPS 10       /* least number of measured steps */
 #define CLT_ADVICE_TOTAL_MS 500.0 /* least idle time of the whole run */
 
+/* Whether every rank computes the same even number of micro-batches: half as many, twice as large, are the same
+ * batch. */
+bool clt_advice_halves(const clt_advice_facts *facts);
 /* Writes the line of advice; "" for NONE. */
 clt_advice_kind clt_advice(const clt_advice_facts *facts, char *text, size_t size);
 

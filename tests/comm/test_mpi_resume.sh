@@ -50,6 +50,14 @@ expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out up --resume auto
 expect_text 'resumed from up/checkpoints/step_15 at step 15$'
 expect_close one up
 
+# With a number of ranks that does not divide the four micro-batches, and back.
+expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train net.json --out any --max-steps 5
+for ranks in 3 1 4; do
+    expect_code 0 "${mpi[@]}" $ranks "$CLTRAIN" train net.json --out any --resume auto --max-steps $((ranks == 3 ? 10 : ranks == 1 ? 20 : 30))
+    expect_text 'resumed from any/checkpoints/step_'
+done
+expect_close one any
+
 # --- refused: reported once, nothing changed ---
 cp -r one before
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train net.json --out one --resume auto optimizer.learning_rate=0.02

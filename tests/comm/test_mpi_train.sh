@@ -73,6 +73,11 @@ if all_cases; then
     follows one1 four 30
 fi
 
+# Three ranks share eight micro-batches as 3, 3 and 2.
+expect_code 0 "${mpi[@]}" 3 "$CLTRAIN" train graph.json --out three
+expect_text '^batch +32 samples a step, 3 or 2 times 4 on each of 3 ranks'
+follows one1 three 30
+
 # Text, the embedding's gradient; numbers of samples per epoch and of evaluation samples that are not multiples of the batch; the
 # default folder.
 awk 'BEGIN { for (i = 0; i < 101; i++) printf "%d bottles of %s on the wall;", i % 17, i % 3 ? "beer" : "milk" }' >text.txt
@@ -95,8 +100,8 @@ for key in loss accuracy samples targets; do
 done
 
 # --- settings that do not fit: refused before step 0, reported once, nothing written ---
-expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train graph.json --out never
-expect_text 'data.global_batch 32 is not a multiple of data.micro_batch 4 times 3 ranks'
+expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train graph.json data.micro_batch=16 --out never
+expect_text 'data.global_batch 32 has 2 micro-batches \(data.micro_batch 16\), too few for 3 ranks'
 expect_absent never
 expect_code 2 "${mpi[@]}" 1 "$CLTRAIN" train graph.json --out never : \
     -np 1 "$CLTRAIN" train graph.json optimizer.learning_rate=0.06 --out never

@@ -122,7 +122,12 @@ static void add_training(table *t, const clt_job *job)
     /* samples overlap by all but one token */
     double context = (double)clt_config_int(job->config, "model.context");
     double samples = (double)job->train_source->samples / (context > 0 ? context : 1);
-    if (job->accumulation > 1)
+    int64_t first;
+    int32_t least = clt_job_share(job, job->ranks - 1, &first);
+    if (least < job->accumulation)
+        snprintf(parts, sizeof parts, ", %d or %d times %lld", job->accumulation, least,
+                 (long long)job->micro_batch);
+    else if (job->accumulation > 1)
         snprintf(parts, sizeof parts, ", %d times %lld", job->accumulation, (long long)job->micro_batch);
     else if (job->ranks > 1)
         snprintf(parts, sizeof parts, ", %lld", (long long)job->micro_batch);

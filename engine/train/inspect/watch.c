@@ -384,7 +384,7 @@ void clt_watch_advice(clt_watch *w, char *text, size_t size)
     if (clt_advice(&f, text, size) != CLT_ADVICE_MICRO_BATCH)
         return;
     /* whether a larger batch fits must be found by planning, so only do it where the advice depends on it */
-    int64_t micro = 2 * f.micro_batch, global = f.accumulation % 2 == 0 ? f.global_batch : 2 * f.global_batch;
+    int64_t micro = 2 * f.micro_batch, global = clt_advice_halves(&f) ? f.global_batch : 2 * f.global_batch;
     bool fits = false;
     if (clt_job_fits(w->run->job, micro, global, &fits) != CLT_OK) { /* no reason to end the run */
         clt_error_clear();

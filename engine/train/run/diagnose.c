@@ -115,8 +115,8 @@ static clt_status look_at_micro_batch(clt_run *run, int32_t micro, char *text, s
     CLT_TRY(run_looking(run, CLT_PHASE_FORWARD, where, sizeof where, found));
     CLT_TRY(run_looking(run, micro == 0 ? CLT_PHASE_BACKWARD : CLT_PHASE_BACKWARD_ADD, where, sizeof where,
                         found));
-    if (*found && run->job->accumulation > 1)
-        snprintf(text, size, "%s in micro-batch %d of %d", where, micro + 1, run->job->accumulation);
+    if (*found && run->micro_batches > 1)
+        snprintf(text, size, "%s in micro-batch %d of %d", where, micro + 1, run->micro_batches);
     else if (*found)
         snprintf(text, size, "%s", where);
     return CLT_OK;
@@ -177,7 +177,7 @@ clt_status clt_run_diagnose(clt_run *run, int64_t step, float loss_scale, char *
     CLT_TRY(clt_store_get_state(run->store, &state));
     CLT_TRY(set_scale(run, loss_scale));
     clt_status status = CLT_OK;
-    for (int32_t micro = 0; micro < run->job->accumulation && !*found && status == CLT_OK; micro++)
+    for (int32_t micro = 0; micro < run->micro_batches && !*found && status == CLT_OK; micro++)
         status = look_at_micro_batch(run, micro, text, size, found);
     if (!*found && status == CLT_OK && run->ranks.ranks == 1)
         status = check_norm(run, text, size, found);

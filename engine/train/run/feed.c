@@ -102,6 +102,7 @@ clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
                             .micro_batch = plan->graph->micro_batch,
                             .global_batch = options->global_batch,
                             .accumulation = options->accumulation,
+                            .first_micro = options->first_micro,
                             .rank = options->rank,
                             .ranks = options->ranks,
                             .seed = options->seed,

@@ -13,6 +13,7 @@ typedef struct clt_feed_options {
     clt_realized *realized;
     clt_source *source; /* borrowed */
     int64_t global_batch;
+    int64_t first_micro; /* see clt_loader_options */
     int32_t accumulation, rank, ranks;
     uint64_t seed;
     bool shuffle, evaluation;

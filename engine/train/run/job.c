@@ -58,21 +58,39 @@ static clt_status read_update(clt_job *job)
     return CLT_OK;
 }
 
+int32_t clt_job_share(const clt_job *job, int rank, int64_t *first)
+{
+    int64_t all = job->global_batch / job->micro_batch, each = all / job->ranks, more = all % job->ranks;
+    *first = each * rank + (rank < more ? rank : more);
+    return (int32_t)(each + (rank < more));
+}
+
+static int32_t most_micro_batches(const clt_job *job)
+{
+    int64_t first;
+    return clt_job_share(job, 0, &first);
+}
+
 static clt_status read_batch(clt_job *job)
 {
     const clt_config *c = job->config;
     job->micro_batch = clt_config_int(c, "data.micro_batch");
     job->global_batch = clt_config_int(c, "data.global_batch");
-    int64_t unit = job->micro_batch * job->ranks;
     if (job->global_batch == 0)
-        job->global_batch = unit;
-    if (job->global_batch % unit != 0)
+        job->global_batch = job->micro_batch * job->ranks;
+    if (job->global_batch % job->micro_batch != 0)
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld; change one of them",
+            (long long)job->global_batch, (long long)job->micro_batch);
+    int64_t all = job->global_batch / job->micro_batch;
+    if (all < job->ranks && job->kind != CLT_JOB_EVAL)
         CLT_FAIL(
             CLT_ERANKS,
-            "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld times %d ranks; change "
-            "one of them",
-            (long long)job->global_batch, (long long)job->micro_batch, job->ranks);
-    job->accumulation = (int32_t)(job->global_batch / unit);
+            "batch: data.global_batch %lld has %lld micro-batches (data.micro_batch %lld), too few for %d "
+            "ranks; give a smaller data.micro_batch, a larger data.global_batch or fewer ranks",
+            (long long)job->global_batch, (long long)all, (long long)job->micro_batch, job->ranks);
+    job->accumulation = most_micro_batches(job);
     return CLT_OK;
 }
 
@@ -354,7 +372,7 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
 {
     clt_job trial = *job;
     trial.micro_batch = micro;
-    trial.accumulation = (int32_t)(job->global_batch / (micro * job->ranks));
+    trial.accumulation = most_micro_batches(&trial);
     trial.train = trial.eval = NULL;
     clt_error kept;
     clt_error_take(CLT_EINTERNAL, &kept);
@@ -370,19 +388,19 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
     return CLT_OK;
 }
 
-/* 0: none fits. If data.global_batch is given, the result divides the local batch; otherwise it is a power of
- * two. */
+/* 0: none fits. If data.global_batch is given, the result divides it and leaves every rank something to do;
+ * otherwise it is a power of two. */
 static clt_status largest_micro_batch(const clt_job *job, wanted_plans wanted, int64_t *best)
 {
-    int64_t local = job->global_batch / job->ranks;
+    int64_t global = job->global_batch;
     bool fits = true;
     *best = 0;
     if (clt_config_int(job->config, "data.global_batch") > 0) {
-        for (int64_t parts = 1; parts <= local && *best == 0; parts++) {
-            if (local % parts != 0)
+        for (int64_t parts = job->ranks; parts <= global && *best == 0; parts++) {
+            if (global % parts != 0)
                 continue;
-            CLT_TRY(micro_batch_fits(job, wanted, local / parts, &fits));
-            *best = fits ? local / parts : 0;
+            CLT_TRY(micro_batch_fits(job, wanted, global / parts, &fits));
+            *best = fits ? global / parts : 0;
         }
         return CLT_OK;
     }

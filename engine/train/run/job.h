@@ -33,7 +33,8 @@ typedef struct clt_job {
     bool on_train;          /* EVAL: evaluate the training data */
     char data_missing[512]; /* DESCRIBE: why the data was replaced, or "" */
     int64_t micro_batch, global_batch, steps;
-    int32_t accumulation, ranks;
+    int32_t ranks;
+    int32_t accumulation; /* most micro-batches that a rank computes in a step (clt_job_share) */
     uint64_t seed;
     clt_schedule schedule;
     clt_update_spec update;
@@ -79,10 +80,13 @@ clt_status clt_job_check_memory(const clt_job *job);
 clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits);
 /* Bytes of activations of the training and evaluation plans with another value of train.recompute. */
 clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes);
-/* The largest micro-batch, a divisor of global_batch/ranks, whose plan fits into desc.usable_bytes; 0:
- * none. */
+/* The largest micro-batch, a divisor of global_batch that leaves every rank one, whose plan fits into
+ * desc.usable_bytes; 0: none. */
 clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 
+/* The micro-batches of a step that a rank computes: so many, from number *first of the step. Ranks take
+ * neighbours, as equal in number as can be; the first ranks take one more where they cannot be equal. */
+int32_t clt_job_share(const clt_job *job, int rank, int64_t *first);
 /* The number of steps of a training on so many samples, and its schedule of learning rates. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
 clt_schedule clt_job_schedule(const clt_config *config, int64_t steps);

@@ -43,6 +43,8 @@ typedef struct clt_run {
     uint64_t comm_bytes;     /* bytes that are summed in each step */
     double build_seconds;    /* time to realise and prime the plans */
     int64_t first_step;
+    int64_t first_micro; /* the micro-batches of a step that this rank computes (clt_job_share) */
+    int32_t micro_batches;
     char resumed_from[1024];       /* checkpoint folder, or "" */
     clt_continuation continuation; /* differences from the run that is resumed */
     char phase[64];                /* part of the start that the log has noted last */

@@ -156,6 +156,8 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     if (from[0])
         CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
     CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
+    if (kind != CLT_JOB_DECODE)
+        run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
     CLT_TRY(open_init(run));
     if (kind == CLT_JOB_TRAIN)
         CLT_TRY(clt_run_check_resume(run));
@@ -206,7 +208,8 @@ clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, in
     return (clt_feed_options){.realized = run->train,
                               .source = run->job->train_source,
                               .global_batch = run->job->global_batch,
-                              .accumulation = run->job->accumulation,
+                              .accumulation = run->micro_batches,
+                              .first_micro = run->first_micro,
                               .rank = run->ranks.rank,
                               .ranks = run->ranks.ranks,
                               .seed = run->job->seed,

@@ -8,7 +8,7 @@ clt_status clt_step(clt_run *run, int64_t step)
 {
     clt_fed fed;
 
-    for (int32_t micro = 0; micro < run->job->accumulation; micro++) {
+    for (int32_t micro = 0; micro < run->micro_batches; micro++) {
         /* data: upload on the copy queue, then a device copy to the plan's inputs */
         CLT_TRY(clt_feed_next(run->feed, &fed));
         /* forward: activations and loss records */

@@ -14,7 +14,8 @@
 /* What a rank sends to the others; its layout is the same on all of them. */
 typedef struct told_rank {
     char host[64], device[160], spec[32];
-    double own_ms; /* mean time of a step without waiting; 0: not known yet */
+    double own_ms;   /* mean time of a step without waiting; 0: not known yet */
+    int64_t samples; /* of a step, its own */
 } told_rank;
 
 static clt_status gather(const clt_loop *l, told_rank *all)
@@ -25,6 +26,7 @@ static clt_status gather(const clt_loop *l, told_rank *all)
     (void)snprintf(mine->host, sizeof mine->host, "%s", run->ranks.host);
     (void)snprintf(mine->device, sizeof mine->device, "%s", d->name);
     (void)snprintf(mine->spec, sizeof mine->spec, "%s", d->spec);
+    mine->samples = l->run->micro_batches * l->run->job->micro_batch;
     mine->own_ms = l->own_steps > 0 ? l->own_ms / (double)l->own_steps : 0;
     for (int rank = 0; rank < run->ranks.ranks; rank++)
         CLT_TRY(comm_broadcast(l->options->comm, &all[rank], sizeof all[rank], rank));
@@ -34,8 +36,7 @@ static clt_status gather(const clt_loop *l, told_rank *all)
 /* Samples or tokens per second, for a rank's part of the batch. */
 static double speed(const clt_loop *l, const told_rank *r)
 {
-    double share = (double)l->run->job->global_batch / l->run->ranks.ranks *
-                   (double)clt_graph_tokens(l->run->job->train->graph);
+    double share = (double)r->samples * (double)clt_graph_tokens(l->run->job->train->graph);
     return r->own_ms > 0 ? share / r->own_ms * 1e3 : 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/rng.h"
 #include "engine/base/thread.h"
+#include "engine/train/run/job.h"
 
 /* Sample i has x = i (i32) and y = {i % 7, (i*i) % 5} (u8). */
 typedef struct probe {
@@ -79,6 +80,15 @@ typedef struct bench {
     uint8_t memory[MAX_SLOTS][MAX_BATCH * 8];
 } bench;
 
+/* The part of a rank, as trainings divide it. */
+static void be_rank(bench *b, int rank)
+{
+    clt_loader_options *o = &b->options;
+    const clt_job job = {.micro_batch = o->micro_batch, .global_batch = o->global_batch, .ranks = o->ranks};
+    o->rank = rank;
+    o->accumulation = clt_job_share(&job, rank, &o->first_micro);
+}
+
 /* y comes first in a slot and the graph's fields are in the other order: offsets and mapping must be obeyed.
  */
 static void make_bench(bench *b, int64_t samples, int64_t micro_batch, int accumulation, int ranks)
@@ -129,7 +139,7 @@ static void check_slot(const bench *b, const clt_slot *slot, int64_t ticket)
     const clt_loader_options *o = &b->options;
     assert_int_equal(slot->step, o->first_step + ticket / o->accumulation);
     assert_int_equal(slot->micro, ticket % o->accumulation);
-    assert_int_equal(slot->sample_base, (o->rank * o->accumulation + slot->micro) * o->micro_batch);
+    assert_int_equal(slot->sample_base, (o->first_micro + slot->micro) * o->micro_batch);
     assert_int_equal(slot->valid_samples, o->micro_batch);
     assert_int_equal(slot->error.status, CLT_OK);
     assert_true(slot->load_seconds >= 0 && slot->index >= 0 && slot->index < o->n_slots);
@@ -171,15 +181,16 @@ static void test_every_sample_once(void **state)
     (void)state;
     static const int workers[] = {1, 2, 5};
     static bench b;
-    for (int ranks = 1; ranks <= 4; ranks++)
-        for (int accumulation = 1; accumulation <= 3; accumulation++)
+    for (int ranks = 1; ranks <= 7; ranks++)
+        for (int parts = ranks; parts <= 2 * ranks + 1; parts++)
             for (size_t w = 0; w < sizeof workers / sizeof workers[0]; w++) {
                 int seen[256] = {0};
-                int64_t global = 3 * accumulation * ranks, samples = 4 * global;
+                int64_t global = 3 * parts, samples = 4 * global;
                 for (int rank = 0; rank < ranks; rank++) {
-                    make_bench(&b, samples, 3, accumulation, ranks);
+                    make_bench(&b, samples, 3, 1, ranks);
                     b.probe.jitter = workers[w] > 1 && rank == 0;
-                    b.options.rank = rank;
+                    b.options.global_batch = global;
+                    be_rank(&b, rank);
                     b.options.workers = workers[w];
                     b.options.n_slots = 2 + (int)w;
                     b.options.last_step = 8; /* two epochs */
@@ -188,6 +199,44 @@ static void test_every_sample_once(void **state)
                 for (int64_t i = 0; i < samples; i++)
                     assert_int_equal(seen[i], 2);
             }
+}
+
+/* Ranks take neighbours, as equal in number as can be, and together all of a step. */
+static void test_shares(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 9; ranks++)
+        for (int64_t all = ranks; all <= 5 * ranks; all++) {
+            const clt_job job = {.micro_batch = 6, .global_batch = 6 * all, .ranks = ranks};
+            int64_t next = 0, first;
+            for (int rank = 0; rank < ranks; rank++) {
+                int32_t count = clt_job_share(&job, rank, &first);
+                assert_int_equal(first, next);
+                assert_true(count == all / ranks || count == (all + ranks - 1) / ranks);
+                next += count;
+            }
+            assert_int_equal(next, all);
+        }
+}
+
+/* A run that goes on with other numbers of ranks still sees every sample once in each epoch. */
+static void test_changing_ranks(void **state)
+{
+    (void)state;
+    static const int ranks[] = {4, 3, 1, 4};
+    static bench b;
+    int seen[256] = {0};
+    for (int part = 0; part < 4; part++)
+        for (int rank = 0; rank < ranks[part]; rank++) {
+            make_bench(&b, 60, 2, 1, ranks[part]);
+            b.options.global_batch = 10; /* five micro-batches */
+            be_rank(&b, rank);
+            b.options.first_step = 3 * part;
+            b.options.last_step = 3 * part + 3;
+            drain(&b, seen);
+        }
+    for (int64_t i = 0; i < 60; i++)
+        assert_int_equal(seen[i], 2); /* 12 steps of 10: two epochs */
 }
 
 /* Epochs need not end with a batch, and a data set may be smaller than a batch. */
@@ -606,8 +655,8 @@ static void test_options(void **state)
     (void)state;
     static bench b;
     make_bench(&b, 40, 4, 2, 2);
-    b.options.global_batch = 17;
-    refuse(&b, CLT_ERANKS, "global batch of 17|micro-batch 4|accumulation 2|ranks 2|multiple");
+    b.options.first_micro = 3;
+    refuse(&b, CLT_EINTERNAL, "global batch of 16|no 2 micro-batches of 4|from number 3");
     b.options.rank = 2;
     refuse(&b, CLT_EINTERNAL, "rank 2 of 2");
     b.options.workers = 0;
@@ -639,6 +688,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_sample_once),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_changing_ranks),
         cmocka_unit_test(test_odd_sizes),
         cmocka_unit_test(test_resume),
         cmocka_unit_test(test_evaluation),

@@ -145,6 +145,11 @@ static void test_host(void **state)
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32 (now 16)", "the same data.global_batch");
     f.double_misfits = true;
     EXPECT(&f, CLT_ADVICE_ACCUMULATE, "does not fit", "data.global_batch=64 (now 32)");
+    f.double_misfits = false;
+    f.ranks = 2;
+    f.global_batch =
+        48; /* two micro-batches on one rank, one on the other: half as many would be one and a half */
+    EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32 data.global_batch=96");
 }
 
 int main(void)

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Data-parallel training on one machine, each rank on a core of its own: weak scaling, a simulated accelerator that needs no core
+# while gradients are reduced, the same global batch on more ranks, and two hosts (network namespaces) joined by a slow link. Times of
+# steps and of communication are those of metrics.jsonl. Options and environment: benchlib.sh; needs mpirun, and root for the hosts.
+#
+#   BENCH_IDLE_MS (140): a step of the simulated accelerator
+#   BENCH_SHIM: tests/driver_shim.so of a build (default: that of the program's folder)
+. "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
+
+command -v mpirun >/dev/null || { skip everything "mpirun is not installed"; finish; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+folder=$(dirname "$CLTRAIN")
+shim=${BENCH_SHIM:-$folder/tests/driver_shim.so}
+idle_ms=${BENCH_IDLE_MS:-140}
+gpt2=("$root/configs/gpt2-124m.json" "data.path=$work/tokens" precision.mode=f32 schedule.warmup=1)
+long=(model.context=256) short=(model.context=16)
+mlp=("$here/mlp.json" data.samples=65536)
+if $self_test; then gpt2+=(model.layers=1 model.heads=2 model.channels=32 model.vocab=256) long=(model.context=32); fi
+
+# Text for the language model: what it says does not matter.
+cat "$root"/docs/*.md >"$work/text.txt"
+ours data prepare "$work/text.txt" --out "$work/tokens"
+
+# series KEY: the values of that key in the run's steps, without the first `warmup` ones
+series() { sed -n -E "/\"loss\":/s/.*\"$1\": ?([-+.0-9eE]+)[,}].*/\\1/p" "$work/run/metrics.jsonl" | tail -n "+$((warmup + 1))"; }
+# train CASE SIDE RANKS STEPS SETTINGS...: one training run; samples of its times
+train() {
+    local name=$1 side=$2 ranks=$3 steps=$4 key
+    shift 4
+    rm -rf "$work/run"
+    ${launcher[@]+"${launcher[@]}"} mpirun ${binding[@]+"${binding[@]}"} -np "$ranks" ${own_env[@]+"${own_env[@]}"} "$CLTRAIN" train "$@" \
+        train.steps="$steps" train.eval_every=0 train.eval_batches=1 checkpoint.minutes=0 checkpoint.every=0 checkpoint.final=false \
+        --out "$work/run" >"$work/out" 2>"$work/err" || { echo "FAIL: $name, $side"; tail -n 5 "$work/err"; failures=$((failures + 1)); return 1; }
+    for key in step_ms comm_ms comm_exposed_ms; do sample "$name" "$side" "$key" "$(series "$key" | median)"; done
+}
+one_core=(--bind-to core --map-by core)
+shared=(--bind-to none --oversubscribe --mca mpi_yield_when_idle 1)
+binding=() launcher=()
+
+# show CASE SIDE
+show() {
+    local key value line=
+    for key in step_ms comm_ms comm_exposed_ms; do
+        value=$(middle "$1" "$2" $key)
+        line+=$(printf '  %s %.1f' "$key" "${value:-nan}")
+        record "$1" "$2" $key "$value" ms
+    done
+    printf '%-36s %-28s%s\n' "$1" "$2" "$line"
+}
+over() { # CASE QUANTITY SIDE QUANTITY SIDE: empty when one of them is missing
+    local a b
+    a=$(middle "$1" "$2" "$3") b=$(middle "$1" "$4" "$5")
+    [ -n "$a" ] && [ -n "$b" ] && calc "$a / $b"
+}
+exposed() { over "$1" comm_exposed_ms "$2" step_ms "$2"; }
+
+# What the cores can read and write, one alone and both at the same time: the bound of every sum.
+bandwidth() {
+    local one both
+    taskset -c 0 "$CLTRAIN" bench memory --seconds 1 --json "$work/one.json" >/dev/null
+    taskset -c 1 "$CLTRAIN" bench memory --seconds 1 --json "$work/b.json" >/dev/null &
+    taskset -c 0 "$CLTRAIN" bench memory --seconds 1 --json "$work/a.json" >/dev/null
+    wait
+    one=$(json_number "$work/one.json" stream_gbs)
+    both=$(calc "$(json_number "$work/a.json" stream_gbs) + $(json_number "$work/b.json" stream_gbs)")
+    printf 'memory: one busy core %.1f GB/s, two %.1f GB/s together\n' "$one" "$both"
+    record bandwidth "one core" stream_gbs "$one" GB/s
+    record bandwidth "two cores" stream_gbs "$both" GB/s
+}
+
+weak() { # case, steps, per-rank batch, settings...
+    local name=$1 steps=$2 batch=$3 round
+    shift 3
+    wanted "$name" || return 0
+    binding=("${one_core[@]}")
+    for ((round = 0; round < rounds; round++)); do
+        train "$name" "1 rank" 1 "$steps" "$@" data.micro_batch="$batch" data.global_batch="$batch"
+        train "$name" "2 ranks" 2 "$steps" "$@" data.micro_batch="$batch" data.global_batch=$((2 * batch))
+    done
+    show "$name" "1 rank"
+    show "$name" "2 ranks"
+    bar "$name" "$name: efficiency of 2 ranks" "$(over "$name" step_ms "1 rank" step_ms "2 ranks")" ">=" 0.93
+    bar "$name" "$name: exposed communication over the step" "$(exposed "$name" "2 ranks")" "<=" 0.05
+}
+
+# Every launch takes as long as it must for the launches of a step to take BENCH_IDLE_MS.
+accelerator() { # ranks
+    local name="simulated accelerator, $1 ranks" launches round
+    wanted "$name" || return 0
+    [ -f "$shim" ] || { skip "$name" "no $shim"; return 0; }
+    ours bench step "${gpt2[@]}" "${short[@]}" data.micro_batch=1 --warmup 0 --steps 1 --json "$work/step.json"
+    launches=$(json_number "$work/step.json" commands)
+    binding=("${shared[@]}")
+    # Devices are tested and programs built while launches still compute.
+    local quiet=(env POCL_MAX_PTHREAD_COUNT=4 "CLTRAIN_CACHE_DIR=$work/cache.$1" "LD_PRELOAD=$shim")
+    own_env=("${quiet[@]}")
+    train "$name" "first start" 1 2 "${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch=1
+    train "$name" "first start" "$1" 2 "${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch="$1"
+    own_env=("${quiet[@]}" "CLT_SHIM=launch:!probe:idle=$(awk "BEGIN { printf \"%d\", 1000 * $idle_ms / $launches }")")
+    for ((round = 0; round < rounds; round++)); do
+        train "$name" "1 rank" 1 12 "${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch=1
+        train "$name" "$1 ranks" "$1" 12 "${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch="$1"
+    done
+    own_env=()
+    show "$name" "1 rank"
+    show "$name" "$1 ranks"
+    bar "$name" "$name: exposed communication over the step" "$(exposed "$name" "$1 ranks")" "<=" 0.05
+}
+
+same_batch() {
+    local name="4 micro-batches" round
+    wanted "$name" || return 0
+    binding=("${shared[@]}")
+    for ((round = 0; round < rounds; round++)); do
+        train "$name" "1 rank" 1 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=2 data.global_batch=8
+        train "$name" "4 ranks" 4 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=2 data.global_batch=8
+    done
+    show "$name" "1 rank"
+    show "$name" "4 ranks"
+    bar "$name" "$name: step of 4 ranks over that of 1 rank" "$(over "$name" step_ms "4 ranks" step_ms "1 rank")" "<=" 1.08
+}
+
+warmup=2
+if $self_test; then warmup=1; fi
+bandwidth
+weak "GPT-2 124M, B=4 T=256" 6 4 "${gpt2[@]}" "${long[@]}"
+weak "MLP 784-512-512-10, batch 128" 300 128 "${mlp[@]}"
+accelerator 2
+accelerator 4
+same_batch
+finish

@@ -55,6 +55,7 @@ struct ocl_buffer {
     cl_mem mem;
     uint64_t bytes;
     void *pages; /* our pages that back the buffer; NULL: the driver's own memory */
+    void *over;  /* the caller's memory that the buffer is, or NULL */
     char what[64];
     struct ocl_buffer *next, *previous; /* the device's list */
 };

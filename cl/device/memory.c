@@ -104,11 +104,15 @@ static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, c
     return NULL;
 }
 
-static cl_mem create_mem(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **pages,
-                         cl_int *code)
+/* over: the caller's memory, or NULL. */
+static cl_mem create_mem(ocl_device *device, uint64_t bytes, bool zeroed, void *over, const char *what,
+                         void **pages, cl_int *code)
 {
     cl_mem mem = NULL;
     *pages = NULL;
+    if (over != NULL)
+        return clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, (size_t)bytes, over,
+                              code);
     if (device->desc.is_cpu && bytes >= OWN_PAGES_FROM)
         mem = create_on_pages(device, bytes, zeroed, what, pages, code);
     if (mem != NULL)
@@ -117,7 +121,7 @@ static cl_mem create_mem(ocl_device *device, uint64_t bytes, bool zeroed, const 
     return clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes < 64 ? 64 : (size_t)bytes, NULL, code);
 }
 
-static clt_status create_buffer(ocl_device *device, uint64_t bytes, bool zeroed, const char *what,
+static clt_status create_buffer(ocl_device *device, uint64_t bytes, bool zeroed, void *over, const char *what,
                                 ocl_buffer **out)
 {
     ocl_buffer *buffer = NULL;
@@ -128,7 +132,8 @@ static clt_status create_buffer(ocl_device *device, uint64_t bytes, bool zeroed,
     buffer->device = device;
     buffer->bytes = bytes;
     snprintf(buffer->what, sizeof buffer->what, "%s", what);
-    buffer->mem = create_mem(device, bytes, zeroed, what, &buffer->pages, &code);
+    buffer->over = over;
+    buffer->mem = create_mem(device, bytes, zeroed, over, what, &buffer->pages, &code);
     if (code != CL_SUCCESS) {
         free(buffer);
         return ocl_fail(code, __FILE__, __LINE__, "allocating '%s' of %.1f MiB on device %s '%s'", what,
@@ -141,12 +146,22 @@ static clt_status create_buffer(ocl_device *device, uint64_t bytes, bool zeroed,
 
 clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out)
 {
-    return create_buffer(device, bytes, false, what, out);
+    return create_buffer(device, bytes, false, NULL, what, out);
+}
+
+clt_status ocl_buffer_create_over(ocl_device *device, void *memory, uint64_t bytes, const char *what,
+                                  ocl_buffer **out)
+{
+    *out = NULL;
+    if (!device->desc.is_cpu)
+        CLT_FAIL(CLT_EDEVMEM, "'%s': device %s '%s' has memory of its own and does not compute on the host's",
+                 what, device->desc.spec, device->desc.name);
+    return create_buffer(device, bytes, false, memory, what, out);
 }
 
 clt_status ocl_buffer_create_zeroed(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out)
 {
-    CLT_TRY(create_buffer(device, bytes, true, what, out));
+    CLT_TRY(create_buffer(device, bytes, true, NULL, what, out));
     clt_status status = (*out)->pages != NULL ? CLT_OK : ocl_fill_zero(*out, 0, bytes);
     if (status != CLT_OK) {
         ocl_buffer_destroy(*out);
@@ -482,6 +497,46 @@ clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset,
     OCL_CHECK(code, "copying %llu bytes from '%s' to '%s'", (unsigned long long)bytes, src->what, dst->what);
     ocl_span span = {.kind = OCL_SPAN_COPY, .queue = queue, .bytes = bytes};
     return after_transfer(dst->device, &span, dst->what, raw, done);
+}
+
+clt_status ocl_map_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, uint64_t bytes,
+                         ocl_event *wait, ocl_event **done)
+{
+    cl_event raw = NULL, before = ocl_event_raw(wait);
+    cl_int code, refusal;
+    void *at;
+    if (done != NULL)
+        *done = NULL;
+    CLT_TRY(check_range(buffer, offset, bytes, "mapping"));
+    OCL_METERED(buffer->device, code,
+                (at = clEnqueueMapBuffer(buffer->device->queue[queue], buffer->mem, CL_FALSE,
+                                         CL_MAP_READ | CL_MAP_WRITE, (size_t)offset, (size_t)bytes,
+                                         wait ? 1 : 0, wait ? &before : NULL, &raw, &refusal),
+                 refusal));
+    OCL_CHECK(code, "mapping %llu bytes of '%s'", (unsigned long long)bytes, buffer->what);
+    ocl_span span = {.kind = OCL_SPAN_D2H, .queue = queue, .bytes = bytes};
+    CLT_TRY(after_transfer(buffer->device, &span, buffer->what, raw, done));
+    if (at != (char *)buffer->over + offset)
+        CLT_FAIL(CLT_EDEVICE, "mapping '%s': the driver of %s '%s' gives a copy of the caller's memory",
+                 buffer->what, buffer->device->desc.spec, buffer->device->desc.name);
+    return CLT_OK;
+}
+
+clt_status ocl_unmap_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, ocl_event *wait,
+                           ocl_event **done)
+{
+    cl_event raw = NULL, before = ocl_event_raw(wait);
+    cl_int code;
+    if (done != NULL)
+        *done = NULL;
+    CLT_TRY(check_range(buffer, offset, 0, "unmapping"));
+    OCL_METERED(buffer->device, code,
+                clEnqueueUnmapMemObject(buffer->device->queue[queue], buffer->mem,
+                                        (char *)buffer->over + offset, wait ? 1 : 0, wait ? &before : NULL,
+                                        &raw));
+    OCL_CHECK(code, "unmapping '%s'", buffer->what);
+    ocl_span span = {.kind = OCL_SPAN_H2D, .queue = queue};
+    return after_transfer(buffer->device, &span, buffer->what, raw, done);
 }
 
 clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done)

@@ -14,6 +14,10 @@ typedef struct ocl_buffer ocl_buffer; /* one cl_mem */
 clt_status ocl_buffer_create(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out);
 /* The same, filled with zeros as seen by all commands that are enqueued on the compute queue from now on. */
 clt_status ocl_buffer_create_zeroed(ocl_device *device, uint64_t bytes, const char *what, ocl_buffer **out);
+/* On CPU devices: a buffer that is `memory`, the caller's (whole pages, and longer alive than the buffer), so that
+ * commands compute on what ranks of this host share and nothing is copied. Others refuse: CLT_EDEVMEM. */
+clt_status ocl_buffer_create_over(ocl_device *device, void *memory, uint64_t bytes, const char *what,
+                                  ocl_buffer **out);
 void ocl_buffer_destroy(ocl_buffer *buffer);
 uint64_t ocl_buffer_bytes(const ocl_buffer *buffer);
 /* Bytes of all buffers of this device, now and at their maximum since it was opened. */
@@ -50,6 +54,12 @@ clt_status ocl_read_async(ocl_queue queue, ocl_buffer *src, uint64_t offset, voi
                           ocl_event *wait, ocl_event **done);
 clt_status ocl_copy_async(ocl_queue queue, ocl_buffer *src, uint64_t src_offset, ocl_buffer *dst,
                           uint64_t dst_offset, uint64_t bytes, ocl_event *wait, ocl_event **done);
+/* Of a buffer over the caller's memory: once `done` ended the host may use this range of it, and commands may not until
+ * it is given back by ocl_unmap_async, whose `offset` is the same. */
+clt_status ocl_map_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, uint64_t bytes,
+                         ocl_event *wait, ocl_event **done);
+clt_status ocl_unmap_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, ocl_event *wait,
+                           ocl_event **done);
 /* A marker that completes when everything enqueued before it on the queue did. */
 clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done);
 clt_status ocl_flush(ocl_device *device, ocl_queue queue);  /* clFlush: never blocks */

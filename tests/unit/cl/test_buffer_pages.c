@@ -203,13 +203,55 @@ static void test_refused_buffer(void **state)
     ocl_device_close(device);
 }
 
+/* A buffer over the caller's memory: commands see what the host wrote while a range was mapped, and the host sees
+ * in the same place what they wrote. */
+static void test_callers_memory(void **state)
+{
+    (void)state;
+    const uint64_t bytes = 64 << 10, at = 4096, half = bytes / 2;
+    ocl_device *device = test_open(false);
+    ocl_buffer *buffer = NULL, *other = NULL;
+    ocl_event *mapped = NULL, *back = NULL;
+    uint32_t *memory = NULL;
+    assert_int_equal(posix_memalign((void **)&memory, 4096, bytes), 0);
+    memset(memory, 0, bytes);
+    begin(false);
+    if (!is_cpu()) {
+        assert_int_equal(ocl_buffer_create_over(device, memory, bytes, "shared", &buffer), CLT_EDEVMEM);
+        clt_error_clear();
+    } else {
+        assert_ok(ocl_buffer_create_over(device, memory, bytes, "shared", &buffer));
+        assert_ok(ocl_buffer_create(device, half, "other", &other));
+        assert_ok(ocl_map_async(OCL_QUEUE_COPY, buffer, at, half, NULL, &mapped));
+        assert_ok(ocl_event_wait(mapped));
+        for (uint64_t i = 0; i < half / 4; i++)
+            memory[at / 4 + i] = (uint32_t)i * 2654435761u;
+        assert_ok(ocl_unmap_async(OCL_QUEUE_COPY, buffer, at, NULL, &back));
+        assert_ok(ocl_copy_async(OCL_QUEUE_COMPUTE, buffer, at, other, 0, half, back, NULL));
+        assert_ok(ocl_copy_async(OCL_QUEUE_COMPUTE, other, 0, buffer, half, half, NULL, NULL));
+        ocl_event_release(mapped);
+        ocl_event_release(back);
+        assert_ok(ocl_map_async(OCL_QUEUE_COMPUTE, buffer, half, half, NULL, &mapped));
+        assert_ok(ocl_event_wait(mapped));
+        for (uint64_t i = 0; i < half / 4; i++)
+            assert_int_equal(memory[half / 4 + i], (uint32_t)i * 2654435761u);
+        assert_ok(ocl_unmap_async(OCL_QUEUE_COMPUTE, buffer, half, NULL, NULL));
+        assert_ok(ocl_finish(device, OCL_QUEUE_COMPUTE));
+        ocl_event_release(mapped);
+        ocl_buffer_destroy(other);
+        ocl_buffer_destroy(buffer);
+    }
+    ocl_device_close(device);
+    free(memory);
+}
+
 int main(void)
 {
     test_need_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_which_buffers),  cmocka_unit_test(test_no_pages),
         cmocka_unit_test(test_zeroed_buffers), cmocka_unit_test(test_commands_in_flight),
-        cmocka_unit_test(test_refused_buffer),
+        cmocka_unit_test(test_refused_buffer), cmocka_unit_test(test_callers_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

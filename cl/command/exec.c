@@ -167,9 +167,10 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
 static uint32_t edges_of(const ocl_exec *exec, size_t first, size_t index, size_t last)
 {
     const ocl_command *commands = exec->list->commands;
-    bool opens = index == first || commands[index - 1].kind == OCL_CMD_HOST;
+    bool after = index > 0 && commands[index - 1].kind == OCL_CMD_HOST, opens = index == first || after;
     bool closes = index + 1 == last || commands[index + 1].kind == OCL_CMD_HOST;
-    return (opens ? (uint32_t)OCL_SPAN_OPENS : 0) | (closes ? (uint32_t)OCL_SPAN_CLOSES : 0);
+    return (opens ? (uint32_t)OCL_SPAN_OPENS : 0) | (closes ? (uint32_t)OCL_SPAN_CLOSES : 0) |
+           (after ? (uint32_t)OCL_SPAN_AFTER_HOST : 0);
 }
 
 static void add_tally(ocl_device *device, const ocl_counters *tally)

@@ -24,6 +24,8 @@ struct ocl_faults {
     bool failed;
     cl_int code;
     command_under_way first; /* the first failed command; its event is released */
+    clt_status spoiled;      /* CLT_OK: data arrived so far */
+    char why_spoiled[1024];
 };
 
 clt_status ocl_faults_create(ocl_device *device)
@@ -111,6 +113,17 @@ uint64_t ocl_commands_enqueued(ocl_device *device)
     return number;
 }
 
+void ocl_commands_spoil(ocl_device *device, clt_status status, const char *text)
+{
+    struct ocl_faults *f = device->faults;
+    pthread_mutex_lock(&device->lock);
+    if (f->spoiled == CLT_OK) {
+        f->spoiled = status;
+        copy_name(f->why_spoiled, sizeof f->why_spoiled, text);
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
 bool ocl_commands_failed(ocl_device *device)
 {
     struct ocl_faults *f = device->faults;
@@ -141,7 +154,10 @@ clt_status ocl_commands_check(ocl_device *device, uint64_t number)
     bool failed = f->failed;
     cl_int code = f->code;
     command_under_way c = f->first;
+    clt_status spoiled = failed ? CLT_OK : f->spoiled;
     pthread_mutex_unlock(&device->lock);
+    if (spoiled != CLT_OK) /* the text does not change any more */
+        CLT_FAIL(spoiled, "%s", f->why_spoiled);
     if (!failed)
         return CLT_OK;
     CLT_FAIL(

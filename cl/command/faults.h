@@ -17,6 +17,10 @@ uint64_t ocl_commands_enqueued(ocl_device *device);
 /* Looks at the events of the commands up to `number` that have ended. CLT_EDEVLOST names the first one that
  * failed; commands that are still under way are checked again the next time. Any thread may call it. */
 clt_status ocl_commands_check(ocl_device *device, uint64_t number);
+/* Says that commands which have not ended yet compute from data that never arrived: every later check fails with
+ * this status and text, unless a command has failed. The first call counts; any thread may make it. The device
+ * is well: its queues may be waited for. */
+void ocl_commands_spoil(ocl_device *device, clt_status status, const char *text);
 /* Whether any command has failed so far. Commands that wait for a failed one may never end (PoCL 3.1), so
  * clean-up must not wait for the queues then, and must not free memory that the device may still use. */
 bool ocl_commands_failed(ocl_device *device);

@@ -23,15 +23,16 @@ typedef enum ocl_span_kind {
     OCL_SPAN_COPY     /* ocl_copy_async */
 } ocl_span_kind;
 
-/* A stretch is a sequence of commands that an executor enqueues without host commands in between. Its first
+/* AFTER_HOST: a host command stands before it in the executor's list.
+ * A stretch is a sequence of commands that an executor enqueues without host commands in between. Its first
  * command has the flag OPENS and its last one CLOSES; a single command has both. */
-enum { OCL_SPAN_OPENS = 1, OCL_SPAN_CLOSES = 2 };
+enum { OCL_SPAN_OPENS = 1, OCL_SPAN_CLOSES = 2, OCL_SPAN_AFTER_HOST = 4 };
 
 typedef struct ocl_span {
     int64_t tag;
     ocl_span_kind kind;
     ocl_queue queue;
-    uint32_t flags;             /* OCL_SPAN_OPENS, OCL_SPAN_CLOSES */
+    uint32_t flags;             /* OCL_SPAN_OPENS ... */
     bool all;                   /* recorded at OCL_RECORD_ALL */
     const ocl_command *command; /* COMMAND */
     uint64_t bytes;             /* transfers */

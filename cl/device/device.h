@@ -210,7 +210,14 @@ clt_status ocl_list_devices(ocl_device_desc **out, int *count);
 
 typedef struct ocl_device ocl_device;
 typedef struct ocl_event ocl_event; /* memory.h */
-typedef enum ocl_queue { OCL_QUEUE_COMPUTE, OCL_QUEUE_COPY } ocl_queue;
+typedef enum ocl_queue {
+    OCL_QUEUE_COMPUTE,
+    OCL_QUEUE_COPY,
+    /* reads to the host and writes from it that go beside both; they exist after ocl_device_open_queue */
+    OCL_QUEUE_OUT,
+    OCL_QUEUE_IN,
+    OCL_QUEUE_COUNT
+} ocl_queue;
 
 /* Lane style (capability wide_vectors) or groups: the faster one is found by timing when the device is asked.
  * It is not timed when a checkpoint states the style of its run, because the two styles round sums
@@ -237,6 +244,8 @@ typedef struct ocl_open_options {
  * CLT_EDEVICE names the SPEC, what there is, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
 void ocl_device_close(ocl_device *device);
+/* Creates an in-order queue that a device does not have from the start. */
+clt_status ocl_device_open_queue(ocl_device *device, ocl_queue queue);
 /* Called when the last open device of the process has been closed; a later function replaces an earlier one.
  * For libraries with caches of their own. */
 void ocl_device_when_last_closes(void (*fn)(void));

@@ -98,6 +98,23 @@ static clt_status check_floor(cl_device_id id, const ocl_device_desc *desc)
     return CLT_OK;
 }
 
+clt_status ocl_device_open_queue(ocl_device *device, ocl_queue queue)
+{
+    static const char *const names[OCL_QUEUE_COUNT] = {"compute", "copy", "outward", "inward"};
+    cl_int code;
+    if (device->queue[queue] != NULL)
+        return CLT_OK;
+    device->queue[queue] = clCreateCommandQueue(device->context, device->id,
+                                                device->profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+    if (code == CL_INVALID_QUEUE_PROPERTIES && device->profiling && queue == OCL_QUEUE_COMPUTE) {
+        device->profiling = false; /* functions that need times report that themselves */
+        device->queue[queue] = clCreateCommandQueue(device->context, device->id, 0, &code);
+    }
+    OCL_CHECK(code, "creating the %s queue on device %s '%s'", names[queue], device->desc.spec,
+              device->desc.name);
+    return CLT_OK;
+}
+
 static clt_status create_queues(ocl_device *device)
 {
     cl_int code;
@@ -106,17 +123,8 @@ static clt_status create_queues(ocl_device *device)
     CLT_TRY(ocl_faults_create(device)); /* the list of all commands under way */
     device->context = clCreateContext(properties, 1, &device->id, NULL, NULL, &code);
     OCL_CHECK(code, "creating a context on device %s '%s'", desc->spec, desc->name);
-    for (int i = 0; i < 2; i++) {
-        device->queue[i] = clCreateCommandQueue(device->context, device->id,
-                                                device->profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
-        if (code == CL_INVALID_QUEUE_PROPERTIES && device->profiling && i == 0) {
-            device->profiling = false; /* functions that need times report that themselves */
-            device->queue[i] = clCreateCommandQueue(device->context, device->id, 0, &code);
-        }
-        OCL_CHECK(code, "creating the %s queue on device %s '%s'",
-                  i == OCL_QUEUE_COMPUTE ? "compute" : "copy", desc->spec, desc->name);
-    }
-    return CLT_OK;
+    CLT_TRY(ocl_device_open_queue(device, OCL_QUEUE_COMPUTE));
+    return ocl_device_open_queue(device, OCL_QUEUE_COPY);
 }
 
 static clt_status register_device(ocl_device *device)
@@ -306,14 +314,14 @@ ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap)
 
 static void finish_queues(const ocl_device *device)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < OCL_QUEUE_COUNT; i++)
         if (device->queue[i] != NULL)
             clFinish(device->queue[i]);
 }
 
 static void release_context(ocl_device *device)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < OCL_QUEUE_COUNT; i++)
         if (device->queue[i] != NULL)
             clReleaseCommandQueue(device->queue[i]);
     if (device->context != NULL)
@@ -369,9 +377,10 @@ ocl_device *ocl_device_of_queue(cl_command_queue queue)
 {
     ocl_device *result = NULL;
     pthread_mutex_lock(&open_lock);
-    for (size_t i = 0; i < n_open && result == NULL; i++)
-        if (open_devices[i]->queue[0] == queue || open_devices[i]->queue[1] == queue)
-            result = open_devices[i];
+    for (size_t i = 0; i < n_open && result == NULL && queue != NULL; i++)
+        for (int q = 0; q < OCL_QUEUE_COUNT; q++)
+            if (open_devices[i]->queue[q] == queue)
+                result = open_devices[i];
     pthread_mutex_unlock(&open_lock);
     return result;
 }

@@ -28,7 +28,7 @@ struct ocl_device {
     cl_platform_id platform;
     cl_device_id id;
     cl_context context;
-    cl_command_queue queue[2]; /* by ocl_queue */
+    cl_command_queue queue[OCL_QUEUE_COUNT]; /* NULL: not open */
     bool profiling;
     struct ocl_recorder *recorder; /* cl/command/record.c; NULL: nothing is recorded */
     /* cl/command/faults.c: commands that are not yet known to have succeeded; under lock */

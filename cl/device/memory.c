@@ -405,13 +405,13 @@ clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
     return status == CLT_OK ? status : clt_fail_prefix(status, "clearing '%s': ", dst->what);
 }
 
-/* Called after each asynchronous command: flushes the copy queue at once, since commands of another queue
- * wait for it, and any queue whose caller keeps an event (PoCL starts no command before a flush). */
+/* Called after each asynchronous command: flushes other queues than the compute queue at once, since commands
+ * of another queue wait for them, and any queue whose caller keeps an event (PoCL starts no command before a flush). */
 static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event raw, ocl_event **done)
 {
     if (done != NULL)
         *done = ocl_event_wrap(raw);
-    if (done != NULL || queue == OCL_QUEUE_COPY)
+    if (done != NULL || queue != OCL_QUEUE_COMPUTE)
         return ocl_flush(device, queue);
     return CLT_OK;
 }
@@ -544,6 +544,30 @@ clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done)
     return empty_transfer(device, queue, NULL, done);
 }
 
+clt_status ocl_wait_on_device(ocl_device *device, ocl_queue queue, ocl_event *before)
+{
+    cl_event raw = ocl_event_raw(before);
+    if (before != NULL)
+        OCL_CHECK(clEnqueueBarrierWithWaitList(device->queue[queue], 1, &raw, NULL), "enqueueing a barrier");
+    return CLT_OK;
+}
+
+clt_status ocl_user_event_create(ocl_device *device, ocl_event **out)
+{
+    cl_int code;
+    *out = NULL;
+    cl_event raw = clCreateUserEvent(device->context, &code);
+    OCL_CHECK(code, "creating an event of the host on device %s", device->desc.spec);
+    *out = ocl_event_wrap(raw);
+    return CLT_OK;
+}
+
+void ocl_user_event_complete(ocl_event *event)
+{
+    /* the call fails only for an event that is none, or that was completed before */
+    (void)clSetUserEventStatus(ocl_event_raw(event), CL_COMPLETE);
+}
+
 clt_status ocl_flush(ocl_device *device, ocl_queue queue)
 {
     bool finish = (device->desc.quirks & OCL_QUIRK_FLUSH_IS_FINISH) != 0;
@@ -556,7 +580,10 @@ clt_status ocl_flush(ocl_device *device, ocl_queue queue)
 clt_status ocl_finish(ocl_device *device, ocl_queue queue)
 {
     ocl_count_host_wait(device);
-    CLT_TRY(all_well(device)); /* commands that wait for a failed command may never end (PoCL 3.1) */
+    if (device->queue[queue] == NULL)
+        return CLT_OK;
+    if (ocl_commands_failed(device)) /* commands that wait for a failed command may never end (PoCL 3.1) */
+        return all_well(device);
     OCL_CHECK(clFinish(device->queue[queue]), "waiting for a queue of device %s '%s'", device->desc.spec,
               device->desc.name);
     return all_well(device);

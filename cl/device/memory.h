@@ -62,7 +62,14 @@ clt_status ocl_unmap_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset,
                            ocl_event **done);
 /* A marker that completes when everything enqueued before it on the queue did. */
 clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done);
-clt_status ocl_flush(ocl_device *device, ocl_queue queue);  /* clFlush: never blocks */
-clt_status ocl_finish(ocl_device *device, ocl_queue queue); /* blocks */
+/* Commands that are enqueued on the queue from now on wait for the event. NULL: nothing to wait for. */
+clt_status ocl_wait_on_device(ocl_device *device, ocl_queue queue, ocl_event *before);
+/* An event that the host completes, from any thread, by ocl_user_event_complete, which happens once and cannot
+ * fail: what waits for it is let go in any case. The caller releases it after that. */
+clt_status ocl_user_event_create(ocl_device *device, ocl_event **out);
+void ocl_user_event_complete(ocl_event *event);
+clt_status ocl_flush(ocl_device *device, ocl_queue queue); /* clFlush: never blocks */
+/* Blocks until the queue is empty, unless a command has failed: what waits for that one may never end. */
+clt_status ocl_finish(ocl_device *device, ocl_queue queue);
 
 #endif

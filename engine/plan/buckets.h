@@ -11,8 +11,8 @@
 typedef struct clt_bucket {
     int32_t slab;
     uint64_t first, elements; /* from the start of the slab; whole chunks */
-    /* How many commands of the last micro-batch's backward phase write gradients of this bucket or of an
-     * earlier one: when so many have run, it can be summed. Never falls along the table. */
+    /* How many commands of the backward phase there are up to the last one that uses gradients of this bucket
+     * or of an earlier one: when so many have run, it can be summed. Never falls along the table. */
     size_t ready;
 } clt_bucket;
 

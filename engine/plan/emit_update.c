@@ -1,84 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SYNC and UPDATE phases. UPDATE: sums of squares of the gradients, a deterministic total with the finite
+ * The UPDATE phase: sums of squares of the gradients, a deterministic total with the finite
  * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
  * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
  * happens on the device. The kernels come in two styles (engine/optim/update.clh), between which the device's
  * capabilities decide. */
 #include <stdio.h>
 
-#include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
 #include "engine/plan/plan_internal.h"
-
-static void emit_sum(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements)
-{
-    ocl_host_begin(e, 0);
-    ocl_arg_tensor(e, OCL_READ_WRITE, ocl_ref(tensor), dtype, elements);
-    ocl_host_end(e);
-}
-
-/* Gradients that are communicated in 16 bits are rounded on the device, so that fewer bytes are read back. */
-static clt_status sync_narrow(clt_plan *plan, ocl_emitter *e, int32_t slab)
-{
-    clt_dtype wire = plan->options.wire;
-    uint64_t elements = plan->store->trainable_elements[slab];
-    int32_t grads;
-    if (!elements)
-        return CLT_OK;
-    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, slab, 0,
-                                  &grads));
-    int32_t narrow = ocl_workspace(e, wire, elements, "16-bit gradients");
-    clt_emit_convert(e, narrow, wire, grads, CLT_F32, elements);
-    emit_sum(e, narrow, wire, elements);
-    clt_emit_convert(e, grads, CLT_F32, narrow, wire, elements);
-    return CLT_OK;
-}
-
-/* Buffers become their mean over the ranks: each rank divides its own by the number of ranks, then they are
- * summed. */
-static clt_status sync_buffers(clt_plan *plan, ocl_emitter *e, int32_t slab)
-{
-    const clt_store_layout *store = plan->store;
-    uint64_t elements = store->averaged_elements[slab];
-    uint64_t first = store->slab_elements[slab] - elements;
-    float share = 1.0f / (float)plan->options.ranks;
-    int32_t buffers;
-    if (!elements)
-        return CLT_OK;
-    CLT_TRY(clt_plan_store_tensor(plan, "buffers", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, slab,
-                                  first * sizeof(float), &buffers));
-    int32_t shares = ocl_workspace(e, CLT_F32, elements, "shares of buffers");
-    clt_emit_affine(e, shares, CLT_F32, buffers, CLT_F32, elements, share, 0.0f, clt_style_of(e->device));
-    emit_sum(e, shares, CLT_F32, elements);
-    clt_emit_convert(e, buffers, CLT_F32, shares, CLT_F32, elements);
-    return CLT_OK;
-}
-
-/* Host commands that sum over the ranks: each slab of f32 gradients, the last with the loss records at its
- * end. With 16-bit communication the loss records, which stay f32, are summed by a command of their own. */
-clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter)
-{
-    bool narrow = plan->options.wire != CLT_F32;
-    if (plan->options.ranks <= 1)
-        return CLT_OK;
-    emitter->label = "sync";
-    for (int32_t s = 0; s < plan->store->n_slabs; s++) {
-        uint64_t elements = clt_store_slab_bytes(plan->store, CLT_ARENA_GRAD, s) / sizeof(float);
-        int32_t grads;
-        CLT_TRY(sync_buffers(plan, emitter, s));
-        if (narrow)
-            CLT_TRY(sync_narrow(plan, emitter, s));
-        if (narrow || elements == 0)
-            continue;
-        CLT_TRY(clt_plan_store_tensor(plan, "gradient slab", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, s, 0,
-                                      &grads));
-        emit_sum(emitter, grads, CLT_F32, elements);
-    }
-    if (narrow)
-        emit_sum(emitter, plan->losses, CLT_F32, 4 * (uint64_t)plan->graph->n_losses);
-    return CLT_OK;
-}
 
 /* How the kernels of the update are launched in one of the two styles. */
 typedef struct update_style {

@@ -205,8 +205,7 @@ static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_wor
     return ocl_emit_status(emitter);
 }
 
-/* Sets the times of the commands that were emitted since `from`. */
-static clt_status stamp(clt_plan *plan, clt_phase phase, size_t from, size_t work, size_t *capacity)
+clt_status clt_plan_stamp(clt_plan *plan, clt_phase phase, size_t from, size_t work, size_t *capacity)
 {
     const ocl_command_list *list = &plan->phase[phase];
     CLT_TRY(
@@ -230,7 +229,7 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
         space->next = 0;
         space->again = phase == CLT_PHASE_BACKWARD_ADD;
     }
-    clt_status status = stamp(plan, phase, 0, 0, &capacity);
+    clt_status status = clt_plan_stamp(plan, phase, 0, 0, &capacity);
     for (size_t w = first; w < last && status == CLT_OK; w++) {
         size_t from = plan->phase[phase].count;
         const clt_work *work = &plan->work[w];
@@ -241,28 +240,24 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
         else
             status = clt_select_work(plan, &emitter, work, phase == CLT_PHASE_BACKWARD_ADD);
         if (status == CLT_OK)
-            status = stamp(plan, phase, from, w, &capacity);
+            status = clt_plan_stamp(plan, phase, from, w, &capacity);
     }
     ocl_emitter_free(&emitter);
     return status;
 }
 
-/* The SYNC and UPDATE phases get times after those of all work. */
+/* The UPDATE phase gets times after those of all work. */
 static clt_status select_update(clt_plan *plan)
 {
     ocl_emitter emitter;
-    for (int p = CLT_PHASE_SYNC; p <= CLT_PHASE_UPDATE; p++) {
-        size_t capacity = 0;
-        clt_emitter_start(plan, (clt_phase)p, &emitter);
-        clt_status status =
-            p == CLT_PHASE_SYNC ? clt_sync_emit(plan, &emitter) : clt_update_emit(plan, &emitter);
-        if (status == CLT_OK)
-            status = ocl_emit_status(&emitter);
-        ocl_emitter_free(&emitter);
-        CLT_TRY(status);
-        CLT_TRY(stamp(plan, (clt_phase)p, 0, plan->n_work + (size_t)p, &capacity));
-    }
-    return CLT_OK;
+    size_t capacity = 0;
+    clt_emitter_start(plan, CLT_PHASE_UPDATE, &emitter);
+    clt_status status = clt_update_emit(plan, &emitter);
+    if (status == CLT_OK)
+        status = ocl_emit_status(&emitter);
+    ocl_emitter_free(&emitter);
+    CLT_TRY(status);
+    return clt_plan_stamp(plan, CLT_PHASE_UPDATE, 0, plan->n_work + CLT_PHASE_UPDATE, &capacity);
 }
 
 clt_status clt_plan_make_records(clt_plan *plan)

@@ -202,6 +202,7 @@ static clt_status make_layout(clt_plan *plan)
     CLT_TRY(take_optimizer(plan, layout));
     layout->ema = update->ema > 0;
     layout->working = plan->options.storage;
+    layout->wire = plan->options.ranks > 1 ? plan->options.wire : CLT_F32;
     layout->schedule_entries = (uint64_t)plan->options.update.schedule_entries;
     if (clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0) > plan->device.max_alloc_bytes)
         CLT_FAIL(CLT_EDEVMEM,

@@ -7,8 +7,8 @@
 
 const char *clt_phase_name(clt_phase phase)
 {
-    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "sync",
-                                                       "update"};
+    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add",
+                                                       "send",    "sync",     "update"};
     return (unsigned)phase < CLT_PHASE_COUNT ? names[phase] : "?";
 }
 
@@ -16,8 +16,8 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
                             clt_plan **out)
 {
     static clt_status (*const passes[])(clt_plan *) = {
-        clt_pass_precision, clt_pass_layout, clt_pass_autodiff, clt_pass_store,   clt_pass_fuse,
-        clt_pass_recompute, clt_pass_share,  clt_pass_select,   clt_pass_buckets, clt_pass_memory};
+        clt_pass_precision, clt_pass_layout, clt_pass_autodiff, clt_pass_store, clt_pass_fuse,
+        clt_pass_recompute, clt_pass_share,  clt_pass_select,   clt_pass_sync,  clt_pass_memory};
     clt_plan *plan;
     *out = NULL;
     clt_status status = clt_alloc(&plan, 1, sizeof *plan, "plan");
@@ -54,6 +54,7 @@ void clt_plan_destroy(clt_plan *plan)
     free(plan->gradient);
     free(plan->place);
     free(plan->buckets);
+    free(plan->sums);
     free(plan);
 }
 
@@ -63,8 +64,8 @@ size_t clt_plan_commands(const clt_plan *plan)
                        ? (size_t)plan->options.accumulation
                        : 1;
     return micro * (plan->phase[CLT_PHASE_FORWARD].count + 1) + plan->phase[CLT_PHASE_BACKWARD].count +
-           (micro - 1) * plan->phase[CLT_PHASE_BACKWARD_ADD].count + plan->phase[CLT_PHASE_SYNC].count +
-           plan->phase[CLT_PHASE_UPDATE].count;
+           (micro - 1) * plan->phase[CLT_PHASE_BACKWARD_ADD].count + plan->phase[CLT_PHASE_SEND].count +
+           plan->phase[CLT_PHASE_SYNC].count + plan->phase[CLT_PHASE_UPDATE].count;
 }
 
 double clt_plan_flops(const clt_plan *plan)

@@ -3,7 +3,7 @@
  * Plans. clt_plan_compute is a pure function from graph and device description to commands, gradients and
  * memory offsets. It needs no device, so `plan`, `estimate`, dry runs and tests use it alone.
  * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: precision, layout, autodiff, store, fuse,
- * recompute, share, select, buckets, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
+ * recompute, share, select, sync, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
  * cl/; they know nothing of data, schedules or the trainer.
  *
  * Where a plan's tensors lie (clt_place), and what moves them:
@@ -28,7 +28,8 @@
  *           --> ring of CLT_STAGING_SLOTS slots on the device
  *           --> input region             compute queue from here on: one copy on the device,
  *           --> forward --> backward         kernels that read and write slabs and arenas
- *           --> sync (several ranks)         gradients and losses: read, summed by comm/, written back
+ *           --> sync (several ranks)         losses and gradients, bucket by bucket beside the backward
+                                            pass: read, summed by comm/, written back, waited for
  *           --> update                       norm, finite check, optimizer: arenas alone
  *           --> state block, losses          read back, looked at a step late
  */
@@ -55,7 +56,8 @@ typedef enum clt_phase {
     CLT_PHASE_FORWARD,
     CLT_PHASE_BACKWARD,     /* first micro-batch: parameter gradients are written */
     CLT_PHASE_BACKWARD_ADD, /* later micro-batches: they are added to */
-    CLT_PHASE_SYNC,         /* gradients and loss records over all ranks */
+    CLT_PHASE_SEND,         /* gradients to their communication dtype; run in parts, see clt_sum */
+    CLT_PHASE_SYNC,         /* waits for sums over all ranks, and takes them */
     CLT_PHASE_UPDATE,       /* norm, finite check, clipping, optimizer */
     CLT_PHASE_COUNT
 } clt_phase;
@@ -166,6 +168,16 @@ typedef struct clt_place {
     uint32_t first, last;
 } clt_place;
 
+/* What is summed over the ranks in a step. Posting and waiting are host commands: args[0] is the tensor, args[1]
+ * the number of the sum. The posts stand in both backward phases, and hold for the last micro-batch. */
+typedef enum clt_host_code { CLT_HOST_POST, CLT_HOST_WAIT } clt_host_code;
+typedef enum clt_sum_kind { CLT_SUM_LOSSES, CLT_SUM_GRADIENTS, CLT_SUM_BUFFERS } clt_sum_kind;
+typedef struct clt_sum {
+    clt_sum_kind kind;
+    int32_t tensor, slab;         /* what is summed, in place; slab of the store that its values belong to */
+    size_t send_first, send_last; /* the commands of SEND that make it, to be run before it is posted */
+} clt_sum;
+
 #define CLT_MAX_PLAN_SLABS 64
 
 typedef struct clt_plan {
@@ -196,7 +208,8 @@ typedef struct clt_plan {
     uint64_t activation_bytes; /* slab bytes without the input region */
     uint64_t activation_bound; /* most bytes that are live at once: no placement can need less */
     clt_bucket *buckets;       /* TRAIN with ranks > 1: of the gradients, in the order of their sums */
-    size_t n_buckets;
+    clt_sum *sums;             /* all that is summed: losses, a sum for each bucket, buffers */
+    size_t n_buckets, n_sums;
     ocl_tuning_log tuning; /* problems of all phases that can be tuned, and the records that were used */
 } clt_plan;
 
@@ -232,10 +245,8 @@ clt_status clt_pass_fuse(clt_plan *plan);
 clt_status clt_pass_recompute(clt_plan *plan);
 clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
-clt_status clt_pass_buckets(clt_plan *plan);
+clt_status clt_pass_sync(clt_plan *plan);
 clt_status clt_pass_memory(clt_plan *plan);
-/* The phase that the backward pass of the last micro-batch is. */
-clt_phase clt_plan_last_backward(const clt_plan *plan);
 /* The tensor that owns the bytes of a view: the end of its chain of views. */
 int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);
 

@@ -37,9 +37,10 @@ clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dty
 /* The name of the variant that the plan's options force, if the list has it; else NULL. */
 const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *list);
 
-/* emit_update.c: the commands of the SYNC phase, and those of the UPDATE phase in each of its two styles
- * (engine/optim/update.clh). */
-clt_status clt_sync_emit(clt_plan *plan, ocl_emitter *emitter);
+/* Sets the times of the commands of a phase that were emitted since `from`; *capacity is that of the array. */
+clt_status clt_plan_stamp(clt_plan *plan, clt_phase phase, size_t from, size_t work, size_t *capacity);
+
+/* emit_update.c: the commands of the UPDATE phase in each of its two styles (engine/optim/update.clh). */
 clt_status clt_update_emit_group(ocl_emitter *emitter, const void *problem);
 clt_status clt_update_emit_lane(ocl_emitter *emitter, const void *problem);
 /* update_family.c: the UPDATE phase, by the variant that the family chooses. */

@@ -65,9 +65,8 @@ static void print_buckets(const clt_plan *plan, clt_str *out)
         const clt_bucket *bucket = &plan->buckets[b];
         clt_str_printf(out,
                        "  %4zu slab %d  element %10" PRIu64 "  %10" PRIu64
-                       " elements  ready after command %zu of %s\n",
-                       b, bucket->slab, bucket->first, bucket->elements, bucket->ready,
-                       clt_phase_name(clt_plan_last_backward(plan)));
+                       " elements  ready after %zu commands of the backward pass\n",
+                       b, bucket->slab, bucket->first, bucket->elements, bucket->ready);
     }
 }
 

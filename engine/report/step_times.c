@@ -31,11 +31,11 @@ static void add_transfer(clt_step_times *t, const ocl_span *s)
     }
 }
 
-static clt_idle_kind idle_before(const ocl_span *s)
+static clt_idle_kind idle_before(const ocl_span *s, clt_phase phase)
 {
-    return s->kind == OCL_SPAN_COPY  ? CLT_IDLE_INPUT
-           : s->kind == OCL_SPAN_H2D ? CLT_IDLE_COMM
-                                     : CLT_IDLE_HOST;
+    bool meets = s->kind == OCL_SPAN_COMMAND && (s->flags & OCL_SPAN_AFTER_HOST) &&
+                 (phase == CLT_PHASE_SYNC || phase == CLT_PHASE_UPDATE);
+    return s->kind == OCL_SPAN_COPY ? CLT_IDLE_INPUT : meets ? CLT_IDLE_COMM : CLT_IDLE_HOST;
 }
 
 /* Ends a stretch with this command. If only the ends of the stretch were measured, its busy time is estimated
@@ -77,7 +77,7 @@ double clt_step_times_add(clt_step_times *t, clt_phase_fill *fill, const ocl_spa
         t->busy_ns += filled;
         t->idle_ns[CLT_IDLE_HOST] += gap - filled;
     } else {
-        t->idle_ns[idle_before(s)] += gap;
+        t->idle_ns[idle_before(s, phase)] += gap;
     }
     if (s->kind == OCL_SPAN_COMMAND && (s->flags & OCL_SPAN_CLOSES))
         close_stretch(t, fill, s, phase);

@@ -12,7 +12,7 @@
 /* Why the compute queue was idle. */
 typedef enum clt_idle_kind {
     CLT_IDLE_INPUT, /* before the copy of a micro-batch: no data, or the host was late */
-    CLT_IDLE_COMM,  /* before summed gradients are written back */
+    CLT_IDLE_COMM,  /* before commands that wait for sums over the ranks */
     CLT_IDLE_HOST,  /* between other commands */
     CLT_IDLE_COUNT
 } clt_idle_kind;

@@ -81,6 +81,7 @@ typedef struct clt_store_layout {
     clt_matrix_group *matrices; /* with an optimizer that updates whole matrices: the groups of them */
     int32_t n_matrices;
     clt_dtype working; /* type of the WORK arena; f32: it does not exist */
+    clt_dtype wire;    /* type of the WIRE arena; f32: it does not exist */
     uint64_t schedule_entries;
 } clt_store_layout;
 

@@ -142,8 +142,9 @@ void clt_feed_destroy(clt_feed *feed)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
     /* callbacks refer to this object, so wait until both queues are empty */
-    bool ended = ocl_finish(feed->realized->device, OCL_QUEUE_COPY) == CLT_OK &&
-                 ocl_finish(feed->realized->device, OCL_QUEUE_COMPUTE) == CLT_OK;
+    (void)ocl_finish(feed->realized->device, OCL_QUEUE_COPY);
+    (void)ocl_finish(feed->realized->device, OCL_QUEUE_COMPUTE);
+    bool ended = !ocl_commands_failed(feed->realized->device);
     clt_loader_stop(feed->loader);
     if (!ended) { /* pending transfers may still use the slots and call back, so nothing is freed */
         clt_error_put(&kept);

@@ -78,7 +78,8 @@ void clt_reporter_destroy(clt_reporter *r)
     if (!r)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
-    if (ocl_finish(r->realized->device, OCL_QUEUE_COMPUTE) != CLT_OK) {
+    (void)ocl_finish(r->realized->device, OCL_QUEUE_COMPUTE);
+    if (ocl_commands_failed(r->realized->device)) {
         /* Callbacks refer to the ring, and after a failed command they may come at any time or never, so it
          * is not freed. */
         clt_error_put(&kept);

@@ -37,11 +37,8 @@ typedef struct clt_run {
     clt_realized *train, *eval;
     clt_feed *feed;
     clt_reporter *reporter;
-    ocl_pinned *sync_memory; /* ranks > 1: staging memory for sums over ranks */
-    double comm_seconds;     /* time spent in the sums of SYNC so far, including the wait for other ranks */
-    double comm_waited;      /* time from when the device had its gradients until it got the sums */
-    uint64_t comm_bytes;     /* bytes that are summed in each step */
-    double build_seconds;    /* time to realise and prime the plans */
+    struct clt_sync *sync; /* sums over the ranks (sync.h); NULL with one rank */
+    double build_seconds;  /* time to realise and prime the plans */
     int64_t first_step;
     int64_t first_micro; /* the micro-batches of a step that this rank computes (clt_job_share) */
     int32_t micro_batches;
@@ -72,9 +69,6 @@ clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, in
 /* Enqueues one training step on batch number `step`. */
 clt_status clt_step(clt_run *run, int64_t step);
 
-/* sync.c: the host's part of the SYNC phase. */
-clt_status clt_sync_host(void *context, const ocl_command *command);
-clt_status clt_sync_prepare(clt_run *run);
 /* evaluate.c: one pass over the evaluation data; with batches > 0 only over so many micro-batches per rank.
  * Blocks. */
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);

@@ -16,6 +16,7 @@
 #include "engine/train/run/deadline.h"
 #include "engine/data/data_paths.h"
 #include "engine/checkpoint/saved_run.h"
+#include "engine/train/run/sync.h"
 #include "engine/train/run/tuned.h"
 
 static clt_status initialise(clt_run *run)
@@ -177,7 +178,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     CLT_TRY(initialise(run));
     clt_run_progress(run, "setting the parameters", 0, -1);
     if (run->job->train)
-        CLT_TRY(clt_sync_prepare(run));
+        CLT_TRY(clt_sync_create(run, &run->sync));
     return CLT_OK;
 }
 
@@ -227,7 +228,7 @@ void clt_run_destroy(clt_run *run)
         return;
     clt_feed_destroy(run->feed);
     clt_reporter_destroy(run->reporter);
-    ocl_pinned_destroy(run->sync_memory);
+    clt_sync_destroy(run->sync);
     clt_run_drop_objects(run);
     ocl_device_close(run->device);
     clt_job_destroy(run->job);

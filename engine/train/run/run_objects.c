@@ -14,6 +14,7 @@
 #include "engine/train/run/agreement.h"
 #include "engine/train/run/denials.h"
 #include "engine/train/saved/checksum.h"
+#include "engine/train/run/sync.h"
 #include "engine/train/run/tuned.h"
 
 /* "building kernels: gemm" */

@@ -3,20 +3,24 @@
  * One training step, from top to bottom. Every call enqueues commands; nothing here builds, allocates or
  * waits for the device. */
 #include "engine/train/run/run.h"
+#include "engine/train/run/sync.h"
 
 clt_status clt_step(clt_run *run, int64_t step)
 {
     clt_fed fed;
 
     for (int32_t micro = 0; micro < run->micro_batches; micro++) {
+        bool last = micro + 1 == run->micro_batches;
         /* data: upload on the copy queue, then a device copy to the plan's inputs */
         CLT_TRY(clt_feed_next(run->feed, &fed));
         /* forward: activations and loss records */
         CLT_TRY(clt_realized_run(run->train, CLT_PHASE_FORWARD));
-        /* backward: the first micro-batch writes parameter gradients, the others add to them */
+        /* backward: the first micro-batch writes parameter gradients, the others add to them; in the last one
+         * sums over the ranks are posted as gradients become ready (nothing for one rank) */
+        CLT_TRY(last ? clt_sync_begin(run->sync, step) : CLT_OK);
         CLT_TRY(clt_realized_run(run->train, micro == 0 ? CLT_PHASE_BACKWARD : CLT_PHASE_BACKWARD_ADD));
     }
-    /* sync: gradients and loss records summed over all ranks (nothing for one rank) */
+    /* sync: the device waits for these sums, and takes them */
     CLT_TRY(clt_realized_run(run->train, CLT_PHASE_SYNC));
     /* clip and optimizer: norm, finite check, clip factor, update */
     CLT_TRY(clt_realized_run(run->train, CLT_PHASE_UPDATE));

@@ -1,77 +1,259 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host's part of the SYNC phase: each tensor that a command names is read into pinned memory, summed over
- * all ranks and written back. The loss is divided by the size of the whole global batch, so the sum is the
- * mean gradient. */
-#include <stdio.h>
+ * Sums over the ranks: see sync.h. Losses are divided by the number of targets of the whole global batch, so
+ * the sum of the gradients is the mean gradient. */
+#include "engine/train/run/sync.h"
 
+#include <stdlib.h>
+
+#include "cl/command/faults.h"
 #include "engine/train/run/run.h"
 
-static uint64_t bytes_of(const clt_run *run, int32_t tensor)
+/* One sum of a step under way. */
+typedef struct flight {
+    clt_sync *sync;
+    comm_request *request; /* NULL: not posted, or its times were taken */
+    ocl_event *summed;     /* completed on the communication thread */
+    ocl_event *written;    /* NULL: the device already waits for it */
+} flight;
+
+/* What a sum always has. */
+typedef struct sum_place {
+    ocl_buffer *buffer;
+    uint64_t offset, bytes;
+    int64_t elements;
+    comm_type type;
+    ocl_pinned *staging;
+} sum_place;
+
+struct clt_sync {
+    clt_run *run;
+    size_t n;
+    sum_place *places;
+    flight *flights; /* of `steps` steps, n of each */
+    int64_t steps;   /* as many as are ever under way */
+    int64_t *step;   /* which step each of them is, -1: none */
+    int64_t now;     /* the step whose posts hold, -1: none */
+    uint64_t bytes;
+};
+
+static comm_type type_of(clt_dtype dtype)
 {
-    const clt_tensor *t = clt_graph_tensor(run->job->train->graph, tensor);
-    return (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
+    return dtype == CLT_F16 ? COMM_F16 : dtype == CLT_BF16 ? COMM_BF16 : COMM_F32;
 }
 
-/* Allocates pinned memory for the largest tensor. */
-clt_status clt_sync_prepare(clt_run *run)
+/* --- making and freeing --- */
+
+static clt_status make_place(clt_sync *s, size_t k)
 {
-    const ocl_command_list *sync = &run->job->train->phase[CLT_PHASE_SYNC];
-    uint64_t most = 0;
-    for (size_t c = 0; c < sync->count; c++) {
-        uint64_t bytes =
-            sync->commands[c].kind == OCL_CMD_HOST ? bytes_of(run, sync->commands[c].args[0].ref.tensor) : 0;
-        most = bytes > most ? bytes : most;
-        run->comm_bytes += bytes;
+    const clt_tensor *t = clt_graph_tensor(s->run->job->train->graph, s->run->job->train->sums[k].tensor);
+    sum_place *p = &s->places[k];
+    p->elements = clt_shape_elements(&t->shape);
+    p->bytes = (uint64_t)p->elements * clt_dtype_bytes(t->dtype);
+    p->type = type_of(t->dtype);
+    s->bytes += p->bytes;
+    CLT_TRY(clt_realized_resolve(s->run->train, t->id, &p->buffer, &p->offset));
+    return ocl_pinned_create(s->run->device, p->bytes, "gradient staging", &p->staging);
+}
+
+static clt_status make(clt_sync *s)
+{
+    clt_run *run = s->run;
+    s->n = run->job->train->n_sums;
+    s->steps = clt_reporter_depth(run->job->train) + 1;
+    s->now = -1;
+    CLT_TRY(clt_alloc(&s->places, s->n, sizeof *s->places, "sums over ranks"));
+    CLT_TRY(clt_alloc(&s->flights, s->n * (size_t)s->steps, sizeof *s->flights, "sums over ranks"));
+    CLT_TRY(clt_alloc(&s->step, (size_t)s->steps, sizeof *s->step, "sums over ranks"));
+    for (int64_t i = 0; i < s->steps; i++)
+        s->step[i] = -1;
+    for (size_t i = 0; i < s->n * (size_t)s->steps; i++)
+        s->flights[i].sync = s;
+    CLT_TRY(ocl_device_open_queue(run->device, OCL_QUEUE_OUT));
+    CLT_TRY(ocl_device_open_queue(run->device, OCL_QUEUE_IN));
+    for (size_t k = 0; k < s->n; k++)
+        CLT_TRY(make_place(s, k));
+    return CLT_OK;
+}
+
+clt_status clt_sync_create(clt_run *run, clt_sync **out)
+{
+    clt_sync *s;
+    *out = NULL;
+    if (run->ranks.ranks <= 1 || !run->train)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&s, 1, sizeof *s, "sums over ranks"));
+    s->run = run;
+    clt_status status = make(s);
+    if (status != CLT_OK)
+        clt_sync_destroy(s);
+    else
+        *out = s;
+    return status;
+}
+
+/* Waits for the sum, which has ended if its step's results have arrived, and forgets it. */
+static clt_status end_flight(flight *f, comm_times *times)
+{
+    clt_status status = CLT_OK;
+    *times = (comm_times){0};
+    if (f->request)
+        status = comm_request_wait_timed(f->request, times);
+    ocl_event_release(f->summed);
+    ocl_event_release(f->written);
+    f->request = NULL;
+    f->summed = f->written = NULL;
+    return status;
+}
+
+static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_times *out)
+{
+    clt_error first = {.status = CLT_OK};
+    *out = (clt_sync_times){0};
+    for (size_t k = 0; k < s->n; k++) {
+        comm_times times;
+        clt_status status = end_flight(&s->flights[(size_t)slot * s->n + k], &times);
+        if (status != CLT_OK && first.status == CLT_OK)
+            clt_error_take(status, &first);
+        out->inside += times.inside;
+        if (times.since_ready > 0)
+            out->waited = times.since_ready;
     }
-    return most ? ocl_pinned_create(run->device, most, "gradient staging", &run->sync_memory) : CLT_OK;
+    s->step[slot] = -1;
+    return clt_error_put(&first);
 }
 
-static void read_done(void *context, bool ok)
+void clt_sync_destroy(clt_sync *s)
+{
+    clt_error kept;
+    clt_sync_times times;
+    if (!s)
+        return;
+    clt_error_take(CLT_EINTERNAL, &kept);
+    for (int q = OCL_QUEUE_COMPUTE; q <= OCL_QUEUE_IN && s->step; q++)
+        (void)ocl_finish(s->run->device, (ocl_queue)q);
+    /* after a failed command reads may never end, and with them the sums that wait for these: what refers to
+     * them is not freed */
+    if (!ocl_commands_failed(s->run->device)) {
+        for (int64_t i = 0; i < s->steps && s->step && s->flights; i++)
+            if (s->step[i] >= 0)
+                (void)end_step(s, i, &times);
+        for (size_t k = 0; k < s->n && s->places; k++)
+            ocl_pinned_destroy(s->places[k].staging);
+        free(s->places);
+        free(s->flights);
+        free(s->step);
+        free(s);
+    }
+    clt_error_put(&kept);
+}
+
+/* --- posting and waiting --- */
+
+static void data_ready(void *context, bool ok)
 {
     comm_request_ready(context, ok);
 }
 
-/* Posts the request, which then waits for the tensor to be read. */
-static clt_status post_sum(clt_run *run, const clt_tensor *t, ocl_buffer *buffer, uint64_t offset,
-                           comm_request **request)
+/* On the communication thread. */
+static void summed(void *context, bool ok)
 {
-    comm_type type = t->dtype == CLT_F16 ? COMM_F16 : t->dtype == CLT_BF16 ? COMM_BF16 : COMM_F32;
-    void *host = ocl_pinned_data(run->sync_memory);
-    ocl_event *done = NULL;
-    CLT_TRY(comm_all_reduce_post(run->options->comm, host, clt_shape_elements(&t->shape), type, COMM_SUM,
-                                 request));
-    clt_status status =
-        ocl_read_async(OCL_QUEUE_COMPUTE, buffer, offset, host, bytes_of(run, t->id), NULL, &done);
+    flight *f = context;
+    if (!ok)
+        ocl_commands_spoil(f->sync->run->device, CLT_ECOMM, clt_error_text());
+    ocl_user_event_complete(f->summed);
+}
+
+/* Enqueues the read behind all commands so far, the sum behind it, and the write back behind that. */
+static clt_status enqueue(const sum_place *p, flight *f, bool *announced)
+{
+    void *host = ocl_pinned_data(p->staging);
+    ocl_device *device = f->sync->run->device;
+    ocl_event *made = NULL, *read = NULL;
+    clt_status status = ocl_marker(device, OCL_QUEUE_COMPUTE, &made);
     if (status == CLT_OK)
-        status = ocl_event_callback(done, read_done, *request);
+        status = ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset, host, p->bytes, made, &read);
     if (status == CLT_OK)
-        status = ocl_flush(run->device, OCL_QUEUE_COMPUTE);
-    else
-        /* the other ranks wait for this request, so it must still be made */
-        comm_request_ready(*request, false);
-    ocl_event_release(done);
+        status = ocl_event_callback(read, data_ready, f->request);
+    *announced = status == CLT_OK;
+    if (status == CLT_OK)
+        status = ocl_write_async(OCL_QUEUE_IN, p->buffer, p->offset, host, p->bytes, f->summed, &f->written);
+    ocl_event_release(made);
+    ocl_event_release(read);
     return status;
+}
+
+static clt_status post(clt_sync *s, size_t k)
+{
+    const clt_run *run = s->run;
+    const clt_sum *sum = &run->job->train->sums[k];
+    const sum_place *p = &s->places[k];
+    flight *f = &s->flights[(size_t)(s->now % s->steps) * s->n + k];
+    size_t sends = run->train->first[CLT_PHASE_SEND];
+    bool announced = false;
+    CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
+    CLT_TRY(ocl_user_event_create(run->device, &f->summed));
+    comm_call call = {.kind = COMM_ALL_REDUCE,
+                      .data = ocl_pinned_data(p->staging),
+                      .count = p->elements,
+                      .type = p->type,
+                      .op = COMM_SUM,
+                      .done = summed,
+                      .context = f,
+                      .what = sum->kind == CLT_SUM_LOSSES ? "losses" : "gradients"};
+    clt_status status = comm_post(run->options->comm, &call, &f->request);
+    if (status != CLT_OK) {
+        ocl_user_event_complete(f->summed);
+        return status;
+    }
+    status = enqueue(p, f, &announced);
+    if (!announced) /* the other ranks wait for this sum */
+        comm_request_ready(f->request, false);
+    return status;
+}
+
+static clt_status wait_for(clt_sync *s, size_t k)
+{
+    flight *f = &s->flights[(size_t)(s->now % s->steps) * s->n + k];
+    if (!f->written)
+        CLT_FAIL(CLT_EINTERNAL, "sum %zu is waited for and was not posted", k);
+    clt_status status = ocl_wait_on_device(s->run->device, OCL_QUEUE_COMPUTE, f->written);
+    ocl_event_release(f->written);
+    f->written = NULL;
+    if (k + 1 == s->n)
+        s->now = -1;
+    return status;
+}
+
+clt_status clt_sync_begin(clt_sync *s, int64_t step)
+{
+    clt_sync_times unread;
+    if (!s)
+        return CLT_OK;
+    int64_t slot = step % s->steps;
+    if (s->step[slot] >= 0)
+        CLT_TRY(end_step(s, slot, &unread));
+    s->step[slot] = step;
+    s->now = step;
+    return CLT_OK;
 }
 
 clt_status clt_sync_host(void *context, const ocl_command *command)
 {
     clt_run *run = context;
-    const clt_tensor *t = clt_graph_tensor(run->job->train->graph, command->args[0].ref.tensor);
-    comm_times times = {0};
-    ocl_buffer *buffer;
-    uint64_t offset;
-    comm_request *request = NULL;
-    CLT_TRY(clt_realized_resolve(run->train, t->id, &buffer, &offset));
-    clt_status status = post_sum(run, t, buffer, offset, &request);
-    clt_error error;
-    clt_error_take(status, &error);
-    clt_status waited = request ? comm_request_wait_timed(request, &times) : CLT_OK;
-    if (status != CLT_OK)
-        return clt_error_put(&error);
-    CLT_TRY(waited);
-    run->comm_seconds += times.inside;
-    run->comm_waited += times.since_ready;
-    return ocl_write_async(OCL_QUEUE_COMPUTE, buffer, offset, ocl_pinned_data(run->sync_memory),
-                           bytes_of(run, t->id), NULL, NULL);
+    size_t k = command->args[1].value.u32;
+    if (!run->sync || run->sync->now < 0) /* not the last micro-batch, or a step that is looked into */
+        return CLT_OK;
+    return command->host_code == CLT_HOST_POST ? post(run->sync, k) : wait_for(run->sync, k);
+}
+
+clt_status clt_sync_take(clt_sync *s, int64_t step, clt_sync_times *times)
+{
+    *times = (clt_sync_times){0};
+    return s && s->step[step % s->steps] == step ? end_step(s, step % s->steps, times) : CLT_OK;
+}
+
+uint64_t clt_sync_bytes(const clt_sync *s)
+{
+    return s ? s->bytes : 0;
 }

@@ -69,6 +69,7 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
     char text[160];
     if (l->failed)
         return CLT_OK;
+    CLT_TRY(clt_sync_take(l->run->sync, r->step, &l->comm));
     clt_tell_fill(l, r, &m);
     l->result->steps = m.step;
     l->result->updates = m.update;
@@ -166,15 +167,11 @@ static bool time_to_save(const clt_loop *l)
     return l->dir && minutes > 0 && clt_now() - l->saved_at >= 60 * minutes;
 }
 
-/* To be called when step `step` has been enqueued. If any rank knows of a request to stop or of a failure,
- * all ranks end at the same step. Rank 0's clock decides when to save. The least time in sums over all ranks
- * is that of the rank that came last and waited for no other. */
-static clt_status decide(clt_loop *l, int64_t step, decision *out)
+/* To be called when a step has been enqueued. If any rank knows of a request to stop or of a failure,
+ * all ranks end at the same step. Rank 0's clock decides when to save. */
+static clt_status decide(clt_loop *l, decision *out)
 {
-    clt_run *run = l->run;
-    clt_step_comm *took = &l->comm[step % CLT_COMM_STEPS];
-    double inside = run->comm_seconds - l->comm_total.inside;
-    int64_t told[3] = {CLT_STOP_NONE, time_to_save(l), -(int64_t)(inside * 1e9)};
+    int64_t told[2] = {CLT_STOP_NONE, time_to_save(l)};
     if (l->options->stop)
         told[0] = atomic_load(l->options->stop);
     if (!told[0] && l->dir && clt_rundir_take_stop(l->dir))
@@ -182,10 +179,7 @@ static clt_status decide(clt_loop *l, int64_t step, decision *out)
     if (l->failed)
         told[0] = CLT_STOP_FAILED;
     if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(l->options->comm, told, 3, COMM_I64, COMM_MAX));
-    *took =
-        (clt_step_comm){.inside = (double)-told[2] * 1e-9, .waited = run->comm_waited - l->comm_total.waited};
-    l->comm_total = (clt_step_comm){.inside = run->comm_seconds, .waited = run->comm_waited};
+        CLT_TRY(comm_all_reduce(l->options->comm, told, 2, COMM_I64, COMM_MAX));
     l->stop = told[0];
     *out = (decision){
         .stop = told[0] != CLT_STOP_NONE, .fail = told[0] == CLT_STOP_FAILED, .save = told[1] != 0};
@@ -248,7 +242,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         CLT_TRY(clt_step(l->run, step));
         clt_watch_end(l->watch, step);
         clt_say_phase(l->options->comm, "meeting of the ranks", done);
-        CLT_TRY(decide(l, step, &d));
+        CLT_TRY(decide(l, &d));
         if (done == l->last_step)
             d.stop = false; /* the run is complete anyway */
         else if (!d.stop)
@@ -423,7 +417,7 @@ static clt_status train(clt_loop *l)
         return clt_tell_end(l, false);
     }
     decision d;
-    CLT_TRY(decide(l, l->run->first_step, &d));
+    CLT_TRY(decide(l, &d));
     if (d.stop)
         return stopped_before(l);
     CLT_TRY(run_steps(l, &stopped));

@@ -8,19 +8,12 @@
 #include "engine/report/runlog.h"
 #include "engine/train/run/deadline.h"
 #include "engine/train/run/keeper.h"
+#include "engine/train/run/sync.h"
 #include "engine/train/inspect/watch.h"
 
 /* Why a run ends before its last step. Of the reasons that the ranks know, the greatest number counts.
  * Numbers below these are signals. */
 enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_FAILED };
-
-/* Times of the sums over ranks in one step, in seconds. */
-typedef struct clt_step_comm {
-    /* time in the sums, least of all ranks: that of the rank that came last and waited for no other */
-    double inside;
-    double waited; /* from when this rank's gradients were ready until it had the sums */
-} clt_step_comm;
-#define CLT_COMM_STEPS 512 /* more than are ever in flight (reporter.h) */
 
 typedef struct clt_loop {
     clt_run *run;
@@ -34,8 +27,7 @@ typedef struct clt_loop {
     int64_t last_step; /* the run ends when this many steps are done */
     int64_t max_nonfinite;
     double start, last_done, waited;
-    clt_step_comm comm_total;           /* sum over the steps enqueued so far */
-    clt_step_comm comm[CLT_COMM_STEPS]; /* by number of the step modulo CLT_COMM_STEPS */
+    clt_sync_times comm; /* of the newest finished step */
     clt_deadline deadline;
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */

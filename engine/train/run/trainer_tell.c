@@ -87,13 +87,11 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     double waited = clt_feed_wait_seconds(run->feed);
     m->data_ms = (waited - l->waited) * 1e3;
     l->waited = waited;
-    const clt_step_comm *took = &l->comm[r->step % CLT_COMM_STEPS];
-    m->comm_ms = took->inside * 1e3;
-    m->comm_exposed_ms = took->waited * 1e3; /* replaced by the watch's figure if it has one */
-    m->comm_bytes = run->comm_bytes;
+    m->comm_ms = l->comm.inside * 1e3;
+    m->comm_exposed_ms = l->comm.waited * 1e3; /* replaced by the watch's figure if it has one */
+    m->comm_bytes = clt_sync_bytes(run->sync);
     clt_watch_digest(l->watch, r->step, m);
     /* the end of a step is when its callback came, which can be late on a busy host */
-    m->comm_ms = fmin(m->comm_ms, fmax(m->step_ms, 0));
     m->comm_exposed_ms = fmin(m->comm_exposed_ms, fmax(m->step_ms, 0));
     m->device_bytes = ocl_device_peak_bytes(run->device);
     m->steps_total = l->last_step;

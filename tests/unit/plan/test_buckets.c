@@ -134,41 +134,87 @@ static void test_ready_never_falls(void **state)
     free(list);
 }
 
-/* The gradient is complete behind so many commands, by what the commands write. */
-static size_t written_until(const clt_plan *plan, int32_t param)
+/* Where in a phase the host commands of one code are; they come in the order of the sums, each once. */
+static size_t *find_host(const clt_plan *plan, clt_phase phase, clt_host_code code)
 {
-    int32_t gradient = plan->gradient[plan->graph->params[param].tensor];
-    const ocl_command_list *list = &plan->phase[clt_plan_last_backward(plan)];
-    size_t end = 0;
-    for (size_t c = 0; c < list->count && gradient >= 0; c++)
-        for (int a = 0; a < list->commands[c].n_args; a++) {
-            const ocl_arg *arg = &list->commands[c].args[a];
-            if (is_tensor(arg) && (arg->access & OCL_WRITE) &&
-                owner_of(plan, arg->ref.tensor) == owner_of(plan, gradient))
-                end = c + 1;
-        }
-    return end;
+    const ocl_command_list *list = &plan->phase[phase];
+    size_t *at = calloc(plan->n_sums, sizeof *at), n = 0;
+    assert_non_null(at);
+    for (size_t c = 0; c < list->count; c++) {
+        if (list->commands[c].kind != OCL_CMD_HOST || list->commands[c].host_code != (int32_t)code)
+            continue;
+        assert_int_equal(list->commands[c].args[0].ref.tensor, plan->sums[n].tensor);
+        assert_int_equal(list->commands[c].args[1].value.u32, n);
+        at[n++] = c;
+    }
+    assert_int_equal(n, plan->n_sums);
+    return at;
 }
 
-static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_alloc, bool several)
+/* Whether the tensor is a gradient with elements in the bucket. */
+static bool is_in(const clt_plan *plan, const clt_bucket *bucket, int32_t tensor)
+{
+    const clt_tensor *t = clt_graph_tensor(plan->graph, owner_of(plan, tensor));
+    if (t->cls != CLT_TC_PARAM_GRAD || t->param < 0)
+        return false;
+    const clt_store_slot *slot = clt_store_layout_find(plan->store, plan->graph->params[t->param].name);
+    return slot->slab == bucket->slab && slot->offset < bucket->first + bucket->elements &&
+           bucket->first < slot->offset + slot->elements;
+}
+
+/* Nothing uses a bucket's gradients, or the loss records, behind its post, and something uses them before it. */
+static void check_posts(const clt_plan *plan, clt_phase phase)
+{
+    const ocl_command_list *list = &plan->phase[phase];
+    size_t *at = find_host(plan, phase, CLT_HOST_POST);
+    bool *used = calloc(plan->n_buckets, sizeof *used);
+    assert_non_null(used);
+    for (size_t c = 0; c < list->count; c++)
+        for (int a = 0; a < list->commands[c].n_args && list->commands[c].kind != OCL_CMD_HOST; a++) {
+            const ocl_arg *arg = &list->commands[c].args[a];
+            if (!is_tensor(arg))
+                continue;
+            if (owner_of(plan, arg->ref.tensor) == plan->losses && c > at[0])
+                fail_msg("'%s' uses the losses after they were posted", list->commands[c].label);
+            for (size_t b = 0; b < plan->n_buckets; b++)
+                if (is_in(plan, &plan->buckets[b], arg->ref.tensor)) {
+                    used[b] = true;
+                    if (c > at[1 + b])
+                        fail_msg("'%s' uses bucket %zu after it was posted", list->commands[c].label, b);
+                }
+        }
+    for (size_t b = 0; b < plan->n_buckets; b++)
+        assert_true(used[b]);
+    free(used);
+    free(at);
+}
+
+static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_alloc, clt_dtype wire,
+                               bool several)
 {
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(accumulation);
-    size_t *ready;
     if (max_alloc)
         desc.max_alloc_bytes = max_alloc;
     options.ranks = 2;
+    options.wire = wire;
     options.buckets = (clt_bucket_sizes){4 * CHUNK_BYTES, 60 * CHUNK_BYTES};
     clt_plan *plan = plan_of(graph, &desc, &options);
-    ready = calloc(plan->graph->n_params, sizeof *ready);
+    size_t *ready = calloc(plan->graph->n_params, sizeof *ready);
     assert_non_null(ready);
-    for (size_t i = 0; i < plan->graph->n_params; i++)
-        ready[i] = written_until(plan, (int32_t)i);
     assert_true(plan->n_buckets > (several ? 2 : 0));
+    assert_int_equal(plan->n_sums, 1 + plan->n_buckets);
     check_table(plan->store, ready, options.buckets, plan->buckets, plan->n_buckets);
-    assert_true(!several || plan->buckets[0].ready < plan->buckets[plan->n_buckets - 1].ready);
-    assert_true(plan->n_buckets == 0 ||
-                plan->buckets[plan->n_buckets - 1].ready <= plan->phase[clt_plan_last_backward(plan)].count);
+    check_posts(plan, CLT_PHASE_BACKWARD);
+    if (accumulation > 1)
+        check_posts(plan, CLT_PHASE_BACKWARD_ADD);
+    size_t *posts = find_host(plan, CLT_PHASE_BACKWARD, CLT_HOST_POST);
+    free(find_host(plan, CLT_PHASE_SYNC, CLT_HOST_WAIT));
+    /* the first buckets are posted long before the backward pass ends */
+    assert_true(!several || posts[1] + plan->n_sums + 1 < plan->phase[CLT_PHASE_BACKWARD].count);
+    assert_int_equal(plan->phase[CLT_PHASE_SEND].count, wire == CLT_F32 ? 0 : plan->n_buckets);
+    check_plan(plan, desc.max_alloc_bytes);
+    free(posts);
     free(ready);
     clt_plan_destroy(plan);
 }
@@ -178,8 +224,9 @@ static void test_plans(void **state)
     (void)state;
     for (size_t i = 0; i < N_NETS; i++)
         for (int form = 0; form < 4; form++)
-            check_plan_buckets(makers[i](), form & 1 ? 3 : 1, form & 2 ? 704 << 10 : 0, true);
-    check_plan_buckets(net_frozen(1).graph, 1, 0, false);
+            check_plan_buckets(makers[i](), form & 1 ? 3 : 1, form & 2 ? 704 << 10 : 0,
+                               form < 2 ? CLT_BF16 : CLT_F32, true);
+    check_plan_buckets(net_frozen(1).graph, 1, 0, CLT_F32, false);
 }
 
 /* Two layers with one matrix: it is ready when the later of the two has added to it, and no sooner. */
@@ -198,7 +245,7 @@ static void test_shared_parameter(void **state)
              "share");
         n.at = shared->out[0];
         put_loss(&n);
-        check_plan_buckets(n.graph, accumulation, 0, false);
+        check_plan_buckets(n.graph, accumulation, 0, CLT_F32, false);
         clt_json_destroy(doc);
     }
 }

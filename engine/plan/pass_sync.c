@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass 9, sync: with several ranks, what is summed over them in a step, and when. The loss records come first,
+ * then the gradients bucket by bucket, then the buffers that are averaged. A host command posts each sum as soon
+ * as the backward pass no longer uses the tensor, which follows from the reads and writes that its commands
+ * declare; another one, in the phase SYNC, lets the device wait for the result. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/emit_util.h"
+#include "engine/plan/plan_internal.h"
+
+/* --- when tensors are ready --- */
+
+/* How many commands of a backward phase there are up to the last one that uses each parameter's gradient, by
+ * parameter, and the loss records. */
+typedef struct ready_at {
+    size_t *gradient, losses;
+} ready_at;
+
+static void find_ready(const clt_plan *plan, clt_phase phase, ready_at *ready)
+{
+    const ocl_command_list *list = &plan->phase[phase];
+    for (size_t c = 0; c < list->count; c++)
+        for (int a = 0; a < list->commands[c].n_args; a++) {
+            const ocl_arg *arg = &list->commands[c].args[a];
+            if (arg->kind != OCL_ARG_TENSOR || arg->ref.tensor < 0)
+                continue;
+            const clt_tensor *t = clt_graph_tensor(plan->graph, clt_plan_owner(plan, arg->ref.tensor));
+            if (t->cls == CLT_TC_PARAM_GRAD && t->param >= 0)
+                ready->gradient[t->param] = c + 1;
+            if (t->id == plan->losses)
+                ready->losses = c + 1;
+        }
+}
+
+/* --- sums --- */
+
+static clt_status add_sum(clt_plan *plan, size_t *capacity, clt_sum sum)
+{
+    CLT_TRY(clt_grow(&plan->sums, capacity, plan->n_sums + 1, sizeof *plan->sums, "sums over ranks"));
+    plan->sums[plan->n_sums++] = sum;
+    return CLT_OK;
+}
+
+static clt_status add_buckets(clt_plan *plan, size_t *capacity)
+{
+    clt_dtype wire = plan->options.wire;
+    clt_arena_kind arena = wire == CLT_F32 ? CLT_ARENA_GRAD : CLT_ARENA_WIRE;
+    for (size_t b = 0; b < plan->n_buckets; b++) {
+        const clt_bucket *bucket = &plan->buckets[b];
+        clt_sum sum = {.kind = CLT_SUM_GRADIENTS, .slab = bucket->slab};
+        CLT_TRY(clt_plan_store_tensor(plan, "gradients to sum", wire, (int64_t)bucket->elements, arena,
+                                      bucket->slab, bucket->first * clt_dtype_bytes(wire), &sum.tensor));
+        CLT_TRY(add_sum(plan, capacity, sum));
+    }
+    return CLT_OK;
+}
+
+/* Buffers become their mean over the ranks: each rank divides its own by the number of ranks, then these shares
+ * are summed. */
+static clt_status add_buffers(clt_plan *plan, size_t *capacity, ocl_emitter *e)
+{
+    for (int32_t s = 0; s < plan->store->n_slabs; s++) {
+        uint64_t elements = plan->store->averaged_elements[s];
+        clt_sum sum = {.kind = CLT_SUM_BUFFERS, .slab = s};
+        if (!elements)
+            continue;
+        sum.tensor = ocl_workspace(e, CLT_F32, elements, "shares of buffers");
+        CLT_TRY(add_sum(plan, capacity, sum));
+    }
+    return ocl_emit_status(e);
+}
+
+/* --- commands --- */
+
+static void emit_host(clt_plan *plan, ocl_emitter *e, size_t sum, clt_host_code code)
+{
+    const clt_tensor *t = clt_graph_tensor(plan->graph, plan->sums[sum].tensor);
+    ocl_host_begin(e, code);
+    ocl_arg_tensor(e, code == CLT_HOST_POST ? OCL_READ : OCL_READ_WRITE, ocl_ref(t->id), t->dtype,
+                   (uint64_t)clt_shape_elements(&t->shape));
+    ocl_arg_u32(e, (uint32_t)sum);
+    ocl_host_end(e);
+}
+
+/* Between gradients, which are f32, and the tensor in the communication dtype. */
+static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_bucket *bucket, int32_t narrow,
+                             bool send)
+{
+    clt_dtype wire = plan->options.wire;
+    int32_t gradients;
+    if (wire == CLT_F32)
+        return CLT_OK;
+    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)bucket->elements, CLT_ARENA_GRAD,
+                                  bucket->slab, bucket->first * sizeof(float), &gradients));
+    if (send)
+        clt_emit_convert(e, narrow, wire, gradients, CLT_F32, bucket->elements);
+    else
+        clt_emit_convert(e, gradients, CLT_F32, narrow, wire, bucket->elements);
+    return CLT_OK;
+}
+
+static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, bool send)
+{
+    uint64_t elements = plan->store->averaged_elements[sum->slab];
+    uint64_t first = plan->store->slab_elements[sum->slab] - elements;
+    float share = 1.0f / (float)plan->options.ranks;
+    int32_t buffers, shares = sum->tensor;
+    CLT_TRY(clt_plan_store_tensor(plan, "buffers", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, sum->slab,
+                                  first * sizeof(float), &buffers));
+    if (send)
+        clt_emit_affine(e, shares, CLT_F32, buffers, CLT_F32, elements, share, 0.0f, clt_style_of(e->device));
+    else
+        clt_emit_convert(e, buffers, CLT_F32, shares, CLT_F32, elements);
+    return CLT_OK;
+}
+
+/* The commands of SEND that make each sum's tensor, or those of SYNC that wait for it and take the result. */
+static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send)
+{
+    const clt_bucket *bucket = plan->buckets;
+    e->label = "sync";
+    for (size_t k = 0; k < plan->n_sums; k++) {
+        clt_sum *sum = &plan->sums[k];
+        if (send)
+            sum->send_first = e->list->count;
+        else
+            emit_host(plan, e, k, CLT_HOST_WAIT);
+        if (sum->kind == CLT_SUM_GRADIENTS)
+            CLT_TRY(emit_casts(plan, e, bucket++, sum->tensor, send));
+        else if (sum->kind == CLT_SUM_BUFFERS)
+            CLT_TRY(emit_shares(plan, e, sum, send));
+        if (send)
+            sum->send_last = e->list->count;
+    }
+    return ocl_emit_status(e);
+}
+
+/* Merges the posts, which were appended to the list behind its first `count` commands, into it: each behind
+ * as many of these as `ready` says. */
+static clt_status merge_posts(clt_plan *plan, clt_phase phase, size_t count, const size_t *ready)
+{
+    ocl_command_list *list = &plan->phase[phase];
+    uint32_t *time = plan->time[phase];
+    ocl_command *commands;
+    uint32_t *times;
+    size_t n = 0, post = 0;
+    CLT_TRY(clt_alloc(&commands, list->count + 1, sizeof *commands, "commands"));
+    clt_status status = clt_alloc(&times, list->count + 1, sizeof *times, "command times");
+    if (status != CLT_OK) {
+        free(commands);
+        return status;
+    }
+    for (size_t c = 0; c <= count; c++) {
+        for (; post < plan->n_sums && ready[post] <= c; post++) {
+            times[n] = c > 0 ? time[c - 1] : time[0];
+            commands[n++] = list->commands[count + post];
+        }
+        if (c < count) {
+            times[n] = time[c];
+            commands[n++] = list->commands[c];
+        }
+    }
+    free(list->commands);
+    free(time);
+    list->commands = commands;
+    list->capacity = list->count + 1;
+    plan->time[phase] = times;
+    return CLT_OK;
+}
+
+/* ready: by sum; what is ready before a sum that precedes it waits for that one, because all ranks sum in one
+ * order. */
+static clt_status insert_posts(clt_plan *plan, clt_phase phase, size_t *ready)
+{
+    ocl_emitter emitter;
+    size_t count = plan->phase[phase].count;
+    clt_emitter_start(plan, phase, &emitter);
+    emitter.label = "sync";
+    for (size_t k = 0; k < plan->n_sums; k++) {
+        if (k > 0 && ready[k] < ready[k - 1])
+            ready[k] = ready[k - 1];
+        emit_host(plan, &emitter, k, CLT_HOST_POST);
+    }
+    clt_status status = ocl_emit_status(&emitter);
+    ocl_emitter_free(&emitter);
+    CLT_TRY(status);
+    return merge_posts(plan, phase, count, ready);
+}
+
+/* --- the pass --- */
+
+static clt_status emit_phase(clt_plan *plan, clt_phase phase)
+{
+    ocl_emitter emitter;
+    size_t capacity = 0;
+    clt_emitter_start(plan, phase, &emitter);
+    clt_status status = emit_sums(plan, &emitter, phase == CLT_PHASE_SEND);
+    ocl_emitter_free(&emitter);
+    CLT_TRY(status);
+    return clt_plan_stamp(plan, phase, 0, plan->n_work + (size_t)phase, &capacity);
+}
+
+static clt_status make_sums(clt_plan *plan)
+{
+    ocl_emitter emitter;
+    size_t capacity = 0;
+    clt_emitter_start(plan, CLT_PHASE_SEND, &emitter);
+    clt_status status = add_sum(plan, &capacity, (clt_sum){.kind = CLT_SUM_LOSSES, .tensor = plan->losses});
+    if (status == CLT_OK)
+        status = add_buckets(plan, &capacity);
+    if (status == CLT_OK)
+        status = add_buffers(plan, &capacity, &emitter);
+    ocl_emitter_free(&emitter);
+    return status;
+}
+
+/* Buckets by what one of the two backward phases uses; the ranges are the same in both. */
+static clt_status cut(const clt_plan *plan, clt_phase phase, size_t *losses, clt_bucket **out, size_t *count)
+{
+    ready_at ready = {0};
+    CLT_TRY(clt_alloc(&ready.gradient, plan->graph->n_params + 1, sizeof *ready.gradient, "sums over ranks"));
+    find_ready(plan, phase, &ready);
+    *losses = ready.losses;
+    clt_status status = clt_buckets_make(plan->store, ready.gradient, plan->options.buckets, out, count);
+    free(ready.gradient);
+    return status;
+}
+
+static clt_status post_in(clt_plan *plan, clt_phase phase)
+{
+    clt_bucket *buckets = NULL;
+    size_t *ready = NULL, losses, count, bucket = 0;
+    clt_status status = cut(plan, phase, &losses, &buckets, &count);
+    if (status == CLT_OK)
+        status = clt_alloc(&ready, plan->n_sums, sizeof *ready, "sums over ranks");
+    for (size_t k = 0; k < plan->n_sums && status == CLT_OK; k++)
+        ready[k] = plan->sums[k].kind == CLT_SUM_LOSSES      ? losses
+                   : plan->sums[k].kind == CLT_SUM_GRADIENTS ? buckets[bucket++].ready
+                                                             : plan->phase[phase].count;
+    if (status == CLT_OK)
+        status = insert_posts(plan, phase, ready);
+    free(ready);
+    free(buckets);
+    return status;
+}
+
+clt_status clt_pass_sync(clt_plan *plan)
+{
+    size_t losses;
+    if (plan->options.mode != CLT_PLAN_TRAIN || plan->options.ranks <= 1)
+        return CLT_OK;
+    CLT_TRY(cut(plan, CLT_PHASE_BACKWARD, &losses, &plan->buckets, &plan->n_buckets));
+    CLT_TRY(make_sums(plan));
+    CLT_TRY(emit_phase(plan, CLT_PHASE_SEND));
+    CLT_TRY(emit_phase(plan, CLT_PHASE_SYNC));
+    CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD));
+    return plan->options.accumulation > 1 ? post_in(plan, CLT_PHASE_BACKWARD_ADD) : CLT_OK;
+}

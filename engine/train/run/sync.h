@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over the ranks, beside the backward pass. The plan's host commands call clt_sync_host while a step is
+ * enqueued; nothing here waits for the device or for other ranks. Of each sum:
+ *
+ *   compute queue   ... backward | cast   backward of layers before ...        wait, cast | update
+ *   queue out                      \-> read into host memory                    |
+ *   comm thread                          \-> sum over all ranks                 |
+ *   queue in                                \-> write back to the device -------/
+ *
+ * The communication thread starts a sum when the read has ended, and completes the event that the write waits
+ * for. If a sum fails, the event is completed all the same, so that no queue stops for ever; every result from
+ * then on counts as spoiled (cl/command/faults.h) and the run ends with the sum's error. */
+#ifndef ENGINE_TRAIN_SYNC_H
+#define ENGINE_TRAIN_SYNC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cl/command/command.h"
+#include "engine/base/status.h"
+
+struct clt_run;
+typedef struct clt_sync clt_sync;
+
+/* Times of the sums of one step on this rank, in seconds. */
+typedef struct clt_sync_times {
+    double inside; /* in sums, waiting for ranks that came later included */
+    double waited; /* from when its last data was ready until the last sum was */
+} clt_sync_times;
+
+/* Makes what the sums of the run's training plan need, with host memory for all of them; *out is NULL with one
+ * rank. */
+clt_status clt_sync_create(struct clt_run *run, clt_sync **out);
+/* Waits for the sums that were posted; NULL is fine. */
+void clt_sync_destroy(clt_sync *sync);
+/* From here on the posts of the backward pass hold, for this step: its last micro-batch begins. */
+clt_status clt_sync_begin(clt_sync *sync, int64_t step);
+/* The host function of the training plan (ocl_host_fn); context: the run. */
+clt_status clt_sync_host(void *context, const ocl_command *command);
+/* The times of a step whose results have arrived; zeros if they are not known any more. */
+clt_status clt_sync_take(clt_sync *sync, int64_t step, clt_sync_times *times);
+uint64_t clt_sync_bytes(const clt_sync *sync); /* that this rank gives to sums in each step; 0 for NULL */
+
+#endif

@@ -2,14 +2,14 @@
  *
  * cltrain bench allreduce: sums over ranks in the form of nccl-tests: sizes from -b to -e, each times -f, with time,
  * algorithm and bus bandwidth, and the number of wrong elements. With --staging each sum starts and ends in device
- * memory, as gradients do. Knows ways by name only. */
+ * memory, as gradients do; --bound and --native measure, in turns with the sums, what they can be compared with. The paths are
+ * those of allreduce_run.c; it knows ways by name only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/device/memory.h"
+#include "cli/allreduce_run.h"
 #include "cli/bench.h"
-#include "comm/comm.h"
 #include "engine/base/dtype.h"
 #include "engine/base/json.h"
 #include "engine/base/thread.h"
@@ -17,15 +17,10 @@
 typedef struct allreduce_bench {
     int64_t first, last, factor, runs, warmup;
     const char *way, *dtype;
-    bool staging;
-    comm *c;
-    const comm_info *info;
-    comm_type type;
+    bool bound, native;
     clt_dtype element;
-    ocl_device *device; /* with staging */
-    ocl_buffer *buffer;
-    ocl_pinned *pinned;
-    void *data; /* host memory, pinned with staging */
+    allreduce_run run;
+    void *values;
     clt_json_writer writer;
 } allreduce_bench;
 
@@ -48,112 +43,206 @@ static double value_of(int64_t i, int rank)
     return (double)((i + rank) % 31);
 }
 
-static void fill(const allreduce_bench *b, int64_t count)
+static clt_status fill(allreduce_bench *b, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        clt_dtype_store(b->element, b->data, (size_t)i, value_of(i, b->info->rank));
+        clt_dtype_store(b->element, b->values, (size_t)i, value_of(i, b->run.info->rank));
+    return allreduce_put(&b->run, b->values, count);
 }
 
-static int64_t count_wrong(const allreduce_bench *b, int64_t count)
+static clt_status count_wrong(allreduce_bench *b, int64_t count, int64_t *wrong)
 {
-    int64_t wrong = 0;
     double sum[31] = {0};
     for (int k = 0; k < 31; k++) {
-        for (int r = 0; r < b->info->ranks; r++)
+        for (int r = 0; r < b->run.info->ranks; r++)
             sum[k] += value_of(k, r);
         float rounded[1]; /* room for any of the types */
         clt_dtype_store(b->element, rounded, 0, sum[k]);
         sum[k] = clt_dtype_load(b->element, rounded, 0);
     }
+    CLT_TRY(allreduce_get(&b->run, b->values, count));
+    *wrong = 0;
     for (int64_t i = 0; i < count; i++)
-        wrong += clt_dtype_load(b->element, b->data, (size_t)i) != sum[i % 31];
-    return wrong;
+        *wrong += clt_dtype_load(b->element, b->values, (size_t)i) != sum[i % 31];
+    return comm_all_reduce(b->run.c, wrong, 1, COMM_I64, COMM_SUM);
 }
 
-static clt_status sum_once(allreduce_bench *b, int64_t count)
+/* Seconds: the mean of all runs, and the best. */
+typedef struct timing {
+    double mean, best;
+} timing;
+
+static void add_run(const allreduce_bench *b, timing *t, double seconds)
 {
-    uint64_t bytes = (uint64_t)(count * comm_type_bytes(b->type));
-    if (b->staging)
-        CLT_TRY(ocl_read(b->buffer, 0, b->data, bytes));
-    CLT_TRY(comm_all_reduce(b->c, b->data, count, b->type, COMM_SUM));
-    return b->staging ? ocl_write(b->buffer, 0, b->data, bytes) : CLT_OK;
+    t->mean += seconds / (double)b->runs;
+    t->best = t->best == 0 || seconds < t->best ? seconds : t->best;
 }
 
-/* Mean seconds of a sum on the slowest rank, after one whose result was checked. */
-static clt_status measure(allreduce_bench *b, int64_t count, double *seconds, int64_t *wrong)
+/* A run begins when all ranks are there and ends when the slowest has its sum. */
+static clt_status time_sum(allreduce_bench *b, clt_status (*sum)(allreduce_run *, int64_t), int64_t count,
+                           double *seconds)
 {
-    uint64_t bytes = (uint64_t)(count * comm_type_bytes(b->type));
-    fill(b, count);
-    if (b->staging)
-        CLT_TRY(ocl_write(b->buffer, 0, b->data, bytes));
-    CLT_TRY(sum_once(b, count));
-    if (b->staging)
-        CLT_TRY(ocl_read(b->buffer, 0, b->data, bytes));
-    *wrong = count_wrong(b, count);
-    CLT_TRY(comm_all_reduce(b->c, wrong, 1, COMM_I64, COMM_SUM));
-    memset(b->data, 0, bytes); /* sums of sums would not stay finite */
-    if (b->staging)
-        CLT_TRY(ocl_write(b->buffer, 0, b->data, bytes));
-    for (int64_t i = 0; i < b->warmup; i++)
-        CLT_TRY(sum_once(b, count));
-    CLT_TRY(comm_barrier(b->c));
+    CLT_TRY(comm_barrier(b->run.c));
     double begin = clt_now();
-    for (int64_t i = 0; i < b->runs; i++)
-        CLT_TRY(sum_once(b, count));
-    *seconds = (clt_now() - begin) / (double)b->runs;
-    return comm_all_reduce(b->c, seconds, 1, COMM_F64, COMM_MAX);
+    CLT_TRY(sum(&b->run, count));
+    *seconds = clt_now() - begin;
+    return comm_all_reduce(b->run.c, seconds, 1, COMM_F64, COMM_MAX);
+}
+
+typedef struct row {
+    int64_t bytes, count, wrong;
+    timing sum, native, alone, together; /* alone, together: `bytes` read and written */
+} row;
+
+static clt_status clear(allreduce_bench *b, int64_t count)
+{
+    memset(b->values, 0, (size_t)(count * comm_type_bytes(b->run.type))); /* sums of sums would overflow */
+    return allreduce_put(&b->run, b->values, count);
+}
+
+/* What is compared takes turns, since the speed of a machine that others use changes. */
+static clt_status run_once(allreduce_bench *b, row *r, bool counts)
+{
+    row unused = {0}, *to = counts ? r : &unused;
+    double seconds;
+    if (b->bound) {
+        CLT_TRY(allreduce_pass(&b->run, r->bytes, true, &seconds));
+        add_run(b, &to->alone, seconds);
+        CLT_TRY(allreduce_pass(&b->run, r->bytes, false, &seconds));
+        add_run(b, &to->together, seconds);
+        CLT_TRY(clear(b, r->count));
+    }
+    CLT_TRY(time_sum(b, allreduce_sum, r->count, &seconds));
+    add_run(b, &to->sum, seconds);
+    if (!b->native)
+        return CLT_OK;
+    CLT_TRY(comm_set_way(b->run.c, "native"));
+    CLT_TRY(time_sum(b, allreduce_native, r->count, &seconds));
+    add_run(b, &to->native, seconds);
+    return comm_set_way(b->run.c, b->way);
+}
+
+static clt_status measure(allreduce_bench *b, row *r)
+{
+    CLT_TRY(fill(b, r->count));
+    CLT_TRY(allreduce_sum(&b->run, r->count));
+    CLT_TRY(count_wrong(b, r->count, &r->wrong));
+    CLT_TRY(clear(b, r->count));
+    for (int64_t i = -b->warmup; i < b->runs; i++)
+        CLT_TRY(run_once(b, r, i >= 0));
+    return CLT_OK;
+}
+
+/* Seconds for the bytes that must move, at the speed of all ranks' cores. */
+static double bound_of(const allreduce_bench *b, const row *r)
+{
+    return allreduce_bytes_moved(&b->run, r->count) / (2 * (double)r->bytes) * r->together.best;
+}
+
+static void print_row(const allreduce_bench *b, const row *r)
+{
+    int n = b->run.info->ranks;
+    double algbw = (double)r->bytes / r->sum.mean * 1e-9;
+    printf("%12lld %12lld %6s %5s %12.1f %8.2f %8.2f %7lld %12.1f", (long long)r->bytes, (long long)r->count,
+           b->dtype, "sum", r->sum.mean * 1e6, algbw, algbw * 2 * (n - 1) / n, (long long)r->wrong,
+           r->sum.best * 1e6);
+    if (b->bound)
+        printf(" %8.2f %8.2f %12.1f %6.1f", 2e-9 * (double)r->bytes / r->alone.best,
+               2e-9 * (double)r->bytes / r->together.best, bound_of(b, r) * 1e6,
+               100 * bound_of(b, r) / r->sum.best);
+    if (b->native)
+        printf(" %12.1f %6.2f", r->native.best * 1e6, r->native.best / r->sum.best);
+    printf("\n");
+    (void)fflush(stdout);
+}
+
+static void write_row(allreduce_bench *b, const row *r)
+{
+    int n = b->run.info->ranks;
+    double algbw = (double)r->bytes / r->sum.mean * 1e-9;
+    char name[64];
+    (void)snprintf(name, sizeof name, "%lld", (long long)r->bytes);
+    clt_jw_object(&b->writer);
+    clt_jw_kstring(&b->writer, "name", name);
+    clt_jw_kint(&b->writer, "bytes", r->bytes);
+    clt_jw_kdouble(&b->writer, "ms", r->sum.mean * 1e3);
+    clt_jw_kdouble(&b->writer, "best_ms", r->sum.best * 1e3);
+    clt_jw_kdouble(&b->writer, "algbw_gbs", algbw);
+    clt_jw_kdouble(&b->writer, "busbw_gbs", algbw * 2 * (n - 1) / n);
+    clt_jw_kint(&b->writer, "wrong", r->wrong);
+    if (b->bound) {
+        clt_jw_kdouble(&b->writer, "memory_alone_gbs", 2e-9 * (double)r->bytes / r->alone.best);
+        clt_jw_kdouble(&b->writer, "memory_together_gbs", 2e-9 * (double)r->bytes / r->together.best);
+        clt_jw_kdouble(&b->writer, "bound_ms", bound_of(b, r) * 1e3);
+    }
+    if (b->native)
+        clt_jw_kdouble(&b->writer, "native_best_ms", r->native.best * 1e3);
+    clt_jw_end_object(&b->writer);
 }
 
 static clt_status run_size(allreduce_bench *b, int64_t bytes)
 {
-    int64_t count = bytes / comm_type_bytes(b->type), wrong = 0;
-    int n = b->info->ranks;
-    double seconds = 0;
-    if (count == 0)
+    row r = {.count = bytes / comm_type_bytes(b->run.type)};
+    if (r.count == 0)
         return CLT_OK;
-    bytes = count * comm_type_bytes(b->type);
-    CLT_TRY(measure(b, count, &seconds, &wrong));
-    double algbw = (double)bytes / seconds * 1e-9, busbw = algbw * 2 * (n - 1) / n;
-    if (b->info->rank == 0) {
-        printf("%12lld %12lld %6s %5s %12.1f %8.2f %8.2f %7lld\n", (long long)bytes, (long long)count,
-               b->dtype, "sum", seconds * 1e6, algbw, busbw, (long long)wrong);
-        (void)fflush(stdout);
-    }
-    char name[64];
-    (void)snprintf(name, sizeof name, "%lld", (long long)bytes);
-    clt_jw_object(&b->writer);
-    clt_jw_kstring(&b->writer, "name", name);
-    clt_jw_kint(&b->writer, "bytes", bytes);
-    clt_jw_kdouble(&b->writer, "ms", seconds * 1e3);
-    clt_jw_kdouble(&b->writer, "algbw_gbs", algbw);
-    clt_jw_kdouble(&b->writer, "busbw_gbs", busbw);
-    clt_jw_kint(&b->writer, "wrong", wrong);
-    clt_jw_end_object(&b->writer);
-    if (wrong)
-        CLT_FAIL(CLT_ECHECK, "bench allreduce: %lld elements of %lld bytes are wrong", (long long)wrong,
-                 (long long)bytes);
+    r.bytes = r.count * comm_type_bytes(b->run.type);
+    CLT_TRY(measure(b, &r));
+    if (b->run.info->rank == 0)
+        print_row(b, &r);
+    write_row(b, &r);
+    if (r.wrong)
+        CLT_FAIL(CLT_ECHECK, "bench allreduce: %lld elements of %lld bytes are wrong", (long long)r.wrong,
+                 (long long)r.bytes);
     return CLT_OK;
+}
+
+/* --- what stands above the rows --- */
+
+static const char *path_of(const allreduce_run *r)
+{
+    if (r->own_memory)
+        return r->staging ? "device memory, by way of the rank's own memory" : "memory of the rank's own";
+    return !r->staging    ? "memory that local ranks share"
+           : r->zero_copy ? "device memory that local ranks share"
+                          : "device memory, by way of memory that local ranks share";
+}
+
+static void print_head(const allreduce_bench *b)
+{
+    const comm_info *info = b->run.info;
+    printf("# %d rank%s on %d host%s, %s, way %s, in place: %s\n", info->ranks, info->ranks == 1 ? "" : "s",
+           info->nodes, info->nodes == 1 ? "" : "s", info->description, comm_chosen_way(b->run.c),
+           path_of(&b->run));
+    printf("#%11s %12s %6s %5s %12s %8s %8s %7s %12s", "size", "count", "type", "redop", "time", "algbw",
+           "busbw", "#wrong", "best");
+    if (b->bound)
+        printf(" %8s %8s %12s %6s", "1 core", "each", "bound", "reach");
+    if (b->native)
+        printf(" %12s %6s", "native", "ratio");
+    printf("\n#%11s %12s %6s %5s %12s %8s %8s %7s %12s", "(B)", "(elements)", "", "", "(us)", "(GB/s)",
+           "(GB/s)", "", "(us)");
+    if (b->bound)
+        printf(" %8s %8s %12s %6s", "(GB/s)", "(GB/s)", "(us)", "(%)");
+    if (b->native)
+        printf(" %12s", "(us)");
+    printf("\n");
 }
 
 static clt_status run_sizes(allreduce_bench *b, clt_str *json)
 {
+    const comm_info *info = b->run.info;
     b->writer = clt_json_writer_make(json, 2);
     clt_jw_object(&b->writer);
     clt_jw_kstring(&b->writer, "bench", "allreduce");
-    clt_jw_kstring(&b->writer, "transport", b->info->transport);
-    clt_jw_kstring(&b->writer, "way", comm_chosen_way(b->c));
-    clt_jw_kint(&b->writer, "ranks", b->info->ranks);
-    clt_jw_kint(&b->writer, "hosts", b->info->nodes);
+    clt_jw_kstring(&b->writer, "transport", info->transport);
+    clt_jw_kstring(&b->writer, "way", comm_chosen_way(b->run.c));
+    clt_jw_kstring(&b->writer, "path", path_of(&b->run));
+    clt_jw_kint(&b->writer, "ranks", info->ranks);
+    clt_jw_kint(&b->writer, "hosts", info->nodes);
     clt_jw_key(&b->writer, "rows");
     clt_jw_array(&b->writer);
-    if (b->info->rank == 0)
-        printf("# %d ranks on %d host%s, %s, way %s%s\n#%11s %12s %6s %5s %12s %8s %8s %7s\n#%11s %12s %6s "
-               "%5s %12s "
-               "%8s %8s\n",
-               b->info->ranks, b->info->nodes, b->info->nodes == 1 ? "" : "s", b->info->description,
-               comm_chosen_way(b->c), b->staging ? ", from and to device memory" : "", "size", "count",
-               "type", "redop", "time", "algbw", "busbw", "#wrong", "(B)", "(elements)", "", "", "(us)",
-               "(GB/s)", "(GB/s)");
+    if (info->rank == 0)
+        print_head(b);
     for (int64_t bytes = b->first; bytes <= b->last; bytes *= b->factor)
         CLT_TRY(run_size(b, bytes));
     clt_jw_end_array(&b->writer);
@@ -162,46 +251,35 @@ static clt_status run_sizes(allreduce_bench *b, clt_str *json)
     return CLT_OK;
 }
 
-static clt_status get_memory(allreduce_bench *b, const bench_common *common)
-{
-    if (!b->staging)
-        return clt_alloc(&b->data, (size_t)b->last, 1, "the data of bench allreduce");
-    ocl_open_options open = {.spec = common->device, .caps_mask = common->caps_mask};
-    CLT_TRY(ocl_device_open(&open, &b->device));
-    CLT_TRY(ocl_buffer_create(b->device, (uint64_t)b->last, "bench allreduce", &b->buffer));
-    CLT_TRY(ocl_pinned_create(b->device, (uint64_t)b->last, "bench allreduce", &b->pinned));
-    b->data = ocl_pinned_data(b->pinned);
-    return CLT_OK;
-}
-
-static clt_status run(allreduce_bench *b, bench_common *common)
+/* The context owns the group, so that a failure is reported before it ends the other ranks. */
+static clt_status run(allreduce_bench *b, bench_common *common, cmd_context *context)
 {
     clt_str json = {0};
+    allreduce_run *r = &b->run;
     CLT_TRY(bench_begin(common));
-    CLT_TRY(comm_create(&b->c));
-    b->info = comm_describe(b->c);
-    clt_status status = comm_set_way(b->c, b->way);
+    CLT_TRY(comm_create(&context->comm));
+    r->c = context->comm;
+    r->info = context->ranks = comm_describe(r->c);
+    r->bytes = b->last;
+    const ocl_open_options open = {
+        .spec = common->device, .caps_mask = common->caps_mask, .local_rank = r->info->local_rank};
+    clt_status status = comm_set_way(r->c, b->way);
     if (status == CLT_OK)
-        status = get_memory(b, common);
+        status = allreduce_open(r, &open);
+    if (status == CLT_OK)
+        status = clt_alloc(&b->values, (size_t)b->last, 1, "the values of bench allreduce");
     if (status == CLT_OK)
         status = run_sizes(b, &json);
-    if (status == CLT_OK && b->info->rank == 0)
+    if (status == CLT_OK && r->info->rank == 0)
         status = bench_finish(common, &json);
-    if (status != CLT_OK && b->info->ranks > 1 && status != CLT_ECHECK)
-        comm_abort(b->c, status);
-    if (!b->staging)
-        free(b->data);
-    ocl_pinned_destroy(b->pinned);
-    ocl_buffer_destroy(b->buffer);
-    ocl_device_close(b->device);
-    comm_destroy(b->c);
+    allreduce_close(r);
+    free(b->values);
     clt_str_free(&json);
     return status;
 }
 
-clt_status bench_allreduce(cmd_context *unused, int argc, char **argv)
+clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
 {
-    (void)unused;
     bench_common common = {0};
     allreduce_bench b = {.factor = 4, .runs = 20, .warmup = 3, .way = "auto", .dtype = "f32"};
     const char *first = "1K", *last = "64M";
@@ -213,7 +291,11 @@ clt_status bench_allreduce(cmd_context *unused, int argc, char **argv)
         ARGS_INT("--runs", "N", b.runs, 1, 1e6, "measured sums of each size (20)"),
         ARGS_TEXT("--way", "NAME", b.way, "auto, nodes, halving, slices, ring, tree, native"),
         ARGS_TEXT("--dtype", "f32|f16|bf16", b.dtype, "type on the way"),
-        ARGS_FLAG("--staging", b.staging, "from device memory and back to it, as gradients go"),
+        ARGS_FLAG("--staging", b.run.staging, "from device memory and back to it, as gradients go"),
+        ARGS_FLAG("--own-memory", b.run.own_memory, "not over memory that the ranks of a host share"),
+        ARGS_FLAG("--bound", b.bound,
+                  "also GB/s of memory read and written by one core and by all ranks', and the least time"),
+        ARGS_FLAG("--native", b.native, "also by the transport's own all-reduce, from and to host memory"),
         ARGS_END};
     const args_usage usage = {.command = "bench allreduce",
                               .operands = "",
@@ -230,6 +312,6 @@ clt_status bench_allreduce(cmd_context *unused, int argc, char **argv)
     if (!clt_dtype_from_name(b.dtype, &b.element) ||
         (b.element != CLT_F32 && b.element != CLT_F16 && b.element != CLT_BF16))
         CLT_FAIL(CLT_EUSAGE, "cltrain bench allreduce: --dtype %s: valid: f32, f16, bf16", b.dtype);
-    b.type = b.element == CLT_F32 ? COMM_F32 : b.element == CLT_F16 ? COMM_F16 : COMM_BF16;
-    return run(&b, &common);
+    b.run.type = b.element == CLT_F32 ? COMM_F32 : b.element == CLT_F16 ? COMM_F16 : COMM_BF16;
+    return run(&b, &common, context);
 }

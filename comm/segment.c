@@ -6,6 +6,7 @@
  * small. */
 #include "comm/comm_internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,12 +26,13 @@ typedef struct header {
     _Alignas(LINE) atomic_uint round;
 } header;
 #define PAGE ((int64_t)4096)
+#define LARGE_PAGE ((int64_t)2 << 20)
 
 struct comm_segment {
-    header *head;
-    char *parts;
-    int64_t bytes; /* of all */
-    int64_t each;  /* bytes of a local rank's part */
+    char *parts;  /* of all local ranks, in order */
+    header *head; /* behind them */
+    int64_t bytes;
+    int64_t each; /* bytes of a part */
     int local_ranks;
 };
 
@@ -40,32 +42,62 @@ typedef struct address {
     uint64_t number;
 } address;
 
-static void *map(int file, int64_t bytes)
+static void unmap(comm_segment *s)
 {
-    void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    return at == MAP_FAILED ? NULL : at;
+    if (s->head)
+        (void)munmap(s->parts, (size_t)s->bytes);
+    s->head = NULL;
 }
 
-/* Memory is taken now: a page that is not there later would end the process. */
+/* number: that the header must hold, or 0. */
+static bool map(comm_segment *s, int file, uint64_t number)
+{
+    void *at = mmap(NULL, (size_t)s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED)
+        return false;
+    s->parts = at;
+    s->head = (header *)(void *)(s->parts + s->each * s->local_ranks);
+    (void)madvise(s->parts, (size_t)(s->each * s->local_ranks), MADV_HUGEPAGE);
+    if (number && s->head->number != number)
+        unmap(s);
+    return s->head != NULL;
+}
+
+/* Memory is taken now, since a page that is not there later would end the process; each rank takes that of its
+ * own part, so that it lies near the rank's cores. */
+static bool take(const comm_segment *s, int file, int64_t at, int64_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    if (madvise(s->parts + at, (size_t)bytes, MADV_POPULATE_WRITE) == 0)
+        return true;
+    if (errno != EINVAL) /* the kernel knows it */
+        return false;
+#endif
+    return posix_fallocate(file, (off_t)at, (off_t)bytes) == 0;
+}
+
 static int make_file(comm_segment *s, address *where)
 {
     int file = memfd_create("cltrain", MFD_CLOEXEC);
     *where = (address){.process = getpid(), .file = -1};
     if (file < 0)
         return -1;
-    if (ftruncate(file, (off_t)s->bytes) != 0 || posix_fallocate(file, 0, (off_t)s->bytes) != 0 ||
-        getrandom(&where->number, sizeof where->number, 0) != (ssize_t)sizeof where->number) {
+    if (ftruncate(file, (off_t)s->bytes) != 0 ||
+        getrandom(&where->number, sizeof where->number, 0) != (ssize_t)sizeof where->number ||
+        !map(s, file, 0)) {
         close(file);
         return -1;
     }
     where->file = file;
-    s->head = map(file, s->bytes);
-    if (s->head)
+    where->number |= 1; /* not 0 */
+    if (take(s, file, s->each * s->local_ranks, PAGE) && take(s, file, 0, s->each))
         s->head->number = where->number;
+    else
+        unmap(s);
     return file;
 }
 
-static void open_file(comm_segment *s, const address *where)
+static void open_file(comm_segment *s, const address *where, int local_rank)
 {
     char path[64];
     if (where->file < 0)
@@ -75,12 +107,10 @@ static void open_file(comm_segment *s, const address *where)
     int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0)
         return;
-    s->head = lseek(file, 0, SEEK_END) == (off_t)s->bytes ? map(file, s->bytes) : NULL;
+    if (lseek(file, 0, SEEK_END) == (off_t)s->bytes && map(s, file, where->number) &&
+        !take(s, file, s->each * local_rank, s->each))
+        unmap(s);
     close(file);
-    if (s->head && s->head->number != where->number) {
-        (void)munmap(s->head, (size_t)s->bytes);
-        s->head = NULL;
-    }
 }
 
 /* The local ranks among themselves: from the first to the others, and back whether all of them have it. */
@@ -99,7 +129,7 @@ static clt_status agree(comm *c, comm_segment *s)
     if (me > 0)
         status = comm_exchange(c, NULL, 0, -1, &where, sizeof where, c->local[0]);
     if (me > 0 && status == CLT_OK) {
-        open_file(s, &where);
+        open_file(s, &where, me);
         good = s->head != NULL;
         status = comm_exchange(c, &good, 1, c->local[0], &all, 1, c->local[0]);
     }
@@ -111,10 +141,8 @@ static clt_status agree(comm *c, comm_segment *s)
         status = comm_exchange(c, &all, 1, c->local[r], NULL, 0, -1);
     if (file >= 0)
         close(file);
-    if (s->head && (!all || status != CLT_OK)) {
-        (void)munmap(s->head, (size_t)s->bytes);
-        s->head = NULL;
-    }
+    if (!all || status != CLT_OK)
+        unmap(s);
     return status;
 }
 
@@ -126,14 +154,14 @@ clt_status comm_segment_create(comm *c, int64_t bytes, comm_segment **out)
     comm_segment *s = NULL;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "memory shared between ranks"));
     s->local_ranks = c->info.local_ranks;
-    s->each = (bytes + PAGE - 1) / PAGE * PAGE;
-    s->bytes = PAGE + s->each * s->local_ranks;
+    int64_t page = bytes < LARGE_PAGE ? PAGE : LARGE_PAGE;
+    s->each = (bytes + page - 1) / page * page;
+    s->bytes = s->each * s->local_ranks + PAGE;
     clt_status status = agree(c, s);
     if (status != CLT_OK || !s->head) {
         free(s);
         return status;
     }
-    s->parts = (char *)s->head + PAGE;
     *out = s;
     return CLT_OK;
 }
@@ -142,7 +170,7 @@ void comm_segment_destroy(comm_segment *s)
 {
     if (!s)
         return;
-    (void)munmap(s->head, (size_t)s->bytes);
+    unmap(s);
     free(s);
 }
 

@@ -21,6 +21,7 @@ const cmd_entry cmd_table[] = {
     {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
      CMD_STOPS},
     {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
+    {"launch", "train on several devices of this host, and go on after failures", cmd_launch, CMD_STOPS},
     {"eval", "evaluate a trained model, or weights", cmd_eval, CMD_RANKS},
     {"devices", "list the OpenCL devices and what they can do", cmd_devices, 0},
     {"doctor", "find out why there is no device", cmd_doctor, 0},
@@ -46,7 +47,6 @@ const cmd_entry cmd_table[] = {
     {"help", "print this list, or the options of a command", cmd_help, 0},
     {"probe", "test what a driver can do, as a child process", cmd_probe, CMD_HIDDEN},
     {"verify-worker", "run checks, as a child process", cmd_verify_worker, CMD_HIDDEN},
-    {"launch", "start several ranks on this host", cmd_later, CMD_LATER},
     {"ckpt", "list, verify and compare checkpoints", cmd_later, CMD_LATER},
     {NULL, NULL, NULL, 0},
 };

@@ -9,11 +9,22 @@
 #include "cl/device/listing.h"
 #include "cli/args.h"
 #include "cli/cmd.h"
+#include "engine/base/child.h"
+
+/* For cltrain launch: a driver that lost a device may still list it to a process that has seen it before. */
+static clt_status count_devices(const char *spec)
+{
+    int count;
+    bool cpu;
+    CLT_TRY(clt_child_begin());
+    CLT_TRY(ocl_count_devices(spec, &count, &cpu));
+    return clt_child_say("%d %s", count, cpu ? "cpu" : "gpu");
+}
 
 clt_status cmd_probe(cmd_context *context, int argc, char **argv)
 {
     const char *device = "", *mask = "", *have = "", *style = "asked", *share = "";
-    bool list = false, no_tests = false, stay = false, build = false;
+    bool count = false, list = false, no_tests = false, stay = false, build = false;
     const args_option options[] = {
         ARGS_TEXT("--device", "SPEC", device, "number of the device"),
         ARGS_TEXT("--mask", "BITS", mask, "capabilities to ask for, hexadecimal"),
@@ -23,6 +34,7 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--no-tests", no_tests, "probe kernels only"),
         ARGS_FLAG("--stay", stay, "go on with what standard input tells"),
         ARGS_FLAG("--list", list, "list the devices, and nothing else"),
+        ARGS_FLAG("--count", count, "count the devices that SPEC names"),
         ARGS_FLAG("--build", build, "build the programs that standard input tells"),
         ARGS_END};
     const args_usage usage = {.command = "probe",
@@ -35,6 +47,8 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
+    if (count)
+        return count_devices(*device ? device : NULL);
     if (build)
         return ocl_builder_serve(device);
     return list ? ocl_listing_serve()

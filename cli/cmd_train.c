@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/args.h"
+#include "cli/train_args.h"
 #include "cli/console.h"
 #include "cli/next_commands.h"
 #include "cli/table.h"
@@ -14,14 +14,7 @@
 #include "engine/train/run/trainer.h"
 #include "engine/checkpoint/saved_run.h"
 
-typedef struct train_args {
-    const char *out, *resume, *init, *device, *caps;
-    int64_t max_steps, trace_from;
-    bool dry_run, profile;
-} train_args;
-
-/* "configs/mlp.json" -> "runs/mlp" */
-static clt_status default_base(const char *config, char *base, size_t size)
+clt_status train_default_folder(const char *config, char *base, size_t size)
 {
     const char *slash = strrchr(config, '/');
     const char *name = slash ? slash + 1 : config;
@@ -40,7 +33,7 @@ static clt_status choose_folder(const cmd_context *context, const char *config, 
     memset(folder, 0, size);
     if (cmd_prints(context)) {
         char base[512];
-        CLT_TRY(default_base(config, base, sizeof base));
+        CLT_TRY(train_default_folder(config, base, sizeof base));
         status = cmd_free_folder(base, &chosen);
         if (status == CLT_OK)
             snprintf(folder, size, "%s", chosen);
@@ -227,26 +220,7 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
 clt_status cmd_train(cmd_context *context, int argc, char **argv)
 {
     train_args a = {0};
-    const args_option options[] = {
-        ARGS_TEXT("--out", "DIR", a.out, "run folder (default: runs/<config>, numbered when taken)"),
-        ARGS_TEXT("--resume", "auto|RUN|none", a.resume,
-                  "auto: go on from the run folder's newest checkpoint, if it has "
-                  "one; RUN: from that run folder or one step_N of it (none)"),
-        ARGS_TEXT("--init", "PATH", a.init,
-                  "initial weights: a folder that save_pretrained of transformers wrote, a run, or a "
-                  "safetensors file; "
-                  "what is known of their model and tokenizer fills the CONFIG"),
-        ARGS_DEVICE(a.device),
-        ARGS_CAPS(a.caps),
-        ARGS_INT("--max-steps", "N", a.max_steps, 1, 1e12, "end early; the schedule stays as it is"),
-        ARGS_FLAG("--dry-run", a.dry_run, "check config, data and plan; train nothing"),
-        ARGS_FLAG("--profile", a.profile,
-                  "time every command on the device: profile.txt, profile.json "
-                  "and trace.json (a few steps) in the run folder"),
-        ARGS_INT("--trace-from", "N", a.trace_from, 1, 1e12,
-                 "--profile, with the trace beginning at step N (the fourth of "
-                 "the run)"),
-        ARGS_END};
+    const args_option options[] = {TRAIN_OPTIONS(a), ARGS_END};
     const args_usage usage = {
         .command = "train",
         .operands = "CONFIG [section.key=value ...]",
@@ -277,7 +251,7 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     clt_status status = CLT_OK;
     if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)
         /* --resume auto needs the same name every time */
-        status = default_base(r.operands[0], folder, sizeof folder);
+        status = train_default_folder(r.operands[0], folder, sizeof folder);
     else if (!a.out && !a.dry_run)
         status = choose_folder(context, r.operands[0], folder, sizeof folder);
     if (status == CLT_OK)

@@ -13,10 +13,15 @@ static void print_command(const cmd_context *context, const next_run *run, const
                           const char *command, const char *rest)
 {
     clt_str line = {0};
-    if (context->ranks && context->ranks->ranks > 1 && strncmp(command, "train", 5) == 0)
-        clt_str_printf(&line, "mpirun -np %d ", context->ranks->ranks);
+    bool trains = strncmp(command, "train", 5) == 0;
+    const comm_info *ranks = context->ranks && context->ranks->ranks > 1 && trains ? context->ranks : NULL;
+    if (ranks && ranks->nodes > 1)
+        clt_str_printf(&line, "mpirun -np %d ", ranks->ranks);
     cmd_append_command(&line, context);
-    clt_str_printf(&line, " %s ", command);
+    if (ranks && ranks->nodes == 1)
+        clt_str_printf(&line, " launch --devices %d%s ", ranks->ranks, command + 5);
+    else
+        clt_str_printf(&line, " %s ", command);
     cmd_append_word(&line, run->folder);
     clt_str_append(&line, rest);
     if (run->device && strcmp(command, "report") != 0) {

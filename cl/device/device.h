@@ -208,6 +208,10 @@ void ocl_prepare_process(int local_rank, int local_ranks);
  * 0. */
 clt_status ocl_list_devices(ocl_device_desc **out, int *count);
 
+/* How many devices ranks would be dealt out over: those of one platform that SPEC names (NULL: as for
+ * ocl_open_options). *cpu: they are CPUs, which ranks share. CLT_EDEVICE as for ocl_device_open. */
+clt_status ocl_count_devices(const char *spec, int *count, bool *cpu);
+
 typedef struct ocl_device ocl_device;
 typedef struct ocl_event ocl_event; /* memory.h */
 typedef enum ocl_queue {

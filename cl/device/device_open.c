@@ -64,6 +64,21 @@ static clt_status choose(const ocl_found *found, int count, const ocl_open_optio
     return status;
 }
 
+clt_status ocl_count_devices(const char *spec, int *count, bool *cpu)
+{
+    ocl_found *found = NULL;
+    int n, index = 0;
+    const ocl_open_options options = {.spec = spec};
+    *count = 0;
+    *cpu = false;
+    CLT_TRY(ocl_enumerate(&found, &n));
+    clt_status status = choose(found, n, &options, &index, count);
+    if (status == CLT_OK)
+        *cpu = found[index].desc.is_cpu;
+    free(found);
+    return status;
+}
+
 /* The minimum: available, with a compiler, full profile, OpenCL 1.2, little-endian. */
 static clt_status check_floor(cl_device_id id, const ocl_device_desc *desc)
 {

@@ -76,6 +76,8 @@ void clt_rundir_poll(clt_rundir *dir);
 /* Adds a histogram for TensorBoard (log.tensorboard). Steps, evaluations and events are added by the
  * functions above. */
 void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const clt_histogram *histogram);
+/* The reason in the event "stopped" of a run that this file has ended. */
+#define CLT_REASON_STOP_FILE "a file STOP in the run folder"
 /* True if a user has created the file STOP in the folder: it is removed, and the run should end as if
  * interrupted. Looks at most once a second. */
 bool clt_rundir_take_stop(clt_rundir *dir);

@@ -24,7 +24,7 @@ done
 for part in gemm ops memory step; do
     expect_code 0 "$CLTRAIN" bench $part --help
 done
-for later in launch ckpt 'bench loader' 'verify --run x' 'verify --baseline x'; do
+for later in ckpt 'bench loader' 'verify --run x' 'verify --baseline x'; do
     # shellcheck disable=SC2086
     expect_code 2 "$CLTRAIN" $later
     expect_text 'later release'

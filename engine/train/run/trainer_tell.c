@@ -283,7 +283,7 @@ static const char *stop_reason(int64_t stop)
     case SIGHUP:
         return "SIGHUP";
     case CLT_STOP_FILE:
-        return "a file STOP in the run folder";
+        return CLT_REASON_STOP_FILE;
     default:
         return "the program asked for it";
     }

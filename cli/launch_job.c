@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starting mpirun, passing signals on, reading its error stream: see launch_job.h. */
+#include "cli/launch_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/fileio_error.h"
+#include "engine/base/thread.h"
+
+/* --- the command line --- */
+
+static bool in_folder(const char *folder, size_t length, char **out)
+{
+    clt_str file = {0};
+    clt_str_append_n(&file, folder, length);
+    clt_str_append(&file, "/mpirun");
+    if (length > 0 && clt_str_check(&file) == CLT_OK && !clt_is_directory(file.text) &&
+        access(file.text, X_OK) == 0)
+        *out = file.text;
+    else
+        clt_str_free(&file);
+    return *out != NULL;
+}
+
+clt_status launch_find_mpirun(const char *program, char **out)
+{
+    const char *path = getenv("PATH"), *slash = strrchr(program, '/');
+    *out = NULL;
+    if (slash && in_folder(program, (size_t)(slash - program), out))
+        return CLT_OK;
+    for (const char *at = path ? path : ""; *at && !*out;) {
+        size_t length = strcspn(at, ":");
+        (void)in_folder(at, length, out);
+        at += length + (at[length] == ':');
+    }
+    if (!*out)
+        CLT_FAIL(
+            CLT_EUNSUPPORTED,
+            "cltrain launch: several ranks need Open MPI's mpirun, which is in no folder of PATH; install "
+            "it (Debian, Ubuntu: apt-get install openmpi-bin), or train on one device: --devices 1");
+    return CLT_OK;
+}
+
+clt_status launch_line_add(launch_line *line, const char *word)
+{
+    if (line->count + 1 >= line->capacity) {
+        int capacity = line->capacity ? 2 * line->capacity : 64;
+        const char **words = realloc(line->words, (size_t)capacity * sizeof *words);
+        if (!words)
+            CLT_FAIL(CLT_ENOMEM, "no memory for a command line");
+        line->words = words;
+        line->capacity = capacity;
+    }
+    line->words[line->count++] = word;
+    line->words[line->count] = NULL;
+    return CLT_OK;
+}
+
+void launch_line_free(launch_line *line)
+{
+    free(line->words);
+    *line = (launch_line){0};
+}
+
+/* Number of the host's NUMA nodes: the last of "0-1"; 1 if it is not known. */
+static int numa_nodes(void)
+{
+    char text[64] = "";
+    FILE *file = fopen("/sys/devices/system/node/online", "re");
+    bool got = file && fgets(text, sizeof text, file);
+    if (file)
+        (void)fclose(file);
+    const char *dash = strrchr(text, '-');
+    return got && dash && !strchr(text, ',') ? atoi(dash + 1) + 1 : 1;
+}
+
+clt_status launch_line_mpirun(launch_line *line, const char *mpirun, int ranks, bool cpu)
+{
+    /* Without these, mpirun gives each of two ranks one core, on which all of its threads then run. Ranks on CPU
+     * devices stay on a NUMA node where they can be divided among nodes. */
+    int nodes = numa_nodes();
+    bool by_node = cpu && nodes > 1 && ranks % nodes == 0;
+    snprintf(line->ranks, sizeof line->ranks, "%d", ranks);
+    snprintf(line->slots, sizeof line->slots, "localhost:%d", ranks);
+    const char *const words[] = {
+        mpirun, "-np", line->ranks, "--host", line->slots, "--oversubscribe", "--map-by",
+        by_node ? "numa" : "slot", "--bind-to", by_node ? "numa" : "none",
+        /* when a rank has ended, end the others at once; by default it takes two seconds */
+        "--mca", "odls_base_sigkill_timeout", "0"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        CLT_TRY(launch_line_add(line, words[i]));
+    if (ranks > clt_cpu_count()) { /* ranks that wait leave their core to others */
+        CLT_TRY(launch_line_add(line, "--mca"));
+        CLT_TRY(launch_line_add(line, "mpi_yield_when_idle"));
+        CLT_TRY(launch_line_add(line, "1"));
+    }
+    return geteuid() == 0 ? launch_line_add(line, "--allow-run-as-root") : CLT_OK;
+}
+
+/* --- the process --- */
+
+typedef struct job {
+    pthread_mutex_t lock;
+    pid_t process; /* 0: it has been waited for */
+} job;
+
+static void tell_job(job *j)
+{
+    pthread_mutex_lock(&j->lock);
+    if (j->process > 0)
+        (void)kill(j->process, SIGUSR2);
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void on_stop(void *context, int number)
+{
+    (void)number;
+    tell_job(context);
+}
+
+/* The child, between fork and exec: only calls that are safe there. A process group of its own keeps Ctrl-C in a
+ * terminal from mpirun, which would end the ranks without saving. */
+_Noreturn static void become(const launch_line *line, int errors, pid_t parent)
+{
+    sigset_t none;
+    int null = open("/dev/null", O_RDONLY);
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(127);
+    (void)dup2(null, 0);
+    (void)dup2(errors, 2);
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGXFSZ, SIG_DFL);
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)execv(line->words[0], (char *const *)(uintptr_t)line->words);
+    _exit(127);
+}
+
+static void pass_on(void *context, const char *text, size_t length)
+{
+    (void)context;
+    while (length > 0) {
+        ssize_t n = write(STDERR_FILENO, text, length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return; /* nobody reads it */
+        text += n;
+        length -= (size_t)n;
+    }
+}
+
+/* Reads what is there within a moment. False: the stream has ended. */
+static bool read_some(int fd, launch_report *report)
+{
+    char bytes[4096];
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    if (poll(&wait, 1, 50) <= 0)
+        return true;
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n > 0)
+        launch_report_add(report, bytes, (size_t)n);
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+/* Reads the stream until the process has ended. */
+static int watch(job *j, int fd, launch_report *report)
+{
+    int state = 0;
+    bool open = true;
+    for (;;) {
+        if (open)
+            open = read_some(fd, report);
+        else
+            (void)poll(NULL, 0, 20);
+        pthread_mutex_lock(&j->lock);
+        bool ended = waitpid(j->process, &state, WNOHANG) == j->process;
+        if (ended)
+            j->process = 0;
+        pthread_mutex_unlock(&j->lock);
+        if (ended)
+            break;
+    }
+    struct pollfd rest = {.fd = fd, .events = POLLIN};
+    while (open && poll(&rest, 1, 0) > 0)
+        open = read_some(fd, report);
+    launch_report_end(report);
+    return state;
+}
+
+clt_status launch_run(const cmd_context *context, const launch_line *line, launch_end *end)
+{
+    job j = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    launch_report report = {.pass = pass_on};
+    int stream[2];
+    *end = (launch_end){0};
+    if (pipe2(stream, O_CLOEXEC) != 0)
+        return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a pipe to %s", line->words[0]);
+    fflush(stdout);
+    pid_t parent = getpid();
+    j.process = fork();
+    if (j.process == 0)
+        become(line, stream[1], parent);
+    close(stream[1]);
+    if (j.process < 0) {
+        close(stream[0]);
+        return clt_fail_errno(CLT_EUNSUPPORTED, errno, "starting %s", line->words[0]);
+    }
+    cmd_signals_listen(on_stop, &j);
+    if (atomic_load(context->stop)) /* it came while there was nobody to tell */
+        tell_job(&j);
+    int state = watch(&j, stream[0], &report);
+    cmd_signals_listen(NULL, NULL);
+    close(stream[0]);
+    end->code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    end->signal = report.signal;
+    end->rank = report.rank;
+    memcpy(end->host, report.host, sizeof end->host);
+    if (!end->signal && WIFSIGNALED(state))
+        end->signal = WTERMSIG(state);
+    return CLT_OK;
+}

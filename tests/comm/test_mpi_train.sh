@@ -118,19 +118,25 @@ expect_code 4 "${mpi[@]}" 1 "$CLTRAIN" train graph.json --out never : \
 expect_text '\[rank 1 .*\] cltrain: no device or driver'
 expect_absent never
 
-# --- SIGUSR2 to mpirun reaches every rank; all of them finish the same step ---
-for every in 0 $(all_cases && echo 3); do # without and with evaluations in between
-    run=stop$every
+# --- SIGUSR2 to mpirun reaches every rank, a signal to one rank or a file STOP reaches the others by their sums; all of them finish
+# the same step ---
+for how in 0 one file $(all_cases && echo 3); do # 3: with evaluations in between
+    run=stop$how every=0
+    [ "$how" != 3 ] || every=3
     "${mpi[@]}" 2 "$CLTRAIN" train graph.json train.steps=1000000 train.eval_every=$every train.eval_batches=2 --out $run >stop.out 2>&1 &
     launcher=$!
     for _ in $(seq 300); do grep -q '"update":' $run/metrics.jsonl 2>/dev/null && break || sleep 0.1; done
-    kill -USR2 $launcher
+    case $how in
+    one) kill -TERM "$(pgrep -P $launcher | tail -n 1)" ;;
+    file) touch $run/STOP ;;
+    *) kill -USR2 $launcher ;;
+    esac
     for _ in $(seq 600); do kill -0 $launcher 2>/dev/null && sleep 0.1 || break; done
-    kill -9 $launcher 2>/dev/null && fail 'SIGUSR2 did not end the ranks'
+    kill -9 $launcher 2>/dev/null && fail "stop $how did not end the ranks"
     wait $launcher
     code=$?
     cp stop.out "$out"
-    if [ $code -eq 75 ]; then pass; else fail "SIGUSR2: code $code instead of 75"; fi
+    if [ $code -eq 75 ]; then pass; else fail "stop $how: code $code instead of 75"; fi
     last=$(tail -n 1 $run/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/')
     expect_text "stopped after step $last of 1000000; saved in $run/checkpoints/step_$last"
     expect_file "$run/checkpoints/step_$last/model.safetensors"

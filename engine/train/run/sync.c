@@ -5,6 +5,7 @@
 #include "engine/train/run/sync.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "cl/command/faults.h"
 #include "engine/train/run/run.h"
@@ -24,6 +25,7 @@ typedef struct sum_place {
     int64_t elements;
     comm_type type;
     ocl_pinned *staging;
+    uint64_t stride; /* of its parts for steps under way, in bytes; 0: one serves all */
 } sum_place;
 
 struct clt_sync {
@@ -35,6 +37,7 @@ struct clt_sync {
     int64_t *step;   /* which step each of them is, -1: none */
     int64_t now;     /* the step whose posts hold, -1: none */
     uint64_t bytes;
+    float say[CLT_SYNC_WORDS];
 };
 
 static comm_type type_of(clt_dtype dtype)
@@ -53,7 +56,11 @@ static clt_status make_place(clt_sync *s, size_t k)
     p->type = type_of(t->dtype);
     s->bytes += p->bytes;
     CLT_TRY(clt_realized_resolve(s->run->train, t->id, &p->buffer, &p->offset));
-    return ocl_pinned_create(s->run->device, p->bytes, "gradient staging", &p->staging);
+    /* the host writes words of later steps before the sums of earlier ones have run */
+    if (s->run->job->train->sums[k].kind == CLT_SUM_LOSSES)
+        p->stride = clt_align_up(p->bytes + sizeof s->say, 64);
+    return ocl_pinned_create(s->run->device, p->stride ? p->stride * (uint64_t)s->steps : p->bytes,
+                             "gradient staging", &p->staging);
 }
 
 static clt_status make(clt_sync *s)
@@ -106,10 +113,22 @@ static clt_status end_flight(flight *f, comm_times *times)
     return status;
 }
 
-static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_times *out)
+/* The host memory of a sum in a step under way. */
+static char *host_of(const sum_place *p, int64_t slot)
+{
+    return (char *)ocl_pinned_data(p->staging) + p->stride * (uint64_t)slot;
+}
+
+/* The first sum is that of the losses: behind them come the words. */
+static char *words_of(const clt_sync *s, int64_t slot)
+{
+    return host_of(&s->places[0], slot) + s->places[0].bytes;
+}
+
+static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
 {
     clt_error first = {.status = CLT_OK};
-    *out = (clt_sync_times){0};
+    *out = (clt_sync_result){0};
     for (size_t k = 0; k < s->n; k++) {
         comm_times times;
         clt_status status = end_flight(&s->flights[(size_t)slot * s->n + k], &times);
@@ -119,6 +138,7 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_times *out)
         if (times.since_ready > 0)
             out->waited = times.since_ready;
     }
+    memcpy(out->heard, words_of(s, slot), sizeof out->heard);
     s->step[slot] = -1;
     return clt_error_put(&first);
 }
@@ -126,7 +146,7 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_times *out)
 void clt_sync_destroy(clt_sync *s)
 {
     clt_error kept;
-    clt_sync_times times;
+    clt_sync_result unread;
     if (!s)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
@@ -137,7 +157,7 @@ void clt_sync_destroy(clt_sync *s)
     if (!ocl_commands_failed(s->run->device)) {
         for (int64_t i = 0; i < s->steps && s->step && s->flights; i++)
             if (s->step[i] >= 0)
-                (void)end_step(s, i, &times);
+                (void)end_step(s, i, &unread);
         for (size_t k = 0; k < s->n && s->places; k++)
             ocl_pinned_destroy(s->places[k].staging);
         free(s->places);
@@ -165,9 +185,8 @@ static void summed(void *context, bool ok)
 }
 
 /* Enqueues the read behind all commands so far, the sum behind it, and the write back behind that. */
-static clt_status enqueue(const sum_place *p, flight *f, bool *announced)
+static clt_status enqueue(const sum_place *p, flight *f, void *host, bool *announced)
 {
-    void *host = ocl_pinned_data(p->staging);
     ocl_device *device = f->sync->run->device;
     ocl_event *made = NULL, *read = NULL;
     clt_status status = ocl_marker(device, OCL_QUEUE_COMPUTE, &made);
@@ -188,25 +207,29 @@ static clt_status post(clt_sync *s, size_t k)
     const clt_run *run = s->run;
     const clt_sum *sum = &run->job->train->sums[k];
     const sum_place *p = &s->places[k];
-    flight *f = &s->flights[(size_t)(s->now % s->steps) * s->n + k];
+    int64_t slot = s->now % s->steps;
+    flight *f = &s->flights[(size_t)slot * s->n + k];
+    bool losses = sum->kind == CLT_SUM_LOSSES;
     size_t sends = run->train->first[CLT_PHASE_SEND];
     bool announced = false;
     CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
     CLT_TRY(ocl_user_event_create(run->device, &f->summed));
+    if (losses)
+        memcpy(words_of(s, slot), s->say, sizeof s->say);
     comm_call call = {.kind = COMM_ALL_REDUCE,
-                      .data = ocl_pinned_data(p->staging),
-                      .count = p->elements,
+                      .data = host_of(p, slot),
+                      .count = p->elements + (losses ? CLT_SYNC_WORDS : 0),
                       .type = p->type,
                       .op = COMM_SUM,
                       .done = summed,
                       .context = f,
-                      .what = sum->kind == CLT_SUM_LOSSES ? "losses" : "gradients"};
+                      .what = losses ? "losses" : "gradients"};
     clt_status status = comm_post(run->options->comm, &call, &f->request);
     if (status != CLT_OK) {
         ocl_user_event_complete(f->summed);
         return status;
     }
-    status = enqueue(p, f, &announced);
+    status = enqueue(p, f, call.data, &announced);
     if (!announced) /* the other ranks wait for this sum */
         comm_request_ready(f->request, false);
     return status;
@@ -227,7 +250,7 @@ static clt_status wait_for(clt_sync *s, size_t k)
 
 clt_status clt_sync_begin(clt_sync *s, int64_t step)
 {
-    clt_sync_times unread;
+    clt_sync_result unread;
     if (!s)
         return CLT_OK;
     int64_t slot = step % s->steps;
@@ -247,10 +270,16 @@ clt_status clt_sync_host(void *context, const ocl_command *command)
     return command->host_code == CLT_HOST_POST ? post(run->sync, k) : wait_for(run->sync, k);
 }
 
-clt_status clt_sync_take(clt_sync *s, int64_t step, clt_sync_times *times)
+void clt_sync_say(clt_sync *s, const float words[CLT_SYNC_WORDS])
 {
-    *times = (clt_sync_times){0};
-    return s && s->step[step % s->steps] == step ? end_step(s, step % s->steps, times) : CLT_OK;
+    if (s)
+        memcpy(s->say, words, sizeof s->say);
+}
+
+clt_status clt_sync_take(clt_sync *s, int64_t step, clt_sync_result *result)
+{
+    *result = (clt_sync_result){0};
+    return s && s->step[step % s->steps] == step ? end_step(s, step % s->steps, result) : CLT_OK;
 }
 
 uint64_t clt_sync_bytes(const clt_sync *s)

@@ -23,23 +23,30 @@
 struct clt_run;
 typedef struct clt_sync clt_sync;
 
-/* Times of the sums of one step on this rank, in seconds. */
-typedef struct clt_sync_times {
-    double inside; /* in sums, waiting for ranks that came later included */
-    double waited; /* from when its last data was ready until the last sum was */
-} clt_sync_times;
+/* Words that the host of each rank adds to the first sum of a step, the loss records: counts, which f32 holds
+ * exactly. */
+#define CLT_SYNC_WORDS 66
+
+/* What is known of a step's sums when they have ended; times in seconds, of this rank. */
+typedef struct clt_sync_result {
+    double inside;               /* in sums, waiting for ranks that came later included */
+    double waited;               /* from when its last data was ready until the last sum was */
+    float heard[CLT_SYNC_WORDS]; /* the words of all ranks, summed */
+} clt_sync_result;
 
 /* Makes what the sums of the run's training plan need, with host memory for all of them; *out is NULL with one
  * rank. */
 clt_status clt_sync_create(struct clt_run *run, clt_sync **out);
 /* Waits for the sums that were posted; NULL is fine. */
 void clt_sync_destroy(clt_sync *sync);
-/* From here on the posts of the backward pass hold, for this step: its last micro-batch begins. */
+/* From here on the posts of the backward pass hold, for this step: its last micro-batch begins. NULL is fine. */
 clt_status clt_sync_begin(clt_sync *sync, int64_t step);
 /* The host function of the training plan (ocl_host_fn); context: the run. */
 clt_status clt_sync_host(void *context, const ocl_command *command);
-/* The times of a step whose results have arrived; zeros if they are not known any more. */
-clt_status clt_sync_take(clt_sync *sync, int64_t step, clt_sync_times *times);
+/* The words of this rank in the step that is enqueued next; NULL for `sync` is fine. */
+void clt_sync_say(clt_sync *sync, const float words[CLT_SYNC_WORDS]);
+/* Of a step whose results have arrived; zeros if that is not known any more, or with one rank. */
+clt_status clt_sync_take(clt_sync *sync, int64_t step, clt_sync_result *result);
 uint64_t clt_sync_bytes(const clt_sync *sync); /* that this rank gives to sums in each step; 0 for NULL */
 
 #endif

@@ -67,9 +67,10 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
 {
     clt_step_metrics m;
     char text[160];
+    CLT_TRY(clt_sync_take(l->run->sync, r->step, &l->heard[r->step % CLT_HEARD_STEPS]));
+    l->finished = r->step + 1;
     if (l->failed)
         return CLT_OK;
-    CLT_TRY(clt_sync_take(l->run->sync, r->step, &l->comm));
     clt_tell_fill(l, r, &m);
     l->result->steps = m.step;
     l->result->updates = m.update;
@@ -109,20 +110,27 @@ static clt_status drain(clt_loop *l, bool all)
     return CLT_OK;
 }
 
-/* Keeps the host from queueing more than LEAD_SECONDS of work, so that a stop takes effect soon. */
-#define LEAD_SECONDS 0.5
-static clt_status hold_back(clt_loop *l)
+/* Handles results until `steps` steps have finished; waits for them. */
+static clt_status await(clt_loop *l, int64_t steps)
 {
     clt_step_result result;
     bool have = true;
-    double seconds = l->step_seconds > 0 ? l->step_seconds : LEAD_SECONDS / 2;
-    int allowed = (int)(LEAD_SECONDS / seconds);
-    while (have && clt_reporter_in_flight(l->run->reporter) >= (allowed < 2 ? 2 : allowed)) {
+    while (l->finished < steps && have) {
         CLT_TRY(clt_reporter_take(l->run->reporter, true, &result, &have));
         if (have)
             CLT_TRY(digest(l, &result));
     }
     return CLT_OK;
+}
+
+/* Keeps the host from queueing more than LEAD_SECONDS of work, so that a stop takes effect soon. */
+#define LEAD_SECONDS 0.5
+static clt_status hold_back(clt_loop *l)
+{
+    double seconds = l->step_seconds > 0 ? l->step_seconds : LEAD_SECONDS / 2;
+    int allowed = (int)(LEAD_SECONDS / seconds);
+    int64_t more = clt_reporter_in_flight(l->run->reporter) - (allowed < 2 ? 2 : allowed) + 1;
+    return more > 0 ? await(l, l->finished + more) : CLT_OK;
 }
 
 static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
@@ -131,6 +139,7 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
     clt_watch_break(l->watch, false);
     CLT_TRY(clt_keeper_save(&l->keeper, step, reason));
     l->last_done = l->saved_at = clt_now();
+    l->saved_step = step;
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "save", step, begin, l->last_done);
     return CLT_OK;
 }
@@ -156,56 +165,28 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     return CLT_OK;
 }
 
-/* What to do after a step; the same on all ranks. */
-typedef struct decision {
-    bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
-} decision;
-
-static bool time_to_save(const clt_loop *l)
-{
-    double minutes = clt_config_float(l->options->config, "checkpoint.minutes");
-    return l->dir && minutes > 0 && clt_now() - l->saved_at >= 60 * minutes;
-}
-
-/* To be called when a step has been enqueued. If any rank knows of a request to stop or of a failure,
- * all ranks end at the same step. Rank 0's clock decides when to save. */
-static clt_status decide(clt_loop *l, decision *out)
-{
-    int64_t told[2] = {CLT_STOP_NONE, time_to_save(l)};
-    if (l->options->stop)
-        told[0] = atomic_load(l->options->stop);
-    if (!told[0] && l->dir && clt_rundir_take_stop(l->dir))
-        told[0] = CLT_STOP_FILE;
-    if (l->failed)
-        told[0] = CLT_STOP_FAILED;
-    if (l->run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(l->options->comm, told, 2, COMM_I64, COMM_MAX));
-    l->stop = told[0];
-    *out = (decision){
-        .stop = told[0] != CLT_STOP_NONE, .fail = told[0] == CLT_STOP_FAILED, .save = told[1] != 0};
-    return CLT_OK;
-}
-
 static bool due(int64_t every, int64_t step)
 {
     return every > 0 && step % every == 0;
 }
 
 /* Evaluates and saves after step `done` if the config or the clock asks for it. */
-static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
+static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
 {
     const clt_config *c = l->options->config;
     bool eval = due(clt_config_int(c, "train.eval_every"), done) && done < l->last_step, best = false,
          keep = due(clt_config_int(c, "checkpoint.every"), done) && done < l->last_step,
          save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done),
          write = clt_sample_due(l, done);
-    if (eval || save_it || look || write || d->fail) {
+    bool meets = eval || save_it || look || write || d->fail;
+    if (meets) {
         clt_deadline_pause(&l->deadline, done);
         clt_say_phase(l->options->comm, "evaluating or saving after it", done);
         CLT_TRY(drain(l, true));
         clt_rundir_poll(l->dir);
     }
-    d->fail = d->fail || l->failed;
+    /* in between, ranks may know of a failure at different times */
+    d->fail = d->fail || (l->failed && (meets || l->run->ranks.ranks == 1));
     if (look && !d->fail)
         CLT_TRY(clt_tell_histograms(l, done));
     if (eval && !d->fail)
@@ -217,16 +198,17 @@ static clt_status between_steps(clt_loop *l, int64_t done, decision *d)
     return CLT_OK;
 }
 
-/* Publishes the number of the step: a stop from now on takes effect after it. */
+/* Publishes the number of the step after which a stop takes effect that is asked for before `step` begins. */
 static void say_step(const clt_loop *l, int64_t step)
 {
+    int64_t ends = step + clt_decision_lag(l);
     if (l->options->at_step)
-        atomic_store(l->options->at_step, step);
+        atomic_store(l->options->at_step, ends < l->last_step ? ends : l->last_step);
 }
 
 static clt_status run_steps(clt_loop *l, bool *stopped)
 {
-    decision d = {0};
+    clt_decision d = {0};
     l->start = l->last_done = l->saved_at = clt_now();
     say_step(l, l->run->first_step + 1);
     for (int64_t step = l->run->first_step; step < l->last_step && !d.stop && !d.fail; step++) {
@@ -239,10 +221,12 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         CLT_TRY(clt_keeper_poll(&l->keeper, false));
         clt_watch_begin(l->watch, step);
         clt_say_phase(l->options->comm, "forward and backward", done);
+        clt_say_wishes(l);
         CLT_TRY(clt_step(l->run, step));
         clt_watch_end(l->watch, step);
-        clt_say_phase(l->options->comm, "meeting of the ranks", done);
-        CLT_TRY(decide(l, &d));
+        clt_say_phase(l->options->comm, "waiting for results of earlier steps", done);
+        CLT_TRY(await(l, done - clt_decision_lag(l)));
+        d = clt_decide(l, step);
         if (done == l->last_step)
             d.stop = false; /* the run is complete anyway */
         else if (!d.stop)
@@ -276,6 +260,7 @@ static clt_status prepare(clt_loop *l)
         l->last_step = l->options->max_steps;
     clt_feed_options feed = clt_run_feed_options(run, run->first_step, l->last_step);
     clt_state_block state;
+    l->finished = run->first_step;
     clt_deadline_open(&l->deadline, run->ranks.ranks > 1 ? l->options->comm : NULL, l->options->config,
                       run->first_step);
     clt_watch_options watch = {.profile = l->options->profile,
@@ -416,9 +401,9 @@ static clt_status train(clt_loop *l)
             clt_tell(l, "the run is complete: there is no step left; a larger train.steps makes it longer");
         return clt_tell_end(l, false);
     }
-    decision d;
-    CLT_TRY(decide(l, &d));
-    if (d.stop)
+    bool stop;
+    CLT_TRY(clt_stop_before(l, &stop));
+    if (stop)
         return stopped_before(l);
     CLT_TRY(run_steps(l, &stopped));
     return finish(l, stopped);

@@ -15,6 +15,15 @@
  * Numbers below these are signals. */
 enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_FAILED };
 
+/* How many steps after it was said ranks act on what one of them said. */
+#define CLT_HEARD_LAG 2
+#define CLT_HEARD_STEPS (CLT_HEARD_LAG + 1)
+
+/* What to do after a step; the same on all ranks. */
+typedef struct clt_decision {
+    bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
+} clt_decision;
+
 typedef struct clt_loop {
     clt_run *run;
     const clt_run_options *options;
@@ -27,7 +36,9 @@ typedef struct clt_loop {
     int64_t last_step; /* the run ends when this many steps are done */
     int64_t max_nonfinite;
     double start, last_done, waited;
-    clt_sync_times comm; /* of the newest finished step */
+    /* of the newest finished steps, by their number modulo CLT_HEARD_STEPS: times, and what the ranks said */
+    clt_sync_result heard[CLT_HEARD_STEPS];
+    int64_t finished; /* steps that have finished, from 0 on */
     clt_deadline deadline;
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */
@@ -37,13 +48,22 @@ typedef struct clt_loop {
     bool failed;         /* too many consecutive steps were not finite; `bad` is the last of them */
     clt_step_result bad;
     int64_t log_every;
-    bool discard;    /* stopped before the first step: files made for this run are removed */
-    double saved_at; /* time when the last checkpoint was begun, or the run if there is none */
-    int64_t stop;    /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
-    bool quiet;      /* another rank reports */
-    bool repin;      /* the run must be created again with the tuning choices of the checkpoint */
+    bool discard;       /* stopped before the first step: files made for this run are removed */
+    double saved_at;    /* time when the last checkpoint was begun, or the run if there is none */
+    int64_t saved_step; /* steps done when it was */
+    int64_t asked;      /* why this rank wants to stop; 0: it does not */
+    int64_t stop;       /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
+    bool quiet;         /* another rank reports */
+    bool repin;         /* the run must be created again with the tuning choices of the checkpoint */
 } clt_loop;
 
+/* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
+ * clt_say_wishes: before a step is enqueued, whether this rank wants to stop or to save. clt_decide: what to do
+ * when step `step` (from 0) has been enqueued and the results of step - clt_decision_lag have arrived. */
+clt_status clt_stop_before(clt_loop *loop, bool *stop);
+void clt_say_wishes(clt_loop *loop);
+int clt_decision_lag(const clt_loop *loop);
+clt_decision clt_decide(clt_loop *loop, int64_t step);
 /* Sends a message to the observer and the log. The function for warnings also writes an event to
  * metrics.jsonl. */
 void clt_tell(const clt_loop *loop, const char *text);

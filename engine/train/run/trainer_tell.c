@@ -87,8 +87,9 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     double waited = clt_feed_wait_seconds(run->feed);
     m->data_ms = (waited - l->waited) * 1e3;
     l->waited = waited;
-    m->comm_ms = l->comm.inside * 1e3;
-    m->comm_exposed_ms = l->comm.waited * 1e3; /* replaced by the watch's figure if it has one */
+    const clt_sync_result *sums = &l->heard[r->step % CLT_HEARD_STEPS];
+    m->comm_ms = sums->inside * 1e3;
+    m->comm_exposed_ms = sums->waited * 1e3; /* replaced by the watch's figure if it has one */
     m->comm_bytes = clt_sync_bytes(run->sync);
     clt_watch_digest(l->watch, r->step, m);
     /* the end of a step is when its callback came, which can be late on a busy host */

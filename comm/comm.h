@@ -48,8 +48,9 @@ void comm_destroy(comm *c);
 const comm_info *comm_describe(const comm *c);
 
 /* Every collective must end within so many seconds, on every rank (600 until this is called). When one does
- * not, it fails with CLT_ECOMM on all ranks that still answer; the message names the ranks that were late, what
- * this rank was doing and for how long. */
+ * not, it fails with CLT_ECOMM on all ranks that still answer; the message names the ranks that were late, and what
+ * these, if they answer, and this rank were doing and for how long. The same when the process of a rank of this
+ * host has ended. */
 void comm_set_deadline(comm *c, double seconds);
 /* What the process is doing, for that message: "step 17, backward". */
 void comm_set_phase(comm *c, const char *text);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 
 typedef enum abort_state { ABORT_NONE, ABORT_ASKED, ABORT_TAKEN, ABORT_RETURNED } abort_state;
@@ -39,6 +40,7 @@ struct comm_engine {
     int last_tag;    /* of a group; the thread that makes groups */
     double deadline; /* seconds for each request */
     char phase[96];  /* what the process is doing */
+    double phase_began;
 
     /* the communication thread's own */
     comm_roll *roll;
@@ -104,11 +106,52 @@ static void run_next(comm_engine *e)
     pthread_cond_broadcast(&e->change);
 }
 
+static comm_word own_word(comm_engine *e, bool inside)
+{
+    comm_word own = {.number = (int64_t)e->number, .inside = inside};
+    double now = clt_now();
+    pthread_mutex_lock(&e->mutex);
+    (void)snprintf(own.phase, sizeof own.phase, "%s", e->phase[0] ? e->phase : "work without a name");
+    own.seconds = now - (inside ? e->begun : e->phase_began);
+    pthread_mutex_unlock(&e->mutex);
+    return own;
+}
+
+/* While no request can run: has another rank given up waiting for this one? Called with the mutex held. */
+static void listen_for_the_roll(comm_engine *e)
+{
+    enum { NANOSECONDS = 200000000 };
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += NANOSECONDS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (pthread_cond_timedwait(&e->work, &e->mutex, &until) != ETIMEDOUT || e->broken)
+        return;
+    pthread_mutex_unlock(&e->mutex);
+    bool called = comm_roll_was_called(e->roll);
+    if (called) {
+        comm_word own = own_word(e, false);
+        comm_roll_answer(e->roll, &own);
+        CLT_WARN("another rank has given up waiting; rank %d (%s) has been in %s for %.1f s", e->rank,
+                 e->host, own.phase, own.seconds);
+    }
+    pthread_mutex_lock(&e->mutex);
+    if (called) {
+        e->broken = true;
+        (void)snprintf(e->first_failure, sizeof e->first_failure, "another rank has given up waiting");
+    }
+}
+
 static void serve(comm_engine *e)
 {
     for (;;) {
-        while (e->abort != ABORT_ASKED && !e->stop && !(e->cursor && e->cursor->ready))
-            pthread_cond_wait(&e->work, &e->mutex);
+        while (e->abort != ABORT_ASKED && !e->stop && !(e->cursor && e->cursor->ready)) {
+            if (e->roll && !e->broken)
+                listen_for_the_roll(e);
+            else
+                pthread_cond_wait(&e->work, &e->mutex);
+        }
         if (e->abort == ABORT_ASKED) {
             e->abort = ABORT_TAKEN;
             pthread_mutex_unlock(&e->mutex);
@@ -170,18 +213,14 @@ clt_status comm_engine_scratch(comm_engine *e, int64_t bytes, void **out)
 
 static clt_status too_late(comm_engine *e)
 {
-    char late[256], phase[sizeof e->phase];
-    comm_roll_call(e->roll, late, sizeof late);
-    double now = clt_now();
-    pthread_mutex_lock(&e->mutex);
-    memcpy(phase, e->phase, sizeof phase);
-    pthread_mutex_unlock(&e->mutex);
-    CLT_FAIL(
-        CLT_ECOMM,
-        "%s: no answer from %s. This rank was in collective %llu (%s) for %.1f s%s%s; it may take %.3g s "
-        "(parallel.deadline)",
-        "a collective did not end in time", late, (unsigned long long)e->number,
-        e->what ? e->what : "unnamed", now - e->begun, phase[0] ? ", during " : "", phase, e->deadline);
+    char late[1024];
+    comm_word own = own_word(e, true);
+    comm_roll_call(e->roll, &own, late, sizeof late);
+    CLT_FAIL(CLT_ECOMM,
+             "a collective did not end: %s. This rank was in collective %llu (%s) for %.1f s, during %s; it "
+             "may take %.3g s (parallel.deadline)",
+             late, (unsigned long long)e->number, e->what ? e->what : "unnamed", own.seconds, own.phase,
+             e->deadline);
 }
 
 clt_status comm_engine_wait_turn(comm_engine *e, int *turns)
@@ -214,6 +253,7 @@ void comm_engine_set_phase(comm_engine *e, const char *text)
 {
     pthread_mutex_lock(&e->mutex);
     (void)snprintf(e->phase, sizeof e->phase, "%s", text);
+    e->phase_began = clt_now();
     pthread_mutex_unlock(&e->mutex);
 }
 
@@ -250,6 +290,7 @@ clt_status comm_engine_create(const comm_transport *transport, comm_engine **out
     CLT_TRY(clt_alloc(&e, 1, sizeof *e, "a communicator"));
     e->transport = transport;
     e->deadline = COMM_DEADLINE;
+    e->phase_began = clt_now();
     clt_status status = init_locks(e);
     if (status != CLT_OK) {
         free(e);
@@ -309,6 +350,11 @@ const char *comm_engine_description(const comm_engine *e)
 int comm_engine_last_tag(const comm_engine *e)
 {
     return e->last_tag;
+}
+
+void comm_engine_watch(comm_engine *e, int rank, int64_t process)
+{
+    comm_roll_watch(e->roll, rank, process);
 }
 
 void comm_engine_use_tag(comm_engine *e, int tag)

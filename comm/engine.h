@@ -56,13 +56,28 @@ clt_status comm_engine_scratch(comm_engine *e, int64_t bytes, void **out);
  * CLT_ECOMM when the request's deadline has passed here or on another rank. *turns begins at 0. */
 clt_status comm_engine_wait_turn(comm_engine *e, int *turns);
 
-/* The roll (roll.c): a rank whose deadline has passed says so to all others, who join in; who has not answered
- * soon after is late. Communication thread only. */
+/* Another rank, of this host and name space of process numbers: when its process ends, collectives fail soon after.
+ * Communication thread only. */
+void comm_engine_watch(comm_engine *e, int rank, int64_t process);
+
+/* The roll (roll.c): a rank whose deadline has passed tells all others what it is doing, and they answer with
+ * what they are doing. Communication thread only. */
 typedef struct comm_roll comm_roll;
+typedef struct comm_word {
+    int64_t number;  /* of the collective that it is in, or was in last */
+    int64_t inside;  /* 1: it is in it, 0: it runs none */
+    double seconds;  /* in that collective, or in its phase */
+    char phase[104]; /* "step 17 (forward and backward)" */
+} comm_word;
 clt_status comm_roll_create(const comm_transport *transport, int rank, int ranks, comm_roll **out);
 void comm_roll_destroy(comm_roll *roll, bool in_step);
+void comm_roll_watch(comm_roll *roll, int rank, int64_t process);
+/* Another rank has called, or the process of a watched rank has ended a while ago. */
 bool comm_roll_was_called(comm_roll *roll);
-/* Writes "rank 3", or "ranks 1, 3 and 5 more", or that all ranks answer. */
-void comm_roll_call(comm_roll *roll, char *late, size_t size);
+/* Tells all ranks what this one does, without waiting for answers. */
+void comm_roll_answer(comm_roll *roll, const comm_word *own);
+/* Tells them, waits a moment for their answers and writes who is late: "no answer from rank 3", "rank 2 was late: it
+ * has been in step 17 (forward and backward) for 61.2 s", "the process of rank 1 has ended". */
+void comm_roll_call(comm_roll *roll, const comm_word *own, char *late, size_t size);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -52,6 +53,12 @@ typedef struct host_id {
     char boot[40]; /* of the running kernel */
 } host_id;
 
+/* What a rank tells the others about itself. */
+typedef struct told_place {
+    host_id host;
+    int64_t process, space; /* its number, in this name space of process numbers */
+} told_place;
+
 static void find_host(host_id *id)
 {
     memset(id, 0, sizeof *id);
@@ -65,19 +72,30 @@ static void find_host(host_id *id)
     (void)fclose(f);
 }
 
+static int64_t process_space(void)
+{
+    struct stat space;
+    return stat("/proc/self/ns/pid", &space) == 0 ? (int64_t)space.st_ino : 0;
+}
+
+static bool same_host(const told_place *a, const told_place *b)
+{
+    return memcmp(&a->host, &b->host, sizeof a->host) == 0;
+}
+
 /* From who is where: the local ranks, and how many hosts there are. */
-static void place(comm *c, const host_id *host)
+static void place(comm *c, const told_place *told)
 {
     comm_info *info = &c->info;
-    const host_id *mine = &host[info->rank];
-    memcpy(info->host, mine->name, sizeof info->host);
+    const told_place *mine = &told[info->rank];
+    memcpy(info->host, mine->host.name, sizeof info->host);
     info->even_nodes = true;
     for (int r = 0; r < info->ranks; r++) {
         bool first = true;
         for (int q = 0; q < r && first; q++)
-            first = memcmp(&host[q], &host[r], sizeof *host) != 0;
+            first = !same_host(&told[q], &told[r]);
         info->nodes += first;
-        if (memcmp(&host[r], mine, sizeof *host) != 0)
+        if (!same_host(&told[r], mine))
             continue;
         if (r < info->rank)
             info->local_rank++;
@@ -85,7 +103,7 @@ static void place(comm *c, const host_id *host)
     }
     for (int r = 0; r < info->ranks; r++) {
         int leader = r / info->local_ranks * info->local_ranks;
-        info->even_nodes = info->even_nodes && memcmp(&host[r], &host[leader], sizeof *host) == 0;
+        info->even_nodes = info->even_nodes && same_host(&told[r], &told[leader]);
     }
     info->even_nodes = info->even_nodes && info->nodes * info->local_ranks == info->ranks;
 }
@@ -113,15 +131,21 @@ static clt_status make_across(comm *c)
 static clt_status settle(void *context)
 {
     comm *c = context;
-    host_id *host = NULL;
+    told_place *told = NULL;
     int all_even;
-    CLT_TRY(clt_alloc(&host, (size_t)c->info.ranks, sizeof *host, "names of hosts"));
-    find_host(&host[c->info.rank]);
+    CLT_TRY(clt_alloc(&told, (size_t)c->info.ranks, sizeof *told, "names of hosts"));
+    told_place *mine = &told[c->info.rank];
+    find_host(&mine->host);
+    mine->process = getpid();
+    mine->space = process_space();
     clt_status status =
-        comm_run_all_gather(c, host, c->info.ranks * (int64_t)sizeof *host, sizeof *host, COMM_U8);
+        comm_run_all_gather(c, told, c->info.ranks * (int64_t)sizeof *told, sizeof *told, COMM_U8);
     if (status == CLT_OK)
-        place(c, host);
-    free(host);
+        place(c, told);
+    for (int r = 0; status == CLT_OK && !c->parent && r < c->info.ranks; r++)
+        if (told[r].process != mine->process && told[r].space == mine->space && same_host(&told[r], mine))
+            comm_engine_watch(c->engine, r, told[r].process);
+    free(told);
     CLT_TRY(status);
     CLT_TRY(comm_segment_create(c, 2 * COMM_SLOT_BYTES, &c->segment));
     int64_t even = c->info.even_nodes && c->segment;

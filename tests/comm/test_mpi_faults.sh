@@ -3,8 +3,8 @@
 # ctest-labels: comm
 # ctest-cost: 15
 #
-# Ranks that stop answering: one that is stopped ends the run with code 9 soon after parallel.deadline, and the message names it; pauses
-# below the deadline change nothing. SIGTERM to one rank and a file STOP end all ranks at the same step, saved, with code 75.
+# Ranks that stop answering: one that is stopped ends the run with code 9 soon after parallel.deadline, and the message names it, as it
+# does one that is killed; pauses below the deadline change nothing. SIGTERM to one rank and a file STOP end all ranks at the same step, saved, with code 75.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
@@ -45,6 +45,13 @@ kill -STOP "${rank[1]}"
 ended 9 60
 echo "stopped rank, deadline 2 s: ended after $seconds"
 expect_text '\[rank 0 .*\] cltrain: communication error.*no answer from rank 1' 'during step [0-9]+ \(.*; it may take 2 s \(parallel.deadline\)'
+
+# Rank 1 is killed: before mpirun ends it, rank 0 says so. The code is mpirun's.
+begin killed
+kill -9 "${rank[1]}"
+ended 137 60
+echo "killed rank: ended after $seconds"
+expect_text '\[rank 0 .*\] cltrain: communication error.*the process of rank 1 has ended' 'mpirun noticed that process rank 1 .* signal 9'
 
 # Pauses that are shorter than the deadline.
 begin paused parallel.deadline=60

@@ -514,7 +514,7 @@ clt_status ocl_map_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset, u
                                          wait ? 1 : 0, wait ? &before : NULL, &raw, &refusal),
                  refusal));
     OCL_CHECK(code, "mapping %llu bytes of '%s'", (unsigned long long)bytes, buffer->what);
-    ocl_span span = {.kind = OCL_SPAN_D2H, .queue = queue, .bytes = bytes};
+    ocl_span span = {.kind = OCL_SPAN_D2H, .queue = queue}; /* no byte moves */
     CLT_TRY(after_transfer(buffer->device, &span, buffer->what, raw, done));
     if (at != (char *)buffer->over + offset)
         CLT_FAIL(CLT_EDEVICE, "mapping '%s': the driver of %s '%s' gives a copy of the caller's memory",
@@ -537,6 +537,36 @@ clt_status ocl_unmap_async(ocl_queue queue, ocl_buffer *buffer, uint64_t offset,
     OCL_CHECK(code, "unmapping '%s'", buffer->what);
     ocl_span span = {.kind = OCL_SPAN_H2D, .queue = queue};
     return after_transfer(buffer->device, &span, buffer->what, raw, done);
+}
+
+static clt_status map_and_unmap(ocl_device *device, void *memory, uint64_t bytes)
+{
+    ocl_buffer *buffer;
+    ocl_event *mapped = NULL, *unmapped = NULL;
+    CLT_TRY(ocl_buffer_create_over(device, memory, bytes, "memory of the host, to try it", &buffer));
+    clt_status status = ocl_map_async(OCL_QUEUE_COMPUTE, buffer, 0, bytes, NULL, &mapped);
+    if (status == CLT_OK)
+        status = ocl_unmap_async(OCL_QUEUE_COMPUTE, buffer, 0, NULL, &unmapped);
+    if (status == CLT_OK)
+        status = ocl_event_wait(unmapped);
+    ocl_event_release(mapped);
+    ocl_event_release(unmapped);
+    ocl_buffer_destroy(buffer);
+    return status;
+}
+
+bool ocl_computes_on_host(ocl_device *device)
+{
+    enum { PAGE = 4096 };
+    void *memory;
+    if (!device->desc.is_cpu || posix_memalign(&memory, PAGE, PAGE) != 0)
+        return false;
+    bool does = map_and_unmap(device, memory, PAGE) == CLT_OK;
+    if (!does)
+        clt_error_clear();
+    if (!ocl_commands_failed(device))
+        free(memory);
+    return does;
 }
 
 clt_status ocl_marker(ocl_device *device, ocl_queue queue, ocl_event **done)

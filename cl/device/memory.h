@@ -18,6 +18,9 @@ clt_status ocl_buffer_create_zeroed(ocl_device *device, uint64_t bytes, const ch
  * commands compute on what ranks of this host share and nothing is copied. Others refuse: CLT_EDEVMEM. */
 clt_status ocl_buffer_create_over(ocl_device *device, void *memory, uint64_t bytes, const char *what,
                                   ocl_buffer **out);
+/* Whether the device computes on the caller's memory itself, as CPU devices should: found by mapping a buffer over
+ * some. Blocks. */
+bool ocl_computes_on_host(ocl_device *device);
 void ocl_buffer_destroy(ocl_buffer *buffer);
 uint64_t ocl_buffer_bytes(const ocl_buffer *buffer);
 /* Bytes of all buffers of this device, now and at their maximum since it was opened. */

@@ -37,6 +37,7 @@ static unsigned kind_of(const char *path)
                                             "train.max_nonfinite",
                                             "train.recompute",
                                             "parallel.bucket_mb",
+                                            "parallel.shared_memory",
                                             "parallel.first_bucket_mb",
                                             NULL};
     static const char *const length[] = {"train.steps", "train.epochs", "schedule.", NULL};

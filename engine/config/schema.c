@@ -94,6 +94,10 @@ const clt_config_key clt_config_common[] = {
         "parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
         "gradients are summed over the ranks in buckets of at most so many bytes of f32, each as soon "
         "as the backward pass has computed it; results do not depend on it"),
+    CLT_KEY_BOOL(
+        "parallel.shared_memory", "true",
+        "on CPU devices the ranks of a host compute gradients in memory that they share, where they are "
+        "summed in place; false: they are copied, to compare"),
     CLT_KEY_FLOAT("parallel.first_bucket_mb", 0.001, 1e6, "1", "MiB",
                   "size of the first bucket, which is smaller so that communication begins early"),
     CLT_KEY_FLOAT(

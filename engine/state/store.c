@@ -6,8 +6,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define PAGE 4096
+
+uint64_t clt_store_over_offset(const clt_store_layout *layout, clt_arena_kind arena, int32_t slab)
+{
+    uint64_t offset = 0;
+    for (int32_t s = 0; s < slab; s++)
+        offset += clt_align_up(clt_store_slab_bytes(layout, arena, s), PAGE);
+    return offset;
+}
+
+/* over: the arena that lies in the caller's memory, or NULL. */
+static clt_status create_slab(clt_store *store, clt_arena_kind kind, int32_t s, const clt_store_over *over)
+{
+    uint64_t bytes = clt_store_slab_bytes(store->layout, kind, s);
+    ocl_buffer **slab = &store->slab[kind][s];
+    char what[64];
+    snprintf(what, sizeof what, "%s, slab %d", clt_arenas[kind].name, s);
+    if (!bytes)
+        return CLT_OK;
+    if (!over || over->arena != kind)
+        return ocl_buffer_create_zeroed(store->device, bytes, what, slab);
+    char *at = (char *)over->memory + clt_store_over_offset(store->layout, kind, s);
+    CLT_TRY(ocl_buffer_create_over(store->device, at, bytes, what, slab));
+    return ocl_fill_zero(*slab, 0, bytes);
+}
+
 clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
                             clt_store **out)
+{
+    return clt_store_create_over(device, layout, training, NULL, out);
+}
+
+clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *layout, bool training,
+                                 const clt_store_over *over, clt_store **out)
 {
     clt_store *store;
     *out = NULL;
@@ -19,13 +51,8 @@ clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, 
     for (int kind = 0; kind < CLT_ARENA_COUNT && status == CLT_OK; kind++) {
         if (!training && !clt_arenas[kind].evaluation)
             continue;
-        for (int32_t s = 0; s < layout->n_slabs && status == CLT_OK; s++) {
-            uint64_t bytes = clt_store_slab_bytes(layout, (clt_arena_kind)kind, s);
-            char what[64];
-            snprintf(what, sizeof what, "%s, slab %d", clt_arenas[kind].name, s);
-            if (bytes)
-                status = ocl_buffer_create_zeroed(device, bytes, what, &store->slab[kind][s]);
-        }
+        for (int32_t s = 0; s < layout->n_slabs && status == CLT_OK; s++)
+            status = create_slab(store, (clt_arena_kind)kind, s, over);
     }
     if (status == CLT_OK)
         status = ocl_finish(device, OCL_QUEUE_COMPUTE);

@@ -18,6 +18,16 @@ typedef struct clt_store {
 /* Creates the arenas, filled with zeros. CLT_EDEVMEM names the arena that did not fit. */
 clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
                             clt_store **out);
+/* The same with one arena in `memory`, which is the caller's and outlives the store; its slabs lie one behind the
+ * other. For CPU devices (ocl_computes_on_host). */
+typedef struct clt_store_over {
+    clt_arena_kind arena;
+    void *memory; /* at a whole page; clt_store_over_offset of the slab behind the last: its bytes */
+} clt_store_over;
+clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *layout, bool training,
+                                 const clt_store_over *over, clt_store **out);
+/* Where a slab of an arena lies in such memory, in bytes; a multiple of a page. */
+uint64_t clt_store_over_offset(const clt_store_layout *layout, clt_arena_kind arena, int32_t slab);
 void clt_store_destroy(clt_store *store);
 clt_status clt_store_zero(clt_store *store);
 /* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. */

@@ -115,7 +115,7 @@ differ calm2 wire_f162 24
 differ calm2 wire_bf162 24
 if all_cases; then
     expect_code 0 "${mpi[@]}" 2 "${calm[@]}" parallel.gradients=bf16 --out wire_again --max-steps 13
-    expect_code 0 "${mpi[@]}" 2 "${calm[@]}" parallel.gradients=bf16 parallel.bucket_mb=0.004 --out wire_again --resume auto
+    expect_code 0 "${mpi[@]}" 2 "${calm[@]}" parallel.gradients=bf16 parallel.bucket_mb=0.004 parallel.shared_memory=false --out wire_again --resume auto
     equal wire_bf162 wire_again 24
 fi
 single=(precision.mode=f32 precision.loss_scale=65536 precision.growth_interval=2000)

@@ -70,6 +70,9 @@ follows one1 two 30
 # The sizes of gradient buckets change no bit: one bucket, and one for every chunk of 4 KiB.
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train graph.json parallel.bucket_mb=0.004 parallel.first_bucket_mb=0.004 --out chunks
 expect_same two/checkpoints/step_30/model.safetensors chunks/checkpoints/step_30/model.safetensors
+# Nor does it whether gradients are summed in place or through copies, as with devices that have memory of their own.
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train graph.json parallel.shared_memory=false parallel.bucket_mb=0.01 --out copied
+expect_same two/checkpoints/step_30/model.safetensors copied/checkpoints/step_30/model.safetensors
 if all_cases; then
     expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train graph.json --out four
     expect_text '^batch +32 samples a step, 2 times 4 on each of 4 ranks'

@@ -37,6 +37,8 @@ typedef struct clt_run {
     clt_realized *train, *eval;
     clt_feed *feed;
     clt_reporter *reporter;
+    /* ranks > 1 on CPU devices: the memory that gradients travel in, which ranks of a host share; or NULL */
+    comm_memory *shared;
     struct clt_sync *sync; /* sums over the ranks (sync.h); NULL with one rank */
     double build_seconds;  /* time to realise and prime the plans */
     int64_t first_step;

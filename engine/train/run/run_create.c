@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cl/command/faults.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/pretrained/pretrained.h"
 #include "engine/base/log.h"
@@ -230,7 +231,11 @@ void clt_run_destroy(clt_run *run)
     clt_reporter_destroy(run->reporter);
     clt_sync_destroy(run->sync);
     clt_run_drop_objects(run);
+    /* commands may still use the memory behind one that failed */
+    bool lost = run->device && ocl_commands_failed(run->device);
     ocl_device_close(run->device);
+    if (!lost)
+        comm_memory_destroy(run->shared);
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
     clt_tuned_close(run->tuned); /* the job's plans borrowed its records */

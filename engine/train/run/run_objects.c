@@ -56,7 +56,10 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
 {
     const clt_plan *plans[2] = {run->job->train, run->job->eval};
     const clt_plan *any = plans[0] ? plans[0] : plans[1];
-    CLT_TRY(clt_store_create(run->device, any->store, plans[0] != NULL, &run->store));
+    clt_store_over shared = {.arena = clt_sync_arena(any->store),
+                             .memory = run->shared ? comm_memory_own(run->shared) : NULL};
+    CLT_TRY(clt_store_create_over(run->device, any->store, plans[0] != NULL, run->shared ? &shared : NULL,
+                                  &run->store));
     CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
     clt_realize_options options = {.store = run->store,
                                    .pool = run->pool,
@@ -243,6 +246,7 @@ clt_status clt_run_make_objects(clt_run *run)
     CLT_TRY(check_precision(run));
     CLT_TRY(clt_tuned_note(run->tuned, run->job));
     CLT_TRY(clt_job_check_memory(run->job));
+    CLT_TRY(clt_sync_share(run));
     for (bool any = true; any;) {
         ocl_refusal refusal = {0};
         clt_error cause = {.status = CLT_OK};

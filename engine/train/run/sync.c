@@ -24,8 +24,10 @@ typedef struct sum_place {
     uint64_t offset, bytes;
     int64_t elements;
     comm_type type;
-    ocl_pinned *staging;
-    uint64_t stride; /* of its parts for steps under way, in bytes; 0: one serves all */
+    bool in_place;       /* in run->shared */
+    uint64_t shared_at;  /* and where, in bytes */
+    ocl_pinned *staging; /* otherwise */
+    uint64_t stride;     /* of its parts for steps under way, in bytes; 0: one serves all */
 } sum_place;
 
 struct clt_sync {
@@ -47,17 +49,44 @@ static comm_type type_of(clt_dtype dtype)
 
 /* --- making and freeing --- */
 
+clt_arena_kind clt_sync_arena(const clt_store_layout *layout)
+{
+    return layout->wire == CLT_F32 ? CLT_ARENA_GRAD : CLT_ARENA_WIRE;
+}
+
+clt_status clt_sync_share(clt_run *run)
+{
+    if (run->ranks.ranks <= 1 || !run->job->train)
+        return CLT_OK;
+    const clt_store_layout *layout = run->job->train->layout;
+    int64_t bytes = (int64_t)clt_store_over_offset(layout, clt_sync_arena(layout), layout->n_slabs);
+    bool wanted = clt_config_bool(run->options->config, "parallel.shared_memory");
+    int64_t told[3] = {wanted && ocl_computes_on_host(run->device), bytes, -bytes};
+    CLT_TRY(comm_all_reduce(run->options->comm, told, 3, COMM_I64, COMM_MIN));
+    if (!told[0] || told[1] != -told[2])
+        return CLT_OK;
+    return comm_memory_create(run->options->comm, bytes, &run->shared);
+}
+
 static clt_status make_place(clt_sync *s, size_t k)
 {
-    const clt_tensor *t = clt_graph_tensor(s->run->job->train->graph, s->run->job->train->sums[k].tensor);
+    const clt_plan *plan = s->run->job->train;
+    const clt_sum *sum = &plan->sums[k];
+    const clt_tensor *t = clt_graph_tensor(plan->graph, sum->tensor);
     sum_place *p = &s->places[k];
     p->elements = clt_shape_elements(&t->shape);
     p->bytes = (uint64_t)p->elements * clt_dtype_bytes(t->dtype);
     p->type = type_of(t->dtype);
     s->bytes += p->bytes;
     CLT_TRY(clt_realized_resolve(s->run->train, t->id, &p->buffer, &p->offset));
+    p->in_place = s->run->shared && sum->kind == CLT_SUM_GRADIENTS;
+    if (p->in_place) {
+        p->shared_at =
+            clt_store_over_offset(plan->layout, clt_sync_arena(plan->layout), sum->slab) + p->offset;
+        return CLT_OK;
+    }
     /* the host writes words of later steps before the sums of earlier ones have run */
-    if (s->run->job->train->sums[k].kind == CLT_SUM_LOSSES)
+    if (sum->kind == CLT_SUM_LOSSES)
         p->stride = clt_align_up(p->bytes + sizeof s->say, 64);
     return ocl_pinned_create(s->run->device, p->stride ? p->stride * (uint64_t)s->steps : p->bytes,
                              "gradient staging", &p->staging);
@@ -113,10 +142,10 @@ static clt_status end_flight(flight *f, comm_times *times)
     return status;
 }
 
-/* The host memory of a sum in a step under way. */
+/* The host memory of a sum in a step under way; NULL where it is summed in place. */
 static char *host_of(const sum_place *p, int64_t slot)
 {
-    return (char *)ocl_pinned_data(p->staging) + p->stride * (uint64_t)slot;
+    return p->in_place ? NULL : (char *)ocl_pinned_data(p->staging) + p->stride * (uint64_t)slot;
 }
 
 /* The first sum is that of the losses: behind them come the words. */
@@ -184,6 +213,18 @@ static void summed(void *context, bool ok)
     ocl_user_event_complete(f->summed);
 }
 
+static clt_status hand_out(const sum_place *p, void *host, ocl_event *made, ocl_event **out)
+{
+    return p->in_place ? ocl_map_async(OCL_QUEUE_OUT, p->buffer, p->offset, p->bytes, made, out)
+                       : ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset, host, p->bytes, made, out);
+}
+
+static clt_status take_back(const sum_place *p, const void *host, ocl_event *summed, ocl_event **back)
+{
+    return p->in_place ? ocl_unmap_async(OCL_QUEUE_IN, p->buffer, p->offset, summed, back)
+                       : ocl_write_async(OCL_QUEUE_IN, p->buffer, p->offset, host, p->bytes, summed, back);
+}
+
 /* Enqueues the read behind all commands so far, the sum behind it, and the write back behind that. */
 static clt_status enqueue(const sum_place *p, flight *f, void *host, bool *announced)
 {
@@ -191,12 +232,12 @@ static clt_status enqueue(const sum_place *p, flight *f, void *host, bool *annou
     ocl_event *made = NULL, *read = NULL;
     clt_status status = ocl_marker(device, OCL_QUEUE_COMPUTE, &made);
     if (status == CLT_OK)
-        status = ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset, host, p->bytes, made, &read);
+        status = hand_out(p, host, made, &read);
     if (status == CLT_OK)
         status = ocl_event_callback(read, data_ready, f->request);
     *announced = status == CLT_OK;
     if (status == CLT_OK)
-        status = ocl_write_async(OCL_QUEUE_IN, p->buffer, p->offset, host, p->bytes, f->summed, &f->written);
+        status = take_back(p, host, f->summed, &f->written);
     ocl_event_release(made);
     ocl_event_release(read);
     return status;
@@ -218,6 +259,9 @@ static clt_status post(clt_sync *s, size_t k)
         memcpy(words_of(s, slot), s->say, sizeof s->say);
     comm_call call = {.kind = COMM_ALL_REDUCE,
                       .data = host_of(p, slot),
+                      .memory = p->in_place ? run->shared : NULL,
+                      .offset = (int64_t)p->shared_at,
+                      .everywhere = true,
                       .count = p->elements + (losses ? CLT_SYNC_WORDS : 0),
                       .type = p->type,
                       .op = COMM_SUM,

@@ -8,6 +8,9 @@
  *   comm thread                          \-> sum over all ranks                 |
  *   queue in                                \-> write back to the device -------/
  *
+ * Where the devices of all ranks are CPUs, the arena that gradients travel in is memory that the ranks of a host
+ * share: instead of reads and writes there are map and unmap commands, and the sum happens in place.
+ *
  * The communication thread starts a sum when the read has ended, and completes the event that the write waits
  * for. If a sum fails, the event is completed all the same, so that no queue stops for ever; every result from
  * then on counts as spoiled (cl/command/faults.h) and the run ends with the sum's error. */
@@ -19,6 +22,7 @@
 
 #include "cl/command/command.h"
 #include "engine/base/status.h"
+#include "engine/state/arenas.h"
 
 struct clt_run;
 typedef struct clt_sync clt_sync;
@@ -34,6 +38,11 @@ typedef struct clt_sync_result {
     float heard[CLT_SYNC_WORDS]; /* the words of all ranks, summed */
 } clt_sync_result;
 
+/* The arena that gradients travel in. */
+clt_arena_kind clt_sync_arena(const clt_store_layout *layout);
+/* Makes run->shared where the devices of all ranks can compute on it; to be called before the store is made.
+ * Collective. */
+clt_status clt_sync_share(struct clt_run *run);
 /* Makes what the sums of the run's training plan need, with host memory for all of them; *out is NULL with one
  * rank. */
 clt_status clt_sync_create(struct clt_run *run, clt_sync **out);

@@ -109,6 +109,11 @@ static void check_parallel(rules *r)
                   is(r, "precision.loss_scaling", CLT_SCALING_DYNAMIC) ||
                   (half && is(r, "precision.loss_scaling", CLT_SCALING_AUTO));
     bool known = usable(r, "precision.mode") && usable(r, "precision.loss_scaling");
+    if (usable(r, "parallel.rank_invariant") && get(r, "parallel.rank_invariant")->b &&
+        usable(r, "parallel.gradients") && !is(r, "parallel.gradients", CLT_GRADIENTS_F32))
+        broken(
+            r, "parallel.gradients",
+            "must be f32 with parallel.rank_invariant: 16 bits round once more where there are more ranks");
     if (is(r, "parallel.gradients", CLT_GRADIENTS_F16) && known && !(either && scaled))
         broken(r, "parallel.gradients",
                "f16 loses small gradients unless the loss is scaled: set precision.mode f16, or bf16 with "

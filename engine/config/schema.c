@@ -87,6 +87,10 @@ const clt_config_key clt_config_common[] = {
         "the device has matrix units for that; sums are f32"),
 
     CLT_KEY_BOOL("parallel.deterministic", "true", "bitwise repeatable results"),
+    CLT_KEY_BOOL(
+        "parallel.rank_invariant", "false",
+        "the same bits with 1, 2, 4 ... ranks and the same data.global_batch: micro-batches are added up as "
+        "a binary tree; their number and that of the ranks must be powers of two"),
     CLT_KEY_CHOICE(
         "parallel.gradients", CLT_CHOICE_WORDS(CLT_GRADIENT_TYPES), "\"f32\"",
         "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),

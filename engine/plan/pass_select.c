@@ -229,7 +229,9 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
         space->next = 0;
         space->again = phase == CLT_PHASE_BACKWARD_ADD;
     }
-    clt_status status = clt_plan_stamp(plan, phase, 0, 0, &capacity);
+    clt_status status = phase == CLT_PHASE_FORWARD ? clt_combine_emit_start(plan, &emitter) : CLT_OK;
+    if (status == CLT_OK)
+        status = clt_plan_stamp(plan, phase, 0, 0, &capacity);
     for (size_t w = first; w < last && status == CLT_OK; w++) {
         size_t from = plan->phase[phase].count;
         const clt_work *work = &plan->work[w];
@@ -246,18 +248,19 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
     return status;
 }
 
-/* The UPDATE phase gets times after those of all work. */
-static clt_status select_update(clt_plan *plan)
+/* The COMBINE and UPDATE phases get times after those of all work. */
+static clt_status select_after_work(clt_plan *plan, clt_phase phase)
 {
     ocl_emitter emitter;
     size_t capacity = 0;
-    clt_emitter_start(plan, CLT_PHASE_UPDATE, &emitter);
-    clt_status status = clt_update_emit(plan, &emitter);
+    clt_emitter_start(plan, phase, &emitter);
+    clt_status status =
+        phase == CLT_PHASE_COMBINE ? clt_combine_emit(plan, &emitter) : clt_update_emit(plan, &emitter);
     if (status == CLT_OK)
         status = ocl_emit_status(&emitter);
     ocl_emitter_free(&emitter);
     CLT_TRY(status);
-    return clt_plan_stamp(plan, CLT_PHASE_UPDATE, 0, plan->n_work + CLT_PHASE_UPDATE, &capacity);
+    return clt_plan_stamp(plan, phase, 0, plan->n_work + (size_t)phase, &capacity);
 }
 
 clt_status clt_plan_make_records(clt_plan *plan)
@@ -288,11 +291,13 @@ clt_status clt_pass_select(clt_plan *plan)
     CLT_TRY(clt_plan_make_records(plan));
     CLT_TRY(select_phase(plan, CLT_PHASE_FORWARD, 0, plan->n_forward, NULL));
     clt_status status = select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work, &space);
-    if (status == CLT_OK && plan->options.accumulation > 1 && plan->options.mode != CLT_PLAN_EVAL)
+    if (status == CLT_OK && plan->options.accumulation > 1 && plan->options.mode != CLT_PLAN_EVAL &&
+        !plan->options.tree)
         status = select_phase(plan, CLT_PHASE_BACKWARD_ADD, plan->n_forward, plan->n_work, &space);
     free(space.at);
     CLT_TRY(status);
-    if (plan->options.mode == CLT_PLAN_TRAIN)
-        CLT_TRY(select_update(plan));
-    return CLT_OK;
+    if (plan->options.mode != CLT_PLAN_TRAIN)
+        return CLT_OK;
+    CLT_TRY(select_after_work(plan, CLT_PHASE_COMBINE));
+    return select_after_work(plan, CLT_PHASE_UPDATE);
 }

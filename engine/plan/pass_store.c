@@ -200,6 +200,7 @@ static clt_status make_layout(clt_plan *plan)
     CLT_TRY(fill_slots(plan, layout));
     const clt_update_spec *update = &plan->options.update;
     CLT_TRY(take_optimizer(plan, layout));
+    layout->levels = clt_plan_levels(plan);
     layout->ema = update->ema > 0;
     layout->working = plan->options.storage;
     layout->wire = plan->options.ranks > 1 ? plan->options.wire : CLT_F32;

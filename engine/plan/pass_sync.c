@@ -15,7 +15,7 @@
 /* --- when tensors are ready --- */
 
 /* How many commands of a backward phase there are up to the last one that uses each parameter's gradient, by
- * parameter, and the loss records. */
+ * parameter, and the loss records. COMBINE uses all of them together. */
 typedef struct ready_at {
     size_t *gradient, losses;
 } ready_at;
@@ -23,7 +23,11 @@ typedef struct ready_at {
 static void find_ready(const clt_plan *plan, clt_phase phase, ready_at *ready)
 {
     const ocl_command_list *list = &plan->phase[phase];
-    for (size_t c = 0; c < list->count; c++)
+    bool together = phase == CLT_PHASE_COMBINE;
+    ready->losses = together ? list->count : 0;
+    for (size_t p = 0; p < plan->graph->n_params && together; p++)
+        ready->gradient[p] = list->count;
+    for (size_t c = 0; c < list->count && !together; c++)
         for (int a = 0; a < list->commands[c].n_args; a++) {
             const ocl_arg *arg = &list->commands[c].args[a];
             if (arg->kind != OCL_ARG_TENSOR || arg->ref.tensor < 0)
@@ -257,6 +261,8 @@ clt_status clt_pass_sync(clt_plan *plan)
     CLT_TRY(make_sums(plan));
     CLT_TRY(emit_phase(plan, CLT_PHASE_SEND));
     CLT_TRY(emit_phase(plan, CLT_PHASE_SYNC));
+    if (clt_plan_levels(plan) > 0)
+        return post_in(plan, CLT_PHASE_COMBINE);
     CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD));
     return plan->options.accumulation > 1 ? post_in(plan, CLT_PHASE_BACKWARD_ADD) : CLT_OK;
 }

@@ -7,9 +7,14 @@
 
 const char *clt_phase_name(clt_phase phase)
 {
-    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add",
+    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "combine",
                                                        "send",    "sync",     "update"};
     return (unsigned)phase < CLT_PHASE_COUNT ? names[phase] : "?";
+}
+
+clt_phase clt_plan_backward(const clt_plan *plan, int32_t micro)
+{
+    return micro > 0 && !plan->options.tree ? CLT_PHASE_BACKWARD_ADD : CLT_PHASE_BACKWARD;
 }
 
 clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, const clt_plan_options *options,
@@ -64,7 +69,8 @@ size_t clt_plan_commands(const clt_plan *plan)
                        ? (size_t)plan->options.accumulation
                        : 1;
     return micro * (plan->phase[CLT_PHASE_FORWARD].count + 1) + plan->phase[CLT_PHASE_BACKWARD].count +
-           (micro - 1) * plan->phase[CLT_PHASE_BACKWARD_ADD].count + plan->phase[CLT_PHASE_SEND].count +
+           (micro - 1) * plan->phase[clt_plan_backward(plan, 1)].count +
+           micro * plan->phase[CLT_PHASE_COMBINE].count + plan->phase[CLT_PHASE_SEND].count +
            plan->phase[CLT_PHASE_SYNC].count + plan->phase[CLT_PHASE_UPDATE].count;
 }
 

@@ -56,6 +56,7 @@ typedef enum clt_phase {
     CLT_PHASE_FORWARD,
     CLT_PHASE_BACKWARD,     /* first micro-batch: parameter gradients are written */
     CLT_PHASE_BACKWARD_ADD, /* later micro-batches: they are added to */
+    CLT_PHASE_COMBINE,      /* with options.tree, after each BACKWARD: joins the sums of earlier ones */
     CLT_PHASE_SEND,         /* gradients to their communication dtype; run in parts, see clt_sum */
     CLT_PHASE_SYNC,         /* waits for sums over all ranks, and takes them */
     CLT_PHASE_UPDATE,       /* norm, finite check, clipping, optimizer */
@@ -112,8 +113,11 @@ uint64_t clt_update_items(const ocl_device_desc *device);
 
 typedef struct clt_plan_options {
     clt_plan_mode mode;
-    int32_t accumulation;   /* micro-batches per step of one rank; > 1 adds BACKWARD_ADD */
-    int32_t ranks;          /* > 1 adds SYNC */
+    /* Micro-batches per step of the rank with the most of them; another may have one fewer. > 1 adds
+     * BACKWARD_ADD, or COMBINE with tree. */
+    int32_t accumulation;
+    bool tree;     /* micro-batches are added up as a binary tree: the same bits however ranks share them */
+    int32_t ranks; /* > 1 adds SYNC */
     clt_update_spec update; /* TRAIN */
     /* EVAL: the layout of the training plan (borrowed). TRAIN: NULL, the plan makes its own. */
     const clt_store_layout *layout;
@@ -169,7 +173,7 @@ typedef struct clt_place {
 } clt_place;
 
 /* What is summed over the ranks in a step. Posting and waiting are host commands: args[0] is the tensor, args[1]
- * the number of the sum. The posts stand in both backward phases, and hold for the last micro-batch. */
+ * the number of the sum. The posts stand in both backward phases, or in COMBINE, and hold for the last micro-batch. */
 typedef enum clt_host_code { CLT_HOST_POST, CLT_HOST_WAIT } clt_host_code;
 typedef enum clt_sum_kind { CLT_SUM_LOSSES, CLT_SUM_GRADIENTS, CLT_SUM_BUFFERS } clt_sum_kind;
 typedef struct clt_sum {
@@ -247,6 +251,10 @@ clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
 clt_status clt_pass_sync(clt_plan *plan);
 clt_status clt_pass_memory(clt_plan *plan);
+/* The phase of the backward pass of the micro-batch with this number in the rank's step. */
+clt_phase clt_plan_backward(const clt_plan *plan, int32_t micro);
+/* Arenas of sums that options.tree needs: log2 of the micro-batches. */
+int32_t clt_plan_levels(const clt_plan *plan);
 /* The tensor that owns the bytes of a view: the end of its chain of views. */
 int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);
 

@@ -43,6 +43,9 @@ clt_status clt_plan_stamp(clt_plan *plan, clt_phase phase, size_t from, size_t w
 /* emit_update.c: the commands of the UPDATE phase in each of its two styles (engine/optim/update.clh). */
 clt_status clt_update_emit_group(ocl_emitter *emitter, const void *problem);
 clt_status clt_update_emit_lane(ocl_emitter *emitter, const void *problem);
+/* emit_combine.c: the COMBINE phase, and what FORWARD begins with for it. */
+clt_status clt_combine_emit(clt_plan *plan, ocl_emitter *emitter);
+clt_status clt_combine_emit_start(clt_plan *plan, ocl_emitter *emitter);
 /* update_family.c: the UPDATE phase, by the variant that the family chooses. */
 clt_status clt_update_emit(clt_plan *plan, ocl_emitter *emitter);
 

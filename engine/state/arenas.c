@@ -41,6 +41,7 @@ const clt_arena_row clt_arenas[CLT_ARENA_COUNT] = {
 uint64_t clt_store_slab_bytes(const clt_store_layout *l, clt_arena_kind arena, int32_t s)
 {
     uint64_t elements = l->slab_elements[s], trainable = l->trainable_elements[s];
+    uint64_t gradients = trainable + (s == l->n_slabs - 1 ? CLT_STORE_CHUNK : 0);
     switch (arena) {
 #define CLT_ARENA(kind, name, cls, suffix, evaluation, bytes)                                                \
     case CLT_ARENA_##kind:                                                                                   \

@@ -11,6 +11,7 @@
 #include "engine/state/chunk.clh"
 
 #define CLT_MAX_STORE_SLABS 64
+#define CLT_MAX_LEVELS 8 /* arenas of sums of micro-batches */
 
 /* The arenas, a row each in arenas.def. The optimizer's k-th state is CLT_ARENA_OPT1 + k. */
 typedef enum clt_arena_kind {
@@ -77,7 +78,8 @@ typedef struct clt_store_layout {
     uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* the last part: buffers that ranks average */
     int32_t opt_states;                              /* 0, 1, 2: number of arenas of optimizer state */
     bool norms;                                      /* the optimizer needs norms of each parameter */
-    bool ema;                                        /* a moving average of the parameters is kept */
+    int32_t levels;             /* arenas of sums of micro-batches: LEVEL1 + 0 .. levels - 1 */
+    bool ema;                   /* a moving average of the parameters is kept */
     clt_matrix_group *matrices; /* with an optimizer that updates whole matrices: the groups of them */
     int32_t n_matrices;
     clt_dtype working; /* type of the WORK arena; f32: it does not exist */

@@ -27,7 +27,7 @@ __kernel void loss_fwd_part(__global float *part, ulong part0, __global const fl
 }
 
 /* record (4) = or += {loss * weight / normaliser, loss, counted, correct} of part (parts,3); one item.
- * Micro-batch 0 writes. */
+ * Micro-batch 0 writes, with SB_FLAG_APART every one. */
 __kernel void loss_fwd_record(__global float *record, ulong record0, __global const float *part, ulong part0,
                               __global const uint *sb, ulong sb0, uint parts, float weight, uint loss_index)
 {
@@ -43,7 +43,7 @@ __kernel void loss_fwd_record(__global float *record, ulong record0, __global co
         correct += part[3 * p + 2];
     }
     float scaled = loss * (weight * as_float(sb[SB_NORM + loss_index]));
-    if (sb[SB_MICRO] == 0) {
+    if (sb[SB_MICRO] == 0 || (sb[SB_FLAGS] & SB_FLAG_APART)) {
         record[0] = scaled;
         record[1] = loss;
         record[2] = counted;

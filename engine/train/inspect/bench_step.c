@@ -106,7 +106,8 @@ static clt_status timed_phases(bench *b)
             CLT_TRY(ocl_finish(b->run->device, OCL_QUEUE_COMPUTE));
             b->feed_ms += (clt_now() - start) * 1e3;
             CLT_TRY(timed_phase(b, CLT_PHASE_FORWARD));
-            CLT_TRY(timed_phase(b, micro == 0 ? CLT_PHASE_BACKWARD : CLT_PHASE_BACKWARD_ADD));
+            CLT_TRY(timed_phase(b, clt_plan_backward(b->run->train->plan, micro)));
+            CLT_TRY(timed_phase(b, CLT_PHASE_COMBINE));
         }
         CLT_TRY(timed_phase(b, CLT_PHASE_UPDATE));
     }

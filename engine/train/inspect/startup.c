@@ -271,7 +271,10 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
         (unsigned long long)counters.programs_loaded, (unsigned long long)counters.programs_in_children);
     technical(&t);
     add_tuning(&t, run);
-    add(&t, "determinism", "D1: bitwise repeatable on this device, driver, binary and rank count; seed %llu",
+    add(&t, "determinism", "%s; seed %llu",
+        job->train->options.tree
+            ? "D3: bitwise repeatable on this device, driver and binary, with 1, 2, 4 ... ranks"
+            : "D1: bitwise repeatable on this device, driver, binary and rank count",
         (unsigned long long)job->seed);
     technical(&t);
     if (run->ranks.ranks > 1)

@@ -149,6 +149,10 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
     memcpy(most, least, sizeof most);
     CLT_TRY(comm_all_reduce(run->options->comm, least, COUNT, COMM_I64, COMM_MIN));
     CLT_TRY(comm_all_reduce(run->options->comm, most, COUNT, COMM_I64, COMM_MAX));
+    if (least[KIND] != most[KIND] && clt_config_bool(run->options->config, "parallel.rank_invariant"))
+        CLT_FAIL(CLT_ERANKS,
+                 "parallel.rank_invariant: the ranks' devices or drivers are of different kinds, so "
+                 "their sums may round differently");
     bool differ = least[KIND] != most[KIND] || least[ITEMS] != most[ITEMS];
     if (differ || least[UNITS] != most[UNITS]) /* otherwise rank 0's tuning records hold for all */
         order.items = (uint32_t)least[ITEMS];

@@ -181,6 +181,7 @@ static void fill_step_block(const clt_feed *feed, const clt_slot *slot)
     block->sample_lo = (uint32_t)slot->sample_base;
     block->sample_hi = (uint32_t)(slot->sample_base >> 32);
     block->valid = (uint32_t)slot->valid_samples;
+    block->flags = feed->realized->plan->options.tree ? SB_FLAG_APART : 0;
     for (int i = 0; i < feed->graph->n_losses; i++)
         block->norm[i] = slot->normaliser[i] > 0 ? (float)(1.0 / slot->normaliser[i]) : 0.0f;
 }

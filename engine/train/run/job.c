@@ -12,6 +12,10 @@
 #include "engine/data/synthetic_like.h"
 #include "engine/models/models.h"
 
+/* What plans for a CPU assume with parallel.rank_invariant, whatever share of its cores a rank has: more than most
+ * have, since pieces that are too many cost little and cores without a piece much. */
+#define INVARIANT_UNITS 32
+
 clt_schedule clt_job_schedule(const clt_config *c, int64_t steps)
 {
     clt_schedule s = {.type = (clt_schedule_type)clt_config_choice(c, "schedule.type"),
@@ -55,42 +59,6 @@ static clt_status read_update(clt_job *job)
     if (!out->optimizer)
         CLT_FAIL(CLT_EINTERNAL, "optimizer.type: no optimizer is called '%s'", type);
     clt_optimizer_read(out->optimizer, c, out->value);
-    return CLT_OK;
-}
-
-int32_t clt_job_share(const clt_job *job, int rank, int64_t *first)
-{
-    int64_t all = job->global_batch / job->micro_batch, each = all / job->ranks, more = all % job->ranks;
-    *first = each * rank + (rank < more ? rank : more);
-    return (int32_t)(each + (rank < more));
-}
-
-static int32_t most_micro_batches(const clt_job *job)
-{
-    int64_t first;
-    return clt_job_share(job, 0, &first);
-}
-
-static clt_status read_batch(clt_job *job)
-{
-    const clt_config *c = job->config;
-    job->micro_batch = clt_config_int(c, "data.micro_batch");
-    job->global_batch = clt_config_int(c, "data.global_batch");
-    if (job->global_batch == 0)
-        job->global_batch = job->micro_batch * job->ranks;
-    if (job->global_batch % job->micro_batch != 0)
-        CLT_FAIL(
-            CLT_ECONFIG,
-            "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld; change one of them",
-            (long long)job->global_batch, (long long)job->micro_batch);
-    int64_t all = job->global_batch / job->micro_batch;
-    if (all < job->ranks && job->kind != CLT_JOB_EVAL)
-        CLT_FAIL(
-            CLT_ERANKS,
-            "batch: data.global_batch %lld has %lld micro-batches (data.micro_batch %lld), too few for %d "
-            "ranks; give a smaller data.micro_batch, a larger data.global_batch or fewer ranks",
-            (long long)job->global_batch, (long long)all, (long long)job->micro_batch, job->ranks);
-    job->accumulation = most_micro_batches(job);
     return CLT_OK;
 }
 
@@ -232,6 +200,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
     update.order = job->order;
     return (clt_plan_options){.mode = mode,
                               .accumulation = train ? job->accumulation : 1,
+                              .tree = train && clt_config_bool(job->config, "parallel.rank_invariant"),
                               .ranks = train ? job->ranks : 1,
                               .update = update,
                               .storage = job->storage,
@@ -372,7 +341,7 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
 {
     clt_job trial = *job;
     trial.micro_batch = micro;
-    trial.accumulation = most_micro_batches(&trial);
+    trial.accumulation = clt_job_most(&trial);
     trial.train = trial.eval = NULL;
     clt_error kept;
     clt_error_take(CLT_EINTERNAL, &kept);
@@ -393,11 +362,11 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
 static clt_status largest_micro_batch(const clt_job *job, wanted_plans wanted, int64_t *best)
 {
     int64_t global = job->global_batch;
-    bool fits = true;
+    bool fits = true, tree = clt_config_bool(job->config, "parallel.rank_invariant");
     *best = 0;
     if (clt_config_int(job->config, "data.global_batch") > 0) {
         for (int64_t parts = job->ranks; parts <= global && *best == 0; parts++) {
-            if (global % parts != 0)
+            if (global % parts != 0 || (tree && (parts & (parts - 1)) != 0))
                 continue;
             CLT_TRY(micro_batch_fits(job, wanted, global / parts, &fits));
             *best = fits ? global / parts : 0;
@@ -457,7 +426,7 @@ static clt_status decide(clt_job *job)
     int32_t prediction;
     if (job->kind == CLT_JOB_DECODE)
         return decode_graph(job, &job->model);
-    CLT_TRY(read_batch(job));
+    CLT_TRY(clt_job_read_batch(job));
     if (!job->borrowed)
         CLT_TRY(open_sources(job, job->kind));
     CLT_TRY(clt_job_steps(job->config, (job->train_source ? job->train_source : job->eval_source)->samples,
@@ -506,9 +475,16 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     return CLT_OK;
 }
 
+void clt_job_view(const clt_config *config, ocl_device_desc *desc)
+{
+    if (desc->is_cpu && clt_config_bool(config, "parallel.rank_invariant"))
+        desc->compute_units = INVARIANT_UNITS;
+}
+
 clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order)
 {
     job->desc = *desc;
+    clt_job_view(job->config, &job->desc);
     job->order = *order;
     clt_status status = plan_all(job);
     if (status == CLT_EDEVMEM && job->kind != CLT_JOB_DECODE)
@@ -538,6 +514,7 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
     job->train = job->eval = NULL;
     bool other_caps = job->desc.caps != desc->caps;
     job->desc = *desc;
+    clt_job_view(job->config, &job->desc);
     job->correct_losses = 0;
     if (job->kind == CLT_JOB_DECODE)
         return plan_decode(job);

@@ -70,6 +70,9 @@ clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_upd
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
 void clt_job_destroy(clt_job *job);
+/* What plans and tuning may know of a device. Ranks divide the cores of a CPU, and how sums are cut into pieces
+ * depends on compute units; so with parallel.rank_invariant every CPU has the same number of them. */
+void clt_job_view(const clt_config *config, ocl_device_desc *desc);
 /* Plans the same job with the same sources again, for a device description with other tuning records or with
  * fewer capabilities and variants. */
 clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc);
@@ -87,6 +90,10 @@ clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 /* The micro-batches of a step that a rank computes: so many, from number *first of the step. Ranks take
  * neighbours, as equal in number as can be; the first ranks take one more where they cannot be equal. */
 int32_t clt_job_share(const clt_job *job, int rank, int64_t *first);
+/* job_batch.c, for job.c: sets micro_batch, global_batch and accumulation (CLT_ECONFIG, CLT_ERANKS: they do not
+ * fit); the micro-batches of the rank that has the most. */
+clt_status clt_job_read_batch(clt_job *job);
+int32_t clt_job_most(const clt_job *job);
 /* The number of steps of a training on so many samples, and its schedule of learning rates. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
 clt_schedule clt_job_schedule(const clt_config *config, int64_t steps);

@@ -229,7 +229,9 @@ clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *devic
     *out = NULL;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "tuning"));
     t->mode = clt_tune_mode_of(config);
+    t->config = config;
     t->desc = *device;
+    clt_job_view(config, &t->desc);
     t->desc.tuning = NULL;
     t->caps = device->caps;
     clt_status status = open_set(t, ranks, pins, observer);
@@ -252,6 +254,7 @@ void clt_tuned_move(clt_tuned *t, const ocl_device_desc *device)
 {
     const struct ocl_tuning *records = t->desc.tuning;
     t->desc = *device;
+    clt_job_view(t->config, &t->desc);
     t->desc.tuning = records;
     t->caps = device->caps;
 }
@@ -270,6 +273,7 @@ void clt_tuned_close(clt_tuned *t)
 clt_status clt_tuned_describe(const clt_config *config, ocl_device_desc *desc, ocl_tuning **set)
 {
     *set = NULL;
+    clt_job_view(config, desc);
     if (clt_tune_mode_of(config) == CLT_TUNE_OFF)
         return CLT_OK;
     CLT_TRY(ocl_tuning_load(desc, set));
@@ -488,6 +492,8 @@ static clt_status tune_device(const clt_tune_options *o, ocl_device *device, ocl
     ocl_tuning_log log = {0};
     ocl_tuning *known = NULL;
     ocl_device_desc desc = *ocl_device_describe(device);
+    if (o->config)
+        clt_job_view(o->config, &desc);
     measuring m = {.desc = &desc, .observer = &o->observer, .options = o};
     clt_status status = tune_problems(o, &desc, &log);
     CLT_TRY_GOTO(status, done);

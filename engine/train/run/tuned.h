@@ -19,16 +19,17 @@ clt_tune_mode clt_tune_mode_of(const clt_config *config); /* device.tune */
 
 typedef struct clt_tuned {
     clt_tune_mode mode;
-    ocl_device_desc desc; /* of the run's device, with the records in force: to be used for planning */
-    ocl_tuning *set;      /* records in force; NULL: device.tune is off */
-    bool pinned;          /* the records come from a checkpoint, and no others are used */
-    ocl_style style;      /* style of kernels of the checkpoint or of rank 0; ASKED: none is prescribed */
-    bool keeps_denials;   /* the checkpoint says what its run did without, which `denials` holds */
-    ocl_denials denials;  /* what the driver had refused to that run */
-    uint32_t caps;        /* of the device, before anything was denied */
-    ocl_tuning *used;     /* the choices that the plans made, exactly */
-    int problems;         /* number of problems in the plans that can be tuned */
-    double seconds;       /* spent on measuring */
+    const clt_config *config; /* borrowed */
+    ocl_device_desc desc;     /* of the run's device, with the records in force: to be used for planning */
+    ocl_tuning *set;          /* records in force; NULL: device.tune is off */
+    bool pinned;              /* the records come from a checkpoint, and no others are used */
+    ocl_style style;          /* style of kernels of the checkpoint or of rank 0; ASKED: none is prescribed */
+    bool keeps_denials;       /* the checkpoint says what its run did without, which `denials` holds */
+    ocl_denials denials;      /* what the driver had refused to that run */
+    uint32_t caps;            /* of the device, before anything was denied */
+    ocl_tuning *used;         /* the choices that the plans made, exactly */
+    int problems;             /* number of problems in the plans that can be tuned */
+    double seconds;           /* spent on measuring */
     ocl_tuning *others[CLT_MAX_PINNED]; /* choices of the checkpoint for other devices, to be saved again */
     int n_others;
 } clt_tuned;

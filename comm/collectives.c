@@ -182,7 +182,12 @@ clt_status comm_request_wait(comm_request *request)
 static clt_status make_memory(void *context)
 {
     comm_memory *m = context;
-    return comm_segment_create(m->group, m->bytes, &m->segment);
+    comm *c = m->group;
+    CLT_TRY(comm_segment_create(c, m->bytes, &m->segment));
+    int64_t shared = m->segment || c->info.local_ranks == 1;
+    CLT_TRY(comm_run_all_reduce(c, &shared, 1, COMM_I64, COMM_MIN));
+    m->shared = shared != 0;
+    return CLT_OK;
 }
 
 clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out)

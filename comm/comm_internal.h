@@ -17,13 +17,16 @@ struct comm {
     comm_engine *engine;
     comm *parent; /* NULL: all of the job */
     comm_info info;
-    int *member;  /* number in the job of each of the group's ranks */
-    int *local;   /* number in the group of each local rank, in order */
-    int tag;      /* of the group's messages */
-    comm *across; /* the ranks of other hosts with the same local_rank; NULL: one host, or uneven ones */
+    int *member; /* number in the job of each of the group's ranks */
+    int *local;  /* number in the group of each local rank, in order */
+    int tag;     /* of the group's messages */
+    /* So many local ranks of each host own a slice of a sum in two levels: as many as the host with the fewest
+     * has. 0: a host's ranks cannot share memory. */
+    int lanes;
+    comm *
+        across; /* the ranks with this local_rank, one of each host; NULL: one host, or this rank owns none */
     comm_segment *segment; /* memory shared by the local ranks, or NULL */
-    int slot;              /* of its part's two slots, that the next piece takes */
-    float *wide;           /* f32 sums of a slice of 16-bit values; where there are other hosts */
+    int64_t slot;          /* of its part's slots, that the next piece takes */
     const comm_way *way;   /* asked for or measured, NULL: the usual one */
 };
 
@@ -32,6 +35,8 @@ clt_status comm_create_with(const comm_transport *transport, comm **out);
 
 /* --- messages between ranks of a group (link.c); communication thread only --- */
 
+/* Yields or sleeps until a message has arrived or was taken. *turns begins at 0. */
+clt_status comm_wait_message(comm *c, comm_message *message, int *turns);
 /* Sends and receives at once; `to` or `from` -1: only the other half. Any number of bytes. */
 clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, void *receive,
                          int64_t receive_bytes, int from);
@@ -48,15 +53,42 @@ void comm_round(const float *values, int64_t count, comm_type type, void *out);
 /* into[i] = into[i] op other[i]; not of 16-bit types. */
 void comm_combine(void *into, const void *other, int64_t count, comm_type type, comm_op op);
 
+/* --- sums by messages in pieces (pieces.c); communication thread only --- */
+
+typedef struct comm_piece {
+    void *part, *sum; /* this rank's part, and where the sum is to lie, which may be the same */
+    int64_t count;    /* elements; the same on every rank */
+} comm_piece;
+
+typedef struct comm_pieces {
+    comm_type type;
+    bool wide;     /* parts of 16-bit types are f32, as sums of several ranks */
+    bool together; /* false: only begin and end are called, in the same order */
+    int64_t count; /* pieces; the same on every rank */
+    int64_t most;  /* elements of a piece */
+    void *context;
+    /* Makes piece k; `wide` has room for a part of f32. */
+    clt_status (*begin)(void *context, int64_t k, float *wide, comm_piece *piece);
+    /* Its sum is complete. Called after the beginning of piece k + 2, if there is one. */
+    clt_status (*end)(void *context, int64_t k, const comm_piece *piece);
+} comm_pieces;
+clt_status comm_run_pieces(comm *group, const comm_pieces *pieces);
+/* Elements of a piece for this number of ranks: short enough that the next is ready in time, long enough that
+ * each rank's share makes a message of some size. */
+int64_t comm_piece_elements(int ranks, comm_type type);
+
 /* --- ways (way_*.c); communication thread only --- */
 
-/* Bytes of a slot of c->segment, of which every local rank has two. */
-#define COMM_SLOT_BYTES ((int64_t)4 << 20)
+/* Bytes of a slot of c->segment, of which every local rank has COMM_SLOTS: those of pieces under way, and one
+ * that is written while others may still read the oldest. */
+#define COMM_SLOT_BYTES ((int64_t)1 << 20)
+#define COMM_SLOTS 4
 #define COMM_MOST_LOCAL 256
 
 struct comm_memory {
     comm *group;
     comm_segment *segment; /* NULL: `own` is this rank's alone */
+    bool shared;           /* on all hosts, but for ranks that are alone on theirs */
     void *own;
     int64_t bytes;
 };
@@ -68,11 +100,17 @@ struct comm_way {
     const char *name;
     /* NULL: it suits; otherwise why not. */
     const char *(*misfit)(const comm *c, comm_type type, comm_op op);
+    /* True: sums are the binary tree over the ranks, as comm_sum_parts adds. */
+    bool (*is_tree)(const comm *c);
     clt_status (*all_reduce)(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 };
+bool comm_always_tree(const comm *c);
+bool comm_never_tree(const comm *c);
 extern const comm_way comm_way_tree, comm_way_halving, comm_way_ring, comm_way_slices, comm_way_nodes,
     comm_way_native;
 const comm_way *comm_way_at(size_t index); /* NULL behind the last */
+/* The way that an all-reduce of so many bytes goes. */
+const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op);
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 clt_status comm_run_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
 clt_status comm_run_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);

@@ -18,7 +18,6 @@ static void free_group(comm *c)
         return;
     free_group(c->across);
     comm_segment_destroy(c->segment);
-    free(c->wide);
     free(c->member);
     free(c->local);
     free(c);
@@ -59,10 +58,12 @@ typedef struct told_place {
     int64_t process, space; /* its number, in this name space of process numbers */
 } told_place;
 
-static void find_host(host_id *id)
+static void find_host(const comm_transport *transport, host_id *id)
 {
     memset(id, 0, sizeof *id);
-    if (gethostname(id->name, sizeof id->name - 1) != 0)
+    if (transport->host)
+        (void)snprintf(id->name, sizeof id->name, "%s", transport->host());
+    else if (gethostname(id->name, sizeof id->name - 1) != 0)
         (void)snprintf(id->name, sizeof id->name, "localhost");
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
     if (!f)
@@ -108,23 +109,64 @@ static void place(comm *c, const told_place *told)
     info->even_nodes = info->even_nodes && info->nodes * info->local_ranks == info->ranks;
 }
 
-/* Where hosts are even: the ranks with the same local_rank. Their messages are a part of the group's, so they
- * take its tag; no two of its ranks are on one host. */
-static clt_status make_across(comm *c)
+/* The ranks of all hosts with this local_rank, in the order of their hosts' first ranks, into lane[]; *mine is
+ * this rank among them. Returns the least number of ranks on a host. */
+static int find_lane(const comm *c, const told_place *told, int *lane, int *mine)
+{
+    int n = c->info.ranks, least = n, hosts = 0;
+    for (int first = 0; first < n; first++) {
+        int here = 0;
+        for (int r = 0; r < n; r++) {
+            if (!same_host(&told[r], &told[first]))
+                continue;
+            if (here == 0 && r < first) /* this host has had its turn */
+                break;
+            if (here++ == c->info.local_rank)
+                lane[hosts] = r;
+            if (r == c->info.rank)
+                *mine = hosts;
+        }
+        if (here == 0)
+            continue;
+        least = here < least ? here : least;
+        hosts++;
+    }
+    return least;
+}
+
+/* Its messages are a part of the group's, so they take its tag; no two of its ranks are on one host. */
+static clt_status make_across(comm *c, const int *lane, int mine)
 {
     comm *a = NULL;
-    int local = c->info.local_ranks;
-    CLT_TRY(new_group(c->engine, c, c->info.rank / local, c->info.nodes, &a));
+    CLT_TRY(new_group(c->engine, c, mine, c->info.nodes, &a));
     c->across = a;
     a->tag = c->tag;
     for (int n = 0; n < c->info.nodes; n++)
-        a->member[n] = c->member[n * local + c->info.local_rank];
+        a->member[n] = c->member[lane[n]];
     a->info.local_ranks = 1;
     a->info.nodes = c->info.nodes;
     a->info.even_nodes = true;
-    a->local[0] = a->info.rank;
+    a->local[0] = mine;
     memcpy(a->info.host, c->info.host, sizeof a->info.host);
-    return clt_alloc(&c->wide, COMM_SLOT_BYTES / 4, sizeof *c->wide, "sums of 16-bit gradients");
+    return CLT_OK;
+}
+
+/* From who is where: who sums what in two levels. */
+static clt_status make_lanes(comm *c, const told_place *told)
+{
+    int *lane = NULL, mine = 0;
+    CLT_TRY(comm_segment_create(c, COMM_SLOTS * COMM_SLOT_BYTES, &c->segment));
+    int64_t shared = (c->segment || c->info.local_ranks == 1) && c->info.local_ranks <= COMM_MOST_LOCAL;
+    CLT_TRY(comm_run_all_reduce(c, &shared, 1, COMM_I64, COMM_MIN));
+    if (!shared || c->info.nodes == c->info.ranks)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&lane, (size_t)c->info.ranks, sizeof *lane, "a group of ranks"));
+    c->lanes = find_lane(c, told, lane, &mine);
+    clt_status status = CLT_OK;
+    if (c->info.nodes > 1 && c->info.local_rank < c->lanes)
+        status = make_across(c, lane, mine);
+    free(lane);
+    return status;
 }
 
 /* Communication thread, all ranks of the group: hosts, shared memory, the way between hosts. */
@@ -132,10 +174,9 @@ static clt_status settle(void *context)
 {
     comm *c = context;
     told_place *told = NULL;
-    int all_even;
     CLT_TRY(clt_alloc(&told, (size_t)c->info.ranks, sizeof *told, "names of hosts"));
     told_place *mine = &told[c->info.rank];
-    find_host(&mine->host);
+    find_host(comm_engine_transport(c->engine), &mine->host);
     mine->process = getpid();
     mine->space = process_space();
     clt_status status =
@@ -145,13 +186,10 @@ static clt_status settle(void *context)
     for (int r = 0; status == CLT_OK && !c->parent && r < c->info.ranks; r++)
         if (told[r].process != mine->process && told[r].space == mine->space && same_host(&told[r], mine))
             comm_engine_watch(c->engine, r, told[r].process);
+    if (status == CLT_OK)
+        status = make_lanes(c, told);
     free(told);
-    CLT_TRY(status);
-    CLT_TRY(comm_segment_create(c, 2 * COMM_SLOT_BYTES, &c->segment));
-    int64_t even = c->info.even_nodes && c->segment;
-    CLT_TRY(comm_run_all_reduce(c, &even, 1, COMM_I64, COMM_MIN));
-    all_even = even != 0;
-    return all_even && c->info.nodes > 1 ? make_across(c) : CLT_OK;
+    return status;
 }
 
 clt_status comm_create_with(const comm_transport *transport, comm **out)

@@ -4,7 +4,7 @@
  * nothing but messages: barrier, broadcast, all-gather. It knows nothing of sums. */
 #include "comm/comm_internal.h"
 
-static clt_status wait_for(comm *c, comm_message *message, int *turns)
+clt_status comm_wait_message(comm *c, comm_message *message, int *turns)
 {
     const comm_transport *transport = comm_engine_transport(c->engine);
     for (bool done = false;;) {
@@ -35,9 +35,9 @@ clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, 
         if (to >= 0)
             CLT_TRY(transport->send(out, sent, c->member[to], c->tag, &going));
         if (from >= 0)
-            CLT_TRY(wait_for(c, &coming, &turns));
+            CLT_TRY(comm_wait_message(c, &coming, &turns));
         if (to >= 0)
-            CLT_TRY(wait_for(c, &going, &turns));
+            CLT_TRY(comm_wait_message(c, &going, &turns));
         send_bytes -= sent;
         receive_bytes -= received;
         out += sent;

@@ -11,7 +11,7 @@
 
 #include "comm/comm.h"
 
-#define COMM_ABI_VERSION 3
+#define COMM_ABI_VERSION 4
 #define COMM_MODULE_FILE "cltrain_comm_mpi.so"
 #define COMM_MODULE_SYMBOL "comm_transport_entry"
 
@@ -39,6 +39,8 @@ typedef struct comm_transport {
     const char *name;
     /* *description is a name and version for users; it lives as long as the transport. */
     clt_status (*init)(const comm_host *host, int *rank, int *ranks, const char **description);
+    /* The name of the host that this rank is on; NULL: as the system says. */
+    const char *(*host)(void);
     /* Start a message of at most COMM_MESSAGE_BYTES; `data` stays as it is until the test says done. A message
      * has as many bytes as its receiver expects. */
     clt_status (*send)(const void *data, int64_t bytes, int to, int tag, comm_message *message);

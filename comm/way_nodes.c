@@ -3,7 +3,8 @@
  * An all-reduce in two levels. The ranks of a host write into memory that they share, each adds up one slice of
  * all of them, the ranks of different hosts that own the same slice reduce it among themselves, and every rank
  * reads all slices. So a byte crosses the network once per host, each core adds its part, and inside a host no
- * message is sent. Slots come in pairs: while one piece is read, the next is written. */
+ * message is sent. Between hosts, pieces overlap (pieces.c): one crosses the network while the next is
+ * added up. Where a host has fewer ranks than others, those without a partner there own no slice. */
 #include "comm/comm_internal.h"
 
 #include <string.h>
@@ -12,121 +13,196 @@
 
 static const char *nodes_misfit(const comm *c, comm_type type, comm_op op)
 {
-    if (!c->segment)
-        return c->info.local_ranks < 2 ? "every rank is on a host of its own"
-                                       : "the ranks of a host cannot share memory here";
-    if (c->info.local_ranks > COMM_MOST_LOCAL)
-        return "a host has more than 256 ranks";
-    if (c->info.nodes > 1 && !c->across)
-        return "hosts have different numbers of ranks, or ranks of a host are not neighbours";
+    if (c->info.nodes == c->info.ranks)
+        return "every rank is on a host of its own";
+    if (c->lanes == 0)
+        return "the ranks of a host cannot share memory here";
     return comm_way_slices.misfit(c, type, op);
 }
 
-/* The sum of the local parts, and then over hosts. */
-static clt_status reduce_across(comm *c, const void *const *part, void *mine, int64_t length, comm_type type)
+/* Each host adds up a subtree of the tree over all ranks, or there is only one. */
+static bool nodes_is_tree(const comm *c)
 {
-    int locals = c->info.local_ranks;
-    if (type == COMM_F32) {
-        comm_sum_parts(part, locals, length, type, &mine, 1);
-        return comm_run_all_reduce(c->across, mine, length, type, COMM_SUM);
-    }
-    for (int64_t at = 0; at < length; at += COMM_SLOT_BYTES / 4) { /* what c->wide holds */
-        int64_t n = length - at < COMM_SLOT_BYTES / 4 ? length - at : COMM_SLOT_BYTES / 4;
-        const void *there[COMM_MOST_LOCAL];
-        for (int r = 0; r < locals; r++)
-            there[r] = (const char *)part[r] + at * comm_type_bytes(type);
-        comm_sum_parts_f32(there, locals, n, type, c->wide);
-        CLT_TRY(comm_run_all_reduce(c->across, c->wide, n, COMM_F32, COMM_SUM));
-        comm_round(c->wide, n, type, (char *)mine + at * comm_type_bytes(type));
-    }
-    return CLT_OK;
+    int n = c->info.local_ranks;
+    return c->info.nodes == 1 || (c->info.even_nodes && (n & (n - 1)) == 0);
 }
 
-/* The owned slice, over the local ranks, whose parts lie at part[], and then over hosts: into the own part, or into
- * all of them. */
-static clt_status reduce_slice(comm *c, void *const *part, int64_t length, comm_type type, bool everywhere)
+/* A sum of `count` elements in pieces of `most`. */
+typedef struct node_sum {
+    comm *group;
+    comm_type type;
+    int64_t count, most, size;
+    char *data;        /* ordinary memory; or */
+    void *const *part; /* the slice that this rank owns, in the memory of each local rank */
+    bool everywhere;
+} node_sum;
+
+static void slice_of(const comm *c, int64_t count, int local_rank, int64_t *first, int64_t *length)
+{
+    comm_share(count, GRAIN, c->lanes, local_rank, first, length);
+    if (local_rank >= c->lanes)
+        *length = 0;
+}
+
+static clt_status meet(comm *c)
+{
+    return c->segment ? comm_segment_barrier(c) : CLT_OK; /* a rank that is alone on its host has none */
+}
+
+/* Adds up what the local ranks have of a piece. */
+static void add_local(const node_sum *s, void *const *part, float *wide, comm_piece *piece)
 {
     const void *const *in = (const void *const *)part;
-    int n = c->info.local_ranks, me = c->info.local_rank;
-    if (length == 0)
-        return CLT_OK;
-    if (!c->across) {
-        comm_sum_parts(in, n, length, type, everywhere ? part : &part[me], everywhere ? n : 1);
-        return CLT_OK;
-    }
-    CLT_TRY(reduce_across(c, in, part[me], length, type));
-    for (int r = 0; everywhere && r < n; r++)
-        if (r != me)
-            memcpy(part[r], part[me], (size_t)(length * comm_type_bytes(type)));
+    int n = s->group->info.local_ranks;
+    void *own = part[s->group->info.local_rank];
+    bool widen = s->group->across && s->type != COMM_F32;
+    piece->sum = own;
+    piece->part = widen ? wide : own;
+    if (widen)
+        comm_sum_parts_f32(in, n, piece->count, s->type, wide);
+    else if (n > 1)
+        comm_sum_parts(in, n, piece->count, s->type, &own, 1);
+}
+
+static clt_status run_pieces(node_sum *s, int64_t pieces,
+                             clt_status (*begin)(void *, int64_t, float *, comm_piece *),
+                             clt_status (*end)(void *, int64_t, const comm_piece *))
+{
+    comm *c = s->group;
+    return comm_run_pieces(c->across ? c->across : c, &(comm_pieces){.type = s->type,
+                                                                     .wide = c->across && s->type != COMM_F32,
+                                                                     .together = c->across != NULL,
+                                                                     .count = pieces,
+                                                                     .most = s->most,
+                                                                     .context = s,
+                                                                     .begin = begin,
+                                                                     .end = end});
+}
+
+/* --- of ordinary memory, by way of slots in shared memory --- */
+
+static void *slot(const node_sum *s, int local_rank, int64_t k)
+{
+    const comm *c = s->group;
+    char *all = c->segment ? comm_segment_part(c->segment, local_rank) : NULL;
+    return all ? all + (c->slot + k) % COMM_SLOTS * COMM_SLOT_BYTES : s->data + k * s->most * s->size;
+}
+
+static int64_t piece_length(const node_sum *s, int64_t k)
+{
+    int64_t left = s->count - k * s->most;
+    return left < s->most ? left : s->most;
+}
+
+static clt_status begin_copied(void *context, int64_t k, float *wide, comm_piece *piece)
+{
+    const node_sum *s = context;
+    comm *c = s->group;
+    int me = c->info.local_rank;
+    int64_t length = piece_length(s, k), first;
+    void *part[COMM_MOST_LOCAL];
+    if (c->segment)
+        memcpy(slot(s, me, k), s->data + k * s->most * s->size, (size_t)(length * s->size));
+    CLT_TRY(meet(c));
+    slice_of(c, length, me, &first, &piece->count);
+    for (int r = 0; r < c->info.local_ranks; r++)
+        part[r] = (char *)slot(s, r, k) + first * s->size;
+    add_local(s, part, wide, piece);
     return CLT_OK;
 }
 
-static void *slot(const comm *c, int local_rank, int which)
+static clt_status end_copied(void *context, int64_t k, const comm_piece *piece)
 {
-    return (char *)comm_segment_part(c->segment, local_rank) + which * COMM_SLOT_BYTES;
+    const node_sum *s = context;
+    comm *c = s->group;
+    char *here = s->data + k * s->most * s->size;
+    (void)piece;
+    CLT_TRY(meet(c));
+    for (int r = 0; c->segment && r < c->lanes; r++) {
+        int64_t first, length;
+        slice_of(c, piece_length(s, k), r, &first, &length);
+        memcpy(here + first * s->size, (char *)slot(s, r, k) + first * s->size, (size_t)(length * s->size));
+    }
+    return CLT_OK;
 }
 
 static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
 {
-    void *part[COMM_MOST_LOCAL];
-    int64_t size = comm_type_bytes(type), most = COMM_SLOT_BYTES / size;
-    int n = c->info.local_ranks, me = c->info.local_rank;
+    int64_t size = comm_type_bytes(type);
+    node_sum s = {
+        .group = c, .type = type, .count = count, .most = COMM_SLOT_BYTES / size, .size = size, .data = data};
+    int64_t pieces = (count + s.most - 1) / s.most;
     (void)op;
-    for (int64_t at = 0; at < count; at += most) {
-        int64_t piece = count - at < most ? count - at : most, first, length;
-        int which = c->slot;
-        char *here = (char *)data + at * size;
-        c->slot ^= 1; /* also from one call to the next: others may still read */
-        memcpy(slot(c, me, which), here, (size_t)(piece * size));
-        CLT_TRY(comm_segment_barrier(c));
-        comm_share(piece, GRAIN, n, me, &first, &length);
-        for (int r = 0; r < n; r++)
-            part[r] = (char *)slot(c, r, which) + first * size;
-        CLT_TRY(reduce_slice(c, part, length, type, false));
-        CLT_TRY(comm_segment_barrier(c));
-        for (int r = 0; r < n; r++) {
-            comm_share(piece, GRAIN, n, r, &first, &length);
-            memcpy(here + first * size, (char *)slot(c, r, which) + first * size, (size_t)(length * size));
-        }
-    }
+    CLT_TRY(run_pieces(&s, pieces, begin_copied, end_copied));
+    c->slot += pieces; /* others may still read the last ones */
     return CLT_OK;
 }
 
-const comm_way comm_way_nodes = {"nodes", nodes_misfit, nodes_all_reduce};
+const comm_way comm_way_nodes = {"nodes", nodes_misfit, nodes_is_tree, nodes_all_reduce};
 
-/* --- sums in memory that the local ranks see --- */
+/* --- in memory that the local ranks see --- */
 
 static bool is_spread(const comm_memory *m, comm_type type)
 {
-    return m->segment && !nodes_misfit(m->group, type, COMM_SUM);
+    return m->shared && comm_way_for(m->group, INT64_MAX, type, COMM_SUM) == &comm_way_nodes;
 }
 
 void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,
                        const void **data, int64_t *first, int64_t *length)
 {
-    int n = m->group->info.local_ranks, me = m->group->info.local_rank;
-    if (is_spread(m, type)) {
-        comm_share(count, GRAIN, n, local_rank, first, length);
-        *data = (char *)comm_segment_part(m->segment, local_rank) + offset + *first * comm_type_bytes(type);
-        return;
-    }
     *first = 0;
-    *length = local_rank == me ? count : 0;
-    *data = (char *)m->own + offset;
+    *length = local_rank == m->group->info.local_rank ? count : 0;
+    if (is_spread(m, type) && m->segment)
+        slice_of(m->group, count, local_rank, first, length);
+    const char *from = m->segment ? comm_segment_part(m->segment, local_rank) : m->own;
+    *data = from + offset + *first * comm_type_bytes(type);
+}
+
+static clt_status begin_in_place(void *context, int64_t k, float *wide, comm_piece *piece)
+{
+    const node_sum *s = context;
+    void *part[COMM_MOST_LOCAL];
+    for (int r = 0; r < s->group->info.local_ranks; r++)
+        part[r] = (char *)s->part[r] + k * s->most * s->size;
+    piece->count = piece_length(s, k);
+    add_local(s, part, wide, piece);
+    return CLT_OK;
+}
+
+static clt_status end_in_place(void *context, int64_t k, const comm_piece *piece)
+{
+    const node_sum *s = context;
+    for (int r = 0; s->everywhere && r < s->group->info.local_ranks; r++)
+        if (r != s->group->info.local_rank)
+            memcpy((char *)s->part[r] + k * s->most * s->size, piece->sum, (size_t)(piece->count * s->size));
+    return CLT_OK;
+}
+
+/* The owned slice: on one host it goes at once where it belongs. */
+static clt_status sum_slice(node_sum *s)
+{
+    comm *c = s->group;
+    int n = c->info.local_ranks;
+    if (c->info.nodes > 1)
+        return run_pieces(s, (s->count + s->most - 1) / s->most, begin_in_place, end_in_place);
+    comm_sum_parts((const void *const *)s->part, n, s->count, s->type,
+                   s->everywhere ? s->part : &s->part[c->info.local_rank], s->everywhere ? n : 1);
+    return CLT_OK;
 }
 
 clt_status comm_run_memory_sum(comm_memory *m, const comm_call *call)
 {
     comm *c = m->group;
-    void *part[COMM_MOST_LOCAL];
-    comm_type type = call->type;
-    int64_t first, length;
-    if (!is_spread(m, type))
-        return comm_run_all_reduce(c, (char *)m->own + call->offset, call->count, type, COMM_SUM);
-    comm_share(call->count, GRAIN, c->info.local_ranks, c->info.local_rank, &first, &length);
-    for (int r = 0; r < c->info.local_ranks; r++)
-        part[r] = (char *)comm_segment_part(m->segment, r) + call->offset + first * comm_type_bytes(type);
-    CLT_TRY(comm_segment_barrier(c));
-    CLT_TRY(reduce_slice(c, part, length, type, call->everywhere));
-    return comm_segment_barrier(c);
+    void *part[COMM_MOST_LOCAL] = {(char *)m->own + call->offset};
+    int64_t first, size = comm_type_bytes(call->type);
+    node_sum s = {.group = c, .type = call->type, .size = size, .part = part, .everywhere = call->everywhere};
+    if (!is_spread(m, call->type))
+        return comm_run_all_reduce(c, part[0], call->count, call->type, COMM_SUM);
+    slice_of(c, call->count, c->info.local_rank, &first, &s.count);
+    s.most = comm_piece_elements(c->info.nodes, call->type);
+    for (int r = 0; m->segment && r < c->info.local_ranks; r++)
+        part[r] = (char *)comm_segment_part(m->segment, r) + call->offset + first * size;
+    CLT_TRY(meet(c));
+    CLT_TRY(sum_slice(&s));
+    return meet(c);
 }

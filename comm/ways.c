@@ -6,8 +6,8 @@
  *   halving  halves of the data are exchanged with ranks 1, 2, 4 ... away, and gathered the same way back: the
  *            fewest messages that send each byte about twice. Ranks must be a power of two.
  *   ring     ranks / 1 of the data travels round the ring, being added to, and round once more.
- *   slices   every rank gets one slice of all ranks, adds up and gives the sum to all: the only one by messages
- *            that rounds 16-bit sums once.
+ *   slices   every rank gets one slice of all ranks, adds up and gives the sum to all, in pieces that overlap
+ *            (pieces.c): the only one by messages that rounds 16-bit sums once.
  *
  * Sums of tree, halving, slices and nodes (way_nodes.c) are the same binary tree over the ranks where these are a
  * power of two, as sum_parts adds: the same bits, whichever way. */
@@ -16,6 +16,18 @@
 #include <stdlib.h>
 
 #include "engine/base/mem.h"
+
+bool comm_always_tree(const comm *c)
+{
+    (void)c;
+    return true;
+}
+
+bool comm_never_tree(const comm *c)
+{
+    (void)c;
+    return false;
+}
 
 static const char *needs_f32_order(const comm *c, comm_type type, comm_op op)
 {
@@ -45,7 +57,7 @@ static clt_status tree_all_reduce(comm *c, void *data, int64_t count, comm_type 
     return comm_run_broadcast(c, data, bytes, 0);
 }
 
-const comm_way comm_way_tree = {"tree", needs_f32_order, tree_all_reduce};
+const comm_way comm_way_tree = {"tree", needs_f32_order, comm_always_tree, tree_all_reduce};
 
 /* --- halving --- */
 
@@ -90,7 +102,7 @@ static clt_status halving_all_reduce(comm *c, void *data, int64_t count, comm_ty
     return CLT_OK;
 }
 
-const comm_way comm_way_halving = {"halving", halving_misfit, halving_all_reduce};
+const comm_way comm_way_halving = {"halving", halving_misfit, comm_always_tree, halving_all_reduce};
 
 /* --- ring --- */
 
@@ -114,13 +126,12 @@ static clt_status ring_all_reduce(comm *c, void *data, int64_t count, comm_type 
     return CLT_OK;
 }
 
-const comm_way comm_way_ring = {"ring", needs_f32_order, ring_all_reduce};
+const comm_way comm_way_ring = {"ring", needs_f32_order, comm_never_tree, ring_all_reduce};
 
 /* --- slices --- */
 
 /* Elements of a share that are exchanged at once: what the scratch memory holds of each rank. */
 #define SLICE ((int64_t)1 << 19)
-#define SLICE_GRAIN 16
 
 /* The elements [at, at + length) of this rank's share, of all ranks, summed in place. */
 static clt_status reduce_slice(comm *c, char *data, const int64_t *share, int64_t at, int64_t most,
@@ -177,14 +188,43 @@ static const char *slices_misfit(const comm *c, comm_type type, comm_op op)
                : NULL;
 }
 
-static clt_status slices_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
+typedef struct slices_sum {
+    char *data;
+    int64_t count, most, size;
+} slices_sum;
+
+static clt_status begin_slices(void *context, int64_t k, float *wide, comm_piece *piece)
 {
-    (void)op;
-    CLT_TRY(comm_run_reduce_scatter(c, data, count, SLICE_GRAIN, type));
-    return comm_run_all_gather(c, data, count, SLICE_GRAIN, type);
+    const slices_sum *s = context;
+    int64_t at = k * s->most, left = s->count - at;
+    (void)wide;
+    piece->part = piece->sum = s->data + at * s->size;
+    piece->count = left < s->most ? left : s->most;
+    return CLT_OK;
 }
 
-const comm_way comm_way_slices = {"slices", slices_misfit, slices_all_reduce};
+static clt_status end_slices(void *context, int64_t k, const comm_piece *piece)
+{
+    (void)context;
+    (void)k;
+    (void)piece;
+    return CLT_OK;
+}
+
+static clt_status slices_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
+{
+    slices_sum s = {data, count, comm_piece_elements(c->info.ranks, type), comm_type_bytes(type)};
+    (void)op;
+    return comm_run_pieces(c, &(comm_pieces){.type = type,
+                                             .together = true,
+                                             .count = (count + s.most - 1) / s.most,
+                                             .most = s.most,
+                                             .context = &s,
+                                             .begin = begin_slices,
+                                             .end = end_slices});
+}
+
+const comm_way comm_way_slices = {"slices", slices_misfit, comm_always_tree, slices_all_reduce};
 
 /* --- the transport's own --- */
 
@@ -204,17 +244,18 @@ static clt_status native_all_reduce(comm *c, void *data, int64_t count, comm_typ
     return comm_engine_transport(c->engine)->all_reduce(data, count, type, op);
 }
 
-const comm_way comm_way_native = {"native", native_misfit, native_all_reduce};
+const comm_way comm_way_native = {"native", native_misfit, comm_never_tree, native_all_reduce};
 
 /* --- the choice --- */
 
 /* In the order in which they are preferred where nothing was asked for or measured. */
-static const comm_way *const ways[] = {&comm_way_nodes, &comm_way_halving, &comm_way_slices,
-                                       &comm_way_ring,  &comm_way_tree,    &comm_way_native};
+static const comm_way *const ways[] = {&comm_way_nodes, &comm_way_slices, &comm_way_halving,
+                                       &comm_way_ring,  &comm_way_tree,   &comm_way_native};
 #define WAYS (sizeof ways / sizeof ways[0])
 /* Up to so many bytes the number of messages decides, not their size. */
 #define SMALL 4096
-/* Bytes that go at once: scratch memory stays small, and what is summed is still in a cache when it is sent on. */
+/* Bytes that go at once by ways that do not cut pieces themselves: scratch memory stays small, and what is summed
+ * is still in a cache when it is sent on. */
 #define PIECE ((int64_t)32 << 20)
 
 const char *comm_way_name(size_t index)
@@ -227,7 +268,7 @@ const comm_way *comm_way_at(size_t index)
     return index < WAYS ? ways[index] : NULL;
 }
 
-static const comm_way *choose(const comm *c, int64_t bytes, comm_type type, comm_op op)
+const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op)
 {
     if (c->way && !c->way->misfit(c, type, op))
         return c->way;
@@ -241,12 +282,14 @@ static const comm_way *choose(const comm *c, int64_t bytes, comm_type type, comm
 
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
 {
-    const comm_way *way = choose(c, count * comm_type_bytes(type), type, op);
+    const comm_way *way = comm_way_for(c, count * comm_type_bytes(type), type, op);
     if (c->info.ranks == 1 || count == 0)
         return CLT_OK;
     if (!way)
         CLT_FAIL(CLT_EINTERNAL, "no way knows this all-reduce");
-    int64_t size = comm_type_bytes(type), most = way == &comm_way_native ? count : PIECE / size;
+    int64_t size = comm_type_bytes(type), most = PIECE / size;
+    if (way == &comm_way_native || way == &comm_way_nodes || way == &comm_way_slices)
+        most = count;
     for (int64_t at = 0; at < count; at += most)
         CLT_TRY(
             way->all_reduce(c, (char *)data + at * size, count - at < most ? count - at : most, type, op));
@@ -255,5 +298,5 @@ clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type typ
 
 const char *comm_chosen_way(const comm *c)
 {
-    return c->info.ranks == 1 ? "none" : choose(c, SMALL + 1, COMM_F32, COMM_SUM)->name;
+    return c->info.ranks == 1 ? "none" : comm_way_for(c, SMALL + 1, COMM_F32, COMM_SUM)->name;
 }

@@ -43,6 +43,7 @@ static struct {
     atomic_int next_rank, ranks, finalized, abort_code, sent;
     atomic_int fail_after; /* messages that arrive before the cable is cut; -1: it is not */
     const comm_host *host;
+    const char *places; /* the letter of each rank's host; NULL: all on this one */
 } wire = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int own_rank;
@@ -54,6 +55,13 @@ static clt_status wire_init(const comm_host *host, int *rank, int *ranks, const 
     *ranks = atomic_load(&wire.ranks);
     *description = "threads 1.0";
     return *ranks > 0 ? CLT_OK : host->failed(__FILE__, __LINE__, "no network");
+}
+
+static const char *wire_host(void)
+{
+    static _Thread_local char name[2];
+    name[0] = wire.places ? wire.places[own_rank] : '-';
+    return name;
 }
 
 static clt_status wire_send(const void *data, int64_t bytes, int to, int tag, comm_message *message)
@@ -131,6 +139,7 @@ static void wire_finalize(void)
 static const comm_transport threads = {.abi_version = COMM_ABI_VERSION,
                                        .name = "threads",
                                        .init = wire_init,
+                                       .host = wire_host,
                                        .send = wire_send,
                                        .receive = wire_receive,
                                        .test = wire_test,
@@ -438,6 +447,132 @@ static void sums_in_shared_memory(void **state)
     }
 }
 
+/* --- several hosts --- */
+
+/* As the sums of the ways' tree, but hosts first, in the order of their first ranks. */
+static void expected_of_hosts(const char *places, int64_t count, comm_type type, void *out)
+{
+    int ranks = (int)strlen(places), hosts = 0;
+    float *sum[MOST_RANKS];
+    uint16_t *half[MOST_RANKS];
+    for (int first = 0; first < ranks; first++) {
+        const void *part[MOST_RANKS];
+        int here = 0;
+        if (strchr(places, places[first]) != &places[first])
+            continue;
+        for (int r = first; r < ranks; r++) {
+            if (places[r] != places[first])
+                continue;
+            half[here] = malloc((size_t)count * 4 + 1);
+            fill(r, count, type, half[here]);
+            part[here] = half[here];
+            here++;
+        }
+        sum[hosts] = malloc((size_t)count * sizeof(float) + 1);
+        comm_sum_parts_f32(part, here, count, type, sum[hosts]);
+        for (hosts++; here > 0; here--)
+            free(half[here - 1]);
+    }
+    comm_sum_parts((const void *const *)sum, hosts, count, COMM_F32, (void *[]){sum[0]}, 1);
+    comm_round(sum[0], count, type, out);
+    for (int h = 0; h < hosts; h++)
+        free(sum[h]);
+}
+
+typedef struct placed_sum {
+    int64_t count;
+    comm_type type;
+    char *own, *want;
+} placed_sum;
+
+static void check_placed(comm *c, const placed_sum *s, comm_memory *m, bool everywhere)
+{
+    const comm_info *info = comm_describe(c);
+    int64_t size = comm_type_bytes(s->type), next = 0, first, length;
+    comm_request *r = NULL;
+    fill(info->rank, s->count, s->type, comm_memory_own(m));
+    EXPECT(comm_post(c,
+                     &(comm_call){.kind = COMM_ALL_REDUCE,
+                                  .memory = m,
+                                  .everywhere = everywhere,
+                                  .count = s->count,
+                                  .type = s->type},
+                     &r) == CLT_OK);
+    comm_request_ready(r, true);
+    EXPECT(comm_request_wait(r) == CLT_OK);
+    for (int l = 0; !everywhere && l < info->local_ranks; l++) {
+        const void *data;
+        comm_memory_slice(m, 0, s->count, s->type, l, &data, &first, &length);
+        memcpy(s->own + first * size, data, (size_t)(length * size));
+        next += length;
+    }
+    EXPECT(everywhere || next == s->count);
+    const char *got = everywhere ? comm_memory_own(m) : s->own;
+    EXPECT(memcmp(got, s->want, (size_t)(s->count * size)) == 0);
+}
+
+/* More than two pieces, and few elements; ordinary and shared memory. */
+static void sum_over_hosts(comm *c, void *context)
+{
+    const comm_info *info = comm_describe(c);
+    const int64_t sizes[] = {1, 700, 700001};
+    const comm_type types[] = {COMM_F32, COMM_BF16, COMM_F16};
+    comm_memory *memory[3] = {NULL, NULL, NULL};
+    placed_sum s = {.own = malloc(700001 * 4), .want = malloc(700001 * 4)};
+    EXPECT(comm_set_way(c, "nodes") == CLT_OK);
+    for (int i = 0; i < 3; i++)
+        EXPECT(comm_memory_create(c, 700001 * 4, &memory[i]) == CLT_OK);
+    for (int k = 0; k < 9; k++) {
+        s.count = sizes[k % 3];
+        s.type = types[k / 3];
+        expected_of_hosts(context, s.count, s.type, s.want);
+        fill(info->rank, s.count, s.type, s.own);
+        EXPECT(comm_all_reduce(c, s.own, s.count, s.type, COMM_SUM) == CLT_OK);
+        EXPECT(memcmp(s.own, s.want, (size_t)(s.count * comm_type_bytes(s.type))) == 0);
+        check_placed(c, &s, memory[k % 2], false);
+        check_placed(c, &s, memory[2], true);
+    }
+    EXPECT(comm_barrier(c) == CLT_OK);
+    for (int i = 0; i < 3; i++)
+        comm_memory_destroy(memory[i]);
+    free(s.own);
+    free(s.want);
+}
+
+static void hosts_of_any_shape(void **state)
+{
+    const char *const places[] = {"aabb", "aaab", "abab", "aabcc", "abbbbcc"};
+    (void)state;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        wire.places = places[i];
+        (void)run_ranks((int)strlen(places[i]), sum_over_hosts, (void *)(uintptr_t)places[i]);
+    }
+    wire.places = NULL;
+}
+
+static void far_apart(comm *c, void *context)
+{
+    const comm_info *info = comm_describe(c);
+    float *data = malloc(700001 * sizeof *data), *want = malloc(700001 * sizeof *want);
+    EXPECT(info->nodes == info->ranks && info->local_ranks == 1);
+    EXPECT(comm_set_way(c, "nodes") == CLT_ECONFIG);
+    EXPECT(comm_set_way(c, "slices") == CLT_OK);
+    fill(info->rank, 700001, COMM_F32, data);
+    expected_of_hosts(context, 700001, COMM_F32, want);
+    EXPECT(comm_all_reduce(c, data, 700001, COMM_F32, COMM_SUM) == CLT_OK);
+    EXPECT(memcmp(data, want, 700001 * sizeof *data) == 0);
+    free(data);
+    free(want);
+}
+
+static void a_host_for_each_rank(void **state)
+{
+    (void)state;
+    wire.places = "abc";
+    (void)run_ranks(3, far_apart, (void *)(uintptr_t)wire.places);
+    wire.places = NULL;
+}
+
 /* --- groups --- */
 
 static void groups_of_ranks(comm *c, void *context)
@@ -670,6 +805,8 @@ int main(void)
         cmocka_unit_test(collectives_on_every_number_of_ranks),
         cmocka_unit_test(ways_are_asked_for_or_measured),
         cmocka_unit_test(sums_in_shared_memory),
+        cmocka_unit_test(hosts_of_any_shape),
+        cmocka_unit_test(a_host_for_each_rank),
         cmocka_unit_test(groups_work_beside_each_other),
         cmocka_unit_test(a_late_rank_is_named),
         cmocka_unit_test(failed_messages_end_the_collective),

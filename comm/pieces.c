@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over a group by messages, in pieces, of which several are under way: while the shares of one piece travel to
+ * their ranks, the sums of the piece before travel back and the next piece is made ready. All ranks start messages
+ * in the same order, which is how those of different pieces are told apart. It knows nothing of hosts and of
+ * where pieces come from. */
+#include "comm/comm_internal.h"
+
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
+
+#define GRAIN 16 /* elements: shares start at multiples of 32 or 64 bytes */
+/* A piece is there from its beginning until its sum has arrived, two pieces later. */
+#define ALIVE 3
+#define AHEAD 2
+
+typedef struct flight { /* messages of a piece under way, in one direction */
+    comm_message *message;
+    int started, ended;
+} flight;
+
+typedef struct pieces_run {
+    const comm_pieces *pieces;
+    comm *group;
+    int ranks, me;
+    comm_type wire; /* of the parts */
+    int64_t longest;
+    comm_piece piece[ALIVE];
+    flight out[AHEAD], back[AHEAD];
+    char *room[AHEAD]; /* for the parts of the other ranks */
+    float *wide[AHEAD];
+    const void **part;
+    comm_message *messages;
+} pieces_run;
+
+static clt_status start_message(pieces_run *s, flight *f, void *data, int64_t bytes, int rank, bool receive)
+{
+    const comm_transport *transport = comm_engine_transport(s->group->engine);
+    comm_message *message = &f->message[f->started];
+    int job_rank = s->group->member[rank], tag = s->group->tag;
+    if (bytes == 0)
+        return CLT_OK;
+    CLT_TRY(receive ? transport->receive(data, bytes, job_rank, tag, message)
+                    : transport->send(data, bytes, job_rank, tag, message));
+    f->started++;
+    return CLT_OK;
+}
+
+static clt_status finish_flight(pieces_run *s, flight *f)
+{
+    int turns = 0;
+    for (; f->ended < f->started; f->ended++)
+        CLT_TRY(comm_wait_message(s->group, &f->message[f->ended], &turns));
+    f->started = f->ended = 0;
+    return CLT_OK;
+}
+
+static void share_of(const pieces_run *s, const comm_piece *q, int rank, int64_t *first, int64_t *length)
+{
+    comm_share(q->count, GRAIN, s->ranks, rank, first, length);
+}
+
+static char *room_of(const pieces_run *s, int64_t k, int rank)
+{
+    int other = rank < s->me ? rank : rank - 1;
+    return s->room[k % AHEAD] + other * s->longest * comm_type_bytes(s->wire);
+}
+
+/* To every rank the share of the piece that it adds up. */
+static clt_status send_shares(pieces_run *s, int64_t k)
+{
+    const comm_piece *q = &s->piece[k % ALIVE];
+    int64_t size = comm_type_bytes(s->wire), mine, my_length, theirs, length;
+    share_of(s, q, s->me, &mine, &my_length);
+    for (int d = 1; d < s->ranks; d++) {
+        int to = (s->me + d) % s->ranks, from = (s->me - d + s->ranks) % s->ranks;
+        share_of(s, q, to, &theirs, &length);
+        CLT_TRY(start_message(s, &s->out[k % AHEAD], room_of(s, k, from), my_length * size, from, true));
+        CLT_TRY(
+            start_message(s, &s->out[k % AHEAD], (char *)q->part + theirs * size, length * size, to, false));
+    }
+    return CLT_OK;
+}
+
+static void add_share(pieces_run *s, int64_t k)
+{
+    const comm_piece *q = &s->piece[k % ALIVE];
+    const comm_pieces *p = s->pieces;
+    int64_t first, length;
+    share_of(s, q, s->me, &first, &length);
+    void *own = (char *)q->part + first * comm_type_bytes(s->wire);
+    char *sum = (char *)q->sum + first * comm_type_bytes(p->type);
+    for (int r = 0; r < s->ranks; r++)
+        s->part[r] = r == s->me ? own : room_of(s, k, r);
+    comm_sum_parts(s->part, s->ranks, length, s->wire, p->wide ? &own : (void *[]){sum}, 1);
+    if (p->wide)
+        comm_round(own, length, p->type, sum);
+}
+
+/* To every rank the sum of this rank's share. */
+static clt_status send_sums(pieces_run *s, int64_t k)
+{
+    const comm_piece *q = &s->piece[k % ALIVE];
+    int64_t size = comm_type_bytes(s->pieces->type), mine, my_length, theirs, length;
+    char *sum = q->sum;
+    share_of(s, q, s->me, &mine, &my_length);
+    for (int d = 1; d < s->ranks; d++) {
+        int to = (s->me + d) % s->ranks, from = (s->me - d + s->ranks) % s->ranks;
+        share_of(s, q, from, &theirs, &length);
+        CLT_TRY(start_message(s, &s->back[k % AHEAD], sum + theirs * size, length * size, from, true));
+        CLT_TRY(start_message(s, &s->back[k % AHEAD], sum + mine * size, my_length * size, to, false));
+    }
+    return CLT_OK;
+}
+
+/* Turn i: piece i sets out, the one before it is summed and set back, and the one before that is complete. */
+static clt_status take_turn(pieces_run *s, int64_t i)
+{
+    const comm_pieces *p = s->pieces;
+    if (i < p->count) {
+        comm_piece *q = &s->piece[i % ALIVE];
+        CLT_TRY(p->begin(p->context, i, s->wide[i % AHEAD], q));
+        CLT_TRY(s->ranks > 1 ? send_shares(s, i) : CLT_OK);
+    }
+    if (i >= 1 && i - 1 < p->count && s->ranks > 1) {
+        CLT_TRY(finish_flight(s, &s->out[(i - 1) % AHEAD]));
+        add_share(s, i - 1);
+        CLT_TRY(send_sums(s, i - 1));
+    }
+    if (i < 2)
+        return CLT_OK;
+    CLT_TRY(finish_flight(s, &s->back[(i - 2) % AHEAD]));
+    return p->end(p->context, i - 2, &s->piece[(i - 2) % ALIVE]);
+}
+
+static void drop_flight(pieces_run *s, flight *f)
+{
+    for (; f->ended < f->started; f->ended++)
+        comm_engine_transport(s->group->engine)->drop(&f->message[f->ended]);
+}
+
+static clt_status get_memory(pieces_run *s)
+{
+    const comm_pieces *p = s->pieces;
+    int64_t unused, others = s->ranks - 1, wide = p->wide ? p->most : 0;
+    void *scratch;
+    comm_share(p->most, GRAIN, s->ranks, 0, &unused, &s->longest);
+    int64_t room = others * s->longest * comm_type_bytes(s->wire);
+    CLT_TRY(comm_engine_scratch(s->group->engine, AHEAD * (room + wide * 4), &scratch));
+    for (int i = 0; i < AHEAD; i++) {
+        s->wide[i] = (float *)scratch + i * wide;
+        s->room[i] = (char *)scratch + AHEAD * wide * 4 + i * room;
+    }
+    CLT_TRY(clt_alloc(&s->part, (size_t)s->ranks, sizeof *s->part, "sums over ranks"));
+    CLT_TRY(clt_alloc(&s->messages, (size_t)(4 * AHEAD * s->ranks), sizeof *s->messages, "sums over ranks"));
+    for (int i = 0; i < AHEAD; i++) {
+        s->out[i].message = s->messages + (2 * i) * 2 * s->ranks;
+        s->back[i].message = s->messages + (2 * i + 1) * 2 * s->ranks;
+    }
+    return CLT_OK;
+}
+
+int64_t comm_piece_elements(int ranks, comm_type type)
+{
+    const int64_t least = (int64_t)1 << 20, message = (int64_t)128 << 10;
+    int64_t bytes = ranks * message;
+    return (bytes < least ? least : bytes) / comm_type_bytes(type);
+}
+
+clt_status comm_run_pieces(comm *group, const comm_pieces *pieces)
+{
+    pieces_run s = {.pieces = pieces,
+                    .group = group,
+                    .ranks = pieces->together ? group->info.ranks : 1,
+                    .me = group->info.rank,
+                    .wire = pieces->wide ? COMM_F32 : pieces->type};
+    clt_status status = get_memory(&s);
+    for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2; i++)
+        status = take_turn(&s, i);
+    for (int i = 0; status != CLT_OK && s.messages && i < AHEAD; i++) {
+        drop_flight(&s, &s.out[i]);
+        drop_flight(&s, &s.back[i]);
+    }
+    free(s.part);
+    free(s.messages);
+    return status;
+}

@@ -81,7 +81,7 @@ int64_t comm_piece_elements(int ranks, comm_type type);
 
 /* Bytes of a slot of c->segment, of which every local rank has COMM_SLOTS: those of pieces under way, and one
  * that is written while others may still read the oldest. */
-#define COMM_SLOT_BYTES ((int64_t)1 << 20)
+#define COMM_SLOT_BYTES ((int64_t)2 << 20)
 #define COMM_SLOTS 4
 #define COMM_MOST_LOCAL 256
 

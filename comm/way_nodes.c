@@ -49,30 +49,39 @@ static clt_status meet(comm *c)
     return c->segment ? comm_segment_barrier(c) : CLT_OK; /* a rank that is alone on its host has none */
 }
 
-/* Adds up what the local ranks have of a piece. */
-static void add_local(const node_sum *s, void *const *part, float *wide, comm_piece *piece)
+/* Adds up what the local ranks have of a piece, into memory of this rank, and on one host into `out` as well. */
+static void add_local(const node_sum *s, const void *const *part, void *own, void *out, float *wide,
+                      comm_piece *piece)
 {
-    const void *const *in = (const void *const *)part;
     int n = s->group->info.local_ranks;
-    void *own = part[s->group->info.local_rank];
     bool widen = s->group->across && s->type != COMM_F32;
     piece->sum = own;
     piece->part = widen ? wide : own;
     if (widen)
-        comm_sum_parts_f32(in, n, piece->count, s->type, wide);
+        comm_sum_parts_f32(part, n, piece->count, s->type, wide);
     else if (n > 1)
-        comm_sum_parts(in, n, piece->count, s->type, &own, 1);
+        comm_sum_parts(part, n, piece->count, s->type, (void *[]){own, out}, out ? 2 : 1);
 }
 
-static clt_status run_pieces(node_sum *s, int64_t pieces,
-                             clt_status (*begin)(void *, int64_t, float *, comm_piece *),
+static int64_t pieces_of(const node_sum *s)
+{
+    return (s->count + s->most - 1) / s->most;
+}
+
+static int64_t piece_length(const node_sum *s, int64_t k)
+{
+    int64_t left = s->count - k * s->most;
+    return left < s->most ? left : s->most;
+}
+
+static clt_status run_pieces(node_sum *s, clt_status (*begin)(void *, int64_t, float *, comm_piece *),
                              clt_status (*end)(void *, int64_t, const comm_piece *))
 {
     comm *c = s->group;
     return comm_run_pieces(c->across ? c->across : c, &(comm_pieces){.type = s->type,
                                                                      .wide = c->across && s->type != COMM_F32,
                                                                      .together = c->across != NULL,
-                                                                     .count = pieces,
+                                                                     .count = pieces_of(s),
                                                                      .most = s->most,
                                                                      .context = s,
                                                                      .begin = begin,
@@ -88,40 +97,49 @@ static void *slot(const node_sum *s, int local_rank, int64_t k)
     return all ? all + (c->slot + k) % COMM_SLOTS * COMM_SLOT_BYTES : s->data + k * s->most * s->size;
 }
 
-static int64_t piece_length(const node_sum *s, int64_t k)
-{
-    int64_t left = s->count - k * s->most;
-    return left < s->most ? left : s->most;
-}
-
+/* All but the own slice is for others. */
 static clt_status begin_copied(void *context, int64_t k, float *wide, comm_piece *piece)
 {
     const node_sum *s = context;
     comm *c = s->group;
     int me = c->info.local_rank;
+    char *here = s->data + k * s->most * s->size;
     int64_t length = piece_length(s, k), first;
-    void *part[COMM_MOST_LOCAL];
-    if (c->segment)
-        memcpy(slot(s, me, k), s->data + k * s->most * s->size, (size_t)(length * s->size));
-    CLT_TRY(meet(c));
+    const void *part[COMM_MOST_LOCAL];
     slice_of(c, length, me, &first, &piece->count);
+    if (c->segment) {
+        char *there = slot(s, me, k);
+        int64_t behind = first + piece->count;
+        memcpy(there, here, (size_t)(first * s->size));
+        memcpy(there + behind * s->size, here + behind * s->size, (size_t)((length - behind) * s->size));
+    }
+    CLT_TRY(meet(c));
     for (int r = 0; r < c->info.local_ranks; r++)
-        part[r] = (char *)slot(s, r, k) + first * s->size;
-    add_local(s, part, wide, piece);
+        part[r] = (r == me ? here : (char *)slot(s, r, k)) + first * s->size;
+    bool alone = c->info.nodes == 1;
+    add_local(s, part, here + first * s->size, alone ? (char *)slot(s, me, k) + first * s->size : NULL, wide,
+              piece);
     return CLT_OK;
 }
 
+/* On one host every rank has come to the beginning of piece k + 2 after its sum of this one. */
 static clt_status end_copied(void *context, int64_t k, const comm_piece *piece)
 {
     const node_sum *s = context;
     comm *c = s->group;
     char *here = s->data + k * s->most * s->size;
-    (void)piece;
-    CLT_TRY(meet(c));
+    int64_t first, length, pieces = pieces_of(s);
+    slice_of(c, piece_length(s, k), c->info.local_rank, &first, &length);
+    if (c->segment && c->info.nodes > 1)
+        memcpy((char *)slot(s, c->info.local_rank, k) + first * s->size, piece->sum,
+               (size_t)(length * s->size));
+    if (c->info.nodes > 1 || k == (pieces > 2 ? pieces - 2 : 0))
+        CLT_TRY(meet(c));
     for (int r = 0; c->segment && r < c->lanes; r++) {
-        int64_t first, length;
         slice_of(c, piece_length(s, k), r, &first, &length);
-        memcpy(here + first * s->size, (char *)slot(s, r, k) + first * s->size, (size_t)(length * s->size));
+        if (r != c->info.local_rank)
+            memcpy(here + first * s->size, (char *)slot(s, r, k) + first * s->size,
+                   (size_t)(length * s->size));
     }
     return CLT_OK;
 }
@@ -131,10 +149,9 @@ static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type
     int64_t size = comm_type_bytes(type);
     node_sum s = {
         .group = c, .type = type, .count = count, .most = COMM_SLOT_BYTES / size, .size = size, .data = data};
-    int64_t pieces = (count + s.most - 1) / s.most;
     (void)op;
-    CLT_TRY(run_pieces(&s, pieces, begin_copied, end_copied));
-    c->slot += pieces; /* others may still read the last ones */
+    CLT_TRY(run_pieces(&s, begin_copied, end_copied));
+    c->slot += pieces_of(&s); /* others may still read the last ones */
     return CLT_OK;
 }
 
@@ -161,11 +178,11 @@ void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm
 static clt_status begin_in_place(void *context, int64_t k, float *wide, comm_piece *piece)
 {
     const node_sum *s = context;
-    void *part[COMM_MOST_LOCAL];
+    const void *part[COMM_MOST_LOCAL];
     for (int r = 0; r < s->group->info.local_ranks; r++)
         part[r] = (char *)s->part[r] + k * s->most * s->size;
     piece->count = piece_length(s, k);
-    add_local(s, part, wide, piece);
+    add_local(s, part, (char *)s->part[s->group->info.local_rank] + k * s->most * s->size, NULL, wide, piece);
     return CLT_OK;
 }
 
@@ -184,7 +201,7 @@ static clt_status sum_slice(node_sum *s)
     comm *c = s->group;
     int n = c->info.local_ranks;
     if (c->info.nodes > 1)
-        return run_pieces(s, (s->count + s->most - 1) / s->most, begin_in_place, end_in_place);
+        return run_pieces(s, begin_in_place, end_in_place);
     comm_sum_parts((const void *const *)s->part, n, s->count, s->type,
                    s->everywhere ? s->part : &s->part[c->info.local_rank], s->everywhere ? n : 1);
     return CLT_OK;

@@ -129,7 +129,7 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_INT("train.eval_every", 0, STEPS, "0", "steps",
                 "interval between evaluations; 0: only at the end"),
     CLT_KEY_INT("train.eval_batches", 0, CLT_KEY_MANY, "0", "micro-batches",
-                "evaluate on the first so many only; 0: on all"),
+                "evaluate on the first so many only, which the ranks divide; 0: on all"),
     CLT_KEY_INT(
         "train.max_nonfinite", 1, 1e9, "10", "steps",
         "skipped updates in a row (loss or gradients not finite) after which the run ends with code 6"),

@@ -12,8 +12,8 @@
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
 cat >gpt.json <<'JSON'
 {"model": {"type": "gpt", "layers": 1, "heads": 3, "channels": 15, "context": 19, "dropout": 0.1},
- "data": {"type": "text", "path": "text", "split": 0.1, "micro_batch": 3, "global_batch": 24}, "parallel": {"rank_invariant": true},
- "optimizer": {"clip": 1}, "train": {"steps": 12, "eval_every": 6}, "checkpoint": {"every": 4}}
+ "data": {"type": "text", "path": "text", "split": 0.3, "micro_batch": 3, "global_batch": 24}, "parallel": {"rank_invariant": true},
+ "optimizer": {"clip": 1}, "train": {"steps": 12, "eval_every": 6, "eval_batches": 3}, "checkpoint": {"every": 4}}
 JSON
 # Ignored targets, unevenly distributed, dropout, and statistics that ranks average.
 cat >graph.json <<'JSON'
@@ -34,7 +34,7 @@ equal() {
     for key in loss grad_norm; do
         expect_same <(values $key "$1/metrics.jsonl") <(values $key "$2/metrics.jsonl")
     done
-    for key in eval_loss eval_accuracy; do # a run in parts is evaluated at the end of each
+    for key in eval_loss eval_accuracy eval_samples; do # a run in parts is evaluated at the end of each
         expect_same <(values $key "$1/metrics.jsonl" | tail -n 1) <(values $key "$2/metrics.jsonl" | tail -n 1)
     done
 }

@@ -24,11 +24,14 @@ typedef struct eval_sums {
     double bytes; /* of the text that the target tokens represent */
 } eval_sums;
 
+/* How many micro-batches this rank evaluates. They are dealt to the ranks in turn, so that `batches` (0: all)
+ * are the same samples whatever the number of ranks. */
 static int64_t micro_batches(const clt_run *run, int64_t batches)
 {
-    int64_t each = run->job->micro_batch * run->ranks.ranks;
+    int64_t each = run->job->micro_batch, rank = run->ranks.rank, ranks = run->ranks.ranks;
     int64_t all = (run->job->eval_source->samples + each - 1) / each;
-    return batches > 0 && batches < all ? batches : all;
+    all = batches > 0 && batches < all ? batches : all;
+    return all > rank ? (all - rank + ranks - 1) / ranks : 0;
 }
 
 /* The only loss, if it sums -log(probability) over tokens; -1 otherwise, or if there are several losses: then
@@ -93,9 +96,9 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
     clt_status status = CLT_OK;
     int64_t all = micro_batches(run, batches);
     clt_run_progress(run, "evaluating", 0, all);
-    for (int64_t done = 0; status == CLT_OK && !fed.end && (batches == 0 || done < batches);) {
+    for (int64_t done = 0; status == CLT_OK && !fed.end && done < all;) {
         size_t n = 0;
-        for (; n < FLUSH_EVERY && status == CLT_OK && (batches == 0 || done < batches); n++, done++) {
+        for (; n < FLUSH_EVERY && status == CLT_OK && done < all; n++, done++) {
             status = clt_feed_next(feed, &fed);
             if (status != CLT_OK || fed.end)
                 break;

@@ -71,8 +71,8 @@ clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, in
 /* Enqueues one training step on batch number `step`. */
 clt_status clt_step(clt_run *run, int64_t step);
 
-/* evaluate.c: one pass over the evaluation data; with batches > 0 only over so many micro-batches per rank.
- * Blocks. */
+/* evaluate.c: one pass over the evaluation data; with batches > 0 only over so many micro-batches, of
+ * all ranks together. Blocks. */
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);
 /* save.c. clt_run_save: writes one checkpoint and waits for it (the trainer uses the saver instead). */
 clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size);

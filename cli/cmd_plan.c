@@ -53,6 +53,9 @@ static void print_memory(const clt_description *d, clt_str *out)
     row(out, "memory",
         "%s: parameters %s, gradients %s, optimizer %s, activations %s, inputs %s, staging %s, run state %s",
         text[7], text[0], text[1], text[2], text[6], text[4], text[5], text[3]);
+    if (r->host > 0)
+        row(out, "", "and %s of host memory, for gradients on their way between ranks",
+            console_bytes(r->host, text[0], sizeof text[0]));
     bool fits = r->total <= d->job->desc.usable_bytes;
     char usable[32], largest[96] = "no data.micro_batch fits";
     if (d->largest > 0)
@@ -81,8 +84,12 @@ static void print_summary(const clt_description *d, clt_str *out)
     row(out, "model", "%s, %lld parameters in %zu tensors%s%s", clt_config_string(job->config, "model.type"),
         (long long)clt_graph_param_elements(graph), graph->n_params - (size_t)clt_graph_buffers(graph),
         frozen, buffers);
-    row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
-        (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
+    if (job->ranks > 1)
+        row(out, "batch", "%lld samples in a step on %d ranks, micro-batches of %lld, at most %d on a rank",
+            (long long)job->global_batch, job->ranks, (long long)job->micro_batch, job->accumulation);
+    else
+        row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
+            (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
     row(out, "steps", "%lld", (long long)job->steps);
     print_memory(d, out);
 }
@@ -120,6 +127,7 @@ static clt_status print_layers(const clt_description *d, clt_str *out)
 typedef struct plan_args {
     const char *command, *device;
     bool json, full, plan;
+    int64_t ranks;
 } plan_args;
 
 static clt_status describe(const plan_args *a, const clt_description *d, clt_str *out)
@@ -143,7 +151,7 @@ static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
     clt_description *d = NULL;
     clt_str text = {0};
     CLT_TRY(cmd_load_config(r, &config));
-    clt_status status = clt_describe(config, a->device, caps, &d);
+    clt_status status = clt_describe(config, a->device, caps, (int)a->ranks, &d);
     if (status == CLT_OK)
         status = describe(a, d, &text);
     if (status == CLT_OK)
@@ -160,11 +168,14 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
 {
     const char *caps_text = NULL;
     const args_option options[] = {
-        ARGS_JSON(a->json), ARGS_FLAG("--full", a->full, "also every command and the place of every tensor"),
+        ARGS_JSON(a->json),
+        ARGS_FLAG("--full", a->full, "also every command and the place of every tensor"),
         ARGS_TEXT("--device", "SPEC", a->device,
                   "0:0, cpu, gpu or a part of the device's name; generic: a typical GPU, none is opened "
                   "(default: the device that would train)"),
-        ARGS_CAPS(caps_text), ARGS_END};
+        ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "for one of so many ranks (1)"),
+        ARGS_CAPS(caps_text),
+        ARGS_END};
     const args_usage usage = {.command = a->command,
                               .operands = "CONFIG [section.key=value ...]",
                               .summary = summary,
@@ -183,7 +194,7 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
 
 clt_status cmd_plan(cmd_context *context, int argc, char **argv)
 {
-    plan_args a = {.command = "plan", .plan = true};
+    plan_args a = {.command = "plan", .plan = true, .ranks = 1};
     (void)context;
     return command(argc, argv, &a,
                    "Shows what a config would train: memory, batch, steps and a table of its layers; with "
@@ -192,7 +203,7 @@ clt_status cmd_plan(cmd_context *context, int argc, char **argv)
 
 clt_status cmd_estimate(cmd_context *context, int argc, char **argv)
 {
-    plan_args a = {.command = "estimate"};
+    plan_args a = {.command = "estimate", .ranks = 1};
     (void)context;
     return command(argc, argv, &a,
                    "Shows the memory that a training needs by class, and the largest micro-batch that fits. "

@@ -86,6 +86,17 @@ double clt_plan_flops(const clt_plan *plan)
     return (forward + backward) * plan->options.accumulation + update;
 }
 
+/* Host memory that gradients are copied through. */
+static uint64_t sum_bytes(const clt_plan *plan)
+{
+    uint64_t bytes = 0;
+    if (plan->device.is_cpu && plan->options.shared_memory)
+        return 0;
+    for (size_t b = 0; b < plan->n_buckets; b++)
+        bytes += plan->buckets[b].elements * clt_dtype_bytes(plan->options.wire);
+    return bytes;
+}
+
 clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
 {
     clt_memory_report r = {0};
@@ -109,6 +120,10 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         r.optimizer = clt_store_class_bytes(any->store, CLT_TC_OPT, !train);
         r.state = clt_store_class_bytes(any->store, CLT_TC_STATE, !train);
     }
+    if (train && train->device.is_cpu)
+        r.staging += sum_bytes(train);
+    else if (train)
+        r.host = sum_bytes(train);
     r.activations = pool > r.inputs ? pool - r.inputs : 0;
     r.total = r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations + r.staging;
     return r;

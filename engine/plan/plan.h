@@ -124,6 +124,7 @@ typedef struct clt_plan_options {
     clt_dtype storage; /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
     clt_dtype wire;    /* ranks > 1: communication dtype of parameter gradients */
     clt_bucket_sizes buckets; /* ranks > 1 */
+    bool shared_memory;       /* ranks > 1: on CPU devices gradients are summed in place */
     bool tf32;                /* products of f32 may round their operands to 10 bits of mantissa */
     bool no_fuse;             /* fuse nothing, for comparison */
     clt_recompute recompute;
@@ -226,9 +227,11 @@ void clt_plan_destroy(clt_plan *plan);
  * such work. */
 bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call);
 
-/* Device bytes by class, as realised: store arenas, plan slabs, staging ring. */
+/* Device bytes by class, as realised: store arenas, plan slabs, staging: the ring of batches and, on a CPU
+ * device, what gradients are copied through on their way between ranks. host: that of other devices, pinned
+ * host memory; not in the total. */
 typedef struct clt_memory_report {
-    uint64_t params, gradients, optimizer, state, inputs, activations, staging, total;
+    uint64_t params, gradients, optimizer, state, inputs, activations, staging, total, host;
 } clt_memory_report;
 #define CLT_STAGING_SLOTS 3 /* device ring slots */
 /* eval may be NULL. Both plans use the same store and the same slabs. */

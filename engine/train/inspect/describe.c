@@ -49,23 +49,25 @@ static clt_status measure(clt_description *d)
     return clt_job_largest_micro_batch(d->job, &d->largest);
 }
 
-static clt_status describe(clt_description *d, const clt_config *config, const char *spec, uint32_t caps)
+static clt_status describe(clt_description *d, const clt_config *config, const char *spec, uint32_t caps,
+                           int ranks)
 {
     const clt_job_data data = {0};
     const clt_update_order order = {0};
-    CLT_TRY(clt_job_open(config, &data, 1, CLT_JOB_DESCRIBE, &d->job));
+    CLT_TRY(clt_job_open(config, &data, ranks, CLT_JOB_DESCRIBE, &d->job));
     CLT_TRY(find_device(config, spec, caps, &d->device));
     CLT_TRY(clt_tuned_describe(config, &d->device.desc, &d->tuning));
     CLT_TRY(clt_job_plan(d->job, &d->device.desc, &order));
     return measure(d);
 }
 
-clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, clt_description **out)
+clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, int ranks,
+                        clt_description **out)
 {
     clt_description *d;
     *out = NULL;
     CLT_TRY(clt_alloc(&d, 1, sizeof *d, "the description of a training"));
-    clt_status status = describe(d, config, spec, caps);
+    clt_status status = describe(d, config, spec, caps, ranks);
     if (status == CLT_OK)
         *out = d;
     else
@@ -229,6 +231,7 @@ clt_status clt_description_estimate_json(const clt_description *d, clt_str *out)
     json_device(d, &w);
     clt_jw_kint(&w, "micro_batch", job->micro_batch);
     clt_jw_kint(&w, "global_batch", job->global_batch);
+    clt_jw_kint(&w, "ranks", job->ranks);
     clt_jw_kint(&w, "steps", job->steps);
     clt_jw_kint(&w, "parameters", clt_graph_param_elements(job->train->graph));
     clt_jw_kint(&w, "frozen_parameters", clt_graph_frozen_elements(job->train->graph));
@@ -243,6 +246,7 @@ clt_status clt_description_estimate_json(const clt_description *d, clt_str *out)
     clt_jw_kint(&w, "activations", (int64_t)r->activations);
     clt_jw_kint(&w, "staging", (int64_t)r->staging);
     clt_jw_kint(&w, "total", (int64_t)r->total);
+    clt_jw_kint(&w, "host", (int64_t)r->host);
     clt_jw_end_object(&w);
     clt_jw_kbool(&w, "fits", r->total <= job->desc.usable_bytes);
     clt_jw_kint(&w, "largest_micro_batch", d->largest);

@@ -206,6 +206,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
                               .storage = job->storage,
                               .wire = read_wire(job->config),
                               .buckets = read_buckets(job->config),
+                              .shared_memory = clt_config_bool(job->config, "parallel.shared_memory"),
                               .tf32 = read_tf32(job),
                               .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
                               .no_fuse = clt_config_choice(job->config, "train.fuse") == CLT_FUSING_OFF};

@@ -250,6 +250,33 @@ static void test_shared_parameter(void **state)
     }
 }
 
+/* What gradients are copied through: host memory beside a device, a part of a CPU device's memory, or nothing. */
+static void test_memory(void **state)
+{
+    (void)state;
+    uint64_t staging[2];
+    for (int form = 0; form < 3; form++) {
+        ocl_device_desc desc = small_alignment();
+        clt_plan_options options = train_options(1);
+        options.ranks = 2;
+        options.wire = CLT_BF16;
+        options.buckets = (clt_bucket_sizes){CHUNK_BYTES, CHUNK_BYTES};
+        options.shared_memory = form < 2;
+        desc.is_cpu = form > 0;
+        clt_plan *plan = plan_of(net_deep(), &desc, &options);
+        clt_memory_report r = clt_plan_memory(plan, NULL);
+        uint64_t gradients = plan->store->trainable_elements[0] * 2;
+        assert_int_equal(r.host, form == 0 ? gradients : 0);
+        if (form < 2)
+            staging[form] = r.staging;
+        assert_int_equal(staging[0], staging[form == 0 ? 0 : 1]);
+        assert_int_equal(r.staging, staging[0] + (form == 2 ? gradients : 0));
+        assert_int_equal(r.total, r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations +
+                                      r.staging);
+        clt_plan_destroy(plan);
+    }
+}
+
 static void test_one_rank_has_none(void **state)
 {
     (void)state;
@@ -268,6 +295,7 @@ int main(void)
                                        cmocka_unit_test(test_ready_never_falls),
                                        cmocka_unit_test(test_plans),
                                        cmocka_unit_test(test_shared_parameter),
+                                       cmocka_unit_test(test_memory),
                                        cmocka_unit_test(test_one_rank_has_none)};
     hide_drivers();
     return cmocka_run_group_tests(tests, NULL, NULL);

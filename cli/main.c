@@ -44,9 +44,9 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
     if ((entry->flags & CMD_RANKS) && comm_under_launcher()) {
         CLT_TRY(comm_create(&context->comm));
         context->ranks = comm_describe(context->comm);
-        ocl_prepare_process(context->ranks->local_rank, context->ranks->local_ranks);
+        ocl_prepare_process(context->ranks->local_ranks, context->ranks->core_ranks);
     } else {
-        ocl_prepare_process(0, 1);
+        ocl_prepare_process(1, 1);
     }
     return CLT_OK;
 }

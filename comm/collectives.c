@@ -251,6 +251,36 @@ clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char
              what, (long long)differs, info->ranks, host);
 }
 
+#define LINK_BYTES (1 << 20)
+
+static uint8_t pattern(int rank, int64_t i)
+{
+    return (uint8_t)((i * 131 + rank * 29 + (i >> 9)) & 0xff);
+}
+
+static clt_status check_links(void *context)
+{
+    comm *c = context;
+    int n = c->info.ranks, me = c->info.rank, left = (me + n - 1) % n;
+    void *scratch;
+    CLT_TRY(comm_engine_scratch(c->engine, 2 * LINK_BYTES, &scratch));
+    uint8_t *out = scratch, *in = out + LINK_BYTES;
+    for (int64_t i = 0; i < LINK_BYTES; i++)
+        out[i] = pattern(me, i);
+    CLT_TRY(comm_exchange(c, out, LINK_BYTES, (me + 1) % n, in, LINK_BYTES, left));
+    for (int64_t i = 0; i < LINK_BYTES; i++)
+        if (in[i] != pattern(left, i))
+            CLT_FAIL(CLT_ECOMM,
+                     "testing the links between ranks: of what rank %d sent, byte %lld arrived wrong", left,
+                     (long long)i);
+    return CLT_OK;
+}
+
+clt_status comm_check_links(comm *c)
+{
+    return c->info.ranks > 1 ? comm_engine_run(c->engine, "testing links", check_links, c) : CLT_OK;
+}
+
 void comm_abort(comm *c, clt_status status)
 {
     if (c && comm_engine_ranks(c->engine) > 1)

@@ -23,6 +23,7 @@ int64_t comm_type_bytes(comm_type type);
 typedef struct comm comm;
 typedef struct comm_info {
     int rank, ranks, local_rank, local_ranks;
+    int core_ranks; /* local ranks that may run on cores of this rank, this one included: 1 if it is bound to its own */
     int nodes;       /* hosts that the group's ranks are on */
     bool even_nodes; /* every host has local_ranks of them, neighbours in number */
     char host[64];
@@ -138,6 +139,9 @@ clt_status comm_measure_ways(comm *c, int64_t bytes, double *seconds, size_t cap
 /* All ranks must hold the same bytes (config, seeds, versions): CLT_ERANKS, on every rank, names `what` and
  * the first rank that differs from rank 0. */
 clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char *what);
+/* Sends a block of bytes around the ring of ranks and compares what arrives: CLT_ECOMM names the link that does not
+ * work. Collective. */
+clt_status comm_check_links(comm *c);
 /* Ends all ranks at once with the exit code of `status`; with one rank it only returns. */
 void comm_abort(comm *c, clt_status status);
 

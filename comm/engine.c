@@ -129,7 +129,7 @@ static void listen_for_the_roll(comm_engine *e)
     if (pthread_cond_timedwait(&e->work, &e->mutex, &until) != ETIMEDOUT || e->broken)
         return;
     pthread_mutex_unlock(&e->mutex);
-    bool called = comm_roll_was_called(e->roll);
+    bool called = comm_roll_was_heard(e->roll);
     if (called) {
         comm_word own = own_word(e, false);
         comm_roll_answer(e->roll, &own);

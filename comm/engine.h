@@ -72,7 +72,9 @@ typedef struct comm_word {
 clt_status comm_roll_create(const comm_transport *transport, int rank, int ranks, comm_roll **out);
 void comm_roll_destroy(comm_roll *roll, bool in_step);
 void comm_roll_watch(comm_roll *roll, int rank, int64_t process);
-/* Another rank has called, or the process of a watched rank has ended a while ago. */
+/* Another rank has called. */
+bool comm_roll_was_heard(comm_roll *roll);
+/* The same, or the process of a watched rank has ended a while ago. */
 bool comm_roll_was_called(comm_roll *roll);
 /* Tells all ranks what this one does, without waiting for answers. */
 void comm_roll_answer(comm_roll *roll, const comm_word *own);

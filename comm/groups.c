@@ -3,6 +3,7 @@
  * Groups of ranks: all of the job, and those that are split off; who shares a host with whom. */
 #include "comm/comm_internal.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,7 @@ typedef struct host_id {
 typedef struct told_place {
     host_id host;
     int64_t process, space; /* its number, in this name space of process numbers */
+    uint64_t cores[16];     /* bits of the cores that it may run on; all where that is not known */
 } told_place;
 
 static void find_host(const comm_transport *transport, host_id *id)
@@ -84,6 +86,25 @@ static bool same_host(const told_place *a, const told_place *b)
     return memcmp(&a->host, &b->host, sizeof a->host) == 0;
 }
 
+static void find_cores(uint64_t *cores, size_t bytes)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    bool known = sched_getaffinity(getpid(), sizeof set, &set) == 0 && sizeof set == bytes;
+    if (known)
+        memcpy(cores, &set, bytes);
+    else
+        memset(cores, 0xff, bytes);
+}
+
+static bool share_cores(const told_place *a, const told_place *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < sizeof a->cores / sizeof a->cores[0]; i++)
+        any = any || (a->cores[i] & b->cores[i]) != 0;
+    return any;
+}
+
 /* From who is where: the local ranks, and how many hosts there are. */
 static void place(comm *c, const told_place *told)
 {
@@ -98,6 +119,7 @@ static void place(comm *c, const told_place *told)
         info->nodes += first;
         if (!same_host(&told[r], mine))
             continue;
+        info->core_ranks += r == info->rank || share_cores(&told[r], mine);
         if (r < info->rank)
             info->local_rank++;
         c->local[info->local_ranks++] = r;
@@ -143,7 +165,7 @@ static clt_status make_across(comm *c, const int *lane, int mine)
     a->tag = c->tag;
     for (int n = 0; n < c->info.nodes; n++)
         a->member[n] = c->member[lane[n]];
-    a->info.local_ranks = 1;
+    a->info.local_ranks = a->info.core_ranks = 1;
     a->info.nodes = c->info.nodes;
     a->info.even_nodes = true;
     a->local[0] = mine;
@@ -179,6 +201,7 @@ static clt_status settle(void *context)
     find_host(comm_engine_transport(c->engine), &mine->host);
     mine->process = getpid();
     mine->space = process_space();
+    find_cores(mine->cores, sizeof mine->cores);
     clt_status status =
         comm_run_all_gather(c, told, c->info.ranks * (int64_t)sizeof *told, sizeof *told, COMM_U8);
     if (status == CLT_OK)

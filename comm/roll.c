@@ -117,16 +117,19 @@ static void look(comm_roll *roll)
     }
     if (poll(roll->process, (nfds_t)roll->ranks, 0) > 0 && roll->gone_at == 0)
         roll->gone_at = clt_now();
-    if (roll->gone_at > 0 && clt_now() - roll->gone_at > GONE_SECONDS)
-        roll->called = true;
+}
+
+bool comm_roll_was_heard(comm_roll *roll)
+{
+    if (roll)
+        look(roll);
+    return roll && roll->called;
 }
 
 bool comm_roll_was_called(comm_roll *roll)
 {
-    if (!roll)
-        return false;
-    look(roll);
-    return roll->called;
+    return comm_roll_was_heard(roll) ||
+           (roll && roll->gone_at > 0 && clt_now() - roll->gone_at > GONE_SECONDS);
 }
 
 void comm_roll_answer(comm_roll *roll, const comm_word *own)

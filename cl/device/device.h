@@ -121,6 +121,7 @@ typedef struct ocl_device_desc {
     char driver[OCL_NAME_SIZE];  /* CL_DRIVER_VERSION */
     char version[OCL_NAME_SIZE]; /* CL_DEVICE_VERSION */
     char platform[OCL_NAME_SIZE];
+    char pci[16]; /* "0000:3b:00.0"; "": unknown */
     bool is_cpu, is_gpu;
     uint32_t caps;          /* OCL_CAP_* after masking */
     uint32_t masked_caps;   /* capabilities that the caller masked (ocl_open_options) */
@@ -199,9 +200,10 @@ const char *ocl_quirk_name(uint32_t bit);
 #define OCL_DEVICE_FILE_NAME 96
 void ocl_device_file_name(const ocl_device_desc *device, char *out, size_t size);
 
-/* To be called before the first OpenCL call of a process: divides a CPU device among `local_ranks` ranks on
- * this host (POCL_MAX_PTHREAD_COUNT and the share of memory in usable_bytes). */
-void ocl_prepare_process(int local_rank, int local_ranks);
+/* To be called before the first OpenCL call of a process: divides a CPU device's memory (usable_bytes) among
+ * the `local_ranks` ranks on this host, and its threads (POCL_MAX_PTHREAD_COUNT) among those of them that share
+ * this one's cores. */
+void ocl_prepare_process(int local_ranks, int core_ranks);
 
 /* Every device of every platform, in platform order. CLT_EDEVICE with an explanation (see doctor) when there
  * is none. The array is freed with free(). caps are not probed here (probing needs an open device): caps ==

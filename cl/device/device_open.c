@@ -18,7 +18,8 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-static int rank_count = 1; /* ranks on this host, from ocl_prepare_process */
+static int rank_count = 1;      /* ranks on this host, from ocl_prepare_process */
+static int core_rank_count = 1; /* those of them that share this one's cores */
 
 /* Open devices, so that an event can be traced back to its device and the last close can clean up. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,14 +33,14 @@ int ocl_ranks_here(void)
 
 int ocl_threads_here(void)
 {
-    int share = clt_cpu_count() / rank_count;
+    int share = clt_cpu_count() / core_rank_count;
     return share > 1 ? share : 1;
 }
 
-void ocl_prepare_process(int local_rank, int local_ranks)
+void ocl_prepare_process(int local_ranks, int core_ranks)
 {
-    (void)local_rank; /* every rank gets the same share */
     rank_count = local_ranks > 1 ? local_ranks : 1;
+    core_rank_count = core_ranks > 1 ? core_ranks : 1;
     /* PoCL 3 reads the first variable, PoCL 4 and later the second; values set by the user stay. */
     static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
     if (rank_count == 1 || getenv(names[0]) != NULL || getenv(names[1]) != NULL)

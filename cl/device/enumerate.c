@@ -174,6 +174,7 @@ static clt_status describe(cl_platform_id platform, cl_device_id id, int p, int 
     CLT_TRY(ocl_device_ask(id, CL_DEVICE_TYPE, sizeof type, &type));
     desc->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
     desc->is_cpu = !desc->is_gpu && (type & CL_DEVICE_TYPE_CPU) != 0;
+    ocl_device_ask_pci(id, desc->pci, sizeof desc->pci);
     CLT_TRY(describe_limits(id, desc));
     ocl_apply_quirks(desc);
     return CLT_OK;

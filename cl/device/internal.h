@@ -188,6 +188,8 @@ clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_
  * them. */
 clt_status ocl_device_ask(cl_device_id id, cl_device_info what, size_t size, void *out);
 clt_status ocl_device_ask_text(cl_device_id id, cl_device_info what, char **out);
+/* pci.c: its place on the PCI bus, "" if the driver does not tell. */
+void ocl_device_ask_pci(cl_device_id id, char *out, size_t size);
 clt_status ocl_device_extensions(cl_device_id id, char **out);
 /* quirks.c: fills desc->quirks from the table. */
 void ocl_apply_quirks(ocl_device_desc *desc);

@@ -15,15 +15,14 @@
 #include "engine/base/cgroup.h"
 #include "engine/base/thread.h"
 
-/* Uses the affinity mask of the main thread: the calling thread may be pinned to one processor. */
-static int affinity_count(void)
+int clt_process_cores(int64_t process)
 {
     for (int size = CPU_SETSIZE; size <= 1 << 20; size *= 2) {
         cpu_set_t *set = CPU_ALLOC(size);
         if (!set)
             break;
         size_t bytes = CPU_ALLOC_SIZE(size);
-        int code = sched_getaffinity(getpid(), bytes, set);
+        int code = sched_getaffinity((pid_t)process, bytes, set);
         int count = code == 0 ? CPU_COUNT_S(bytes, set) : 0;
         bool too_small = code != 0 && errno == EINVAL;
         CPU_FREE(set);
@@ -32,6 +31,15 @@ static int affinity_count(void)
         if (!too_small)
             break;
     }
+    return 0;
+}
+
+/* Uses the affinity mask of the main thread: the calling thread may be pinned to one processor. */
+static int affinity_count(void)
+{
+    int count = clt_process_cores(getpid());
+    if (count > 0)
+        return count;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (int)online : 1;
 }

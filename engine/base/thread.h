@@ -33,6 +33,8 @@ void clt_for_ranges(uint64_t count, uint64_t least, const char *name, clt_range_
 
 /* Cores in this process's affinity mask, limited by the control group's CPU quota; at least 1. */
 int clt_cpu_count(void);
+/* Cores in the affinity mask of a process; 0: it cannot be read. */
+int clt_process_cores(int64_t process);
 /* Bytes of host memory that this process may still take: the least of MemAvailable, the control group's limit
  * (v1, v2) minus its use, and RLIMIT_AS. */
 unsigned long long clt_memory_available(void);

@@ -27,6 +27,7 @@ static unsigned kind_of(const char *path)
                                             "log.",
                                             "parallel.deadline",
                                             "parallel.start_deadline",
+                                            "parallel.share_devices",
                                             "data.workers",
                                             "data.prefetch",
                                             "data.eval_path",

@@ -112,6 +112,7 @@ const clt_config_key clt_config_common[] = {
         "parallel.start_deadline", 0, true, 1e6, false, "600", "seconds",
         "the same at the start and around evaluations, checkpoints and samples, when ranks are "
         "unequally busy"),
+    CLT_KEY_BOOL("parallel.share_devices", "false", "ranks of a host may share a GPU"),
     {.path = "parallel.tensor",
      .type = CLT_CFG_INT,
      .default_text = "1",

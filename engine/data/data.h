@@ -215,8 +215,8 @@ typedef struct clt_loader_options {
 } clt_loader_options;
 
 typedef struct clt_loader clt_loader;
-/* "auto": 75 % of the cores divided by local ranks, at least 1. */
-int clt_loader_auto_workers(int local_ranks);
+/* "auto": 75 % of the cores divided by the ranks that share them, at least 1. */
+int clt_loader_auto_workers(int core_ranks);
 clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out);
 /* Joins the threads; safe at any moment. Slots may still be released until the loader is destroyed. */
 void clt_loader_stop(clt_loader *loader);

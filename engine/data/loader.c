@@ -66,9 +66,9 @@ struct clt_loader {
     atomic_bool closing; /* read without the lock while filling, to stop early */
 };
 
-int clt_loader_auto_workers(int local_ranks)
+int clt_loader_auto_workers(int core_ranks)
 {
-    int workers = clt_cpu_count() * 3 / 4 / (local_ranks > 1 ? local_ranks : 1);
+    int workers = clt_cpu_count() * 3 / 4 / (core_ranks > 1 ? core_ranks : 1);
     return workers > 1 ? workers : 1;
 }
 

@@ -111,7 +111,15 @@ expect_text 'data.global_batch 32 has 2 micro-batches \(data.micro_batch 16\), t
 expect_absent never
 expect_code 2 "${mpi[@]}" 1 "$CLTRAIN" train graph.json --out never : \
     -np 1 "$CLTRAIN" train graph.json optimizer.learning_rate=0.06 --out never
-expect_text 'ranks do not fit.*configuration' 'rank 1'
+expect_text 'ranks do not fit: the configuration of rank 1 .*"optimizer": "learning_rate": 0.06 instead of "learning_rate": 0.05'
+expect_absent never
+cp "$CLTRAIN" another && echo >>another
+expect_code 2 "${mpi[@]}" 1 "$CLTRAIN" train graph.json --out never : -np 1 ./another train graph.json --out never
+expect_text 'ranks do not fit: rank 1 on .* runs another program than rank 0 .*different builds'
+mkdir here there && cp text.json text.txt here && cp text.json there && sed 's/beer/wine/' text.txt >there/text.txt
+expect_code 2 "${mpi[@]}" 1 --wdir here "$CLTRAIN" train text.json --out "$work/never" : \
+    -np 1 --wdir there "$CLTRAIN" train text.json --out "$work/never"
+expect_text 'ranks do not fit: rank 1 on .* reads other data than rank 0 .*: the content of the training data differs'
 expect_absent never
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train graph.json train.stps=3 --out never
 expect_text "\[rank 0 .*\] cltrain: configuration error.*did you mean 'train.steps'"

@@ -356,7 +356,7 @@ static void collect_facts(const clt_watch *w, clt_advice_facts *f)
     const clt_run *run = w->run;
     const step_sums *s = &w->sums;
     double n = s->steps > 0 ? (double)s->steps : 1;
-    int share = run->ranks.local_ranks > 1 ? run->ranks.local_ranks : 1;
+    int share = run->ranks.core_ranks > 1 ? run->ranks.core_ranks : 1;
     *f = (clt_advice_facts){.steps = s->steps,
                             .step_ms = s->step_ns * 1e-6 / n,
                             .idle_input_ms = s->idle_ns[CLT_IDLE_INPUT] * 1e-6 / n,

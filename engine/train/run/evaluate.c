@@ -168,7 +168,7 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
                                 .ranks = run->ranks.ranks,
                                 .seed = run->job->seed,
                                 .evaluation = true,
-                                .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks)
+                                .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.core_ranks)
                                                        : (int)workers,
                                 .prefetch = (int)clt_config_int(config, "data.prefetch")};
     clt_feed *feed;

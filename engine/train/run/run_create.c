@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/train/run/agreement.h"
 #include "engine/train/run/deadline.h"
+#include "engine/train/run/preflight.h"
 #include "engine/data/data_paths.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/train/run/sync.h"
@@ -57,20 +58,6 @@ void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t tota
     if (total >= 0)
         note_phase(run, what);
     clt_progress(&run->options->observer, what, done, total);
-}
-
-/* Checks that all ranks train the same thing. */
-static clt_status check_ranks(clt_run *run)
-{
-    clt_str text = {0};
-    if (run->ranks.ranks <= 1)
-        return CLT_OK;
-    comm_set_deadline(run->options->comm, clt_config_float(run->options->config, "parallel.start_deadline"));
-    clt_status status = clt_config_print(run->options->config, false, &text);
-    if (status == CLT_OK)
-        status = comm_check_equal(run->options->comm, text.text, (int64_t)text.length, "the configuration");
-    clt_str_free(&text);
-    return status;
 }
 
 /* A resumed run keeps the tuning choices of its checkpoint, so that it computes the same bits. */
@@ -143,7 +130,9 @@ static clt_status create(clt_run *run, clt_job_kind kind)
 {
     const clt_config *config = run->options->config;
     bool changed;
-    CLT_TRY(check_ranks(run));
+    if (run->options->comm)
+        comm_set_deadline(run->options->comm, clt_config_float(config, "parallel.start_deadline"));
+    CLT_TRY(clt_preflight_config(run));
     const clt_saved_run *saved = run->options->saved;
     const clt_job_data data = {.source = run->options->source,
                                .facts = saved && saved->has_facts ? &saved->facts : NULL,
@@ -165,6 +154,8 @@ static clt_status create(clt_run *run, clt_job_kind kind)
         CLT_TRY(clt_run_check_resume(run));
     clt_run_progress(run, "testing what the device can do", 0, 0);
     CLT_TRY(clt_run_open_device(run));
+    clt_run_progress(run, "comparing the ranks", 0, 0);
+    CLT_TRY(clt_preflight(run));
     CLT_TRY(open_tuning(run, kind));
     CLT_TRY(keep_style(run));
     CLT_TRY(clt_recall_denials(run));
@@ -189,7 +180,8 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
     *out = NULL;
     CLT_TRY(clt_alloc(&run, 1, sizeof *run, "run"));
     run->options = options;
-    run->ranks = (comm_info){.rank = 0, .ranks = 1, .local_rank = 0, .local_ranks = 1, .transport = "self"};
+    run->ranks = (comm_info){
+        .rank = 0, .ranks = 1, .local_rank = 0, .local_ranks = 1, .core_ranks = 1, .transport = "self"};
     if (options->comm)
         run->ranks = *comm_describe(options->comm);
     else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
@@ -218,8 +210,8 @@ clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, in
                               .shuffle = clt_config_bool(c, "data.shuffle"),
                               .first_step = first_step,
                               .last_step = last_step,
-                              .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.local_ranks)
-                                                     : (int)workers,
+                              .workers =
+                                  workers < 0 ? clt_loader_auto_workers(run->ranks.core_ranks) : (int)workers,
                               .prefetch = (int)clt_config_int(c, "data.prefetch")};
 }
 

@@ -161,17 +161,17 @@ static void test_prepare_process(void **state)
     char want[16];
     unsetenv(name);
     unsetenv("POCL_CPU_MAX_CU_COUNT");
-    ocl_prepare_process(0, 1);
+    ocl_prepare_process(1, 1);
     assert_null(getenv(name)); /* a single rank keeps the driver's default */
     setenv(name, "3", 1);
-    ocl_prepare_process(1, 2);
+    ocl_prepare_process(2, 2);
     assert_string_equal(getenv(name), "3"); /* what the user set stays */
     unsetenv(name);
-    ocl_prepare_process(0, 100000);
+    ocl_prepare_process(100000, 100000);
     assert_string_equal(getenv(name), "1");
     unsetenv(name);
     unsetenv("POCL_CPU_MAX_CU_COUNT");
-    ocl_prepare_process(1, 2);
+    ocl_prepare_process(2, 2);
     snprintf(want, sizeof want, "%d", clt_cpu_count() > 3 ? clt_cpu_count() / 2 : 1);
     assert_string_equal(getenv(name), want);
 }

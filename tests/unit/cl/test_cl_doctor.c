@@ -185,7 +185,7 @@ static void share_child(void)
     int count;
     unsetenv("POCL_MAX_PTHREAD_COUNT");
     unsetenv("POCL_CPU_MAX_CU_COUNT");
-    ocl_prepare_process(1, 4);
+    ocl_prepare_process(4, 4);
     if (ocl_list_devices(&list, &count) != CLT_OK)
         _exit(TEST_SKIP);
     unsigned cores = clt_cpu_count() / 4 > 1 ? (unsigned)clt_cpu_count() / 4 : 1;

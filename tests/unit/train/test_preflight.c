@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ *
+ * What ranks refuse and warn of after they have compared themselves, from tables of ranks made up here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/train/run/preflight.h"
+
+#define RANKS 4
+
+/* Two hosts with two GPUs each, 32 cores a host. */
+static void make(clt_told_preflight *told)
+{
+    memset(told, 0, RANKS * sizeof *told);
+    for (int r = 0; r < RANKS; r++) {
+        clt_told_preflight *t = &told[r];
+        (void)snprintf(t->host, sizeof t->host, "node%d", r / 2);
+        (void)snprintf(t->version, sizeof t->version, "1.2.3");
+        (void)snprintf(t->device, sizeof t->device, "GPU model");
+        (void)snprintf(t->driver, sizeof t->driver, "550.1");
+        (void)snprintf(t->place, sizeof t->place, "0000:3%d:00.0", r % 2);
+        (void)snprintf(t->data, sizeof t->data, "0123456789abcdef");
+        t->program = 7;
+        t->samples = 500;
+        t->local_ranks = 2;
+        t->cores = t->launcher_cores = 32;
+    }
+}
+
+static void refused(const clt_told_preflight *told, bool share, const char *what)
+{
+    clt_status status = clt_preflight_refuse(told, RANKS, share);
+    if (!what) {
+        assert_int_equal(status, CLT_OK);
+        return;
+    }
+    assert_int_equal(status, CLT_ERANKS);
+    if (!strstr(clt_error_text(), what))
+        fail_msg("'%s' does not say '%s'", clt_error_text(), what);
+}
+
+static void ranks_that_differ_are_named(void **state)
+{
+    clt_told_preflight told[RANKS];
+    (void)state;
+    make(told);
+    refused(told, false, NULL);
+    told[2].program = 8;
+    refused(told, false, "rank 2 on node1 runs another program than rank 0 on node0");
+    make(told);
+    (void)snprintf(told[3].version, sizeof told[3].version, "1.2.4");
+    refused(told, false,
+            "rank 3 on node1 runs another program than rank 0 on node0: cltrain 1.2.4 and 1.2.3");
+    make(told);
+    told[1].samples = 499;
+    refused(told, false,
+            "rank 1 on node0 reads other data than rank 0 on node0: 499 training samples, and 500 there");
+    make(told);
+    told[1].data[3] = 'x';
+    refused(told, false, "the content of the training data differs");
+    make(told);
+    (void)snprintf(told[3].eval_data, sizeof told[3].eval_data, "0");
+    refused(told, true,
+            "rank 3 on node1 reads other data than rank 0 on node0: the content of the evaluation data");
+}
+
+static void a_gpu_is_for_one_rank(void **state)
+{
+    clt_told_preflight told[RANKS];
+    (void)state;
+    make(told);
+    memcpy(told[3].place, told[2].place, sizeof told[3].place);
+    refused(told, false, "ranks 2 and 3 on node1 would share the GPU 'GPU model' (0000:30:00.0)");
+    refused(told, true, NULL);
+    for (int r = 0; r < RANKS; r++) { /* CPUs are shared */
+        told[r].place[0] = '\0';
+        told[r].is_cpu = 1;
+    }
+    refused(told, false, NULL);
+}
+
+static void warned(const clt_told_preflight *told, const char *first, const char *second)
+{
+    clt_str out = {0};
+    clt_preflight_warnings(told, RANKS, &out);
+    int lines = 0;
+    for (const char *at = out.text; at && (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, (first != NULL) + (second != NULL));
+    if (first)
+        assert_non_null(strstr(out.text, first));
+    if (second)
+        assert_non_null(strstr(out.text, second));
+    clt_str_free(&out);
+}
+
+static void what_makes_ranks_slow_is_said_once(void **state)
+{
+    clt_told_preflight told[RANKS];
+    (void)state;
+    make(told);
+    warned(told, NULL, NULL);
+    (void)snprintf(told[2].driver, sizeof told[2].driver, "551.0");
+    (void)snprintf(told[3].driver, sizeof told[3].driver, "552.0");
+    warned(told, "rank 0 on node0 has 'GPU model' (driver 550.1), rank 2 on node1 'GPU model' (551.0)", NULL);
+    told[1].cores = told[3].cores = 1;
+    warned(told, "different devices or drivers", "rank 1 on node0 may use only 1 of 32 cores");
+    make(told);
+    told[1].cores = 4; /* enough beside a GPU, */
+    warned(told, NULL, NULL);
+    told[1].is_cpu = 1; /* less than half of the host */
+    warned(told, "rank 1 on node0 may use only 4 of 32 cores", NULL);
+    told[1].cores = 0; /* not known */
+    warned(told, NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_that_differ_are_named),
+        cmocka_unit_test(a_gpu_is_for_one_rank),
+        cmocka_unit_test(what_makes_ranks_slow_is_said_once),
+    };
+    return cmocka_run_group_tests_name("preflight", tests, NULL, NULL);
+}

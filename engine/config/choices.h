@@ -50,6 +50,12 @@ typedef enum clt_matmul { CLT_MATMULS(CLT_CHOICE_ID) } clt_matmul;
     X(CLT_GRADIENTS_F16, "f16")
 typedef enum clt_gradient_type { CLT_GRADIENT_TYPES(CLT_CHOICE_ID) } clt_gradient_type;
 
+/* parallel.shard: what is divided among the ranks instead of being kept by each of them */
+#define CLT_SHARDS(X)                                                                                        \
+    X(CLT_SHARD_NONE, "none")                                                                                \
+    X(CLT_SHARD_OPTIMIZER, "optimizer")
+typedef enum clt_shard { CLT_SHARDS(CLT_CHOICE_ID) } clt_shard;
+
 /* train.recompute: which activations the backward pass recomputes instead of keeping them */
 #define CLT_RECOMPUTES(X)                                                                                    \
     X(CLT_RECOMPUTE_NONE, "none")                                                                            \

@@ -37,10 +37,11 @@ KERNEL void muon_norms(NORMS_PARAMS STATE(m) STATE(v) UPDATE_GROUPS NORMS, SCALA
 
 KERNEL void muon_ratio(RATIO_PARAMS, SCALARS){RATIO_NORMS PUT_RATIO(1.0f / fmax(first_norm, 1e-7f))}
 
-KERNEL void muon_gather(GATHER_PARAMS STATE(m) STATE(v) UPDATE_GROUPS TRUST MATRICES, SCALARS)
+KERNEL void muon_gather(GATHER_PARAMS STATE(m) STATE(v) UPDATE_GROUPS TRUST MATRICES OWN_CHUNKS, SCALARS)
 {
     MATRIX_CHUNK
-    bool skip = st[ST_SKIP] != 0u;
+    bool skip = st[ST_SKIP] != 0u || chunk - own_first >= own_chunks;
+    ulong from = (ulong)(chunk - own_first) * CHUNK;
     float clip = as_float(st[ST_CLIP]);
     float trust = skip ? 0.0f : GET_TRUST;
     FOR_CHUNK(i)
@@ -48,7 +49,7 @@ KERNEL void muon_gather(GATHER_PARAMS STATE(m) STATE(v) UPDATE_GROUPS TRUST MATR
         REALS u = (REALS)(0.0f);
         if (!skip) {
             REALS d = GET(g, go + base + i) * clip;
-            u = DIRECTION(d, GET(m, mo + base + i)) * trust;
+            u = DIRECTION(d, GET(m, mo + from + i)) * trust;
         }
         PUT(x, xo + place + i, u);
         PUT(y, yo + place + i, (REALS)(0.0f));

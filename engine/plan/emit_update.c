@@ -140,40 +140,41 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
 
 /* The tensors of one slab that the optimizer's kernels use. */
 typedef struct slab_tensors {
-    uint64_t elements, chunks; /* of the trainable part */
+    uint64_t first, elements, chunks; /* the range of the slab that this rank updates */
     int32_t params, working, grads, state[CLT_OPTIMIZER_STATES], table;
     int32_t spans, partial, ratio; /* only with an optimizer that needs norms of each parameter */
 } slab_tensors;
 
-/* What the kernel writes besides that writes `elements` of a slab of `source`; -1: nothing is derived from it. */
-static clt_status find_derived(clt_plan *plan, clt_arena_kind source, int32_t slab, int64_t elements,
-                               int32_t *id)
+/* A range of elements of a store's arena. */
+static clt_status find(clt_plan *plan, clt_arena_kind arena, clt_dtype dtype, int32_t slab, uint64_t first,
+                       uint64_t elements, int32_t *id)
+{
+    return clt_plan_store_tensor(plan, clt_arenas[arena].name, dtype, (int64_t)elements, arena, slab,
+                                 first * clt_dtype_bytes(dtype), id);
+}
+
+/* What the kernel writes besides that writes a range of a slab of `source`; -1: nothing is derived from it. */
+static clt_status find_derived(clt_plan *plan, clt_arena_kind source, int32_t slab, uint64_t first,
+                               uint64_t elements, int32_t *id)
 {
     const clt_derived *derived = clt_derived_from(plan->store, source);
     *id = -1;
-    return derived ? clt_plan_store_tensor(plan, clt_arenas[derived->arena].name, plan->store->working,
-                                           elements, derived->arena, slab, 0, id)
-                   : CLT_OK;
+    return derived ? find(plan, derived->arena, plan->store->working, slab, first, elements, id) : CLT_OK;
 }
 
 static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, slab_tensors *t)
 {
     const clt_store_layout *store = plan->store;
-    int64_t n = (int64_t)t->elements, chunks = (int64_t)t->chunks;
-    CLT_TRY(clt_plan_store_tensor(plan, "parameters", CLT_F32, n, CLT_ARENA_PARAM, slab, 0, &t->params));
-    CLT_TRY(find_derived(plan, CLT_ARENA_PARAM, slab, n, &t->working));
-    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, n, CLT_ARENA_GRAD, slab, 0, &t->grads));
-    for (int k = 0; k < store->opt_states; k++) {
-        clt_arena_kind arena = (clt_arena_kind)(CLT_ARENA_OPT1 + k);
-        CLT_TRY(
-            clt_plan_store_tensor(plan, clt_arenas[arena].name, CLT_F32, n, arena, slab, 0, &t->state[k]));
-    }
-    CLT_TRY(clt_plan_store_tensor(plan, "groups", CLT_F32, 2 * chunks, CLT_ARENA_TABLE, slab, 0, &t->table));
+    uint64_t first = t->first, n = t->elements, table = 2 * (first / CLT_STORE_CHUNK);
+    CLT_TRY(find(plan, CLT_ARENA_PARAM, CLT_F32, slab, first, n, &t->params));
+    CLT_TRY(find_derived(plan, CLT_ARENA_PARAM, slab, first, n, &t->working));
+    CLT_TRY(find(plan, CLT_ARENA_GRAD, CLT_F32, slab, first, n, &t->grads));
+    CLT_TRY(find(plan, CLT_ARENA_TABLE, CLT_F32, slab, table, 2 * t->chunks, &t->table));
     if (!store->norms)
         return CLT_OK;
     t->partial = ocl_workspace(e, CLT_F32, 2 * t->chunks, "norms of chunks");
     t->ratio = ocl_workspace(e, CLT_F32, t->chunks, "trust ratios");
-    return clt_plan_store_tensor(plan, "spans", CLT_U32, 2 * chunks, CLT_ARENA_SPANS, slab, 0, &t->spans);
+    return find(plan, CLT_ARENA_SPANS, CLT_U32, slab, table, 2 * t->chunks, &t->spans);
 }
 
 /* The optimizer's own kernel, or the kernel before it that computes norms of chunks. */
@@ -244,9 +245,10 @@ static clt_status find_group(clt_plan *plan, ocl_emitter *e, const clt_matrix_gr
                                  &m->places);
 }
 
-/* What the matrices are made of: gradients and states. */
+/* What the matrices are made of: gradients and states, the latter of the chunks that this rank updates. Other chunks
+ * become zeros. */
 static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t,
-                        const group_tensors *m)
+                        const slab_tensors *own, const group_tensors *m)
 {
     const clt_update_spec *spec = &plan->options.update;
     begin(e, plan, style, spec->optimizer->gather);
@@ -254,7 +256,7 @@ static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *styl
     ocl_arg_out(e, m->batch.y, CLT_F32, m->elements);
     ocl_arg_in(e, t->grads, CLT_F32, m->elements);
     for (int k = 0; k < plan->store->opt_states; k++)
-        ocl_arg_in(e, t->state[k], CLT_F32, m->elements);
+        ocl_arg_in(e, own->state[k], CLT_F32, own->elements);
     ocl_arg_in(e, t->table, CLT_F32, 2 * m->chunks);
     ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
     ocl_arg_u32(e, (uint32_t)m->chunks);
@@ -262,6 +264,8 @@ static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *styl
     ocl_arg_in(e, t->ratio, CLT_F32, m->chunks);
     ocl_arg_in(e, t->spans, CLT_U32, 2 * m->chunks);
     ocl_arg_in(e, m->places, CLT_U32, m->chunks);
+    ocl_arg_u32(e, (uint32_t)(own->first / CLT_STORE_CHUNK));
+    ocl_arg_u32(e, (uint32_t)own->chunks);
     spec->optimizer->arguments(e, spec->value);
     end(e, style, m->chunks, 4.0 * (double)m->elements);
 }
@@ -287,7 +291,7 @@ static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style
 
 /* The slab's matrices, a shape after the other. */
 static clt_status emit_matrices(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
-                                const slab_tensors *t)
+                                const slab_tensors *t, const slab_tensors *own)
 {
     const clt_store_layout *store = plan->store;
     for (int32_t i = 0; i < store->n_matrices; i++) {
@@ -297,47 +301,101 @@ static clt_status emit_matrices(clt_plan *plan, ocl_emitter *e, const update_sty
         if (store->matrices[i].slab != slab)
             continue;
         CLT_TRY(find_group(plan, e, &store->matrices[i], &m));
-        emit_gather(plan, e, style, t, &m);
+        emit_gather(plan, e, style, t, own, &m);
+        if (store->sharded)
+            CLT_TRY(clt_sync_gather(plan, e, m.batch.x, 0));
         CLT_TRY(plan->options.update.optimizer->orthogonalise(e, &m.batch, &result, &factor));
         emit_apply(plan, e, style, t, &m, result, factor);
     }
     return CLT_OK;
 }
 
-static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
-                               const slab_tensors *t)
+static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
 {
-    int32_t average, narrow;
-    CLT_TRY(find_derived(plan, CLT_ARENA_EMA, slab, (int64_t)t->elements, &narrow));
-    CLT_TRY(clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_EMA].name, CLT_F32, (int64_t)t->elements,
-                                  CLT_ARENA_EMA, slab, 0, &average));
+    uint64_t elements = plan->store->trainable_elements[slab], chunks = elements / CLT_STORE_CHUNK;
+    int32_t params, average, narrow;
+    CLT_TRY(find(plan, CLT_ARENA_PARAM, CLT_F32, slab, 0, elements, &params));
+    CLT_TRY(find_derived(plan, CLT_ARENA_EMA, slab, 0, elements, &narrow));
+    CLT_TRY(find(plan, CLT_ARENA_EMA, CLT_F32, slab, 0, elements, &average));
     begin(e, plan, style, "update_average");
-    ocl_arg_in(e, t->params, CLT_F32, t->elements);
-    ocl_arg_inout(e, average, CLT_F32, t->elements);
+    ocl_arg_in(e, params, CLT_F32, elements);
+    ocl_arg_inout(e, average, CLT_F32, elements);
     if (narrow >= 0)
-        ocl_arg_out(e, narrow, plan->store->working, t->elements);
+        ocl_arg_out(e, narrow, plan->store->working, elements);
     ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
-    ocl_arg_u32(e, (uint32_t)t->chunks);
+    ocl_arg_u32(e, (uint32_t)chunks);
     ocl_arg_is_bound(e);
     ocl_arg_f32(e, (float)(1.0 - plan->options.update.ema));
-    end(e, style, t->chunks, 3.0 * (double)t->elements);
+    end(e, style, chunks, 3.0 * (double)elements);
     return CLT_OK;
+}
+
+/* Every rank has updated its share of the slab, and gets those of the others. */
+static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, int32_t slab)
+{
+    uint64_t elements = plan->store->trainable_elements[slab];
+    int32_t params, working;
+    CLT_TRY(find(plan, CLT_ARENA_PARAM, CLT_F32, slab, 0, elements, &params));
+    CLT_TRY(find_derived(plan, CLT_ARENA_PARAM, slab, 0, elements, &working));
+    CLT_TRY(clt_sync_gather(plan, e, params, CLT_STORE_CHUNK));
+    if (working >= 0)
+        clt_emit_convert(e, working, plan->store->working, params, CLT_F32, elements);
+    return CLT_OK;
+}
+
+/* The norms of chunks over all ranks, from those that this one has computed: each adds zeros where others have values. */
+static clt_status share_norms(clt_plan *plan, ocl_emitter *e, const slab_tensors *own,
+                              const slab_tensors *all)
+{
+    uint64_t plane = all->chunks * sizeof(float), bytes = own->chunks * sizeof(float);
+    uint64_t at = own->first / CLT_STORE_CHUNK * sizeof(float);
+    ocl_emit_fill(e, ocl_ref(all->partial), 2 * plane, 0);
+    for (uint64_t i = 0; i < 2 && bytes; i++)
+        ocl_emit_copy(e, (ocl_tensor_ref){all->partial, i * plane + at},
+                      (ocl_tensor_ref){own->partial, i * bytes}, bytes);
+    return clt_sync_gather(plan, e, all->partial, 0);
+}
+
+/* Updates the rank's own range of a slab; what an optimizer does with whole parameters it does with all of them. */
+static clt_status emit_range(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
+                             slab_tensors *own, const slab_tensors *all)
+{
+    const clt_store_layout *store = plan->store;
+    for (int k = 0; k < store->opt_states && own->chunks; k++)
+        CLT_TRY(find(plan, (clt_arena_kind)(CLT_ARENA_OPT1 + k), CLT_F32, slab, 0, own->elements,
+                     &own->state[k]));
+    if (store->norms) {
+        if (own->chunks)
+            emit_optimizer(plan, e, style, own, true);
+        if (store->sharded)
+            CLT_TRY(share_norms(plan, e, own, all));
+        emit_ratio(plan, e, style, all);
+        own->ratio = all->ratio;
+    }
+    if (own->chunks)
+        emit_optimizer(plan, e, style, own, false);
+    return emit_matrices(plan, e, style, slab, all, own);
 }
 
 static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
 {
-    uint64_t elements = plan->store->trainable_elements[slab];
-    slab_tensors t = {.elements = elements, .chunks = elements / CLT_STORE_CHUNK};
-    if (!t.chunks)
+    const clt_store_layout *store = plan->store;
+    slab_tensors own = {.first = store->own_first[slab], .elements = store->own_elements[slab]};
+    slab_tensors all = {.elements = store->trainable_elements[slab]};
+    if (!all.elements)
         return CLT_OK;
-    CLT_TRY(find_tensors(plan, e, slab, &t));
-    if (plan->store->norms) {
-        emit_optimizer(plan, e, style, &t, true);
-        emit_ratio(plan, e, style, &t);
-    }
-    emit_optimizer(plan, e, style, &t, false);
-    CLT_TRY(emit_matrices(plan, e, style, slab, &t));
-    return plan->store->ema ? emit_average(plan, e, style, slab, &t) : CLT_OK;
+    own.chunks = own.elements / CLT_STORE_CHUNK; /* 0: a small slab has no share for this rank */
+    all.chunks = all.elements / CLT_STORE_CHUNK;
+    if (own.chunks)
+        CLT_TRY(find_tensors(plan, e, slab, &own));
+    if (!store->sharded)
+        all = own;
+    else if (store->norms)
+        CLT_TRY(find_tensors(plan, e, slab, &all));
+    CLT_TRY(emit_range(plan, e, style, slab, &own, &all));
+    if (store->sharded)
+        CLT_TRY(emit_shares(plan, e, slab));
+    return store->ema ? emit_average(plan, e, style, slab) : CLT_OK;
 }
 
 /* Uses the tunables of a tuning record, or what suits the device. An order that ranks have agreed on

@@ -6,6 +6,7 @@
  * buffer. */
 #include <stdlib.h>
 
+#include "comm/comm.h"
 #include "engine/plan/plan.h"
 
 /* For each parameter, the position of the last work that adds to its gradient: then the gradient is ready. */
@@ -132,6 +133,20 @@ static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
+/* What this rank updates of each slab. */
+static void take_share(const clt_plan *plan, clt_store_layout *layout)
+{
+    const clt_plan_options *o = &plan->options;
+    layout->sharded = o->shard && o->ranks > 1;
+    for (int32_t s = 0; s < layout->n_slabs; s++) {
+        int64_t first, own;
+        comm_share((int64_t)layout->trainable_elements[s], CLT_STORE_CHUNK, layout->sharded ? o->ranks : 1,
+                   layout->sharded ? o->rank : 0, &first, &own);
+        layout->own_first[s] = (uint64_t)first;
+        layout->own_elements[s] = (uint64_t)own;
+    }
+}
+
 /* Groups of matrices of one shape, in the order of their first ones. */
 static clt_status group_matrices(clt_store_layout *layout)
 {
@@ -225,6 +240,7 @@ static clt_status make_layout(clt_plan *plan)
     for (size_t i = 0; i < n; i++)
         layout->order[i] = keys[i].index;
     status = place_slots(plan, layout);
+    take_share(plan, layout);
     if (status == CLT_OK && update->optimizer && update->optimizer->orthogonalise)
         status = group_matrices(layout);
 done:

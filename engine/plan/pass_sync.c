@@ -80,9 +80,9 @@ static clt_status add_buffers(clt_plan *plan, size_t *capacity, ocl_emitter *e)
 
 /* --- commands --- */
 
-static void emit_host(clt_plan *plan, ocl_emitter *e, size_t sum, clt_host_code code)
+static void emit_host(clt_plan *plan, ocl_emitter *e, size_t sum, int32_t tensor, clt_host_code code)
 {
-    const clt_tensor *t = clt_graph_tensor(plan->graph, plan->sums[sum].tensor);
+    const clt_tensor *t = clt_graph_tensor(plan->graph, tensor);
     ocl_host_begin(e, code);
     ocl_arg_tensor(e, code == CLT_HOST_POST ? OCL_READ : OCL_READ_WRITE, ocl_ref(t->id), t->dtype,
                    (uint64_t)clt_shape_elements(&t->shape));
@@ -132,7 +132,7 @@ static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send)
         if (send)
             sum->send_first = e->list->count;
         else
-            emit_host(plan, e, k, CLT_HOST_WAIT);
+            emit_host(plan, e, k, sum->tensor, CLT_HOST_WAIT);
         if (sum->kind == CLT_SUM_GRADIENTS)
             CLT_TRY(emit_casts(plan, e, bucket++, sum->tensor, send));
         else if (sum->kind == CLT_SUM_BUFFERS)
@@ -187,12 +187,39 @@ static clt_status insert_posts(clt_plan *plan, clt_phase phase, size_t *ready)
     for (size_t k = 0; k < plan->n_sums; k++) {
         if (k > 0 && ready[k] < ready[k - 1])
             ready[k] = ready[k - 1];
-        emit_host(plan, &emitter, k, CLT_HOST_POST);
+        emit_host(plan, &emitter, k, plan->sums[k].tensor, CLT_HOST_POST);
     }
     clt_status status = ocl_emit_status(&emitter);
     ocl_emitter_free(&emitter);
     CLT_TRY(status);
     return merge_posts(plan, phase, count, ready);
+}
+
+/* --- what the update gathers --- */
+
+clt_status clt_sync_gather(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int64_t grain)
+{
+    size_t k = plan->n_gathered, capacity = k;
+    CLT_TRY(clt_grow(&plan->gathered, &capacity, k + 1, sizeof *plan->gathered, "sums over ranks"));
+    plan->gathered[plan->n_gathered++] =
+        (clt_sum){.kind = CLT_SUM_GATHERED, .tensor = tensor, .grain = grain};
+    emit_host(plan, emitter, k, tensor, CLT_HOST_POST);
+    emit_host(plan, emitter, k, tensor, CLT_HOST_WAIT);
+    return ocl_emit_status(emitter);
+}
+
+/* Appends it to the sums, whose numbers the host commands of the update get. */
+static clt_status add_gathered(clt_plan *plan)
+{
+    size_t capacity = plan->n_sums;
+    const ocl_command_list *list = &plan->phase[CLT_PHASE_UPDATE];
+    uint32_t before = (uint32_t)plan->n_sums;
+    for (size_t k = 0; k < plan->n_gathered; k++)
+        CLT_TRY(add_sum(plan, &capacity, plan->gathered[k]));
+    for (size_t c = 0; c < list->count; c++)
+        if (list->commands[c].kind == OCL_CMD_HOST)
+            list->commands[c].args[1].value.u32 += before;
+    return CLT_OK;
 }
 
 /* --- the pass --- */
@@ -264,5 +291,7 @@ clt_status clt_pass_sync(clt_plan *plan)
     if (clt_plan_levels(plan) > 0)
         return post_in(plan, CLT_PHASE_COMBINE);
     CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD));
-    return plan->options.accumulation > 1 ? post_in(plan, CLT_PHASE_BACKWARD_ADD) : CLT_OK;
+    if (plan->options.accumulation > 1)
+        CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD_ADD));
+    return add_gathered(plan);
 }

@@ -60,6 +60,7 @@ void clt_plan_destroy(clt_plan *plan)
     free(plan->place);
     free(plan->buckets);
     free(plan->sums);
+    free(plan->gathered);
     free(plan);
 }
 

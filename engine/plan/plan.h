@@ -118,6 +118,8 @@ typedef struct clt_plan_options {
     int32_t accumulation;
     bool tree;     /* micro-batches are added up as a binary tree: the same bits however ranks share them */
     int32_t ranks; /* > 1 adds SYNC */
+    int32_t rank;  /* with `shard`: the one that the plan is for */
+    bool shard;    /* each rank updates a share of the parameters, and keeps the states of these */
     clt_update_spec update; /* TRAIN */
     /* EVAL: the layout of the training plan (borrowed). TRAIN: NULL, the plan makes its own. */
     const clt_store_layout *layout;
@@ -176,11 +178,18 @@ typedef struct clt_place {
 /* What is summed over the ranks in a step. Posting and waiting are host commands: args[0] is the tensor, args[1]
  * the number of the sum. The posts stand in both backward phases, or in COMBINE, and hold for the last micro-batch. */
 typedef enum clt_host_code { CLT_HOST_POST, CLT_HOST_WAIT } clt_host_code;
-typedef enum clt_sum_kind { CLT_SUM_LOSSES, CLT_SUM_GRADIENTS, CLT_SUM_BUFFERS } clt_sum_kind;
+/* GATHERED: by the update; with a grain it is no sum: every rank gives its share (comm_share) and gets all. */
+typedef enum clt_sum_kind {
+    CLT_SUM_LOSSES,
+    CLT_SUM_GRADIENTS,
+    CLT_SUM_BUFFERS,
+    CLT_SUM_GATHERED
+} clt_sum_kind;
 typedef struct clt_sum {
     clt_sum_kind kind;
     int32_t tensor, slab;         /* what is summed, in place; slab of the store that its values belong to */
     size_t send_first, send_last; /* the commands of SEND that make it, to be run before it is posted */
+    int64_t grain;                /* GATHERED: of the shares, in elements; 0: it is a sum */
 } clt_sum;
 
 #define CLT_MAX_PLAN_SLABS 64
@@ -215,6 +224,8 @@ typedef struct clt_plan {
     clt_bucket *buckets;       /* TRAIN with ranks > 1: of the gradients, in the order of their sums */
     clt_sum *sums;             /* all that is summed: losses, a sum for each bucket, buffers */
     size_t n_buckets, n_sums;
+    clt_sum *gathered; /* by the UPDATE phase; they become the last ones of `sums` */
+    size_t n_gathered;
     ocl_tuning_log tuning; /* problems of all phases that can be tuned, and the records that were used */
 } clt_plan;
 
@@ -253,6 +264,9 @@ clt_status clt_pass_recompute(clt_plan *plan);
 clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
 clt_status clt_pass_sync(clt_plan *plan);
+/* pass_sync.c: emits commands of UPDATE by which every rank gets the whole tensor, of which each has its share
+ * (comm_share in `grain` elements); grain 0: the sum of what they have. */
+clt_status clt_sync_gather(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int64_t grain);
 clt_status clt_pass_memory(clt_plan *plan);
 /* The phase of the backward pass of the micro-batch with this number in the rank's step. */
 clt_phase clt_plan_backward(const clt_plan *plan, int32_t micro);

@@ -38,9 +38,26 @@ const clt_arena_row clt_arenas[CLT_ARENA_COUNT] = {
 #undef CLT_ARENA
 };
 
+void clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
+                    uint64_t *first, uint64_t *count, uint64_t *at)
+{
+    uint64_t begin = layout->own_first[slot->slab], end = begin + layout->own_elements[slot->slab];
+    *first = 0;
+    *count = slot->elements;
+    *at = slot->offset;
+    if (arena != CLT_ARENA_OPT1 && arena != CLT_ARENA_OPT2)
+        return;
+    uint64_t from = slot->offset > begin ? slot->offset : begin, to = slot->offset + slot->elements;
+    to = to < end ? to : end;
+    *count = from < to ? to - from : 0;
+    *first = *count ? from - slot->offset : 0;
+    *at = *count ? from - begin : 0;
+}
+
 uint64_t clt_store_slab_bytes(const clt_store_layout *l, clt_arena_kind arena, int32_t s)
 {
     uint64_t elements = l->slab_elements[s], trainable = l->trainable_elements[s];
+    uint64_t own = l->own_elements[s];
     uint64_t gradients = trainable + (s == l->n_slabs - 1 ? CLT_STORE_CHUNK : 0);
     switch (arena) {
 #define CLT_ARENA(kind, name, cls, suffix, evaluation, bytes)                                                \

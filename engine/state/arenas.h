@@ -75,6 +75,10 @@ typedef struct clt_store_layout {
     uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* whole chunks */
     /* The leading part of each slab, which has gradients and optimizer state. */
     uint64_t trainable_elements[CLT_MAX_STORE_SLABS];
+    /* The range of them that this rank updates, and whose optimizer state it keeps: all of them, or the rank's share
+     * (comm_share) in whole chunks. Arenas of optimizer state have nothing else. */
+    uint64_t own_first[CLT_MAX_STORE_SLABS], own_elements[CLT_MAX_STORE_SLABS];
+    bool sharded;                                    /* it is a share */
     uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* the last part: buffers that ranks average */
     int32_t opt_states;                              /* 0, 1, 2: number of arenas of optimizer state */
     bool norms;                                      /* the optimizer needs norms of each parameter */
@@ -95,6 +99,10 @@ const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, cons
 clt_arena_kind clt_store_evaluated(const clt_store_layout *layout, const clt_store_slot *slot);
 /* Whether the group has this parameter. */
 bool clt_store_in_group(const clt_store_slot *slot, const clt_matrix_group *group);
+/* Elements of a parameter that this rank has in an arena: [*first, *first + *count) of its elements, which lie at element
+ * *at of the slab. All of them but in arenas of optimizer state. */
+void clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
+                    uint64_t *first, uint64_t *count, uint64_t *at);
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */
 uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab);
 uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind);

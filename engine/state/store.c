@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PAGE 4096
 
@@ -96,8 +97,12 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
                           float *out)
 {
     ocl_buffer *buffer;
+    uint64_t first, count, at;
     CLT_TRY(slot_buffer(store, arena, slot, &buffer));
-    return ocl_read(buffer, slot->offset * sizeof(float), out, slot->elements * sizeof(float));
+    clt_store_part(store->layout, arena, slot, &first, &count, &at);
+    if (count < slot->elements)
+        memset(out, 0, slot->elements * sizeof(float));
+    return count ? ocl_read(buffer, at * sizeof(float), out + first, count * sizeof(float)) : CLT_OK;
 }
 
 /* Writes what is derived from a tensor, whenever that is written. */
@@ -122,8 +127,11 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
                            const float *values)
 {
     ocl_buffer *buffer;
+    uint64_t first, count, at;
     CLT_TRY(slot_buffer(store, arena, slot, &buffer));
-    CLT_TRY(ocl_write(buffer, slot->offset * sizeof(float), values, slot->elements * sizeof(float)));
+    clt_store_part(store->layout, arena, slot, &first, &count, &at);
+    if (count)
+        CLT_TRY(ocl_write(buffer, at * sizeof(float), values + first, count * sizeof(float)));
     CLT_TRY(write_derived(store, arena, slot, values));
     if (arena != CLT_ARENA_PARAM)
         return CLT_OK;

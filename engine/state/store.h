@@ -30,7 +30,8 @@ clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *lay
 uint64_t clt_store_over_offset(const clt_store_layout *layout, clt_arena_kind arena, int32_t slab);
 void clt_store_destroy(clt_store *store);
 clt_status clt_store_zero(clt_store *store);
-/* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. */
+/* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. Of states that are divided
+ * among ranks only what this rank has (clt_store_part); the rest is read as zeros, and not written. */
 clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                           float *out);
 clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,

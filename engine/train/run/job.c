@@ -202,6 +202,9 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
                               .accumulation = train ? job->accumulation : 1,
                               .tree = train && clt_config_bool(job->config, "parallel.rank_invariant"),
                               .ranks = train ? job->ranks : 1,
+                              .rank = job->rank,
+                              .shard =
+                                  clt_config_choice(job->config, "parallel.shard") == CLT_SHARD_OPTIMIZER,
                               .update = update,
                               .storage = job->storage,
                               .wire = read_wire(job->config),

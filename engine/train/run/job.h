@@ -33,7 +33,7 @@ typedef struct clt_job {
     bool on_train;          /* EVAL: evaluate the training data */
     char data_missing[512]; /* DESCRIBE: why the data was replaced, or "" */
     int64_t micro_batch, global_batch, steps;
-    int32_t ranks;
+    int32_t ranks, rank;  /* rank: of this process, to be set before clt_job_plan */
     int32_t accumulation; /* most micro-batches that a rank computes in a step (clt_job_share) */
     uint64_t seed;
     clt_schedule schedule;

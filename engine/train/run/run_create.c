@@ -3,6 +3,7 @@
  * Creating and destroying runs: what is decided before the device objects are created (run_objects.c), and
  * initial values. */
 #include "engine/train/run/run.h"
+#include "engine/train/saved/gather.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,6 +148,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     if (from[0])
         CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
     CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
+    run->job->rank = run->ranks.rank;
     if (kind != CLT_JOB_DECODE)
         run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
     CLT_TRY(open_init(run));
@@ -186,8 +188,6 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
         run->ranks = *comm_describe(options->comm);
     else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
         run->ranks.host[0] = '\0';
-    if (options->comm && clt_config_bool(options->config, "parallel.rank_invariant"))
-        comm_keep_tree(options->comm);
     clt_status status = create(run, kind);
     if (status != CLT_OK) {
         clt_run_destroy(run);
@@ -224,6 +224,7 @@ void clt_run_destroy(clt_run *run)
     clt_feed_destroy(run->feed);
     clt_reporter_destroy(run->reporter);
     clt_sync_destroy(run->sync);
+    clt_gathered_destroy(run->gathered);
     clt_run_drop_objects(run);
     /* commands may still use the memory behind one that failed */
     bool lost = run->device && ocl_commands_failed(run->device);

@@ -8,19 +8,14 @@
 #include <string.h>
 
 #include "cl/command/faults.h"
-#include "engine/base/span.h"
-#include "engine/base/thread.h"
 #include "engine/train/run/run.h"
 
 /* One sum of a step under way. */
 typedef struct flight {
     clt_sync *sync;
     comm_request *request; /* NULL: not posted, or its times were taken */
-    const char *what;
-    int64_t step;
-    double ready;       /* when its data was */
-    ocl_event *summed;  /* completed on the communication thread */
-    ocl_event *written; /* NULL: the device already waits for it */
+    ocl_event *summed;     /* completed on the communication thread */
+    ocl_event *written;    /* NULL: the device already waits for it */
 } flight;
 
 /* What a sum always has. */
@@ -29,10 +24,12 @@ typedef struct sum_place {
     uint64_t offset, bytes;
     int64_t elements;
     comm_type type;
-    bool in_place;       /* in run->shared */
-    uint64_t shared_at;  /* and where, in bytes */
-    ocl_pinned *staging; /* otherwise */
-    uint64_t stride;     /* of its parts for steps under way, in bytes; 0: one serves all */
+    uint64_t own_at, own_bytes; /* what this rank gives: all of it, or of what is gathered its share */
+    int64_t grain;              /* of that share, in elements; 0: it is a sum */
+    bool in_place;              /* in run->shared */
+    uint64_t shared_at;         /* and where, in bytes */
+    ocl_pinned *staging;        /* otherwise */
+    uint64_t stride;            /* of its parts for steps under way, in bytes; 0: one serves all */
 } sum_place;
 
 struct clt_sync {
@@ -45,7 +42,6 @@ struct clt_sync {
     int64_t now;     /* the step whose posts hold, -1: none */
     uint64_t bytes;
     float say[CLT_SYNC_WORDS];
-    double last_end; /* of a sum; the communication thread's own */
 };
 
 static comm_type type_of(clt_dtype dtype)
@@ -85,6 +81,14 @@ static clt_status make_place(clt_sync *s, size_t k)
     p->type = type_of(t->dtype);
     s->bytes += p->bytes;
     CLT_TRY(clt_realized_resolve(s->run->train, t->id, &p->buffer, &p->offset));
+    p->own_bytes = p->bytes;
+    if (sum->grain) {
+        int64_t first, length;
+        p->grain = sum->grain;
+        comm_share(p->elements, p->grain, s->run->ranks.ranks, s->run->ranks.rank, &first, &length);
+        p->own_at = (uint64_t)first * clt_dtype_bytes(t->dtype);
+        p->own_bytes = (uint64_t)length * clt_dtype_bytes(t->dtype);
+    }
     p->in_place = s->run->shared && sum->kind == CLT_SUM_GRADIENTS;
     if (p->in_place) {
         p->shared_at =
@@ -178,15 +182,6 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
     return clt_error_put(&first);
 }
 
-void clt_sync_drain(clt_sync *s)
-{
-    clt_error kept;
-    clt_error_take(CLT_EINTERNAL, &kept);
-    for (int q = OCL_QUEUE_COMPUTE; s && q < OCL_QUEUE_COUNT; q++)
-        (void)ocl_finish(s->run->device, (ocl_queue)q);
-    clt_error_put(&kept);
-}
-
 void clt_sync_destroy(clt_sync *s)
 {
     clt_error kept;
@@ -194,7 +189,8 @@ void clt_sync_destroy(clt_sync *s)
     if (!s)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
-    clt_sync_drain(s);
+    for (int q = OCL_QUEUE_COMPUTE; q <= OCL_QUEUE_IN && s->step; q++)
+        (void)ocl_finish(s->run->device, (ocl_queue)q);
     /* after a failed command reads may never end, and with them the sums that wait for these: what refers to
      * them is not freed */
     if (!ocl_commands_failed(s->run->device)) {
@@ -215,30 +211,23 @@ void clt_sync_destroy(clt_sync *s)
 
 static void data_ready(void *context, bool ok)
 {
-    flight *f = context;
-    f->ready = clt_now();
-    comm_request_ready(f->request, ok);
+    comm_request_ready(context, ok);
 }
 
 /* On the communication thread. */
 static void summed(void *context, bool ok)
 {
     flight *f = context;
-    clt_sync *s = f->sync;
-    double now = clt_now();
     if (!ok)
-        ocl_commands_spoil(s->run->device, CLT_ECOMM, clt_error_text());
-    else
-        clt_spans_add(s->run->train->spans, CLT_TRACK_SUMS, f->what, f->step + 1,
-                      f->ready > s->last_end ? f->ready : s->last_end, now);
-    s->last_end = now;
+        ocl_commands_spoil(f->sync->run->device, CLT_ECOMM, clt_error_text());
     ocl_user_event_complete(f->summed);
 }
 
 static clt_status hand_out(const sum_place *p, void *host, ocl_event *made, ocl_event **out)
 {
     return p->in_place ? ocl_map_async(OCL_QUEUE_OUT, p->buffer, p->offset, p->bytes, made, out)
-                       : ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset, host, p->bytes, made, out);
+                       : ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset + p->own_at,
+                                        (char *)host + p->own_at, p->own_bytes, made, out);
 }
 
 static clt_status take_back(const sum_place *p, const void *host, ocl_event *summed, ocl_event **back)
@@ -256,7 +245,7 @@ static clt_status enqueue(const sum_place *p, flight *f, void *host, bool *annou
     if (status == CLT_OK)
         status = hand_out(p, host, made, &read);
     if (status == CLT_OK)
-        status = ocl_event_callback(read, data_ready, f);
+        status = ocl_event_callback(read, data_ready, f->request);
     *announced = status == CLT_OK;
     if (status == CLT_OK)
         status = take_back(p, host, f->summed, &f->written);
@@ -267,6 +256,10 @@ static clt_status enqueue(const sum_place *p, flight *f, void *host, bool *annou
 
 static clt_status post(clt_sync *s, size_t k)
 {
+    static const char *const what[] = {[CLT_SUM_LOSSES] = "losses",
+                                       [CLT_SUM_GRADIENTS] = "gradients",
+                                       [CLT_SUM_BUFFERS] = "buffers",
+                                       [CLT_SUM_GATHERED] = "shares of the update"};
     const clt_run *run = s->run;
     const clt_sum *sum = &run->job->train->sums[k];
     const sum_place *p = &s->places[k];
@@ -277,11 +270,10 @@ static clt_status post(clt_sync *s, size_t k)
     bool announced = false;
     CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
     CLT_TRY(ocl_user_event_create(run->device, &f->summed));
-    f->what = losses ? "losses" : sum->kind == CLT_SUM_GRADIENTS ? "gradients" : "buffers";
-    f->step = s->now;
     if (losses)
         memcpy(words_of(s, slot), s->say, sizeof s->say);
-    comm_call call = {.kind = COMM_ALL_REDUCE,
+    comm_call call = {.kind = p->grain ? COMM_ALL_GATHER : COMM_ALL_REDUCE,
+                      .grain = p->grain,
                       .data = host_of(p, slot),
                       .memory = p->in_place ? run->shared : NULL,
                       .offset = (int64_t)p->shared_at,
@@ -291,7 +283,7 @@ static clt_status post(clt_sync *s, size_t k)
                       .op = COMM_SUM,
                       .done = summed,
                       .context = f,
-                      .what = f->what};
+                      .what = what[sum->kind]};
     clt_status status = comm_post(run->options->comm, &call, &f->request);
     if (status != CLT_OK) {
         ocl_user_event_complete(f->summed);

@@ -15,6 +15,7 @@
 #include "engine/train/run/trainer.h"
 #include "engine/train/run/trainer_loop.h"
 #include "engine/train/run/tuned.h"
+#include "engine/train/saved/gather.h"
 
 /* Advice on what to change. If gradients overflow although the loss is finite, the loss scale may be the
  * cause. */
@@ -137,6 +138,7 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
 {
     double begin = clt_now();
     clt_watch_break(l->watch, false);
+    CLT_TRY(clt_gather_states(l->run, step));
     CLT_TRY(clt_keeper_save(&l->keeper, step, reason));
     l->last_done = l->saved_at = clt_now();
     l->saved_step = step;
@@ -352,6 +354,8 @@ static clt_status finish(clt_loop *l, bool stopped)
         CLT_TRY(evaluate(l, l->result->steps, &best));
     clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
     clt_run_progress(l->run, "saving", 0, 0);
+    if (wanted || stopped || best)
+        CLT_TRY(clt_gather_states(l->run, l->result->steps));
     CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
                                       : clt_keeper_poll(&l->keeper, true));
     clt_run_progress(l->run, "saving", 0, -1);

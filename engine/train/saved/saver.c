@@ -17,6 +17,7 @@
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/train/saved/checksum.h"
+#include "engine/train/saved/gather.h"
 #include "engine/train/saved/saved_texts.h"
 #include "engine/train/run/tuned.h"
 
@@ -147,6 +148,13 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
     return clt_str_check(out);
 }
 
+/* The values of a tensor of which this rank's device has only a share; NULL: it has all. */
+static const float *gathered_values(const clt_saver *s, const saved_tensor *t)
+{
+    const float *slab = clt_gathered_slab(s->run->gathered, t->arena, t->slot->slab);
+    return slab ? slab + t->slot->offset : NULL;
+}
+
 /* Checks that what arrived is what the device holds. */
 static clt_status compare_sums(const clt_saver *s)
 {
@@ -154,6 +162,8 @@ static clt_status compare_sums(const clt_saver *s)
         return CLT_OK;
     for (int i = 0; i < s->n_tensors; i++) {
         const saved_tensor *t = &s->sources[i];
+        if (gathered_values(s, t)) /* other ranks' devices have most of it */
+            continue;
         CLT_TRY(clt_checksums_compare(s->sums, t->arena, t->slot->slab, t->slot->offset, t->data,
                                       t->slot->elements, s->tensors[i].name));
     }
@@ -306,6 +316,11 @@ static clt_status enqueue_reads(clt_saver *s)
     ocl_event *done = NULL;
     for (int i = 0; i < s->n_tensors; i++) {
         const saved_tensor *t = &s->sources[i];
+        const float *values = gathered_values(s, t);
+        if (values) {
+            memcpy(t->data, values, t->slot->elements * sizeof(float));
+            continue;
+        }
         CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[t->arena][t->slot->slab],
                                t->slot->offset * sizeof(float), t->data, t->slot->elements * sizeof(float),
                                NULL, NULL));

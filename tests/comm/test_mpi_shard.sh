@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+# ctest-full: all
+# ctest-cost: 30
+#
+# parallel.shard=optimizer: ranks that each keep a share of the optimizer's state compute the same bits as ranks that each keep all of
+# it, with every optimizer; they hold less memory; their checkpoints are whole and resume on any number of ranks.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+all_cases || export CLTRAIN_GEMM=simple
+
+awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+cat >gpt.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 3, "channels": 15, "context": 19},
+ "data": {"type": "text", "path": "text", "micro_batch": 1, "global_batch": 12},
+ "train": {"steps": 8, "eval_every": 4}, "checkpoint": {"every": 4}}
+JSON
+memory_of() { sed -n -E '1s/.*"memory_bytes":([0-9]+).*/\1/p' "$1/metrics.jsonl"; }
+
+# equal RUN_A RUN_B: the bits of parameters and optimizer state, and the losses.
+equal() {
+    for step in 4 8; do
+        expect_same "$1/checkpoints/step_$step/model.safetensors" "$2/checkpoints/step_$step/model.safetensors"
+        expect_same "$1/checkpoints/step_$step/optimizer.safetensors" "$2/checkpoints/step_$step/optimizer.safetensors"
+    done
+    values loss "$1/metrics.jsonl" >a
+    values loss "$2/metrics.jsonl" >b
+    expect_same a b
+}
+
+# same_bits NAME RANKS OPTION...
+same_bits() {
+    local train=("${mpi[@]}" "$2" "$CLTRAIN" train gpt.json "${@:3}")
+    expect_code 0 "${train[@]}" --out "$1.whole"
+    expect_code 0 "${train[@]}" parallel.shard=optimizer --out "$1.shared"
+    equal "$1.whole" "$1.shared"
+    if [ "$(memory_of "$1.shared")" -lt "$(memory_of "$1.whole")" ]; then pass; else fail "$1: no less memory"; fi
+}
+
+same_bits adamw 2 optimizer.type=adamw optimizer.clip=1
+same_bits muon 3 optimizer.type=muon precision.mode=bf16 optimizer.ema=0.8 optimizer.learning_rate=0.01
+if all_cases; then
+    same_bits adam 4 optimizer.type=adam precision.mode=f16 precision.loss_scale=1024
+    same_bits sgd 3 optimizer.type=sgd optimizer.momentum=0.9 optimizer.learning_rate=0.1
+    same_bits lion 2 optimizer.type=lion optimizer.learning_rate=0.001
+    same_bits lamb 2 optimizer.type=lamb optimizer.learning_rate=0.01
+    same_bits lars 3 optimizer.type=lars optimizer.learning_rate=1 optimizer.momentum=0.9
+    same_bits bf16 2 optimizer.type=adamw parallel.gradients=bf16 precision.mode=bf16
+    same_bits frozen 2 optimizer.type=adamw 'model.freeze=["wte.weight"]'
+fi
+
+# What one or three ranks resume is the whole state: they go on as from a checkpoint of ranks that each had all of it.
+for kind in whole shared; do
+    mkdir -p "down.$kind/checkpoints"
+    cp "adamw.$kind/config.resolved.json" "adamw.$kind/metrics.jsonl" "down.$kind/"
+    cp -r "adamw.$kind/checkpoints/step_4" "down.$kind/checkpoints/"
+    cp -r "down.$kind" "up.$kind"
+done
+go_on=("$CLTRAIN" train gpt.json optimizer.type=adamw optimizer.clip=1 --resume auto)
+expect_code 0 "${go_on[@]}" --out down.whole
+expect_code 0 "${go_on[@]}" parallel.shard=optimizer --out down.shared
+equal down.whole down.shared
+expect_code 0 "${mpi[@]}" 3 "${go_on[@]}" --out up.whole
+expect_code 0 "${mpi[@]}" 3 "${go_on[@]}" parallel.shard=optimizer --out up.shared
+equal up.whole up.shared
+finish

@@ -65,8 +65,8 @@ static int finish(cmd_context *context, clt_status status)
     if (status != CLT_OK && status != CLT_EINTERRUPTED) {
         if (!rank_0_says_it(context, status))
             cmd_print_error(context, status);
-        if (context->comm)
-            comm_abort(context->comm, status);
+        if (!comm_abort(context->comm, status))
+            _exit(clt_status_exit_code(status)); /* the launcher or the other ranks will miss this process */
     } else if (status == CLT_EINTERRUPTED && cmd_prints(context)) {
         cmd_print_error(context, status);
     }

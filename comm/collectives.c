@@ -281,8 +281,8 @@ clt_status comm_check_links(comm *c)
     return c->info.ranks > 1 ? comm_engine_run(c->engine, "testing links", check_links, c) : CLT_OK;
 }
 
-void comm_abort(comm *c, clt_status status)
+bool comm_abort(comm *c, clt_status status)
 {
-    if (c && comm_engine_ranks(c->engine) > 1)
-        comm_engine_abort(c->engine, clt_status_exit_code(status != CLT_OK ? status : CLT_EINTERNAL));
+    return !c || comm_engine_ranks(c->engine) < 2 ||
+           comm_engine_abort(c->engine, clt_status_exit_code(status != CLT_OK ? status : CLT_EINTERNAL));
 }

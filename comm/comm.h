@@ -142,7 +142,9 @@ clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char
 /* Sends a block of bytes around the ring of ranks and compares what arrives: CLT_ECOMM names the link that does not
  * work. Collective. */
 clt_status comm_check_links(comm *c);
-/* Ends all ranks at once with the exit code of `status`; with one rank it only returns. */
-void comm_abort(comm *c, clt_status status);
+/* Ends all ranks at once with the exit code of `status`; with one rank, or NULL, it only returns true. False: the
+ * transport has not ended this process within seconds, because the network is gone; it then must end itself, without
+ * comm_destroy. */
+bool comm_abort(comm *c, clt_status status);
 
 #endif

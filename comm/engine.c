@@ -438,10 +438,10 @@ static struct timespec seconds_from_now(int seconds)
 }
 
 /* The communication thread calls the transport's abort if it can. It cannot while it is blocked inside the
- * transport; then this thread makes the call itself. The job ends either way. */
-void comm_engine_abort(comm_engine *e, int code)
+ * transport; then this thread makes the call itself. MPI may not return from it when the network is gone. */
+bool comm_engine_abort(comm_engine *e, int code)
 {
-    enum { SECONDS_TO_TAKE = 1, SECONDS_TO_END = 10 };
+    enum { SECONDS_TO_TAKE = 1, SECONDS_TO_END = 5 };
     pthread_mutex_lock(&e->mutex);
     e->abort_code = code;
     if (e->abort == ABORT_NONE)
@@ -454,9 +454,11 @@ void comm_engine_abort(comm_engine *e, int code)
     until = seconds_from_now(SECONDS_TO_END);
     while (e->abort == ABORT_TAKEN && pthread_cond_timedwait(&e->change, &e->mutex, &until) != ETIMEDOUT)
         continue;
+    bool stuck = e->abort == ABORT_TAKEN;
     if (!taken)
         e->abort = ABORT_TAKEN;
     pthread_mutex_unlock(&e->mutex);
     if (!taken)
         e->transport->abort(code);
+    return !stuck;
 }

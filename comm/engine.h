@@ -48,7 +48,7 @@ clt_status comm_engine_run(comm_engine *e, const char *what, clt_status (*body)(
 /* Tags of groups: the last one in use. */
 int comm_engine_last_tag(const comm_engine *e);
 void comm_engine_use_tag(comm_engine *e, int tag);
-void comm_engine_abort(comm_engine *e, int exit_code);
+bool comm_engine_abort(comm_engine *e, int exit_code);
 
 /* For the communication thread. Memory that stays until the next call with a larger size. */
 clt_status comm_engine_scratch(comm_engine *e, int64_t bytes, void **out);

@@ -53,7 +53,7 @@ if all_cases; then
     invariant half gpt.json '2 4' precision.mode=f16 precision.loss_scale=1e8
     invariant muon gpt.json '2 4' optimizer.type=muon
     invariant lamb gpt.json '2' optimizer.type=lamb
-    invariant whole graph.json '2 4' train.steps=12 data.micro_batch=8 optimizer.type=adamw
+    invariant whole graph.json '2 4' train.steps=12 data.micro_batch=8 optimizer.clip=0
 fi
 # The sum is the same as in another order, up to rounding; the statistics of batch_norm are not, so this is the GPT.
 expect_code 0 "$CLTRAIN" train gpt.json parallel.rank_invariant=false --out plain

@@ -12,7 +12,7 @@ static clt_status no_way(const comm *c, const char *name, const char *why)
 {
     clt_str list = {0};
     for (size_t i = 0; comm_way_at(i); i++)
-        if (!comm_way_at(i)->misfit(c, COMM_F32, COMM_SUM))
+        if (!comm_way_misfit(c, comm_way_at(i), COMM_F32, COMM_SUM))
             clt_str_printf(&list, "%s%s", list.length ? ", " : "", comm_way_name(i));
     clt_status status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "all-reduce by %s: %s; here are auto, %s",
                                  name, why, list.text ? list.text : "no others");
@@ -29,7 +29,7 @@ clt_status comm_set_way(comm *c, const char *name)
     for (size_t i = 0; comm_way_at(i); i++) {
         if (strcmp(name, comm_way_name(i)) != 0)
             continue;
-        const char *why = c->info.ranks > 1 ? comm_way_at(i)->misfit(c, COMM_F32, COMM_SUM) : NULL;
+        const char *why = c->info.ranks > 1 ? comm_way_misfit(c, comm_way_at(i), COMM_F32, COMM_SUM) : NULL;
         if (why)
             return no_way(c, name, why);
         c->way = comm_way_at(i);
@@ -69,7 +69,7 @@ static clt_status run_race(void *context)
     for (size_t i = 0; comm_way_at(i); i++) {
         const comm_way *way = comm_way_at(i);
         double seconds = 0;
-        if (!way->misfit(r->group, COMM_F32, COMM_SUM))
+        if (!comm_way_misfit(r->group, way, COMM_F32, COMM_SUM))
             CLT_TRY(time_way(r, way, &seconds));
         if (i < r->capacity)
             r->seconds[i] = seconds;

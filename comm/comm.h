@@ -126,6 +126,10 @@ void *comm_memory_own(comm_memory *m);
 void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,
                        const void **data, int64_t *first, int64_t *length);
 
+/* From now on sums of this group are the binary tree over its ranks, ((0+1)+(2+3))+..., wherever these are: other
+ * ways are not taken. A power of two of ranks, each with the sum of a part of a longer tree, then add up that
+ * tree. Call it on all ranks, before memory is made for the group. */
+void comm_keep_tree(comm *c);
 /* Which way large all-reduces of this group go: a name of comm_way_name, or "auto": the way that
  * comm_measure_ways found fastest, before that the one that usually is. CLT_ECONFIG: there is none of that name
  * here, or it does not suit the group; the message lists those that do. Call it on all ranks. */

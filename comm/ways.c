@@ -268,14 +268,27 @@ const comm_way *comm_way_at(size_t index)
     return index < WAYS ? ways[index] : NULL;
 }
 
+void comm_keep_tree(comm *c)
+{
+    c->tree = true;
+}
+
+const char *comm_way_misfit(const comm *c, const comm_way *way, comm_type type, comm_op op)
+{
+    const char *why = way->misfit(c, type, op);
+    return why == NULL && c->tree && op == COMM_SUM && !way->is_tree(c)
+               ? "its sums are not the binary tree over the ranks, which is kept here"
+               : why;
+}
+
 const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op)
 {
-    if (c->way && !c->way->misfit(c, type, op))
+    if (c->way && !comm_way_misfit(c, c->way, type, op))
         return c->way;
-    if (bytes <= SMALL && !comm_way_tree.misfit(c, type, op))
+    if (bytes <= SMALL && !comm_way_misfit(c, &comm_way_tree, type, op))
         return &comm_way_tree;
     for (size_t i = 0; i < WAYS; i++)
-        if (!ways[i]->misfit(c, type, op))
+        if (!comm_way_misfit(c, ways[i], type, op))
             return ways[i];
     return NULL;
 }

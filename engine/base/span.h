@@ -12,8 +12,8 @@
 
 #include "engine/base/status.h"
 
-/* Tracks: one for each thread. Loader thread i is CLT_TRACK_LOADER + i. */
-enum { CLT_TRACK_HOST, CLT_TRACK_SAVER, CLT_TRACK_LOADER };
+/* Tracks: one for each thread; SUMS is the communication thread. Loader thread i is CLT_TRACK_LOADER + i. */
+enum { CLT_TRACK_HOST, CLT_TRACK_SAVER, CLT_TRACK_SUMS, CLT_TRACK_LOADER };
 
 typedef struct clt_span {
     const char *name; /* lives as long as the spans */

@@ -69,7 +69,9 @@ void clt_trace_span(clt_trace *t, const ocl_span *span, const char *name, const 
         t->offset = offset;
         t->have_offset = true;
     }
-    slice s = {.track = span->queue == OCL_QUEUE_COMPUTE ? CLT_TRACE_COMPUTE : CLT_TRACE_COPY,
+    static const int tracks[OCL_QUEUE_COUNT] = {CLT_TRACE_COMPUTE, CLT_TRACE_COPY, CLT_TRACE_OUT,
+                                                CLT_TRACE_IN};
+    slice s = {.track = tracks[span->queue],
                .name = name,
                .category = category,
                .id = span->tag + 1,
@@ -100,12 +102,14 @@ static int track_of_host(int track)
 {
     return track == CLT_TRACK_HOST    ? CLT_TRACE_HOST
            : track == CLT_TRACK_SAVER ? CLT_TRACE_SAVER
+           : track == CLT_TRACK_SUMS  ? CLT_TRACE_SUMS
                                       : CLT_TRACE_LOADER + (track - CLT_TRACK_LOADER);
 }
 
 static void name_track(clt_json_writer *w, int track)
 {
-    static const char *const names[] = {"steps", "host (enqueue)", "compute queue", "copy queue", "saver"};
+    static const char *const names[] = {"steps",         "host (enqueue)", "compute queue", "copy queue",
+                                        "gradients out", "sums",           "gradients in",  "saver"};
     char loader[32];
     snprintf(loader, sizeof loader, "loader %d", track - CLT_TRACE_LOADER);
     for (int i = 0; i < 2; i++) {
@@ -219,8 +223,12 @@ clt_status clt_trace_json(const clt_trace *t, clt_spans *spans, int loaders, con
     clt_jw_key(&w, "traceEvents");
     clt_jw_array(&w);
     name_process(&w, device);
+    bool sums = false;
+    for (size_t i = 0; i < t->count; i++)
+        sums = sums || t->slices[i].track == CLT_TRACE_OUT;
     for (int track = 0; track < CLT_TRACE_LOADER + loaders; track++)
-        name_track(&w, track);
+        if (sums || track < CLT_TRACE_OUT || track > CLT_TRACE_IN)
+            name_track(&w, track);
     for (size_t i = 0; i < t->count; i++)
         device_event(t, &t->slices[i], zero, &w);
     for (size_t i = 0; i < n_host; i++)

@@ -9,12 +9,16 @@
 #include "engine/base/json.h"
 #include "engine/base/span.h"
 
-/* Tracks, from top to bottom. Loader thread i is CLT_TRACE_LOADER + i. */
+/* Tracks, from top to bottom. OUT, SUMS and IN exist with several ranks. Loader thread i is
+ * CLT_TRACE_LOADER + i. */
 typedef enum clt_trace_track {
     CLT_TRACE_STEPS,
     CLT_TRACE_HOST,
     CLT_TRACE_COMPUTE,
     CLT_TRACE_COPY,
+    CLT_TRACE_OUT,
+    CLT_TRACE_SUMS,
+    CLT_TRACE_IN,
     CLT_TRACE_SAVER,
     CLT_TRACE_LOADER
 } clt_trace_track;

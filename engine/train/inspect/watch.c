@@ -11,6 +11,7 @@
 #include "engine/base/thread.h"
 #include "engine/report/advice.h"
 #include "engine/report/trace.h"
+#include "engine/train/run/sync.h"
 
 #define LIMITS_SECONDS 1.0
 #define WARM_UP 2 /* first steps, which the advice ignores */
@@ -121,7 +122,8 @@ void clt_watch_destroy(clt_watch *w)
 {
     if (!w)
         return;
-    clt_feed_destroy(w->run->feed); /* its threads write into the spans */
+    clt_feed_destroy(w->run->feed); /* its threads write into the spans, as does the communication thread */
+    clt_sync_drain(w->run->sync);
     w->run->feed = NULL;
     if (w->recording)
         ocl_record_stop(w->run->device);

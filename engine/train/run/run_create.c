@@ -188,6 +188,8 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
         run->ranks = *comm_describe(options->comm);
     else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
         run->ranks.host[0] = '\0';
+    if (options->comm && clt_config_bool(options->config, "parallel.rank_invariant"))
+        comm_keep_tree(options->comm);
     clt_status status = create(run, kind);
     if (status != CLT_OK) {
         clt_run_destroy(run);

@@ -8,14 +8,19 @@
 #include <string.h>
 
 #include "cl/command/faults.h"
+#include "engine/base/span.h"
+#include "engine/base/thread.h"
 #include "engine/train/run/run.h"
 
 /* One sum of a step under way. */
 typedef struct flight {
     clt_sync *sync;
     comm_request *request; /* NULL: not posted, or its times were taken */
-    ocl_event *summed;     /* completed on the communication thread */
-    ocl_event *written;    /* NULL: the device already waits for it */
+    const char *what;
+    int64_t step;
+    double ready;       /* when its data was */
+    ocl_event *summed;  /* completed on the communication thread */
+    ocl_event *written; /* NULL: the device already waits for it */
 } flight;
 
 /* What a sum always has. */
@@ -42,6 +47,7 @@ struct clt_sync {
     int64_t now;     /* the step whose posts hold, -1: none */
     uint64_t bytes;
     float say[CLT_SYNC_WORDS];
+    double last_end; /* of a sum; the communication thread's own */
 };
 
 static comm_type type_of(clt_dtype dtype)
@@ -182,6 +188,15 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
     return clt_error_put(&first);
 }
 
+void clt_sync_drain(clt_sync *s)
+{
+    clt_error kept;
+    clt_error_take(CLT_EINTERNAL, &kept);
+    for (int q = OCL_QUEUE_COMPUTE; s && q < OCL_QUEUE_COUNT; q++)
+        (void)ocl_finish(s->run->device, (ocl_queue)q);
+    clt_error_put(&kept);
+}
+
 void clt_sync_destroy(clt_sync *s)
 {
     clt_error kept;
@@ -189,8 +204,7 @@ void clt_sync_destroy(clt_sync *s)
     if (!s)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
-    for (int q = OCL_QUEUE_COMPUTE; q <= OCL_QUEUE_IN && s->step; q++)
-        (void)ocl_finish(s->run->device, (ocl_queue)q);
+    clt_sync_drain(s);
     /* after a failed command reads may never end, and with them the sums that wait for these: what refers to
      * them is not freed */
     if (!ocl_commands_failed(s->run->device)) {
@@ -211,15 +225,23 @@ void clt_sync_destroy(clt_sync *s)
 
 static void data_ready(void *context, bool ok)
 {
-    comm_request_ready(context, ok);
+    flight *f = context;
+    f->ready = clt_now();
+    comm_request_ready(f->request, ok);
 }
 
 /* On the communication thread. */
 static void summed(void *context, bool ok)
 {
     flight *f = context;
+    clt_sync *s = f->sync;
+    double now = clt_now();
     if (!ok)
-        ocl_commands_spoil(f->sync->run->device, CLT_ECOMM, clt_error_text());
+        ocl_commands_spoil(s->run->device, CLT_ECOMM, clt_error_text());
+    else
+        clt_spans_add(s->run->train->spans, CLT_TRACK_SUMS, f->what, f->step + 1,
+                      f->ready > s->last_end ? f->ready : s->last_end, now);
+    s->last_end = now;
     ocl_user_event_complete(f->summed);
 }
 
@@ -245,7 +267,7 @@ static clt_status enqueue(const sum_place *p, flight *f, void *host, bool *annou
     if (status == CLT_OK)
         status = hand_out(p, host, made, &read);
     if (status == CLT_OK)
-        status = ocl_event_callback(read, data_ready, f->request);
+        status = ocl_event_callback(read, data_ready, f);
     *announced = status == CLT_OK;
     if (status == CLT_OK)
         status = take_back(p, host, f->summed, &f->written);
@@ -270,6 +292,8 @@ static clt_status post(clt_sync *s, size_t k)
     bool announced = false;
     CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
     CLT_TRY(ocl_user_event_create(run->device, &f->summed));
+    f->what = what[sum->kind];
+    f->step = s->now;
     if (losses)
         memcpy(words_of(s, slot), s->say, sizeof s->say);
     comm_call call = {.kind = p->grain ? COMM_ALL_GATHER : COMM_ALL_REDUCE,
@@ -283,7 +307,7 @@ static clt_status post(clt_sync *s, size_t k)
                       .op = COMM_SUM,
                       .done = summed,
                       .context = f,
-                      .what = what[sum->kind]};
+                      .what = f->what};
     clt_status status = comm_post(run->options->comm, &call, &f->request);
     if (status != CLT_OK) {
         ocl_user_event_complete(f->summed);

@@ -47,6 +47,7 @@ clt_status clt_sync_share(struct clt_run *run);
  * rank. */
 clt_status clt_sync_create(struct clt_run *run, clt_sync **out);
 /* Waits for the sums that were posted; NULL is fine. */
+void clt_sync_drain(clt_sync *sync);
 void clt_sync_destroy(clt_sync *sync);
 /* From here on the posts of the backward pass hold, for this step: its last micro-batch begins. NULL is fine. */
 clt_status clt_sync_begin(clt_sync *sync, int64_t step);

@@ -550,6 +550,45 @@ static void hosts_of_any_shape(void **state)
     wire.places = NULL;
 }
 
+/* Hosts do not matter to a group that keeps to the tree. */
+static void tree_over_hosts(comm *c, void *context)
+{
+    const comm_info *info = comm_describe(c);
+    double seconds[16];
+    comm_memory *memory = NULL;
+    placed_sum s = {.count = 20000, .type = COMM_F32, .own = malloc(20000 * 4), .want = malloc(20000 * 4)};
+    (void)context;
+    comm_keep_tree(c);
+    EXPECT(comm_set_way(c, "ring") == CLT_ECONFIG && strstr(clt_error_text(), "binary tree"));
+    EXPECT(comm_memory_create(c, 20000 * 4, &memory) == CLT_OK);
+    expected(info->ranks, s.count, s.type, s.want);
+    for (int i = 0; i < 2; i++) {
+        fill(info->rank, s.count, s.type, s.own);
+        EXPECT(comm_all_reduce(c, s.own, s.count, s.type, COMM_SUM) == CLT_OK);
+        EXPECT(memcmp(s.own, s.want, 20000 * 4) == 0);
+        check_placed(c, &s, memory, i == 1);
+        EXPECT(comm_barrier(c) == CLT_OK);
+    }
+    EXPECT(comm_measure_ways(c, 40000, seconds, 16) == CLT_OK);
+    for (size_t i = 0; comm_way_name(i); i++)
+        EXPECT((seconds[i] == 0) == (comm_way_misfit(c, comm_way_at(i), COMM_F32, COMM_SUM) != NULL));
+    EXPECT(strcmp(comm_chosen_way(c), "ring") != 0);
+    comm_memory_destroy(memory);
+    free(s.own);
+    free(s.want);
+}
+
+static void the_tree_is_kept(void **state)
+{
+    const char *const places[] = {"aaaa", "aabb", "aaab", "abab", "abbbbccc", "abcd"};
+    (void)state;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        wire.places = places[i];
+        (void)run_ranks((int)strlen(places[i]), tree_over_hosts, NULL);
+    }
+    wire.places = NULL;
+}
+
 static void far_apart(comm *c, void *context)
 {
     const comm_info *info = comm_describe(c);
@@ -806,6 +845,7 @@ int main(void)
         cmocka_unit_test(ways_are_asked_for_or_measured),
         cmocka_unit_test(sums_in_shared_memory),
         cmocka_unit_test(hosts_of_any_shape),
+        cmocka_unit_test(the_tree_is_kept),
         cmocka_unit_test(a_host_for_each_rank),
         cmocka_unit_test(groups_work_beside_each_other),
         cmocka_unit_test(a_late_rank_is_named),

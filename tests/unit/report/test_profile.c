@@ -408,21 +408,23 @@ static int count_slices(const clt_json *events, int tid, bool *named)
     return n;
 }
 
-static void test_trace(void **state)
+/* sums: with sums over ranks, which have tracks of their own. */
+static void check_trace(bool sums)
 {
-    (void)state;
     clt_trace *trace;
     clt_spans *spans;
     clt_str out = {0};
     clt_json_doc *doc;
     bool named;
-    must(clt_trace_create(3, &trace), "trace");
-    must(clt_spans_create(4, &spans), "spans");
+    must(clt_trace_create(sums ? 5 : 3, &trace), "trace");
+    must(clt_spans_create(5, &spans), "spans");
     clt_spans_add(spans, CLT_TRACK_HOST, "too early", 1, 9.0, 9.1);
     clt_spans_open(spans, true);
     clt_spans_add(spans, CLT_TRACK_HOST, "forward", 1, 10.0, 10.5);
     clt_spans_add(spans, CLT_TRACK_SAVER, "write \"x\"", 1, 10.5, 11.0);
     clt_spans_add(spans, CLT_TRACK_LOADER + 2, "load", 1, 10.25, 10.5);
+    if (sums)
+        clt_spans_add(spans, CLT_TRACK_SUMS, "gradients", 1, 10.6, 10.7);
     clt_spans_open(spans, false);
     clt_spans_add(spans, CLT_TRACK_HOST, "too late", 1, 12.0, 12.1);
     ocl_span s = command_span(2000000000, 2500000000, 0, true);
@@ -433,16 +435,24 @@ static void test_trace(void **state)
     s.queued_ns = 1000000000;
     s.host_at = 11.5;
     clt_trace_span(trace, &s, "upload", "transfer");
+    s.queue = OCL_QUEUE_OUT;
+    if (sums)
+        clt_trace_span(trace, &s, "read", "transfer");
+    s.queue = OCL_QUEUE_IN;
+    if (sums)
+        clt_trace_span(trace, &s, "write", "transfer");
     clt_trace_step(trace, 7, 1500000000, 2500000000);
     clt_trace_step(trace, 8, 2500000000, 2600000000); /* no room */
     must(clt_trace_json(trace, spans, 2, "a \"device\"", &out), "json");
     must(clt_json_parse(out.text, out.length, "trace", CLT_EINTERNAL, &doc), "parse");
     const clt_json *root = clt_json_root(doc), *events = clt_json_get(root, "traceEvents");
     near("left out", member(clt_json_get(root, "otherData"), "slices_left_out"), 1);
-    static const int wanted[] = {1, 1, 1, 1, 1, 0, 0, 1}; /* steps host compute copy saver loaders 0 1 2 */
-    for (int track = 0; track < 8; track++) {
-        assert_int_equal(count_slices(events, track + 1, &named), wanted[track]);
-        assert_true(named);
+    /* steps host compute copy, out sums in, saver, loaders 0 1 2 */
+    static const int wanted[] = {1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1};
+    for (int track = 0; track < 11; track++) {
+        bool absent = !sums && track >= CLT_TRACE_OUT && track <= CLT_TRACE_IN;
+        assert_int_equal(count_slices(events, track + 1, &named), absent ? 0 : wanted[track]);
+        assert_int_equal(named, !absent);
     }
     for (const clt_json *e = clt_json_first(events); e; e = clt_json_next(e))
         if (strcmp(clt_json_string(clt_json_get(e, "name")), "fc1.forward") == 0) {
@@ -453,6 +463,13 @@ static void test_trace(void **state)
     clt_str_free(&out);
     clt_spans_destroy(spans);
     clt_trace_destroy(trace);
+}
+
+static void test_trace(void **state)
+{
+    (void)state;
+    check_trace(false);
+    check_trace(true);
 }
 
 int main(void)

@@ -40,6 +40,7 @@ static unsigned kind_of(const char *path)
                                             "parallel.bucket_mb",
                                             "parallel.shared_memory",
                                             "parallel.first_bucket_mb",
+                                            "parallel.shard",
                                             NULL};
     static const char *const length[] = {"train.steps", "train.epochs", "schedule.", NULL};
     static const char *const data[] = {"data.path", "data.targets", "data.tokenizer", NULL};

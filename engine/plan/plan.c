@@ -87,12 +87,19 @@ double clt_plan_flops(const clt_plan *plan)
     return (forward + backward) * plan->options.accumulation + update;
 }
 
-/* Host memory that gradients are copied through. */
+/* Host memory that gradients, and what the update shares, are copied through. */
 static uint64_t sum_bytes(const clt_plan *plan)
 {
     uint64_t bytes = 0;
-    if (plan->device.is_cpu && plan->options.shared_memory)
-        return 0;
+    bool in_place = plan->device.is_cpu && plan->options.shared_memory;
+    for (size_t k = 0; k < plan->n_gathered; k++) {
+        const clt_tensor *t = clt_graph_tensor(plan->graph, plan->gathered[k].tensor);
+        if (in_place && plan->place[t->id].kind == CLT_PLACE_STORE)
+            continue;
+        bytes += (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
+    }
+    if (in_place)
+        return bytes;
     for (size_t b = 0; b < plan->n_buckets; b++)
         bytes += plan->buckets[b].elements * clt_dtype_bytes(plan->options.wire);
     return bytes;

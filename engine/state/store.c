@@ -17,7 +17,7 @@ uint64_t clt_store_over_offset(const clt_store_layout *layout, clt_arena_kind ar
     return offset;
 }
 
-/* over: the arena that lies in the caller's memory, or NULL. */
+/* over: arenas in the caller's memory, or NULL. */
 static clt_status create_slab(clt_store *store, clt_arena_kind kind, int32_t s, const clt_store_over *over)
 {
     uint64_t bytes = clt_store_slab_bytes(store->layout, kind, s);
@@ -26,9 +26,9 @@ static clt_status create_slab(clt_store *store, clt_arena_kind kind, int32_t s, 
     snprintf(what, sizeof what, "%s, slab %d", clt_arenas[kind].name, s);
     if (!bytes)
         return CLT_OK;
-    if (!over || over->arena != kind)
+    if (!over || !over->memory[kind])
         return ocl_buffer_create_zeroed(store->device, bytes, what, slab);
-    char *at = (char *)over->memory + clt_store_over_offset(store->layout, kind, s);
+    char *at = (char *)over->memory[kind] + clt_store_over_offset(store->layout, kind, s);
     CLT_TRY(ocl_buffer_create_over(store->device, at, bytes, what, slab));
     return ocl_fill_zero(*slab, 0, bytes);
 }

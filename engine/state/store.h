@@ -18,11 +18,11 @@ typedef struct clt_store {
 /* Creates the arenas, filled with zeros. CLT_EDEVMEM names the arena that did not fit. */
 clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
                             clt_store **out);
-/* The same with one arena in `memory`, which is the caller's and outlives the store; its slabs lie one behind the
+/* The same with arenas in memory that is the caller's and outlives the store; the slabs of an arena lie one behind the
  * other. For CPU devices (ocl_computes_on_host). */
 typedef struct clt_store_over {
-    clt_arena_kind arena;
-    void *memory; /* at a whole page; clt_store_over_offset of the slab behind the last: its bytes */
+    /* NULL: the device's; at a whole page; clt_store_over_offset of the slab behind the last: its bytes */
+    void *memory[CLT_ARENA_COUNT];
 } clt_store_over;
 clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *layout, bool training,
                                  const clt_store_over *over, clt_store **out);

@@ -233,6 +233,8 @@ void clt_run_destroy(clt_run *run)
     ocl_device_close(run->device);
     if (!lost)
         comm_memory_destroy(run->shared);
+    if (!lost && run->parameters)
+        clt_pages_destroy(run->parameters, clt_sync_parameter_bytes(run->job->train->layout));
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
     clt_tuned_close(run->tuned); /* the job's plans borrowed its records */

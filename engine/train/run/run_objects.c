@@ -56,10 +56,10 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
 {
     const clt_plan *plans[2] = {run->job->train, run->job->eval};
     const clt_plan *any = plans[0] ? plans[0] : plans[1];
-    clt_store_over shared = {.arena = clt_sync_arena(any->store),
-                             .memory = run->shared ? comm_memory_own(run->shared) : NULL};
-    CLT_TRY(clt_store_create_over(run->device, any->store, plans[0] != NULL, run->shared ? &shared : NULL,
-                                  &run->store));
+    clt_store_over over = {.memory = {[CLT_ARENA_PARAM] = run->parameters}};
+    if (run->shared)
+        over.memory[clt_sync_arena(any->store)] = comm_memory_own(run->shared);
+    CLT_TRY(clt_store_create_over(run->device, any->store, plans[0] != NULL, &over, &run->store));
     CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
     clt_realize_options options = {.store = run->store,
                                    .pool = run->pool,

@@ -31,6 +31,7 @@ typedef struct sum_place {
     comm_type type;
     uint64_t own_at, own_bytes; /* what this rank gives: all of it, or of what is gathered its share */
     int64_t grain;              /* of that share, in elements; 0: it is a sum */
+    char *mapped;               /* where the host sees it in the device's own memory, or NULL */
     bool in_place;              /* in run->shared */
     uint64_t shared_at;         /* and where, in bytes */
     ocl_pinned *staging;        /* otherwise */
@@ -62,6 +63,11 @@ clt_arena_kind clt_sync_arena(const clt_store_layout *layout)
     return layout->wire == CLT_F32 ? CLT_ARENA_GRAD : CLT_ARENA_WIRE;
 }
 
+uint64_t clt_sync_parameter_bytes(const clt_store_layout *layout)
+{
+    return clt_store_over_offset(layout, CLT_ARENA_PARAM, layout->n_slabs);
+}
+
 clt_status clt_sync_share(clt_run *run)
 {
     if (run->ranks.ranks <= 1 || !run->job->train)
@@ -73,7 +79,10 @@ clt_status clt_sync_share(clt_run *run)
     CLT_TRY(comm_all_reduce(run->options->comm, told, 3, COMM_I64, COMM_MIN));
     if (!told[0] || told[1] != -told[2])
         return CLT_OK;
-    return comm_memory_create(run->options->comm, bytes, &run->shared);
+    CLT_TRY(comm_memory_create(run->options->comm, bytes, &run->shared));
+    return layout->sharded
+               ? clt_pages_create(clt_sync_parameter_bytes(layout), "parameters", &run->parameters)
+               : CLT_OK;
 }
 
 static clt_status make_place(clt_sync *s, size_t k)
@@ -94,6 +103,12 @@ static clt_status make_place(clt_sync *s, size_t k)
         comm_share(p->elements, p->grain, s->run->ranks.ranks, s->run->ranks.rank, &first, &length);
         p->own_at = (uint64_t)first * clt_dtype_bytes(t->dtype);
         p->own_bytes = (uint64_t)length * clt_dtype_bytes(t->dtype);
+    }
+    const clt_place *place = &plan->place[t->id];
+    if (s->run->parameters && place->kind == CLT_PLACE_STORE && place->arena == CLT_ARENA_PARAM) {
+        p->mapped = (char *)s->run->parameters +
+                    clt_store_over_offset(plan->layout, CLT_ARENA_PARAM, place->slab) + p->offset;
+        return CLT_OK;
     }
     p->in_place = s->run->shared && sum->kind == CLT_SUM_GRADIENTS;
     if (p->in_place) {
@@ -161,6 +176,8 @@ static clt_status end_flight(flight *f, comm_times *times)
 /* The host memory of a sum in a step under way; NULL where it is summed in place. */
 static char *host_of(const sum_place *p, int64_t slot)
 {
+    if (p->mapped)
+        return p->mapped;
     return p->in_place ? NULL : (char *)ocl_pinned_data(p->staging) + p->stride * (uint64_t)slot;
 }
 
@@ -180,8 +197,10 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
         if (status != CLT_OK && first.status == CLT_OK)
             clt_error_take(status, &first);
         out->inside += times.inside;
+        /* the device waits for the last sum, and for each that the update asks for */
         if (times.since_ready > 0)
-            out->waited = times.since_ready;
+            out->waited =
+                times.since_ready + (s->run->job->train->sums[k].kind == CLT_SUM_GATHERED ? out->waited : 0);
     }
     memcpy(out->heard, words_of(s, slot), sizeof out->heard);
     s->step[slot] = -1;
@@ -247,15 +266,16 @@ static void summed(void *context, bool ok)
 
 static clt_status hand_out(const sum_place *p, void *host, ocl_event *made, ocl_event **out)
 {
-    return p->in_place ? ocl_map_async(OCL_QUEUE_OUT, p->buffer, p->offset, p->bytes, made, out)
-                       : ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset + p->own_at,
-                                        (char *)host + p->own_at, p->own_bytes, made, out);
+    return p->in_place || p->mapped ? ocl_map_async(OCL_QUEUE_OUT, p->buffer, p->offset, p->bytes, made, out)
+                                    : ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset + p->own_at,
+                                                     (char *)host + p->own_at, p->own_bytes, made, out);
 }
 
 static clt_status take_back(const sum_place *p, const void *host, ocl_event *summed, ocl_event **back)
 {
-    return p->in_place ? ocl_unmap_async(OCL_QUEUE_IN, p->buffer, p->offset, summed, back)
-                       : ocl_write_async(OCL_QUEUE_IN, p->buffer, p->offset, host, p->bytes, summed, back);
+    return p->in_place || p->mapped
+               ? ocl_unmap_async(OCL_QUEUE_IN, p->buffer, p->offset, summed, back)
+               : ocl_write_async(OCL_QUEUE_IN, p->buffer, p->offset, host, p->bytes, summed, back);
 }
 
 /* Enqueues the read behind all commands so far, the sum behind it, and the write back behind that. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-full: all
 # ctest-cost: 15
 #
 # Ranks that stop answering: one that is stopped ends the run with code 9 soon after parallel.deadline, and the message names it, as it
@@ -53,18 +54,25 @@ ended 137 60
 echo "killed rank: ended after $seconds"
 expect_text '\[rank 0 .*\] cltrain: communication error.*the process of rank 1 has ended' 'mpirun noticed that process rank 1 .* signal 9'
 
-# Pauses that are shorter than the deadline.
+# Pauses that are shorter than the deadline; as NAME_all a soak of thousands of steps.
 begin paused parallel.deadline=60
-for _ in 1 2 3 4; do
+resident() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/${rank[0]}/status"; } # KiB of rank 0
+files() { find "/proc/${rank[0]}/fd" | wc -l; }
+memory=$(resident) open=$(files)
+for _ in $(seq "$(all_cases && echo 60 || echo 4)"); do
     victim=${rank[$((RANDOM % 2))]}
     kill -STOP "$victim"
     sleep 0.$((RANDOM % 5 + 1))
     kill -CONT "$victim"
 done
+sleep 0.3
+grown=$(($(resident) - memory)) opened=$(($(files) - open))
+if [ "$grown" -lt 16384 ] && [ "$opened" -le 2 ]; then pass; else fail "rank 0 has grown by $grown KiB and $opened files"; fi
 touch paused/STOP
 ended 75 60
 expect_text 'stopped after step [0-9]+ of 1000000; saved in paused/checkpoints/step_'
 steps=$(grep -c '"loss"' paused/metrics.jsonl)
+echo "pauses: $steps steps, rank 0 grew by $grown KiB"
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train small.json --out even --max-steps "$steps"
 expect_same paused/checkpoints/step_"$steps"/model.safetensors even/checkpoints/step_"$steps"/model.safetensors
 

@@ -288,10 +288,9 @@ clt_status clt_pass_sync(clt_plan *plan)
     CLT_TRY(make_sums(plan));
     CLT_TRY(emit_phase(plan, CLT_PHASE_SEND));
     CLT_TRY(emit_phase(plan, CLT_PHASE_SYNC));
-    if (clt_plan_levels(plan) > 0)
-        return post_in(plan, CLT_PHASE_COMBINE);
-    CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD));
-    if (plan->options.accumulation > 1)
+    bool combined = clt_plan_levels(plan) > 0;
+    CLT_TRY(post_in(plan, combined ? CLT_PHASE_COMBINE : CLT_PHASE_BACKWARD));
+    if (plan->options.accumulation > 1 && !combined)
         CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD_ADD));
     return add_gathered(plan);
 }

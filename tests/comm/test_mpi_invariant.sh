@@ -49,6 +49,7 @@ invariant() {
 }
 invariant graph graph.json '2 4 8'
 invariant gpt gpt.json '2 4'
+invariant shard gpt.json '2 4' parallel.shard=optimizer
 if all_cases; then
     invariant half gpt.json '2 4' precision.mode=f16 precision.loss_scale=1e8
     invariant muon gpt.json '2 4' optimizer.type=muon

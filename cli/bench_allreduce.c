@@ -116,10 +116,10 @@ static clt_status run_once(allreduce_bench *b, row *r, bool counts)
     add_run(b, &to->sum, seconds);
     if (!b->native)
         return CLT_OK;
-    CLT_TRY(comm_set_way(b->run.c, "native"));
+    CLT_TRY(comm_set_way(b->run.c, "native", COMM_ANY_ORDER));
     CLT_TRY(time_sum(b, allreduce_native, r->count, &seconds));
     add_run(b, &to->native, seconds);
-    return comm_set_way(b->run.c, b->way);
+    return comm_set_way(b->run.c, b->way, COMM_ANY_ORDER);
 }
 
 static clt_status measure(allreduce_bench *b, row *r)
@@ -263,7 +263,7 @@ static clt_status run(allreduce_bench *b, bench_common *common, cmd_context *con
     r->bytes = b->last;
     const ocl_open_options open = {
         .spec = common->device, .caps_mask = common->caps_mask, .local_rank = r->info->local_rank};
-    clt_status status = comm_set_way(r->c, b->way);
+    clt_status status = comm_set_way(r->c, b->way, COMM_ANY_ORDER);
     if (status == CLT_OK)
         status = allreduce_open(r, &open);
     if (status == CLT_OK)

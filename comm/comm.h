@@ -126,19 +126,22 @@ void *comm_memory_own(comm_memory *m);
 void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,
                        const void **data, int64_t *first, int64_t *length);
 
-/* From now on sums of this group are the binary tree over its ranks, ((0+1)+(2+3))+..., wherever these are: other
- * ways are not taken. A power of two of ranks, each with the sum of a part of a longer tree, then add up that
- * tree. Call it on all ranks, before memory is made for the group. */
-void comm_keep_tree(comm *c);
-/* Which way large all-reduces of this group go: a name of comm_way_name, or "auto": the way that
- * comm_measure_ways found fastest, before that the one that usually is. CLT_ECONFIG: there is none of that name
- * here, or it does not suit the group; the message lists those that do. Call it on all ranks. */
-clt_status comm_set_way(comm *c, const char *name);
+/* What may decide in which order an all-reduce adds up. */
+typedef enum comm_order {
+    COMM_ANY_ORDER,
+    COMM_REPEATED, /* the same ranks on the same hosts get the same bits again, whichever way was fastest */
+    COMM_TREE      /* a binary tree over the ranks, of which one rank with more parts can compute a subtree */
+} comm_order;
+/* Which way the all-reduces of this group go: a name of comm_way_name, or "auto": the usual one, or that which
+ * comm_measure_ways finds fastest. CLT_ECONFIG: there is none of that name here, or it does not suit the group or
+ * the order; the message lists those that do. Call it on all ranks. */
+clt_status comm_set_way(comm *c, const char *name, comm_order order);
 const char *comm_way_name(size_t index); /* NULL behind the last */
 const char *comm_chosen_way(const comm *c);
-/* Sums `bytes` of f32 by every way that suits the group, a few times each, and chooses the one whose slowest
- * rank was fastest. seconds[i]: of way i, 0: it does not suit. Collective. */
-clt_status comm_measure_ways(comm *c, int64_t bytes, double *seconds, size_t capacity);
+/* Sums `bytes` of a type by every way that suits the group and the order, a few times each, and chooses the one whose
+ * slowest rank was fastest. Where the order is COMM_REPEATED only ways with the same bits take part. seconds[i]: of
+ * way i, 0: it did not take part. Collective. */
+clt_status comm_measure_ways(comm *c, int64_t bytes, comm_type type, double *seconds, size_t capacity);
 
 /* All ranks must hold the same bytes (config, seeds, versions): CLT_ERANKS, on every rank, names `what` and
  * the first rank that differs from rank 0. */

@@ -28,7 +28,7 @@ struct comm {
     comm_segment *segment; /* memory shared by the local ranks, or NULL */
     int64_t slot;          /* of its part's slots, that the next piece takes */
     const comm_way *way;   /* asked for or measured, NULL: the usual one */
-    bool tree;             /* comm_keep_tree */
+    comm_order order;
 };
 
 /* comm_create on a transport of the caller's choice. */
@@ -110,8 +110,8 @@ bool comm_never_tree(const comm *c);
 extern const comm_way comm_way_tree, comm_way_halving, comm_way_ring, comm_way_slices, comm_way_nodes,
     comm_way_native;
 const comm_way *comm_way_at(size_t index); /* NULL behind the last */
-/* Why the group cannot take this way, by the way's own rules or since it keeps to the tree; NULL: it can. */
-const char *comm_way_misfit(const comm *c, const comm_way *way, comm_type type, comm_op op);
+/* NULL: the group may use it; otherwise why its order forbids it. */
+const char *comm_way_forbidden(const comm *c, const comm_way *way);
 /* The way that an all-reduce of so many bytes goes. */
 const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op);
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);

@@ -268,27 +268,29 @@ const comm_way *comm_way_at(size_t index)
     return index < WAYS ? ways[index] : NULL;
 }
 
-void comm_keep_tree(comm *c)
+const char *comm_way_forbidden(const comm *c, const comm_way *way)
 {
-    c->tree = true;
+    if (c->order == COMM_REPEATED && way == &comm_way_native)
+        return "nobody knows in which order it adds up, so sums may differ from run to run "
+               "(parallel.deterministic)";
+    if (c->order == COMM_TREE && !way->is_tree(c))
+        return "its sums depend on the number of ranks (parallel.rank_invariant)";
+    return NULL;
 }
 
-const char *comm_way_misfit(const comm *c, const comm_way *way, comm_type type, comm_op op)
+static bool may_go(const comm *c, const comm_way *way, comm_type type, comm_op op)
 {
-    const char *why = way->misfit(c, type, op);
-    return why == NULL && c->tree && op == COMM_SUM && !way->is_tree(c)
-               ? "its sums are not the binary tree over the ranks, which is kept here"
-               : why;
+    return !way->misfit(c, type, op) && (op != COMM_SUM || !comm_way_forbidden(c, way));
 }
 
 const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op)
 {
-    if (c->way && !comm_way_misfit(c, c->way, type, op))
+    if (c->way && may_go(c, c->way, type, op))
         return c->way;
-    if (bytes <= SMALL && !comm_way_misfit(c, &comm_way_tree, type, op))
+    if (bytes <= SMALL && may_go(c, &comm_way_tree, type, op))
         return &comm_way_tree;
     for (size_t i = 0; i < WAYS; i++)
-        if (!comm_way_misfit(c, ways[i], type, op))
+        if (may_go(c, ways[i], type, op))
             return ways[i];
     return NULL;
 }

@@ -56,6 +56,17 @@ typedef enum clt_gradient_type { CLT_GRADIENT_TYPES(CLT_CHOICE_ID) } clt_gradien
     X(CLT_SHARD_OPTIMIZER, "optimizer")
 typedef enum clt_shard { CLT_SHARDS(CLT_CHOICE_ID) } clt_shard;
 
+/* parallel.allreduce: comm/ways.c has the same names, in this order */
+#define CLT_ALLREDUCES(X)                                                                                    \
+    X(CLT_ALLREDUCE_AUTO, "auto")                                                                            \
+    X(CLT_ALLREDUCE_NODES, "nodes")                                                                          \
+    X(CLT_ALLREDUCE_SLICES, "slices")                                                                        \
+    X(CLT_ALLREDUCE_HALVING, "halving")                                                                      \
+    X(CLT_ALLREDUCE_RING, "ring")                                                                            \
+    X(CLT_ALLREDUCE_TREE, "tree")                                                                            \
+    X(CLT_ALLREDUCE_NATIVE, "native")
+typedef enum clt_allreduce { CLT_ALLREDUCES(CLT_CHOICE_ID) } clt_allreduce;
+
 /* train.recompute: which activations the backward pass recomputes instead of keeping them */
 #define CLT_RECOMPUTES(X)                                                                                    \
     X(CLT_RECOMPUTE_NONE, "none")                                                                            \

@@ -94,6 +94,10 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE(
         "parallel.gradients", CLT_CHOICE_WORDS(CLT_GRADIENT_TYPES), "\"f32\"",
         "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),
+    CLT_KEY_CHOICE("parallel.allreduce", CLT_CHOICE_WORDS(CLT_ALLREDUCES), "\"auto\"",
+                   "which way sums over ranks go; auto: through memory that the ranks of a host share, "
+                   "between hosts the "
+                   "fastest of a measurement at the start"),
     CLT_KEY_FLOAT(
         "parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
         "gradients are summed over the ranks in buckets of at most so many bytes of f32, each as soon "

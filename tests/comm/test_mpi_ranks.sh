@@ -4,7 +4,7 @@
 # ctest-cost: 10
 #
 # What a user sees of several ranks: a table of hosts and devices at the start, later their speeds and the slowest one, and times of
-# communication that neither exceed the step nor include the wait for a late rank.
+# communication that neither exceed the step nor include the wait for a late rank; which way sums go.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
@@ -25,6 +25,15 @@ if [ "$(grep -c 'rank  host' two/log.txt)" -eq 3 ]; then pass; else fail 'log.tx
 keys two >times
 expect_awk 'no sum takes longer than its step' 'NF != 3 || $2 > $1 || $3 > $1 || $2 < 0 || $3 < 0 { exit 1 } END { if (NR != 60) exit 1 }' times
 expect_awk 'sums take time' '{ sum += $2 } END { exit !(sum > 0) }' times
+
+# Which way sums go: in memory that ranks share, unless the config names another; names that do not suit are refused.
+expect_awk 'the way is in metrics.jsonl' '/"event":"start"/ && /"allreduce":"nodes"/ { n++ } END { exit n != 1 }' two/metrics.jsonl
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train small.json train.steps=5 train.eval_every=0 parallel.allreduce=ring --out ring
+expect_awk 'the way asked for' '/"event":"start"/ && /"allreduce":"ring"/ { n++ } END { exit n != 1 }' ring/metrics.jsonl
+expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train small.json parallel.allreduce=halving --out halving
+expect_text 'parallel.allreduce.*power of two; here are auto, nodes, slices, ring, tree'
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train small.json parallel.allreduce=native --out native
+expect_text 'differ from run to run .parallel.deterministic.'
 
 # One rank needs no table.
 expect_code 0 "$CLTRAIN" train small.json train.steps=5 --out one

@@ -61,6 +61,35 @@ void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t tota
     clt_progress(&run->options->observer, what, done, total);
 }
 
+/* Which way sums over ranks go. On one host nothing is faster than memory that its ranks share; between hosts, or
+ * without such memory, the ways are measured with as much as a bucket, or less where that would take long. */
+static clt_status choose_way(clt_run *run)
+{
+    static const comm_type types[] = {
+        [CLT_GRADIENTS_F32] = COMM_F32, [CLT_GRADIENTS_BF16] = COMM_BF16, [CLT_GRADIENTS_F16] = COMM_F16};
+    const clt_config *config = run->options->config;
+    comm *c = run->options->comm;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    comm_order order = clt_config_bool(config, "parallel.rank_invariant")  ? COMM_TREE
+                       : clt_config_bool(config, "parallel.deterministic") ? COMM_REPEATED
+                                                                           : COMM_ANY_ORDER;
+    clt_status status = comm_set_way(c, clt_config_string(config, "parallel.allreduce"), order);
+    CLT_TRY(clt_fail_prefix(status, "parallel.allreduce"));
+    if (clt_config_choice(config, "parallel.allreduce") != CLT_ALLREDUCE_AUTO ||
+        (run->ranks.nodes == 1 && strcmp(comm_chosen_way(c), "nodes") == 0))
+        return CLT_OK;
+    clt_run_progress(run, "measuring sums over the ranks", 0, 0);
+    const double most = 4 << 20, bucket = clt_config_float(config, "parallel.bucket_mb") * (1 << 20);
+    double seconds[16];
+    CLT_TRY(comm_measure_ways(c, (int64_t)(bucket < most ? bucket : most),
+                              types[clt_config_choice(config, "parallel.gradients")], seconds, 16));
+    for (size_t i = 0; comm_way_name(i) && i < 16; i++)
+        if (seconds[i] > 0)
+            CLT_DEBUG("all-reduce by %s: %.3f ms", comm_way_name(i), seconds[i] * 1e3);
+    return CLT_OK;
+}
+
 /* A resumed run keeps the tuning choices of its checkpoint, so that it computes the same bits. */
 static clt_status open_tuning(clt_run *run, clt_job_kind kind)
 {
@@ -134,6 +163,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     if (run->options->comm)
         comm_set_deadline(run->options->comm, clt_config_float(config, "parallel.start_deadline"));
     CLT_TRY(clt_preflight_config(run));
+    CLT_TRY(choose_way(run));
     const clt_saved_run *saved = run->options->saved;
     const clt_job_data data = {.source = run->options->source,
                                .facts = saved && saved->has_facts ? &saved->facts : NULL,
@@ -188,8 +218,6 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
         run->ranks = *comm_describe(options->comm);
     else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
         run->ranks.host[0] = '\0';
-    if (options->comm && clt_config_bool(options->config, "parallel.rank_invariant"))
-        comm_keep_tree(options->comm);
     clt_status status = create(run, kind);
     if (status != CLT_OK) {
         clt_run_destroy(run);

@@ -158,6 +158,7 @@ static clt_status start_event(const clt_loop *l)
         CLT_FIELD_TEXT("model", clt_config_string(l->options->config, "model.type")),
         CLT_FIELD_INT("parameters", clt_graph_param_elements(job->train->graph)),
         CLT_FIELD_INT("ranks", run->ranks.ranks),
+        CLT_FIELD_TEXT("allreduce", run->ranks.ranks > 1 ? comm_chosen_way(l->options->comm) : NULL),
         CLT_FIELD_INT("global_batch", job->global_batch),
         CLT_FIELD_INT("steps_total", l->last_step),
         CLT_FIELD_INT("memory_bytes", clt_plan_memory(job->train, job->eval).total),

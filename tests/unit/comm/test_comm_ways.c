@@ -19,6 +19,7 @@
 #include "comm/comm_internal.h"
 #include "engine/base/dtype.h"
 #include "engine/base/thread.h"
+#include "engine/config/choices.h"
 
 #define MOST_RANKS 9
 
@@ -344,13 +345,13 @@ static void ways_by_name(comm *c, void *context)
 {
     double seconds[16];
     (void)context;
-    EXPECT(comm_set_way(c, "ring") == CLT_OK && strcmp(comm_chosen_way(c), "ring") == 0);
-    EXPECT(comm_set_way(c, "halving") == CLT_ECONFIG); /* three ranks */
+    EXPECT(comm_set_way(c, "ring", COMM_ANY_ORDER) == CLT_OK && strcmp(comm_chosen_way(c), "ring") == 0);
+    EXPECT(comm_set_way(c, "halving", COMM_ANY_ORDER) == CLT_ECONFIG); /* three ranks */
     EXPECT(strstr(clt_error_text(), "power of two") && strstr(clt_error_text(), "slices"));
-    EXPECT(comm_set_way(c, "telepathy") == CLT_ECONFIG);
+    EXPECT(comm_set_way(c, "telepathy", COMM_ANY_ORDER) == CLT_ECONFIG);
     EXPECT(strcmp(comm_chosen_way(c), "ring") == 0);
-    EXPECT(comm_set_way(c, "auto") == CLT_OK);
-    EXPECT(comm_measure_ways(c, 40000, seconds, 16) == CLT_OK);
+    EXPECT(comm_set_way(c, "auto", COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(comm_measure_ways(c, 40000, COMM_F32, seconds, 16) == CLT_OK);
     int measured = 0;
     for (size_t i = 0; comm_way_name(i); i++)
         measured += seconds[i] > 0;
@@ -358,10 +359,54 @@ static void ways_by_name(comm *c, void *context)
     EXPECT(comm_check_equal(c, comm_chosen_way(c), (int64_t)strlen(comm_chosen_way(c)), "the way") == CLT_OK);
 }
 
+/* Three ranks: on one host nodes adds up the tree; on two with 2 and 1 it does not. */
+static void ways_by_order(comm *c, void *context)
+{
+    const bool even = !context;
+    double seconds[16];
+    EXPECT(comm_set_way(c, "native", COMM_ANY_ORDER) == CLT_ECONFIG); /* this transport has none */
+    EXPECT(comm_set_way(c, "ring", COMM_REPEATED) == CLT_OK);
+    EXPECT(comm_set_way(c, "ring", COMM_TREE) == CLT_ECONFIG && strstr(clt_error_text(), "rank_invariant"));
+    EXPECT(strstr(clt_error_text(), "slices") && !strstr(clt_error_text(), ", ring"));
+    EXPECT((comm_set_way(c, "nodes", COMM_TREE) == CLT_OK) == even);
+    EXPECT(comm_set_way(c, "auto", COMM_TREE) == CLT_OK);
+    EXPECT(strcmp(comm_chosen_way(c), even ? "nodes" : "slices") == 0);
+    for (int order = COMM_REPEATED; order <= COMM_TREE; order++) {
+        EXPECT(comm_set_way(c, "auto", (comm_order)order) == CLT_OK);
+        EXPECT(comm_measure_ways(c, 40000, COMM_BF16, seconds, 16) == CLT_OK);
+        int measured = 0;
+        for (size_t i = 0; comm_way_name(i); i++) {
+            EXPECT(seconds[i] == 0 || strcmp(comm_way_name(i), "ring") != 0);
+            measured += seconds[i] > 0;
+        }
+        /* of 16 bits: slices, and nodes where it may */
+        EXPECT(measured == (even ? 2 : order == COMM_TREE ? 1 : 0));
+    }
+    EXPECT(comm_set_way(c, "auto", COMM_REPEATED) == CLT_OK);
+    EXPECT(strcmp(comm_chosen_way(c), "nodes") == 0);
+}
+
 static void ways_are_asked_for_or_measured(void **state)
 {
     (void)state;
     (void)run_ranks(3, ways_by_name, NULL);
+    (void)run_ranks(3, ways_by_order, NULL);
+    wire.places = "aab";
+    (void)run_ranks(3, ways_by_order, (void *)(uintptr_t)wire.places);
+    wire.places = NULL;
+}
+
+#define CLT_WORD_OF_WAY(id, word) word,
+/* parallel.allreduce has a word for each of them, and "auto". */
+static void the_config_knows_every_way(void **state)
+{
+    static const char *const words[] = {CLT_ALLREDUCES(CLT_WORD_OF_WAY)};
+    (void)state;
+    assert_string_equal(words[0], "auto");
+    size_t ways = 0;
+    for (; comm_way_name(ways); ways++)
+        assert_string_equal(words[1 + ways], comm_way_name(ways));
+    assert_int_equal(ways + 1, sizeof words / sizeof words[0]);
 }
 
 /* --- sums in memory that ranks share --- */
@@ -519,7 +564,7 @@ static void sum_over_hosts(comm *c, void *context)
     const comm_type types[] = {COMM_F32, COMM_BF16, COMM_F16};
     comm_memory *memory[3] = {NULL, NULL, NULL};
     placed_sum s = {.own = malloc(700001 * 4), .want = malloc(700001 * 4)};
-    EXPECT(comm_set_way(c, "nodes") == CLT_OK);
+    EXPECT(comm_set_way(c, "nodes", COMM_ANY_ORDER) == CLT_OK);
     for (int i = 0; i < 3; i++)
         EXPECT(comm_memory_create(c, 700001 * 4, &memory[i]) == CLT_OK);
     for (int k = 0; k < 9; k++) {
@@ -550,16 +595,14 @@ static void hosts_of_any_shape(void **state)
     wire.places = NULL;
 }
 
-/* Hosts do not matter to a group that keeps to the tree. */
+/* Hosts do not matter to a group whose order is the tree. */
 static void tree_over_hosts(comm *c, void *context)
 {
     const comm_info *info = comm_describe(c);
-    double seconds[16];
     comm_memory *memory = NULL;
     placed_sum s = {.count = 20000, .type = COMM_F32, .own = malloc(20000 * 4), .want = malloc(20000 * 4)};
     (void)context;
-    comm_keep_tree(c);
-    EXPECT(comm_set_way(c, "ring") == CLT_ECONFIG && strstr(clt_error_text(), "binary tree"));
+    EXPECT(comm_set_way(c, "auto", COMM_TREE) == CLT_OK);
     EXPECT(comm_memory_create(c, 20000 * 4, &memory) == CLT_OK);
     expected(info->ranks, s.count, s.type, s.want);
     for (int i = 0; i < 2; i++) {
@@ -569,10 +612,6 @@ static void tree_over_hosts(comm *c, void *context)
         check_placed(c, &s, memory, i == 1);
         EXPECT(comm_barrier(c) == CLT_OK);
     }
-    EXPECT(comm_measure_ways(c, 40000, seconds, 16) == CLT_OK);
-    for (size_t i = 0; comm_way_name(i); i++)
-        EXPECT((seconds[i] == 0) == (comm_way_misfit(c, comm_way_at(i), COMM_F32, COMM_SUM) != NULL));
-    EXPECT(strcmp(comm_chosen_way(c), "ring") != 0);
     comm_memory_destroy(memory);
     free(s.own);
     free(s.want);
@@ -594,8 +633,8 @@ static void far_apart(comm *c, void *context)
     const comm_info *info = comm_describe(c);
     float *data = malloc(700001 * sizeof *data), *want = malloc(700001 * sizeof *want);
     EXPECT(info->nodes == info->ranks && info->local_ranks == 1);
-    EXPECT(comm_set_way(c, "nodes") == CLT_ECONFIG);
-    EXPECT(comm_set_way(c, "slices") == CLT_OK);
+    EXPECT(comm_set_way(c, "nodes", COMM_ANY_ORDER) == CLT_ECONFIG);
+    EXPECT(comm_set_way(c, "slices", COMM_ANY_ORDER) == CLT_OK);
     fill(info->rank, 700001, COMM_F32, data);
     expected_of_hosts(context, 700001, COMM_F32, want);
     EXPECT(comm_all_reduce(c, data, 700001, COMM_F32, COMM_SUM) == CLT_OK);
@@ -818,7 +857,7 @@ static void cut_cable(comm *c, void *context)
     (void)context;
     memset(x, 0, sizeof x);
     comm_set_deadline(c, 0.3);
-    EXPECT(comm_set_way(c, "ring") == CLT_OK);
+    EXPECT(comm_set_way(c, "ring", COMM_ANY_ORDER) == CLT_OK);
     atomic_store(&wire.fail_after, 20);
     clt_status status = CLT_OK;
     for (int i = 0; i < 100 && status == CLT_OK; i++)
@@ -843,6 +882,7 @@ int main(void)
         cmocka_unit_test(ways_give_the_same_sums),
         cmocka_unit_test(collectives_on_every_number_of_ranks),
         cmocka_unit_test(ways_are_asked_for_or_measured),
+        cmocka_unit_test(the_config_knows_every_way),
         cmocka_unit_test(sums_in_shared_memory),
         cmocka_unit_test(hosts_of_any_shape),
         cmocka_unit_test(the_tree_is_kept),

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ *
+ * The deadline in plain steps: what the config asks for, or 20 median steps of the newest, at least a minute. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/train/run/deadline.h"
+
+static void steps_decide_unless_it_is_set(void **state)
+{
+    clt_deadline d = {.start = 600};
+    int64_t step = 0;
+    (void)state;
+    assert_true(clt_deadline_plain(&d) == 600); /* no step yet */
+    for (int i = 0; i < 40; i++)
+        clt_deadline_step(&d, ++step, 0.5);
+    assert_true(clt_deadline_plain(&d) == 60);
+    clt_deadline_step(&d, ++step, 900); /* one slow step changes nothing */
+    assert_true(clt_deadline_plain(&d) == 60);
+    for (int i = 0; i < CLT_DEADLINE_STEPS; i++)
+        clt_deadline_step(&d, ++step, i % 2 ? 9 : 11);
+    assert_true(clt_deadline_plain(&d) == 220); /* 16 of 31 took 11 s */
+    d.asked = 7;
+    assert_true(clt_deadline_plain(&d) == 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_decide_unless_it_is_set)};
+    return cmocka_run_group_tests_name("deadline", tests, NULL, NULL);
+}

@@ -310,6 +310,8 @@ static clt_status post(clt_sync *s, size_t k)
     bool losses = sum->kind == CLT_SUM_LOSSES;
     size_t sends = run->train->first[CLT_PHASE_SEND];
     bool announced = false;
+    if (f->request)
+        CLT_FAIL(CLT_EINTERNAL, "sum %zu is posted twice in a step", k);
     CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
     CLT_TRY(ocl_user_event_create(run->device, &f->summed));
     f->what = what[sum->kind];

@@ -2,6 +2,7 @@
  *
  * cltrain launch CONFIG: starts one rank of `cltrain train` for each device of this host, and again from the newest
  * checkpoint when the job was interrupted or a rank was lost. */
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,17 +74,40 @@ static clt_status add_option(launch_line *line, const char *name, const char *va
     return launch_line_add(line, value);
 }
 
-/* A later start goes on from the folder's newest checkpoint, or from the beginning if it has none yet. */
+/* Another folder's run is to be resumed, and the own folder has no checkpoint yet: the next start does the same once more. */
+static bool begins_again(const launch *l)
+{
+    const char *from = l->train.resume;
+    return from && strcmp(from, "auto") != 0 && strcmp(from, "none") != 0 && l->folder[0] &&
+           !clt_same_folder(from, l->folder) && !clt_checkpoint_exists(l->folder);
+}
+
+/* Without this file a folder counts as a new one. */
+static clt_status forget_start(const launch *l)
+{
+    char *path = NULL;
+    CLT_TRY(clt_path_join(l->folder, "config.resolved.json", &path));
+    bool gone = unlink(path) == 0 || errno == ENOENT;
+    free(path);
+    if (!gone)
+        CLT_FAIL(CLT_ESTORAGE, "preparing '%s' for another start: %s", l->folder, strerror(errno));
+    return CLT_OK;
+}
+
+/* A later start goes on from the folder's newest checkpoint, or from where the first one began if it has none yet. */
 static clt_status add_folders(const launch *l, launch_line *line, bool again)
 {
     const train_args *a = &l->train;
+    bool first = !again || begins_again(l);
+    if (again && first)
+        CLT_TRY(forget_start(l));
     if (l->given->n_operands == 0) { /* --resume RUN, which names the config too */
-        bool own = again && a->out && clt_checkpoint_exists(a->out);
+        bool own = !first && a->out;
         CLT_TRY(add_option(line, "--resume", own ? a->out : a->resume));
         return own ? CLT_OK : add_option(line, "--out", a->out);
     }
     CLT_TRY(add_option(line, "--out", a->dry_run && !a->out ? NULL : l->folder));
-    return add_option(line, "--resume", again ? "auto" : a->resume);
+    return add_option(line, "--resume", first ? a->resume : "auto");
 }
 
 static clt_status add_train(launch *l, launch_line *line, bool again)

@@ -37,9 +37,9 @@ struct comm_engine {
     int abort_code;
     clt_error start_error;
     char first_failure[512];
-    int last_tag;    /* of a group; the thread that makes groups */
-    double deadline; /* seconds for each request */
-    char phase[96];  /* what the process is doing */
+    int last_tag;            /* of a group; the thread that makes groups */
+    _Atomic double deadline; /* seconds for each request */
+    char phase[96];          /* what the process is doing */
     double phase_began;
 
     /* the communication thread's own */
@@ -244,9 +244,7 @@ clt_status comm_engine_wait_turn(comm_engine *e, int *turns)
 
 void comm_engine_set_deadline(comm_engine *e, double seconds)
 {
-    pthread_mutex_lock(&e->mutex);
     e->deadline = seconds;
-    pthread_mutex_unlock(&e->mutex);
 }
 
 void comm_engine_set_phase(comm_engine *e, const char *text)

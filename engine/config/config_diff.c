@@ -28,6 +28,8 @@ static unsigned kind_of(const char *path)
                                             "parallel.deadline",
                                             "parallel.start_deadline",
                                             "parallel.share_devices",
+                                            "parallel.allreduce",
+                                            "data.global_batch", /* resuming compares what it comes to */
                                             "data.workers",
                                             "data.prefetch",
                                             "data.eval_path",

@@ -256,7 +256,7 @@ static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *styl
     ocl_arg_out(e, m->batch.y, CLT_F32, m->elements);
     ocl_arg_in(e, t->grads, CLT_F32, m->elements);
     for (int k = 0; k < plan->store->opt_states; k++)
-        ocl_arg_in(e, own->state[k], CLT_F32, own->elements);
+        ocl_arg_in(e, own->chunks ? own->state[k] : t->grads, CLT_F32, own->elements); /* else unread */
     ocl_arg_in(e, t->table, CLT_F32, 2 * m->chunks);
     ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
     ocl_arg_u32(e, (uint32_t)m->chunks);
@@ -331,7 +331,7 @@ static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_styl
 }
 
 /* Every rank has updated its share of the slab, and gets those of the others. */
-static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, int32_t slab)
+static clt_status emit_gathered_params(clt_plan *plan, ocl_emitter *e, int32_t slab)
 {
     uint64_t elements = plan->store->trainable_elements[slab];
     int32_t params, working;
@@ -394,7 +394,7 @@ static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *
         CLT_TRY(find_tensors(plan, e, slab, &all));
     CLT_TRY(emit_range(plan, e, style, slab, &own, &all));
     if (store->sharded)
-        CLT_TRY(emit_shares(plan, e, slab));
+        CLT_TRY(emit_gathered_params(plan, e, slab));
     return store->ema ? emit_average(plan, e, style, slab) : CLT_OK;
 }
 

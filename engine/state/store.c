@@ -98,11 +98,13 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
 {
     ocl_buffer *buffer;
     uint64_t first, count, at;
-    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
     clt_store_part(store->layout, arena, slot, &first, &count, &at);
     if (count < slot->elements)
         memset(out, 0, slot->elements * sizeof(float));
-    return count ? ocl_read(buffer, at * sizeof(float), out + first, count * sizeof(float)) : CLT_OK;
+    if (!count)
+        return CLT_OK;
+    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
+    return ocl_read(buffer, at * sizeof(float), out + first, count * sizeof(float));
 }
 
 /* Writes what is derived from a tensor, whenever that is written. */
@@ -128,10 +130,11 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
 {
     ocl_buffer *buffer;
     uint64_t first, count, at;
-    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
     clt_store_part(store->layout, arena, slot, &first, &count, &at);
-    if (count)
-        CLT_TRY(ocl_write(buffer, at * sizeof(float), values + first, count * sizeof(float)));
+    if (!count) /* a slab of which this rank keeps nothing does not exist */
+        return CLT_OK;
+    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
+    CLT_TRY(ocl_write(buffer, at * sizeof(float), values + first, count * sizeof(float)));
     CLT_TRY(write_derived(store, arena, slot, values));
     if (arena != CLT_ARENA_PARAM)
         return CLT_OK;

@@ -8,6 +8,7 @@
 #   BENCH_IDLE_MS (140): a step of the simulated accelerator
 #   BENCH_SHIM: tests/driver_shim.so of a build (default: that of the program's folder)
 . "$(dirname "${BASH_SOURCE[0]}")/benchlib.sh"
+. "$root/tests/comm/hosts_lib.sh"
 
 command -v mpirun >/dev/null || { skip everything "mpirun is not installed"; finish; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -30,14 +31,14 @@ train() {
     local name=$1 side=$2 ranks=$3 steps=$4 key
     shift 4
     rm -rf "$work/run"
-    ${launcher[@]+"${launcher[@]}"} mpirun ${binding[@]+"${binding[@]}"} -np "$ranks" ${own_env[@]+"${own_env[@]}"} "$CLTRAIN" train "$@" \
+    "${launcher[@]}" -np "$ranks" ${own_env[@]+"${own_env[@]}"} "$CLTRAIN" train "$@" \
         train.steps="$steps" train.eval_every=0 train.eval_batches=1 checkpoint.minutes=0 checkpoint.every=0 checkpoint.final=false \
         --out "$work/run" >"$work/out" 2>"$work/err" || { echo "FAIL: $name, $side"; tail -n 5 "$work/err"; failures=$((failures + 1)); return 1; }
     for key in step_ms comm_ms comm_exposed_ms; do sample "$name" "$side" "$key" "$(series "$key" | median)"; done
 }
-one_core=(--bind-to core --map-by core)
-shared=(--bind-to none --oversubscribe --mca mpi_yield_when_idle 1)
-binding=() launcher=()
+one_core=(mpirun --bind-to core --map-by core)
+shared=(mpirun --bind-to none --oversubscribe --mca mpi_yield_when_idle 1)
+launcher=()
 
 # show CASE SIDE
 show() {
@@ -51,7 +52,7 @@ show() {
 }
 over() { # CASE QUANTITY SIDE QUANTITY SIDE: empty when one of them is missing
     local a b
-    a=$(middle "$1" "$2" "$3") b=$(middle "$1" "$4" "$5")
+    a=$(middle "$1" "$3" "$2") b=$(middle "$1" "$5" "$4")
     [ -n "$a" ] && [ -n "$b" ] && calc "$a / $b"
 }
 exposed() { over "$1" comm_exposed_ms "$2" step_ms "$2"; }
@@ -74,7 +75,7 @@ weak() { # case, steps, per-rank batch, settings...
     local name=$1 steps=$2 batch=$3 round
     shift 3
     wanted "$name" || return 0
-    binding=("${one_core[@]}")
+    launcher=("${one_core[@]}")
     for ((round = 0; round < rounds; round++)); do
         train "$name" "1 rank" 1 "$steps" "$@" data.micro_batch="$batch" data.global_batch="$batch"
         train "$name" "2 ranks" 2 "$steps" "$@" data.micro_batch="$batch" data.global_batch=$((2 * batch))
@@ -92,7 +93,7 @@ accelerator() { # ranks
     [ -f "$shim" ] || { skip "$name" "no $shim"; return 0; }
     ours bench step "${gpt2[@]}" "${short[@]}" data.micro_batch=1 --warmup 0 --steps 1 --json "$work/step.json"
     launches=$(json_number "$work/step.json" commands)
-    binding=("${shared[@]}")
+    launcher=("${shared[@]}")
     # Devices are tested and programs built while launches still compute.
     local quiet=(env POCL_MAX_PTHREAD_COUNT=4 "CLTRAIN_CACHE_DIR=$work/cache.$1" "LD_PRELOAD=$shim")
     own_env=("${quiet[@]}")
@@ -112,7 +113,7 @@ accelerator() { # ranks
 same_batch() {
     local name="4 micro-batches" round
     wanted "$name" || return 0
-    binding=("${shared[@]}")
+    launcher=("${shared[@]}")
     for ((round = 0; round < rounds; round++)); do
         train "$name" "1 rank" 1 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=2 data.global_batch=8
         train "$name" "4 ranks" 4 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=2 data.global_batch=8
@@ -120,6 +121,50 @@ same_batch() {
     show "$name" "1 rank"
     show "$name" "4 ranks"
     bar "$name" "$name: step of 4 ranks over that of 1 rank" "$(over "$name" step_ms "4 ranks" step_ms "1 rank")" "<=" 1.08
+}
+
+# A rank on each of two hosts with 1 Gbit/s between them. A rank sends and receives every byte of the gradients once, so the link needs
+# as long as their bytes at 125 MB/s.
+two_hosts() {
+    local name="two hosts, 1 Gbit/s, bf16" why round bytes wire alone
+    wanted "$name" || return 0
+    if why=$(hosts_refused); then skip "$name" "$why"; return 0; fi
+    trap 'remove_hosts; rm -rf "$work"' EXIT
+    if ! make_hosts 1 2>"$work/refused" || ! limit_link 1gbit 2>"$work/refused"; then
+        skip "$name" "$(tail -n 1 "$work/refused")"
+        return 0
+    fi
+    for ((round = 0; round < rounds; round++)); do
+        launcher=("${one_core[@]}")
+        train "$name" "1 rank" 1 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=4 data.global_batch=4
+        launcher=("$work/start.sh")
+        # shellcheck disable=SC2016 # the ranks' shells read it
+        own_env=(sh -c 'exec taskset -c "$OMPI_COMM_WORLD_RANK" "$@"' sh) # both hosts have the same cores
+        train "$name" "2 ranks" 2 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=4 data.global_batch=8 parallel.gradients=bf16
+        own_env=()
+    done
+    bytes=$(series comm_bytes | tail -n 1)
+    remove_hosts
+    show "$name" "1 rank"
+    show "$name" "2 ranks"
+    wire=$(calc "$bytes / 125000") alone=$(middle "$name" "1 rank" step_ms)
+    printf '%-36s %-28s  %.1f ms for %.0f bytes\n' "$name" link "$wire" "$bytes"
+    bar "$name" "$name: step over the longer of computing and the link" \
+        "$(calc "$(middle "$name" "2 ranks" step_ms) / ($alone > $wire ? $alone : $wire)")" "<=" 1.1
+}
+
+# Divided optimizer state beside undivided.
+sharded() {
+    local name="parallel.shard=optimizer" round
+    wanted "$name" || return 0
+    launcher=("${one_core[@]}")
+    for ((round = 0; round < rounds; round++)); do
+        train "$name" "none" 2 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=4 data.global_batch=8
+        train "$name" "optimizer" 2 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=4 data.global_batch=8 parallel.shard=optimizer
+    done
+    show "$name" "none"
+    show "$name" "optimizer"
+    bar "$name" "$name: step over that without it" "$(over "$name" step_ms optimizer step_ms none)" "<=" 1.05
 }
 
 warmup=2
@@ -130,4 +175,6 @@ weak "MLP 784-512-512-10, batch 128" 300 128 "${mlp[@]}"
 accelerator 2
 accelerator 4
 same_batch
+sharded
+two_hosts
 finish

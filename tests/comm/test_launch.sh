@@ -55,8 +55,7 @@ expect_same "alone/checkpoints/step_$last/model.safetensors" "killed/checkpoints
 
 # A signal to launch: all ranks save, and it does not start again. The run goes on with other numbers of ranks.
 begin told --devices 4 small.json checkpoint.every=0
-await told/metrics.jsonl
-sleep 1
+for _ in $(seq 600); do grep -q '"update":' told/metrics.jsonl 2>/dev/null && break || sleep 0.1; done
 kill -TERM $launcher
 ended 75 told
 expect_text 'stopped after step [0-9]+ of 1000000; saved in told/checkpoints/step_' 'the run can go on from its newest checkpoint'
@@ -66,6 +65,16 @@ last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out")
 expect_code 0 "$CLTRAIN" launch --devices 2 --resume told --max-steps $((last + 10))
 expect_code 0 "$CLTRAIN" launch --devices 1 --resume told --max-steps $((last + 20))
 expect_text "^done: $((last + 20)) steps"
+
+# Another run is gone on with in a new folder, and a rank is killed before that has a checkpoint: the restart begins there once more.
+longer=(--devices 2 small.json --resume told --max-steps $((last + 8000)) checkpoint.every=0 data.global_batch=32)
+expect_code 0 "$CLTRAIN" launch "${longer[@]}" --out straight
+begin again "${longer[@]}"
+for _ in $(seq 6000); do grep -q '"update":' again/metrics.jsonl 2>/dev/null && break || sleep 0.01; done
+kill -9 "$(ranks | shuf -n 1)"
+ended 0 again
+expect_text 'restart 1 of 3' "resumed from told/checkpoints/step_$((last + 20)) at step" "^done: $((last + 8000)) steps"
+expect_same "again/checkpoints/step_$((last + 8000))/model.safetensors" "straight/checkpoints/step_$((last + 8000))/model.safetensors"
 
 # Mistakes end it at once, before or after the ranks have started.
 expect_code 2 "$CLTRAIN" launch --devices 2 small.json train.stps=3 --out never

@@ -5,52 +5,12 @@
 #
 # Four ranks on two hosts, which are network name spaces of this machine with host names of their own: they compute what four ranks on
 # one host do, a rank of the far host that is stopped or killed ends the job and is named, and so does a network that is gone.
-# Needs root, ip and unshare.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
-[ "$(id -u)" -eq 0 ] || skip_all 'network name spaces need root'
-command -v ip >/dev/null && command -v unshare >/dev/null || skip_all 'ip or unshare is not installed (packages iproute2, util-linux)'
+. "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
+why=$(hosts_refused) && skip_all "$why"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
-
-tag=$$ # of this test's name spaces and links, whose names are at most 15 characters long
-remove() {
-    for i in 0 1; do
-        for process in $(ip netns pids "c$i.$tag" 2>/dev/null); do kill -9 "$process" 2>/dev/null; done
-        ip netns del "c$i.$tag" 2>/dev/null
-    done
-    ip link del "cb$tag" 2>/dev/null
-    rm -rf "$work"
-}
-trap remove EXIT
-net=10.$((tag % 200 + 20)).77
-make_hosts() {
-    ip link add "cb$tag" type bridge && ip link set "cb$tag" up || return 1
-    for i in 0 1; do
-        ip netns add "c$i.$tag" && ip link add "cv$i.$tag" type veth peer name "ce$i.$tag" &&
-            ip link set "cv$i.$tag" master "cb$tag" up && ip link set "ce$i.$tag" netns "c$i.$tag" &&
-            ip netns exec "c$i.$tag" ip addr add $net.$((i + 1))/24 dev "ce$i.$tag" &&
-            ip netns exec "c$i.$tag" ip link set "ce$i.$tag" up && ip netns exec "c$i.$tag" ip link set lo up || return 1
-    done
-    ip netns exec "c0.$tag" unshare -u true
-}
-make_hosts 2>refused || skip_all "no network name spaces here: $(tail -n 1 refused)"
-
-# What mpirun calls instead of ssh: ADDRESS COMMAND...
-cat >agent.sh <<SH
-#!/bin/sh
-address=\$1
-shift
-case \$address in $net.1) i=0 ;; *) i=1 ;; esac
-exec ip netns exec c\$i.$tag unshare -u sh -c "hostname h\$i; \$*"
-SH
-chmod +x agent.sh
-printf '%s slots=2\n' $net.1 $net.2 >hosts
-cat >start.sh <<SH
-#!/bin/sh
-exec ip netns exec c0.$tag unshare -u sh -c 'hostname h0; exec "\$@"' start mpirun --hostfile "$work/hosts" --mca plm_rsh_agent "$work/agent.sh" \\
-    --mca btl tcp,self,vader --mca btl_tcp_if_include $net.0/24 --mca oob_tcp_if_include $net.0/24 --oversubscribe --bind-to none \\
-    --mca mpi_yield_when_idle 1 --mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2 "\$@"
-SH
-chmod +x start.sh
+make_hosts 2 2>refused || skip_all "no network name spaces here: $(tail -n 1 refused)"
+trap 'remove_hosts; rm -rf "$work"' EXIT
 
 cat >small.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [16]},

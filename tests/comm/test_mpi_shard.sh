@@ -57,6 +57,8 @@ if all_cases; then
     same_bits frozen 2 optimizer.type=adamw 'model.freeze=["wte.weight"]'
     # steps that overflow change nothing on any rank
     same_bits overflow 4 optimizer.type=lamb optimizer.learning_rate=0.01 precision.mode=f16 precision.loss_scale=1e9
+    if [ "$(values skipped overflow.shared/metrics.jsonl | tail -n 1)" -gt 0 ]; then pass; else fail 'no step overflowed'; fi
+    same_bits none 5 optimizer.type=muon optimizer.learning_rate=0.01 model.channels=3
     # with averaged buffers, and so few parameters that the last ranks have no share
     cp gpt.json text.json
     cat >gpt.json <<'JSON'

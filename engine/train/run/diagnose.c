@@ -86,10 +86,14 @@ static clt_status clear_results(clt_run *run)
         if (bytes > inputs)
             CLT_TRY(ocl_fill_zero(run->pool->slab[s], inputs, bytes - inputs));
     }
-    for (int32_t s = 0; s < run->store->layout->n_slabs; s++) {
-        ocl_buffer *gradients = run->store->slab[CLT_ARENA_GRAD][s];
-        if (gradients)
-            CLT_TRY(ocl_fill_zero(gradients, 0, ocl_buffer_bytes(gradients)));
+    for (int arena = 0; arena < CLT_ARENA_COUNT; arena++) {
+        /* gradients, and sums of those of several micro-batches */
+        bool holds = clt_arenas[arena].cls == CLT_TC_PARAM_GRAD || arena == CLT_ARENA_BUFFERS;
+        for (int32_t s = 0; s < run->store->layout->n_slabs && holds; s++) {
+            ocl_buffer *slab = run->store->slab[arena][s];
+            if (slab)
+                CLT_TRY(ocl_fill_zero(slab, 0, ocl_buffer_bytes(slab)));
+        }
     }
     return CLT_OK;
 }

@@ -39,6 +39,7 @@ typedef struct clt_run {
     clt_reporter *reporter;
     /* ranks > 1 on CPU devices: the memory that gradients travel in, which ranks of a host share; or NULL */
     comm_memory *shared;
+    uint64_t parameter_bytes; /* of `parameters` */
     void
         *parameters; /* with divided optimizer state on such devices: the memory of the parameters; or NULL */
     struct clt_sync *sync;         /* sums over the ranks (sync.h); NULL with one rank */

@@ -156,6 +156,17 @@ clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job
     return status;
 }
 
+/* The arenas are cut into slabs of the largest buffer that every rank's device allows, so that all ranks cut them
+ * alike. */
+static clt_status agree_on_buffers(clt_run *run)
+{
+    int64_t most = (int64_t)(run->tuned->desc.max_alloc_bytes & INT64_MAX);
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &most, 1, COMM_I64, COMM_MIN));
+    run->tuned->desc.max_alloc_bytes = (uint64_t)most;
+    return CLT_OK;
+}
+
 static clt_status create(clt_run *run, clt_job_kind kind)
 {
     const clt_config *config = run->options->config;
@@ -193,6 +204,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     CLT_TRY(clt_recall_denials(run));
     CLT_TRY(clt_agree_on_update(run, &changed));
     clt_run_progress(run, "planning", 0, 0);
+    CLT_TRY(agree_on_buffers(run));
     CLT_TRY(clt_job_plan(run->job, &run->tuned->desc, &run->order));
     if (run->job->train)
         CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
@@ -261,8 +273,8 @@ void clt_run_destroy(clt_run *run)
     ocl_device_close(run->device);
     if (!lost)
         comm_memory_destroy(run->shared);
-    if (!lost && run->parameters)
-        clt_pages_destroy(run->parameters, clt_sync_parameter_bytes(run->job->train->layout));
+    if (!lost)
+        clt_pages_destroy(run->parameters, run->parameter_bytes);
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
     clt_tuned_close(run->tuned); /* the job's plans borrowed its records */

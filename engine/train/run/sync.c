@@ -4,6 +4,7 @@
  * the sum of the gradients is the mean gradient. */
 #include "engine/train/run/sync.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,9 @@ struct clt_sync {
     uint64_t bytes;
     float say[CLT_SYNC_WORDS];
     double last_end; /* of a sum; the communication thread's own */
+    pthread_mutex_t lock;
+    /* a command has failed, so sums may end later than the run and its device; under lock */
+    bool gone;
 };
 
 static comm_type type_of(clt_dtype dtype)
@@ -63,11 +67,6 @@ clt_arena_kind clt_sync_arena(const clt_store_layout *layout)
     return layout->wire == CLT_F32 ? CLT_ARENA_GRAD : CLT_ARENA_WIRE;
 }
 
-uint64_t clt_sync_parameter_bytes(const clt_store_layout *layout)
-{
-    return clt_store_over_offset(layout, CLT_ARENA_PARAM, layout->n_slabs);
-}
-
 clt_status clt_sync_share(clt_run *run)
 {
     if (run->ranks.ranks <= 1 || !run->job->train)
@@ -80,9 +79,8 @@ clt_status clt_sync_share(clt_run *run)
     if (!told[0] || told[1] != -told[2])
         return CLT_OK;
     CLT_TRY(comm_memory_create(run->options->comm, bytes, &run->shared));
-    return layout->sharded
-               ? clt_pages_create(clt_sync_parameter_bytes(layout), "parameters", &run->parameters)
-               : CLT_OK;
+    run->parameter_bytes = clt_store_over_offset(layout, CLT_ARENA_PARAM, layout->n_slabs);
+    return layout->sharded ? clt_pages_create(run->parameter_bytes, "parameters", &run->parameters) : CLT_OK;
 }
 
 static clt_status make_place(clt_sync *s, size_t k)
@@ -143,6 +141,28 @@ static clt_status make(clt_sync *s)
     return CLT_OK;
 }
 
+/* All ranks must sum the same things in the same order. */
+static clt_status compare_sums(const clt_sync *s)
+{
+    const clt_plan *plan = s->run->job->train;
+    int64_t(*list)[5];
+    CLT_TRY(clt_alloc(&list, s->n, sizeof *list, "sums over ranks"));
+    for (size_t k = 0; k < s->n; k++) {
+        const clt_sum *sum = &plan->sums[k];
+        const clt_place *place = &plan->place[sum->tensor];
+        bool stored = place->kind == CLT_PLACE_STORE;
+        list[k][0] = (int64_t)sum->kind;
+        list[k][1] = s->places[k].elements;
+        list[k][2] = (int64_t)s->places[k].type;
+        list[k][3] = stored ? place->slab : -1;
+        list[k][4] = stored ? (int64_t)place->offset : -1;
+    }
+    clt_status status = comm_check_equal(s->run->options->comm, list, (int64_t)(s->n * sizeof *list),
+                                         "what they sum in a step");
+    free(list);
+    return status;
+}
+
 clt_status clt_sync_create(clt_run *run, clt_sync **out)
 {
     clt_sync *s;
@@ -151,7 +171,10 @@ clt_status clt_sync_create(clt_run *run, clt_sync **out)
         return CLT_OK;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "sums over ranks"));
     s->run = run;
+    pthread_mutex_init(&s->lock, NULL);
     clt_status status = make(s);
+    if (status == CLT_OK)
+        status = compare_sums(s);
     if (status != CLT_OK)
         clt_sync_destroy(s);
     else
@@ -213,6 +236,11 @@ void clt_sync_drain(clt_sync *s)
     clt_error_take(CLT_EINTERNAL, &kept);
     for (int q = OCL_QUEUE_COMPUTE; s && q < OCL_QUEUE_COUNT; q++)
         (void)ocl_finish(s->run->device, (ocl_queue)q);
+    if (s && ocl_commands_failed(s->run->device)) {
+        pthread_mutex_lock(&s->lock);
+        s->gone = true;
+        pthread_mutex_unlock(&s->lock);
+    }
     clt_error_put(&kept);
 }
 
@@ -235,6 +263,7 @@ void clt_sync_destroy(clt_sync *s)
         free(s->places);
         free(s->flights);
         free(s->step);
+        pthread_mutex_destroy(&s->lock);
         free(s);
     }
     clt_error_put(&kept);
@@ -255,12 +284,14 @@ static void summed(void *context, bool ok)
     flight *f = context;
     clt_sync *s = f->sync;
     double now = clt_now();
-    if (!ok)
+    pthread_mutex_lock(&s->lock);
+    if (!s->gone && !ok)
         ocl_commands_spoil(s->run->device, CLT_ECOMM, clt_error_text());
-    else
+    else if (!s->gone)
         clt_spans_add(s->run->train->spans, CLT_TRACK_SUMS, f->what, f->step + 1,
                       f->ready > s->last_end ? f->ready : s->last_end, now);
     s->last_end = now;
+    pthread_mutex_unlock(&s->lock);
     ocl_user_event_complete(f->summed);
 }
 

@@ -40,7 +40,6 @@ typedef struct clt_sync_result {
 
 /* The arena that gradients travel in. */
 clt_arena_kind clt_sync_arena(const clt_store_layout *layout);
-uint64_t clt_sync_parameter_bytes(const clt_store_layout *layout); /* of run->parameters */
 /* Makes run->shared, and run->parameters where ranks gather them, where the devices of all ranks can compute on it; to be called before the store is made.
  * Collective. */
 clt_status clt_sync_share(struct clt_run *run);

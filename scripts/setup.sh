@@ -13,7 +13,7 @@ CLTRAIN_PACKAGES=(build-essential cmake ninja-build pkg-config ocl-icd-opencl-de
 CLTRAIN_MPI_PACKAGES=(libopenmpi-dev openmpi-bin)
 # What the tests need besides. Those after the first are tools whose tests are skipped, with the reason, without them.
 CLTRAIN_TEST_PACKAGES=(libcmocka-dev)
-CLTRAIN_OPTIONAL_PACKAGES=(oclgrind clang-format clang)
+CLTRAIN_OPTIONAL_PACKAGES=(oclgrind clang-format clang iproute2)
 
 say() { printf '== %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }

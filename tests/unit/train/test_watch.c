@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/fileio.h"
+#include "engine/report/trace.h"
 
 #define STEPS 20
 
@@ -222,12 +223,14 @@ static void check_trace(const char *file, int first, int last)
     clt_json_doc *doc = parse(file);
     const clt_json *events = clt_json_get(clt_json_root(doc), "traceEvents");
     int steps = last - first + 1;
-    assert_int_equal(slices(events, 0, "steps"), steps);
-    assert_true(slices(events, 1, "host (enqueue)") >= 8 * steps);
-    assert_true(slices(events, 2, "compute queue") >= 20 * steps);
-    assert_int_equal(slices(events, 3, "copy queue"), 2 * steps); /* an upload for each micro-batch */
-    assert_true(slices(events, 4, "saver") >= 1);                 /* steps 5, 10, 15 are saved */
-    assert_true(slices(events, 5, "loader 0") + slices(events, 6, "loader 1") >= 1);
+    assert_int_equal(slices(events, CLT_TRACE_STEPS, "steps"), steps);
+    assert_true(slices(events, CLT_TRACE_HOST, "host (enqueue)") >= 8 * steps);
+    assert_true(slices(events, CLT_TRACE_COMPUTE, "compute queue") >= 20 * steps);
+    assert_int_equal(slices(events, CLT_TRACE_COPY, "copy queue"),
+                     2 * steps);                                /* an upload for each micro-batch */
+    assert_true(slices(events, CLT_TRACE_SAVER, "saver") >= 1); /* steps 5, 10, 15 are saved */
+    assert_true(
+        slices(events, CLT_TRACE_LOADER, "loader 0") + slices(events, CLT_TRACE_LOADER + 1, "loader 1") >= 1);
     check_nesting(events, first, last);
     for (int step = first; step <= last; step++)
         check_clocks(events, step);

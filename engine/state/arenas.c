@@ -38,20 +38,26 @@ const clt_arena_row clt_arenas[CLT_ARENA_COUNT] = {
 #undef CLT_ARENA
 };
 
-void clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
-                    uint64_t *first, uint64_t *count, uint64_t *at)
+bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot)
 {
+    return layout->sharded && slot->trainable && (arena == CLT_ARENA_OPT1 || arena == CLT_ARENA_OPT2);
+}
+
+bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
+                    int64_t index, clt_store_piece *piece)
+{
+    if (index != 0 || slot->elements == 0)
+        return false;
+    *piece = (clt_store_piece){.count = slot->elements, .at = slot->offset};
+    if (!clt_store_divides(layout, arena, slot))
+        return true;
     uint64_t begin = layout->own_first[slot->slab], end = begin + layout->own_elements[slot->slab];
-    *first = 0;
-    *count = slot->elements;
-    *at = slot->offset;
-    if (arena != CLT_ARENA_OPT1 && arena != CLT_ARENA_OPT2)
-        return;
     uint64_t from = slot->offset > begin ? slot->offset : begin, to = slot->offset + slot->elements;
     to = to < end ? to : end;
-    *count = from < to ? to - from : 0;
-    *first = *count ? from - slot->offset : 0;
-    *at = *count ? from - begin : 0;
+    if (from >= to)
+        return false;
+    *piece = (clt_store_piece){.first = from - slot->offset, .count = to - from, .at = from - begin};
+    return true;
 }
 
 uint64_t clt_store_slab_bytes(const clt_store_layout *l, clt_arena_kind arena, int32_t s)

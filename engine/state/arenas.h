@@ -99,10 +99,16 @@ const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, cons
 clt_arena_kind clt_store_evaluated(const clt_store_layout *layout, const clt_store_slot *slot);
 /* Whether the group has this parameter. */
 bool clt_store_in_group(const clt_store_slot *slot, const clt_matrix_group *group);
-/* Elements of a parameter that this rank has in an arena: [*first, *first + *count) of its elements, which lie at element
- * *at of the slab. All of them but in arenas of optimizer state. */
-void clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
-                    uint64_t *first, uint64_t *count, uint64_t *at);
+/* A range of a parameter's elements, [first, first + count), which lies at element `at` of an arena's slab. */
+typedef struct clt_store_piece {
+    uint64_t first, count, at;
+} clt_store_piece;
+/* Whether the ranks divide a parameter's elements in an arena among themselves; otherwise each of them has all. */
+bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot);
+/* The elements of a parameter that this rank has in an arena, as pieces in ascending order; all of them are one piece.
+ * False: there is no piece `index` (from 0). */
+bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
+                    int64_t index, clt_store_piece *piece);
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */
 uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab);
 uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind);

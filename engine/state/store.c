@@ -97,14 +97,16 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
                           float *out)
 {
     ocl_buffer *buffer;
-    uint64_t first, count, at;
-    clt_store_part(store->layout, arena, slot, &first, &count, &at);
-    if (count < slot->elements)
-        memset(out, 0, slot->elements * sizeof(float));
-    if (!count)
-        return CLT_OK;
-    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
-    return ocl_read(buffer, at * sizeof(float), out + first, count * sizeof(float));
+    clt_store_piece piece;
+    uint64_t had = 0; /* elements before this one are in `out` */
+    for (int64_t k = 0; clt_store_part(store->layout, arena, slot, k, &piece); k++) {
+        CLT_TRY(slot_buffer(store, arena, slot, &buffer));
+        memset(out + had, 0, (piece.first - had) * sizeof(float));
+        CLT_TRY(ocl_read(buffer, piece.at * sizeof(float), out + piece.first, piece.count * sizeof(float)));
+        had = piece.first + piece.count;
+    }
+    memset(out + had, 0, (slot->elements - had) * sizeof(float));
+    return CLT_OK;
 }
 
 /* Writes what is derived from a tensor, whenever that is written. */
@@ -129,12 +131,12 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
                            const float *values)
 {
     ocl_buffer *buffer;
-    uint64_t first, count, at;
-    clt_store_part(store->layout, arena, slot, &first, &count, &at);
-    if (!count) /* a slab of which this rank keeps nothing does not exist */
-        return CLT_OK;
-    CLT_TRY(slot_buffer(store, arena, slot, &buffer));
-    CLT_TRY(ocl_write(buffer, at * sizeof(float), values + first, count * sizeof(float)));
+    clt_store_piece piece;
+    for (int64_t k = 0; clt_store_part(store->layout, arena, slot, k, &piece); k++) {
+        CLT_TRY(slot_buffer(store, arena, slot, &buffer));
+        CLT_TRY(
+            ocl_write(buffer, piece.at * sizeof(float), values + piece.first, piece.count * sizeof(float)));
+    }
     CLT_TRY(write_derived(store, arena, slot, values));
     if (arena != CLT_ARENA_PARAM)
         return CLT_OK;

@@ -106,7 +106,7 @@ clt_status allreduce_sum(allreduce_run *r, int64_t count)
 
 clt_status allreduce_native(allreduce_run *r, int64_t count)
 {
-    return comm_all_reduce(r->c, host_memory(r), count, r->type, COMM_SUM);
+    return comm_native_sum(r->c, host_memory(r), count, r->type);
 }
 
 clt_status allreduce_put(allreduce_run *r, const void *values, int64_t count)

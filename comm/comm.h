@@ -143,6 +143,10 @@ const char *comm_chosen_way(const comm *c);
  * way i, 0: it did not take part. Collective. */
 clt_status comm_measure_ways(comm *c, int64_t bytes, comm_type type, double *seconds, size_t capacity);
 
+/* Sums by the blocking all-reduce of the transport's library, to compare with: meanwhile nobody looks at the
+ * deadline. CLT_ECONFIG: it has none, not over these ranks or not of this type. */
+clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type);
+
 /* All ranks must hold the same bytes (config, seeds, versions): CLT_ERANKS, on every rank, names `what` and
  * the first rank that differs from rank 0. */
 clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char *what);

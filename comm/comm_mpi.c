@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements per MPI call. MPI counts are int, and algorithms of Open MPI 4 compute the size in bytes in an int
- * too. */
-#define CHUNK ((int64_t)1 << 24)
+/* MPI counts are int, and algorithms of Open MPI 4 compute the size in bytes in an int too. */
+_Static_assert(COMM_MESSAGE_BYTES <= INT_MAX && COMM_REDUCED_COUNT * 8 <= INT_MAX, "MPI's counts");
 
 static struct {
     const comm_host *host;
@@ -124,26 +123,20 @@ static MPI_Datatype mpi_type(comm_type type)
     return MPI_DATATYPE_NULL;
 }
 
-static size_t type_bytes(comm_type type)
-{
-    return type == COMM_F32 ? 4 : type == COMM_U8 ? 1 : 8;
-}
-
 static MPI_Op mpi_op(comm_op op)
 {
     return op == COMM_SUM ? MPI_SUM : op == COMM_MAX ? MPI_MAX : MPI_MIN;
 }
 
-static clt_status transport_all_reduce(void *data, int64_t count, comm_type type, comm_op op)
+static clt_status transport_all_reduce(void *data, int64_t count, comm_type type, comm_op op,
+                                       comm_message *message)
 {
-    char *at = data;
-    for (int64_t done = 0; done < count; done += CHUNK) {
-        int part = (int)(count - done < CHUNK ? count - done : CHUNK);
-        CHECK(MPI_Allreduce(MPI_IN_PLACE, at, part, mpi_type(type), mpi_op(op), mpi.world),
-              "reducing over all ranks");
-        at += (size_t)part * type_bytes(type);
-    }
-    return CLT_OK;
+    if (!message)
+        return check(MPI_Allreduce(MPI_IN_PLACE, data, (int)count, mpi_type(type), mpi_op(op), mpi.world),
+                     __LINE__, "reducing over all ranks");
+    return check(MPI_Iallreduce(MPI_IN_PLACE, data, (int)count, mpi_type(type), mpi_op(op), mpi.world,
+                                (MPI_Request *)message->space),
+                 __LINE__, "reducing over all ranks");
 }
 
 static void transport_abort(int exit_code)

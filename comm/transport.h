@@ -11,7 +11,7 @@
 
 #include "comm/comm.h"
 
-#define COMM_ABI_VERSION 4
+#define COMM_ABI_VERSION 5
 #define COMM_MODULE_FILE "cltrain_comm_mpi.so"
 #define COMM_MODULE_SYMBOL "comm_transport_entry"
 
@@ -47,13 +47,15 @@ typedef struct comm_transport {
     clt_status (*receive)(void *data, int64_t bytes, int from, int tag, comm_message *message);
     clt_status (*test)(comm_message *message, bool *done);
     void (*drop)(comm_message *message); /* a message that nobody waits for any more */
-    /* The library's own all-reduce over all ranks of the job, which may block; NULL: it has none. In place;
-     * never of a 16-bit type. */
-    clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op);
+    /* Starts the library's own all-reduce over all ranks of the job, in place, of at most COMM_REDUCED_COUNT
+     * elements of no 16-bit type; the test of the message says when it has ended. Without a message it blocks until
+     * then. NULL: it has none. */
+    clt_status (*all_reduce)(void *data, int64_t count, comm_type type, comm_op op, comm_message *message);
     void (*abort)(int exit_code); /* ends every rank */
     void (*finalize)(void);
 } comm_transport;
 #define COMM_MESSAGE_BYTES ((int64_t)1 << 30)
+#define COMM_REDUCED_COUNT ((int64_t)1 << 24)
 
 extern const comm_transport comm_transport_self;
 

@@ -237,14 +237,52 @@ static const char *native_misfit(const comm *c, comm_type type, comm_op op)
     return needs_f32_order(c, type, op);
 }
 
-/* It may block, so all ranks meet before it, within the deadline. */
+static clt_status reduce_natively(comm *c, void *data, int64_t count, comm_type type, comm_op op,
+                                  bool blocking)
+{
+    int turns = 0;
+    char *at = data;
+    for (int64_t left = count; left > 0; left -= COMM_REDUCED_COUNT) {
+        comm_message message;
+        int64_t part = left < COMM_REDUCED_COUNT ? left : COMM_REDUCED_COUNT;
+        CLT_TRY(comm_engine_transport(c->engine)->all_reduce(at, part, type, op, blocking ? NULL : &message));
+        if (!blocking)
+            CLT_TRY(comm_wait_message(c, &message, &turns));
+        at += part * comm_type_bytes(type);
+    }
+    return CLT_OK;
+}
+
 static clt_status native_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
 {
-    CLT_TRY(comm_run_barrier(c));
-    return comm_engine_transport(c->engine)->all_reduce(data, count, type, op);
+    return reduce_natively(c, data, count, type, op, false);
 }
 
 const comm_way comm_way_native = {"native", native_misfit, comm_never_tree, native_all_reduce};
+
+typedef struct native_sum {
+    comm *group;
+    void *data;
+    int64_t count;
+    comm_type type;
+} native_sum;
+
+static clt_status sum_blocking(void *context)
+{
+    const native_sum *s = context;
+    return reduce_natively(s->group, s->data, s->count, s->type, COMM_SUM, true);
+}
+
+clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type)
+{
+    const char *why = native_misfit(c, type, COMM_SUM);
+    if (c->info.ranks == 1 || count == 0)
+        return CLT_OK;
+    if (why)
+        CLT_FAIL(CLT_ECONFIG, "the transport's own all-reduce: %s", why);
+    return comm_engine_run(c->engine, "the transport's own all-reduce", sum_blocking,
+                           &(native_sum){c, data, count, type});
+}
 
 /* --- the choice --- */
 

@@ -23,6 +23,11 @@ for ranks in 2 3; do
     sizes $ranks --own-memory
     expect_text "memory of the rank's own"
 done
+# By the MPI library, in parts where there are many elements.
+sizes 3 --own-memory --way native
+expect_text ', way native,'
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce -b 72M -e 72M --runs 1 --own-memory --way native
+expect_awk 'one row, its sums right' '/^ *[0-9]/ && $8 == 0 { n++ } END { exit n != 1 }' "$out"
 sizes 2 --staging --device cpu
 expect_text 'device memory that local ranks share'
 sizes 2 --staging --own-memory --device cpu

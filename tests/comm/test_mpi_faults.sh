@@ -47,6 +47,14 @@ ended 9 60
 echo "stopped rank, deadline 2 s: ended after $seconds"
 expect_text '\[rank 0 .*\] cltrain: communication error.*no answer from rank 1' 'during step [0-9]+ \(.*; it may take 2 s \(parallel.deadline\)'
 
+# The same where MPI's own all-reduce sums the gradients.
+begin native parallel.deadline=2 parallel.allreduce=native parallel.deterministic=false
+kill -STOP "${rank[1]}"
+ended 9 60
+echo "stopped rank, sums by MPI: ended after $seconds"
+expect_text '\[rank 0 .*\] cltrain: communication error.*no answer from rank 1'
+expect_awk 'sums went by MPI' '/"event":"start"/ && /"allreduce":"native"/ { n++ } END { exit n != 1 }' native/metrics.jsonl
+
 # Rank 1 is killed: before mpirun ends it, rank 0 says so. The code is mpirun's.
 begin killed
 kill -9 "${rank[1]}"

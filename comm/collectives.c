@@ -26,8 +26,12 @@ static clt_status run_kind(const posted *p)
             return comm_run_memory_sum(call->memory, call);
         return comm_run_all_reduce(c, call->data, call->count, call->type, call->op);
     case COMM_REDUCE_SCATTER:
+        if (call->memory)
+            return comm_run_memory_shares(call->memory, call);
         return comm_run_reduce_scatter(c, call->data, call->count, call->grain, call->type);
     case COMM_ALL_GATHER:
+        if (call->memory)
+            return comm_run_memory_shares(call->memory, call);
         return comm_run_all_gather(c, call->data, call->count, call->grain, call->type);
     case COMM_BROADCAST:
         return comm_run_broadcast(c, call->data, call->count * comm_type_bytes(call->type), call->root);
@@ -54,7 +58,8 @@ static clt_status check_call(const comm *c, const comm_call *call)
     static const char *const names[] = {"an all-reduce", "a reduce-scatter", "an all-gather", "a broadcast",
                                         "a barrier"};
     bool half = call->type == COMM_F16 || call->type == COMM_BF16;
-    if (call->memory && (call->kind != COMM_ALL_REDUCE || call->op != COMM_SUM || call->offset < 0 ||
+    bool takes_memory = call->kind != COMM_BROADCAST && call->kind != COMM_BARRIER;
+    if (call->memory && (!takes_memory || call->op != COMM_SUM || call->offset < 0 ||
                          call->offset + call->count * comm_type_bytes(call->type) > call->memory->bytes))
         CLT_FAIL(CLT_EINTERNAL, "%s of %lld elements at %lld of shared memory", names[call->kind],
                  (long long)call->count, (long long)call->offset);

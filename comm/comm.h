@@ -61,11 +61,13 @@ void comm_set_phase(comm *c, const char *text);
 clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root);
 clt_status comm_barrier(comm *c);
-/* `count` elements in shares of whole grains (comm_share): of reduce-scatter a rank's own share holds the result
- * and the rest of `data` is undefined; before an all-gather every rank has filled its own share. */
+/* `count` elements in shares of whole grains (comm_share). After a reduce-scatter a rank's own share is the sum, with the
+ * bits of an all-reduce by `nodes` or, where that does not suit, by `slices`; the rest of `data` is undefined. Before an
+ * all-gather every rank has filled its own share. */
 clt_status comm_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
 clt_status comm_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
-/* The elements [*first, *first + *length) of rank `rank`: as equal as grains allow; the last ones may be empty. */
+/* The elements [*first, *first + *length) of rank `rank`: as equal as grains allow, in the order of the ranks; that of
+ * rank 0 is the longest, others may be empty. */
 void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *first, int64_t *length);
 
 /* A posted collective starts when comm_request_ready is called for it, which happens once and from any
@@ -86,8 +88,9 @@ typedef struct comm_call {
     int64_t grain; /* reduce-scatter, all-gather */
     comm_type type;
     comm_op op;
-    /* COMM_ALL_REDUCE: instead of `data`, at `offset` bytes of memory that all ranks made, or NULL. The sum is
-     * spread over it (comm_memory_slice), or with `everywhere` lies in the own memory of every rank. */
+    /* Instead of `data`, at `offset` bytes of memory that all ranks made, or NULL; not of a broadcast. The sum of
+     * COMM_ALL_REDUCE is spread over it (comm_memory_slice), or with `everywhere` lies in the own memory of every
+     * rank. A reduce-scatter writes only a rank's share in its own memory. */
     struct comm_memory *memory;
     int64_t offset;
     bool everywhere;

@@ -17,9 +17,10 @@ struct comm {
     comm_engine *engine;
     comm *parent; /* NULL: all of the job */
     comm_info info;
-    int *member; /* number in the job of each of the group's ranks */
-    int *local;  /* number in the group of each local rank, in order */
-    int tag;     /* of the group's messages */
+    int *member;      /* number in the job of each of the group's ranks */
+    int *local;       /* number in the group of each local rank, in order */
+    int *node, *seat; /* of each of the group's ranks: the number of its host, and its local rank there */
+    int tag;          /* of the group's messages */
     /* So many local ranks of each host own a slice of a sum in two levels: as many as the host with the fewest
      * has. 0: a host's ranks cannot share memory. */
     int lanes;
@@ -41,6 +42,16 @@ clt_status comm_wait_message(comm *c, comm_message *message, int *turns);
 /* Sends and receives at once; `to` or `from` -1: only the other half. Any number of bytes. */
 clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, void *receive,
                          int64_t receive_bytes, int from);
+
+/* Messages that are under way together; their order between two ranks is that in which both start them. */
+typedef struct comm_flight {
+    comm_message *message; /* room for as many as are started */
+    int started, ended;
+} comm_flight;
+/* No message where there are no bytes; at most COMM_MESSAGE_BYTES. */
+clt_status comm_flight_start(comm *c, comm_flight *f, void *data, int64_t bytes, int rank, bool receive);
+clt_status comm_flight_finish(comm *c, comm_flight *f);
+void comm_flight_drop(comm *c, comm_flight *f); /* those that nobody waits for any more */
 
 /* --- sums (sums.c) --- */
 
@@ -115,10 +126,26 @@ const char *comm_way_forbidden(const comm *c, const comm_way *way);
 /* The way that an all-reduce of so many bytes goes. */
 const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op);
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
-clt_status comm_run_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
-clt_status comm_run_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
+/* Whether sums of so many bytes go by the way `nodes`. */
+bool comm_in_two_levels(const comm *c, int64_t bytes, comm_type type);
 clt_status comm_run_broadcast(comm *c, void *data, int64_t bytes, int root);
 clt_status comm_run_barrier(comm *c);
+
+/* --- shares (shares.c); communication thread only --- */
+
+typedef struct comm_shares {
+    bool sums;       /* a reduce-scatter, otherwise an all-gather */
+    bool two_levels; /* inside hosts by shared memory; false: by messages between all ranks */
+    void *data;
+    void *const *part; /* the data of each local rank, which all of them see; NULL: they see their own only */
+    int64_t count, grain;
+    comm_type type;
+} comm_shares;
+clt_status comm_run_shares(comm *c, const comm_shares *what);
+clt_status comm_run_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
+clt_status comm_run_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
+/* The same of memory for collectives: no rank writes into the memory of another. */
+clt_status comm_run_memory_shares(comm_memory *m, const comm_call *call);
 
 /* --- memory that the local ranks share (segment.c); communication thread only --- */
 

@@ -21,6 +21,8 @@ static void free_group(comm *c)
     comm_segment_destroy(c->segment);
     free(c->member);
     free(c->local);
+    free(c->node);
+    free(c->seat);
     free(c);
 }
 
@@ -39,6 +41,10 @@ static clt_status new_group(comm_engine *e, comm *parent, int rank, int ranks, c
     clt_status status = clt_alloc(&c->member, (size_t)ranks, sizeof *c->member, "a group of ranks");
     if (status == CLT_OK)
         status = clt_alloc(&c->local, (size_t)ranks, sizeof *c->local, "a group of ranks");
+    if (status == CLT_OK)
+        status = clt_alloc(&c->node, (size_t)ranks, sizeof *c->node, "a group of ranks");
+    if (status == CLT_OK)
+        status = clt_alloc(&c->seat, (size_t)ranks, sizeof *c->seat, "a group of ranks");
     if (status != CLT_OK)
         free_group(c);
     else
@@ -105,7 +111,7 @@ static bool share_cores(const told_place *a, const told_place *b)
     return any;
 }
 
-/* From who is where: the local ranks, and how many hosts there are. */
+/* From who is where: hosts in the order of their first ranks, and the local ranks. */
 static void place(comm *c, const told_place *told)
 {
     comm_info *info = &c->info;
@@ -113,10 +119,11 @@ static void place(comm *c, const told_place *told)
     memcpy(info->host, mine->host.name, sizeof info->host);
     info->even_nodes = true;
     for (int r = 0; r < info->ranks; r++) {
-        bool first = true;
-        for (int q = 0; q < r && first; q++)
-            first = !same_host(&told[q], &told[r]);
-        info->nodes += first;
+        int same = -1; /* the last rank before it on its host */
+        for (int q = 0; q < r; q++)
+            same = same_host(&told[q], &told[r]) ? q : same;
+        c->node[r] = same < 0 ? info->nodes++ : c->node[same];
+        c->seat[r] = same < 0 ? 0 : c->seat[same] + 1;
         if (!same_host(&told[r], mine))
             continue;
         info->core_ranks += r == info->rank || share_cores(&told[r], mine);
@@ -124,42 +131,33 @@ static void place(comm *c, const told_place *told)
             info->local_rank++;
         c->local[info->local_ranks++] = r;
     }
-    for (int r = 0; r < info->ranks; r++) {
-        int leader = r / info->local_ranks * info->local_ranks;
-        info->even_nodes = info->even_nodes && same_host(&told[r], &told[leader]);
-    }
+    for (int r = 0; r < info->ranks; r++)
+        info->even_nodes = info->even_nodes && c->node[r] == r / info->local_ranks;
     info->even_nodes = info->even_nodes && info->nodes * info->local_ranks == info->ranks;
 }
 
-/* The ranks of all hosts with this local_rank, in the order of their hosts' first ranks, into lane[]; *mine is
- * this rank among them. Returns the least number of ranks on a host. */
-static int find_lane(const comm *c, const told_place *told, int *lane, int *mine)
+/* The ranks of all hosts with this local_rank, in the order of the hosts, into lane[]. Returns the least number of
+ * ranks on a host. */
+static int find_lane(const comm *c, int *lane)
 {
-    int n = c->info.ranks, least = n, hosts = 0;
-    for (int first = 0; first < n; first++) {
+    int least = c->info.ranks;
+    for (int n = 0; n < c->info.nodes; n++) {
         int here = 0;
-        for (int r = 0; r < n; r++) {
-            if (!same_host(&told[r], &told[first]))
-                continue;
-            if (here == 0 && r < first) /* this host has had its turn */
-                break;
-            if (here++ == c->info.local_rank)
-                lane[hosts] = r;
-            if (r == c->info.rank)
-                *mine = hosts;
+        for (int r = 0; r < c->info.ranks; r++) {
+            here += c->node[r] == n;
+            if (c->node[r] == n && c->seat[r] == c->info.local_rank)
+                lane[n] = r;
         }
-        if (here == 0)
-            continue;
         least = here < least ? here : least;
-        hosts++;
     }
     return least;
 }
 
 /* Its messages are a part of the group's, so they take its tag; no two of its ranks are on one host. */
-static clt_status make_across(comm *c, const int *lane, int mine)
+static clt_status make_across(comm *c, const int *lane)
 {
     comm *a = NULL;
+    int mine = c->node[c->info.rank];
     CLT_TRY(new_group(c->engine, c, mine, c->info.nodes, &a));
     c->across = a;
     a->tag = c->tag;
@@ -173,20 +171,20 @@ static clt_status make_across(comm *c, const int *lane, int mine)
     return CLT_OK;
 }
 
-/* From who is where: who sums what in two levels. */
-static clt_status make_lanes(comm *c, const told_place *told)
+/* Who sums what in two levels. */
+static clt_status make_lanes(comm *c)
 {
-    int *lane = NULL, mine = 0;
+    int *lane = NULL;
     CLT_TRY(comm_segment_create(c, COMM_SLOTS * COMM_SLOT_BYTES, &c->segment));
     int64_t shared = (c->segment || c->info.local_ranks == 1) && c->info.local_ranks <= COMM_MOST_LOCAL;
     CLT_TRY(comm_run_all_reduce(c, &shared, 1, COMM_I64, COMM_MIN));
     if (!shared || c->info.nodes == c->info.ranks)
         return CLT_OK;
     CLT_TRY(clt_alloc(&lane, (size_t)c->info.ranks, sizeof *lane, "a group of ranks"));
-    c->lanes = find_lane(c, told, lane, &mine);
+    c->lanes = find_lane(c, lane);
     clt_status status = CLT_OK;
     if (c->info.nodes > 1 && c->info.local_rank < c->lanes)
-        status = make_across(c, lane, mine);
+        status = make_across(c, lane);
     free(lane);
     return status;
 }
@@ -210,7 +208,7 @@ static clt_status settle(void *context)
         if (told[r].process != mine->process && told[r].space == mine->space && same_host(&told[r], mine))
             comm_engine_watch(c->engine, r, told[r].process);
     if (status == CLT_OK)
-        status = make_lanes(c, told);
+        status = make_lanes(c);
     free(told);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages between the ranks of a group, of any length and within the deadline; and the collectives that are
- * nothing but messages: barrier, broadcast, all-gather. It knows nothing of sums. */
+ * Messages between the ranks of a group, within the deadline: of any length one at a time, or several under way; and
+ * the collectives that are nothing but messages: barrier and broadcast. It knows nothing of sums. */
 #include "comm/comm_internal.h"
 
 clt_status comm_wait_message(comm *c, comm_message *message, int *turns)
@@ -48,6 +48,33 @@ clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, 
     return CLT_OK;
 }
 
+clt_status comm_flight_start(comm *c, comm_flight *f, void *data, int64_t bytes, int rank, bool receive)
+{
+    const comm_transport *transport = comm_engine_transport(c->engine);
+    comm_message *message = &f->message[f->started];
+    if (bytes == 0)
+        return CLT_OK;
+    CLT_TRY(receive ? transport->receive(data, bytes, c->member[rank], c->tag, message)
+                    : transport->send(data, bytes, c->member[rank], c->tag, message));
+    f->started++;
+    return CLT_OK;
+}
+
+clt_status comm_flight_finish(comm *c, comm_flight *f)
+{
+    int turns = 0;
+    for (; f->ended < f->started; f->ended++)
+        CLT_TRY(comm_wait_message(c, &f->message[f->ended], &turns));
+    f->started = f->ended = 0;
+    return CLT_OK;
+}
+
+void comm_flight_drop(comm *c, comm_flight *f)
+{
+    for (; f->ended < f->started; f->ended++)
+        comm_engine_transport(c->engine)->drop(&f->message[f->ended]);
+}
+
 /* Dissemination: after turn k every rank has heard, by others, of 2^(k+1) ranks. */
 clt_status comm_run_barrier(comm *c)
 {
@@ -70,21 +97,5 @@ clt_status comm_run_broadcast(comm *c, void *data, int64_t bytes, int root)
     for (distance /= 2; distance > 0; distance /= 2)
         if (me + distance < n)
             CLT_TRY(comm_exchange(c, data, bytes, (me + distance + root) % n, NULL, 0, -1));
-    return CLT_OK;
-}
-
-/* Every pair of ranks exchanges its shares; in turn s with the ranks s away. */
-clt_status comm_run_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type)
-{
-    int n = c->info.ranks, me = c->info.rank;
-    int64_t size = comm_type_bytes(type), mine, my_length, theirs, length;
-    char *bytes = data;
-    comm_share(count, grain, n, me, &mine, &my_length);
-    for (int s = 1; s < n; s++) {
-        int to = (me + s) % n, from = (me - s + n) % n;
-        comm_share(count, grain, n, from, &theirs, &length);
-        CLT_TRY(comm_exchange(c, bytes + mine * size, my_length * size, my_length ? to : -1,
-                              bytes + theirs * size, length * size, length ? from : -1));
-    }
     return CLT_OK;
 }

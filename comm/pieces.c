@@ -15,11 +15,6 @@
 #define ALIVE 3
 #define AHEAD 2
 
-typedef struct flight { /* messages of a piece under way, in one direction */
-    comm_message *message;
-    int started, ended;
-} flight;
-
 typedef struct pieces_run {
     const comm_pieces *pieces;
     comm *group;
@@ -27,34 +22,12 @@ typedef struct pieces_run {
     comm_type wire; /* of the parts */
     int64_t longest;
     comm_piece piece[ALIVE];
-    flight out[AHEAD], back[AHEAD];
+    comm_flight out[AHEAD], back[AHEAD];
     char *room[AHEAD]; /* for the parts of the other ranks */
     float *wide[AHEAD];
     const void **part;
     comm_message *messages;
 } pieces_run;
-
-static clt_status start_message(pieces_run *s, flight *f, void *data, int64_t bytes, int rank, bool receive)
-{
-    const comm_transport *transport = comm_engine_transport(s->group->engine);
-    comm_message *message = &f->message[f->started];
-    int job_rank = s->group->member[rank], tag = s->group->tag;
-    if (bytes == 0)
-        return CLT_OK;
-    CLT_TRY(receive ? transport->receive(data, bytes, job_rank, tag, message)
-                    : transport->send(data, bytes, job_rank, tag, message));
-    f->started++;
-    return CLT_OK;
-}
-
-static clt_status finish_flight(pieces_run *s, flight *f)
-{
-    int turns = 0;
-    for (; f->ended < f->started; f->ended++)
-        CLT_TRY(comm_wait_message(s->group, &f->message[f->ended], &turns));
-    f->started = f->ended = 0;
-    return CLT_OK;
-}
 
 static void share_of(const pieces_run *s, const comm_piece *q, int rank, int64_t *first, int64_t *length)
 {
@@ -76,9 +49,10 @@ static clt_status send_shares(pieces_run *s, int64_t k)
     for (int d = 1; d < s->ranks; d++) {
         int to = (s->me + d) % s->ranks, from = (s->me - d + s->ranks) % s->ranks;
         share_of(s, q, to, &theirs, &length);
-        CLT_TRY(start_message(s, &s->out[k % AHEAD], room_of(s, k, from), my_length * size, from, true));
-        CLT_TRY(
-            start_message(s, &s->out[k % AHEAD], (char *)q->part + theirs * size, length * size, to, false));
+        CLT_TRY(comm_flight_start(s->group, &s->out[k % AHEAD], room_of(s, k, from), my_length * size, from,
+                                  true));
+        CLT_TRY(comm_flight_start(s->group, &s->out[k % AHEAD], (char *)q->part + theirs * size,
+                                  length * size, to, false));
     }
     return CLT_OK;
 }
@@ -108,8 +82,10 @@ static clt_status send_sums(pieces_run *s, int64_t k)
     for (int d = 1; d < s->ranks; d++) {
         int to = (s->me + d) % s->ranks, from = (s->me - d + s->ranks) % s->ranks;
         share_of(s, q, from, &theirs, &length);
-        CLT_TRY(start_message(s, &s->back[k % AHEAD], sum + theirs * size, length * size, from, true));
-        CLT_TRY(start_message(s, &s->back[k % AHEAD], sum + mine * size, my_length * size, to, false));
+        CLT_TRY(
+            comm_flight_start(s->group, &s->back[k % AHEAD], sum + theirs * size, length * size, from, true));
+        CLT_TRY(
+            comm_flight_start(s->group, &s->back[k % AHEAD], sum + mine * size, my_length * size, to, false));
     }
     return CLT_OK;
 }
@@ -124,20 +100,14 @@ static clt_status take_turn(pieces_run *s, int64_t i)
         CLT_TRY(s->ranks > 1 ? send_shares(s, i) : CLT_OK);
     }
     if (i >= 1 && i - 1 < p->count && s->ranks > 1) {
-        CLT_TRY(finish_flight(s, &s->out[(i - 1) % AHEAD]));
+        CLT_TRY(comm_flight_finish(s->group, &s->out[(i - 1) % AHEAD]));
         add_share(s, i - 1);
         CLT_TRY(send_sums(s, i - 1));
     }
     if (i < 2)
         return CLT_OK;
-    CLT_TRY(finish_flight(s, &s->back[(i - 2) % AHEAD]));
+    CLT_TRY(comm_flight_finish(s->group, &s->back[(i - 2) % AHEAD]));
     return p->end(p->context, i - 2, &s->piece[(i - 2) % ALIVE]);
-}
-
-static void drop_flight(pieces_run *s, flight *f)
-{
-    for (; f->ended < f->started; f->ended++)
-        comm_engine_transport(s->group->engine)->drop(&f->message[f->ended]);
 }
 
 static clt_status get_memory(pieces_run *s)
@@ -179,8 +149,8 @@ clt_status comm_run_pieces(comm *group, const comm_pieces *pieces)
     for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2; i++)
         status = take_turn(&s, i);
     for (int i = 0; status != CLT_OK && s.messages && i < AHEAD; i++) {
-        drop_flight(&s, &s.out[i]);
-        drop_flight(&s, &s.back[i]);
+        comm_flight_drop(group, &s.out[i]);
+        comm_flight_drop(group, &s.back[i]);
     }
     free(s.part);
     free(s.messages);

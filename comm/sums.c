@@ -26,9 +26,11 @@ int64_t comm_type_bytes(comm_type type)
 
 void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *first, int64_t *length)
 {
-    int64_t grains = (count + grain - 1) / grain, each = (grains + ranks - 1) / ranks * grain;
-    *first = each * rank < count ? each * rank : count;
-    *length = count - *first < each ? count - *first : each;
+    int64_t grains = (count + grain - 1) / grain;
+    int64_t begin = (grains * rank + ranks - 1) / ranks * grain;
+    int64_t end = (grains * (rank + 1) + ranks - 1) / ranks * grain;
+    *first = begin < count ? begin : count;
+    *length = (end < count ? end : count) - *first;
 }
 
 /* Elements that are added at once: what is added, and the sum, stay in the nearest caches. */

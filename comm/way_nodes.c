@@ -161,7 +161,7 @@ const comm_way comm_way_nodes = {"nodes", nodes_misfit, nodes_is_tree, nodes_all
 
 static bool is_spread(const comm_memory *m, comm_type type)
 {
-    return m->shared && comm_way_for(m->group, INT64_MAX, type, COMM_SUM) == &comm_way_nodes;
+    return m->shared && comm_in_two_levels(m->group, INT64_MAX, type);
 }
 
 void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,

@@ -13,10 +13,6 @@
  * power of two, as sum_parts adds: the same bits, whichever way. */
 #include "comm/comm_internal.h"
 
-#include <stdlib.h>
-
-#include "engine/base/mem.h"
-
 bool comm_always_tree(const comm *c)
 {
     (void)c;
@@ -129,56 +125,6 @@ static clt_status ring_all_reduce(comm *c, void *data, int64_t count, comm_type 
 const comm_way comm_way_ring = {"ring", needs_f32_order, comm_never_tree, ring_all_reduce};
 
 /* --- slices --- */
-
-/* Elements of a share that are exchanged at once: what the scratch memory holds of each rank. */
-#define SLICE ((int64_t)1 << 19)
-
-/* The elements [at, at + length) of this rank's share, of all ranks, summed in place. */
-static clt_status reduce_slice(comm *c, char *data, const int64_t *share, int64_t at, int64_t most,
-                               comm_type type, const void **part, char *room)
-{
-    int n = c->info.ranks, me = c->info.rank;
-    int64_t size = comm_type_bytes(type);
-    int64_t mine = share[2 * me] + at, length = share[2 * me + 1] - at;
-    length = length < 0 ? 0 : length > most ? most : length;
-    part[me] = data + mine * size;
-    for (int s = 1; s < n; s++) {
-        int to = (me + s) % n, from = (me - s + n) % n;
-        int64_t given = share[2 * to + 1] - at;
-        given = given < 0 ? 0 : given > most ? most : given;
-        char *into = room + (from < me ? from : from - 1) * most * size;
-        part[from] = into;
-        CLT_TRY(comm_exchange(c, data + (share[2 * to] + at) * size, given * size, given ? to : -1, into,
-                              length * size, length ? from : -1));
-    }
-    void *sum = data + mine * size;
-    if (length > 0)
-        comm_sum_parts(part, n, length, type, &sum, 1);
-    return CLT_OK;
-}
-
-clt_status comm_run_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type)
-{
-    int n = c->info.ranks;
-    int64_t size = comm_type_bytes(type), *share = NULL, longest, unused;
-    const void **part = NULL;
-    void *room;
-    if (n == 1 || count == 0)
-        return CLT_OK;
-    comm_share(count, grain, n, 0, &unused, &longest);
-    int64_t most = longest < SLICE ? longest : SLICE;
-    CLT_TRY(comm_engine_scratch(c->engine, (n - 1) * most * size, &room));
-    clt_status status = clt_alloc(&share, 2 * (size_t)n, sizeof *share, "shares of ranks");
-    if (status == CLT_OK)
-        status = clt_alloc(&part, (size_t)n, sizeof *part, "shares of ranks");
-    for (int r = 0; status == CLT_OK && r < n; r++)
-        comm_share(count, grain, n, r, &share[2 * r], &share[2 * r + 1]);
-    for (int64_t at = 0; status == CLT_OK && at < longest; at += most)
-        status = reduce_slice(c, data, share, at, most, type, part, room);
-    free(share);
-    free(part);
-    return status;
-}
 
 static const char *slices_misfit(const comm *c, comm_type type, comm_op op)
 {
@@ -331,6 +277,11 @@ const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_
         if (may_go(c, ways[i], type, op))
             return ways[i];
     return NULL;
+}
+
+bool comm_in_two_levels(const comm *c, int64_t bytes, comm_type type)
+{
+    return comm_way_for(c, bytes, type, COMM_SUM) == &comm_way_nodes;
 }
 
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ *
+ * Groups of ranks, requests and their order, deadlines. */
+#include "tests/unit/comm/thread_ranks.h"
+
+/* --- groups --- */
+
+static void groups_of_ranks(comm *c, void *context)
+{
+    const comm_info *info = comm_describe(c);
+    comm *half = NULL, *back = NULL, *none = NULL;
+    (void)context;
+    /* odd and even ranks; the last one takes no part; numbered backwards */
+    int last = info->ranks - 1, colour = info->rank == last ? -1 : info->rank % 2;
+    EXPECT(comm_split(c, colour, -info->rank, &half) == CLT_OK && (half != NULL) == (colour >= 0));
+    if (half) {
+        int members = (last - info->rank % 2 + 1) / 2;
+        EXPECT(comm_describe(half)->ranks == members);
+        EXPECT(comm_describe(half)->rank == members - 1 - info->rank / 2);
+        int64_t sum = info->rank;
+        EXPECT(comm_all_reduce(half, &sum, 1, COMM_I64, COMM_SUM) == CLT_OK);
+        EXPECT(sum == (int64_t)members * (members - 1) + members * (info->rank % 2));
+    }
+    /* requests of several groups at once, in one order */
+    float x[8], y[8];
+    comm_request *r[2] = {NULL, NULL};
+    for (int i = 0; i < 8; i++) {
+        x[i] = (float)info->rank;
+        y[i] = 1;
+    }
+    EXPECT(comm_all_reduce_post(c, x, 8, COMM_F32, COMM_SUM, &r[0]) == CLT_OK);
+    if (half)
+        EXPECT(comm_all_reduce_post(half, y, 8, COMM_F32, COMM_SUM, &r[1]) == CLT_OK);
+    if (half)
+        comm_request_ready(r[1], true);
+    comm_request_ready(r[0], true);
+    EXPECT(comm_request_wait(r[0]) == CLT_OK && x[7] == (float)(info->ranks * (info->ranks - 1) / 2));
+    if (half)
+        EXPECT(comm_request_wait(r[1]) == CLT_OK && y[0] == (float)comm_describe(half)->ranks);
+    EXPECT(comm_split(c, 3, 0, &back) == CLT_OK && comm_describe(back)->rank == info->rank);
+    EXPECT(comm_split(c, -1, 0, &none) == CLT_OK && !none);
+    comm_destroy(back);
+    comm_destroy(half);
+}
+
+static void groups_work_beside_each_other(void **state)
+{
+    (void)state;
+    for (int ranks = 3; ranks <= MOST_RANKS; ranks += 2)
+        (void)run_ranks(ranks, groups_of_ranks, NULL);
+}
+
+/* --- requests --- */
+
+typedef struct trace {
+    int order[8], count;
+    int number[8];
+} trace;
+static trace traced;
+
+static clt_status note(void *context)
+{
+    traced.order[traced.count++ % 8] = *(int *)context;
+    return CLT_OK;
+}
+
+static clt_status cut(void *context)
+{
+    (void)context;
+    CLT_FAIL(CLT_ECOMM, "the cable was cut");
+}
+
+static comm_engine *new_engine(void)
+{
+    comm_engine *e = NULL;
+    clear_wire(1);
+    memset(&traced, 0, sizeof traced);
+    assert_int_equal(comm_engine_create(&threads, &e), CLT_OK);
+    return e;
+}
+
+static void assert_text_has(const char *part)
+{
+    if (!strstr(clt_error_text(), part))
+        fail_msg("\"%s\" is not in the message \"%s\"", part, clt_error_text());
+}
+
+static void requests_run_in_the_order_of_posting(void **state)
+{
+    (void)state;
+    comm_engine *e = new_engine();
+    comm_request r[4];
+    memset(r, 0, sizeof r);
+    for (int i = 0; i < 4; i++) {
+        traced.number[i] = i;
+        r[i] = (comm_request){.body = note, .context = &traced.number[i]};
+        comm_engine_post(e, &r[i]);
+    }
+    comm_request_ready(&r[3], true);
+    comm_request_ready(&r[1], true);
+    usleep(20000);
+    assert_int_equal(traced.count, 0); /* the first is not ready, so nothing may start */
+    comm_request_ready(&r[0], true);
+    assert_int_equal(comm_engine_finish(&r[1]), CLT_OK); /* waits may come in any order */
+    assert_int_equal(traced.count, 2);
+    comm_request_ready(&r[2], true);
+    traced.number[4] = 4;
+    assert_int_equal(comm_engine_run(e, NULL, note, &traced.number[4]), CLT_OK); /* behind them */
+    assert_int_equal(traced.count, 5);
+    assert_int_equal(comm_engine_finish(&r[3]), CLT_OK);
+    assert_int_equal(comm_engine_finish(&r[0]), CLT_OK);
+    assert_int_equal(comm_engine_finish(&r[2]), CLT_OK);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(traced.order[i], i);
+    comm_engine_destroy(e);
+    assert_int_equal(atomic_load(&wire.finalized), 1);
+}
+
+static void failures_end_all_that_follows(void **state)
+{
+    (void)state;
+    for (int device = 0; device < 2; device++) {
+        comm_engine *e = new_engine();
+        comm_request r[2] = {{.body = device ? note : cut, .context = &traced.number[0]},
+                             {.body = note, .context = &traced.number[1]}};
+        comm_engine_post(e, &r[0]);
+        comm_engine_post(e, &r[1]);
+        comm_request_ready(&r[1], true);
+        comm_request_ready(&r[0], !device);
+        assert_int_equal(comm_engine_finish(&r[0]), CLT_ECOMM);
+        assert_text_has(device ? "device work" : "the cable was cut");
+        assert_int_equal(comm_engine_finish(&r[1]), CLT_ECOMM);
+        assert_text_has("earlier");
+        assert_int_equal(comm_engine_run(e, NULL, note, &traced.number[1]), CLT_ECOMM);
+        assert_int_equal(traced.count, 0); /* ranks out of step must not exchange anything */
+        comm_engine_destroy(e);
+    }
+}
+
+static void failed_init_is_reported(void **state)
+{
+    (void)state;
+    comm *c = (comm *)&wire;
+    clear_wire(0);
+    assert_int_equal(comm_create_with(&threads, &c), CLT_ECOMM);
+    assert_null(c);
+    assert_text_has("starting the threads transport: no network");
+    assert_int_equal(atomic_load(&wire.finalized), 0);
+}
+
+static void destroy_drops_requests_that_never_ran(void **state)
+{
+    (void)state;
+    comm *c = NULL;
+    comm_request *r[3];
+    float x = 0;
+    clear_wire(1);
+    assert_int_equal(comm_create_with(&threads, &c), CLT_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(comm_all_reduce_post(c, &x, 1, COMM_F32, COMM_SUM, &r[i]), CLT_OK);
+    comm_request_ready(r[1], true);
+    comm_destroy(c); /* must return, and leave nothing behind for the leak checker */
+}
+
+/* --- deadlines --- */
+
+static atomic_int ended;
+
+static void one_rank_is_late(comm *c, void *context)
+{
+    const comm_info *info = comm_describe(c);
+    int late = *(int *)context;
+    float x = 1;
+    comm_set_deadline(c, 0.3);
+    char phase[32];
+    (void)snprintf(phase, sizeof phase, "step %d", 17 + info->rank);
+    comm_set_phase(c, phase);
+    EXPECT(comm_barrier(c) == CLT_OK);
+    if (info->rank != late) {
+        double begin = clt_now();
+        EXPECT(comm_all_reduce(c, &x, 1, COMM_F32, COMM_SUM) == CLT_ECOMM);
+        char name[80];
+        (void)snprintf(name, sizeof name, "rank %d was late: it has been in step %d for", late, 17 + late);
+        EXPECT(strstr(clt_error_text(), name) != NULL);
+        EXPECT(strstr(clt_error_text(), "; rank") == NULL && strstr(clt_error_text(), "no answer") == NULL);
+        (void)snprintf(name, sizeof name, "during step %d; it may take 0.3 s", 17 + info->rank);
+        EXPECT(strstr(clt_error_text(), name) && strstr(clt_error_text(), "all-reduce"));
+        EXPECT(clt_now() - begin < 20); /* generous: this machine may be busy */
+        EXPECT(comm_barrier(c) == CLT_ECOMM);
+    }
+    /* nobody leaves before all have seen it: a rank that has gone does not answer either */
+    for (atomic_fetch_add(&ended, 1); atomic_load(&ended) < info->ranks;)
+        usleep(1000);
+}
+
+static void a_late_rank_is_named(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 4; late++) {
+        atomic_store(&ended, 0);
+        /* Ranks out of step must not wait for each other at the end, and the late one knows that they are. */
+        assert_int_equal(run_ranks(4, one_rank_is_late, &late), 0);
+    }
+}
+
+static void cut_cable(comm *c, void *context)
+{
+    float x[5000];
+    (void)context;
+    memset(x, 0, sizeof x);
+    comm_set_deadline(c, 0.3);
+    EXPECT(comm_set_way(c, "ring", COMM_ANY_ORDER) == CLT_OK);
+    atomic_store(&wire.fail_after, 20);
+    clt_status status = CLT_OK;
+    for (int i = 0; i < 100 && status == CLT_OK; i++)
+        status = comm_all_reduce(c, x, 5000, COMM_F32, COMM_SUM);
+    EXPECT(status == CLT_ECOMM);
+    EXPECT(comm_barrier(c) == CLT_ECOMM);
+}
+
+static void failed_messages_end_the_collective(void **state)
+{
+    (void)state;
+    (void)run_ranks(3, cut_cable, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_run_in_the_order_of_posting),
+        cmocka_unit_test(failures_end_all_that_follows),
+        cmocka_unit_test(failed_init_is_reported),
+        cmocka_unit_test(destroy_drops_requests_that_never_ran),
+        cmocka_unit_test(groups_work_beside_each_other),
+        cmocka_unit_test(a_late_rank_is_named),
+        cmocka_unit_test(failed_messages_end_the_collective),
+    };
+    return cmocka_run_group_tests_name("comm requests", tests, NULL, NULL);
+}

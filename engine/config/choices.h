@@ -37,6 +37,13 @@ typedef enum clt_precision_mode { CLT_PRECISION_MODES(CLT_CHOICE_ID) } clt_preci
     X(CLT_SCALING_DYNAMIC, "dynamic")
 typedef enum clt_scaling { CLT_SCALINGS(CLT_CHOICE_ID) } clt_scaling;
 
+/* train.on_spike: what happens to a step whose loss or gradient norm is far above that of recent steps */
+#define CLT_SPIKE_ACTIONS(X)                                                                                 \
+    X(CLT_SPIKE_OFF, "off") /* steps are not judged */                                                       \
+    X(CLT_SPIKE_WARN, "warn")                                                                                \
+    X(CLT_SPIKE_SKIP, "skip")
+typedef enum clt_spike_action { CLT_SPIKE_ACTIONS(CLT_CHOICE_ID) } clt_spike_action;
+
 /* precision.matmul: to what the operands of f32 products may be rounded */
 #define CLT_MATMULS(X)                                                                                       \
     X(CLT_MATMUL_IEEE, "ieee")                                                                               \

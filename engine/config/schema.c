@@ -141,6 +141,17 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_INT(
         "train.max_nonfinite", 1, 1e9, "10", "steps",
         "skipped updates in a row (loss or gradients not finite) after which the run ends with code 6"),
+    CLT_KEY_CHOICE(
+        "train.on_spike", CLT_CHOICE_WORDS(CLT_SPIKE_ACTIONS), "\"off\"",
+        "what happens when loss or gradient norm of a step lie far above those of recent steps: warn, "
+        "or skip the update"),
+    CLT_KEY_FLOAT(
+        "train.spike_loss", 0, 1e6, "6", "standard deviations",
+        "a loss more than this above the mean of recent steps is a spike; 0: losses are not judged"),
+    CLT_KEY_FLOAT("train.spike_gradient", 0, 1e6, "6", "standard deviations",
+                  "the same for the norm of the gradients before clipping"),
+    CLT_KEY_INT("train.spike_window", 2, 1e6, "128", "steps",
+                "the recent steps; no step is a spike before there are so many"),
     {.path = "train.recompute",
      .type = CLT_CFG_CHOICE,
      .choices = CLT_CHOICE_WORDS(CLT_RECOMPUTES),

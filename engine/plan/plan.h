@@ -75,6 +75,15 @@ typedef struct clt_loss_scaling {
     float minimum;
     uint32_t interval;
 } clt_loss_scaling;
+
+/* Steps that are judged before their update: see engine/optim/spike.clh. Limits in standard deviations above the
+ * mean of recent steps; 0: that quantity is not judged. */
+typedef struct clt_spike_rule {
+    clt_spike_action action;
+    float loss, gradient;
+    uint32_t window; /* steps */
+} clt_spike_rule;
+
 /* The order in which the update adds up. Ranks with different devices must agree on it to get the same bits.
  * All fields 0: each device uses the order that suits it. */
 typedef struct clt_update_order {
@@ -92,6 +101,7 @@ typedef struct clt_update_spec {
     float clip; /* largest global norm of the gradients, 0: no clipping */
     int64_t schedule_entries;
     clt_loss_scaling scaling;
+    clt_spike_rule spike;
     clt_update_order order;
 } clt_update_spec;
 /* Implementations of the UPDATE phase: one variant emits the whole phase. Problem: clt_update_problem. */

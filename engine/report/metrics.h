@@ -18,6 +18,10 @@ typedef struct clt_step_metrics {
     uint64_t device_bytes;
     uint64_t comm_bytes; /* bytes of gradients and losses that this rank contributed to sums over ranks */
     bool nonfinite;      /* loss or gradients were not finite: the update was skipped */
+    /* with train.on_spike, else NAN: standard deviations above the mean of recent steps; and whether that makes the
+     * step a spike */
+    double loss_z, grad_norm_z;
+    bool spike;
     double eta_s;
     int64_t steps_total;
     double time; /* when the step ended, in seconds since 1970; 0: now */

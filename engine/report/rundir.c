@@ -437,6 +437,12 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics)
     clt_jw_kint(&w, "skipped", m->skipped);
     if (m->nonfinite)
         clt_jw_kbool(&w, "nonfinite", true);
+    if (!isnan(m->loss_z))
+        clt_jw_kdouble(&w, "loss_z", m->loss_z);
+    if (!isnan(m->grad_norm_z))
+        clt_jw_kdouble(&w, "grad_norm_z", m->grad_norm_z);
+    if (m->spike)
+        clt_jw_kbool(&w, "spike", true);
     clt_jw_kdouble(&w, "step_ms", m->step_ms);
     clt_jw_kdouble(&w, "samples_per_s", m->samples_per_s);
     clt_jw_kdouble(&w, "tokens_per_s", m->tokens_per_s);

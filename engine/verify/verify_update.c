@@ -152,7 +152,7 @@ static void fill_slot(clt_update_run *r, const clt_store_slot *slot, uint32_t nu
 static void fill_gradients(clt_update_run *r, const clt_store_slot *slot, uint32_t number, int step)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number + 1 + (uint32_t)step);
-    double size = r->c->gradients > 0.0 ? r->c->gradients : 0.1;
+    double size = (r->c->gradients > 0.0 ? r->c->gradients : 0.1) * (r->c->steps[step] == HIGH_NORM ? 50 : 1);
     if (!slot->trainable)
         return;
     for (uint64_t i = 0; i < slot->elements; i++) {
@@ -225,7 +225,44 @@ static double squares(const clt_update_run *r)
     return sum;
 }
 
-/* Computes the state block after the step; returns the factor on gradients. */
+static double deviations(float *mean, float *variance, double x, uint32_t steps, uint32_t window)
+{
+    double away = x - (double)*mean, deviation = sqrt((double)*variance), found = 0.0;
+    double share = 1.0 / (steps + 1 < window ? steps + 1 : window);
+    if (steps >= window && deviation > 0.0) {
+        found = away / deviation;
+        away = fmax(-10.0 * deviation, fmin(away, 10.0 * deviation));
+    }
+    *mean = (float)((double)*mean + share * away);
+    *variance = (float)((1.0 - share) * ((double)*variance + share * away * away));
+    return found;
+}
+
+/* Judges a step whose values are finite; true: it is a spike. */
+static bool judge(clt_update_run *r, double norm)
+{
+    const clt_spike_rule *rule = &r->c->spec.spike;
+    clt_state_block *s = &r->state;
+    uint32_t steps = s->judged;
+    s->loss_z = (float)deviations(&s->loss_mean, &s->loss_variance, r->loss, steps, rule->window);
+    s->norm_z = (float)deviations(&s->norm_mean, &s->norm_variance, norm, steps, rule->window);
+    s->judged = steps + 1 < rule->window ? steps + 1 : rule->window;
+    return (rule->loss > 0 && s->loss_z > rule->loss) || (rule->gradient > 0 && s->norm_z > rule->gradient);
+}
+
+static void judge_step(clt_update_run *r, bool good, double norm)
+{
+    const clt_spike_rule *rule = &r->c->spec.spike;
+    clt_state_block *s = &r->state;
+    s->loss_z = s->norm_z = 0.0f;
+    if (!good || !judge(r, norm))
+        return;
+    s->spiked++;
+    if (rule->action == CLT_SPIKE_SKIP)
+        s->skip = ST_SKIP_SPIKE;
+}
+
+/* Computes the state block after the step; returns the factor on gradients. good: everything is finite. */
 static double next_state(clt_update_run *r, bool good)
 {
     const clt_loss_scaling *scaling = &r->c->spec.scaling;
@@ -238,10 +275,12 @@ static double next_state(clt_update_run *r, bool good)
     s->lr = r->schedule[line][0];
     s->correction1 = r->schedule[line][1];
     s->correction2 = r->schedule[line][2];
-    s->skip = good ? 0 : 1;
-    s->skipped += s->skip;
+    s->skip = good ? ST_SKIP_NONE : ST_SKIP_NONFINITE;
+    if (r->c->spec.spike.action != CLT_SPIKE_OFF)
+        judge_step(r, good, norm);
+    s->skipped += s->skip != ST_SKIP_NONE;
     s->skipped_row = good ? 0 : s->skipped_row + 1;
-    s->update += good ? 1 : 0;
+    s->update += s->skip == ST_SKIP_NONE;
     if (!scaling->dynamic)
         return factor;
     s->growth = good ? s->growth + 1 : 0;
@@ -263,11 +302,21 @@ static void expect_word(clt_update_run *r, const char *name, double found, doubl
                        name, found, want);
 }
 
+#define JUDGE_ERROR 1e-4 /* differences of numbers of similar size lose digits */
+
 static void check_state(clt_update_run *r)
 {
     const clt_state_block *f = &r->found, *s = &r->state;
     const double norm_error = 16.0 * CLT_VERIFY_EPS;
     expect_word(r, "skip flag", f->skip, s->skip, 0.0);
+    expect_word(r, "count of spikes", f->spiked, s->spiked, 0.0);
+    expect_word(r, "count of judged steps", f->judged, s->judged, 0.0);
+    expect_word(r, "mean loss", (double)f->loss_mean, (double)s->loss_mean, JUDGE_ERROR);
+    expect_word(r, "variance of the loss", (double)f->loss_variance, (double)s->loss_variance, JUDGE_ERROR);
+    expect_word(r, "mean norm", (double)f->norm_mean, (double)s->norm_mean, JUDGE_ERROR);
+    expect_word(r, "variance of the norm", (double)f->norm_variance, (double)s->norm_variance, JUDGE_ERROR);
+    expect_word(r, "deviations of the loss", (double)f->loss_z, (double)s->loss_z, JUDGE_ERROR);
+    expect_word(r, "deviations of the norm", (double)f->norm_z, (double)s->norm_z, JUDGE_ERROR);
     expect_word(r, "count of updates", f->update, s->update, 0.0);
     expect_word(r, "count of skipped updates", f->skipped, s->skipped, 0.0);
     expect_word(r, "count of skipped updates in a row", f->skipped_row, s->skipped_row, 0.0);
@@ -352,14 +401,16 @@ static clt_status prepare_step(clt_update_run *r, int step, char kind)
     if (kind == GRAD_NAN)
         r->before[CLT_IMAGE_GRAD][first->slab][first->offset] = NAN;
     CLT_TRY(write_all(r));
+    losses[1][0] += 0.125f * (float)(step % 3) + (kind == HIGH_LOSS ? 10.0f : 0.0f);
     losses[1][0] = kind == LOSS_NAN ? NAN : losses[1][0];
+    r->loss = (double)losses[0][0] + (double)losses[1][0];
     return clt_realized_write(r->realized, r->plan->losses, losses);
 }
 
 static clt_status run_step(clt_update_run *r, int step)
 {
     char kind = r->c->steps[step];
-    bool good = kind == GOOD;
+    bool good = kind == GOOD || kind == HIGH_LOSS || kind == HIGH_NORM;
     snprintf(r->what, sizeof r->what, "step %d%s", step + 1, good ? "" : ", which must be skipped");
     CLT_TRY(prepare_step(r, step, kind));
     CLT_TRY(clt_realized_run(r->realized, CLT_PHASE_UPDATE));
@@ -369,6 +420,7 @@ static clt_status run_step(clt_update_run *r, int step)
     f.lr = (double)r->state.lr;
     f.correction[0] = (double)r->state.correction1;
     f.correction[1] = (double)r->state.correction2;
+    good = r->state.skip == ST_SKIP_NONE;
     check_state(r);
     CLT_TRY(check_untouched(r, good));
     check_narrow(r, good);

@@ -12,7 +12,10 @@
 #define INFINITE 'i' /* the last gradient of the last parameter is infinite */
 #define GRAD_NAN 'n' /* the first gradient is NaN */
 #define LOSS_NAN 'l' /* the last loss is NaN, the gradients are not */
-#define ENTRIES 4    /* entries of the schedule: fewer than steps, so the last entry is used several times */
+/* A step with large values, which is a spike once there are enough steps to compare it with: of the loss, of gradients. */
+#define HIGH_LOSS 'L'
+#define HIGH_NORM 'N'
+#define ENTRIES 4 /* entries of the schedule: fewer than steps, so the last entry is used several times */
 
 typedef struct clt_update_case {
     const char *name;

@@ -28,6 +28,7 @@ typedef struct clt_update_run {
     uint16_t *narrow_before[CLT_MAX_STORE_SLABS], *narrow_after[CLT_MAX_STORE_SLABS];
     clt_state_block state, found; /* the expected and the actual state block */
     float schedule[ENTRIES][4];
+    double loss; /* of the step */
     char what[64];
 } clt_update_run;
 

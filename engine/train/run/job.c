@@ -56,6 +56,10 @@ static clt_status read_update(clt_job *job)
                              .decay_all = clt_config_choice(c, "optimizer.decay") == CLT_DECAY_ALL,
                              .clip = (float)clt_config_float(c, "optimizer.clip"),
                              .schedule_entries = job->steps};
+    out->spike = (clt_spike_rule){.action = (clt_spike_action)clt_config_choice(c, "train.on_spike"),
+                                  .loss = (float)clt_config_float(c, "train.spike_loss"),
+                                  .gradient = (float)clt_config_float(c, "train.spike_gradient"),
+                                  .window = (uint32_t)clt_config_int(c, "train.spike_window")};
     if (!out->optimizer)
         CLT_FAIL(CLT_EINTERNAL, "optimizer.type: no optimizer is called '%s'", type);
     clt_optimizer_read(out->optimizer, c, out->value);

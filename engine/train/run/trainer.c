@@ -60,6 +60,19 @@ static clt_status too_many_nonfinite(clt_loop *l)
              advice_on_nonfinite(l, scale, sizeof scale));
 }
 
+static void tell_spike(const clt_loop *l, const clt_step_metrics *m)
+{
+    char text[224];
+    snprintf(
+        text, sizeof text,
+        "step %lld is a spike: loss %.3g and gradient norm %.3g standard deviations above the mean of recent "
+        "steps; %s",
+        (long long)m->step, m->loss_z, m->grad_norm_z,
+        l->run->job->update.spike.action == CLT_SPIKE_SKIP ? "the update was skipped"
+                                                           : "train.on_spike is warn");
+    clt_tell_warning(l, text);
+}
+
 #define WARM_UP 2      /* first steps, which do not count in a rank's speed */
 #define EARLY_STEPS 20 /* the speeds of the ranks are first reported after this many steps */
 
@@ -85,6 +98,8 @@ static clt_status digest(clt_loop *l, const clt_step_result *r)
                  (long long)m.step, r->state.skipped_row);
         clt_tell_warning(l, text);
     }
+    if (m.spike && !l->quiet)
+        tell_spike(l, &m);
     if (r->step - l->run->first_step >= WARM_UP) {
         l->own_ms += m.step_ms - m.comm_exposed_ms;
         l->own_steps++;
@@ -275,6 +290,7 @@ static clt_status prepare(clt_loop *l)
     CLT_TRY(clt_reporter_create(run->train, depth, &run->reporter));
     CLT_TRY(clt_store_get_state(run->store, &state));
     l->loss_scale = state.loss_scale;
+    l->spiked = state.spiked;
     return clt_feed_create(&feed, &run->feed);
 }
 

@@ -43,6 +43,7 @@ typedef struct clt_loop {
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */
     double step_seconds; /* duration of the newest finished step */
+    uint32_t spiked;     /* spikes up to the newest finished step */
     float loss_scale;    /* for the step after the newest finished one */
     float step_scale;    /* of the newest finished step */
     bool failed;         /* too many consecutive steps were not finite; `bad` is the last of them */

@@ -66,7 +66,12 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->step = r->step + 1;
     m->update = r->state.update;
     m->skipped = r->state.skipped;
-    m->nonfinite = r->state.skip != 0;
+    m->nonfinite = r->state.skip == ST_SKIP_NONFINITE;
+    bool judged = run->job->update.spike.action != CLT_SPIKE_OFF;
+    m->loss_z = judged ? (double)r->state.loss_z : NAN;
+    m->grad_norm_z = judged ? (double)r->state.norm_z : NAN;
+    m->spike = r->state.spiked > l->spiked;
+    l->spiked = r->state.spiked;
     m->grad_norm = (double)r->state.grad_norm;
     m->lr = (double)r->state.lr;
     m->loss_scale = (double)r->state.loss_scale;

@@ -45,10 +45,22 @@ static clt_status get_count(const clt_checkpoint *saved, const char *key, uint32
     return CLT_OK;
 }
 
+static double member_double(const clt_json *object, const char *key, double missing)
+{
+    const clt_json *value = clt_json_get(object, key);
+    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : missing;
+}
+
 static double get_double(const clt_checkpoint *saved, const char *key, double missing)
 {
-    const clt_json *value = clt_json_get(clt_json_root(saved->state), key);
-    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : missing;
+    return member_double(clt_json_root(saved->state), key, missing);
+}
+
+/* False: there is no integer of that name from 0 to `most`. */
+static bool member_int(const clt_json *object, const char *key, int64_t most, int64_t *out)
+{
+    const clt_json *value = clt_json_get(object, key);
+    return value && clt_json_int(value, out) && *out >= 0 && *out <= most;
 }
 
 /* If the config does not set the global batch, it follows from the number of ranks: another number is an
@@ -92,6 +104,31 @@ static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_s
         state->growth = 0;
 }
 
+/* Without them in the checkpoint, or with another window, steps are compared with those from here on. */
+static void restore_spikes(const clt_run *run, const clt_checkpoint *saved, clt_state_block *state)
+{
+    const clt_json *spikes = clt_json_get(clt_json_root(saved->state), "spikes");
+    const clt_spike_rule *rule = &run->job->update.spike;
+    int64_t judged, spiked;
+    double value[4];
+    int n = 0;
+    if (rule->action == CLT_SPIKE_OFF || !spikes || !member_int(spikes, "judged", rule->window, &judged) ||
+        !member_int(spikes, "spikes", UINT32_MAX, &spiked))
+        return;
+#define CLT_GET(name)                                                                                        \
+    value[n] = member_double(spikes, #name, NAN);                                                            \
+    if (!isfinite((float)value[n++]))                                                                        \
+        return;
+    CLT_SPIKE_STATISTICS(CLT_GET)
+#undef CLT_GET
+    n = 0;
+#define CLT_SET(name) state->name = (float)value[n++];
+    CLT_SPIKE_STATISTICS(CLT_SET)
+#undef CLT_SET
+    state->judged = (uint32_t)judged;
+    state->spiked = (uint32_t)spiked;
+}
+
 /* Restores the record of the weights file that the run once started from. */
 static void restore_init(clt_run *run, const clt_checkpoint *saved)
 {
@@ -118,6 +155,7 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     CLT_TRY(get_count(saved, "skipped", &state.skipped));
     CLT_TRY(get_count(saved, "skipped_in_a_row", &state.skipped_row));
     CLT_TRY(get_count(saved, "growth", &state.growth));
+    restore_spikes(run, saved, &state);
     restore_scale(run, saved, &state);
     restore_init(run, saved);
     extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);

@@ -123,6 +123,23 @@ static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
     clt_jw_end_object(w);
 }
 
+/* What later steps are compared with. */
+static void spikes_text(const clt_saver *s, clt_json_writer *w)
+{
+    if (s->run->job->update.spike.action == CLT_SPIKE_OFF)
+        return;
+    clt_jw_key(w, "spikes");
+    clt_jw_object(w);
+    clt_jw_kint(w, "spikes", s->state.spiked);
+    clt_jw_kint(w, "judged", s->state.judged);
+#define CLT_PUT(name)                                                                                        \
+    clt_jw_key(w, #name);                                                                                    \
+    clt_jw_float(w, s->state.name);
+    CLT_SPIKE_STATISTICS(CLT_PUT)
+#undef CLT_PUT
+    clt_jw_end_object(w);
+}
+
 static clt_status state_text(const clt_saver *s, clt_str *out)
 {
     clt_json_writer w = clt_json_writer_make(out, 2);
@@ -134,6 +151,7 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
     clt_jw_key(&w, "loss_scale");
     clt_jw_float(&w, s->state.loss_scale);
     clt_jw_kint(&w, "growth", s->state.growth);
+    spikes_text(s, &w);
     clt_jw_kstring(&w, "storage", clt_dtype_name(s->run->job->storage));
     clt_jw_kint(&w, "samples", s->result.step * s->run->job->global_batch);
     clt_jw_kint(&w, "seed", (int64_t)s->run->job->seed);

@@ -71,55 +71,58 @@ bandwidth() {
     record bandwidth "two cores" stream_gbs "$both" GB/s
 }
 
+# in_turns CASE STEPS SIDE RANKS SIDE RANKS: two sides take turns, with the settings in `first` and `second`, then both are shown
+in_turns() {
+    local name=$1 steps=$2 round
+    for ((round = 0; round < rounds; round++)); do
+        train "$name" "$3" "$4" "$steps" "${first[@]}"
+        train "$name" "$5" "$6" "$steps" "${second[@]}"
+    done
+    show "$name" "$3"
+    show "$name" "$5"
+}
+first=() second=()
+
 weak() { # case, steps, per-rank batch, settings...
-    local name=$1 steps=$2 batch=$3 round
+    local name=$1 steps=$2 batch=$3
     shift 3
     wanted "$name" || return 0
     launcher=("${one_core[@]}")
-    for ((round = 0; round < rounds; round++)); do
-        train "$name" "1 rank" 1 "$steps" "$@" data.micro_batch="$batch" data.global_batch="$batch"
-        train "$name" "2 ranks" 2 "$steps" "$@" data.micro_batch="$batch" data.global_batch=$((2 * batch))
-    done
-    show "$name" "1 rank"
-    show "$name" "2 ranks"
+    first=("$@" data.micro_batch="$batch" data.global_batch="$batch")
+    second=("$@" data.micro_batch="$batch" data.global_batch=$((2 * batch)))
+    in_turns "$name" "$steps" "1 rank" 1 "2 ranks" 2
     bar "$name" "$name: efficiency of 2 ranks" "$(over "$name" step_ms "1 rank" step_ms "2 ranks")" ">=" 0.93
     bar "$name" "$name: exposed communication over the step" "$(exposed "$name" "2 ranks")" "<=" 0.05
 }
 
 # Every launch takes as long as it must for the launches of a step to take BENCH_IDLE_MS.
 accelerator() { # ranks
-    local name="simulated accelerator, $1 ranks" launches round
+    local name="simulated accelerator, $1 ranks" launches
     wanted "$name" || return 0
     [ -f "$shim" ] || { skip "$name" "no $shim"; return 0; }
     ours bench step "${gpt2[@]}" "${short[@]}" data.micro_batch=1 --warmup 0 --steps 1 --json "$work/step.json"
     launches=$(json_number "$work/step.json" commands)
     launcher=("${shared[@]}")
+    first=("${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch=1)
+    second=("${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch="$1")
     # Devices are tested and programs built while launches still compute.
     local quiet=(env POCL_MAX_PTHREAD_COUNT=4 "CLTRAIN_CACHE_DIR=$work/cache.$1" "LD_PRELOAD=$shim")
     own_env=("${quiet[@]}")
-    train "$name" "first start" 1 2 "${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch=1
-    train "$name" "first start" "$1" 2 "${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch="$1"
+    train "$name" "first start" 1 2 "${first[@]}"
+    train "$name" "first start" "$1" 2 "${second[@]}"
     own_env=("${quiet[@]}" "CLT_SHIM=launch:!probe:idle=$(awk "BEGIN { printf \"%d\", 1000 * $idle_ms / $launches }")")
-    for ((round = 0; round < rounds; round++)); do
-        train "$name" "1 rank" 1 12 "${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch=1
-        train "$name" "$1 ranks" "$1" 12 "${gpt2[@]}" "${short[@]}" data.micro_batch=1 data.global_batch="$1"
-    done
+    in_turns "$name" 12 "1 rank" 1 "$1 ranks" "$1"
     own_env=()
-    show "$name" "1 rank"
-    show "$name" "$1 ranks"
     bar "$name" "$name: exposed communication over the step" "$(exposed "$name" "$1 ranks")" "<=" 0.05
 }
 
 same_batch() {
-    local name="4 micro-batches" round
+    local name="4 micro-batches"
     wanted "$name" || return 0
     launcher=("${shared[@]}")
-    for ((round = 0; round < rounds; round++)); do
-        train "$name" "1 rank" 1 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=2 data.global_batch=8
-        train "$name" "4 ranks" 4 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=2 data.global_batch=8
-    done
-    show "$name" "1 rank"
-    show "$name" "4 ranks"
+    first=("${gpt2[@]}" "${long[@]}" data.micro_batch=2 data.global_batch=8)
+    second=("${first[@]}")
+    in_turns "$name" 5 "1 rank" 1 "4 ranks" 4
     bar "$name" "$name: step of 4 ranks over that of 1 rank" "$(over "$name" step_ms "4 ranks" step_ms "1 rank")" "<=" 1.08
 }
 
@@ -155,15 +158,12 @@ two_hosts() {
 
 # Divided optimizer state beside undivided.
 sharded() {
-    local name="parallel.shard=optimizer" round
+    local name="parallel.shard=optimizer"
     wanted "$name" || return 0
     launcher=("${one_core[@]}")
-    for ((round = 0; round < rounds; round++)); do
-        train "$name" "none" 2 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=4 data.global_batch=8
-        train "$name" "optimizer" 2 5 "${gpt2[@]}" "${long[@]}" data.micro_batch=4 data.global_batch=8 parallel.shard=optimizer
-    done
-    show "$name" "none"
-    show "$name" "optimizer"
+    first=("${gpt2[@]}" "${long[@]}" data.micro_batch=4 data.global_batch=8)
+    second=("${first[@]}" parallel.shard=optimizer)
+    in_turns "$name" 5 "none" 2 "optimizer" 2
     bar "$name" "$name: step over that without it" "$(over "$name" step_ms optimizer step_ms none)" "<=" 1.05
 }
 

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/base/cores.h"
 #include "engine/base/fileio.h"
 #include "engine/base/fileio_error.h"
 #include "engine/base/thread.h"
@@ -72,23 +73,11 @@ void launch_line_free(launch_line *line)
     *line = (launch_line){0};
 }
 
-/* Number of the host's NUMA nodes: the last of "0-1"; 1 if it is not known. */
-static int numa_nodes(void)
-{
-    char text[64] = "";
-    FILE *file = fopen("/sys/devices/system/node/online", "re");
-    bool got = file && fgets(text, sizeof text, file);
-    if (file)
-        (void)fclose(file);
-    const char *dash = strrchr(text, '-');
-    return got && dash && !strchr(text, ',') ? atoi(dash + 1) + 1 : 1;
-}
-
 clt_status launch_line_mpirun(launch_line *line, const char *mpirun, int ranks, bool cpu)
 {
     /* Without these, mpirun gives each of two ranks one core, on which all of its threads then run. Ranks on CPU
      * devices stay on a NUMA node where they can be divided among nodes. */
-    int nodes = numa_nodes();
+    int nodes = clt_numa_nodes();
     bool by_node = cpu && nodes > 1 && ranks % nodes == 0;
     snprintf(line->ranks, sizeof line->ranks, "%d", ranks);
     snprintf(line->slots, sizeof line->slots, "localhost:%d", ranks);

@@ -63,6 +63,13 @@ typedef enum clt_gradient_type { CLT_GRADIENT_TYPES(CLT_CHOICE_ID) } clt_gradien
     X(CLT_SHARD_OPTIMIZER, "optimizer")
 typedef enum clt_shard { CLT_SHARDS(CLT_CHOICE_ID) } clt_shard;
 
+/* parallel.bind: when a rank's threads are bound to the cores near its GPU; auto: several ranks share the host */
+#define CLT_BINDS(X)                                                                                         \
+    X(CLT_BIND_AUTO, "auto")                                                                                 \
+    X(CLT_BIND_ALWAYS, "always")                                                                             \
+    X(CLT_BIND_NEVER, "never")
+typedef enum clt_bind { CLT_BINDS(CLT_CHOICE_ID) } clt_bind;
+
 /* parallel.allreduce: comm/ways.c has the same names, in this order */
 #define CLT_ALLREDUCES(X)                                                                                    \
     X(CLT_ALLREDUCE_AUTO, "auto")                                                                            \

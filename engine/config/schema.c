@@ -117,6 +117,10 @@ const clt_config_key clt_config_common[] = {
         "the same at the start and around evaluations, checkpoints and samples, when ranks are "
         "unequally busy"),
     CLT_KEY_BOOL("parallel.share_devices", "false", "ranks of a host may share a GPU"),
+    CLT_KEY_CHOICE(
+        "parallel.bind", CLT_CHOICE_WORDS(CLT_BINDS), "\"auto\"",
+        "on hosts with several NUMA nodes the threads of a rank run on the cores of the node that its "
+        "GPU is attached to; auto: where several ranks share a host"),
     CLT_KEY_CHOICE("parallel.shard", CLT_CHOICE_WORDS(CLT_SHARDS), "\"none\"",
                    "optimizer: each rank keeps the optimizer's state of its share of the parameters, updates "
                    "these and gets the others' (ZeRO stage 1); the parameters have the same bits"),

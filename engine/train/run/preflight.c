@@ -112,7 +112,7 @@ static uint64_t hash_program(void)
     return hash;
 }
 
-static void fill(const clt_run *run, clt_told_preflight *t)
+static void fill(const clt_run *run, const clt_nearness *near, clt_told_preflight *t)
 {
     const ocl_device_desc *d = ocl_device_describe(run->device);
     const clt_source *train = run->job->train_source, *eval = run->job->eval_source;
@@ -134,6 +134,8 @@ static void fill(const clt_run *run, clt_told_preflight *t)
     t->is_cpu = d->is_cpu;
     t->cores = clt_process_cores(getpid());
     t->launcher_cores = clt_process_cores(getppid());
+    t->node = near->node;
+    t->far = near->far;
 }
 
 /* --- what is refused --- */
@@ -219,6 +221,25 @@ void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *
                        "started with "
                        "--bind-to none, srun with --cpu-bind=none\n",
                        bound, told[bound].host, told[bound].cores, told[bound].launcher_cores);
+    int far = 0;
+    while (far < ranks && !told[far].far)
+        far++;
+    if (far < ranks)
+        clt_str_printf(
+            out,
+            "rank %d on %s may use no core of NUMA node %d, which its GPU %s is attached to, so all that it "
+            "copies crosses a link between nodes: start the ranks in the order of the GPUs, or without "
+            "binding "
+            "(mpirun --bind-to none, srun --cpu-bind=none)\n",
+            far, told[far].host, told[far].node, told[far].place);
+}
+
+int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank)
+{
+    int sharing = 0;
+    for (int r = 0; r < ranks; r++)
+        sharing += told[r].node == told[rank].node && strcmp(told[r].host, told[rank].host) == 0;
+    return sharing;
 }
 
 static void warn(const clt_told_preflight *told, int ranks)
@@ -233,15 +254,16 @@ static void warn(const clt_told_preflight *told, int ranks)
     clt_str_free(&lines);
 }
 
-clt_status clt_preflight(clt_run *run)
+clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing)
 {
     clt_told_preflight *told;
     int ranks = run->ranks.ranks;
+    *sharing = 1;
     if (ranks <= 1)
         return CLT_OK;
     CLT_TRY(comm_check_links(run->options->comm));
     CLT_TRY(clt_alloc(&told, (size_t)ranks, sizeof *told, "table of ranks"));
-    fill(run, &told[run->ranks.rank]);
+    fill(run, near, &told[run->ranks.rank]);
     clt_status status = comm_all_gather(run->options->comm, told, ranks * (int64_t)sizeof *told,
                                         (int64_t)sizeof *told, COMM_U8);
     if (status == CLT_OK)
@@ -249,6 +271,8 @@ clt_status clt_preflight(clt_run *run)
                                       clt_config_bool(run->options->config, "parallel.share_devices"));
     if (status == CLT_OK && run->ranks.rank == 0)
         warn(told, ranks);
+    if (status == CLT_OK)
+        *sharing = clt_preflight_sharing(told, ranks, run->ranks.rank);
     free(told);
     return status;
 }

@@ -167,6 +167,16 @@ static clt_status agree_on_buffers(clt_run *run)
     return CLT_OK;
 }
 
+static clt_status compare_ranks(clt_run *run)
+{
+    clt_nearness near;
+    int sharing;
+    clt_find_near_cores(run, &near);
+    CLT_TRY(clt_preflight(run, &near, &sharing));
+    clt_bind_near_device(run, &near, sharing);
+    return CLT_OK;
+}
+
 static clt_status create(clt_run *run, clt_job_kind kind)
 {
     const clt_config *config = run->options->config;
@@ -198,7 +208,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     clt_run_progress(run, "testing what the device can do", 0, 0);
     CLT_TRY(clt_run_open_device(run));
     clt_run_progress(run, "comparing the ranks", 0, 0);
-    CLT_TRY(clt_preflight(run));
+    CLT_TRY(compare_ranks(run));
     CLT_TRY(open_tuning(run, kind));
     CLT_TRY(keep_style(run));
     CLT_TRY(clt_recall_denials(run));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/cores.h"
 #include "engine/report/lines.h"
 #include "engine/train/run/trainer_loop.h"
 
@@ -14,6 +15,7 @@
 /* What a rank sends to the others; its layout is the same on all of them. */
 typedef struct told_rank {
     char host[64], device[160], spec[32];
+    char cores[64];  /* that it may run on, where its host has several NUMA nodes; "": it has one */
     double own_ms;   /* mean time of a step without waiting; 0: not known yet */
     int64_t samples; /* of a step, its own */
 } told_rank;
@@ -26,6 +28,9 @@ static clt_status gather(const clt_loop *l, told_rank *all)
     (void)snprintf(mine->host, sizeof mine->host, "%s", run->ranks.host);
     (void)snprintf(mine->device, sizeof mine->device, "%s", d->name);
     (void)snprintf(mine->spec, sizeof mine->spec, "%s", d->spec);
+    clt_cores cores;
+    if (clt_numa_nodes() > 1 && clt_cores_of_process(&cores))
+        clt_cores_print(&cores, mine->cores, sizeof mine->cores);
     mine->samples = l->run->micro_batches * l->run->job->micro_batch;
     mine->own_ms = l->own_steps > 0 ? l->own_ms / (double)l->own_steps : 0;
     for (int rank = 0; rank < run->ranks.ranks; rank++)
@@ -55,19 +60,23 @@ static void show(const clt_loop *l, int index, const char *line)
 
 static void show_rows(const clt_loop *l, const told_rank *all, bool speeds)
 {
-    int ranks = l->run->ranks.ranks, wide = 4;
-    char line[384], text[32] = "", more[96];
-    for (int i = 0; i < ranks; i++)
+    int ranks = l->run->ranks.ranks, wide = 4, wide_cores = 0;
+    char line[448], text[32] = "", more[96];
+    for (int i = 0; i < ranks; i++) {
         wide = (int)strlen(all[i].host) > wide ? (int)strlen(all[i].host) : wide;
-    (void)snprintf(line, sizeof line, "rank  %-*s  %s%sdevice", wide, "host", speeds ? unit(l) : "",
-                   speeds ? "  " : "");
+        wide_cores = (int)strlen(all[i].cores) > wide_cores ? (int)strlen(all[i].cores) : wide_cores;
+    }
+    wide_cores = speeds ? 0 : wide_cores > 0 && wide_cores < 5 ? 5 : wide_cores;
+    const char *gap = wide_cores > 0 ? "  " : "";
+    (void)snprintf(line, sizeof line, "rank  %-*s  %-*s%s%s%sdevice", wide, "host", wide_cores,
+                   wide_cores > 0 ? "cores" : "", gap, speeds ? unit(l) : "", speeds ? "  " : "");
     clt_tell(l, line);
     for (int i = 0; i < ranks; i++) {
         if (speeds)
             (void)clt_count_text(speed(l, &all[i]), text, sizeof text);
-        (void)snprintf(line, sizeof line, "%4d  %-*s  %*s%s%s (%s)", i, wide, all[i].host,
-                       speeds ? (int)strlen(unit(l)) : 0, text, speeds ? "  " : "", all[i].device,
-                       all[i].spec);
+        (void)snprintf(line, sizeof line, "%4d  %-*s  %-*s%s%*s%s%s (%s)", i, wide, all[i].host, wide_cores,
+                       wide_cores > 0 ? all[i].cores : "", gap, speeds ? (int)strlen(unit(l)) : 0, text,
+                       speeds ? "  " : "", all[i].device, all[i].spec);
         show(l, i, line);
     }
     if (ranks > SHOWN) {

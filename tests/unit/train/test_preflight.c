@@ -120,6 +120,21 @@ static void what_makes_ranks_slow_is_said_once(void **state)
     warned(told, "rank 1 on node0 may use only 4 of 32 cores", NULL);
     told[1].cores = 0; /* not known */
     warned(told, NULL, NULL);
+    make(told);
+    told[2].far = told[3].far = 1;
+    told[2].node = 1;
+    warned(told, "rank 2 on node1 may use no core of NUMA node 1, which its GPU 0000:30:00.0 is attached to",
+           NULL);
+}
+
+static void ranks_near_a_node_are_counted(void **state)
+{
+    clt_told_preflight told[RANKS];
+    (void)state;
+    make(told);
+    told[1].node = 1;
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(clt_preflight_sharing(told, RANKS, r), r < 2 ? 1 : 2);
 }
 
 int main(void)
@@ -128,6 +143,7 @@ int main(void)
         cmocka_unit_test(ranks_that_differ_are_named),
         cmocka_unit_test(a_gpu_is_for_one_rank),
         cmocka_unit_test(what_makes_ranks_slow_is_said_once),
+        cmocka_unit_test(ranks_near_a_node_are_counted),
     };
     return cmocka_run_group_tests_name("preflight", tests, NULL, NULL);
 }

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ctest-labels: quick
+ *
+ * Sets of cores, what the kernel tells of a machine (laid out here), and binding the threads of this process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/cores.h"
+#include "engine/base/fileio.h"
+#include "engine/base/mem.h"
+#include "engine/base/thread.h"
+
+static void lists_are_read_and_printed(void **state)
+{
+    static const struct {
+        const char *text, *printed;
+        int count;
+    } good[] = {{"0", "0", 1},
+                {"0-3\n", "0-3", 4},
+                {"0-1,8,10-12\n", "0-1,8,10-12", 6},
+                {"3,1-2", "1-3", 3},
+                {"\n", "", 0},
+                {"63-64,8191", "63-64,8191", 3},
+                {"0-8191", "0-8191", 8192}};
+    static const char *const bad[] = {"x", "-1", "3-1", "1-", "0-3;", "8192", "1 2"};
+    clt_cores cores;
+    char text[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(clt_cores_read(good[i].text, &cores));
+        assert_int_equal(clt_cores_count(&cores), good[i].count);
+        assert_string_equal(clt_cores_print(&cores, text, sizeof text), good[i].printed);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(clt_cores_read(bad[i], &cores));
+    assert_true(clt_cores_read("0,2,4,6,8,10,12", &cores));
+    assert_string_equal(clt_cores_print(&cores, text, 12), "0,2,4,6...");
+    clt_cores some, both;
+    assert_true(clt_cores_read("4-9,70", &some));
+    clt_cores_common(&cores, &some, &both);
+    assert_string_equal(clt_cores_print(&both, text, sizeof text), "4,6,8");
+}
+
+static char root[64];
+
+static void put(const char *path, const char *text)
+{
+    clt_str full = {0};
+    clt_str_printf(&full, "%s/%s", root, path);
+    char *slash = strrchr(full.text, '/');
+    *slash = '\0';
+    assert_int_equal(clt_mkdir_p(full.text), CLT_OK);
+    *slash = '/';
+    assert_int_equal(clt_file_write(full.text, text, strlen(text)), CLT_OK);
+    clt_str_free(&full);
+}
+
+static void a_machine_is_read(void **state)
+{
+    clt_cores cores;
+    char text[64];
+    int node;
+    (void)state;
+    (void)snprintf(root, sizeof root, "/tmp/test_cores_XXXXXX");
+    assert_non_null(mkdtemp(root));
+    setenv("CLTRAIN_SYSFS", root, 1);
+    assert_int_equal(clt_numa_nodes(), 1);
+    put("devices/system/node/online", "0-3\n");
+    assert_int_equal(clt_numa_nodes(), 4);
+    put("devices/system/node/has_cpu", "0,2\n"); /* nodes 1 and 3 are memory alone */
+    assert_int_equal(clt_numa_nodes(), 2);
+    put("bus/pci/devices/0000:3b:00.0/numa_node", "2\n");
+    put("bus/pci/devices/0000:3b:00.0/local_cpulist", "16-31,48-63\n");
+    assert_true(clt_cores_near("0000:3b:00.0", &cores, &node));
+    assert_int_equal(node, 2);
+    assert_string_equal(clt_cores_print(&cores, text, sizeof text), "16-31,48-63");
+    put("bus/pci/devices/0000:3c:00.0/numa_node", "-1\n"); /* a virtual machine that does not tell */
+    put("bus/pci/devices/0000:3c:00.0/local_cpulist", "\n");
+    assert_false(clt_cores_near("0000:3c:00.0", &cores, &node));
+    assert_int_equal(node, -1);
+    assert_false(clt_cores_near("0000:3d:00.0", &cores, &node));
+    assert_false(clt_cores_near("", &cores, &node));
+    unsetenv("CLTRAIN_SYSFS");
+    assert_int_equal(clt_remove_tree(root), CLT_OK);
+}
+
+static atomic_bool leave;
+
+/* The cores of the calling thread. */
+static void *look(void *context)
+{
+    if (sched_getaffinity(0, sizeof(clt_cores), context) != 0)
+        memset(context, 0xff, sizeof(clt_cores));
+    return NULL;
+}
+
+static void *stay_and_look(void *context)
+{
+    while (!atomic_load(&leave))
+        usleep(1000);
+    return look(context);
+}
+
+static void every_thread_is_bound(void **state)
+{
+    clt_cores all, one = {0}, of_old = {0}, of_new = {0};
+    clt_thread *old, *new;
+    (void)state;
+    assert_true(clt_cores_of_process(&all));
+    assert_int_equal(clt_thread_start(&old, "old", stay_and_look, &of_old), CLT_OK);
+    for (int i = 0; i < CLT_MOST_CORES && clt_cores_count(&one) == 0; i++)
+        one.bit[i / 64] = all.bit[i / 64] & (uint64_t)1 << (i % 64);
+    assert_int_equal(clt_cores_bind(&one), CLT_OK);
+    assert_int_equal(clt_cpu_count(), 1);
+    assert_int_equal(clt_thread_start(&new, "new", look, &of_new), CLT_OK);
+    clt_thread_join(new);
+    assert_memory_equal(&of_new, &one, sizeof one);
+    atomic_store(&leave, true);
+    clt_thread_join(old);
+    assert_memory_equal(&of_old, &one, sizeof one);
+    const clt_cores none = {0}; /* which the kernel refuses */
+    assert_int_equal(clt_cores_bind(&none), CLT_EUNSUPPORTED);
+    clt_error_clear();
+    assert_int_equal(clt_cores_bind(&all), CLT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_are_read_and_printed),
+        cmocka_unit_test(a_machine_is_read),
+        cmocka_unit_test(every_thread_is_bound),
+    };
+    return cmocka_run_group_tests_name("cores", tests, NULL, NULL);
+}

@@ -259,13 +259,15 @@ void clt_map_close(clt_mapping *mapping)
     *mapping = (clt_mapping){0};
 }
 
-clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path)
+/* offset -1: at the descriptor's position. */
+static clt_status write_all(int fd, const void *data, size_t size, off_t offset, const char *path)
 {
     const char *bytes = data;
     size_t done = 0;
     while (done < size) {
-        size_t left = size - done;
-        ssize_t n = write(fd, bytes + done, left > (1u << 30) ? (1u << 30) : left);
+        size_t left = size - done > (1u << 30) ? (1u << 30) : size - done;
+        ssize_t n =
+            offset < 0 ? write(fd, bytes + done, left) : pwrite(fd, bytes + done, left, offset + (off_t)done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -273,6 +275,16 @@ clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path)
         done += (size_t)n;
     }
     return CLT_OK;
+}
+
+clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path)
+{
+    return write_all(fd, data, size, -1, path);
+}
+
+clt_status clt_fd_write_at(int fd, const void *data, size_t size, uint64_t offset, const char *path)
+{
+    return write_all(fd, data, size, (off_t)offset, path);
 }
 
 clt_status clt_fsync_path(const char *path)

@@ -36,6 +36,8 @@ clt_status clt_file_write(const char *path, const void *data, size_t size);
 clt_status clt_file_can_write(const char *path);
 /* Writes all bytes to a descriptor, handling short writes and EINTR. */
 clt_status clt_fd_write(int fd, const void *data, size_t size, const char *path);
+/* The same at an offset from the file's beginning, which leaves the descriptor's position as it is. */
+clt_status clt_fd_write_at(int fd, const void *data, size_t size, uint64_t offset, const char *path);
 clt_status clt_fsync_path(const char *path);   /* file or folder */
 clt_status clt_fsync_parent(const char *path); /* the folder that holds path, after a rename */
 clt_status clt_mkdir_p(const char *path);

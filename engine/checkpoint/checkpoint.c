@@ -15,6 +15,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "engine/base/crc64.h"
 #include "engine/base/fileio_error.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
@@ -81,33 +82,43 @@ void clt_checkpoint_tidy(const char *folder)
 
 /* --- writing --- */
 
+clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, clt_str *out)
+{
+    clt_str_printf(out, "%s/step_%" PRId64 ".tmp-%s", folder, step, tag);
+    return clt_str_check(out);
+}
+
 typedef struct target {
     const char *folder; /* of the checkpoint that is being written */
     clt_manifest manifest;
 } target;
 
-static clt_status note_file(target *t, const char *name, const char *path, uint64_t hash)
+static void note_file(target *t, const char *name, uint64_t bytes, uint64_t sum)
 {
-    struct stat info;
-    if (stat(path, &info) != 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "asking for the size of '%s'", path);
     clt_manifest_file *file = &t->manifest.files[t->manifest.n_files++];
     (void)snprintf(file->name, sizeof file->name, "%s", name);
-    file->bytes = (uint64_t)info.st_size;
-    file->hash = hash;
-    return CLT_OK;
+    file->bytes = bytes;
+    file->sum = sum;
 }
 
-static clt_status write_tensors(target *t, const char *name, const clt_named_tensor *tensors, int count)
+/* Checks that all bytes of a tensor file have been written. */
+static clt_status note_tensors(target *t, const clt_checkpoint_content *content, int index,
+                               const clt_part *all)
 {
-    /* other readers of the format look for "pt": tensors are row-major and named as in PyTorch */
-    static const char *const metadata[] = {"format", "pt"};
+    clt_tensor_file file;
     char *path = NULL;
-    uint64_t hash = 0;
-    CLT_TRY(clt_path_join(t->folder, name, &path));
-    clt_status status = clt_safetensors_write(path, tensors, count, metadata, 1, &hash);
-    if (status == CLT_OK)
-        status = note_file(t, name, path, hash);
+    struct stat info;
+    CLT_TRY(clt_tensor_file_make(content, index, &file));
+    clt_status status = file.size ? clt_path_join(t->folder, file.name, &path) : CLT_OK;
+    if (path && stat(path, &info) != 0)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "asking for the size of '%s'", path);
+    else if (path && ((uint64_t)info.st_size != file.size || all->bytes[index] != file.size))
+        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__,
+                          "%s: has %lld bytes, and %" PRIu64 " were written, instead of %" PRIu64, path,
+                          (long long)info.st_size, all->bytes[index], file.size);
+    else if (path)
+        note_file(t, file.name, file.size, clt_crc64_whole(all->share[index], file.size));
+    clt_tensor_file_free(&file);
     free(path);
     return status;
 }
@@ -118,7 +129,7 @@ static clt_status write_text(target *t, const char *name, const char *text, size
     CLT_TRY(clt_path_join(t->folder, name, &path));
     clt_status status = clt_file_write(path, text, length);
     if (status == CLT_OK && note)
-        status = note_file(t, name, path, clt_hash64(text, length));
+        note_file(t, name, length, clt_manifest_sum(CLT_MANIFEST_VERSION, text, length));
     free(path);
     return status;
 }
@@ -133,16 +144,16 @@ static clt_status write_manifest(target *t)
     return status;
 }
 
-static clt_status write_folder(const char *temporary, const clt_checkpoint_content *content)
+/* Everything but the tensors, which are there. */
+static clt_status complete_folder(const char *temporary, const clt_checkpoint_content *content,
+                                  const clt_part *all)
 {
     target t = {.folder = temporary};
+    t.manifest.version = CLT_MANIFEST_VERSION;
     t.manifest.step = content->step;
     t.manifest.config_digest = clt_hash64(content->config_json, strlen(content->config_json));
-    if (mkdir(temporary, 0777) != 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s'", temporary);
-    CLT_TRY(write_tensors(&t, CLT_MODEL_FILE, content->model, content->n_model));
-    if (content->n_optimizer > 0)
-        CLT_TRY(write_tensors(&t, CLT_OPTIMIZER_FILE, content->optimizer, content->n_optimizer));
+    CLT_TRY(note_tensors(&t, content, 0, all));
+    CLT_TRY(note_tensors(&t, content, 1, all));
     CLT_TRY(write_text(&t, CLT_STATE_FILE, content->state_json, strlen(content->state_json), true));
     for (int i = 0; i < content->n_files; i++)
         CLT_TRY(
@@ -214,15 +225,11 @@ static bool kept_anyway(const clt_retention *r, int64_t step)
     return (r->major > 0 && step % r->major == 0) || step == r->best;
 }
 
-/* Deletes old checkpoints: kept are the one just written, the keep - 1 newest others, and those that the
- * retention rules keep. Failures are only logged, because the save itself has succeeded. */
-static void retain(const char *folder, const char *written, int64_t step, const clt_retention *r)
+/* Kept are `step`, the keep - 1 newest others, and those that the retention rules keep. */
+void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *r)
 {
     clt_step_list list = {0};
-    clt_status status = clt_steps_list(folder, CLT_STEP_COMPLETE, &list);
-    if (status == CLT_OK && list.count > (size_t)r->keep)
-        status = clt_fail_prefix(clt_checkpoint_verify(written),
-                                 "older checkpoints are kept, because the new one does not verify");
+    clt_status status = r->keep > 0 ? clt_steps_list(folder, CLT_STEP_COMPLETE, &list) : CLT_OK;
     int kept = 1;
     for (size_t i = list.count; status == CLT_OK && i-- > 0;) {
         if (list.at[i].step == step || kept_anyway(r, list.at[i].step))
@@ -237,18 +244,100 @@ static void retain(const char *folder, const char *written, int64_t step, const 
     clt_steps_free(&list);
 }
 
-static clt_status save_as(const char *folder, const char *temporary, const char *name,
-                          const clt_checkpoint_content *content, const clt_retention *retention)
+/* The same, if there are so many that the new one has to be read again first. */
+static void verify_and_retain(const char *folder, int64_t step, const clt_retention *r)
 {
-    clt_status status = write_folder(temporary, content);
+    clt_step_list list = {0};
+    clt_str path = {0};
+    clt_status status = r->keep > 0 ? clt_steps_list(folder, CLT_STEP_COMPLETE, &list) : CLT_OK;
+    bool many = r->keep > 0 && list.count > (size_t)r->keep;
+    clt_str_printf(&path, "%s/step_%" PRId64, folder, step);
+    if (status == CLT_OK && many)
+        status = clt_str_check(&path);
+    if (status == CLT_OK && many)
+        status = clt_fail_prefix(clt_checkpoint_verify(path.text),
+                                 "older checkpoints are kept, because the new one does not verify");
+    if (status != CLT_OK)
+        CLT_WARN("deleting old checkpoints of %s: %s", folder, clt_error_text());
+    else if (many)
+        clt_checkpoint_retain(folder, step, r);
+    clt_str_free(&path);
+    clt_steps_free(&list);
+}
+
+clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content)
+{
+    clt_str temporary = {0};
+    clt_status status;
+    if (content->step < 0)
+        CLT_FAIL(CLT_EINTERNAL, "saving a checkpoint into %s: step %" PRId64 " is negative", folder,
+                 content->step);
+    CLT_TRY_GOTO(clt_checkpoint_temporary(folder, content->step, tag, &temporary), done);
+    CLT_TRY_GOTO(clt_mkdir_p(folder), done);
+    CLT_TRY_GOTO(clean_up(folder), done);
+    CLT_TRY_GOTO(check_free_space(folder, content), done);
+    if (mkdir(temporary.text, 0777) != 0)
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s'", temporary.text);
+done:
+    clt_str_free(&temporary);
+    return clt_fail_prefix(status, "saving the checkpoint of step %" PRId64, content->step);
+}
+
+static clt_status place_as(const char *folder, const char *temporary, const char *name,
+                           const clt_checkpoint_content *content, const clt_part *all)
+{
+    clt_status status = complete_folder(temporary, content, all);
     if (status == CLT_OK)
         status = put_in_place(temporary, name);
     if (status != CLT_OK)
         return discard(temporary, status);
-    CLT_TRY(clt_fsync_path(folder));
-    if (retention->keep > 0)
-        retain(folder, name, content->step, retention);
-    return CLT_OK;
+    return clt_fsync_path(folder);
+}
+
+clt_status clt_checkpoint_place(const char *folder, const char *tag, const clt_checkpoint_content *content,
+                                const clt_part *all)
+{
+    clt_str temporary = {0}, name = {0};
+    clt_str_printf(&name, "%s/step_%" PRId64, folder, content->step);
+    clt_status status = clt_str_check(&name);
+    if (status == CLT_OK)
+        status = clt_checkpoint_temporary(folder, content->step, tag, &temporary);
+    if (status == CLT_OK)
+        status = place_as(folder, temporary.text, name.text, content, all);
+    clt_str_free(&name);
+    clt_str_free(&temporary);
+    return clt_fail_prefix(status, "saving the checkpoint of step %" PRId64, content->step);
+}
+
+void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step)
+{
+    clt_str temporary = {0};
+    clt_error kept;
+    clt_error_take(CLT_EINTERNAL, &kept);
+    if (clt_checkpoint_temporary(folder, step, tag, &temporary) == CLT_OK)
+        (void)discard(temporary.text, CLT_OK);
+    clt_str_free(&temporary);
+    (void)clt_error_put(&kept);
+}
+
+/* --- saving by one process --- */
+
+/* The pieces are the whole tensors. */
+static clt_status write_whole(const char *folder, const char *tag, const clt_checkpoint_content *content,
+                              clt_part *part)
+{
+    clt_tensor_piece *pieces;
+    int n = content->n_model + content->n_optimizer;
+    CLT_TRY(clt_alloc(&pieces, (size_t)n + 1, sizeof *pieces, "checkpoint"));
+    for (int i = 0; i < n; i++) {
+        const clt_named_tensor *tensor =
+            i < content->n_model ? &content->model[i] : &content->optimizer[i - content->n_model];
+        pieces[i] = (clt_tensor_piece){
+            .tensor = i, .count = (uint64_t)clt_shape_elements(&tensor->shape), .data = tensor->data};
+    }
+    clt_status status = clt_checkpoint_write_part(folder, tag, content, pieces, n, true, part);
+    free(pieces);
+    return status;
 }
 
 clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content *content, int keep)
@@ -260,23 +349,15 @@ clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content 
 clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
                                          const clt_retention *retention)
 {
-    if (content->step < 0)
-        CLT_FAIL(CLT_EINTERNAL, "saving a checkpoint into %s: step %" PRId64 " is negative", folder,
-                 content->step);
-    clt_str temporary = {0}, name = {0};
-    clt_str_printf(&name, "%s/step_%" PRId64, folder, content->step);
-    clt_str_printf(&temporary, "%s/step_%" PRId64 ".tmp-%ld", folder, content->step, (long)getpid());
-    clt_status status;
-    CLT_TRY_GOTO(clt_str_check(&name), done);
-    CLT_TRY_GOTO(clt_str_check(&temporary), done);
-    CLT_TRY_GOTO(clt_named_tensors_check_finite(content->model, content->n_model), done);
-    CLT_TRY_GOTO(clt_named_tensors_check_finite(content->optimizer, content->n_optimizer), done);
-    CLT_TRY_GOTO(clt_mkdir_p(folder), done);
-    CLT_TRY_GOTO(clean_up(folder), done);
-    CLT_TRY_GOTO(check_free_space(folder, content), done);
-    CLT_TRY_GOTO(save_as(folder, temporary.text, name.text, content, retention), done);
-done:
-    clt_str_free(&name);
-    clt_str_free(&temporary);
-    return clt_fail_prefix(status, "saving the checkpoint of step %" PRId64, content->step);
+    char tag[32];
+    clt_part part;
+    (void)snprintf(tag, sizeof tag, "%ld", (long)getpid());
+    CLT_TRY(clt_checkpoint_begin(folder, tag, content));
+    clt_status status = write_whole(folder, tag, content, &part);
+    if (status != CLT_OK)
+        clt_checkpoint_discard(folder, tag, content->step);
+    CLT_TRY(status);
+    CLT_TRY(clt_checkpoint_place(folder, tag, content, &part));
+    verify_and_retain(folder, content->step, retention);
+    return CLT_OK;
 }

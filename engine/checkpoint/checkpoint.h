@@ -96,6 +96,42 @@ typedef struct clt_retention {
 clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
                                          const clt_retention *retention);
 
+/* --- checkpoints that several processes write together: begin by one of them, write_part by each, place by one --- */
+
+/* Elements [first, first + count) of a tensor in the memory of one process, counted in row-major order, or with
+ * `transposed` (f32 only) in that of the tensor with its last two dimensions swapped. */
+typedef struct clt_tensor_piece {
+    int tensor; /* position in the content's model, or behind the model's in its optimizer */
+    uint64_t first, count;
+    bool transposed;
+    const void *data;
+} clt_tensor_piece;
+/* What has been written of the model's and of the optimizer's file: bytes, and shares of their check sums (crc64.h). Those
+ * of several processes are added up (clt_part_add). */
+typedef struct clt_part {
+    uint64_t bytes[2], share[2];
+} clt_part;
+void clt_part_add(clt_part *part, const clt_part *other);
+/* The processes give the same content, whose tensors need no data here, and the same tag, of letters, digits and '-', which no other
+ * save into the folder has had. begin: removes what killed saves left, checks the free space and makes the folder
+ * step_N.tmp-TAG. */
+clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content);
+/* Writes the pieces, and with `head` what stands before the tensors, and syncs. CLT_ENUMERIC: a value is not finite, and
+ * nothing was written. */
+clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
+                                     const clt_checkpoint_content *content, const clt_tensor_piece *pieces,
+                                     int n, bool head, clt_part *part);
+/* After all parts, which must add up to whole files: writes the other files and puts the checkpoint in place. After an
+ * error it is discarded. */
+clt_status clt_checkpoint_place(const char *folder, const char *tag, const clt_checkpoint_content *content,
+                                const clt_part *all);
+void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);
+/* Reads one of so many parts, by bytes, of the tensor files of step_N; all of them add up to what was written. */
+clt_status clt_checkpoint_read_part(const char *folder, const clt_checkpoint_content *content, int index,
+                                    int parts, clt_part *part);
+/* Deletes older checkpoints, when `step` has been verified. A failure is logged. */
+void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *retention);
+
 /* Removes what a killed save left behind and restores a checkpoint that was being replaced, as the next save
  * would. Only for the process that may save into the folder. A failure is logged. */
 void clt_checkpoint_tidy(const char *folder);

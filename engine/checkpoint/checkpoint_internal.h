@@ -18,22 +18,45 @@
 
 typedef struct clt_manifest_file {
     char name[64];
-    uint64_t bytes, hash;
+    uint64_t bytes, sum; /* sum: clt_manifest_sum */
 } clt_manifest_file;
 
+#define CLT_MANIFEST_VERSION 2 /* that is written */
 typedef struct clt_manifest {
+    int version;
     int64_t step;
     uint64_t config_digest;
     int n_files;
     clt_manifest_file files[CLT_MANIFEST_MAX_FILES];
 } clt_manifest;
 
+/* What stands in a manifest of this version about the bytes of a file. */
+uint64_t clt_manifest_sum(int version, const void *data, size_t size);
 clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out);
 /* Reads folder/manifest.json; *doc (may be NULL) receives the parsed text. The text ends with a hash of what
  * precedes it, so every changed byte is found. */
 clt_status clt_manifest_read(const char *folder, clt_manifest *manifest, clt_json_doc **doc);
 const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest,
                                            const char *name); /* NULL if absent */
+
+/* The bytes of a safetensors file before the tensors' data: the header's length, and the header. */
+clt_status clt_safetensors_head(const char *path, const clt_named_tensor *tensors, int count,
+                                const char *const *metadata, int n_metadata, clt_str *out);
+/* Number of the first element that is not finite, and which *what it is, "a NaN" or "an infinity"; -1: none. */
+int64_t clt_find_nonfinite(const clt_named_tensor *tensor, const char **what);
+
+/* The file of a checkpoint with tensors of its content: 0 the model's, 1 the optimizer's. */
+typedef struct clt_tensor_file {
+    const char *name;
+    const clt_named_tensor *tensors;
+    int count;    /* 0: there is no optimizer's file */
+    clt_str head; /* as clt_safetensors_head gives it */
+    uint64_t size;
+} clt_tensor_file;
+clt_status clt_tensor_file_make(const clt_checkpoint_content *content, int index, clt_tensor_file *out);
+void clt_tensor_file_free(clt_tensor_file *file);
+/* The folder in which a checkpoint is written: folder/step_N.tmp-TAG. */
+clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, clt_str *out);
 
 /* Checks the manifest, and size and hash of every file it lists. */
 clt_status clt_checkpoint_verify(const char *folder);

@@ -15,7 +15,7 @@
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/state/arenas.h"
 
-static clt_status verify_file(const char *folder, const clt_manifest_file *file)
+static clt_status verify_file(const char *folder, int version, const clt_manifest_file *file)
 {
     char *path = NULL;
     CLT_TRY(clt_path_join(folder, file->name, &path));
@@ -25,7 +25,7 @@ static clt_status verify_file(const char *folder, const clt_manifest_file *file)
         status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
                           "%s: has %zu bytes, its manifest says %" PRIu64 "; it was truncated or changed",
                           path, mapping.size, file->bytes);
-    else if (status == CLT_OK && clt_hash64(mapping.data, mapping.size) != file->hash)
+    else if (status == CLT_OK && clt_manifest_sum(version, mapping.data, mapping.size) != file->sum)
         status = clt_fail(
             CLT_ECHECKPOINT, __FILE__, __LINE__,
             "%s: its content does not match the hash in its manifest; it was damaged or changed", path);
@@ -37,7 +37,7 @@ static clt_status verify_file(const char *folder, const clt_manifest_file *file)
 static clt_status verify_files(const char *folder, const clt_manifest *manifest)
 {
     for (int i = 0; i < manifest->n_files; i++)
-        CLT_TRY(verify_file(folder, &manifest->files[i]));
+        CLT_TRY(verify_file(folder, manifest->version, &manifest->files[i]));
     return CLT_OK;
 }
 
@@ -290,7 +290,7 @@ static clt_status peek_step(const char *folder, clt_checkpoint **out)
     if (!checkpoint->path)
         CLT_FAIL_GOTO(CLT_ENOMEM, fail, "opening checkpoint %s: out of host memory", folder);
     CLT_TRY_GOTO(clt_manifest_read(folder, &manifest, &checkpoint->manifest), fail);
-    CLT_TRY_GOTO(verify_file(folder, clt_manifest_find(&manifest, CLT_STATE_FILE)), fail);
+    CLT_TRY_GOTO(verify_file(folder, manifest.version, clt_manifest_find(&manifest, CLT_STATE_FILE)), fail);
     CLT_TRY_GOTO(open_state(folder, &checkpoint->state), fail);
     checkpoint->step = manifest.step;
     *out = checkpoint;
@@ -332,7 +332,7 @@ clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *nam
     const clt_manifest_file *file = clt_manifest_find(&manifest, name);
     if (!file)
         return CLT_OK;
-    CLT_TRY(verify_file(checkpoint->path, file));
+    CLT_TRY(verify_file(checkpoint->path, manifest.version, file));
     CLT_TRY(clt_path_join(checkpoint->path, name, &path));
     clt_status status = clt_file_read(path, false, CLT_CHECKPOINT_TEXT_MAX, CLT_ECHECKPOINT, text, length);
     free(path);

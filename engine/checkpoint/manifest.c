@@ -11,15 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/crc64.h"
 #include "engine/base/fileio_error.h"
 #include "engine/base/json_seal.h"
 
 #define FORMAT_NAME "cltrain-checkpoint"
-#define FORMAT_VERSION 1
 #define MANIFEST_MAX_BYTES 1000000
 #define SEAL "manifest_xxh64"
 
 /* --- manifest --- */
+
+/* Version 1, which is only read, has another hash. */
+static const char *sum_key(int version)
+{
+    return version == 1 ? "xxh64" : "crc64_xz";
+}
+
+uint64_t clt_manifest_sum(int version, const void *data, size_t size)
+{
+    return version == 1 ? clt_hash64(data, size) : clt_crc64(data, size);
+}
 
 clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out)
 {
@@ -28,7 +39,7 @@ clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out)
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
-    clt_jw_kint(&w, "format_version", FORMAT_VERSION);
+    clt_jw_kint(&w, "format_version", manifest->version);
     clt_jw_kint(&w, "step", manifest->step);
     clt_jw_kstring(&w, "cltrain_version", CLT_VERSION);
     clt_jw_kstring(&w, "config_xxh64", clt_hash64_text(manifest->config_digest, hash));
@@ -38,7 +49,7 @@ clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out)
         clt_jw_object(&w);
         clt_jw_kstring(&w, "name", manifest->files[i].name);
         clt_jw_kint(&w, "bytes", (int64_t)manifest->files[i].bytes);
-        clt_jw_kstring(&w, "xxh64", clt_hash64_text(manifest->files[i].hash, hash));
+        clt_jw_kstring(&w, sum_key(manifest->version), clt_hash64_text(manifest->files[i].sum, hash));
         clt_jw_end_object(&w);
     }
     clt_jw_end_array(&w);
@@ -63,18 +74,19 @@ static bool read_int(const clt_json *object, const char *key, int64_t *out)
     return value && clt_json_typeof(value) == CLT_JSON_NUMBER && clt_json_int(value, out);
 }
 
-static clt_status read_file_entry(const char *path, const clt_json *value, clt_manifest_file *file)
+static clt_status read_file_entry(const char *path, int version, const clt_json *value,
+                                  clt_manifest_file *file)
 {
     int64_t bytes = -1;
     const clt_json *name = clt_json_typeof(value) == CLT_JSON_OBJECT ? clt_json_get(value, "name") : NULL;
     bool good = name && clt_json_typeof(name) == CLT_JSON_STRING && read_int(value, "bytes", &bytes) &&
-                bytes >= 0 && read_hash(value, "xxh64", &file->hash);
+                bytes >= 0 && read_hash(value, sum_key(version), &file->sum);
     /* a name must not contain a path: nothing outside the checkpoint's own folder is ever read */
     if (good)
         good = strlen(clt_json_string(name)) < sizeof file->name && !strchr(clt_json_string(name), '/');
     if (!good)
-        CLT_FAIL(CLT_ECHECKPOINT, "%s: an entry of \"files\" needs a plain \"name\", \"bytes\" and \"xxh64\"",
-                 path);
+        CLT_FAIL(CLT_ECHECKPOINT, "%s: an entry of \"files\" needs a plain \"name\", \"bytes\" and \"%s\"",
+                 path, sum_key(version));
     (void)snprintf(file->name, sizeof file->name, "%s", clt_json_string(name));
     file->bytes = (uint64_t)bytes;
     return CLT_OK;
@@ -89,18 +101,19 @@ static clt_status read_members(const char *path, const clt_json *root, clt_manif
     int64_t version = 0;
     if (!read_int(root, "format_version", &version) || version < 1)
         CLT_FAIL(CLT_ECHECKPOINT, "%s: has no format version", path);
-    if (version > FORMAT_VERSION)
+    if (version > CLT_MANIFEST_VERSION)
         CLT_FAIL(CLT_ECHECKPOINT,
                  "%s: was written in format %" PRId64 ", this cltrain (" CLT_VERSION ") reads up to %d; "
                  "use a newer cltrain",
-                 path, version, FORMAT_VERSION);
+                 path, version, CLT_MANIFEST_VERSION);
+    manifest->version = (int)version;
     const clt_json *files = clt_json_get(root, "files");
     if (!read_int(root, "step", &manifest->step) || manifest->step < 0 ||
         !read_hash(root, "config_xxh64", &manifest->config_digest) || !files ||
         clt_json_typeof(files) != CLT_JSON_ARRAY || clt_json_count(files) > CLT_MANIFEST_MAX_FILES)
         CLT_FAIL(CLT_ECHECKPOINT, "%s: \"step\", \"config_xxh64\" or \"files\" is missing or wrong", path);
     for (const clt_json *value = clt_json_first(files); value; value = clt_json_next(value))
-        CLT_TRY(read_file_entry(path, value, &manifest->files[manifest->n_files++]));
+        CLT_TRY(read_file_entry(path, manifest->version, value, &manifest->files[manifest->n_files++]));
     if (!clt_manifest_find(manifest, CLT_MODEL_FILE) || !clt_manifest_find(manifest, CLT_STATE_FILE))
         CLT_FAIL(CLT_ECHECKPOINT, "%s: does not list " CLT_MODEL_FILE " and " CLT_STATE_FILE, path);
     return CLT_OK;

@@ -15,6 +15,7 @@
 #include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_internal.h"
 
 #define DATA_ALIGNMENT 8
 #define METADATA_KEY "__metadata__"
@@ -69,20 +70,28 @@ static bool f32_all_finite(const uint8_t *at, int64_t n)
     return bad == 0;
 }
 
+int64_t clt_find_nonfinite(const clt_named_tensor *tensor, const char **what)
+{
+    const int64_t n = clt_shape_elements(&tensor->shape);
+    if (!clt_dtype_is_float(tensor->dtype) || (tensor->dtype == CLT_F32 && f32_all_finite(tensor->data, n)))
+        return -1;
+    for (int64_t i = 0; i < n; i++) {
+        double value = element(tensor, i);
+        *what = isnan(value) ? "a NaN" : "an infinity";
+        if (!isfinite(value))
+            return i;
+    }
+    return -1;
+}
+
 clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count)
 {
+    const char *what;
     for (int t = 0; t < count; t++) {
-        const clt_named_tensor *tensor = &tensors[t];
-        const int64_t n = clt_shape_elements(&tensor->shape);
-        if (!clt_dtype_is_float(tensor->dtype) ||
-            (tensor->dtype == CLT_F32 && f32_all_finite(tensor->data, n)))
-            continue;
-        for (int64_t i = 0; i < n; i++) {
-            double value = element(tensor, i);
-            if (!isfinite(value))
-                CLT_FAIL(CLT_ENUMERIC, "tensor \"%s\" holds %s at element %" PRId64 " of %" PRId64,
-                         tensor->name, isnan(value) ? "a NaN" : "an infinity", i, n);
-        }
+        const int64_t i = clt_find_nonfinite(&tensors[t], &what);
+        if (i >= 0)
+            CLT_FAIL(CLT_ENUMERIC, "tensor \"%s\" holds %s at element %" PRId64 " of %" PRId64,
+                     tensors[t].name, what, i, clt_shape_elements(&tensors[t].shape));
     }
     return CLT_OK;
 }
@@ -95,8 +104,6 @@ static clt_status check_tensor(const char *path, const clt_named_tensor *tensor)
     int64_t elements = clt_shape_elements(shape);
     if (shape->ndim < 0 || elements < 0 || elements > INT64_MAX / 8)
         CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has an impossible shape", path, tensor->name);
-    if (elements > 0 && !tensor->data)
-        CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has no data", path, tensor->name);
     /* The JSON writer would replace bytes that are not UTF-8 and so change the tensor's name. */
     size_t left = strlen(tensor->name);
     for (const char *at = tensor->name; left > 0;) {
@@ -159,6 +166,21 @@ static clt_status make_header(const char *path, const clt_named_tensor *tensors,
     return clt_str_check(header);
 }
 
+clt_status clt_safetensors_head(const char *path, const clt_named_tensor *tensors, int count,
+                                const char *const *metadata, int n_metadata, clt_str *out)
+{
+    clt_str header = {0};
+    clt_status status = make_header(path, tensors, count, metadata, n_metadata, &header);
+    const uint64_t length = header.length;
+    if (status == CLT_OK) {
+        clt_str_append_n(out, (const char *)&length, sizeof length);
+        clt_str_append_n(out, header.text, header.length);
+        status = clt_str_check(out);
+    }
+    clt_str_free(&header);
+    return status;
+}
+
 /* --- file --- */
 
 static clt_status put(int fd, clt_hash64_state *hash, const void *data, uint64_t bytes, const char *path)
@@ -169,14 +191,12 @@ static clt_status put(int fd, clt_hash64_state *hash, const void *data, uint64_t
     return clt_fd_write(fd, data, (size_t)bytes, path);
 }
 
-static clt_status put_all(int fd, const clt_str *header, const clt_named_tensor *tensors, int count,
+static clt_status put_all(int fd, const clt_str *head, const clt_named_tensor *tensors, int count,
                           const char *path, uint64_t *hash)
 {
     clt_hash64_state state;
     clt_hash64_begin(&state);
-    const uint64_t length = header->length;
-    CLT_TRY(put(fd, &state, &length, sizeof length, path));
-    CLT_TRY(put(fd, &state, header->text, length, path));
+    CLT_TRY(put(fd, &state, head->text, head->length, path));
     for (int i = 0; i < count; i++)
         CLT_TRY(clt_fail_prefix(put(fd, &state, tensors[i].data, tensor_bytes(&tensors[i]), path),
                                 "tensor \"%s\"", tensors[i].name));
@@ -187,13 +207,13 @@ static clt_status put_all(int fd, const clt_str *header, const clt_named_tensor 
 }
 
 /* Writes the temporary file. The file descriptor is closed in every case. */
-static clt_status write_temporary(const char *temporary, const clt_str *header,
-                                  const clt_named_tensor *tensors, int count, uint64_t *hash)
+static clt_status write_temporary(const char *temporary, const clt_str *head, const clt_named_tensor *tensors,
+                                  int count, uint64_t *hash)
 {
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", temporary);
-    clt_status status = put_all(fd, header, tensors, count, temporary, hash);
+    clt_status status = put_all(fd, head, tensors, count, temporary, hash);
     if (close(fd) != 0 && status == CLT_OK)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "closing '%s'", temporary);
     return status;
@@ -203,14 +223,17 @@ clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tenso
                                  const char *const *metadata, int n_metadata, uint64_t *hash)
 {
     clt_status status;
-    clt_str header = {0}, temporary = {0};
+    clt_str head = {0}, temporary = {0};
     uint64_t value = 0;
     bool exists = false;
-    CLT_TRY_GOTO(make_header(path, tensors, count, metadata, n_metadata, &header), done);
+    for (int i = 0; i < count; i++)
+        if (clt_named_tensors_bytes(&tensors[i], 1) > 0 && !tensors[i].data)
+            CLT_FAIL(CLT_EINTERNAL, "writing %s: tensor \"%s\" has no data", path, tensors[i].name);
+    CLT_TRY_GOTO(clt_safetensors_head(path, tensors, count, metadata, n_metadata, &head), done);
     clt_str_printf(&temporary, "%s.tmp-%ld", path, (long)getpid());
     CLT_TRY_GOTO(clt_str_check(&temporary), done);
     exists = true;
-    CLT_TRY_GOTO(write_temporary(temporary.text, &header, tensors, count, &value), done);
+    CLT_TRY_GOTO(write_temporary(temporary.text, &head, tensors, count, &value), done);
     if (rename(temporary.text, path) != 0) {
         status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, path);
         goto done;
@@ -223,6 +246,6 @@ done:
     if (exists)
         (void)unlink(temporary.text);
     clt_str_free(&temporary);
-    clt_str_free(&header);
+    clt_str_free(&head);
     return status;
 }

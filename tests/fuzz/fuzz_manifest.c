@@ -60,12 +60,13 @@ static void write_again(const clt_manifest *manifest)
     if (clt_manifest_print(manifest, &text) != CLT_OK)
         abort();
     put(CLT_MANIFEST_FILE, text.text, text.length);
-    if (clt_manifest_read(folder, &back, NULL) != CLT_OK || back.step != manifest->step ||
-        back.config_digest != manifest->config_digest || back.n_files != manifest->n_files)
+    if (clt_manifest_read(folder, &back, NULL) != CLT_OK || back.version != manifest->version ||
+        back.step != manifest->step || back.config_digest != manifest->config_digest ||
+        back.n_files != manifest->n_files)
         abort();
     for (int i = 0; i < back.n_files; i++)
         if (strcmp(back.files[i].name, manifest->files[i].name) != 0 || strchr(back.files[i].name, '/') ||
-            back.files[i].bytes != manifest->files[i].bytes || back.files[i].hash != manifest->files[i].hash)
+            back.files[i].bytes != manifest->files[i].bytes || back.files[i].sum != manifest->files[i].sum)
             abort();
     clt_str_free(&text);
 }
@@ -103,13 +104,13 @@ static void describe_file(clt_manifest_file *file, const char *name)
         abort();
     (void)snprintf(file->name, sizeof file->name, "%s", name);
     file->bytes = mapping.size;
-    file->hash = clt_hash64(mapping.data, mapping.size);
+    file->sum = clt_manifest_sum(CLT_MANIFEST_VERSION, mapping.data, mapping.size);
     clt_map_close(&mapping);
 }
 
 static void try_state(const uint8_t *data, size_t size)
 {
-    clt_manifest manifest = {.step = 7, .n_files = 2};
+    clt_manifest manifest = {.version = CLT_MANIFEST_VERSION, .step = 7, .n_files = 2};
     clt_checkpoint *checkpoint = NULL;
     clt_str text = {0};
     put(CLT_STATE_FILE, data, size);

@@ -64,6 +64,9 @@ body='{\n  "format": "cltrain-checkpoint",\n  "format_version": 1,\n  "step": 7,
 printf "0$body,\n  \"manifest_xxh64\": \"0123456789abcdef\"\n}\n" | seed manifest whole
 # shellcheck disable=SC2059
 printf "1$body" | seed manifest body
+body=${body//xxh64\": \"/crc64_xz\": \"} && body=${body/config_crc64_xz/config_xxh64}
+# shellcheck disable=SC2059
+printf "1${body/version\": 1/version\": 2}" | seed manifest second
 printf '2{"step": 7, "update": 7, "skipped": 0, "loss_scale": 1}' | seed manifest state
 
 step='{"step":7,"update":7,"loss":2.302585,"grad_norm":1e-3,"lr":0.001,"skipped":0,"step_ms":1.25,"device_bytes":4096,"time":1.7e9}'

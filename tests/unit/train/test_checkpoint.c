@@ -56,6 +56,11 @@ ssize_t write(int fd, const void *data, size_t size)
     return fails_now() ? -1 : NEXT(write)(fd, data, size);
 }
 
+ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
+{
+    return fails_now() ? -1 : NEXT(pwrite)(fd, data, size, offset);
+}
+
 int fsync(int fd)
 {
     return fails_now() ? -1 : NEXT(fsync)(fd);
@@ -588,7 +593,7 @@ static void a_manifest_cannot_point_outside(void **state)
         "{\"format\": \"cltrain-checkpoint\", \"format_version\": 1, \"step\": 1, \"config_xxh64\": "
         "\"0123456789abcdef\", "
         "\"files\": [{\"name\": \"../step_1/state.json\", \"bytes\": 1, \"xxh64\": \"0123456789abcdef\"}]",
-        "{\"format\": \"cltrain-checkpoint\", \"format_version\": 2, \"step\": 1",
+        "{\"format\": \"cltrain-checkpoint\", \"format_version\": 3, \"step\": 1",
         "{\"format\": \"something else\", \"format_version\": 1",
         "{\"format\": \"cltrain-checkpoint\", \"format_version\": 1, \"step\": 1, \"config_xxh64\": "
         "\"0123456789abcdef\", "

@@ -39,12 +39,10 @@ typedef struct clt_run {
     clt_reporter *reporter;
     /* ranks > 1 on CPU devices: the memory that gradients travel in, which ranks of a host share; or NULL */
     comm_memory *shared;
-    uint64_t parameter_bytes; /* of `parameters` */
-    void
-        *parameters; /* with divided optimizer state on such devices: the memory of the parameters; or NULL */
-    struct clt_sync *sync;         /* sums over the ranks (sync.h); NULL with one rank */
-    struct clt_gathered *gathered; /* with divided optimizer state: what the last checkpoint was made of */
-    double build_seconds;          /* time to realise and prime the plans */
+    comm_memory *shared_parameters; /* the same of the parameters where optimizer state is divided */
+    struct clt_sync *sync;          /* sums over the ranks (sync.h); NULL with one rank */
+    struct clt_gathered *gathered;  /* with divided optimizer state: what the last checkpoint was made of */
+    double build_seconds;           /* time to realise and prime the plans */
     int64_t first_step;
     int64_t first_micro; /* the micro-batches of a step that this rank computes (clt_job_share) */
     int32_t micro_batches;

@@ -284,7 +284,7 @@ void clt_run_destroy(clt_run *run)
     if (!lost)
         comm_memory_destroy(run->shared);
     if (!lost)
-        clt_pages_destroy(run->parameters, run->parameter_bytes);
+        comm_memory_destroy(run->shared_parameters);
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
     clt_tuned_close(run->tuned); /* the job's plans borrowed its records */

@@ -56,7 +56,9 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
 {
     const clt_plan *plans[2] = {run->job->train, run->job->eval};
     const clt_plan *any = plans[0] ? plans[0] : plans[1];
-    clt_store_over over = {.memory = {[CLT_ARENA_PARAM] = run->parameters}};
+    clt_store_over over = {0};
+    if (run->shared_parameters)
+        over.memory[CLT_ARENA_PARAM] = comm_memory_own(run->shared_parameters);
     if (run->shared)
         over.memory[clt_sync_arena(any->store)] = comm_memory_own(run->shared);
     CLT_TRY(clt_store_create_over(run->device, any->store, plans[0] != NULL, &over, &run->store));

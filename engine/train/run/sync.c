@@ -24,19 +24,24 @@ typedef struct flight {
     ocl_event *written; /* NULL: the device already waits for it */
 } flight;
 
+/* Bytes of a sum. */
+typedef struct part {
+    uint64_t at, bytes;
+} part;
+
 /* What a sum always has. */
 typedef struct sum_place {
+    comm_kind kind;
     ocl_buffer *buffer;
     uint64_t offset, bytes;
     int64_t elements;
     comm_type type;
-    uint64_t own_at, own_bytes; /* what this rank gives: all of it, or of what is gathered its share */
-    int64_t grain;              /* of that share, in elements; 0: it is a sum */
-    char *mapped;               /* where the host sees it in the device's own memory, or NULL */
-    bool in_place;              /* in run->shared */
-    uint64_t shared_at;         /* and where, in bytes */
-    ocl_pinned *staging;        /* otherwise */
-    uint64_t stride;            /* of its parts for steps under way, in bytes; 0: one serves all */
+    int64_t grain;       /* of the ranks' shares, in elements */
+    part given, taken;   /* what this rank gives to it, and gets: its share or everything */
+    comm_memory *memory; /* which the device computes on and ranks share: it happens there; or NULL */
+    uint64_t memory_at;  /* and where, in bytes */
+    ocl_pinned *staging; /* otherwise */
+    uint64_t stride;     /* of its parts for steps under way, in bytes; 0: one serves all */
 } sum_place;
 
 struct clt_sync {
@@ -79,8 +84,28 @@ clt_status clt_sync_share(clt_run *run)
     if (!told[0] || told[1] != -told[2])
         return CLT_OK;
     CLT_TRY(comm_memory_create(run->options->comm, bytes, &run->shared));
-    run->parameter_bytes = clt_store_over_offset(layout, CLT_ARENA_PARAM, layout->n_slabs);
-    return layout->sharded ? clt_pages_create(run->parameter_bytes, "parameters", &run->parameters) : CLT_OK;
+    bytes = (int64_t)clt_store_over_offset(layout, CLT_ARENA_PARAM, layout->n_slabs);
+    return layout->sharded ? comm_memory_create(run->options->comm, bytes, &run->shared_parameters) : CLT_OK;
+}
+
+/* The memory that ranks share and the tensor of a sum lies in, or NULL. */
+static comm_memory *memory_of(const clt_run *run, const clt_sum *sum, uint64_t *at)
+{
+    const clt_store_layout *layout = run->job->train->layout;
+    const clt_place *place = &run->job->train->place[sum->tensor];
+    bool gradients = sum->kind == CLT_SUM_GRADIENTS;
+    if (!gradients && (place->kind != CLT_PLACE_STORE || place->arena != CLT_ARENA_PARAM))
+        return NULL;
+    *at = place->offset +
+          clt_store_over_offset(layout, gradients ? clt_sync_arena(layout) : CLT_ARENA_PARAM, place->slab);
+    return gradients ? run->shared : run->shared_parameters;
+}
+
+static part share_of(const clt_sync *s, const sum_place *p)
+{
+    int64_t first, length, size = comm_type_bytes(p->type);
+    comm_share(p->elements, p->grain, s->run->ranks.ranks, s->run->ranks.rank, &first, &length);
+    return (part){(uint64_t)(first * size), (uint64_t)(length * size)};
 }
 
 static clt_status make_place(clt_sync *s, size_t k)
@@ -94,26 +119,16 @@ static clt_status make_place(clt_sync *s, size_t k)
     p->type = type_of(t->dtype);
     s->bytes += p->bytes;
     CLT_TRY(clt_realized_resolve(s->run->train, t->id, &p->buffer, &p->offset));
-    p->own_bytes = p->bytes;
-    if (sum->grain) {
-        int64_t first, length;
-        p->grain = sum->grain;
-        comm_share(p->elements, p->grain, s->run->ranks.ranks, s->run->ranks.rank, &first, &length);
-        p->own_at = (uint64_t)first * clt_dtype_bytes(t->dtype);
-        p->own_bytes = (uint64_t)length * clt_dtype_bytes(t->dtype);
+    p->given = p->taken = (part){0, p->bytes};
+    p->grain = sum->grain;
+    if (p->grain) {
+        bool gathers = sum->kind == CLT_SUM_GATHERED;
+        p->kind = gathers ? COMM_ALL_GATHER : COMM_REDUCE_SCATTER;
+        *(gathers ? &p->given : &p->taken) = share_of(s, p);
     }
-    const clt_place *place = &plan->place[t->id];
-    if (s->run->parameters && place->kind == CLT_PLACE_STORE && place->arena == CLT_ARENA_PARAM) {
-        p->mapped = (char *)s->run->parameters +
-                    clt_store_over_offset(plan->layout, CLT_ARENA_PARAM, place->slab) + p->offset;
+    p->memory = memory_of(s->run, sum, &p->memory_at);
+    if (p->memory)
         return CLT_OK;
-    }
-    p->in_place = s->run->shared && sum->kind == CLT_SUM_GRADIENTS;
-    if (p->in_place) {
-        p->shared_at =
-            clt_store_over_offset(plan->layout, clt_sync_arena(plan->layout), sum->slab) + p->offset;
-        return CLT_OK;
-    }
     /* the host writes words of later steps before the sums of earlier ones have run */
     if (sum->kind == CLT_SUM_LOSSES)
         p->stride = clt_align_up(p->bytes + sizeof s->say, 64);
@@ -145,7 +160,7 @@ static clt_status make(clt_sync *s)
 static clt_status compare_sums(const clt_sync *s)
 {
     const clt_plan *plan = s->run->job->train;
-    int64_t(*list)[5];
+    int64_t(*list)[6];
     CLT_TRY(clt_alloc(&list, s->n, sizeof *list, "sums over ranks"));
     for (size_t k = 0; k < s->n; k++) {
         const clt_sum *sum = &plan->sums[k];
@@ -156,6 +171,7 @@ static clt_status compare_sums(const clt_sync *s)
         list[k][2] = (int64_t)s->places[k].type;
         list[k][3] = stored ? place->slab : -1;
         list[k][4] = stored ? (int64_t)place->offset : -1;
+        list[k][5] = sum->grain;
     }
     clt_status status = comm_check_equal(s->run->options->comm, list, (int64_t)(s->n * sizeof *list),
                                          "what they sum in a step");
@@ -196,12 +212,10 @@ static clt_status end_flight(flight *f, comm_times *times)
     return status;
 }
 
-/* The host memory of a sum in a step under way; NULL where it is summed in place. */
+/* The host memory of a sum in a step under way; NULL where it happens in memory that ranks share. */
 static char *host_of(const sum_place *p, int64_t slot)
 {
-    if (p->mapped)
-        return p->mapped;
-    return p->in_place ? NULL : (char *)ocl_pinned_data(p->staging) + p->stride * (uint64_t)slot;
+    return p->memory ? NULL : (char *)ocl_pinned_data(p->staging) + p->stride * (uint64_t)slot;
 }
 
 /* The first sum is that of the losses: behind them come the words. */
@@ -295,22 +309,24 @@ static void summed(void *context, bool ok)
     ocl_user_event_complete(f->summed);
 }
 
-static clt_status hand_out(const sum_place *p, void *host, ocl_event *made, ocl_event **out)
+static clt_status hand_out(const sum_place *p, char *host, ocl_event *made, ocl_event **out)
 {
-    return p->in_place || p->mapped ? ocl_map_async(OCL_QUEUE_OUT, p->buffer, p->offset, p->bytes, made, out)
-                                    : ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset + p->own_at,
-                                                     (char *)host + p->own_at, p->own_bytes, made, out);
+    if (p->memory)
+        return ocl_map_async(OCL_QUEUE_OUT, p->buffer, p->offset, p->bytes, made, out);
+    return ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset + p->given.at, host + p->given.at,
+                          p->given.bytes, made, out);
 }
 
-static clt_status take_back(const sum_place *p, const void *host, ocl_event *summed, ocl_event **back)
+static clt_status take_back(const sum_place *p, const char *host, ocl_event *summed, ocl_event **back)
 {
-    return p->in_place || p->mapped
-               ? ocl_unmap_async(OCL_QUEUE_IN, p->buffer, p->offset, summed, back)
-               : ocl_write_async(OCL_QUEUE_IN, p->buffer, p->offset, host, p->bytes, summed, back);
+    if (p->memory)
+        return ocl_unmap_async(OCL_QUEUE_IN, p->buffer, p->offset, summed, back);
+    return ocl_write_async(OCL_QUEUE_IN, p->buffer, p->offset + p->taken.at, host + p->taken.at,
+                           p->taken.bytes, summed, back);
 }
 
 /* Enqueues the read behind all commands so far, the sum behind it, and the write back behind that. */
-static clt_status enqueue(const sum_place *p, flight *f, void *host, bool *announced)
+static clt_status enqueue(const sum_place *p, flight *f, char *host, bool *announced)
 {
     ocl_device *device = f->sync->run->device;
     ocl_event *made = NULL, *read = NULL;
@@ -349,11 +365,11 @@ static clt_status post(clt_sync *s, size_t k)
     f->step = s->now;
     if (losses)
         memcpy(words_of(s, slot), s->say, sizeof s->say);
-    comm_call call = {.kind = p->grain ? COMM_ALL_GATHER : COMM_ALL_REDUCE,
+    comm_call call = {.kind = p->kind,
                       .grain = p->grain,
                       .data = host_of(p, slot),
-                      .memory = p->in_place ? run->shared : NULL,
-                      .offset = (int64_t)p->shared_at,
+                      .memory = p->memory,
+                      .offset = (int64_t)p->memory_at,
                       .everywhere = true,
                       .count = p->elements + (losses ? CLT_SYNC_WORDS : 0),
                       .type = p->type,

@@ -40,8 +40,8 @@ typedef struct clt_sync_result {
 
 /* The arena that gradients travel in. */
 clt_arena_kind clt_sync_arena(const clt_store_layout *layout);
-/* Makes run->shared, and run->parameters where ranks gather them, where the devices of all ranks can compute on it; to be called before the store is made.
- * Collective. */
+/* Makes run->shared, and run->shared_parameters where ranks gather them, where the devices of all ranks can compute on
+ * them; to be called before the store is made. Collective. */
 clt_status clt_sync_share(struct clt_run *run);
 /* Makes what the sums of the run's training plan need, with host memory for all of them; *out is NULL with one
  * rank. */

@@ -98,10 +98,10 @@ const clt_config_key clt_config_common[] = {
                    "which way sums over ranks go; auto: through memory that the ranks of a host share, "
                    "between hosts the "
                    "fastest of a measurement at the start"),
-    CLT_KEY_FLOAT(
-        "parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
-        "gradients are summed over the ranks in buckets of at most so many bytes of f32, each as soon "
-        "as the backward pass has computed it; results do not depend on it"),
+    CLT_KEY_FLOAT("parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
+                  "gradients are summed over the ranks in buckets of at most so many bytes of f32, but at "
+                  "least 64 KiB, each as soon "
+                  "as the backward pass has computed it; results do not depend on it"),
     CLT_KEY_BOOL(
         "parallel.shared_memory", "true",
         "on CPU devices the ranks of a host compute gradients in memory that they share, where they are "

@@ -5,65 +5,69 @@
 
 #include <stdlib.h>
 
+#define GRAIN ((uint64_t)CLT_BUCKET_CHUNKS * CLT_STORE_CHUNK)
+
 typedef struct table {
     clt_bucket *list;
     size_t count, capacity;
     clt_bucket_sizes sizes;
-    bool open; /* the last bucket may still grow */
+    uint64_t first; /* of the next bucket, from the start of the slab */
 } table;
 
-/* Most elements of bucket number `index`; at least one chunk. */
-static uint64_t most_elements(const table *t, size_t index)
+/* Most elements of the next bucket. */
+static uint64_t most_elements(const table *t)
 {
-    uint64_t chunks = (index == 0 ? t->sizes.first : t->sizes.rest) / (CLT_STORE_CHUNK * sizeof(float));
-    return (chunks ? chunks : 1) * CLT_STORE_CHUNK;
+    uint64_t grains = (t->count == 0 ? t->sizes.first : t->sizes.rest) / (GRAIN * sizeof(float));
+    return (grains ? grains : 1) * GRAIN;
 }
 
-static clt_status append(table *t, int32_t slab, uint64_t first, uint64_t elements, size_t ready)
+static clt_status append(table *t, int32_t slab, uint64_t end)
 {
     CLT_TRY(clt_grow(&t->list, &t->capacity, t->count + 1, sizeof *t->list, "gradient buckets"));
-    if (t->count > 0 && t->list[t->count - 1].ready > ready)
-        ready = t->list[t->count - 1].ready;
-    t->list[t->count++] = (clt_bucket){slab, first, elements, ready};
+    t->list[t->count++] = (clt_bucket){.range = {slab, t->first, end - t->first}};
+    t->first = end;
     return CLT_OK;
 }
 
-/* Puts a parameter into the last bucket. False: that is closed, of another slab, or has no room. */
-static bool joins(table *t, const clt_store_slot *slot, uint64_t elements, size_t ready)
+/* Cuts what is left up to `end` into buckets of about equal size. The last of them takes what is left behind the
+ * last multiple of the grain. */
+static clt_status cut(table *t, int32_t slab, uint64_t end)
 {
-    clt_bucket *last = t->open ? &t->list[t->count - 1] : NULL;
-    if (!last || last->slab != slot->slab || last->elements + elements > most_elements(t, t->count - 1))
-        return false;
-    last->elements += elements;
-    last->ready = ready > last->ready ? ready : last->ready;
-    return true;
-}
-
-/* Begins a new bucket with a parameter; one that is too large for it gets several of its own. */
-static clt_status begin(table *t, const clt_store_slot *slot, uint64_t elements, size_t ready)
-{
-    uint64_t first = slot->offset, chunks = elements / CLT_STORE_CHUNK;
-    t->open = elements <= most_elements(t, t->count);
-    while (chunks > 0) {
-        uint64_t most = most_elements(t, t->count) / CLT_STORE_CHUNK, pieces = clt_div_up(chunks, most);
-        uint64_t take = t->count == 0 && pieces > 1 ? most : clt_div_up(chunks, pieces);
-        CLT_TRY(append(t, slot->slab, first, take * CLT_STORE_CHUNK, ready));
-        first += take * CLT_STORE_CHUNK;
-        chunks -= take;
+    while (t->first < end) {
+        uint64_t grains = (end - t->first) / GRAIN, most = most_elements(t) / GRAIN;
+        uint64_t pieces = clt_div_up(grains, most);
+        uint64_t take = t->count == 0 ? most : clt_div_up(grains, pieces ? pieces : 1);
+        CLT_TRY(append(t, slab, pieces <= 1 ? end : t->first + take * GRAIN));
     }
     return CLT_OK;
 }
 
-clt_status clt_buckets_make(const clt_store_layout *layout, const size_t *ready, clt_bucket_sizes sizes,
-                            clt_bucket **out, size_t *count)
+/* Goes over the next parameter of a slab. Buckets before it end where it begins, if it has no room in them. */
+static clt_status add(table *t, const clt_store_layout *layout, const clt_store_slot *slot)
+{
+    uint64_t end = slot->offset + clt_align_up(slot->elements, CLT_STORE_CHUNK);
+    bool last = end == layout->trainable_elements[slot->slab];
+    if (slot->offset == 0)
+        t->first = 0;
+    if (end - t->first > most_elements(t)) {
+        uint64_t before = slot->offset / GRAIN * GRAIN;
+        if (before > t->first)
+            CLT_TRY(append(t, slot->slab, before));
+        if (end - t->first > most_elements(t))
+            return cut(t, slot->slab, last ? end : end / GRAIN * GRAIN);
+    }
+    return last ? append(t, slot->slab, end) : CLT_OK;
+}
+
+clt_status clt_buckets_make(const clt_store_layout *layout, clt_bucket_sizes sizes, clt_bucket **out,
+                            size_t *count)
 {
     table t = {.sizes = sizes};
     clt_status status = CLT_OK;
     for (int32_t i = 0; i < layout->n_slots && status == CLT_OK; i++) {
         const clt_store_slot *slot = &layout->slots[layout->order[i]];
-        uint64_t elements = clt_align_up(slot->elements, CLT_STORE_CHUNK);
-        if (slot->trainable && !joins(&t, slot, elements, ready[layout->order[i]]))
-            status = begin(&t, slot, elements, ready[layout->order[i]]);
+        if (slot->trainable)
+            status = add(&t, layout, slot);
     }
     if (status != CLT_OK) {
         free(t.list);
@@ -72,4 +76,25 @@ clt_status clt_buckets_make(const clt_store_layout *layout, const size_t *ready,
     *out = t.list;
     *count = t.count;
     return status;
+}
+
+void clt_buckets_set_ready(const clt_store_layout *layout, const size_t *ready, clt_bucket *list,
+                           size_t count)
+{
+    int32_t i = 0;
+    size_t latest = 0;
+    for (size_t b = 0; b < count; b++) {
+        const clt_range *range = &list[b].range;
+        for (; i < layout->n_slots; i++) {
+            int32_t index = layout->order[i];
+            const clt_store_slot *slot = &layout->slots[index];
+            if (!slot->trainable)
+                continue;
+            if (slot->slab > range->slab ||
+                (slot->slab == range->slab && slot->offset >= range->first + range->elements))
+                break;
+            latest = ready[index] > latest ? ready[index] : latest;
+        }
+        list[b].ready = latest;
+    }
 }

@@ -4,8 +4,10 @@
  * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
  * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
  * happens on the device. The kernels come in two styles (engine/optim/update.clh), between which the device's
- * capabilities decide. */
+ * capabilities decide. With several ranks the sums of squares of a bucket are computed in the SYNC phase, as soon as
+ * its sum over the ranks has arrived. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/ops/emit_util.h"
 #include "engine/plan/plan_internal.h"
@@ -60,33 +62,67 @@ static void end(ocl_emitter *e, const update_style *style, uint64_t owners, doub
             style->items && style->items <= owners ? style->items : clt_local_rows(e->device, owners), flops);
 }
 
-static uint64_t norm_partials(const clt_plan *plan, const update_style *style, int32_t slab)
+/* A range of elements of a store's arena. */
+static clt_status find(clt_plan *plan, clt_arena_kind arena, clt_dtype dtype, int32_t slab, uint64_t first,
+                       uint64_t elements, int32_t *id)
 {
-    return clt_div_up(plan->store->trainable_elements[slab] / CLT_STORE_CHUNK, style->norm_chunks);
+    return clt_plan_store_tensor(plan, clt_arenas[arena].name, dtype, (int64_t)elements, arena, slab,
+                                 first * clt_dtype_bytes(dtype), id);
 }
 
-/* partial[i] = sum of squares of a chunk, or of several chunks in group style. */
-static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial)
+/* Partial sums of the norm of so many elements. */
+static uint64_t norm_partials(const update_style *style, uint64_t elements)
 {
-    uint64_t first = 0;
-    for (int32_t s = 0; s < plan->store->n_slabs; s++) {
-        uint64_t elements = plan->store->trainable_elements[s], n = norm_partials(plan, style, s);
-        int32_t grads;
-        if (!n)
-            continue;
-        CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, s, 0,
-                                      &grads));
-        begin(e, plan, style, "update_norm");
-        ocl_arg_in(e, grads, CLT_F32, elements);
-        ocl_tensor_ref out = {partial, first * sizeof(float)};
-        ocl_arg_tensor(e, OCL_WRITE, out, CLT_F32, n);
-        ocl_arg_u32(e, (uint32_t)(elements / CLT_STORE_CHUNK));
-        if (!style->group)
-            ocl_arg_is_bound(e);
-        end(e, style, n, 2.0 * (double)elements);
-        first += n;
-    }
+    return clt_div_up(elements / CLT_STORE_CHUNK, style->norm_chunks);
+}
+
+/* Those of all slabs before this one. */
+static uint64_t partials_before(const clt_plan *plan, const update_style *style, int32_t slab)
+{
+    uint64_t count = 0;
+    for (int32_t s = 0; s < slab; s++)
+        count += norm_partials(style, plan->store->trainable_elements[s]);
+    return count;
+}
+
+/* partial[i] = sum of squares of a chunk, or of several chunks in group style; counted from the start of the slab.
+ * A range begins where such a group of chunks does. */
+static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range,
+                            int32_t partial)
+{
+    uint64_t n = norm_partials(style, range->elements);
+    uint64_t at = partials_before(plan, style, range->slab) + norm_partials(style, range->first);
+    int32_t grads;
+    CLT_TRY(find(plan, CLT_ARENA_GRAD, CLT_F32, range->slab, range->first, range->elements, &grads));
+    begin(e, plan, style, "update_norm");
+    ocl_arg_in(e, grads, CLT_F32, range->elements);
+    ocl_tensor_ref out = {partial, at * sizeof(float)};
+    ocl_arg_tensor(e, OCL_WRITE, out, CLT_F32, n);
+    ocl_arg_u32(e, (uint32_t)(range->elements / CLT_STORE_CHUNK));
+    if (!style->group)
+        ocl_arg_is_bound(e);
+    end(e, style, n, 2.0 * (double)range->elements);
     return CLT_OK;
+}
+
+/* Of all gradients: a command for each slab, or in the SYNC phase one for each bucket. */
+static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial)
+{
+    ocl_command_list *update = e->list;
+    clt_status status = CLT_OK;
+    e->label = "update.norm";
+    for (int32_t s = 0; s < plan->store->n_slabs && plan->n_buckets == 0; s++) {
+        clt_range all = {s, 0, plan->store->trainable_elements[s]};
+        CLT_TRY(all.elements ? emit_norm(plan, e, style, &all, partial) : CLT_OK);
+    }
+    if (plan->n_buckets) {
+        e->list = &plan->phase[CLT_PHASE_SYNC];
+        e->list->arena = update->arena;
+    }
+    for (size_t b = 0; b < plan->n_buckets && status == CLT_OK; b++)
+        status = emit_norm(plan, e, style, &plan->buckets[b].range, partial);
+    e->list = update;
+    return status;
 }
 
 /* The second stage adds partial sums up in spans: *partial and *count then are those of the spans. */
@@ -144,20 +180,12 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     return CLT_OK;
 }
 
-/* The tensors of one slab that the optimizer's kernels use. */
-typedef struct slab_tensors {
-    uint64_t first, elements, chunks; /* the range of the slab that this rank updates */
+/* The tensors of a range of a slab that the optimizer's kernels use. */
+typedef struct range_tensors {
+    uint64_t first, elements, chunks;
     int32_t params, working, grads, state[CLT_OPTIMIZER_STATES], table;
     int32_t spans, partial, ratio; /* only with an optimizer that needs norms of each parameter */
-} slab_tensors;
-
-/* A range of elements of a store's arena. */
-static clt_status find(clt_plan *plan, clt_arena_kind arena, clt_dtype dtype, int32_t slab, uint64_t first,
-                       uint64_t elements, int32_t *id)
-{
-    return clt_plan_store_tensor(plan, clt_arenas[arena].name, dtype, (int64_t)elements, arena, slab,
-                                 first * clt_dtype_bytes(dtype), id);
-}
+} range_tensors;
 
 /* What the kernel writes besides that writes a range of a slab of `source`; -1: nothing is derived from it. */
 static clt_status find_derived(clt_plan *plan, clt_arena_kind source, int32_t slab, uint64_t first,
@@ -168,7 +196,7 @@ static clt_status find_derived(clt_plan *plan, clt_arena_kind source, int32_t sl
     return derived ? find(plan, derived->arena, plan->store->working, slab, first, elements, id) : CLT_OK;
 }
 
-static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, slab_tensors *t)
+static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, range_tensors *t)
 {
     const clt_store_layout *store = plan->store;
     uint64_t first = t->first, n = t->elements, table = 2 * (first / CLT_STORE_CHUNK);
@@ -184,7 +212,7 @@ static clt_status find_tensors(clt_plan *plan, ocl_emitter *e, int32_t slab, sla
 }
 
 /* The optimizer's own kernel, or the kernel before it that computes norms of chunks. */
-static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t,
+static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t,
                            bool norms)
 {
     const clt_update_spec *spec = &plan->options.update;
@@ -211,7 +239,7 @@ static void emit_optimizer(clt_plan *plan, ocl_emitter *e, const update_style *s
 }
 
 /* Computes the trust ratio of each parameter from the norms of its chunks. */
-static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t)
+static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t)
 {
     const clt_update_spec *spec = &plan->options.update;
     begin(e, plan, style, spec->optimizer->ratio);
@@ -253,8 +281,8 @@ static clt_status find_group(clt_plan *plan, ocl_emitter *e, const clt_matrix_gr
 
 /* What the matrices are made of: gradients and states, the latter of the chunks that this rank updates. Other chunks
  * become zeros. */
-static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t,
-                        const slab_tensors *own, const group_tensors *m)
+static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t,
+                        const range_tensors *own, const group_tensors *m)
 {
     const clt_update_spec *spec = &plan->options.update;
     begin(e, plan, style, spec->optimizer->gather);
@@ -276,7 +304,7 @@ static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *styl
     end(e, style, m->chunks, 4.0 * (double)m->elements);
 }
 
-static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style, const slab_tensors *t,
+static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t,
                        const group_tensors *m, int32_t result, double factor)
 {
     const clt_update_spec *spec = &plan->options.update;
@@ -297,7 +325,7 @@ static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style
 
 /* The slab's matrices, a shape after the other. */
 static clt_status emit_matrices(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
-                                const slab_tensors *t, const slab_tensors *own)
+                                const range_tensors *t, const range_tensors *own)
 {
     const clt_store_layout *store = plan->store;
     for (int32_t i = 0; i < store->n_matrices; i++) {
@@ -349,56 +377,86 @@ static clt_status emit_gathered_params(clt_plan *plan, ocl_emitter *e, int32_t s
     return CLT_OK;
 }
 
-/* The norms of chunks over all ranks, from those that this one has computed: each adds zeros where others have values. */
-static clt_status share_norms(clt_plan *plan, ocl_emitter *e, const slab_tensors *own,
-                              const slab_tensors *all)
+/* The norms of the chunks of a piece, put to their place among those of the slab. */
+static void emit_place_norms(ocl_emitter *e, const range_tensors *own, const range_tensors *all)
 {
     uint64_t plane = all->chunks * sizeof(float), bytes = own->chunks * sizeof(float);
     uint64_t at = own->first / CLT_STORE_CHUNK * sizeof(float);
-    ocl_emit_fill(e, ocl_ref(all->partial), 2 * plane, 0);
-    for (uint64_t i = 0; i < 2 && bytes; i++)
+    for (uint64_t i = 0; i < 2; i++)
         ocl_emit_copy(e, (ocl_tensor_ref){all->partial, i * plane + at},
                       (ocl_tensor_ref){own->partial, i * bytes}, bytes);
-    return clt_sync_gather(plan, e, all->partial, 0);
 }
 
-/* Updates the rank's own range of a slab; what an optimizer does with whole parameters it does with all of them. */
-static clt_status emit_range(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
-                             slab_tensors *own, const slab_tensors *all)
+/* Trust ratios of a slab's parameters, from the norms of all chunks. A rank computes those of its own pieces and
+ * adds zeros where others have values. */
+static clt_status emit_trust(clt_plan *plan, ocl_emitter *e, const update_style *style, range_tensors *own,
+                             size_t pieces, const range_tensors *all)
+{
+    bool sharded = plan->store->sharded;
+    if (sharded)
+        ocl_emit_fill(e, ocl_ref(all->partial), 2 * all->chunks * sizeof(float), 0);
+    for (size_t k = 0; k < pieces; k++) {
+        emit_optimizer(plan, e, style, &own[k], true);
+        if (sharded)
+            emit_place_norms(e, &own[k], all);
+        own[k].ratio = all->ratio;
+    }
+    if (sharded)
+        CLT_TRY(clt_sync_gather(plan, e, all->partial, 0));
+    emit_ratio(plan, e, style, all);
+    return CLT_OK;
+}
+
+/* The pieces of a slab that this rank updates; a small slab may have none for it. The caller frees *own. */
+static clt_status find_own(clt_plan *plan, ocl_emitter *e, int32_t slab, range_tensors **own, size_t *pieces)
 {
     const clt_store_layout *store = plan->store;
-    for (int k = 0; k < store->opt_states && own->chunks; k++)
-        CLT_TRY(find(plan, (clt_arena_kind)(CLT_ARENA_OPT1 + k), CLT_F32, slab, 0, own->elements,
-                     &own->state[k]));
-    if (store->norms) {
-        if (own->chunks)
-            emit_optimizer(plan, e, style, own, true);
-        if (store->sharded)
-            CLT_TRY(share_norms(plan, e, own, all));
-        emit_ratio(plan, e, style, all);
-        own->ratio = all->ratio;
+    size_t capacity = 0;
+    clt_range piece;
+    uint64_t at;
+    for (*pieces = 0; clt_store_own(store, slab, *pieces, &piece, &at); (*pieces)++) {
+        CLT_TRY(clt_grow(own, &capacity, *pieces + 1, sizeof **own, "pieces of a slab"));
+        range_tensors *t = &(*own)[*pieces];
+        *t = (range_tensors){
+            .first = piece.first, .elements = piece.elements, .chunks = piece.elements / CLT_STORE_CHUNK};
+        CLT_TRY(find_tensors(plan, e, slab, t));
+        for (int k = 0; k < store->opt_states; k++)
+            CLT_TRY(find(plan, (clt_arena_kind)(CLT_ARENA_OPT1 + k), CLT_F32, slab, at, t->elements,
+                         &t->state[k]));
     }
-    if (own->chunks)
-        emit_optimizer(plan, e, style, own, false);
-    return emit_matrices(plan, e, style, slab, all, own);
+    return CLT_OK;
+}
+
+/* Updates the rank's own pieces of a slab; what an optimizer does with whole parameters it does with all of them. */
+static clt_status emit_pieces(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
+                              range_tensors *own, size_t pieces)
+{
+    const clt_store_layout *store = plan->store;
+    range_tensors all = {.elements = store->trainable_elements[slab]}, none = {0};
+    all.chunks = all.elements / CLT_STORE_CHUNK;
+    if (!store->sharded)
+        all = own[0];
+    else if (store->norms)
+        CLT_TRY(find_tensors(plan, e, slab, &all));
+    if (store->norms)
+        CLT_TRY(emit_trust(plan, e, style, own, pieces, &all));
+    for (size_t k = 0; k < pieces; k++)
+        emit_optimizer(plan, e, style, &own[k], false);
+    return emit_matrices(plan, e, style, slab, &all, pieces ? &own[0] : &none);
 }
 
 static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
 {
     const clt_store_layout *store = plan->store;
-    slab_tensors own = {.first = store->own_first[slab], .elements = store->own_elements[slab]};
-    slab_tensors all = {.elements = store->trainable_elements[slab]};
-    if (!all.elements)
+    range_tensors *own = NULL;
+    size_t pieces = 0;
+    if (!store->trainable_elements[slab])
         return CLT_OK;
-    own.chunks = own.elements / CLT_STORE_CHUNK; /* 0: a small slab has no share for this rank */
-    all.chunks = all.elements / CLT_STORE_CHUNK;
-    if (own.chunks)
-        CLT_TRY(find_tensors(plan, e, slab, &own));
-    if (!store->sharded)
-        all = own;
-    else if (store->norms)
-        CLT_TRY(find_tensors(plan, e, slab, &all));
-    CLT_TRY(emit_range(plan, e, style, slab, &own, &all));
+    clt_status status = find_own(plan, e, slab, &own, &pieces);
+    if (status == CLT_OK)
+        status = emit_pieces(plan, e, style, slab, own, pieces);
+    free(own);
+    CLT_TRY(status);
     if (store->sharded)
         CLT_TRY(emit_gathered_params(plan, e, slab));
     return store->ema ? emit_average(plan, e, style, slab) : CLT_OK;
@@ -416,6 +474,9 @@ static clt_status tuned_style(ocl_emitter *e, const clt_update_order *order, upd
     }
     CLT_TRY(clt_tuned_items(e, "items", standard, &style->items));
     style->norm_chunks = (uint64_t)ocl_tuned(e, "norm_chunks", (int)chunks);
+    if (CLT_BUCKET_CHUNKS % style->norm_chunks)
+        CLT_FAIL(CLT_EUNSUPPORTED, "a partial sum of %llu chunks may need two gradient buckets",
+                 (unsigned long long)style->norm_chunks);
     if (order->items && (style->items != standard || style->norm_chunks != chunks))
         CLT_FAIL(CLT_EUNSUPPORTED, "the ranks agreed on another order of sums");
     return CLT_OK;
@@ -425,13 +486,10 @@ static clt_status emit_update(ocl_emitter *e, const void *problem, const update_
 {
     clt_plan *plan = ((const clt_update_problem *)problem)->plan;
     update_style own = *kind, *style = &own;
-    uint64_t count = 0;
     CLT_TRY(tuned_style(e, &plan->options.update.order, style));
-    for (int32_t s = 0; s < plan->store->n_slabs; s++)
-        count += norm_partials(plan, style, s);
-    e->label = "update.norm";
+    uint64_t count = partials_before(plan, style, plan->store->n_slabs);
     int32_t partial = ocl_workspace(e, CLT_F32, count, "norm partials");
-    CLT_TRY(emit_norm(plan, e, style, partial));
+    CLT_TRY(emit_norms(plan, e, style, partial));
     emit_spans(plan, e, style, &partial, &count);
     e->label = "update.finish";
     CLT_TRY(emit_finish(plan, e, style, partial, count));

@@ -240,7 +240,6 @@ static clt_status make_layout(clt_plan *plan)
     for (size_t i = 0; i < n; i++)
         layout->order[i] = keys[i].index;
     status = place_slots(plan, layout);
-    take_share(plan, layout);
     if (status == CLT_OK && update->optimizer && update->optimizer->orthogonalise)
         status = group_matrices(layout);
 done:
@@ -270,8 +269,13 @@ clt_status clt_pass_store(clt_plan *plan)
 {
     if (plan->options.mode == CLT_PLAN_CHECK)
         return CLT_OK;
-    if (!plan->options.layout)
-        return make_layout(plan);
+    if (!plan->options.layout) {
+        CLT_TRY(make_layout(plan));
+        if (plan->options.mode == CLT_PLAN_TRAIN && plan->options.ranks > 1)
+            CLT_TRY(clt_buckets_make(plan->layout, plan->options.buckets, &plan->buckets, &plan->n_buckets));
+        take_share(plan, plan->layout);
+        return CLT_OK;
+    }
     plan->store = plan->options.layout;
     return check_layout(plan);
 }

@@ -3,7 +3,8 @@
  * Pass 9, sync: with several ranks, what is summed over them in a step, and when. The loss records come first,
  * then the gradients bucket by bucket, then the buffers that are averaged. A host command posts each sum as soon
  * as the backward pass no longer uses the tensor, which follows from the reads and writes that its commands
- * declare; another one, in the phase SYNC, lets the device wait for the result. */
+ * declare; another one, in the phase SYNC, lets the device wait for the result. What the update does with each
+ * bucket by itself comes behind that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static clt_status add_buckets(clt_plan *plan, size_t *capacity)
     clt_dtype wire = plan->options.wire;
     clt_arena_kind arena = wire == CLT_F32 ? CLT_ARENA_GRAD : CLT_ARENA_WIRE;
     for (size_t b = 0; b < plan->n_buckets; b++) {
-        const clt_bucket *bucket = &plan->buckets[b];
+        const clt_range *bucket = &plan->buckets[b].range;
         clt_sum sum = {.kind = CLT_SUM_GRADIENTS, .slab = bucket->slab};
         CLT_TRY(clt_plan_store_tensor(plan, "gradients to sum", wire, (int64_t)bucket->elements, arena,
                                       bucket->slab, bucket->first * clt_dtype_bytes(wire), &sum.tensor));
@@ -91,7 +92,7 @@ static void emit_host(clt_plan *plan, ocl_emitter *e, size_t sum, int32_t tensor
 }
 
 /* Between gradients, which are f32, and the tensor in the communication dtype. */
-static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_bucket *bucket, int32_t narrow,
+static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_range *bucket, int32_t narrow,
                              bool send)
 {
     clt_dtype wire = plan->options.wire;
@@ -122,48 +123,44 @@ static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const clt_sum *sum
     return CLT_OK;
 }
 
-/* The commands of SEND that make each sum's tensor, or those of SYNC that wait for it and take the result. */
-static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send)
+/* Commands at the end of a phase's list that are to be moved: each to behind so many of the `count` before them. */
+typedef struct insertion {
+    clt_phase phase;
+    size_t count;
+    size_t *behind; /* of each, never falling */
+    size_t n, capacity;
+} insertion;
+
+/* What was appended to the list since the last call goes behind so many commands. */
+static clt_status insert_behind(const clt_plan *plan, insertion *in, size_t behind)
 {
-    const clt_bucket *bucket = plan->buckets;
-    e->label = "sync";
-    for (size_t k = 0; k < plan->n_sums; k++) {
-        clt_sum *sum = &plan->sums[k];
-        if (send)
-            sum->send_first = e->list->count;
-        else
-            emit_host(plan, e, k, sum->tensor, CLT_HOST_WAIT);
-        if (sum->kind == CLT_SUM_GRADIENTS)
-            CLT_TRY(emit_casts(plan, e, bucket++, sum->tensor, send));
-        else if (sum->kind == CLT_SUM_BUFFERS)
-            CLT_TRY(emit_shares(plan, e, sum, send));
-        if (send)
-            sum->send_last = e->list->count;
-    }
-    return ocl_emit_status(e);
+    size_t n = plan->phase[in->phase].count - in->count;
+    CLT_TRY(clt_grow(&in->behind, &in->capacity, n + 1, sizeof *in->behind, "sums over ranks"));
+    while (in->n < n)
+        in->behind[in->n++] = behind;
+    return CLT_OK;
 }
 
-/* Merges the posts, which were appended to the list behind its first `count` commands, into it: each behind
- * as many of these as `ready` says. */
-static clt_status merge_posts(clt_plan *plan, clt_phase phase, size_t count, const size_t *ready)
+/* Moves them. A command gets the time of the one that it comes behind. */
+static clt_status merge(clt_plan *plan, const insertion *in)
 {
-    ocl_command_list *list = &plan->phase[phase];
-    uint32_t *time = plan->time[phase];
+    ocl_command_list *list = &plan->phase[in->phase];
+    uint32_t *time = plan->time[in->phase];
     ocl_command *commands;
     uint32_t *times;
-    size_t n = 0, post = 0;
+    size_t n = 0, next = 0;
     CLT_TRY(clt_alloc(&commands, list->count + 1, sizeof *commands, "commands"));
     clt_status status = clt_alloc(&times, list->count + 1, sizeof *times, "command times");
     if (status != CLT_OK) {
         free(commands);
         return status;
     }
-    for (size_t c = 0; c <= count; c++) {
-        for (; post < plan->n_sums && ready[post] <= c; post++) {
-            times[n] = c > 0 ? time[c - 1] : time[0];
-            commands[n++] = list->commands[count + post];
+    for (size_t c = 0; c <= in->count; c++) {
+        for (; next < in->n && in->behind[next] <= c; next++) {
+            times[n] = time[c > 0 ? c - 1 : 0];
+            commands[n++] = list->commands[in->count + next];
         }
-        if (c < count) {
+        if (c < in->count) {
             times[n] = time[c];
             commands[n++] = list->commands[c];
         }
@@ -172,27 +169,61 @@ static clt_status merge_posts(clt_plan *plan, clt_phase phase, size_t count, con
     free(time);
     list->commands = commands;
     list->capacity = list->count + 1;
-    plan->time[phase] = times;
+    plan->time[in->phase] = times;
     return CLT_OK;
+}
+
+/* The commands of SEND that make each sum's tensor, or those of SYNC that wait for it and take the result. These come
+ * before what the update does with the bucket: a command for each, which is in the list (emit_update.c). */
+static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion *in)
+{
+    size_t bucket = 0;
+    e->label = "sync";
+    for (size_t k = 0; k < plan->n_sums; k++) {
+        clt_sum *sum = &plan->sums[k];
+        bool gradients = sum->kind == CLT_SUM_GRADIENTS;
+        if (send)
+            sum->send_first = e->list->count;
+        else
+            emit_host(plan, e, k, sum->tensor, CLT_HOST_WAIT);
+        if (gradients)
+            CLT_TRY(emit_casts(plan, e, &plan->buckets[bucket].range, sum->tensor, send));
+        else if (sum->kind == CLT_SUM_BUFFERS)
+            CLT_TRY(emit_shares(plan, e, sum, send));
+        if (send)
+            sum->send_last = e->list->count;
+        else
+            CLT_TRY(insert_behind(plan, in, bucket));
+        bucket += gradients;
+    }
+    return ocl_emit_status(e);
 }
 
 /* ready: by sum; what is ready before a sum that precedes it waits for that one, because all ranks sum in one
  * order. */
-static clt_status insert_posts(clt_plan *plan, clt_phase phase, size_t *ready)
+static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const size_t *ready, insertion *in)
+{
+    size_t behind = 0;
+    e->label = "sync";
+    for (size_t k = 0; k < plan->n_sums; k++) {
+        behind = ready[k] > behind ? ready[k] : behind;
+        emit_host(plan, e, k, plan->sums[k].tensor, CLT_HOST_POST);
+        CLT_TRY(insert_behind(plan, in, behind));
+    }
+    return ocl_emit_status(e);
+}
+
+static clt_status insert_posts(clt_plan *plan, clt_phase phase, const size_t *ready)
 {
     ocl_emitter emitter;
-    size_t count = plan->phase[phase].count;
+    insertion in = {.phase = phase, .count = plan->phase[phase].count};
     clt_emitter_start(plan, phase, &emitter);
-    emitter.label = "sync";
-    for (size_t k = 0; k < plan->n_sums; k++) {
-        if (k > 0 && ready[k] < ready[k - 1])
-            ready[k] = ready[k - 1];
-        emit_host(plan, &emitter, k, plan->sums[k].tensor, CLT_HOST_POST);
-    }
-    clt_status status = ocl_emit_status(&emitter);
+    clt_status status = emit_posts(plan, &emitter, ready, &in);
     ocl_emitter_free(&emitter);
-    CLT_TRY(status);
-    return merge_posts(plan, phase, count, ready);
+    if (status == CLT_OK)
+        status = merge(plan, &in);
+    free(in.behind);
+    return status;
 }
 
 /* --- what the update gathers --- */
@@ -228,11 +259,16 @@ static clt_status emit_phase(clt_plan *plan, clt_phase phase)
 {
     ocl_emitter emitter;
     size_t capacity = 0;
+    insertion in = {.phase = phase, .count = plan->phase[phase].count};
     clt_emitter_start(plan, phase, &emitter);
-    clt_status status = emit_sums(plan, &emitter, phase == CLT_PHASE_SEND);
+    clt_status status = emit_sums(plan, &emitter, phase == CLT_PHASE_SEND, &in);
     ocl_emitter_free(&emitter);
-    CLT_TRY(status);
-    return clt_plan_stamp(plan, phase, 0, plan->n_work + (size_t)phase, &capacity);
+    if (status == CLT_OK)
+        status = clt_plan_stamp(plan, phase, 0, plan->n_work + (size_t)phase, &capacity);
+    if (status == CLT_OK && phase == CLT_PHASE_SYNC)
+        status = merge(plan, &in);
+    free(in.behind);
+    return status;
 }
 
 static clt_status make_sums(clt_plan *plan)
@@ -249,48 +285,37 @@ static clt_status make_sums(clt_plan *plan)
     return status;
 }
 
-/* Buckets by what one of the two backward phases uses; the ranges are the same in both. */
-static clt_status cut(const clt_plan *plan, clt_phase phase, size_t *losses, clt_bucket **out, size_t *count)
-{
-    ready_at ready = {0};
-    CLT_TRY(clt_alloc(&ready.gradient, plan->graph->n_params + 1, sizeof *ready.gradient, "sums over ranks"));
-    find_ready(plan, phase, &ready);
-    *losses = ready.losses;
-    clt_status status = clt_buckets_make(plan->store, ready.gradient, plan->options.buckets, out, count);
-    free(ready.gradient);
-    return status;
-}
-
+/* ready: by sum, when a backward phase no longer uses it. */
 static clt_status post_in(clt_plan *plan, clt_phase phase)
 {
-    clt_bucket *buckets = NULL;
-    size_t *ready = NULL, losses, count, bucket = 0;
-    clt_status status = cut(plan, phase, &losses, &buckets, &count);
-    if (status == CLT_OK)
-        status = clt_alloc(&ready, plan->n_sums, sizeof *ready, "sums over ranks");
-    for (size_t k = 0; k < plan->n_sums && status == CLT_OK; k++)
-        ready[k] = plan->sums[k].kind == CLT_SUM_LOSSES      ? losses
-                   : plan->sums[k].kind == CLT_SUM_GRADIENTS ? buckets[bucket++].ready
-                                                             : plan->phase[phase].count;
-    if (status == CLT_OK)
+    ready_at at = {0};
+    size_t *ready = NULL, bucket = 0;
+    CLT_TRY(clt_alloc(&at.gradient, plan->graph->n_params + 1, sizeof *at.gradient, "sums over ranks"));
+    clt_status status = clt_alloc(&ready, plan->n_sums, sizeof *ready, "sums over ranks");
+    if (status == CLT_OK) {
+        find_ready(plan, phase, &at);
+        clt_buckets_set_ready(plan->store, at.gradient, plan->buckets, plan->n_buckets);
+        for (size_t k = 0; k < plan->n_sums; k++)
+            ready[k] = plan->sums[k].kind == CLT_SUM_LOSSES      ? at.losses
+                       : plan->sums[k].kind == CLT_SUM_GRADIENTS ? plan->buckets[bucket++].ready
+                                                                 : plan->phase[phase].count;
         status = insert_posts(plan, phase, ready);
+    }
     free(ready);
-    free(buckets);
+    free(at.gradient);
     return status;
 }
 
 clt_status clt_pass_sync(clt_plan *plan)
 {
-    size_t losses;
     if (plan->options.mode != CLT_PLAN_TRAIN || plan->options.ranks <= 1)
         return CLT_OK;
-    CLT_TRY(cut(plan, CLT_PHASE_BACKWARD, &losses, &plan->buckets, &plan->n_buckets));
     CLT_TRY(make_sums(plan));
     CLT_TRY(emit_phase(plan, CLT_PHASE_SEND));
     CLT_TRY(emit_phase(plan, CLT_PHASE_SYNC));
     bool combined = clt_plan_levels(plan) > 0;
-    CLT_TRY(post_in(plan, combined ? CLT_PHASE_COMBINE : CLT_PHASE_BACKWARD));
     if (plan->options.accumulation > 1 && !combined)
         CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD_ADD));
+    CLT_TRY(post_in(plan, combined ? CLT_PHASE_COMBINE : CLT_PHASE_BACKWARD));
     return add_gathered(plan);
 }

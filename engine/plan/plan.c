@@ -82,8 +82,9 @@ double clt_plan_flops(const clt_plan *plan)
         forward += plan->phase[CLT_PHASE_FORWARD].commands[i].flops;
     for (size_t i = 0; i < plan->phase[CLT_PHASE_BACKWARD].count; i++)
         backward += plan->phase[CLT_PHASE_BACKWARD].commands[i].flops;
-    for (size_t i = 0; i < plan->phase[CLT_PHASE_UPDATE].count; i++)
-        update += plan->phase[CLT_PHASE_UPDATE].commands[i].flops;
+    for (int p = CLT_PHASE_SYNC; p <= CLT_PHASE_UPDATE; p++)
+        for (size_t i = 0; i < plan->phase[p].count; i++)
+            update += plan->phase[p].commands[i].flops;
     return (forward + backward) * plan->options.accumulation + update;
 }
 
@@ -101,7 +102,7 @@ static uint64_t sum_bytes(const clt_plan *plan)
     if (in_place)
         return bytes;
     for (size_t b = 0; b < plan->n_buckets; b++)
-        bytes += plan->buckets[b].elements * clt_dtype_bytes(plan->options.wire);
+        bytes += plan->buckets[b].range.elements * clt_dtype_bytes(plan->options.wire);
     return bytes;
 }
 

@@ -58,7 +58,7 @@ typedef enum clt_phase {
     CLT_PHASE_BACKWARD_ADD, /* later micro-batches: they are added to */
     CLT_PHASE_COMBINE,      /* with options.tree, after each BACKWARD: joins the sums of earlier ones */
     CLT_PHASE_SEND,         /* gradients to their communication dtype; run in parts, see clt_sum */
-    CLT_PHASE_SYNC,         /* waits for sums over all ranks, and takes them */
+    CLT_PHASE_SYNC,         /* waits for sums over all ranks, takes them, and begins the norm */
     CLT_PHASE_UPDATE,       /* norm, finite check, clipping, optimizer */
     CLT_PHASE_COUNT
 } clt_phase;

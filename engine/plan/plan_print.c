@@ -66,7 +66,7 @@ static void print_buckets(const clt_plan *plan, clt_str *out)
         clt_str_printf(out,
                        "  %4zu slab %d  element %10" PRIu64 "  %10" PRIu64
                        " elements  ready after %zu commands of the backward pass\n",
-                       b, bucket->slab, bucket->first, bucket->elements, bucket->ready);
+                       b, bucket->range.slab, bucket->range.first, bucket->range.elements, bucket->ready);
     }
 }
 

@@ -59,7 +59,8 @@ static bool accepts_group(const void *problem, const ocl_device_desc *device, ch
 
 /* In style lane the norm is added up in the order of the chunks, whatever the size of the group. */
 static const ocl_tunable lane_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
-static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {"norm_chunks", 4, {2, 4, 8, 16}}, {0}};
+static const ocl_tunable group_tunables[] = {
+    CLT_TUNABLE_ITEMS, {"norm_chunks", 4, {2, 4, 8, CLT_BUCKET_CHUNKS}}, {0}};
 static const ocl_variant group_variant = {.name = "group",
                                           .needs = OCL_CAP_LOCAL,
                                           .accepts = accepts_group,

@@ -60,6 +60,14 @@ bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const 
     return true;
 }
 
+bool clt_store_own(const clt_store_layout *layout, int32_t slab, size_t k, clt_range *piece,
+                   uint64_t *state_at)
+{
+    *piece = (clt_range){slab, layout->own_first[slab], layout->own_elements[slab]};
+    *state_at = 0;
+    return k == 0 && piece->elements > 0;
+}
+
 uint64_t clt_store_slab_bytes(const clt_store_layout *l, clt_arena_kind arena, int32_t s)
 {
     uint64_t elements = l->slab_elements[s], trainable = l->trainable_elements[s];

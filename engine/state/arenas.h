@@ -32,6 +32,12 @@ extern const clt_arena_row clt_arenas[CLT_ARENA_COUNT];
 
 struct clt_store_slot;
 
+/* Elements of a slab, in whole chunks: [first, first + elements). */
+typedef struct clt_range {
+    int32_t slab;
+    uint64_t first, elements;
+} clt_range;
+
 /* A derived tensor: a stored tensor in another form, which kernels read instead of it. It has an arena of its
  * own, in which it lies at the offset of its source. The update's kernel that writes the source writes it too;
  * the host makes it whenever it writes the source. */
@@ -109,6 +115,10 @@ bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, con
  * False: there is no piece `index` (from 0). */
 bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
                     int64_t index, clt_store_piece *piece);
+/* Piece number k of what this rank updates of a slab, and the first element of its state in arenas of optimizer
+ * state; false: there is no such piece. */
+bool clt_store_own(const clt_store_layout *layout, int32_t slab, size_t k, clt_range *piece,
+                   uint64_t *state_at);
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */
 uint64_t clt_store_slab_bytes(const clt_store_layout *layout, clt_arena_kind kind, int32_t slab);
 uint64_t clt_store_arena_bytes(const clt_store_layout *layout, clt_arena_kind kind);

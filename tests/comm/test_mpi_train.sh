@@ -67,12 +67,22 @@ else
     note_skip 'the division of a CPU device is only known for PoCL'
 fi
 follows one1 two 30
-# The sizes of gradient buckets change no bit: one bucket, and one for every chunk of 4 KiB.
-expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train graph.json parallel.bucket_mb=0.004 parallel.first_bucket_mb=0.004 --out chunks
-expect_same two/checkpoints/step_30/model.safetensors chunks/checkpoints/step_30/model.safetensors
-# Nor does it whether gradients are summed in place or through copies, as with devices that have memory of their own.
-expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train graph.json parallel.shared_memory=false parallel.bucket_mb=0.01 --out copied
-expect_same two/checkpoints/step_30/model.safetensors copied/checkpoints/step_30/model.safetensors
+# The sizes of gradient buckets change no bit, of the norm neither (every step is clipped, and partial sums of the norm have several
+# chunks): one bucket, and one for every 64 KiB. Nor does it whether gradients are summed in place or through copies, as with devices
+# that have memory of their own.
+cat >wide.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [310, 290]},
+ "data": {"type": "synthetic", "samples": 500, "shape": [12], "classes": 5, "noise": 1.0, "micro_batch": 4, "global_batch": 32},
+ "optimizer": {"type": "sgd", "momentum": 0.9, "learning_rate": 0.05, "clip": 0.01}, "train": {"steps": 8}}
+JSON
+for style in group lane; do
+    expect_code 0 "${mpi[@]}" 2 env CLTRAIN_UPDATE=$style "$CLTRAIN" train wide.json --out "wide_$style"
+    expect_code 0 "${mpi[@]}" 2 env CLTRAIN_UPDATE=$style "$CLTRAIN" train wide.json parallel.bucket_mb=0.07 \
+        parallel.first_bucket_mb=0.004 "parallel.shared_memory=$([ $style = group ] && echo true || echo false)" --out "cut_$style"
+    expect_same "wide_$style/checkpoints/step_8/model.safetensors" "cut_$style/checkpoints/step_8/model.safetensors"
+    values grad_norm "wide_$style/metrics.jsonl" >whole && values grad_norm "cut_$style/metrics.jsonl" >pieces
+    expect_same whole pieces
+done
 if all_cases; then
     expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train graph.json --out four
     expect_text '^batch +32 samples a step, 2 times 4 on each of 4 ranks'

@@ -214,8 +214,8 @@ static inline uint64_t bytes_of(const clt_plan *plan, size_t tensor)
 /* add: use the version of the backward phase for later micro-batches. */
 static inline step *step_make(const clt_plan *plan, bool add)
 {
-    const clt_phase order[3] = {CLT_PHASE_FORWARD, add ? CLT_PHASE_BACKWARD_ADD : CLT_PHASE_BACKWARD,
-                                CLT_PHASE_UPDATE};
+    const clt_phase order[4] = {CLT_PHASE_FORWARD, add ? CLT_PHASE_BACKWARD_ADD : CLT_PHASE_BACKWARD,
+                                CLT_PHASE_SYNC, CLT_PHASE_UPDATE};
     size_t tensors = plan->graph->n_tensors;
     step *s = calloc(1, sizeof *s);
     assert_non_null(s);
@@ -225,7 +225,7 @@ static inline step *step_make(const clt_plan *plan, bool add)
     assert_true(s->first && s->last);
     for (size_t i = 0; i < tensors; i++)
         s->first[i] = SIZE_MAX;
-    for (int p = 0; p < 3; p++)
+    for (int p = 0; p < 4; p++)
         for (size_t c = 0; c < plan->phase[order[p]].count; c++) {
             const ocl_command *command = &plan->phase[order[p]].commands[c];
             assert_true(s->n < MAX_COMMANDS);

@@ -4,6 +4,8 @@
 #include "tests/unit/plan/plan_test.h"
 
 #define CHUNK_BYTES (CLT_STORE_CHUNK * sizeof(float))
+#define GRAIN ((uint64_t)CLT_BUCKET_CHUNKS * CLT_STORE_CHUNK)
+#define GRAIN_BYTES (GRAIN * sizeof(float))
 #define MAX_SLOTS 16
 
 /* A layout of parameters with so many chunks each (0: not trained), in the order in which they are given. */
@@ -33,47 +35,61 @@ static void make(made *m, int n, const int *chunks, const int *slab)
     }
 }
 
-/* Checks what holds of every table: each slab's gradients are covered once and in order, no bucket is larger
- * than its size, and it is ready when all its parameters are. */
-static void check_table(const clt_store_layout *layout, const size_t *ready, clt_bucket_sizes sizes,
-                        const clt_bucket *list, size_t count)
+/* Checks what holds of every table: each slab's gradients are covered once and in order, buckets begin where a partial
+ * sum of the norm may, and are no larger than their size but for less than such a step. */
+static void check_table(const clt_store_layout *layout, clt_bucket_sizes sizes, const clt_bucket *list,
+                        size_t count)
 {
     uint64_t end[CLT_MAX_STORE_SLABS] = {0};
     for (size_t b = 0; b < count; b++) {
-        const clt_bucket *bucket = &list[b];
-        uint64_t most = b == 0 ? sizes.first : sizes.rest;
-        assert_true(bucket->elements > 0);
-        assert_int_equal(bucket->elements % CLT_STORE_CHUNK, 0);
-        assert_int_equal(bucket->first, end[bucket->slab]);
-        assert_true(bucket->elements * 4 <= most || bucket->elements == CLT_STORE_CHUNK);
-        assert_true(b == 0 || (bucket->slab >= list[b - 1].slab && bucket->ready >= list[b - 1].ready));
-        end[bucket->slab] += bucket->elements;
-        for (int32_t i = 0; i < layout->n_slots; i++) {
-            const clt_store_slot *slot = &layout->slots[i];
-            bool inside = slot->trainable && slot->slab == bucket->slab &&
-                          slot->offset < bucket->first + bucket->elements &&
-                          bucket->first < slot->offset + slot->elements;
-            if (inside && bucket->ready < ready[i])
-                fail_msg("bucket %zu is sent before parameter %d is ready", b, (int)i);
-        }
+        const clt_range *range = &list[b].range;
+        uint64_t most = (b == 0 ? sizes.first : sizes.rest) / GRAIN_BYTES * GRAIN;
+        bool last = range->first + range->elements == layout->trainable_elements[range->slab];
+        assert_true(range->elements > 0);
+        assert_int_equal(range->elements % (last ? CLT_STORE_CHUNK : GRAIN), 0);
+        assert_int_equal(range->first % GRAIN, 0);
+        assert_int_equal(range->first, end[range->slab]);
+        assert_true(range->elements < (most ? most : GRAIN) + (last ? GRAIN : 1));
+        assert_true(b == 0 || range->slab >= list[b - 1].range.slab);
+        end[range->slab] += range->elements;
     }
     for (int32_t s = 0; s < layout->n_slabs; s++)
         assert_int_equal(end[s], layout->trainable_elements[s]);
 }
 
-/* wanted: chunks of each bucket, 0 behind the last. */
+/* A bucket is ready when all its parameters are, and no sooner than the one before it. */
+static void check_ready(const clt_store_layout *layout, const size_t *ready, const clt_bucket *list,
+                        size_t count)
+{
+    size_t latest = 0;
+    for (size_t b = 0; b < count; b++) {
+        const clt_range *range = &list[b].range;
+        for (int32_t i = 0; i < layout->n_slots; i++) {
+            const clt_store_slot *slot = &layout->slots[i];
+            if (slot->trainable && slot->slab == range->slab &&
+                slot->offset < range->first + range->elements &&
+                range->first < slot->offset + slot->elements && ready[i] > latest)
+                latest = ready[i];
+        }
+        assert_int_equal(list[b].ready, latest);
+    }
+}
+
+/* first, rest, wanted: in chunks, of each bucket; 0 behind the last. */
 static void expect(made *m, uint64_t first, uint64_t rest, const int *wanted)
 {
     clt_bucket *list;
     size_t count, n = 0;
     clt_bucket_sizes sizes = {first * CHUNK_BYTES, rest * CHUNK_BYTES};
-    must(clt_buckets_make(&m->layout, m->ready, sizes, &list, &count), "buckets");
-    check_table(&m->layout, m->ready, sizes, list, count);
+    must(clt_buckets_make(&m->layout, sizes, &list, &count), "buckets");
+    check_table(&m->layout, sizes, list, count);
+    clt_buckets_set_ready(&m->layout, m->ready, list, count);
+    check_ready(&m->layout, m->ready, list, count);
     while (wanted[n])
         n++;
     assert_int_equal(count, n);
     for (size_t b = 0; b < n; b++)
-        assert_int_equal(list[b].elements / CLT_STORE_CHUNK, wanted[b]);
+        assert_int_equal(list[b].range.elements / CLT_STORE_CHUNK, wanted[b]);
     free(list);
 }
 
@@ -81,38 +97,53 @@ static void test_sizes(void **state)
 {
     (void)state;
     made m;
-    make(&m, 7, (const int[]){1, 1, 1, 3, 4, 2, 2}, NULL);
-    expect(&m, 2, 8, (const int[]){2, 8, 4, 0});
-    expect(&m, 1, 4, (const int[]){1, 2, 3, 4, 4, 0});
-    expect(&m, 100, 100, (const int[]){14, 0});
-    expect(&m, 100, 1, (const int[]){14, 0}); /* all of them join the first */
+    make(&m, 7, (const int[]){16, 16, 16, 48, 64, 32, 32}, NULL);
+    expect(&m, 32, 128, (const int[]){32, 128, 64, 0});
+    expect(&m, 16, 64, (const int[]){16, 32, 48, 64, 64, 0});
+    expect(&m, 1000, 1000, (const int[]){224, 0});
+    expect(&m, 1000, 1, (const int[]){224, 0}); /* all of them join the first */
+    expect(&m, 31, 79, (const int[]){16, 32, 48, 64, 64, 0});
     make(&m, 1, (const int[]){1}, NULL);
     expect(&m, 1, 1, (const int[]){1, 0});
-    clt_bucket *list;
-    size_t count;
-    must(clt_buckets_make(&m.layout, m.ready, (clt_bucket_sizes){1, 1}, &list, &count), "less than a chunk");
-    assert_int_equal(count, 1);
-    assert_int_equal(list[0].ready, 10);
-    free(list);
+    expect(&m, 0, 0, (const int[]){1, 0});
+}
+
+/* What is left of a parameter behind a multiple of 16 chunks goes into the next bucket, or at the end of the slab into
+ * the last one. */
+static void test_tails_join_the_next(void **state)
+{
+    (void)state;
+    made m;
+    make(&m, 4, (const int[]){20, 20, 20, 20}, NULL);
+    expect(&m, 32, 48, (const int[]){16, 32, 32, 0});
+    make(&m, 3, (const int[]){3, 30, 3}, NULL);
+    expect(&m, 16, 16, (const int[]){16, 16, 4, 0});
+    make(&m, 6, (const int[]){1, 2, 3, 4, 5, 6}, NULL);
+    expect(&m, 1, 1, (const int[]){21, 0});
+    make(&m, 2, (const int[]){5, 12}, NULL);
+    expect(&m, 16, 16, (const int[]){17, 0});
 }
 
 static void test_large_parameters_are_cut(void **state)
 {
     (void)state;
     made m;
-    make(&m, 3, (const int[]){2, 10, 2}, NULL);
-    expect(&m, 2, 4, (const int[]){2, 4, 3, 3, 2, 0});
-    expect(&m, 4, 4, (const int[]){2, 4, 3, 3, 2, 0}); /* what follows a cut parameter does not join it */
-    make(&m, 2, (const int[]){10, 1}, NULL);
-    expect(&m, 1, 4, (const int[]){1, 3, 3, 3, 1, 0}); /* the first bucket is small in any case */
+    make(&m, 3, (const int[]){32, 160, 32}, NULL);
+    expect(&m, 32, 64, (const int[]){32, 64, 48, 48, 32, 0});
+    expect(&m, 64, 64,
+           (const int[]){32, 64, 48, 48, 32, 0}); /* what follows a cut parameter does not join it */
+    make(&m, 2, (const int[]){160, 16}, NULL);
+    expect(&m, 16, 64, (const int[]){16, 48, 48, 48, 16, 0}); /* the first bucket is small in any case */
+    make(&m, 3, (const int[]){7, 165, 9}, NULL);
+    expect(&m, 16, 64, (const int[]){16, 48, 48, 48, 21, 0});
 }
 
 static void test_slabs_and_frozen(void **state)
 {
     (void)state;
     made m;
-    make(&m, 8, (const int[]){1, 1, 2, 1, 0, 2, 3, 0}, (const int[]){0, 0, 0, 1, 1, 2, 2, 2});
-    expect(&m, 2, 100, (const int[]){2, 2, 1, 5, 0}); /* no bucket reaches over the end of a slab */
+    make(&m, 8, (const int[]){16, 16, 33, 1, 0, 20, 30, 0}, (const int[]){0, 0, 0, 1, 1, 2, 2, 2});
+    expect(&m, 32, 1000, (const int[]){32, 33, 1, 50, 0}); /* no bucket reaches over the end of a slab */
     make(&m, 4, (const int[]){0, 0, 0, 0}, NULL);
     expect(&m, 2, 100, (const int[]){0});
 }
@@ -122,16 +153,11 @@ static void test_ready_never_falls(void **state)
 {
     (void)state;
     made m;
-    clt_bucket *list;
-    size_t count;
-    make(&m, 4, (const int[]){1, 1, 1, 1}, NULL);
+    make(&m, 4, (const int[]){16, 16, 16, 16}, NULL);
     m.ready[1] = 500;
-    must(clt_buckets_make(&m.layout, m.ready, (clt_bucket_sizes){1, 1}, &list, &count), "buckets");
-    assert_int_equal(count, 4);
-    assert_int_equal(list[0].ready, 10);
-    assert_int_equal(list[1].ready, 500);
-    assert_int_equal(list[3].ready, 500);
-    free(list);
+    expect(&m, 1, 1, (const int[]){16, 16, 16, 16, 0});
+    m.ready[3] = 501;
+    expect(&m, 1, 1, (const int[]){16, 16, 16, 16, 0});
 }
 
 /* Where in a phase the host commands of one code are; they come in the order of the sums, each once. */
@@ -158,8 +184,9 @@ static bool is_in(const clt_plan *plan, const clt_bucket *bucket, int32_t tensor
     if (t->cls != CLT_TC_PARAM_GRAD || t->param < 0)
         return false;
     const clt_store_slot *slot = clt_store_layout_find(plan->store, plan->graph->params[t->param].name);
-    return slot->slab == bucket->slab && slot->offset < bucket->first + bucket->elements &&
-           bucket->first < slot->offset + slot->elements;
+    const clt_range *range = &bucket->range;
+    return slot->slab == range->slab && slot->offset < range->first + range->elements &&
+           range->first < slot->offset + slot->elements;
 }
 
 /* Nothing uses a bucket's gradients, or the loss records, behind its post, and something uses them before it. */
@@ -189,6 +216,35 @@ static void check_posts(const clt_plan *plan, clt_phase phase)
     free(at);
 }
 
+/* The partial sums of the norm of a bucket are computed as soon as it has arrived, and are those that one command for
+ * the whole slab would compute. */
+static void check_norms(const clt_plan *plan)
+{
+    const ocl_command_list *list = &plan->phase[CLT_PHASE_SYNC];
+    size_t *at = find_host(plan, CLT_PHASE_SYNC, CLT_HOST_WAIT), bucket = 0;
+    uint64_t end = 0;
+    for (size_t c = 0; c < list->count; c++) {
+        const ocl_command *command = &list->commands[c];
+        if (strcmp(command->label, "update.norm") != 0)
+            continue;
+        assert_true(bucket < plan->n_buckets);
+        const clt_range *range = &plan->buckets[bucket].range;
+        const clt_place *read = &plan->place[command->args[0].ref.tensor];
+        assert_true(c > at[1 + bucket] && (2 + bucket == plan->n_sums || c < at[2 + bucket]));
+        assert_int_equal(read->arena, CLT_ARENA_GRAD);
+        assert_int_equal(read->slab, range->slab);
+        assert_int_equal(read->offset, range->first * sizeof(float));
+        assert_int_equal(read->bytes, range->elements * sizeof(float));
+        assert_int_equal(command->args[1].ref.offset, end);
+        end += command->args[1].bytes;
+        bucket++;
+    }
+    assert_int_equal(bucket, plan->n_buckets);
+    for (size_t c = 0; c < plan->phase[CLT_PHASE_UPDATE].count; c++)
+        assert_string_not_equal(plan->phase[CLT_PHASE_UPDATE].commands[c].label, "update.norm");
+    free(at);
+}
+
 static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_alloc, clt_dtype wire,
                                bool several)
 {
@@ -200,22 +256,19 @@ static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_
     options.wire = wire;
     options.buckets = (clt_bucket_sizes){4 * CHUNK_BYTES, 60 * CHUNK_BYTES};
     clt_plan *plan = plan_of(graph, &desc, &options);
-    size_t *ready = calloc(plan->graph->n_params, sizeof *ready);
-    assert_non_null(ready);
     assert_true(plan->n_buckets > (several ? 2 : 0));
     assert_int_equal(plan->n_sums, 1 + plan->n_buckets);
-    check_table(plan->store, ready, options.buckets, plan->buckets, plan->n_buckets);
+    check_table(plan->store, options.buckets, plan->buckets, plan->n_buckets);
     check_posts(plan, CLT_PHASE_BACKWARD);
     if (accumulation > 1)
         check_posts(plan, CLT_PHASE_BACKWARD_ADD);
     size_t *posts = find_host(plan, CLT_PHASE_BACKWARD, CLT_HOST_POST);
-    free(find_host(plan, CLT_PHASE_SYNC, CLT_HOST_WAIT));
+    check_norms(plan);
     /* the first buckets are posted long before the backward pass ends */
     assert_true(!several || posts[1] + plan->n_sums + 1 < plan->phase[CLT_PHASE_BACKWARD].count);
     assert_int_equal(plan->phase[CLT_PHASE_SEND].count, wire == CLT_F32 ? 0 : plan->n_buckets);
     check_plan(plan, desc.max_alloc_bytes);
     free(posts);
-    free(ready);
     clt_plan_destroy(plan);
 }
 
@@ -290,6 +343,7 @@ static void test_one_rank_has_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
+                                       cmocka_unit_test(test_tails_join_the_next),
                                        cmocka_unit_test(test_large_parameters_are_cut),
                                        cmocka_unit_test(test_slabs_and_frozen),
                                        cmocka_unit_test(test_ready_never_falls),

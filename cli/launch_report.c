@@ -14,8 +14,8 @@ static bool is_dashes(const char *line, size_t length)
     return length >= 40 && strspn(line, "-") >= length;
 }
 
-/* "mpirun noticed that process rank 1 with PID 0 on node h1 exited on signal 9 (Killed)." Newer versions call
- * themselves prterun. */
+/* "mpirun noticed that process rank 1 with PID 0 on node h1 exited on signal 9 (Killed)." Open MPI 5 calls itself
+ * prterun and breaks lines. */
 static bool read_signal(launch_report *r, const char *text)
 {
     int rank, signal;
@@ -38,9 +38,9 @@ static bool read_signal(launch_report *r, const char *text)
 /* Reports that say nothing that the ranks or `cltrain launch` do not say better. */
 static bool is_known(launch_report *r, const char *text)
 {
-    static const char *const known[] = {"MPI_ABORT was invoked on rank",
-                                        "Per user-direction, the job has been",
-                                        "processes exited with non-zero status"};
+    static const char *const known[] = {
+        "MPI_ABORT was invoked on rank", "calling \"abort\". This may have caused",
+        "Per user-direction, the job has been", "processes exited with non-zero status"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strstr(text, known[i]))
             return true;
@@ -59,10 +59,20 @@ static void pass_ranks_lines(launch_report *r)
     }
 }
 
+/* Whether it is one of the reports above, wherever its lines break. */
+static bool is_known_block(launch_report *r)
+{
+    char text[sizeof r->block];
+    memcpy(text, r->block, r->in_block + 1);
+    for (char *at = text; (at = strchr(at, '\n')) != NULL;)
+        *at = ' ';
+    return is_known(r, text);
+}
+
 static void end_block(launch_report *r)
 {
     r->block[r->in_block] = '\0';
-    if (r->in_block > 0 && is_known(r, r->block))
+    if (r->in_block > 0 && is_known_block(r))
         pass_ranks_lines(r);
     else if (r->in_block > 0)
         r->pass(r->context, r->block, r->in_block);

@@ -41,13 +41,19 @@ static clt_status check(int code, int line, const char *doing)
 }
 #define CHECK(call, doing) CLT_TRY(check((call), __LINE__, (doing)))
 
-/* "Open MPI v4.1.4, package: ..." -> "Open MPI v4.1.4" */
+/* "Open MPI v4.1.4, package: ..." -> "Open MPI v4.1.4"; "MPICH Version:      5.0.2\n..." -> "MPICH 5.0.2" */
 static void describe_library(void)
 {
     int length = 0;
     if (MPI_Get_library_version(mpi.description, &length) != MPI_SUCCESS)
         (void)snprintf(mpi.description, sizeof mpi.description, "MPI");
     mpi.description[strcspn(mpi.description, ",\n")] = '\0';
+    char *version = strstr(mpi.description, " Version:");
+    if (version) {
+        const char *number = version + strlen(" Version:");
+        number += strspn(number, " \t");
+        memmove(version + 1, number, strlen(number) + 1);
+    }
 }
 
 static clt_status transport_init(const comm_host *host, int *rank, int *ranks, const char **description)

@@ -120,7 +120,7 @@ needed_libc() {
 [ -f "$build/CMakeCache.txt" ] || cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release
 targets=(cltrain_bundle)
 with_mpi=
-if grep -q '^MPI_FOUND:INTERNAL=1' "$build/CMakeCache.txt" && ! grep -q '^CLTRAIN_MPI:[A-Z]*=OFF' "$build/CMakeCache.txt"; then
+if cmake --build "$build" --target help | grep -q 'cltrain_comm_mpi'; then
     with_mpi=yes
     targets+=(cltrain_comm_mpi)
 fi

@@ -93,7 +93,7 @@ cat >bin/mpirun <<'SH'
 echo "$*" >>"$STARTS"
 echo "[rank 0 here] a line of a rank" >&2
 echo '--------------------------------------------------------------------------' >&2
-echo 'mpirun noticed that process rank 3 with PID 0 on node node7 exited on signal 11 (Segmentation fault).' >&2
+printf 'prterun noticed that process rank 3 with PID 0 on node node7 exited on\nsignal 11 (Segmentation fault).\n' >&2 # as Open MPI 5 breaks it
 echo '--------------------------------------------------------------------------' >&2
 echo '--------------------------------------------------------------------------' >&2
 echo 'something else that mpirun has to say' >&2

@@ -70,6 +70,13 @@ typedef enum clt_shard { CLT_SHARDS(CLT_CHOICE_ID) } clt_shard;
     X(CLT_BIND_NEVER, "never")
 typedef enum clt_bind { CLT_BINDS(CLT_CHOICE_ID) } clt_bind;
 
+/* parallel.embeddings: how the gradients of embeddings travel between ranks */
+#define CLT_EMBEDDINGS(X)                                                                                    \
+    X(CLT_EMBEDDINGS_AUTO, "auto")   /* as rows where that is at most half of the bytes */                   \
+    X(CLT_EMBEDDINGS_DENSE, "dense") /* as whole tables */                                                   \
+    X(CLT_EMBEDDINGS_ROWS, "rows")   /* as rows, one for each position */
+typedef enum clt_embeddings { CLT_EMBEDDINGS(CLT_CHOICE_ID) } clt_embeddings;
+
 /* parallel.allreduce: comm/ways.c has the same names, in this order */
 #define CLT_ALLREDUCES(X)                                                                                    \
     X(CLT_ALLREDUCE_AUTO, "auto")                                                                            \

@@ -109,8 +109,11 @@ static void check_parallel(rules *r)
                   is(r, "precision.loss_scaling", CLT_SCALING_DYNAMIC) ||
                   (half && is(r, "precision.loss_scaling", CLT_SCALING_AUTO));
     bool known = usable(r, "precision.mode") && usable(r, "precision.loss_scaling");
-    if (usable(r, "parallel.rank_invariant") && get(r, "parallel.rank_invariant")->b &&
-        usable(r, "parallel.gradients") && !is(r, "parallel.gradients", CLT_GRADIENTS_F32))
+    bool invariant = usable(r, "parallel.rank_invariant") && get(r, "parallel.rank_invariant")->b;
+    if (invariant && is(r, "parallel.embeddings", CLT_EMBEDDINGS_ROWS))
+        broken(r, "parallel.embeddings",
+               "rows cannot be added up as a tree of micro-batches, which parallel.rank_invariant needs");
+    if (invariant && usable(r, "parallel.gradients") && !is(r, "parallel.gradients", CLT_GRADIENTS_F32))
         broken(
             r, "parallel.gradients",
             "must be f32 with parallel.rank_invariant: 16 bits round once more where there are more ranks");

@@ -29,6 +29,7 @@ static unsigned kind_of(const char *path)
                                             "parallel.start_deadline",
                                             "parallel.share_devices",
                                             "parallel.allreduce",
+                                            "parallel.embeddings",
                                             "data.global_batch", /* resuming compares what it comes to */
                                             "data.workers",
                                             "data.prefetch",

@@ -98,6 +98,12 @@ const clt_config_key clt_config_common[] = {
                    "which way sums over ranks go; auto: through memory that the ranks of a host share, "
                    "between hosts the "
                    "fastest of a measurement at the start"),
+    CLT_KEY_CHOICE(
+        "parallel.embeddings", CLT_CHOICE_WORDS(CLT_EMBEDDINGS), "\"auto\"",
+        "how gradients of embeddings travel between ranks: dense, as whole tables, or as rows, one for each "
+        "token of a micro-batch, which begins a tied embedding's sum early; auto: rows where the "
+        "micro-batches of all ranks have no more tokens than the table has rows; not with "
+        "parallel.rank_invariant"),
     CLT_KEY_FLOAT("parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
                   "gradients are summed over the ranks in buckets of at most so many bytes of f32, but at "
                   "least 64 KiB, each as soon "

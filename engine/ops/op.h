@@ -204,7 +204,10 @@ enum {
     CLT_OP_CONVERTS = 1 << 10,     /* its inputs and outputs may have different floating types */
     CLT_OP_GEMM = 1 << 11,         /* output 0 comes from one GEMM, which can have an epilogue */
     CLT_OP_GEMM_DX = 1 << 12,      /* the gradient of input 0 comes from one GEMM with an epilogue too */
-    CLT_OP_ANY_LAYOUT = 1 << 13    /* elementwise on one input: the output has the layout of the input */
+    CLT_OP_ANY_LAYOUT = 1 << 13,   /* elementwise on one input: the output has the layout of the input */
+    /* y[p] = row in[0][p] of parameter 0, whose gradient gets row p of the output's gradient, for any number of
+     * positions p */
+    CLT_OP_ROWS = 1 << 14
 };
 
 typedef struct clt_op {

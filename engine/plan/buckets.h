@@ -18,6 +18,8 @@ typedef struct clt_bucket {
     /* How many commands of the backward phase there are up to the last one that uses gradients of this bucket
      * or of an earlier one: when so many have run, it can be summed. Never falls along the table. */
     size_t ready;
+    bool
+        rows; /* its gradients are complete only when rows of embeddings were added behind the sum (pass_rows.c) */
 } clt_bucket;
 
 /* In bytes of f32. The first bucket is smaller, so that communication begins early. */

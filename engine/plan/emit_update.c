@@ -105,7 +105,8 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
     return CLT_OK;
 }
 
-/* Of all gradients: a command for each slab, or in the SYNC phase one for each bucket. */
+/* Of all gradients: a command for each slab, or in the SYNC phase one for each bucket, those that rows of embeddings
+ * are added to last. */
 static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial)
 {
     ocl_command_list *update = e->list;
@@ -119,8 +120,10 @@ static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style 
         e->list = &plan->phase[CLT_PHASE_SYNC];
         e->list->arena = update->arena;
     }
-    for (size_t b = 0; b < plan->n_buckets && status == CLT_OK; b++)
-        status = emit_norm(plan, e, style, &plan->buckets[b].range, partial);
+    for (int rows = 0; rows < 2; rows++)
+        for (size_t b = 0; b < plan->n_buckets && status == CLT_OK; b++)
+            if (plan->buckets[b].rows == (rows == 1))
+                status = emit_norm(plan, e, style, &plan->buckets[b].range, partial);
     e->list = update;
     return status;
 }

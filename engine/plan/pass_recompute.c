@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 6, recompute: trades time for memory. A value that backward needs is computed again shortly before it
+ * Pass 7, recompute: trades time for memory. A value that backward needs is computed again shortly before it
  * is used, into a tensor of its own (its recomputed copy), so that the memory of the original is free after
  * its last forward use. The same kernels on the same inputs give the same bits. This holds for dropout, too,
  * whose masks are a function of step, op and element. Losses are never recomputed. The memory pass makes use

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 8, select: chooses a variant for every piece of work and lets it emit its commands into the lists of
+ * Pass 9, select: chooses a variant for every piece of work and lets it emit its commands into the lists of
  * the phases. Each command gets a time: the position of its work, and its place within the work. BACKWARD and
  * BACKWARD_ADD are two versions of the same work, so their commands have the same times. */
 #include <stddef.h>
@@ -229,12 +229,16 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
         space->next = 0;
         space->again = phase == CLT_PHASE_BACKWARD_ADD;
     }
-    clt_status status = phase == CLT_PHASE_FORWARD ? clt_combine_emit_start(plan, &emitter) : CLT_OK;
+    clt_status status = phase == CLT_PHASE_FORWARD    ? clt_combine_emit_start(plan, &emitter)
+                        : phase == CLT_PHASE_BACKWARD ? clt_rows_emit_start(plan, &emitter)
+                                                      : CLT_OK;
     if (status == CLT_OK)
-        status = clt_plan_stamp(plan, phase, 0, 0, &capacity);
+        status = clt_plan_stamp(plan, phase, 0, first, &capacity);
     for (size_t w = first; w < last && status == CLT_OK; w++) {
         size_t from = plan->phase[phase].count;
         const clt_work *work = &plan->work[w];
+        if (work->rows)
+            continue;
         if (space)
             space->work = w;
         if (work->kind == CLT_WORK_ADD)
@@ -248,14 +252,23 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
     return status;
 }
 
-/* The COMBINE and UPDATE phases get times after those of all work. */
+static clt_status select_rows(clt_plan *plan, ocl_emitter *emitter)
+{
+    for (size_t w = plan->n_forward; w < plan->n_work; w++)
+        if (plan->work[w].rows)
+            CLT_TRY(clt_select_work(plan, emitter, &plan->work[w], false));
+    return CLT_OK;
+}
+
+/* The ROWS, COMBINE and UPDATE phases get times after those of all other work. */
 static clt_status select_after_work(clt_plan *plan, clt_phase phase)
 {
     ocl_emitter emitter;
     size_t capacity = 0;
     clt_emitter_start(plan, phase, &emitter);
-    clt_status status =
-        phase == CLT_PHASE_COMBINE ? clt_combine_emit(plan, &emitter) : clt_update_emit(plan, &emitter);
+    clt_status status = phase == CLT_PHASE_ROWS      ? select_rows(plan, &emitter)
+                        : phase == CLT_PHASE_COMBINE ? clt_combine_emit(plan, &emitter)
+                                                     : clt_update_emit(plan, &emitter);
     if (status == CLT_OK)
         status = ocl_emit_status(&emitter);
     ocl_emitter_free(&emitter);
@@ -298,6 +311,7 @@ clt_status clt_pass_select(clt_plan *plan)
     CLT_TRY(status);
     if (plan->options.mode != CLT_PLAN_TRAIN)
         return CLT_OK;
+    CLT_TRY(select_after_work(plan, CLT_PHASE_ROWS));
     CLT_TRY(select_after_work(plan, CLT_PHASE_COMBINE));
     return select_after_work(plan, CLT_PHASE_UPDATE);
 }

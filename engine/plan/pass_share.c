@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 7, share: buffer aliasing of gradients. A gradient may be written over the values that it belongs to
+ * Pass 8, share: buffer aliasing of gradients. A gradient may be written over the values that it belongs to
  * where its op allows that (logits), and a gradient that would be a copy of another one uses the other one's
  * memory. For instance, a residual sum passes the same gradient to both of its inputs; for one of them the
  * next contributor adds to that gradient in place (accumulate mode), so nothing is copied or added

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 4, store: gives parameters their places in the store: one
+ * Pass 5, store: gives parameters their places in the store: one
  * order for values, gradients and optimizer state, in the order in which gradients become ready, so that a
  * bucket or a shard is a range; each starts at a whole chunk, and a slab never passes the device's largest
  * buffer. */
 #include <stdlib.h>
 
 #include "comm/comm.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/plan_internal.h"
 
-/* For each parameter, the position of the last work that adds to its gradient: then the gradient is ready. */
+/* For each parameter, the position of the last work that adds to its gradient: then the gradient is ready, but for
+ * rows. What rows alone make has no sum, and comes last; if rows of earlier micro-batches are summed it comes first. */
 static void find_ready(const clt_plan *plan, size_t *ready)
 {
+    for (size_t p = 0; p < plan->graph->n_params; p++)
+        if (plan->options.accumulation == 1 && clt_rows_alone(plan, (int32_t)p))
+            ready[p] = SIZE_MAX;
     for (size_t w = 0; w < plan->n_work; w++) {
         const clt_work *work = &plan->work[w];
-        if (work->kind != CLT_WORK_BACKWARD)
+        if (work->kind != CLT_WORK_BACKWARD || work->rows)
             continue;
         const clt_node *node = work->node;
         for (int i = 0; i < node->n_param; i++)
@@ -265,6 +269,22 @@ static clt_status check_layout(const clt_plan *plan)
     return CLT_OK;
 }
 
+static clt_status make_buckets(clt_plan *plan)
+{
+    const clt_store_layout *layout = plan->layout;
+    CLT_TRY(clt_buckets_make(layout, plan->options.buckets, &plan->buckets, &plan->n_buckets));
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        const clt_store_slot *slot = &layout->slots[i];
+        for (size_t b = 0; b < plan->n_buckets && clt_rows_any(plan, i); b++) {
+            const clt_range *range = &plan->buckets[b].range;
+            plan->buckets[b].rows |= slot->slab == range->slab &&
+                                     slot->offset < range->first + range->elements &&
+                                     range->first < slot->offset + slot->elements;
+        }
+    }
+    return CLT_OK;
+}
+
 clt_status clt_pass_store(clt_plan *plan)
 {
     if (plan->options.mode == CLT_PLAN_CHECK)
@@ -272,7 +292,7 @@ clt_status clt_pass_store(clt_plan *plan)
     if (!plan->options.layout) {
         CLT_TRY(make_layout(plan));
         if (plan->options.mode == CLT_PLAN_TRAIN && plan->options.ranks > 1)
-            CLT_TRY(clt_buckets_make(plan->layout, plan->options.buckets, &plan->buckets, &plan->n_buckets));
+            CLT_TRY(make_buckets(plan));
         take_share(plan, plan->layout);
         return CLT_OK;
     }

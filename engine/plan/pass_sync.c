@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 9, sync: with several ranks, what is summed over them in a step, and when. The loss records come first,
- * then the gradients bucket by bucket, then the buffers that are averaged. A host command posts each sum as soon
+ * Pass 10, sync: with several ranks, what is summed over them in a step, and when. The loss records come first,
+ * then indices of embeddings, the gradients bucket by bucket, rows of embeddings and the buffers that are averaged. A host command posts each sum as soon
  * as the backward pass no longer uses the tensor, which follows from the reads and writes that its commands
  * declare; another one, in the phase SYNC, lets the device wait for the result. What the update does with each
  * bucket by itself comes behind that. */
@@ -56,11 +56,25 @@ static clt_status add_buckets(clt_plan *plan, size_t *capacity)
     clt_arena_kind arena = wire == CLT_F32 ? CLT_ARENA_GRAD : CLT_ARENA_WIRE;
     for (size_t b = 0; b < plan->n_buckets; b++) {
         const clt_range *bucket = &plan->buckets[b].range;
-        clt_sum sum = {.kind = CLT_SUM_GRADIENTS, .slab = bucket->slab};
-        CLT_TRY(clt_plan_store_tensor(plan, "gradients to sum", wire, (int64_t)bucket->elements, arena,
-                                      bucket->slab, bucket->first * clt_dtype_bytes(wire), &sum.tensor));
+        uint64_t elements = clt_rows_summed(plan, bucket);
+        if (!elements)
+            continue;
+        clt_sum sum = {.kind = CLT_SUM_GRADIENTS, .slab = bucket->slab, .bucket = b};
+        CLT_TRY(clt_plan_store_tensor(plan, "gradients to sum", wire, (int64_t)elements, arena, bucket->slab,
+                                      bucket->first * clt_dtype_bytes(wire), &sum.tensor));
         CLT_TRY(add_sum(plan, capacity, sum));
     }
+    return CLT_OK;
+}
+
+static clt_status add_rows(clt_plan *plan, size_t *capacity, ocl_emitter *e, clt_sum_kind kind)
+{
+    clt_sum sum;
+    for (size_t w = plan->n_forward; w < plan->n_work; w++)
+        if (plan->work[w].rows) {
+            CLT_TRY(clt_rows_gather(plan, e, kind, w, &sum));
+            CLT_TRY(add_sum(plan, capacity, sum));
+        }
     return CLT_OK;
 }
 
@@ -81,30 +95,45 @@ static clt_status add_buffers(clt_plan *plan, size_t *capacity, ocl_emitter *e)
 
 /* --- commands --- */
 
-static void emit_host(clt_plan *plan, ocl_emitter *e, size_t sum, int32_t tensor, clt_host_code code)
+static uint64_t elements_of(const clt_plan *plan, int32_t tensor)
 {
-    const clt_tensor *t = clt_graph_tensor(plan->graph, tensor);
+    return (uint64_t)clt_shape_elements(&clt_graph_tensor(plan->graph, tensor)->shape);
+}
+
+static void host_tensor(clt_plan *plan, ocl_emitter *e, ocl_access access, int32_t tensor)
+{
+    ocl_arg_tensor(e, access, ocl_ref(tensor), clt_graph_tensor(plan->graph, tensor)->dtype,
+                   elements_of(plan, tensor));
+}
+
+/* Both commands name all memory of the sum, which is in use from the first to the second. */
+static void emit_host(clt_plan *plan, ocl_emitter *e, size_t k, const clt_sum *sum, clt_host_code code)
+{
+    bool rows = clt_sum_of_rows(sum);
+    ocl_access access = rows ? OCL_WRITE : code == CLT_HOST_POST ? OCL_READ : OCL_READ_WRITE;
     ocl_host_begin(e, code);
-    ocl_arg_tensor(e, code == CLT_HOST_POST ? OCL_READ : OCL_READ_WRITE, ocl_ref(t->id), t->dtype,
-                   (uint64_t)clt_shape_elements(&t->shape));
-    ocl_arg_u32(e, (uint32_t)sum);
+    host_tensor(plan, e, access, sum->tensor);
+    ocl_arg_u32(e, (uint32_t)k);
+    if (rows)
+        host_tensor(plan, e, OCL_READ, sum->own);
     ocl_host_end(e);
 }
 
 /* Between gradients, which are f32, and the tensor in the communication dtype. */
-static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_range *bucket, int32_t narrow,
-                             bool send)
+static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, bool send)
 {
+    const clt_range *bucket = &plan->buckets[sum->bucket].range;
+    uint64_t elements = elements_of(plan, sum->tensor);
     clt_dtype wire = plan->options.wire;
     int32_t gradients;
     if (wire == CLT_F32)
         return CLT_OK;
-    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)bucket->elements, CLT_ARENA_GRAD,
-                                  bucket->slab, bucket->first * sizeof(float), &gradients));
+    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, bucket->slab,
+                                  bucket->first * sizeof(float), &gradients));
     if (send)
-        clt_emit_convert(e, narrow, wire, gradients, CLT_F32, bucket->elements);
+        clt_emit_convert(e, sum->tensor, wire, gradients, CLT_F32, elements);
     else
-        clt_emit_convert(e, gradients, CLT_F32, narrow, wire, bucket->elements);
+        clt_emit_convert(e, gradients, CLT_F32, sum->tensor, wire, elements);
     return CLT_OK;
 }
 
@@ -173,6 +202,20 @@ static clt_status merge(clt_plan *plan, const insertion *in)
     return CLT_OK;
 }
 
+static clt_status emit_sum(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, bool send)
+{
+    switch (sum->kind) {
+    case CLT_SUM_GRADIENTS:
+        return emit_casts(plan, e, sum, send);
+    case CLT_SUM_ROWS:
+        return send ? clt_rows_emit_send(plan, e, sum) : clt_rows_emit_add(plan, e, sum);
+    case CLT_SUM_BUFFERS:
+        return emit_shares(plan, e, sum, send);
+    default:
+        return CLT_OK;
+    }
+}
+
 /* The commands of SEND that make each sum's tensor, or those of SYNC that wait for it and take the result. These come
  * before what the update does with the bucket: a command for each, which is in the list (emit_update.c). */
 static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion *in)
@@ -181,20 +224,16 @@ static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion
     e->label = "sync";
     for (size_t k = 0; k < plan->n_sums; k++) {
         clt_sum *sum = &plan->sums[k];
-        bool gradients = sum->kind == CLT_SUM_GRADIENTS;
         if (send)
             sum->send_first = e->list->count;
         else
-            emit_host(plan, e, k, sum->tensor, CLT_HOST_WAIT);
-        if (gradients)
-            CLT_TRY(emit_casts(plan, e, &plan->buckets[bucket].range, sum->tensor, send));
-        else if (sum->kind == CLT_SUM_BUFFERS)
-            CLT_TRY(emit_shares(plan, e, sum, send));
+            emit_host(plan, e, k, sum, CLT_HOST_WAIT);
+        CLT_TRY(emit_sum(plan, e, sum, send));
         if (send)
             sum->send_last = e->list->count;
         else
             CLT_TRY(insert_behind(plan, in, bucket));
-        bucket += gradients;
+        bucket += sum->kind == CLT_SUM_GRADIENTS && !plan->buckets[sum->bucket].rows;
     }
     return ocl_emit_status(e);
 }
@@ -207,7 +246,7 @@ static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const size_t *ready
     e->label = "sync";
     for (size_t k = 0; k < plan->n_sums; k++) {
         behind = ready[k] > behind ? ready[k] : behind;
-        emit_host(plan, e, k, plan->sums[k].tensor, CLT_HOST_POST);
+        emit_host(plan, e, k, &plan->sums[k], CLT_HOST_POST);
         CLT_TRY(insert_behind(plan, in, behind));
     }
     return ocl_emit_status(e);
@@ -234,8 +273,8 @@ clt_status clt_sync_gather(clt_plan *plan, ocl_emitter *emitter, int32_t tensor,
     CLT_TRY(clt_grow(&plan->gathered, &capacity, k + 1, sizeof *plan->gathered, "sums over ranks"));
     plan->gathered[plan->n_gathered++] =
         (clt_sum){.kind = CLT_SUM_GATHERED, .tensor = tensor, .grain = grain};
-    emit_host(plan, emitter, k, tensor, CLT_HOST_POST);
-    emit_host(plan, emitter, k, tensor, CLT_HOST_WAIT);
+    emit_host(plan, emitter, k, &plan->gathered[k], CLT_HOST_POST);
+    emit_host(plan, emitter, k, &plan->gathered[k], CLT_HOST_WAIT);
     return ocl_emit_status(emitter);
 }
 
@@ -278,27 +317,61 @@ static clt_status make_sums(clt_plan *plan)
     clt_emitter_start(plan, CLT_PHASE_SEND, &emitter);
     clt_status status = add_sum(plan, &capacity, (clt_sum){.kind = CLT_SUM_LOSSES, .tensor = plan->losses});
     if (status == CLT_OK)
+        status = add_rows(plan, &capacity, &emitter, CLT_SUM_INDICES);
+    if (status == CLT_OK)
         status = add_buckets(plan, &capacity);
+    if (status == CLT_OK)
+        status = add_rows(plan, &capacity, &emitter, CLT_SUM_ROWS);
     if (status == CLT_OK)
         status = add_buffers(plan, &capacity, &emitter);
     ocl_emitter_free(&emitter);
     return status;
 }
 
+/* Behind the last command that writes it. */
+static size_t written_at(const clt_plan *plan, clt_phase phase, int32_t tensor)
+{
+    const ocl_command_list *list = &plan->phase[phase];
+    int32_t owner = clt_plan_owner(plan, tensor);
+    for (size_t c = list->count; c > 0; c--)
+        for (int a = 0; a < list->commands[c - 1].n_args; a++) {
+            const ocl_arg *arg = &list->commands[c - 1].args[a];
+            if (arg->kind == OCL_ARG_TENSOR && arg->ref.tensor >= 0 && (arg->access & OCL_WRITE) &&
+                clt_plan_owner(plan, arg->ref.tensor) == owner)
+                return c;
+        }
+    return 0;
+}
+
+static size_t ready_of(const clt_plan *plan, clt_phase phase, const clt_sum *sum, size_t losses)
+{
+    const clt_work *work = &plan->work[sum->work];
+    switch (sum->kind) {
+    case CLT_SUM_LOSSES:
+        return losses;
+    case CLT_SUM_INDICES:
+        return written_at(plan, phase, work->node->in[0]);
+    case CLT_SUM_GRADIENTS:
+        return plan->buckets[sum->bucket].ready;
+    case CLT_SUM_ROWS:
+        return written_at(plan, phase, work->dout[0]);
+    default:
+        return plan->phase[phase].count;
+    }
+}
+
 /* ready: by sum, when a backward phase no longer uses it. */
 static clt_status post_in(clt_plan *plan, clt_phase phase)
 {
     ready_at at = {0};
-    size_t *ready = NULL, bucket = 0;
+    size_t *ready = NULL;
     CLT_TRY(clt_alloc(&at.gradient, plan->graph->n_params + 1, sizeof *at.gradient, "sums over ranks"));
     clt_status status = clt_alloc(&ready, plan->n_sums, sizeof *ready, "sums over ranks");
     if (status == CLT_OK) {
         find_ready(plan, phase, &at);
         clt_buckets_set_ready(plan->store, at.gradient, plan->buckets, plan->n_buckets);
         for (size_t k = 0; k < plan->n_sums; k++)
-            ready[k] = plan->sums[k].kind == CLT_SUM_LOSSES      ? at.losses
-                       : plan->sums[k].kind == CLT_SUM_GRADIENTS ? plan->buckets[bucket++].ready
-                                                                 : plan->phase[phase].count;
+            ready[k] = ready_of(plan, phase, &plan->sums[k], at.losses);
         status = insert_posts(plan, phase, ready);
     }
     free(ready);

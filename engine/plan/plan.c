@@ -7,8 +7,8 @@
 
 const char *clt_phase_name(clt_phase phase)
 {
-    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "combine",
-                                                       "send",    "sync",     "update"};
+    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "rows",
+                                                       "combine", "send",     "sync",         "update"};
     return (unsigned)phase < CLT_PHASE_COUNT ? names[phase] : "?";
 }
 
@@ -21,8 +21,8 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
                             clt_plan **out)
 {
     static clt_status (*const passes[])(clt_plan *) = {
-        clt_pass_precision, clt_pass_layout, clt_pass_autodiff, clt_pass_store, clt_pass_fuse,
-        clt_pass_recompute, clt_pass_share,  clt_pass_select,   clt_pass_sync,  clt_pass_memory};
+        clt_pass_precision, clt_pass_layout, clt_pass_autodiff, clt_pass_rows, clt_pass_store, clt_pass_fuse,
+        clt_pass_recompute, clt_pass_share,  clt_pass_select,   clt_pass_sync, clt_pass_memory};
     clt_plan *plan;
     *out = NULL;
     clt_status status = clt_alloc(&plan, 1, sizeof *plan, "plan");
@@ -71,8 +71,9 @@ size_t clt_plan_commands(const clt_plan *plan)
                        : 1;
     return micro * (plan->phase[CLT_PHASE_FORWARD].count + 1) + plan->phase[CLT_PHASE_BACKWARD].count +
            (micro - 1) * plan->phase[clt_plan_backward(plan, 1)].count +
-           micro * plan->phase[CLT_PHASE_COMBINE].count + plan->phase[CLT_PHASE_SEND].count +
-           plan->phase[CLT_PHASE_SYNC].count + plan->phase[CLT_PHASE_UPDATE].count;
+           (micro - 1) * plan->phase[CLT_PHASE_ROWS].count + micro * plan->phase[CLT_PHASE_COMBINE].count +
+           plan->phase[CLT_PHASE_SEND].count + plan->phase[CLT_PHASE_SYNC].count +
+           plan->phase[CLT_PHASE_UPDATE].count;
 }
 
 double clt_plan_flops(const clt_plan *plan)
@@ -88,21 +89,22 @@ double clt_plan_flops(const clt_plan *plan)
     return (forward + backward) * plan->options.accumulation + update;
 }
 
-/* Host memory that gradients, and what the update shares, are copied through. */
+/* Host memory that gradients, rows, and what the update shares, are copied through. */
 static uint64_t sum_bytes(const clt_plan *plan)
 {
     uint64_t bytes = 0;
     bool in_place = plan->device.is_cpu && plan->options.shared_memory;
-    for (size_t k = 0; k < plan->n_gathered; k++) {
-        const clt_tensor *t = clt_graph_tensor(plan->graph, plan->gathered[k].tensor);
-        if (in_place && plan->place[t->id].kind == CLT_PLACE_STORE)
-            continue;
-        bytes += (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
+    for (size_t k = 0; k < plan->n_sums; k++) {
+        const clt_sum *sum = &plan->sums[k];
+        const clt_tensor *t = clt_graph_tensor(plan->graph, sum->tensor);
+        bool copied = sum->kind == CLT_SUM_INDICES || sum->kind == CLT_SUM_ROWS;
+        if (sum->kind == CLT_SUM_GRADIENTS ||
+            (sum->kind == CLT_SUM_GATHERED && plan->place[t->id].kind == CLT_PLACE_STORE))
+            copied = !in_place;
+        else if (sum->kind == CLT_SUM_GATHERED)
+            copied = true;
+        bytes += copied ? (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype) : 0;
     }
-    if (in_place)
-        return bytes;
-    for (size_t b = 0; b < plan->n_buckets; b++)
-        bytes += plan->buckets[b].range.elements * clt_dtype_bytes(plan->options.wire);
     return bytes;
 }
 

@@ -2,8 +2,8 @@
  *
  * Plans. clt_plan_compute is a pure function from graph and device description to commands, gradients and
  * memory offsets. It needs no device, so `plan`, `estimate`, dry runs and tests use it alone.
- * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: precision, layout, autodiff, store, fuse,
- * recompute, share, select, sync, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
+ * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: precision, layout, autodiff, rows, store,
+ * fuse, recompute, share, select, sync, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
  * cl/; they know nothing of data, schedules or the trainer.
  *
  * Where a plan's tensors lie (clt_place), and what moves them:
@@ -56,10 +56,12 @@ typedef enum clt_phase {
     CLT_PHASE_FORWARD,
     CLT_PHASE_BACKWARD,     /* first micro-batch: parameter gradients are written */
     CLT_PHASE_BACKWARD_ADD, /* later micro-batches: they are added to */
-    CLT_PHASE_COMBINE,      /* with options.tree, after each BACKWARD: joins the sums of earlier ones */
-    CLT_PHASE_SEND,         /* gradients to their communication dtype; run in parts, see clt_sum */
-    CLT_PHASE_SYNC,         /* waits for sums over all ranks, takes them, and begins the norm */
-    CLT_PHASE_UPDATE,       /* norm, finite check, clipping, optimizer */
+    /* adds gradients of embeddings that travel as rows, see clt_work; not in the last micro-batch of a step */
+    CLT_PHASE_ROWS,
+    CLT_PHASE_COMBINE, /* with options.tree, after each BACKWARD: joins the sums of earlier ones */
+    CLT_PHASE_SEND,    /* gradients to their communication dtype; run in parts, see clt_sum */
+    CLT_PHASE_SYNC,    /* waits for sums over all ranks, takes them, and begins the norm */
+    CLT_PHASE_UPDATE,  /* norm, finite check, clipping, optimizer */
     CLT_PHASE_COUNT
 } clt_phase;
 const char *clt_phase_name(clt_phase phase);
@@ -90,6 +92,8 @@ typedef struct clt_update_order {
     uint32_t items; /* work-items of a group; 1: the kernels without work-groups (style lane) */
     uint32_t plain; /* 1: products inside the update by the kernels that round alike on every device */
     uint32_t exact; /* 1: division and square root are correctly rounded, which OpenCL C must be asked for */
+    uint32_t
+        dense; /* 1: no rows of embeddings travel, because devices would add them up in different orders */
 } clt_update_order;
 
 typedef struct clt_update_spec {
@@ -135,10 +139,11 @@ typedef struct clt_plan_options {
     const clt_store_layout *layout;
     clt_dtype storage; /* of activations, their gradients and the products' weights: f32, f16 or bf16 */
     clt_dtype wire;    /* ranks > 1: communication dtype of parameter gradients */
-    clt_bucket_sizes buckets; /* ranks > 1 */
-    bool shared_memory;       /* ranks > 1: on CPU devices gradients are summed in place */
-    bool tf32;                /* products of f32 may round their operands to 10 bits of mantissa */
-    bool no_fuse;             /* fuse nothing, for comparison */
+    clt_bucket_sizes buckets;  /* ranks > 1 */
+    clt_embeddings embeddings; /* ranks > 1: how gradients of embeddings travel */
+    bool shared_memory;        /* ranks > 1: on CPU devices gradients are summed in place */
+    bool tf32;                 /* products of f32 may round their operands to 10 bits of mantissa */
+    bool no_fuse;              /* fuse nothing, for comparison */
     clt_recompute recompute;
     /* CHECK: the tensors where backward starts, and the gradient that is given for each */
     int n_seeds;
@@ -172,6 +177,9 @@ typedef struct clt_work {
     const clt_node *fused[CLT_MAX_FUSED];
     bool again;  /* FORWARD: recomputed for the backward pass */
     bool record; /* BACKWARD of a loss: it writes the loss record, too (see clt_call) */
+    /* BACKWARD of an embedding whose gradient travels as rows: it runs in ROWS instead of BACKWARD; in the last
+     * micro-batch SYNC runs it with the rows and indices of all ranks, side by side. These works come last. */
+    bool rows;
 } clt_work;
 
 typedef enum clt_place_kind { CLT_PLACE_NONE, CLT_PLACE_PLAN, CLT_PLACE_STORE } clt_place_kind;
@@ -188,10 +196,13 @@ typedef struct clt_place {
 /* What is summed over the ranks in a step. Posting and waiting are host commands: args[0] is the tensor, args[1]
  * the number of the sum. The posts stand in both backward phases, or in COMBINE, and hold for the last micro-batch. */
 typedef enum clt_host_code { CLT_HOST_POST, CLT_HOST_WAIT } clt_host_code;
-/* GATHERED: by the update; with a grain it is no sum: every rank gives its share (comm_share) and gets all. */
+/* INDICES and ROWS are no sums: every rank gives `own` and gets those of all, in the order of the ranks.
+ * GATHERED: by the update; with a grain it is no sum: every rank gives its share (comm_share) and gets all. */
 typedef enum clt_sum_kind {
     CLT_SUM_LOSSES,
+    CLT_SUM_INDICES, /* of the rows */
     CLT_SUM_GRADIENTS,
+    CLT_SUM_ROWS, /* gradients of the output of an embedding */
     CLT_SUM_BUFFERS,
     CLT_SUM_GATHERED
 } clt_sum_kind;
@@ -200,7 +211,15 @@ typedef struct clt_sum {
     int32_t tensor, slab;         /* what is summed, in place; slab of the store that its values belong to */
     size_t send_first, send_last; /* the commands of SEND that make it, to be run before it is posted */
     int64_t grain;                /* GATHERED: of the shares, in elements; 0: it is a sum */
+    size_t bucket;                /* GRADIENTS: its number */
+    size_t work;                  /* INDICES, ROWS: the embedding's backward work */
+    int32_t own;                  /* INDICES, ROWS: what this rank gives */
 } clt_sum;
+
+static inline bool clt_sum_of_rows(const clt_sum *sum)
+{
+    return sum->kind == CLT_SUM_INDICES || sum->kind == CLT_SUM_ROWS;
+}
 
 #define CLT_MAX_PLAN_SLABS 64
 
@@ -268,6 +287,7 @@ clt_status clt_plan_print_json(const clt_plan *plan, clt_json_writer *writer);
 clt_status clt_pass_precision(clt_plan *plan);
 clt_status clt_pass_layout(clt_plan *plan);
 clt_status clt_pass_autodiff(clt_plan *plan);
+clt_status clt_pass_rows(clt_plan *plan);
 clt_status clt_pass_store(clt_plan *plan);
 clt_status clt_pass_fuse(clt_plan *plan);
 clt_status clt_pass_recompute(clt_plan *plan);

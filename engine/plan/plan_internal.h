@@ -46,6 +46,20 @@ clt_status clt_update_emit_lane(ocl_emitter *emitter, const void *problem);
 /* emit_combine.c: the COMBINE phase, and what FORWARD begins with for it. */
 clt_status clt_combine_emit(clt_plan *plan, ocl_emitter *emitter);
 clt_status clt_combine_emit_start(clt_plan *plan, ocl_emitter *emitter);
+/* pass_rows.c: whether the gradient of a parameter travels as rows, and whether rows are all that it is made of. */
+bool clt_rows_any(const clt_plan *plan, int32_t param);
+bool clt_rows_alone(const clt_plan *plan, int32_t param);
+/* emit_rows.c: what BACKWARD begins with: zeros where ROWS adds to a gradient that no other work writes. */
+clt_status clt_rows_emit_start(clt_plan *plan, ocl_emitter *emitter);
+/* How many elements of a bucket are summed: up to the first table whose gradient is made of the rows that are
+ * gathered and nothing else. Such tables come last (pass_store.c). */
+uint64_t clt_rows_summed(const clt_plan *plan, const clt_range *bucket);
+/* What ranks gather of the work number `at`: indices (INDICES), or the gradients of its output in the narrower one of
+ * their type and the communication dtype (ROWS). The commands of ROWS that make what this rank gives, and those that
+ * add all of it to the table: the work itself, with the positions of all ranks. */
+clt_status clt_rows_gather(clt_plan *plan, ocl_emitter *emitter, clt_sum_kind kind, size_t at, clt_sum *sum);
+clt_status clt_rows_emit_send(clt_plan *plan, ocl_emitter *emitter, const clt_sum *sum);
+clt_status clt_rows_emit_add(clt_plan *plan, ocl_emitter *emitter, const clt_sum *sum);
 /* update_family.c: the UPDATE phase, by the variant that the family chooses. */
 clt_status clt_update_emit(clt_plan *plan, ocl_emitter *emitter);
 

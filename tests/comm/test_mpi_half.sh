@@ -108,7 +108,8 @@ for type in f16 bf16; do
         same_scales calm "wire_$type$ranks"
     done
     narrow=$(values comm_bytes wire_${type}2/metrics.jsonl | tail -n 1)
-    if [ "$((narrow * 2))" -lt "$((wide + 200))" ]; then pass; else fail "$narrow bytes in $type, $wide in f32"; fi
+    # losses are f32 and rows of the embedding f16 in both
+    if [ "$((narrow * 100))" -lt "$((wide * 51))" ]; then pass; else fail "$narrow bytes in $type, $wide in f32"; fi
 done
 expect_code 0 "${mpi[@]}" 2 "${calm[@]}" --out calm2
 differ calm2 wire_f162 24

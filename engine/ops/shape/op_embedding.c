@@ -221,6 +221,7 @@ const clt_op clt_op_embedding = {
     .n_attrs = sizeof embedding_attrs / sizeof embedding_attrs[0],
     .min_in = 1,
     .max_in = 1,
+    .flags = CLT_OP_ROWS,
     .infer = embedding_infer,
     .forward = {.variants = embedding_forward_variants},
     .backward = {.variants = bwd_variants},

@@ -135,6 +135,25 @@ static int64_t choice_of(const ocl_device_desc *desc)
     return (int64_t)(clt_hash64_end(&state) >> 1);
 }
 
+/* Which variants add up the rows of embeddings on this device: their order differs. */
+static clt_status rows_of(const ocl_device_desc *desc, int64_t *variants)
+{
+    int count;
+    const clt_op *const *ops = clt_op_list(&count);
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    for (int i = 0; i < count; i++) {
+        const ocl_variant *variant;
+        if (!(ops[i]->flags & CLT_OP_ROWS))
+            continue;
+        CLT_TRY(ocl_family_choose(&ops[i]->backward, NULL, desc, ops[i]->name, NULL, &variant));
+        int number = clt_variant_number(variant);
+        clt_hash64_add(&state, &number, sizeof number);
+    }
+    *variants = (int64_t)(clt_hash64_end(&state) >> 1);
+    return CLT_OK;
+}
+
 clt_status clt_agree_on_update(clt_run *run, bool *changed)
 {
     const ocl_device_desc *desc = &run->tuned->desc;
@@ -142,10 +161,11 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
     *changed = false;
     if (run->ranks.ranks <= 1)
         return CLT_OK;
-    enum { ITEMS, KIND, EXACT, UNITS, CHOICE, COUNT };
+    enum { ITEMS, KIND, EXACT, UNITS, CHOICE, ROWS, COUNT };
     int64_t least[COUNT] = {(int64_t)clt_update_items(desc), kind_of(desc), desc->rounds_correctly,
                             desc->compute_units, choice_of(desc)};
     int64_t most[COUNT];
+    CLT_TRY(rows_of(desc, &least[ROWS]));
     memcpy(most, least, sizeof most);
     CLT_TRY(comm_all_reduce(run->options->comm, least, COUNT, COMM_I64, COMM_MIN));
     CLT_TRY(comm_all_reduce(run->options->comm, most, COUNT, COMM_I64, COMM_MAX));
@@ -153,6 +173,10 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
         CLT_FAIL(CLT_ERANKS,
                  "parallel.rank_invariant: the ranks' devices or drivers are of different kinds, so "
                  "their sums may round differently");
+    order.dense = least[ROWS] != most[ROWS];
+    if (order.dense && clt_config_choice(run->options->config, "parallel.embeddings") == CLT_EMBEDDINGS_ROWS)
+        CLT_FAIL(CLT_ERANKS, "parallel.embeddings=rows: the ranks' devices would add up rows in different "
+                             "orders; use auto or dense");
     bool differ = least[KIND] != most[KIND] || least[ITEMS] != most[ITEMS];
     if (differ || least[UNITS] != most[UNITS]) /* otherwise rank 0's tuning records hold for all */
         order.items = (uint32_t)least[ITEMS];

@@ -202,21 +202,22 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
     bool train = mode == CLT_PLAN_TRAIN;
     clt_update_spec update = job->update;
     update.order = job->order;
-    return (clt_plan_options){.mode = mode,
-                              .accumulation = train ? job->accumulation : 1,
-                              .tree = train && clt_config_bool(job->config, "parallel.rank_invariant"),
-                              .ranks = train ? job->ranks : 1,
-                              .rank = job->rank,
-                              .shard =
-                                  clt_config_choice(job->config, "parallel.shard") == CLT_SHARD_OPTIMIZER,
-                              .update = update,
-                              .storage = job->storage,
-                              .wire = read_wire(job->config),
-                              .buckets = read_buckets(job->config),
-                              .shared_memory = clt_config_bool(job->config, "parallel.shared_memory"),
-                              .tf32 = read_tf32(job),
-                              .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
-                              .no_fuse = clt_config_choice(job->config, "train.fuse") == CLT_FUSING_OFF};
+    return (clt_plan_options){
+        .mode = mode,
+        .accumulation = train ? job->accumulation : 1,
+        .tree = train && clt_config_bool(job->config, "parallel.rank_invariant"),
+        .ranks = train ? job->ranks : 1,
+        .rank = job->rank,
+        .shard = clt_config_choice(job->config, "parallel.shard") == CLT_SHARD_OPTIMIZER,
+        .update = update,
+        .storage = job->storage,
+        .wire = read_wire(job->config),
+        .buckets = read_buckets(job->config),
+        .embeddings = (clt_embeddings)clt_config_choice(job->config, "parallel.embeddings"),
+        .shared_memory = clt_config_bool(job->config, "parallel.shared_memory"),
+        .tf32 = read_tf32(job),
+        .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
+        .no_fuse = clt_config_choice(job->config, "train.fuse") == CLT_FUSING_OFF};
 }
 
 static clt_status plan_train(clt_job *job)

@@ -36,8 +36,10 @@ typedef struct sum_place {
     uint64_t offset, bytes;
     int64_t elements;
     comm_type type;
-    int64_t grain;       /* of the ranks' shares, in elements */
-    part given, taken;   /* what this rank gives to it, and gets: its share or everything */
+    int64_t grain;     /* of the ranks' shares, in elements */
+    part given, taken; /* what this rank gives to it, and gets: its share or everything */
+    ocl_buffer *from;  /* where on the device lies what it gives */
+    uint64_t from_at;
     comm_memory *memory; /* which the device computes on and ranks share: it happens there; or NULL */
     uint64_t memory_at;  /* and where, in bytes */
     ocl_pinned *staging; /* otherwise */
@@ -114,18 +116,27 @@ static clt_status make_place(clt_sync *s, size_t k)
     const clt_sum *sum = &plan->sums[k];
     const clt_tensor *t = clt_graph_tensor(plan->graph, sum->tensor);
     sum_place *p = &s->places[k];
+    bool rows = clt_sum_of_rows(sum), gathers = rows || sum->kind == CLT_SUM_GATHERED;
     p->elements = clt_shape_elements(&t->shape);
     p->bytes = (uint64_t)p->elements * clt_dtype_bytes(t->dtype);
     p->type = type_of(t->dtype);
-    s->bytes += p->bytes;
     CLT_TRY(clt_realized_resolve(s->run->train, t->id, &p->buffer, &p->offset));
     p->given = p->taken = (part){0, p->bytes};
     p->grain = sum->grain;
+    if (rows) { /* of any type */
+        p->type = COMM_U8;
+        p->elements = (int64_t)p->bytes;
+        p->grain = p->elements / s->run->ranks.ranks;
+    }
     if (p->grain) {
-        bool gathers = sum->kind == CLT_SUM_GATHERED;
         p->kind = gathers ? COMM_ALL_GATHER : COMM_REDUCE_SCATTER;
         *(gathers ? &p->given : &p->taken) = share_of(s, p);
     }
+    s->bytes += rows ? p->given.bytes : p->bytes;
+    p->from = p->buffer;
+    p->from_at = p->offset + p->given.at;
+    if (rows)
+        CLT_TRY(clt_realized_resolve(s->run->train, sum->own, &p->from, &p->from_at));
     p->memory = memory_of(s->run, sum, &p->memory_at);
     if (p->memory)
         return CLT_OK;
@@ -313,8 +324,7 @@ static clt_status hand_out(const sum_place *p, char *host, ocl_event *made, ocl_
 {
     if (p->memory)
         return ocl_map_async(OCL_QUEUE_OUT, p->buffer, p->offset, p->bytes, made, out);
-    return ocl_read_async(OCL_QUEUE_OUT, p->buffer, p->offset + p->given.at, host + p->given.at,
-                          p->given.bytes, made, out);
+    return ocl_read_async(OCL_QUEUE_OUT, p->from, p->from_at, host + p->given.at, p->given.bytes, made, out);
 }
 
 static clt_status take_back(const sum_place *p, const char *host, ocl_event *summed, ocl_event **back)
@@ -345,10 +355,10 @@ static clt_status enqueue(const sum_place *p, flight *f, char *host, bool *annou
 
 static clt_status post(clt_sync *s, size_t k)
 {
-    static const char *const what[] = {[CLT_SUM_LOSSES] = "losses",
-                                       [CLT_SUM_GRADIENTS] = "gradients",
-                                       [CLT_SUM_BUFFERS] = "buffers",
-                                       [CLT_SUM_GATHERED] = "shares of the update"};
+    static const char *const what[] = {
+        [CLT_SUM_LOSSES] = "losses",           [CLT_SUM_INDICES] = "indices of rows",
+        [CLT_SUM_ROWS] = "rows of embeddings", [CLT_SUM_GRADIENTS] = "gradients",
+        [CLT_SUM_BUFFERS] = "buffers",         [CLT_SUM_GATHERED] = "shares of the update"};
     const clt_run *run = s->run;
     const clt_sum *sum = &run->job->train->sums[k];
     const sum_place *p = &s->places[k];

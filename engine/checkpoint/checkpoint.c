@@ -226,41 +226,39 @@ static bool kept_anyway(const clt_retention *r, int64_t step)
 }
 
 /* Kept are `step`, the keep - 1 newest others, and those that the retention rules keep. */
-void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *r)
+static clt_status delete_older(const char *folder, int64_t step, const clt_step_list *list,
+                               const clt_retention *r)
 {
-    clt_step_list list = {0};
-    clt_status status = r->keep > 0 ? clt_steps_list(folder, CLT_STEP_COMPLETE, &list) : CLT_OK;
     int kept = 1;
-    for (size_t i = list.count; status == CLT_OK && i-- > 0;) {
-        if (list.at[i].step == step || kept_anyway(r, list.at[i].step))
+    clt_status status = CLT_OK;
+    for (size_t i = list->count; status == CLT_OK && i-- > 0;) {
+        if (list->at[i].step == step || kept_anyway(r, list->at[i].step))
             continue;
         if (kept < r->keep)
             kept++;
         else
-            status = delete_checkpoint(folder, list.at[i].name);
+            status = delete_checkpoint(folder, list->at[i].name);
     }
-    if (status != CLT_OK)
-        CLT_WARN("deleting old checkpoints of %s: %s", folder, clt_error_text());
-    clt_steps_free(&list);
+    return status;
 }
 
-/* The same, if there are so many that the new one has to be read again first. */
-static void verify_and_retain(const char *folder, int64_t step, const clt_retention *r)
+void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *r, bool verified)
 {
     clt_step_list list = {0};
     clt_str path = {0};
-    clt_status status = r->keep > 0 ? clt_steps_list(folder, CLT_STEP_COMPLETE, &list) : CLT_OK;
-    bool many = r->keep > 0 && list.count > (size_t)r->keep;
+    if (r->keep <= 0)
+        return;
+    clt_status status = clt_steps_list(folder, CLT_STEP_COMPLETE, &list);
     clt_str_printf(&path, "%s/step_%" PRId64, folder, step);
-    if (status == CLT_OK && many)
+    if (status == CLT_OK)
         status = clt_str_check(&path);
-    if (status == CLT_OK && many)
+    if (status == CLT_OK && list.count > (size_t)r->keep && !verified)
         status = clt_fail_prefix(clt_checkpoint_verify(path.text),
                                  "older checkpoints are kept, because the new one does not verify");
+    if (status == CLT_OK && list.count > (size_t)r->keep)
+        status = delete_older(folder, step, &list, r);
     if (status != CLT_OK)
         CLT_WARN("deleting old checkpoints of %s: %s", folder, clt_error_text());
-    else if (many)
-        clt_checkpoint_retain(folder, step, r);
     clt_str_free(&path);
     clt_steps_free(&list);
 }
@@ -358,6 +356,6 @@ clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoin
         clt_checkpoint_discard(folder, tag, content->step);
     CLT_TRY(status);
     CLT_TRY(clt_checkpoint_place(folder, tag, content, &part));
-    verify_and_retain(folder, content->step, retention);
+    clt_checkpoint_retain(folder, content->step, retention, false);
     return CLT_OK;
 }

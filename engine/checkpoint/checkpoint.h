@@ -129,8 +129,9 @@ void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);
 /* Reads one of so many parts, by bytes, of the tensor files of step_N; all of them add up to what was written. */
 clt_status clt_checkpoint_read_part(const char *folder, const clt_checkpoint_content *content, int index,
                                     int parts, clt_part *part);
-/* Deletes older checkpoints, when `step` has been verified. A failure is logged. */
-void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *retention);
+/* Deletes older checkpoints, if there are so many; unless `step` is known to verify, it is read first. A failure is
+ * logged. */
+void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *retention, bool verified);
 
 /* Removes what a killed save left behind and restores a checkpoint that was being replaced, as the next save
  * would. Only for the process that may save into the folder. A failure is logged. */

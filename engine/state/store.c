@@ -149,9 +149,11 @@ bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_par
 {
     const clt_store_slot *slot = clt_store_layout_find(store->layout, param->name);
     int state = (int)arena - (int)CLT_ARENA_OPT1;
-    bool used = state < 0 || state >= store->layout->opt_states || (slot && state < slot->states);
-    return used && clt_param_is_trained(param) && clt_arenas[arena].suffix &&
-           clt_store_arena_bytes(store->layout, arena) > 0;
+    /* of what ranks divide, one may have nothing */
+    bool exists = state >= 0 && state < store->layout->opt_states
+                      ? slot && state < slot->states
+                      : clt_store_arena_bytes(store->layout, arena) > 0;
+    return exists && clt_param_is_trained(param) && clt_arenas[arena].suffix;
 }
 
 /* Fills the chunk table of one slab: weight decay and learning-rate scale of the parameter of each chunk. */

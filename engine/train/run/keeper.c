@@ -19,7 +19,7 @@ clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
 {
     k->run = run;
     k->newest = -1;
-    return folder ? clt_saver_create(run, folder, &k->saver) : CLT_OK;
+    return clt_saver_create(run, folder, &k->saver);
 }
 
 void clt_keeper_close(clt_keeper *k)
@@ -59,14 +59,19 @@ static clt_status digest(clt_keeper *k, const clt_save_result *r)
     return CLT_OK;
 }
 
-clt_status clt_keeper_poll(clt_keeper *k, bool wait)
+clt_status clt_keeper_poll(clt_keeper *k, clt_saver_poll_kind kind)
 {
     clt_save_result result;
     bool have;
     if (!k->saver)
         return CLT_OK;
-    clt_saver_poll(k->saver, wait, &result, &have);
+    CLT_TRY(clt_saver_poll(k->saver, kind, &result, &have));
     return have ? digest(k, &result) : CLT_OK;
+}
+
+bool clt_keeper_waits(const clt_keeper *k)
+{
+    return k->saver && clt_saver_waits(k->saver);
 }
 
 clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
@@ -77,7 +82,7 @@ clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
                                .best = clt_config_bool(c, "checkpoint.best") ? k->state.best_step : -1};
     if (!k->saver || k->newest == step)
         return CLT_OK;
-    CLT_TRY(clt_keeper_poll(k, true)); /* only one save can be in flight */
+    CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT)); /* only one save can be in flight */
     k->newest = step;
     k->reason = reason;
     return clt_saver_begin(k->saver, step, &k->state, &retention);
@@ -85,10 +90,10 @@ clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
 
 clt_status clt_keeper_finish(clt_keeper *k, int64_t step, clt_save_reason reason)
 {
-    CLT_TRY(clt_keeper_poll(k, true));
+    CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT));
     while (k->saver && k->newest != step) {
         CLT_TRY(clt_keeper_save(k, step, reason));
-        CLT_TRY(clt_keeper_poll(k, true));
+        CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT));
     }
     return CLT_OK;
 }

@@ -2,7 +2,7 @@
  *
  * The keeper: the policy on checkpoints. It decides when they are saved, and what happens when one cannot be
  * written: training goes on with a warning, and older checkpoints stay; three failures in a row end the
- * run. */
+ * run. All ranks have one and decide the same. */
 #ifndef ENGINE_TRAIN_KEEPER_H
 #define ENGINE_TRAIN_KEEPER_H
 
@@ -23,7 +23,7 @@ const char *clt_save_reason_name(clt_save_reason reason); /* "interval" */
 
 typedef struct clt_keeper {
     clt_run *run;
-    clt_saver *saver; /* NULL: this rank writes nothing */
+    clt_saver *saver; /* NULL: nothing is ever saved */
     clt_saved_state state;
     int64_t newest;         /* step of the newest save that has begun and not failed; -1 none */
     int failures;           /* consecutive failed saves */
@@ -35,14 +35,16 @@ typedef struct clt_keeper {
     void *context; /* for both functions */
 } clt_keeper;
 
-/* folder NULL: nothing is ever saved. */
+/* folder: for checkpoints, of rank 0; others give NULL. Collective. */
 clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
 void clt_keeper_close(clt_keeper *keeper);
 /* Begins a checkpoint of the parameters after `step`, unless that step has been saved. */
 clt_status clt_keeper_save(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* Handles saves that have finished; wait: until none is in flight. CLT_ESTORAGE after three failures in a
- * row; CLT_ENUMERIC when parameters are not finite. */
-clt_status clt_keeper_poll(clt_keeper *keeper, bool wait);
+/* Handles saves that have finished (clt_saver_poll). CLT_ESTORAGE after three failures in a row; CLT_ENUMERIC when
+ * parameters are not finite. */
+clt_status clt_keeper_poll(clt_keeper *keeper, clt_saver_poll_kind kind);
+/* This rank is through with its part of a save (clt_saver_waits). */
+bool clt_keeper_waits(const clt_keeper *keeper);
 /* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
 clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
 /* To be called after an evaluation; *best: its loss is the best so far. */

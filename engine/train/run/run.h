@@ -41,7 +41,6 @@ typedef struct clt_run {
     comm_memory *shared;
     comm_memory *shared_parameters; /* the same of the parameters where optimizer state is divided */
     struct clt_sync *sync;          /* sums over the ranks (sync.h); NULL with one rank */
-    struct clt_gathered *gathered;  /* with divided optimizer state: what the last checkpoint was made of */
     double build_seconds;           /* time to realise and prime the plans */
     int64_t first_step;
     int64_t first_micro; /* the micro-batches of a step that this rank computes (clt_job_share) */

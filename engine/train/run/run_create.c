@@ -3,7 +3,6 @@
  * Creating and destroying runs: what is decided before the device objects are created (run_objects.c), and
  * initial values. */
 #include "engine/train/run/run.h"
-#include "engine/train/saved/gather.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,7 +275,6 @@ void clt_run_destroy(clt_run *run)
     clt_feed_destroy(run->feed);
     clt_reporter_destroy(run->reporter);
     clt_sync_destroy(run->sync);
-    clt_gathered_destroy(run->gathered);
     clt_run_drop_objects(run);
     /* commands may still use the memory behind one that failed */
     bool lost = run->device && ocl_commands_failed(run->device);

@@ -73,8 +73,8 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
     /* the saver's buffers are created when the run folder is opened */
     clt_realized *made[2];
     clt_checksums *sums = NULL;
-    if (plans[0] && run->options->out_dir && run->ranks.rank == 0) {
-        CLT_TRY(clt_checksums_plan(run->store, &run->tuned->desc, &sums));
+    if (plans[0] && run->options->out_dir) {
+        CLT_TRY(clt_checksums_plan(run->store, &run->tuned->desc, NULL, &sums));
         options.ahead = clt_checksums_ahead(sums);
     }
     clt_status status = clt_plans_realize(plans, run->device, &options, made);

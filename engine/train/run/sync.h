@@ -29,7 +29,7 @@ typedef struct clt_sync clt_sync;
 
 /* Words that the host of each rank adds to the first sum of a step, the loss records: counts, which f32 holds
  * exactly. */
-#define CLT_SYNC_WORDS 66
+#define CLT_SYNC_WORDS 67
 
 /* What is known of a step's sums when they have ended; times in seconds, of this rank. */
 typedef struct clt_sync_result {

@@ -15,7 +15,6 @@
 #include "engine/train/run/trainer.h"
 #include "engine/train/run/trainer_loop.h"
 #include "engine/train/run/tuned.h"
-#include "engine/train/saved/gather.h"
 
 /* Advice on what to change. If gradients overflow although the loss is finite, the loss scale may be the
  * cause. */
@@ -153,7 +152,6 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
 {
     double begin = clt_now();
     clt_watch_break(l->watch, false);
-    CLT_TRY(clt_gather_states(l->run, step));
     CLT_TRY(clt_keeper_save(&l->keeper, step, reason));
     l->last_done = l->saved_at = clt_now();
     l->saved_step = step;
@@ -235,7 +233,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         CLT_TRY(hold_back(l));
         if (l->failed && l->run->ranks.ranks == 1)
             break;
-        CLT_TRY(clt_keeper_poll(&l->keeper, false));
+        CLT_TRY(clt_keeper_poll(&l->keeper, CLT_SAVER_LOOK));
         clt_watch_begin(l->watch, step);
         clt_say_phase(l->options->comm, "forward and backward", done);
         clt_say_wishes(l);
@@ -244,6 +242,10 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_say_phase(l->options->comm, "waiting for results of earlier steps", done);
         CLT_TRY(await(l, done - clt_decision_lag(l)));
         d = clt_decide(l, step);
+        if (d.meet) {
+            l->met_step = done;
+            CLT_TRY(clt_keeper_poll(&l->keeper, CLT_SAVER_MEET));
+        }
         if (done == l->last_step)
             d.stop = false; /* the run is complete anyway */
         else if (!d.stop)
@@ -254,7 +256,11 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
     }
     *stopped = d.stop;
     CLT_TRY(drain(l, true));
-    return l->failed ? too_many_nonfinite(l) : CLT_OK;
+    if (!l->failed)
+        return CLT_OK;
+    if (clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT) != CLT_OK) /* the run ends for another reason */
+        clt_error_clear();
+    return too_many_nonfinite(l);
 }
 
 /* The stop came before the first step, so there is nothing to save. */
@@ -349,14 +355,19 @@ static clt_status tell_resumed(clt_loop *l)
     return clt_tell_continuation(l);
 }
 
-/* Opens the run folder, when nothing but resuming from it can fail any more. */
+/* Opens the run folder, when nothing but resuming from it can fail any more. Rank 0 decides whether there is one, and all
+ * ranks save. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
-    if (!o->out_dir || l->quiet)
-        return CLT_OK;
-    CLT_TRY(clt_rundir_open(o->out_dir, o->config, continues(o), &l->dir));
-    return clt_keeper_open(&l->keeper, l->run, clt_rundir_checkpoints(l->dir));
+    int64_t saves;
+    if (o->out_dir && !l->quiet)
+        CLT_TRY(clt_rundir_open(o->out_dir, o->config, continues(o), &l->dir));
+    saves = l->dir != NULL;
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_broadcast(o->comm, &saves, sizeof saves, 0));
+    return saves ? clt_keeper_open(&l->keeper, l->run, l->dir ? clt_rundir_checkpoints(l->dir) : NULL)
+                 : CLT_OK;
 }
 
 static clt_status finish(clt_loop *l, bool stopped)
@@ -370,10 +381,8 @@ static clt_status finish(clt_loop *l, bool stopped)
         CLT_TRY(evaluate(l, l->result->steps, &best));
     clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
     clt_run_progress(l->run, "saving", 0, 0);
-    if (wanted || stopped || best)
-        CLT_TRY(clt_gather_states(l->run, l->result->steps));
     CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
-                                      : clt_keeper_poll(&l->keeper, true));
+                                      : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
     clt_run_progress(l->run, "saving", 0, -1);
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     CLT_TRY(clt_tell_profile(l));

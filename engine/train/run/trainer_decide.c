@@ -8,7 +8,7 @@
 #include "engine/train/run/trainer_loop.h"
 
 /* Numbers of the words; each is the number of ranks that say so. */
-enum { SAY_SAVE, SAY_STOP_FILE, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
+enum { SAY_SAVE, SAY_THROUGH, SAY_STOP_FILE, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
 #define MOST_SIGNAL (CLT_SYNC_WORDS - SAY_SIGNAL - 1)
 
 static bool time_to_save(const clt_loop *l)
@@ -41,6 +41,7 @@ void clt_say_wishes(clt_loop *l)
         return;
     int64_t asked = l->asked = l->asked ? l->asked : asked_to_stop(l);
     words[SAY_SAVE] = time_to_save(l);
+    words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);
     if (asked == CLT_STOP_FILE)
         words[SAY_STOP_FILE] = 1;
     else if (asked)
@@ -62,9 +63,11 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
             l->stop = number;
     if (words[SAY_STOP_FILE] > 0)
         l->stop = CLT_STOP_FILE;
-    /* what was said before the newest checkpoint was made is done */
+    /* what was said before the newest checkpoint was made, or a round of it ended, is done */
+    bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
     return (clt_decision){.stop = l->stop != CLT_STOP_NONE,
-                          .save = words[SAY_SAVE] > 0 && step >= l->saved_step};
+                          .save = words[SAY_SAVE] > 0 && step >= l->saved_step,
+                          .meet = all && step >= l->saved_step && step >= l->met_step};
 }
 
 clt_decision clt_decide(clt_loop *l, int64_t step)

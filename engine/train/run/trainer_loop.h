@@ -22,6 +22,7 @@ enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_FAILED };
 /* What to do after a step; the same on all ranks. */
 typedef struct clt_decision {
     bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
+    bool meet; /* all ranks are through with a round of the checkpoint that they write (saver.h) */
 } clt_decision;
 
 typedef struct clt_loop {
@@ -52,6 +53,7 @@ typedef struct clt_loop {
     bool discard;       /* stopped before the first step: files made for this run are removed */
     double saved_at;    /* time when the last checkpoint was begun, or the run if there is none */
     int64_t saved_step; /* steps done when it was */
+    int64_t met_step;   /* and when the ranks ended a round of it */
     int64_t asked;      /* why this rank wants to stop; 0: it does not */
     int64_t stop;       /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
     bool quiet;         /* another rank reports */

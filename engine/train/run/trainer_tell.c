@@ -40,13 +40,17 @@ void clt_tell_warning(const clt_loop *l, const char *text)
 
 void clt_tell_keeper_warning(void *context, const char *text)
 {
-    clt_tell_warning(context, text);
+    const clt_loop *l = context;
+    if (!l->quiet)
+        clt_tell_warning(l, text);
 }
 
 void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason reason)
 {
     clt_loop *l = context;
     const clt_observer *o = &l->options->observer;
+    if (l->quiet)
+        return;
     const clt_event_field fields[] = {CLT_FIELD_TEXT("path", r->path),
                                       CLT_FIELD_NUMBER("seconds", r->seconds),
                                       CLT_FIELD_TEXT("reason", clt_save_reason_name(reason))};

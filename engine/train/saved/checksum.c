@@ -14,7 +14,8 @@
 
 struct clt_checksums {
     const clt_store *store;
-    uint64_t first[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS]; /* index of a slab's first chunk in the table */
+    clt_checksum_ranges ranges;
+    uint64_t first[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS]; /* index of a range's first chunk in the table */
     uint64_t chunks;
     ocl_buffer *table; /* (chunks, 2) u32, on the device */
     uint32_t *host;    /* the table on the host */
@@ -32,6 +33,32 @@ static uint64_t slab_words(const clt_store *store, clt_arena_kind arena, int32_t
     return arena == CLT_ARENA_STATE ? ST_WORDS : ocl_buffer_bytes(store->slab[arena][slab]) / 4;
 }
 
+void clt_checksum_ranges_add(clt_checksum_ranges *r, clt_arena_kind arena, int32_t slab, uint64_t first,
+                             uint64_t count)
+{
+    uint64_t *begin = &r->first[arena][slab], *end = &r->end[arena][slab];
+    *begin = *end == 0 || first < *begin ? first : *begin;
+    *end = first + count > *end ? first + count : *end;
+}
+
+/* The ranges of all that can be saved, or those that are asked for, in whole chunks as far as the slab goes. */
+static void set_ranges(clt_checksums *sums, const clt_checksum_ranges *asked)
+{
+    for (int a = 0; a < CLT_ARENA_COUNT; a++) {
+        for (int32_t s = 0; s < sums->store->layout->n_slabs; s++) {
+            uint64_t words = slab_words(sums->store, (clt_arena_kind)a, s),
+                     end = asked ? clt_align_up(asked->end[a][s], CLT_STORE_CHUNK) : words;
+            sums->ranges.end[a][s] = end < words ? end : words;
+            sums->ranges.first[a][s] = asked && end ? asked->first[a][s] : 0;
+        }
+    }
+}
+
+static uint64_t range_words(const clt_checksums *sums, int arena, int32_t slab)
+{
+    return sums->ranges.end[arena][slab] - sums->ranges.first[arena][slab];
+}
+
 /* Tensor ids in the command list: one for each slab of an arena, then the table. */
 #define TABLE_TENSOR (CLT_ARENA_COUNT * CLT_MAX_STORE_SLABS)
 
@@ -47,14 +74,16 @@ static clt_status resolve(void *context, int32_t tensor, ocl_buffer **buffer, ui
 
 static void emit_slab(ocl_emitter *e, const clt_checksums *sums, clt_arena_kind arena, int32_t slab)
 {
-    uint64_t words = slab_words(sums->store, arena, slab), chunks = clt_div_up(words, CLT_STORE_CHUNK);
+    uint64_t words = range_words(sums, arena, slab), chunks = clt_div_up(words, CLT_STORE_CHUNK);
     bool lane = ocl_prefers_lanes(e->device) || (e->device->caps & OCL_CAP_LOCAL) == 0;
-    ocl_tensor_ref table = {TABLE_TENSOR, sums->first[arena][slab] * 2 * sizeof(uint32_t)};
+    ocl_tensor_ref table = {TABLE_TENSOR, sums->first[arena][slab] * 2 * sizeof(uint32_t)},
+                   range = {(int32_t)arena * CLT_MAX_STORE_SLABS + slab,
+                            sums->ranges.first[arena][slab] * sizeof(uint32_t)};
     if (words == 0)
         return;
     ocl_kernel_begin(e, "checksum", lane ? "checksum_lane" : "checksum_group");
     ocl_define(e, "ITEMS", GROUP_ITEMS);
-    ocl_arg_in(e, (int32_t)arena * CLT_MAX_STORE_SLABS + slab, CLT_U32, words);
+    ocl_arg_tensor(e, OCL_READ, range, CLT_U32, words);
     ocl_arg_tensor(e, OCL_WRITE, table, CLT_U32, 2 * chunks);
     ocl_arg_u64(e, words);
     if (lane)
@@ -82,17 +111,19 @@ static clt_status prime(const clt_checksums *sums)
     return ocl_finish(sums->store->device, OCL_QUEUE_COMPUTE);
 }
 
-clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
+clt_status clt_checksums_plan(const clt_store *store, const ocl_device_desc *device,
+                              const clt_checksum_ranges *ranges, clt_checksums **out)
 {
     clt_checksums *sums;
     clt_status status;
     *out = NULL;
     CLT_TRY(clt_alloc(&sums, 1, sizeof *sums, "checksums"));
     sums->store = store;
+    set_ranges(sums, ranges);
     for (int a = 0; a < CLT_ARENA_COUNT; a++) {
         for (int32_t s = 0; s < store->layout->n_slabs; s++) {
             sums->first[a][s] = sums->chunks;
-            sums->chunks += clt_div_up(slab_words(store, (clt_arena_kind)a, s), CLT_STORE_CHUNK);
+            sums->chunks += clt_div_up(range_words(sums, a, s), CLT_STORE_CHUNK);
         }
     }
     CLT_TRY_GOTO(clt_alloc(&sums->host, sums->chunks, 2 * sizeof *sums->host, "checksums"), fail);
@@ -112,12 +143,13 @@ ocl_exec_ahead clt_checksums_ahead(clt_checksums *sums)
     return (ocl_exec_ahead){&sums->list, resolve, sums};
 }
 
-clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device, clt_checksums **out)
+clt_status clt_checksums_create(const clt_store *store, const ocl_device_desc *device,
+                                const clt_checksum_ranges *ranges, clt_checksums **out)
 {
     clt_checksums *sums;
     clt_status status;
     *out = NULL;
-    CLT_TRY(clt_checksums_plan(store, device, &sums));
+    CLT_TRY(clt_checksums_plan(store, device, ranges, &sums));
     ocl_exec_options options = {.resolve = resolve, .resolve_context = sums};
     CLT_TRY_GOTO(ocl_exec_create(store->device, &sums->list, &options, &sums->exec), refused);
     CLT_TRY_GOTO(prime(sums), refused);
@@ -156,7 +188,8 @@ clt_status clt_checksums_compare(const clt_checksums *sums, clt_arena_kind arena
                                  uint64_t offset, const void *data, uint64_t elements, const char *what)
 {
     const char *bytes = data;
-    const uint32_t *want = sums->host + 2 * (sums->first[arena][slab] + offset / CLT_STORE_CHUNK);
+    uint64_t chunk = (offset - sums->ranges.first[arena][slab]) / CLT_STORE_CHUNK;
+    const uint32_t *want = sums->host + 2 * (sums->first[arena][slab] + chunk);
     for (uint64_t at = 0; at < elements; at += CLT_STORE_CHUNK, want += 2) {
         uint32_t n = (uint32_t)(elements - at < CLT_STORE_CHUNK ? elements - at : CLT_STORE_CHUNK), sum = 0,
                  weighted = 0;

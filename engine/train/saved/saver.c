@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The saver. The main thread only enqueues reads into the saver's host memory; the writer's thread does
+ * The saver. The main thread only enqueues reads into the saver's host memory and talks to other ranks; the writer's thread does
  * everything with files. */
 #include "engine/train/saved/saver.h"
 
@@ -16,30 +16,28 @@
 #include "engine/base/log.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
-#include "engine/train/saved/checksum.h"
-#include "engine/train/saved/gather.h"
+#include "engine/train/saved/saved_part.h"
+#include "engine/train/saved/saved_ranks.h"
 #include "engine/train/saved/saved_texts.h"
 #include "engine/train/run/tuned.h"
 
-typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WRITING, SAVER_DONE, SAVER_STOP } saver_phase;
-
-typedef struct saved_tensor {
-    const clt_store_slot *slot;
-    clt_arena_kind arena;
-    bool transposed;    /* in files the last two dimensions are swapped */
-    float *data;        /* in the order of the device */
-    ocl_pinned *pinned; /* memory of `data`; NULL: ordinary memory */
-    float *swapped;     /* in the order of files, if transposed */
-} saved_tensor;
+/* What the writer's thread does. THROUGH: it has done its part of a round. */
+typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WORKING, SAVER_THROUGH, SAVER_STOP } saver_phase;
+/* ALL: with one rank, all of it; otherwise see saver.h. DISCARD: instead of the rounds after a part that failed. */
+typedef enum saver_round {
+    ROUND_ALL,
+    ROUND_WRITE,
+    ROUND_PLACE,
+    ROUND_VERIFY,
+    ROUND_RETAIN,
+    ROUND_DISCARD
+} saver_round;
 
 struct clt_saver {
     clt_run *run;
-    char *folder;
-    clt_named_tensor *tensors; /* those of the model first, then the optimizer's */
-    saved_tensor *sources;
-    int n_model, n_tensors;
+    clt_saved_ranks ranks;
+    clt_saved_part part;
     clt_state_block state;
-    clt_checksums *sums;
     clt_saved_state extra;
     clt_retention retention;
     clt_str config; /* its digest is in the manifest */
@@ -48,66 +46,16 @@ struct clt_saver {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     saver_phase phase;
+    saver_round round;
     bool read_ok;
     uint64_t last_command; /* number of the last read that was enqueued (cl/command/faults.h) */
     double begun;
+    clt_error error;       /* of this rank's part of the round */
+    clt_part written, all; /* by this rank in this round, by all ranks when they wrote */
+    bool open;             /* several ranks have a round to end together; the same on all of them */
+    bool pending;          /* the save could not begin: that is the result */
     clt_save_result result;
 };
-
-/* On some GPU drivers (NVIDIA's) a read into ordinary memory blocks the caller, so pinned memory is used as
- * far as the host has it. A CPU device copies in either case. */
-static clt_status host_memory(clt_saver *s, const clt_param *param, saved_tensor *source)
-{
-    uint64_t bytes = (uint64_t)source->slot->elements * sizeof(float);
-    if (!ocl_device_describe(s->run->device)->is_cpu) {
-        if (ocl_pinned_create(s->run->device, bytes, param->file_name, &source->pinned) == CLT_OK) {
-            source->data = ocl_pinned_data(source->pinned);
-            return CLT_OK;
-        }
-        CLT_DEBUG("a checkpoint's tensor is read into memory that is not pinned: %s", clt_error_text());
-        clt_error_clear();
-    }
-    return clt_alloc(&source->data, source->slot->elements, sizeof(float), "checkpoint");
-}
-
-static clt_status add_tensor(clt_saver *s, const clt_param *param, clt_arena_kind arena, const char *suffix)
-{
-    const clt_store_slot *slot = clt_store_layout_find(s->run->store->layout, param->name);
-    saved_tensor *source = &s->sources[s->n_tensors];
-    clt_named_tensor *tensor = &s->tensors[s->n_tensors];
-    char *name;
-    size_t size = strlen(param->file_name) + strlen(suffix) + 1;
-    CLT_TRY(clt_alloc(&name, size, 1, "checkpoint"));
-    snprintf(name, size, "%s%s", param->file_name, suffix);
-    tensor->name = name;
-    s->n_tensors++;
-    source->slot = slot;
-    source->arena = arena;
-    source->transposed = param->file_transposed && param->shape.ndim >= 2;
-    CLT_TRY(host_memory(s, param, source));
-    if (source->transposed)
-        CLT_TRY(clt_alloc(&source->swapped, slot->elements, sizeof(float), "checkpoint"));
-    tensor->dtype = CLT_F32;
-    tensor->shape = clt_param_file_shape(param);
-    tensor->data = source->transposed ? source->swapped : source->data;
-    return CLT_OK;
-}
-
-static clt_status list_tensors(clt_saver *s)
-{
-    const clt_graph *graph = s->run->job->train->graph;
-    size_t most = graph->n_params * CLT_ARENA_COUNT + 1;
-    CLT_TRY(clt_alloc(&s->tensors, most, sizeof *s->tensors, "checkpoint"));
-    CLT_TRY(clt_alloc(&s->sources, most, sizeof *s->sources, "checkpoint"));
-    for (size_t i = 0; i < graph->n_params; i++)
-        CLT_TRY(add_tensor(s, &graph->params[i], CLT_ARENA_PARAM, ""));
-    s->n_model = s->n_tensors;
-    for (size_t i = 0; i < graph->n_params; i++)
-        for (int arena = 0; arena < CLT_ARENA_COUNT; arena++)
-            if (clt_store_saves(s->run->store, (clt_arena_kind)arena, &graph->params[i]))
-                CLT_TRY(add_tensor(s, &graph->params[i], (clt_arena_kind)arena, clt_arenas[arena].suffix));
-    return CLT_OK;
-}
 
 /* Writes which file the run's initial weights came from. */
 static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
@@ -166,79 +114,133 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
     return clt_str_check(out);
 }
 
-/* The values of a tensor of which this rank's device has only a share; NULL: it has all. */
-static const float *gathered_values(const clt_saver *s, const saved_tensor *t)
+/* --- the writer's thread --- */
+
+static clt_checkpoint_content content_of(const clt_saver *s, const char *state)
 {
-    const float *slab = clt_gathered_slab(s->run->gathered, t->arena, t->slot->slab);
-    return slab ? slab + t->slot->offset : NULL;
+    return (clt_checkpoint_content){.step = s->result.step,
+                                    .model = s->part.tensors,
+                                    .n_model = s->part.n_model,
+                                    .optimizer = s->part.tensors + s->part.n_model,
+                                    .n_optimizer = s->part.n_tensors - s->part.n_model,
+                                    .state_json = state,
+                                    .config_json = s->config.text ? s->config.text : "",
+                                    .files = s->texts.files,
+                                    .n_files = s->texts.n_files};
 }
 
-/* Checks that what arrived is what the device holds. */
-static clt_status compare_sums(const clt_saver *s)
+static clt_status write_part(clt_saver *s)
 {
-    if (!s->sums)
-        return CLT_OK;
-    for (int i = 0; i < s->n_tensors; i++) {
-        const saved_tensor *t = &s->sources[i];
-        if (gathered_values(s, t)) /* other ranks' devices have most of it */
-            continue;
-        CLT_TRY(clt_checksums_compare(s->sums, t->arena, t->slot->slab, t->slot->offset, t->data,
-                                      t->slot->elements, s->tensors[i].name));
-    }
-    return clt_checksums_compare(s->sums, CLT_ARENA_STATE, 0, 0, &s->state, ST_WORDS, "run state");
-}
-
-static clt_status write_snapshot(clt_saver *s)
-{
-    clt_str state = {0};
+    const clt_saved_part *p = &s->part;
+    clt_checkpoint_content content = content_of(s, "");
     clt_status well = ocl_commands_check(s->run->device, s->last_command);
     if (well == CLT_OK && !s->read_ok)
         well = clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "reading the parameters from the device failed");
     if (well == CLT_OK)
-        well = compare_sums(s);
+        well = clt_saved_part_compare(s->run, p, &s->state);
     CLT_TRY(clt_fail_prefix(well, "saving step %" PRId64 ": ", s->result.step));
-    for (int i = 0; i < s->n_tensors; i++)
-        if (s->sources[i].transposed)
-            clt_transpose_last(&s->sources[i].slot->shape, s->sources[i].data, s->sources[i].swapped);
+    return clt_checkpoint_write_part(s->ranks.folder, s->ranks.tag, &content, p->pieces, (int)p->n_pieces,
+                                     s->run->ranks.rank == 0, &s->written);
+}
+
+static clt_status place(clt_saver *s)
+{
+    clt_str state = {0};
     clt_status status = state_text(s, &state);
-    clt_checkpoint_content content = {.step = s->result.step,
-                                      .model = s->tensors,
-                                      .n_model = s->n_model,
-                                      .optimizer = s->tensors + s->n_model,
-                                      .n_optimizer = s->n_tensors - s->n_model,
-                                      .state_json = state.text,
-                                      .config_json = s->config.text,
-                                      .files = s->texts.files,
-                                      .n_files = s->texts.n_files};
+    clt_checkpoint_content content = content_of(s, state.text);
     if (status == CLT_OK)
-        status = clt_checkpoint_save_retaining(s->folder, &content, &s->retention);
+        status = clt_checkpoint_place(s->ranks.folder, s->ranks.tag, &content, &s->all);
     clt_str_free(&state);
     return status;
 }
 
+static clt_status write_all(clt_saver *s)
+{
+    clt_checkpoint_content content = content_of(s, "");
+    CLT_TRY(clt_checkpoint_begin(s->ranks.folder, s->ranks.tag, &content));
+    clt_status status = write_part(s);
+    if (status != CLT_OK)
+        clt_checkpoint_discard(s->ranks.folder, s->ranks.tag, s->result.step);
+    CLT_TRY(status);
+    s->all = s->written;
+    CLT_TRY(place(s));
+    clt_checkpoint_retain(s->ranks.folder, s->result.step, &s->retention, false);
+    return CLT_OK;
+}
+
+static clt_status read_back(clt_saver *s)
+{
+    clt_checkpoint_content content = content_of(s, "");
+    s->written = (clt_part){0};
+    if (s->ranks.writer < 0)
+        return CLT_OK;
+    return clt_checkpoint_read_part(s->ranks.folder, &content, s->ranks.writer, s->ranks.writers,
+                                    &s->written);
+}
+
+static clt_status work(clt_saver *s)
+{
+    bool first = s->run->ranks.rank == 0;
+    switch (s->round) {
+    case ROUND_ALL:
+        return write_all(s);
+    case ROUND_WRITE:
+        return write_part(s);
+    case ROUND_PLACE:
+        return first ? place(s) : CLT_OK;
+    case ROUND_VERIFY:
+        return read_back(s);
+    case ROUND_RETAIN:
+        clt_checkpoint_retain(s->ranks.folder, s->result.step, &s->retention, true);
+        return CLT_OK;
+    default:
+        clt_checkpoint_discard(s->ranks.folder, s->ranks.tag, s->result.step);
+        return CLT_OK;
+    }
+}
+
 static void *writer(void *context)
 {
+    static const char *const names[] = {"write checkpoint",  "write checkpoint",       "place checkpoint",
+                                        "verify checkpoint", "delete old checkpoints", "discard checkpoint"};
     clt_saver *s = context;
     pthread_mutex_lock(&s->lock);
     for (;;) {
-        while (s->phase != SAVER_WRITING && s->phase != SAVER_STOP)
+        while (s->phase != SAVER_WORKING && s->phase != SAVER_STOP)
             pthread_cond_wait(&s->changed, &s->lock);
         if (s->phase == SAVER_STOP)
             break;
         pthread_mutex_unlock(&s->lock);
         double begin = clt_now();
-        clt_status status = write_snapshot(s);
-        clt_spans_add(s->run->train->spans, CLT_TRACK_SAVER, "write checkpoint", s->result.step, begin,
+        clt_status status = work(s);
+        clt_spans_add(s->run->train->spans, CLT_TRACK_SAVER, names[s->round], s->result.step, begin,
                       clt_now());
-        clt_error_take(status, &s->result.error);
-        s->result.seconds = clt_now() - s->begun;
-        snprintf(s->result.path, sizeof s->result.path, "%s/step_%" PRId64, s->folder, s->result.step);
+        clt_error_take(status, &s->error);
+        if (s->round <= ROUND_PLACE)
+            s->result.seconds = clt_now() - s->begun;
         pthread_mutex_lock(&s->lock);
-        s->phase = SAVER_DONE;
+        /* nobody waits for what rank 0 does by itself */
+        s->phase = s->round == ROUND_RETAIN || s->round == ROUND_DISCARD ? SAVER_IDLE : SAVER_THROUGH;
         pthread_cond_broadcast(&s->changed);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
+}
+
+/* --- making and freeing --- */
+
+static clt_status make(clt_saver *s, const char *folder)
+{
+    clt_run *run = s->run;
+    CLT_TRY(clt_saved_ranks_open(run, folder, &s->ranks));
+    CLT_TRY(clt_saved_part_make(run, s->ranks.writer, s->ranks.writers, &s->part));
+    CLT_TRY(clt_saved_ranks_list(run, &s->ranks, &s->part));
+    CLT_TRY(clt_saved_part_sum(run, &s->part));
+    if (run->ranks.rank == 0) {
+        CLT_TRY(clt_config_print(run->options->config, false, &s->config));
+        CLT_TRY(clt_saved_texts_make(run, folder, &s->texts));
+    }
+    return clt_thread_start(&s->thread, "saver", writer, s);
 }
 
 clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
@@ -249,17 +251,7 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
     s->run = run;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    s->folder = strdup(folder);
-    clt_status status =
-        s->folder ? list_tensors(s) : clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "saver: out of host memory");
-    if (status == CLT_OK)
-        status = clt_checksums_create(run->store, &run->tuned->desc, &s->sums);
-    if (status == CLT_OK)
-        status = clt_config_print(run->options->config, false, &s->config);
-    if (status == CLT_OK)
-        status = clt_saved_texts_make(run, folder, &s->texts);
-    if (status == CLT_OK)
-        status = clt_thread_start(&s->thread, "saver", writer, s);
+    clt_status status = make(s, folder);
     if (status != CLT_OK) {
         clt_saver_destroy(s);
         return status;
@@ -268,13 +260,13 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
     return CLT_OK;
 }
 
-/* Waits for the save in flight; the lock must be held. False: a command failed, and reads after it may never
- * end. */
+/* Waits until this rank has nothing to do; the lock must be held. False: a command failed, and reads after it may
+ * never end. */
 static bool wait_while_busy(clt_saver *s)
 {
     bool well = true;
-    while (s->phase == SAVER_WRITING || (s->phase == SAVER_READING && well))
-        well = ocl_wait_for_callback(s->run->device, &s->changed, &s->lock) || s->phase == SAVER_WRITING;
+    while (s->phase == SAVER_WORKING || (s->phase == SAVER_READING && well))
+        well = ocl_wait_for_callback(s->run->device, &s->changed, &s->lock) || s->phase == SAVER_WORKING;
     return s->phase != SAVER_READING;
 }
 
@@ -295,26 +287,20 @@ void clt_saver_destroy(clt_saver *s)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     clt_thread_join(s->thread);
+    if (s->open && s->run->ranks.rank == 0)
+        clt_checkpoint_discard(s->ranks.folder, s->ranks.tag, s->result.step);
     if (!ended || ocl_commands_failed(s->run->device)) /* the driver may still write into this memory */
         return;
-    for (int i = 0; i < s->n_tensors; i++) {
-        free((void *)(uintptr_t)s->tensors[i].name);
-        if (s->sources[i].pinned)
-            ocl_pinned_destroy(s->sources[i].pinned);
-        else
-            free(s->sources[i].data);
-        free(s->sources[i].swapped);
-    }
-    clt_checksums_destroy(s->sums);
-    free(s->tensors);
-    free(s->sources);
-    free(s->folder);
+    clt_saved_part_free(&s->part);
+    clt_saved_ranks_close(&s->ranks);
     clt_str_free(&s->config);
     clt_saved_texts_free(&s->texts);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
+
+/* --- a save --- */
 
 /* Called by a thread of the driver when the last read has ended. */
 static void reads_done(void *context, bool ok)
@@ -323,7 +309,7 @@ static void reads_done(void *context, bool ok)
     pthread_mutex_lock(&s->lock);
     s->read_ok = s->read_ok && ok;
     if (s->phase == SAVER_READING) /* otherwise nothing waits for it any more */
-        s->phase = SAVER_WRITING;
+        s->phase = SAVER_WORKING;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }
@@ -332,19 +318,7 @@ static clt_status enqueue_reads(clt_saver *s)
 {
     const clt_store *store = s->run->store;
     ocl_event *done = NULL;
-    for (int i = 0; i < s->n_tensors; i++) {
-        const saved_tensor *t = &s->sources[i];
-        const float *values = gathered_values(s, t);
-        if (values) {
-            memcpy(t->data, values, t->slot->elements * sizeof(float));
-            continue;
-        }
-        CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[t->arena][t->slot->slab],
-                               t->slot->offset * sizeof(float), t->data, t->slot->elements * sizeof(float),
-                               NULL, NULL));
-    }
-    if (s->sums)
-        CLT_TRY(clt_checksums_enqueue(s->sums));
+    CLT_TRY(clt_saved_part_read(s->run, &s->part));
     CLT_TRY(ocl_read_async(OCL_QUEUE_COMPUTE, store->slab[CLT_ARENA_STATE][0], 0, &s->state, sizeof s->state,
                            NULL, &done));
     s->last_command = ocl_commands_enqueued(s->run->device);
@@ -353,22 +327,50 @@ static clt_status enqueue_reads(clt_saver *s)
     return status;
 }
 
+static void set_phase(clt_saver *s, saver_phase phase, saver_round round)
+{
+    pthread_mutex_lock(&s->lock);
+    s->phase = phase;
+    s->round = round;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* What several ranks do before each of them writes. */
+static clt_status begin_together(clt_saver *s)
+{
+    clt_checkpoint_content content = content_of(s, "");
+    if (s->run->ranks.rank == 0)
+        clt_error_take(clt_checkpoint_begin(s->ranks.folder, s->ranks.tag, &content), &s->error);
+    CLT_TRY(clt_saved_tell(s->run, &s->error));
+    s->pending = s->error.status != CLT_OK;
+    s->open = !s->pending;
+    return s->pending ? CLT_OK : clt_saved_ranks_send(s->run, &s->ranks, &s->part);
+}
+
 clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *state,
                            const clt_retention *retention)
 {
+    bool alone = s->run->ranks.ranks == 1;
     pthread_mutex_lock(&s->lock);
-    bool ended = wait_while_busy(s);
-    if (ended) {
-        s->phase = SAVER_READING;
-        s->read_ok = true;
-    }
+    bool ended = wait_while_busy(s), idle = s->phase == SAVER_IDLE;
     pthread_mutex_unlock(&s->lock);
     if (!ended)
         return lost(s);
+    if (!idle)
+        CLT_FAIL(CLT_EINTERNAL, "a checkpoint is begun before the one before has ended");
     s->begun = clt_now();
     s->result.step = step;
     s->extra = *state;
     s->retention = *retention;
+    s->written = s->all = (clt_part){0};
+    s->error = (clt_error){.status = CLT_OK};
+    s->read_ok = true;
+    if (!alone)
+        CLT_TRY(begin_together(s));
+    if (s->pending)
+        return CLT_OK;
+    set_phase(s, SAVER_READING, alone ? ROUND_ALL : ROUND_WRITE);
     clt_status status = enqueue_reads(s);
     if (status == CLT_OK)
         return ocl_flush(s->run->device, OCL_QUEUE_COMPUTE);
@@ -376,29 +378,116 @@ clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *st
     clt_error error;
     clt_error_take(status, &error);
     ocl_finish(s->run->device, OCL_QUEUE_COMPUTE);
-    pthread_mutex_lock(&s->lock);
-    s->phase = SAVER_IDLE;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    set_phase(s, SAVER_IDLE, ROUND_ALL);
     return clt_error_put(&error);
 }
 
-void clt_saver_poll(clt_saver *s, bool wait, clt_save_result *result, bool *have)
+bool clt_saver_waits(clt_saver *s)
 {
     pthread_mutex_lock(&s->lock);
-    bool ended = !wait || wait_while_busy(s);
-    *have = s->phase == SAVER_DONE;
-    if (*have) {
-        *result = s->result;
-        s->phase = SAVER_IDLE;
-    }
+    bool waits = s->open && s->phase == SAVER_THROUGH;
     pthread_mutex_unlock(&s->lock);
-    if (ended)
-        return;
-    clt_error_take(lost(s), &s->result.error);
-    s->result.path[0] = '\0';
+    return waits;
+}
+
+/* The save has ended, with this error or well. */
+static void take_result(clt_saver *s, const clt_error *error, clt_save_result *result, bool *have)
+{
+    s->result.error = *error;
+    snprintf(s->result.path, sizeof s->result.path, "%.900s/step_%" PRId64, s->ranks.folder, s->result.step);
     *result = s->result;
     *have = true;
+}
+
+/* Rank 0 does the rest by itself. */
+static void close_rounds(clt_saver *s, saver_round rest)
+{
+    s->open = false;
+    set_phase(s, s->run->ranks.rank == 0 && rest != ROUND_ALL ? SAVER_WORKING : SAVER_IDLE, rest);
+}
+
+/* The ranks are through with reading the new checkpoint. */
+static void end_verification(clt_saver *s, const clt_error *error, const clt_part *read)
+{
+    bool same = error->status == CLT_OK && memcmp(read, &s->all, sizeof *read) == 0;
+    if (!same && s->run->ranks.rank == 0)
+        CLT_WARN("older checkpoints are kept, because that of step %" PRId64 " does not verify: %s",
+                 s->result.step,
+                 error->status != CLT_OK ? error->text : "it has other bytes than were written");
+    close_rounds(s, same ? ROUND_RETAIN : ROUND_ALL);
+}
+
+/* All ranks end a round, with which this one is through. */
+static clt_status meet(clt_saver *s, clt_save_result *result, bool *have)
+{
+    clt_error error = s->error;
+    clt_part part = s->written;
+    CLT_TRY(clt_saved_collect(s->run, &error, &part));
+    if (s->round == ROUND_VERIFY) {
+        end_verification(s, &error, &part);
+        return CLT_OK;
+    }
+    if (s->round == ROUND_WRITE && error.status == CLT_OK) {
+        s->all = part;
+        set_phase(s, SAVER_WORKING, ROUND_PLACE);
+        return CLT_OK;
+    }
+    take_result(s, &error, result, have);
+    if (error.status == CLT_OK && s->retention.keep > 0)
+        set_phase(s, SAVER_WORKING, ROUND_VERIFY);
+    else
+        close_rounds(s, error.status == CLT_OK ? ROUND_ALL : ROUND_DISCARD);
+    return CLT_OK;
+}
+
+/* What is in flight on this rank; *ended: see wait_while_busy. */
+static saver_phase settle(clt_saver *s, bool *ended)
+{
+    pthread_mutex_lock(&s->lock);
+    *ended = wait_while_busy(s);
+    saver_phase phase = s->phase;
+    pthread_mutex_unlock(&s->lock);
+    return phase;
+}
+
+static clt_status poll_ranks(clt_saver *s, clt_saver_poll_kind kind, clt_save_result *result, bool *have)
+{
+    bool ended = true;
+    if (kind == CLT_SAVER_MEET && clt_saver_waits(s))
+        return meet(s, result, have);
+    while (kind == CLT_SAVER_WAIT && s->open && ended) {
+        settle(s, &ended);
+        if (ended)
+            CLT_TRY(meet(s, result, have));
+    }
+    if (kind == CLT_SAVER_WAIT && ended)
+        settle(s, &ended);
+    return ended ? CLT_OK : lost(s);
+}
+
+clt_status clt_saver_poll(clt_saver *s, clt_saver_poll_kind kind, clt_save_result *result, bool *have)
+{
+    bool ended = true;
+    *have = false;
+    if (s->pending) {
+        s->pending = false;
+        take_result(s, &s->error, result, have);
+        return CLT_OK;
+    }
+    if (s->run->ranks.ranks > 1)
+        return poll_ranks(s, kind, result, have);
+    pthread_mutex_lock(&s->lock);
+    if (kind == CLT_SAVER_WAIT)
+        ended = wait_while_busy(s);
+    bool through = s->phase == SAVER_THROUGH;
+    if (through)
+        s->phase = SAVER_IDLE;
+    pthread_mutex_unlock(&s->lock);
+    if (!ended)
+        clt_error_take(lost(s), &s->error);
+    if (!ended || through)
+        take_result(s, &s->error, result, have);
+    return CLT_OK;
 }
 
 clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size)
@@ -412,7 +501,7 @@ clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *pa
     CLT_TRY(clt_saver_create(run, folder, &saver));
     clt_status status = clt_saver_begin(saver, step, &state, &retention);
     if (status == CLT_OK)
-        clt_saver_poll(saver, true, &result, &have);
+        status = clt_saver_poll(saver, CLT_SAVER_WAIT, &result, &have);
     clt_saver_destroy(saver);
     CLT_TRY(status);
     snprintf(path, path_size, "%s", result.path);

@@ -2,7 +2,17 @@
  *
  * The saver: writes checkpoints while training goes on. A snapshot consists of device reads enqueued after
  * the optimizer of step N; a writer thread waits for them, checks that every value is finite, and writes the
- * files. One save is in flight at a time. */
+ * files. One save is in flight at a time.
+ *
+ * With several ranks each of them writes its part (saved_part.h), in rounds:
+ *
+ *   write     every rank writes its part into the files of a temporary folder, and syncs
+ *   place     rank 0 adds the rest and gives the folder its name
+ *   verify    every rank reads an equal part of the files, if older checkpoints are to be deleted
+ *   retain    rank 0 deletes older checkpoints
+ *
+ * The threads know nothing of other ranks. A round ends when all ranks have said that they are through with it, in the
+ * words of a step (trainer_decide.c) or because all of them wait. */
 #ifndef ENGINE_TRAIN_SAVER_H
 #define ENGINE_TRAIN_SAVER_H
 
@@ -21,17 +31,22 @@ typedef struct clt_save_result {
     int64_t step;
     double seconds;
     char path[1024];
-    clt_error error; /* status CLT_OK: the checkpoint is complete and synced to disk */
+    clt_error error; /* status CLT_OK: the checkpoint is complete and synced to disk. The same on all ranks */
 } clt_save_result;
 
+/* folder: for checkpoints, of rank 0; others give NULL. Collective, as begin and poll. */
 clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out);
-/* Waits for the save in flight, if any. */
+/* Waits for this rank's part of the save in flight, if any, which is lost where several ranks make it. */
 void clt_saver_destroy(clt_saver *saver);
-/* Enqueues the snapshot of step `step`. Sleeps while an earlier save is being written (call poll first to get
- * its result). */
+/* Enqueues the snapshot of step `step`. No save may be in flight (call poll first). A save that cannot begin gives its result to the
+ * next poll. */
 clt_status clt_saver_begin(clt_saver *saver, int64_t step, const clt_saved_state *state,
                            const clt_retention *retention);
-/* Takes the result of a finished save. wait: sleeps until the save in flight is done. */
-void clt_saver_poll(clt_saver *saver, bool wait, clt_save_result *result, bool *have);
+/* This rank is through with a round and others may not be. */
+bool clt_saver_waits(clt_saver *saver);
+/* Takes the result of a save. LOOK: if there is one. MEET: all ranks are through with a round, and begin the next
+ * one. WAIT: sleeps until none is in flight. Fails if ranks cannot talk to each other. */
+typedef enum clt_saver_poll_kind { CLT_SAVER_LOOK, CLT_SAVER_MEET, CLT_SAVER_WAIT } clt_saver_poll_kind;
+clt_status clt_saver_poll(clt_saver *saver, clt_saver_poll_kind kind, clt_save_result *result, bool *have);
 
 #endif

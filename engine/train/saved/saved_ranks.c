@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks that write checkpoints together: see saved_ranks.h. */
+#include "engine/train/saved/saved_ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+
+#define BLOCK ((uint64_t)1 << 22) /* elements of one broadcast */
+
+/* A piece that a rank sends to rank 0. */
+typedef struct clt_sent {
+    int64_t rank, tensor; /* of the job */
+    int64_t member;       /* of the group `apart` */
+    clt_store_piece in;
+    int64_t piece; /* on rank 0: number in its part */
+} clt_sent;
+
+/* --- who sees the folder --- */
+
+/* What rank 0 says: where the folder is and the tag of this run. */
+typedef struct said {
+    char folder[PATH_MAX], tag[CLT_SAVED_TAG];
+} said;
+
+/* The file that rank 0 writes beside the folder. */
+static clt_status token_of(const said *s, clt_str *out)
+{
+    clt_str_printf(out, "%.*s/shared-%s", (int)(strrchr(s->folder, '/') - s->folder), s->folder, s->tag);
+    return clt_str_check(out);
+}
+
+static clt_status make_token(const char *folder, said *s, clt_str *token)
+{
+    const char *last = strrchr(folder, '/');
+    clt_str parent = {0};
+    clt_str_printf(&parent, "%.*s/.", last ? (int)(last - folder) : 1, last ? folder : ".");
+    CLT_TRY(clt_str_check(&parent));
+    char *whole = realpath(parent.text, NULL);
+    clt_str_free(&parent);
+    if (!whole)
+        CLT_FAIL(CLT_ESTORAGE, "the folder of '%s' cannot be found", folder);
+    int length = snprintf(s->folder, sizeof s->folder, "%s/%s", whole, last ? last + 1 : folder);
+    free(whole);
+    if (length < 0 || (size_t)length >= sizeof s->folder)
+        CLT_FAIL(CLT_ESTORAGE, "the path of '%s' is too long", folder);
+    CLT_TRY(token_of(s, token));
+    return clt_file_write(token->text, s->tag, strlen(s->tag));
+}
+
+/* Whether the file of rank 0 is here and another can be made beside it. */
+static bool sees(const clt_run *run, const said *s)
+{
+    clt_str token = {0};
+    char *text = NULL;
+    size_t length = 0;
+    clt_status status = token_of(s, &token);
+    if (status == CLT_OK)
+        status = clt_file_read(token.text, false, CLT_SAVED_TAG, CLT_ESTORAGE, &text, &length);
+    if (status == CLT_OK && (length != strlen(s->tag) || memcmp(text, s->tag, length) != 0))
+        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "another file has the name of rank 0's");
+    clt_str_printf(&token, "-%d", run->ranks.rank);
+    if (status == CLT_OK)
+        status = clt_str_check(&token);
+    if (status == CLT_OK)
+        status = clt_file_can_write(token.text);
+    if (status != CLT_OK)
+        CLT_DEBUG("rank %d does not write checkpoints: %s", run->ranks.rank, clt_error_text());
+    clt_error_clear();
+    clt_str_free(&token);
+    free(text);
+    return status == CLT_OK;
+}
+
+/* Numbers those that see the folder. */
+static clt_status count_writers(clt_run *run, clt_saved_ranks *r, const said *s)
+{
+    int64_t *see;
+    int n = run->ranks.ranks, rank = run->ranks.rank;
+    CLT_TRY(clt_alloc(&see, (size_t)n, sizeof *see, "ranks that write checkpoints"));
+    see[rank] = rank == 0 || sees(run, s);
+    clt_status status = comm_all_gather(run->options->comm, see, n, 1, COMM_I64);
+    for (int i = 0; i < n && status == CLT_OK; i++) {
+        if (i == rank && see[i])
+            r->writer = r->writers;
+        r->writers += see[i] != 0;
+    }
+    free(see);
+    return status;
+}
+
+/* Of several ranks. */
+static clt_status find_folder(clt_run *run, const char *folder, clt_saved_ranks *r)
+{
+    said s = {.folder = ""};
+    clt_str token = {0};
+    clt_error error = {.status = CLT_OK};
+    snprintf(s.tag, sizeof s.tag, "%s", r->tag);
+    if (run->ranks.rank == 0)
+        clt_error_take(make_token(folder, &s, &token), &error);
+    clt_status status = clt_saved_tell(run, &error);
+    if (status == CLT_OK)
+        status = clt_error_put(&error);
+    if (status == CLT_OK)
+        status = comm_broadcast(run->options->comm, &s, sizeof s, 0);
+    if (status == CLT_OK)
+        status = count_writers(run, r, &s);
+    snprintf(r->tag, sizeof r->tag, "%s", s.tag);
+    if (run->ranks.rank != 0)
+        snprintf(r->folder, sizeof r->folder, "%s", s.folder);
+    else if (token.text)
+        (void)unlink(token.text);
+    clt_str_free(&token);
+    return status;
+}
+
+clt_status clt_saved_ranks_open(clt_run *run, const char *folder, clt_saved_ranks *r)
+{
+    *r = (clt_saved_ranks){.writer = -1};
+    snprintf(r->tag, sizeof r->tag, "%ld-%llx", (long)getpid(), (unsigned long long)(clt_now() * 1e9));
+    if (run->ranks.rank == 0)
+        snprintf(r->folder, sizeof r->folder, "%s", folder);
+    if (run->ranks.ranks > 1)
+        return find_folder(run, folder, r);
+    r->writer = 0;
+    r->writers = 1;
+    return CLT_OK;
+}
+
+void clt_saved_ranks_close(clt_saved_ranks *r)
+{
+    comm_destroy(r->apart);
+    free(r->sent);
+    free(r->block);
+    *r = (clt_saved_ranks){.writer = -1};
+}
+
+/* --- what ranks that do not see it send --- */
+
+static clt_status add_sent(clt_saved_ranks *r, const clt_sent *sent)
+{
+    CLT_TRY(clt_grow(&r->sent, &r->capacity, r->n_sent + 1, sizeof *r->sent, "pieces of other hosts"));
+    r->sent[r->n_sent++] = *sent;
+    return CLT_OK;
+}
+
+/* What the ranks divide and this rank has. */
+static clt_status list_own(const clt_run *run, clt_saved_ranks *r, const clt_saved_part *p)
+{
+    clt_sent sent = {.rank = run->ranks.rank, .member = comm_describe(r->apart)->rank};
+    for (int t = 0; t < p->n_tensors; t++) {
+        sent.tensor = t;
+        for (int64_t k = 0; clt_saved_part_own(run, p, t, k, &sent.in); k++)
+            CLT_TRY(add_sent(r, &sent));
+    }
+    return CLT_OK;
+}
+
+/* All members of the group list the same: what member 1 has, then member 2 ... */
+static clt_status list_sent(const clt_run *run, clt_saved_ranks *r, const clt_saved_part *p)
+{
+    const comm_info *group = comm_describe(r->apart);
+    for (int member = 1; member < group->ranks; member++) {
+        size_t before = r->n_sent;
+        if (member == group->rank)
+            CLT_TRY(list_own(run, r, p));
+        int64_t count = (int64_t)(r->n_sent - before);
+        CLT_TRY(comm_broadcast(r->apart, &count, sizeof count, member));
+        for (const clt_sent none = {0}; r->n_sent < before + (size_t)count;)
+            CLT_TRY(add_sent(r, &none));
+        if (count)
+            CLT_TRY(comm_broadcast(r->apart, r->sent + before, count * (int64_t)sizeof *r->sent, member));
+    }
+    return CLT_OK;
+}
+
+static bool divides(const clt_run *run, const clt_saved_part *p)
+{
+    bool any = false;
+    for (int t = 0; t < p->n_tensors && !any; t++)
+        any = clt_store_divides(run->store->layout, p->of[t].arena, p->of[t].slot);
+    return any;
+}
+
+clt_status clt_saved_ranks_list(clt_run *run, clt_saved_ranks *r, clt_saved_part *p)
+{
+    if (r->writers == run->ranks.ranks || !divides(run, p))
+        return CLT_OK;
+    CLT_TRY(comm_split(run->options->comm, run->ranks.rank == 0 || r->writer < 0 ? 0 : -1, run->ranks.rank,
+                       &r->apart));
+    if (!r->apart)
+        return CLT_OK;
+    CLT_TRY(list_sent(run, r, p));
+    CLT_TRY(clt_alloc(&r->block, BLOCK, sizeof *r->block, "pieces of other hosts"));
+    for (size_t i = 0; i < r->n_sent && run->ranks.rank == 0; i++) {
+        r->sent[i].piece = (int64_t)p->n_pieces;
+        CLT_TRY(clt_saved_part_add(run, p, (int)r->sent[i].tensor, (int)r->sent[i].rank, &r->sent[i].in));
+    }
+    return CLT_OK;
+}
+
+/* To all members of the group, since groups know no messages from rank to rank. */
+static clt_status send_piece(clt_run *run, const clt_saved_ranks *r, const clt_saved_part *p,
+                             const clt_sent *sent)
+{
+    const clt_saved_tensor *of = &p->of[sent->tensor];
+    for (uint64_t at = 0; at < sent->in.count; at += BLOCK) {
+        uint64_t n = sent->in.count - at < BLOCK ? sent->in.count - at : BLOCK, bytes = n * sizeof(float);
+        float *here = run->ranks.rank == 0 ? p->sources[sent->piece].data + at : r->block;
+        if (sent->rank == run->ranks.rank)
+            CLT_TRY(ocl_read(run->store->slab[of->arena][of->slot->slab], (sent->in.at + at) * sizeof(float),
+                             here, bytes));
+        CLT_TRY(comm_broadcast(r->apart, here, (int64_t)bytes, (int)sent->member));
+    }
+    return CLT_OK;
+}
+
+clt_status clt_saved_ranks_send(clt_run *run, const clt_saved_ranks *r, const clt_saved_part *p)
+{
+    for (size_t i = 0; i < r->n_sent; i++)
+        CLT_TRY(send_piece(run, r, p, &r->sent[i]));
+    return CLT_OK;
+}
+
+/* --- what became of it --- */
+
+typedef struct outcome {
+    int64_t status;
+    clt_part part;
+    char host[64], text[1024];
+} outcome;
+
+clt_status clt_saved_tell(const clt_run *run, clt_error *error)
+{
+    if (run->ranks.ranks == 1)
+        return CLT_OK;
+    error->file = NULL; /* a constant of another process */
+    return comm_broadcast(run->options->comm, error, sizeof *error, 0);
+}
+
+clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *part)
+{
+    outcome *all;
+    int n = run->ranks.ranks, rank = run->ranks.rank;
+    if (n == 1)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&all, (size_t)n, sizeof *all, "a checkpoint of several ranks"));
+    all[rank] = (outcome){.status = error->status, .part = *part};
+    snprintf(all[rank].host, sizeof all[rank].host, "%s", run->ranks.host);
+    snprintf(all[rank].text, sizeof all[rank].text, "%.1000s", error->text);
+    clt_status status =
+        comm_all_gather(run->options->comm, all, n * (int64_t)sizeof *all, sizeof *all, COMM_U8);
+    *part = (clt_part){0};
+    *error = (clt_error){.status = CLT_OK};
+    for (int i = 0; i < n && status == CLT_OK; i++) {
+        clt_part_add(part, &all[i].part);
+        if (all[i].status != CLT_OK && error->status == CLT_OK) {
+            error->status = (clt_status)all[i].status;
+            snprintf(error->text, sizeof error->text, "rank %d on %s: %s", i, all[i].host, all[i].text);
+        }
+    }
+    free(all);
+    return status;
+}

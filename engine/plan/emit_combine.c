@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The COMBINE phase. With options.tree the gradients of the micro-batches of a step are added up as a binary
- * tree over their numbers, ((0+1)+(2+3))+..., where other runs add one after the other. Ranks with neighbouring
- * micro-batches compute subtrees of it, and comm/ adds those up in the same order (comm/sums.c): the same bits
- * for 1, 2, 4 ... ranks. BACKWARD writes the gradient of each micro-batch, then this phase adds it to the sums
- * that wait on the levels (combine.cl). Loss records, which lie behind the gradients, are added with them.
- * Buffers that ranks average become the mean over the micro-batches, which all start from the same values. */
+ * With options.tree the gradients of the micro-batches of a step are added up as a binary tree over their numbers,
+ * ((0+1)+(2+3))+..., where other runs add one after the other. Ranks with neighbouring micro-batches compute subtrees
+ * of it, and comm/ adds those up in the same order (comm/sums.c): the same bits for 1, 2, 4 ... ranks. BACKWARD writes
+ * the gradient of each micro-batch, then the commands of this file add it to the sums that wait on the levels
+ * (combine.cl). They stand in BACKWARD as well: with several ranks those of a bucket just before its sum is posted
+ * (pass_sync.c), else all at the end. Loss records are added likewise. Buffers that ranks average become the mean over
+ * the micro-batches, which all start from the same values. */
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/plan/plan_internal.h"
 
@@ -32,31 +33,55 @@ static void emit(clt_plan *plan, ocl_emitter *e, int32_t value, const int32_t *l
     clt_elementwise_end(e, elements, (double)elements, style);
 }
 
-/* A slab of gradients; the last one with the loss records at its end. */
-static clt_status combine_gradients(clt_plan *plan, ocl_emitter *e, int32_t slab)
+/* The same elements of each level: `offset` is in bytes from the start of a slab. */
+static clt_status find_levels(clt_plan *plan, int32_t slab, uint64_t offset, uint64_t elements,
+                              int32_t level[CLT_MAX_LEVELS])
 {
-    uint64_t elements = clt_store_slab_bytes(plan->store, CLT_ARENA_GRAD, slab) / sizeof(float);
-    int32_t value, level[CLT_MAX_LEVELS];
-    if (elements == 0)
-        return CLT_OK;
-    CLT_TRY(clt_plan_store_tensor(plan, "gradient slab", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, slab, 0,
-                                  &value));
     for (int32_t n = 0; n < plan->store->levels; n++) {
         clt_arena_kind arena = (clt_arena_kind)(CLT_ARENA_LEVEL1 + n);
         CLT_TRY(clt_plan_store_tensor(plan, clt_arenas[arena].name, CLT_F32, (int64_t)elements, arena, slab,
-                                      0, &level[n]));
+                                      offset, &level[n]));
     }
-    emit(plan, e, value, level, elements, 1.0f);
     return CLT_OK;
 }
 
-static clt_status find_buffers(clt_plan *plan, int32_t slab, uint64_t *elements, int32_t *value)
+clt_status clt_combine_gradients(clt_plan *plan, ocl_emitter *e, const clt_range *range)
+{
+    uint64_t offset = range->first * sizeof(float);
+    int32_t value, level[CLT_MAX_LEVELS];
+    if (!plan->store->levels || !range->elements)
+        return CLT_OK;
+    CLT_TRY(clt_plan_store_tensor(plan, "sums of gradients", CLT_F32, (int64_t)range->elements,
+                                  CLT_ARENA_GRAD, range->slab, offset, &value));
+    CLT_TRY(find_levels(plan, range->slab, offset, range->elements, level));
+    e->label = "combine";
+    emit(plan, e, value, level, range->elements, 1.0f);
+    return CLT_OK;
+}
+
+/* They lie behind the gradients of the last slab. */
+clt_status clt_combine_losses(clt_plan *plan, ocl_emitter *e)
+{
+    const clt_store_layout *store = plan->store;
+    const clt_tensor *losses = clt_graph_tensor(plan->graph, plan->losses);
+    uint64_t elements = (uint64_t)clt_shape_elements(&losses->shape);
+    int32_t last = store->n_slabs - 1, level[CLT_MAX_LEVELS];
+    if (!store->levels)
+        return CLT_OK;
+    CLT_TRY(find_levels(plan, last, store->trainable_elements[last] * sizeof(float), elements, level));
+    e->label = "combine";
+    emit(plan, e, plan->losses, level, elements, 1.0f);
+    return CLT_OK;
+}
+
+clt_status clt_plan_buffers(clt_plan *plan, int32_t slab, uint64_t *elements, int32_t *buffers)
 {
     const clt_store_layout *store = plan->store;
     *elements = store->averaged_elements[slab];
+    *buffers = -1;
     uint64_t first = store->slab_elements[slab] - *elements;
     return *elements ? clt_plan_store_tensor(plan, "buffers", CLT_F32, (int64_t)*elements, CLT_ARENA_PARAM,
-                                             slab, first * sizeof(float), value)
+                                             slab, first * sizeof(float), buffers)
                      : CLT_OK;
 }
 
@@ -67,26 +92,29 @@ static clt_status find_kept(clt_plan *plan, int32_t slab, int32_t number, uint64
                                  CLT_ARENA_BUFFERS, slab, (uint64_t)number * elements * sizeof(float), id);
 }
 
-static clt_status combine_buffers(clt_plan *plan, ocl_emitter *e, int32_t slab)
+clt_status clt_combine_buffers(clt_plan *plan, ocl_emitter *e, int32_t slab)
 {
     uint64_t elements;
     int32_t value, level[CLT_MAX_LEVELS];
-    CLT_TRY(find_buffers(plan, slab, &elements, &value));
-    for (int32_t n = 0; n < plan->store->levels && elements; n++)
+    CLT_TRY(clt_plan_buffers(plan, slab, &elements, &value));
+    if (!elements || !plan->store->levels)
+        return CLT_OK;
+    for (int32_t n = 0; n < plan->store->levels; n++)
         CLT_TRY(find_kept(plan, slab, n + 1, elements, &level[n]));
-    if (elements)
-        emit(plan, e, value, level, elements, 1.0f / (float)(1 << plan->store->levels));
+    e->label = "combine";
+    emit(plan, e, value, level, elements, 1.0f / (float)(1 << plan->store->levels));
     return CLT_OK;
 }
 
-clt_status clt_combine_emit(clt_plan *plan, ocl_emitter *emitter)
+clt_status clt_combine_emit(clt_plan *plan, ocl_emitter *e)
 {
-    emitter->label = "combine";
-    for (int32_t s = 0; s < plan->store->n_slabs && plan->store->levels; s++) {
-        CLT_TRY(combine_gradients(plan, emitter, s));
-        CLT_TRY(combine_buffers(plan, emitter, s));
+    CLT_TRY(clt_combine_losses(plan, e));
+    for (int32_t s = 0; s < plan->store->n_slabs; s++) {
+        clt_range all = {s, 0, plan->store->trainable_elements[s]};
+        CLT_TRY(clt_combine_gradients(plan, e, &all));
+        CLT_TRY(clt_combine_buffers(plan, e, s));
     }
-    return CLT_OK;
+    return ocl_emit_status(e);
 }
 
 clt_status clt_combine_emit_start(clt_plan *plan, ocl_emitter *e)
@@ -96,7 +124,7 @@ clt_status clt_combine_emit_start(clt_plan *plan, ocl_emitter *e)
     for (int32_t s = 0; plan->store && s < plan->store->n_slabs && plan->store->levels; s++) {
         uint64_t elements;
         int32_t value, start;
-        CLT_TRY(find_buffers(plan, s, &elements, &value));
+        CLT_TRY(clt_plan_buffers(plan, s, &elements, &value));
         if (elements == 0)
             continue;
         CLT_TRY(find_kept(plan, s, 0, elements, &start));

@@ -248,6 +248,13 @@ static clt_status select_phase(clt_plan *plan, clt_phase phase, size_t first, si
         if (status == CLT_OK)
             status = clt_plan_stamp(plan, phase, from, w, &capacity);
     }
+    /* with several ranks pass_sync.c does it bucket by bucket */
+    if (status == CLT_OK && phase == CLT_PHASE_BACKWARD && plan->store && plan->options.ranks <= 1) {
+        size_t from = plan->phase[phase].count;
+        status = clt_combine_emit(plan, &emitter);
+        if (status == CLT_OK)
+            status = clt_plan_stamp(plan, phase, from, last, &capacity);
+    }
     ocl_emitter_free(&emitter);
     return status;
 }
@@ -260,15 +267,14 @@ static clt_status select_rows(clt_plan *plan, ocl_emitter *emitter)
     return CLT_OK;
 }
 
-/* The ROWS, COMBINE and UPDATE phases get times after those of all other work. */
+/* The ROWS and UPDATE phases get times after those of all other work. */
 static clt_status select_after_work(clt_plan *plan, clt_phase phase)
 {
     ocl_emitter emitter;
     size_t capacity = 0;
     clt_emitter_start(plan, phase, &emitter);
-    clt_status status = phase == CLT_PHASE_ROWS      ? select_rows(plan, &emitter)
-                        : phase == CLT_PHASE_COMBINE ? clt_combine_emit(plan, &emitter)
-                                                     : clt_update_emit(plan, &emitter);
+    clt_status status =
+        phase == CLT_PHASE_ROWS ? select_rows(plan, &emitter) : clt_update_emit(plan, &emitter);
     if (status == CLT_OK)
         status = ocl_emit_status(&emitter);
     ocl_emitter_free(&emitter);
@@ -312,6 +318,5 @@ clt_status clt_pass_select(clt_plan *plan)
     if (plan->options.mode != CLT_PLAN_TRAIN)
         return CLT_OK;
     CLT_TRY(select_after_work(plan, CLT_PHASE_ROWS));
-    CLT_TRY(select_after_work(plan, CLT_PHASE_COMBINE));
     return select_after_work(plan, CLT_PHASE_UPDATE);
 }

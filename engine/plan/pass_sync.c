@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass 10, sync: with several ranks, what is summed over them in a step, and when. The loss records come first,
- * then indices of embeddings, the gradients bucket by bucket, rows of embeddings and the buffers that are averaged. A host command posts each sum as soon
+ * then indices of embeddings, the buffers that are averaged, the gradients bucket by bucket, and rows of embeddings. A host command posts each sum as soon
  * as the backward pass no longer uses the tensor, which follows from the reads and writes that its commands
  * declare; another one, in the phase SYNC, lets the device wait for the result. What the update does with each
  * bucket by itself comes behind that. */
@@ -16,28 +16,26 @@
 /* --- when tensors are ready --- */
 
 /* How many commands of a backward phase there are up to the last one that uses each parameter's gradient, by
- * parameter, and the loss records. COMBINE uses all of them together. */
-typedef struct ready_at {
-    size_t *gradient, losses;
-} ready_at;
+ * parameter, the loss records, and buffers that are averaged. */
+typedef struct last_uses {
+    size_t *gradient, losses, buffers;
+} last_uses;
 
-static void find_ready(const clt_plan *plan, clt_phase phase, ready_at *ready)
+static void find_last_uses(const clt_plan *plan, clt_phase phase, last_uses *last)
 {
     const ocl_command_list *list = &plan->phase[phase];
-    bool together = phase == CLT_PHASE_COMBINE;
-    ready->losses = together ? list->count : 0;
-    for (size_t p = 0; p < plan->graph->n_params && together; p++)
-        ready->gradient[p] = list->count;
-    for (size_t c = 0; c < list->count && !together; c++)
+    for (size_t c = 0; c < list->count; c++)
         for (int a = 0; a < list->commands[c].n_args; a++) {
             const ocl_arg *arg = &list->commands[c].args[a];
             if (arg->kind != OCL_ARG_TENSOR || arg->ref.tensor < 0)
                 continue;
             const clt_tensor *t = clt_graph_tensor(plan->graph, clt_plan_owner(plan, arg->ref.tensor));
             if (t->cls == CLT_TC_PARAM_GRAD && t->param >= 0)
-                ready->gradient[t->param] = c + 1;
+                last->gradient[t->param] = c + 1;
             if (t->id == plan->losses)
-                ready->losses = c + 1;
+                last->losses = c + 1;
+            if (t->cls == CLT_TC_PARAM && t->param >= 0 && plan->graph->params[t->param].averaged)
+                last->buffers = c + 1;
         }
 }
 
@@ -78,8 +76,8 @@ static clt_status add_rows(clt_plan *plan, size_t *capacity, ocl_emitter *e, clt
     return CLT_OK;
 }
 
-/* Buffers become their mean over the ranks: each rank divides its own by the number of ranks, then these shares
- * are summed. */
+/* Buffers become their mean over the micro-batches of all ranks: each rank multiplies its own by its part of these, then
+ * the products are summed. */
 static clt_status add_buffers(clt_plan *plan, size_t *capacity, ocl_emitter *e)
 {
     for (int32_t s = 0; s < plan->store->n_slabs; s++) {
@@ -139,14 +137,12 @@ static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_sum *sum,
 
 static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, bool send)
 {
-    uint64_t elements = plan->store->averaged_elements[sum->slab];
-    uint64_t first = plan->store->slab_elements[sum->slab] - elements;
-    float share = 1.0f / (float)plan->options.ranks;
+    uint64_t elements;
     int32_t buffers, shares = sum->tensor;
-    CLT_TRY(clt_plan_store_tensor(plan, "buffers", CLT_F32, (int64_t)elements, CLT_ARENA_PARAM, sum->slab,
-                                  first * sizeof(float), &buffers));
+    CLT_TRY(clt_plan_buffers(plan, sum->slab, &elements, &buffers));
     if (send)
-        clt_emit_affine(e, shares, CLT_F32, buffers, CLT_F32, elements, share, 0.0f, clt_style_of(e->device));
+        clt_emit_affine(e, shares, CLT_F32, buffers, CLT_F32, elements, plan->options.part, 0.0f,
+                        clt_style_of(e->device));
     else
         clt_emit_convert(e, buffers, CLT_F32, shares, CLT_F32, elements);
     return CLT_OK;
@@ -238,26 +234,73 @@ static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion
     return ocl_emit_status(e);
 }
 
-/* ready: by sum; what is ready before a sum that precedes it waits for that one, because all ranks sum in one
- * order. */
-static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const size_t *ready, insertion *in)
+/* Behind the last of the first `count` commands that writes it. */
+static size_t written_at(const clt_plan *plan, clt_phase phase, size_t count, int32_t tensor)
+{
+    const ocl_command_list *list = &plan->phase[phase];
+    int32_t owner = clt_plan_owner(plan, tensor);
+    for (size_t c = count; c > 0; c--)
+        for (int a = 0; a < list->commands[c - 1].n_args; a++) {
+            const ocl_arg *arg = &list->commands[c - 1].args[a];
+            if (arg->kind == OCL_ARG_TENSOR && arg->ref.tensor >= 0 && (arg->access & OCL_WRITE) &&
+                clt_plan_owner(plan, arg->ref.tensor) == owner)
+                return c;
+        }
+    return 0;
+}
+
+static size_t ready_of(const clt_plan *plan, clt_phase phase, size_t count, const clt_sum *sum,
+                       const last_uses *last)
+{
+    const clt_work *work = &plan->work[sum->work];
+    switch (sum->kind) {
+    case CLT_SUM_LOSSES:
+        return last->losses;
+    case CLT_SUM_INDICES:
+        return written_at(plan, phase, count, work->node->in[0]);
+    case CLT_SUM_GRADIENTS:
+        return plan->buckets[sum->bucket].ready;
+    case CLT_SUM_ROWS:
+        return written_at(plan, phase, count, work->dout[0]);
+    case CLT_SUM_BUFFERS:
+        return last->buffers;
+    default:
+        return count;
+    }
+}
+
+/* What this micro-batch has computed of a sum joins those of earlier ones (options.tree). */
+static clt_status emit_joined(clt_plan *plan, ocl_emitter *e, const clt_sum *sum)
+{
+    return sum->kind == CLT_SUM_LOSSES ? clt_combine_losses(plan, e)
+           : sum->kind == CLT_SUM_GRADIENTS
+               ? clt_combine_gradients(plan, e, &plan->buckets[sum->bucket].range)
+           : sum->kind == CLT_SUM_BUFFERS ? clt_combine_buffers(plan, e, sum->slab)
+                                          : CLT_OK;
+}
+
+/* What is ready before a sum that precedes it waits for that one, because all ranks sum in one order. */
+static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const last_uses *last, insertion *in)
 {
     size_t behind = 0;
-    e->label = "sync";
     for (size_t k = 0; k < plan->n_sums; k++) {
-        behind = ready[k] > behind ? ready[k] : behind;
-        emit_host(plan, e, k, &plan->sums[k], CLT_HOST_POST);
+        const clt_sum *sum = &plan->sums[k];
+        size_t ready = ready_of(plan, in->phase, in->count, sum, last);
+        behind = ready > behind ? ready : behind;
+        CLT_TRY(emit_joined(plan, e, sum));
+        e->label = "sync";
+        emit_host(plan, e, k, sum, CLT_HOST_POST);
         CLT_TRY(insert_behind(plan, in, behind));
     }
     return ocl_emit_status(e);
 }
 
-static clt_status insert_posts(clt_plan *plan, clt_phase phase, const size_t *ready)
+static clt_status insert_posts(clt_plan *plan, clt_phase phase, const last_uses *last)
 {
     ocl_emitter emitter;
     insertion in = {.phase = phase, .count = plan->phase[phase].count};
     clt_emitter_start(plan, phase, &emitter);
-    clt_status status = emit_posts(plan, &emitter, ready, &in);
+    clt_status status = emit_posts(plan, &emitter, last, &in);
     ocl_emitter_free(&emitter);
     if (status == CLT_OK)
         status = merge(plan, &in);
@@ -319,63 +362,23 @@ static clt_status make_sums(clt_plan *plan)
     if (status == CLT_OK)
         status = add_rows(plan, &capacity, &emitter, CLT_SUM_INDICES);
     if (status == CLT_OK)
+        status = add_buffers(plan, &capacity, &emitter);
+    if (status == CLT_OK)
         status = add_buckets(plan, &capacity);
     if (status == CLT_OK)
         status = add_rows(plan, &capacity, &emitter, CLT_SUM_ROWS);
-    if (status == CLT_OK)
-        status = add_buffers(plan, &capacity, &emitter);
     ocl_emitter_free(&emitter);
     return status;
 }
 
-/* Behind the last command that writes it. */
-static size_t written_at(const clt_plan *plan, clt_phase phase, int32_t tensor)
-{
-    const ocl_command_list *list = &plan->phase[phase];
-    int32_t owner = clt_plan_owner(plan, tensor);
-    for (size_t c = list->count; c > 0; c--)
-        for (int a = 0; a < list->commands[c - 1].n_args; a++) {
-            const ocl_arg *arg = &list->commands[c - 1].args[a];
-            if (arg->kind == OCL_ARG_TENSOR && arg->ref.tensor >= 0 && (arg->access & OCL_WRITE) &&
-                clt_plan_owner(plan, arg->ref.tensor) == owner)
-                return c;
-        }
-    return 0;
-}
-
-static size_t ready_of(const clt_plan *plan, clt_phase phase, const clt_sum *sum, size_t losses)
-{
-    const clt_work *work = &plan->work[sum->work];
-    switch (sum->kind) {
-    case CLT_SUM_LOSSES:
-        return losses;
-    case CLT_SUM_INDICES:
-        return written_at(plan, phase, work->node->in[0]);
-    case CLT_SUM_GRADIENTS:
-        return plan->buckets[sum->bucket].ready;
-    case CLT_SUM_ROWS:
-        return written_at(plan, phase, work->dout[0]);
-    default:
-        return plan->phase[phase].count;
-    }
-}
-
-/* ready: by sum, when a backward phase no longer uses it. */
 static clt_status post_in(clt_plan *plan, clt_phase phase)
 {
-    ready_at at = {0};
-    size_t *ready = NULL;
-    CLT_TRY(clt_alloc(&at.gradient, plan->graph->n_params + 1, sizeof *at.gradient, "sums over ranks"));
-    clt_status status = clt_alloc(&ready, plan->n_sums, sizeof *ready, "sums over ranks");
-    if (status == CLT_OK) {
-        find_ready(plan, phase, &at);
-        clt_buckets_set_ready(plan->store, at.gradient, plan->buckets, plan->n_buckets);
-        for (size_t k = 0; k < plan->n_sums; k++)
-            ready[k] = ready_of(plan, phase, &plan->sums[k], at.losses);
-        status = insert_posts(plan, phase, ready);
-    }
-    free(ready);
-    free(at.gradient);
+    last_uses last = {0};
+    CLT_TRY(clt_alloc(&last.gradient, plan->graph->n_params + 1, sizeof *last.gradient, "sums over ranks"));
+    find_last_uses(plan, phase, &last);
+    clt_buckets_set_ready(plan->store, last.gradient, plan->buckets, plan->n_buckets);
+    clt_status status = insert_posts(plan, phase, &last);
+    free(last.gradient);
     return status;
 }
 
@@ -386,9 +389,8 @@ clt_status clt_pass_sync(clt_plan *plan)
     CLT_TRY(make_sums(plan));
     CLT_TRY(emit_phase(plan, CLT_PHASE_SEND));
     CLT_TRY(emit_phase(plan, CLT_PHASE_SYNC));
-    bool combined = clt_plan_levels(plan) > 0;
-    if (plan->options.accumulation > 1 && !combined)
+    if (plan->options.accumulation > 1 && !plan->options.tree)
         CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD_ADD));
-    CLT_TRY(post_in(plan, combined ? CLT_PHASE_COMBINE : CLT_PHASE_BACKWARD));
+    CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD));
     return add_gathered(plan);
 }

@@ -8,7 +8,7 @@
 const char *clt_phase_name(clt_phase phase)
 {
     static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "rows",
-                                                       "combine", "send",     "sync",         "update"};
+                                                       "send",    "sync",     "update"};
     return (unsigned)phase < CLT_PHASE_COUNT ? names[phase] : "?";
 }
 
@@ -71,9 +71,8 @@ size_t clt_plan_commands(const clt_plan *plan)
                        : 1;
     return micro * (plan->phase[CLT_PHASE_FORWARD].count + 1) + plan->phase[CLT_PHASE_BACKWARD].count +
            (micro - 1) * plan->phase[clt_plan_backward(plan, 1)].count +
-           (micro - 1) * plan->phase[CLT_PHASE_ROWS].count + micro * plan->phase[CLT_PHASE_COMBINE].count +
-           plan->phase[CLT_PHASE_SEND].count + plan->phase[CLT_PHASE_SYNC].count +
-           plan->phase[CLT_PHASE_UPDATE].count;
+           (micro - 1) * plan->phase[CLT_PHASE_ROWS].count + plan->phase[CLT_PHASE_SEND].count +
+           plan->phase[CLT_PHASE_SYNC].count + plan->phase[CLT_PHASE_UPDATE].count;
 }
 
 double clt_plan_flops(const clt_plan *plan)

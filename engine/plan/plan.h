@@ -54,14 +54,13 @@ typedef enum clt_plan_mode {
 
 typedef enum clt_phase {
     CLT_PHASE_FORWARD,
-    CLT_PHASE_BACKWARD,     /* first micro-batch: parameter gradients are written */
+    CLT_PHASE_BACKWARD,     /* first micro-batch, with options.tree all: parameter gradients are written */
     CLT_PHASE_BACKWARD_ADD, /* later micro-batches: they are added to */
     /* adds gradients of embeddings that travel as rows, see clt_work; not in the last micro-batch of a step */
     CLT_PHASE_ROWS,
-    CLT_PHASE_COMBINE, /* with options.tree, after each BACKWARD: joins the sums of earlier ones */
-    CLT_PHASE_SEND,    /* gradients to their communication dtype; run in parts, see clt_sum */
-    CLT_PHASE_SYNC,    /* waits for sums over all ranks, takes them, and begins the norm */
-    CLT_PHASE_UPDATE,  /* norm, finite check, clipping, optimizer */
+    CLT_PHASE_SEND,   /* gradients to their communication dtype; run in parts, see clt_sum */
+    CLT_PHASE_SYNC,   /* waits for sums over all ranks, takes them, and begins the norm */
+    CLT_PHASE_UPDATE, /* norm, finite check, clipping, optimizer */
     CLT_PHASE_COUNT
 } clt_phase;
 const char *clt_phase_name(clt_phase phase);
@@ -128,12 +127,14 @@ uint64_t clt_update_items(const ocl_device_desc *device);
 typedef struct clt_plan_options {
     clt_plan_mode mode;
     /* Micro-batches per step of the rank with the most of them; another may have one fewer. > 1 adds
-     * BACKWARD_ADD, or COMBINE with tree. */
+     * BACKWARD_ADD, unless tree is set. */
     int32_t accumulation;
     bool tree;     /* micro-batches are added up as a binary tree: the same bits however ranks share them */
     int32_t ranks; /* > 1 adds SYNC */
-    int32_t rank;  /* with `shard`: the one that the plan is for */
-    bool shard;    /* each rank updates a share of the parameters, and keeps the states of these */
+    float
+        part; /* ranks > 1: of a step's micro-batches that the rank computes; means of buffers are weighted by it */
+    int32_t rank;           /* with `shard`: the one that the plan is for */
+    bool shard;             /* each rank updates a share of the parameters, and keeps the states of these */
     clt_update_spec update; /* TRAIN */
     /* EVAL: the layout of the training plan (borrowed). TRAIN: NULL, the plan makes its own. */
     const clt_store_layout *layout;
@@ -194,7 +195,7 @@ typedef struct clt_place {
 } clt_place;
 
 /* What is summed over the ranks in a step. Posting and waiting are host commands: args[0] is the tensor, args[1]
- * the number of the sum. The posts stand in both backward phases, or in COMBINE, and hold for the last micro-batch. */
+ * the number of the sum. The posts stand in both backward phases, and hold for the last micro-batch. */
 typedef enum clt_host_code { CLT_HOST_POST, CLT_HOST_WAIT } clt_host_code;
 /* INDICES and ROWS are no sums: every rank gives `own` and gets those of all, in the order of the ranks.
  * GATHERED: by the update; with a grain it is no sum: every rank gives its share (comm_share) and gets all. */

@@ -43,9 +43,16 @@ clt_status clt_plan_stamp(clt_plan *plan, clt_phase phase, size_t from, size_t w
 /* emit_update.c: the commands of the UPDATE phase in each of its two styles (engine/optim/update.clh). */
 clt_status clt_update_emit_group(ocl_emitter *emitter, const void *problem);
 clt_status clt_update_emit_lane(ocl_emitter *emitter, const void *problem);
-/* emit_combine.c: the COMBINE phase, and what FORWARD begins with for it. */
+/* emit_combine.c: with options.tree and accumulation, commands that let what a micro-batch has computed join the sums
+ * of earlier ones: a range of gradients, the loss records, the averaged buffers of a slab, or all of these; and what
+ * FORWARD begins with for it. Otherwise they emit nothing. */
+clt_status clt_combine_gradients(clt_plan *plan, ocl_emitter *emitter, const clt_range *range);
+clt_status clt_combine_losses(clt_plan *plan, ocl_emitter *emitter);
+clt_status clt_combine_buffers(clt_plan *plan, ocl_emitter *emitter, int32_t slab);
 clt_status clt_combine_emit(clt_plan *plan, ocl_emitter *emitter);
 clt_status clt_combine_emit_start(clt_plan *plan, ocl_emitter *emitter);
+/* The buffers of a slab that ranks average, as one tensor; -1 and 0 elements: it has none. */
+clt_status clt_plan_buffers(clt_plan *plan, int32_t slab, uint64_t *elements, int32_t *buffers);
 /* pass_rows.c: whether the gradient of a parameter travels as rows, and whether rows are all that it is made of. */
 bool clt_rows_any(const clt_plan *plan, int32_t param);
 bool clt_rows_alone(const clt_plan *plan, int32_t param);

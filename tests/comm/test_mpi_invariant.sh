@@ -50,6 +50,9 @@ invariant() {
 invariant graph graph.json '2 4 8'
 invariant gpt gpt.json '2 4'
 invariant shard gpt.json '2 4' parallel.shard=optimizer
+# Several buckets, each summed as soon as it is complete.
+invariant wide graph.json '2' 'model.layers=[{"op": "linear", "out": 300}, {"op": "batch_norm"}, {"op": "relu"}, {"op": "linear", "out": 290},
+    {"op": "linear", "out": 5}, {"op": "cross_entropy"}]' parallel.bucket_mb=0.07 parallel.first_bucket_mb=0.004
 if all_cases; then
     invariant half gpt.json '2 4' precision.mode=f16 precision.loss_scale=1e8
     invariant muon gpt.json '2 4' optimizer.type=muon

@@ -40,7 +40,7 @@ static clt_config *config_of(const char *model, int accumulation, int steps)
 static uint64_t planned(const clt_plan *plan, ocl_command_kind kind)
 {
     uint64_t n = 0, micro = (uint64_t)plan->options.accumulation;
-    const uint64_t times[CLT_PHASE_COUNT] = {micro, 1, micro - 1, micro - 1, micro, 1, 1, 1};
+    const uint64_t times[CLT_PHASE_COUNT] = {micro, 1, micro - 1, micro - 1, 1, 1, 1};
     for (int p = 0; p < CLT_PHASE_COUNT; p++)
         for (size_t c = 0; c < plan->phase[p].count; c++)
             n += plan->phase[p].commands[c].kind == kind ? times[p] : 0;

@@ -108,7 +108,6 @@ static clt_status timed_phases(bench *b)
             CLT_TRY(timed_phase(b, CLT_PHASE_FORWARD));
             CLT_TRY(timed_phase(b, clt_plan_backward(b->run->train->plan, micro)));
             CLT_TRY(micro + 1 < b->run->job->accumulation ? timed_phase(b, CLT_PHASE_ROWS) : CLT_OK);
-            CLT_TRY(timed_phase(b, CLT_PHASE_COMBINE));
         }
         CLT_TRY(timed_phase(b, CLT_PHASE_UPDATE));
     }

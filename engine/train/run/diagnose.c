@@ -119,7 +119,6 @@ static clt_status look_at_micro_batch(clt_run *run, int32_t micro, char *text, s
     CLT_TRY(run_looking(run, CLT_PHASE_FORWARD, where, sizeof where, found));
     CLT_TRY(run_looking(run, clt_plan_backward(run->train->plan, micro), where, sizeof where, found));
     CLT_TRY(run_looking(run, CLT_PHASE_ROWS, where, sizeof where, found));
-    CLT_TRY(run_looking(run, CLT_PHASE_COMBINE, where, sizeof where, found));
     if (*found && run->micro_batches > 1)
         snprintf(text, size, "%s in micro-batch %d of %d", where, micro + 1, run->micro_batches);
     else if (*found)

@@ -90,6 +90,8 @@ clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 /* The micro-batches of a step that a rank computes: so many, from number *first of the step. Ranks take
  * neighbours, as equal in number as can be; the first ranks take one more where they cannot be equal. */
 int32_t clt_job_share(const clt_job *job, int rank, int64_t *first);
+/* The part of all micro-batches of a step that the job's own rank computes, 0 to 1. */
+float clt_job_part(const clt_job *job);
 /* job_batch.c, for job.c: sets micro_batch, global_batch and accumulation (CLT_ECONFIG, CLT_ERANKS: they do not
  * fit); the micro-batches of the rank that has the most. */
 clt_status clt_job_read_batch(clt_job *job);

@@ -10,6 +10,13 @@ int32_t clt_job_share(const clt_job *job, int rank, int64_t *first)
     return (int32_t)(each + (rank < more));
 }
 
+float clt_job_part(const clt_job *job)
+{
+    int64_t first;
+    return (float)((double)clt_job_share(job, job->rank, &first) * (double)job->micro_batch /
+                   (double)job->global_batch);
+}
+
 int32_t clt_job_most(const clt_job *job)
 {
     int64_t first;

@@ -16,13 +16,12 @@ clt_status clt_step(clt_run *run, int64_t step)
         /* forward: activations and loss records */
         CLT_TRY(clt_realized_run(run->train, CLT_PHASE_FORWARD));
         /* backward: the first micro-batch writes parameter gradients, the others add to them; in the last one
-         * sums over the ranks are posted as gradients become ready (nothing for one rank) */
+         * sums over the ranks are posted as gradients become ready (nothing for one rank). With
+         * parallel.rank_invariant all write, and their sums are a binary tree */
         CLT_TRY(last ? clt_sync_begin(run->sync, step) : CLT_OK);
         CLT_TRY(clt_realized_run(run->train, clt_plan_backward(run->train->plan, micro)));
         /* rows: those of embeddings that travel by themselves; sync adds the last micro-batch's of all ranks */
         CLT_TRY(last ? CLT_OK : clt_realized_run(run->train, CLT_PHASE_ROWS));
-        /* combine: with parallel.rank_invariant all write, and their sums are a binary tree */
-        CLT_TRY(clt_realized_run(run->train, CLT_PHASE_COMBINE));
     }
     /* sync: the device waits for these sums, and takes them */
     CLT_TRY(clt_realized_run(run->train, CLT_PHASE_SYNC));

@@ -180,13 +180,39 @@ static size_t *find_host(const clt_plan *plan, clt_phase phase, clt_host_code co
 /* Whether the tensor is a gradient with elements in the bucket. */
 static bool is_in(const clt_plan *plan, const clt_bucket *bucket, int32_t tensor)
 {
-    const clt_tensor *t = clt_graph_tensor(plan->graph, owner_of(plan, tensor));
-    if (t->cls != CLT_TC_PARAM_GRAD || t->param < 0)
-        return false;
-    const clt_store_slot *slot = clt_store_layout_find(plan->store, plan->graph->params[t->param].name);
-    const clt_range *range = &bucket->range;
-    return slot->slab == range->slab && slot->offset < range->first + range->elements &&
-           range->first < slot->offset + slot->elements;
+    const clt_place *place = &plan->place[tensor];
+    uint64_t first = bucket->range.first * sizeof(float), bytes = bucket->range.elements * sizeof(float);
+    return place->kind == CLT_PLACE_STORE && place->arena == CLT_ARENA_GRAD &&
+           place->slab == bucket->range.slab && place->offset < first + bytes &&
+           first < place->offset + place->bytes;
+}
+
+/* With options.tree each bucket joins the sums of earlier micro-batches just before it is posted. */
+static void check_combine(const clt_plan *plan, const size_t *at)
+{
+    const ocl_command_list *list = &plan->phase[CLT_PHASE_BACKWARD];
+    size_t sums = 0;
+    for (size_t c = 0; c < list->count; c++)
+        sums += strcmp(list->commands[c].label, "combine") == 0;
+    assert_int_equal(sums, plan->n_sums);
+    assert_string_equal(list->commands[at[0] - 1].label, "combine");
+    assert_int_equal(list->commands[at[0] - 1].args[0].ref.tensor, plan->losses);
+    for (size_t b = 0; b < plan->n_buckets; b++) {
+        const ocl_command *combine = &list->commands[at[1 + b] - 1];
+        const clt_range *range = &plan->buckets[b].range;
+        assert_string_equal(combine->label, "combine");
+        assert_int_equal(combine->n_args,
+                         4 + plan->store->levels); /* value, step block, levels, factor, count */
+        for (int a = 0; a < 2 + plan->store->levels; a++) {
+            const clt_place *place = &plan->place[combine->args[a].ref.tensor];
+            if (a == 1)
+                continue;
+            assert_int_equal(place->arena, a == 0 ? CLT_ARENA_GRAD : CLT_ARENA_LEVEL1 + a - 2);
+            assert_int_equal(place->slab, range->slab);
+            assert_int_equal(place->offset, range->first * sizeof(float));
+            assert_int_equal(place->bytes, range->elements * sizeof(float));
+        }
+    }
 }
 
 /* Nothing uses a bucket's gradients, or the loss records, behind its post, and something uses them before it. */
@@ -246,7 +272,7 @@ static void check_norms(const clt_plan *plan)
 }
 
 static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_alloc, clt_dtype wire,
-                               bool several)
+                               bool several, bool tree)
 {
     ocl_device_desc desc = small_alignment();
     clt_plan_options options = train_options(accumulation);
@@ -254,18 +280,23 @@ static void check_plan_buckets(clt_graph *graph, int accumulation, uint64_t max_
         desc.max_alloc_bytes = max_alloc;
     options.ranks = 2;
     options.wire = wire;
+    options.tree = tree;
     options.buckets = (clt_bucket_sizes){4 * CHUNK_BYTES, 60 * CHUNK_BYTES};
     clt_plan *plan = plan_of(graph, &desc, &options);
     assert_true(plan->n_buckets > (several ? 2 : 0));
     assert_int_equal(plan->n_sums, 1 + plan->n_buckets);
     check_table(plan->store, options.buckets, plan->buckets, plan->n_buckets);
     check_posts(plan, CLT_PHASE_BACKWARD);
-    if (accumulation > 1)
+    assert_int_equal(plan->phase[CLT_PHASE_BACKWARD_ADD].count > 0, accumulation > 1 && !tree);
+    if (accumulation > 1 && !tree)
         check_posts(plan, CLT_PHASE_BACKWARD_ADD);
     size_t *posts = find_host(plan, CLT_PHASE_BACKWARD, CLT_HOST_POST);
+    if (tree)
+        check_combine(plan, posts);
     check_norms(plan);
     /* the first buckets are posted long before the backward pass ends */
-    assert_true(!several || posts[1] + plan->n_sums + 1 < plan->phase[CLT_PHASE_BACKWARD].count);
+    assert_true(!several ||
+                posts[1] + (tree ? 2 : 1) * plan->n_sums + 1 < plan->phase[CLT_PHASE_BACKWARD].count);
     assert_int_equal(plan->phase[CLT_PHASE_SEND].count, wire == CLT_F32 ? 0 : plan->n_buckets);
     check_plan(plan, desc.max_alloc_bytes);
     free(posts);
@@ -278,8 +309,33 @@ static void test_plans(void **state)
     for (size_t i = 0; i < N_NETS; i++)
         for (int form = 0; form < 4; form++)
             check_plan_buckets(makers[i](), form & 1 ? 3 : 1, form & 2 ? 704 << 10 : 0,
-                               form < 2 ? CLT_BF16 : CLT_F32, true);
-    check_plan_buckets(net_frozen(1).graph, 1, 0, CLT_F32, false);
+                               form < 2 ? CLT_BF16 : CLT_F32, true, false);
+    check_plan_buckets(net_frozen(1).graph, 1, 0, CLT_F32, false, false);
+}
+
+static void test_plans_with_a_tree(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_NETS; i++)
+        for (int accumulation = 2; accumulation <= 4; accumulation *= 2)
+            check_plan_buckets(makers[i](), accumulation, i % 2 ? 704 << 10 : 0, CLT_F32, true, true);
+}
+
+/* Without other ranks the sums of earlier micro-batches are joined at the end of the backward pass, a slab at once. */
+static void test_tree_of_one_rank(void **state)
+{
+    (void)state;
+    ocl_device_desc desc = small_alignment();
+    clt_plan_options options = train_options(4);
+    options.tree = true;
+    clt_plan *plan = plan_of(net_deep(), &desc, &options);
+    const ocl_command_list *list = &plan->phase[CLT_PHASE_BACKWARD];
+    assert_true(list->count > 2);
+    for (size_t c = 0; c < list->count; c++)
+        assert_int_equal(strcmp(list->commands[c].label, "combine") == 0, c + 2 >= list->count);
+    assert_int_equal(plan->phase[CLT_PHASE_BACKWARD_ADD].count, 0);
+    check_plan(plan, desc.max_alloc_bytes);
+    clt_plan_destroy(plan);
 }
 
 /* Two layers with one matrix: it is ready when the later of the two has added to it, and no sooner. */
@@ -298,7 +354,7 @@ static void test_shared_parameter(void **state)
              "share");
         n.at = shared->out[0];
         put_loss(&n);
-        check_plan_buckets(n.graph, accumulation, 0, CLT_F32, false);
+        check_plan_buckets(n.graph, accumulation, 0, CLT_F32, false, false);
         clt_json_destroy(doc);
     }
 }
@@ -348,6 +404,8 @@ int main(void)
                                        cmocka_unit_test(test_slabs_and_frozen),
                                        cmocka_unit_test(test_ready_never_falls),
                                        cmocka_unit_test(test_plans),
+                                       cmocka_unit_test(test_plans_with_a_tree),
+                                       cmocka_unit_test(test_tree_of_one_rank),
                                        cmocka_unit_test(test_shared_parameter),
                                        cmocka_unit_test(test_memory),
                                        cmocka_unit_test(test_one_rank_has_none)};

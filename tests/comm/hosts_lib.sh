@@ -5,6 +5,7 @@
 #
 #   hosts_refused         says why there can be no such hosts, and fails when nothing is known to be in the way
 #   make_hosts SLOTS      makes them, with so many ranks on each, and $work/start.sh, which is mpirun for both: start.sh -np N PROGRAM ...
+#                         $far_first: a command that the far host runs before its ranks, such as a mount, which only that host sees
 #   limit_link RATE       as "1gbit", between the two; fails where the system cannot
 #   remove_hosts
 tag=$$ # of the name spaces and links, whose names are at most 15 characters long
@@ -44,8 +45,8 @@ make_hosts() {
 #!/bin/sh
 address=\$1
 shift
-case \$address in $net.1) i=0 ;; *) i=1 ;; esac
-exec ip netns exec c\$i.$tag unshare -u sh -c "hostname h\$i; \$*"
+case \$address in $net.1) i=0 first=: ;; *) i=1 first='${far_first:-:}' ;; esac
+exec ip netns exec c\$i.$tag unshare -u sh -c "hostname h\$i; \$first; \$*"
 SH
     printf '%s slots='"$1"'\n' $net.1 $net.2 >"$work/hosts"
     cat >"$work/start.sh" <<SH

@@ -6,6 +6,8 @@
  * save (those of a resume) are not counted. It must not use anything of the engine.
  *
  *   CLT_SHIM_FOLDER    absolute path of the checkpoints folder
+ *   CLT_SHIM_PART      set: the process is a rank that makes no folders, and each of its saves begins with its first call in
+ *                      another folder step_N.tmp-*
  *   CLT_SHIM_PLAN      "0,7,3+": nothing in the first save, its call 7 in the second, calls 3 and later in
  *                      the third, nothing afterwards
  *   CLT_SHIM_ACTION    kill, or the error with which the call fails: EIO, ENOSPC, EDQUOT, EROFS; short: a
@@ -40,6 +42,8 @@ static struct {
     pthread_mutex_t lock;
     bool ready;
     const char *folder, *plan, *action, *snapshot;
+    bool part;
+    char newest[256]; /* of the folders step_N.tmp-* */
     int log;
     int save, call;     /* numbers from 1 */
     int snapshot_of;    /* save that was hit and is not copied yet, 0 */
@@ -55,6 +59,7 @@ static void set_up(void)
     shim.plan = getenv("CLT_SHIM_PLAN");
     shim.action = getenv("CLT_SHIM_ACTION");
     shim.snapshot = getenv("CLT_SHIM_SNAPSHOT");
+    shim.part = getenv("CLT_SHIM_PART") != NULL;
     const char *log = getenv("CLT_SHIM_LOG");
     if (log)
         shim.log = REAL(open)(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -65,6 +70,18 @@ static bool inside(const char *path)
     size_t length = shim.folder ? strlen(shim.folder) : 0;
     return length > 0 && strncmp(path, shim.folder, length) == 0 &&
            (path[length] == '/' || path[length] == '\0');
+}
+
+/* Whether the path is in another folder step_N.tmp-* than the one before. */
+static bool is_next_part(const char *path)
+{
+    const char *name = path + strlen(shim.folder) + 1;
+    int length = (int)strcspn(name, "/");
+    bool next = shim.part && path[strlen(shim.folder)] == '/' && strstr(name, ".tmp-") &&
+                (length != (int)strlen(shim.newest) || strncmp(name, shim.newest, (size_t)length) != 0);
+    if (next)
+        snprintf(shim.newest, sizeof shim.newest, "%.*s", length, name);
+    return next;
 }
 
 static void copy_folder(void)
@@ -176,7 +193,7 @@ static verdict check_path(const char *name, int folder, const char *path)
         }
     }
     if (inside(path)) {
-        bool begins = strcmp(name, "mkdir") == 0 && strcmp(path, shim.folder) == 0;
+        bool begins = (strcmp(name, "mkdir") == 0 && strcmp(path, shim.folder) == 0) || is_next_part(path);
         result = judge(name, path, begins);
     }
     pthread_mutex_unlock(&shim.lock);

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+# ctest-cost: 30
+#
+# Checkpoints that several ranks write together: a rank whose disk fails costs that checkpoint and is named, three in a row end the run,
+# a rank that is killed while it writes leaves the older checkpoint, from which the run goes on; hosts that do not share rank 0's disk
+# make the same files.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
+shim=${CLTRAIN_BUILD_DIR:?}/tests/io_shim.so
+[ -f "$shim" ] || skip_all 'the shim was not built'
+
+cat >small.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [96]},
+ "data": {"type": "synthetic", "samples": 500, "shape": [80], "classes": 5, "micro_batch": 8, "global_batch": 32},
+ "train": {"steps": 20}, "checkpoint": {"every": 5}}
+JSON
+# with_shim.sh RANK PLAN ACTION RUN OPTION...: three ranks, one of which has storage that fails (tests/fault/io_shim.c).
+cat >with_shim.sh <<SH
+#!/bin/sh
+export SHIM_RANK=\$1 CLT_SHIM_PLAN=\$2 CLT_SHIM_ACTION=\$3 CLT_SHIM_FOLDER=$work/\$4/checkpoints CLT_SHIM_PART=1
+run=\$4
+shift 4
+exec ${mpi[@]} 3 ./one_rank.sh train small.json --out "\$run" "\$@"
+SH
+cat >one_rank.sh <<SH
+#!/bin/sh
+[ "\$OMPI_COMM_WORLD_RANK" != "\$SHIM_RANK" ] || export LD_PRELOAD=$shim
+exec "$CLTRAIN" "\$@"
+SH
+chmod +x with_shim.sh one_rank.sh
+saved() { # RUN STEP...: these are all there is in its checkpoints folder
+    local want
+    want=$(printf 'step_%s\n' "${@:2}" | sort)
+    if [ "$(ls "$1/checkpoints")" = "$want" ]; then pass; else fail "$1 has: $(ls "$1/checkpoints")"; fi
+}
+same_files() { # RUN_A RUN_B STEP
+    for file in model optimizer; do
+        expect_same "$1/checkpoints/step_$3/$file.safetensors" "$2/checkpoints/step_$3/$file.safetensors"
+    done
+}
+
+expect_code 0 "${mpi[@]}" 3 "$CLTRAIN" train small.json --out well
+saved well 10 15 20
+for shard in none optimizer; do
+    expect_code 0 ./with_shim.sh 2 0,2+ ENOSPC "full.$shard" parallel.shard=$shard
+    expect_text 'the checkpoint of step 10 could not be written \(1 in a row\), the run goes on: rank 2 on .*No space left on device'
+    saved "full.$shard" 5 15 20
+    same_files well "full.$shard" 15
+    same_files well "full.$shard" 20
+done
+expect_code 8 ./with_shim.sh 1 0,1+,1+,1+ EIO broken
+expect_text '3 checkpoints in a row could not be written, the run ends' 'rank 1 on .*Input/output error'
+saved broken 5
+expect_code 0 "${mpi[@]}" 3 "$CLTRAIN" train small.json --out broken --resume auto
+same_files well broken 20
+
+# Two of rank 1's calls: opening its file, and writing to it.
+for call in 1 2; do
+    code=0
+    ./with_shim.sh 1 0,$call kill killed >"$out" 2>&1 || code=$?
+    if [ $code -ne 0 ] && [ $code -ne 75 ]; then pass; else fail "code $code after a rank was killed"; fi
+    [ -d killed/checkpoints/step_5 ] || fail 'the older checkpoint is gone'
+    [ ! -d killed/checkpoints/step_10 ] || fail 'a checkpoint without the part of a killed rank'
+    expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train small.json --out killed --resume auto --max-steps 6
+    saved killed 5 6
+    rm -rf killed
+done
+
+# Two hosts, of which the far one has another disk at the path of the run folder.
+if why=$(hosts_refused); then
+    echo "not tried on two hosts: $why"
+    finish
+fi
+mkdir apart
+export far_first="mount -t tmpfs apart $work/apart"
+make_hosts 2 2>refused || { echo "not tried on two hosts: $(tail -n 1 refused)"; finish; }
+trap 'remove_hosts; rm -rf "$work"' EXIT
+for shard in none optimizer; do
+    start=(./start.sh -np 4 "$CLTRAIN" train small.json train.steps=10 checkpoint.keep=1 optimizer.type=adamw parallel.shard=$shard)
+    expect_code 0 "${start[@]}" --out "together.$shard"
+    expect_code 0 "${start[@]}" --out "apart/$shard"
+    saved "apart/$shard" 10
+    same_files "together.$shard" "apart/$shard" 10
+done
+same_files together.none together.optimizer 10
+finish

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain launch CONFIG: starts one rank of `cltrain train` for each device of this host, and again from the newest
- * checkpoint when the job was interrupted or a rank was lost. */
+ * cltrain launch CONFIG: starts one rank of `cltrain train` for each device of this host or of several, and again from the
+ * newest checkpoint when the job was interrupted or a rank was lost. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/launch_hosts.h"
 #include "cli/launch_job.h"
 #include "cli/train_args.h"
-#include "engine/base/child.h"
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/saved_run.h"
@@ -28,39 +28,39 @@ typedef struct launch {
         micro_batch; /* > 0: the config leaves the global batch to the number of ranks of the first start */
     char program[PATH_MAX], folder[1024], batch[64];
     char *mpirun; /* NULL: not looked for yet */
-    int ranks;    /* of the newest start */
-    bool cpu;
+    launch_hosts hosts;
+    const char *network; /* NULL: Open MPI chooses */
+    int ranks, most;     /* of the newest start: all, and those of the host with the most */
+    bool cpu;            /* some of them share CPU devices */
 } launch;
+
+static void say(const char *text)
+{
+    fprintf(stderr, "cltrain launch: %s\n", text);
+    fflush(stderr);
+}
 
 /* --- devices --- */
 
-/* Asks a new process, because a driver may still list a device that it has lost to one that has seen it. */
-static clt_status count_devices(const launch *l, int *count, bool *cpu)
-{
-    const char *arguments[] = {"probe", "--count", "--device", l->spec ? l->spec : "", NULL};
-    char kind[8] = "";
-    const char *line = NULL;
-    clt_child *child;
-    clt_child_end end;
-    CLT_TRY(clt_child_start(l->program, arguments, 0, &child));
-    bool got =
-        clt_child_next(child, 120, &line) == CLT_CHILD_LINE && sscanf(line, "%d %7s", count, kind) == 2;
-    clt_child_stop(child, &end);
-    if (!got)
-        CLT_FAIL(CLT_EDEVICE, "counting the devices of this host: %s",
-                 end.words[0] ? end.words : "the driver did not answer; see 'cltrain doctor'");
-    *cpu = strcmp(kind, "cpu") == 0;
-    return CLT_OK;
-}
-
+/* Every start asks new processes, because a driver may still list a device that it has lost to one that has seen it. A
+ * host that does not answer is left out by later starts. */
 static clt_status choose_ranks(launch *l)
 {
-    int there = 0;
-    CLT_TRY(count_devices(l, &there, &l->cpu));
-    if (!l->cpu && l->devices > there)
-        CLT_FAIL(CLT_EDEVICE, "--devices %lld: this host has %d such devices%s", (long long)l->devices, there,
-                 l->ranks ? " now; start again with fewer" : "");
-    l->ranks = l->devices > 0 ? (int)l->devices : there;
+    char text[640];
+    bool first = l->ranks == 0;
+    CLT_TRY(launch_hosts_ask(&l->hosts, l->program, l->spec, (int)l->devices, first));
+    l->ranks = l->most = 0;
+    l->cpu = false;
+    for (int i = 0; i < l->hosts.count; i++) {
+        const launch_host *h = &l->hosts.host[i];
+        l->ranks += h->ranks;
+        l->most = h->ranks > l->most ? h->ranks : l->most;
+        l->cpu = l->cpu || h->cpu;
+        if (h->ranks > 0)
+            continue;
+        (void)snprintf(text, sizeof text, "host %s does not answer and is left out: %s", h->name, h->why);
+        say(text);
+    }
     return CLT_OK;
 }
 
@@ -142,21 +142,37 @@ static clt_status add_train(launch *l, launch_line *line, bool again)
     return l->batch[0] ? launch_line_add(line, l->batch) : CLT_OK;
 }
 
+/* One rank of this host is started without it. */
+static bool by_mpirun(const launch *l)
+{
+    return l->ranks > 1 || l->hosts.far;
+}
+
 static clt_status start(launch *l, bool again, launch_end *end)
 {
     launch_line line = {0};
+    clt_str hosts = {0};
     clt_status status = choose_ranks(l);
+    if (status == CLT_OK)
+        status = launch_hosts_print(&l->hosts, &hosts);
     if (status == CLT_OK && l->micro_batch > 0 && !l->batch[0])
         snprintf(l->batch, sizeof l->batch, "data.global_batch=%lld", (long long)l->micro_batch * l->ranks);
-    if (status == CLT_OK && l->ranks > 1 && !l->mpirun)
+    if (status == CLT_OK && by_mpirun(l) && !l->mpirun)
         status = launch_find_mpirun(l->program, &l->mpirun);
-    if (status == CLT_OK && l->ranks > 1)
-        status = launch_line_mpirun(&line, l->mpirun, l->ranks, l->cpu);
+    const launch_where where = {.hosts = hosts.text,
+                                .network = l->network,
+                                .ranks = l->ranks,
+                                .most = l->most,
+                                .far = l->hosts.far,
+                                .cpu = l->cpu};
+    if (status == CLT_OK && by_mpirun(l))
+        status = launch_line_mpirun(&line, l->mpirun, &where);
     if (status == CLT_OK)
         status = add_train(l, &line, again);
     if (status == CLT_OK)
         status = launch_run(l->context, &line, end);
     launch_line_free(&line);
+    clt_str_free(&hosts);
     return status;
 }
 
@@ -176,26 +192,44 @@ static int64_t newest_step(const launch *l)
     return step;
 }
 
-/* The run was ended by a file STOP, so somebody wants it to end: the last line of metrics.jsonl says so. */
-static bool was_stopped_by_file(const launch *l)
+/* The last line of the run's metrics.jsonl, in `tail`; "": there is none. */
+static const char *last_line(const launch *l, char *tail, size_t size)
 {
-    char *path = NULL, tail[512] = "";
+    char *path = NULL;
     const char *folder = l->folder[0] ? l->folder : l->train.resume;
+    tail[0] = '\0';
     if (!folder || clt_path_join(folder, "metrics.jsonl", &path) != CLT_OK)
-        return false;
+        return tail;
     FILE *file = fopen(path, "re");
     free(path);
     if (!file)
-        return false;
-    size_t got = fseek(file, -(long)(sizeof tail - 1), SEEK_END) == 0 || fseek(file, 0, SEEK_SET) == 0
-                     ? fread(tail, 1, sizeof tail - 1, file)
+        return tail;
+    size_t got = fseek(file, -(long)(size - 1), SEEK_END) == 0 || fseek(file, 0, SEEK_SET) == 0
+                     ? fread(tail, 1, size - 1, file)
                      : 0;
     (void)fclose(file);
     while (got > 0 && tail[got - 1] == '\n')
         got--;
     tail[got] = '\0';
     const char *last = strrchr(tail, '\n');
-    return strstr(last ? last : tail, CLT_REASON_STOP_FILE) != NULL;
+    return last ? last : tail;
+}
+
+/* The run was ended by a file STOP, so somebody wants it to end. */
+static bool was_stopped_by_file(const launch *l)
+{
+    char tail[512];
+    return strstr(last_line(l, tail, sizeof tail), CLT_REASON_STOP_FILE) != NULL;
+}
+
+/* Open MPI 5 ends with code 0 when it has lost the network to a host. */
+static void doubt_success(const launch *l, launch_end *end)
+{
+    char tail[512];
+    const char *line = last_line(l, tail, sizeof tail);
+    if (l->hosts.far && !l->train.dry_run && end->code == 0 && line[0] &&
+        !strstr(line, "\"event\":\"end\"") && !strstr(line, "\"event\":\"stopped\""))
+        end->code = clt_status_exit_code(CLT_ECOMM);
 }
 
 /* Whether another start may help: the job was interrupted, lost a rank or the device, or mpirun lost a host (205). */
@@ -227,12 +261,6 @@ static void describe(const launch *l, const launch_end *end, char *text, size_t 
         snprintf(text, size, "the job ended with code %d", end->code);
 }
 
-static void say(const char *text)
-{
-    fprintf(stderr, "cltrain launch: %s\n", text);
-    fflush(stderr);
-}
-
 /* A moment in which what the job left behind ends, too; a signal ends it. */
 static void rest(const launch *l)
 {
@@ -248,6 +276,7 @@ static clt_status run(launch *l)
     for (int64_t restarts = 0;; restarts++) {
         int64_t before = newest_step(l);
         CLT_TRY(start(l, restarts > 0, &end));
+        doubt_success(l, &end);
         clt_status status = status_of(&end);
         if (end.code == 0 && !end.signal)
             return CLT_OK;
@@ -349,21 +378,30 @@ static clt_status find_program(launch *l)
 clt_status cmd_launch(cmd_context *context, int argc, char **argv)
 {
     launch l = {.context = context, .max_restarts = 3};
-    const char *devices = NULL;
+    const char *devices = NULL, *hosts = NULL;
     const args_option options[] = {
         ARGS_TEXT(
             "--devices", "all|N", devices,
             "ranks to start, one for each device: all that --device or device.spec names, counted again at "
             "every start; or N (all)"),
+        ARGS_TEXT(
+            "--hosts", "LIST|FILE", hosts,
+            "on several hosts: a,b:4 or a file with lines 'NAME slots=N'; a number of ranks where one is "
+            "given, else as --devices says, on each of them; start it on the first one (this host)"),
+        ARGS_TEXT(
+            "--network", "NET", l.network,
+            "the network between hosts, an interface or an address such as 10.0.0.0/24 (all that there are)"),
         ARGS_INT("--max-restarts", "N", l.max_restarts, 0, 1e6,
                  "start again at most so often, from the newest checkpoint (3)"),
-        TRAIN_OPTIONS(l.train), ARGS_END};
+        TRAIN_OPTIONS(l.train),
+        ARGS_END};
     const args_usage usage = {
         .command = "launch",
         .operands = "CONFIG [section.key=value ...]",
         .summary =
-            "Trains on several devices of this host: one rank of 'cltrain train' for each, started by Open "
-            "MPI's mpirun. When a rank is lost or does not answer, or the job is interrupted by something "
+            "Trains on several devices of this host, or of several hosts (--hosts): one rank of 'cltrain "
+            "train' for each, started by Open MPI's mpirun. When a rank is lost or does not answer, or the "
+            "job is interrupted by something "
             "else "
             "than this command (codes 9, 10 and 75), it starts again from the newest checkpoint, unless the "
             "last start has made no newer one. SIGTERM, SIGINT, SIGUSR2, SIGHUP or a file STOP in the run "
@@ -380,8 +418,11 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     l.given = &r;
     CLT_TRY(take_devices(&l, devices));
     CLT_TRY(find_program(&l));
-    CLT_TRY(open_config(&l));
-    clt_status status = run(&l);
+    CLT_TRY(launch_hosts_read(hosts, &l.hosts));
+    clt_status status = open_config(&l);
+    if (status == CLT_OK)
+        status = run(&l);
+    launch_hosts_free(&l.hosts);
     free(l.mpirun);
     return status;
 }

@@ -70,29 +70,66 @@ clt_status launch_line_add(launch_line *line, const char *word)
 void launch_line_free(launch_line *line)
 {
     free(line->words);
+    clt_str_free(&line->exports);
     *line = (launch_line){0};
 }
 
-clt_status launch_line_mpirun(launch_line *line, const char *mpirun, int ranks, bool cpu)
+static clt_status add_words(launch_line *line, const char *const *words)
+{
+    for (; *words; words++)
+        CLT_TRY(launch_line_add(line, *words));
+    return CLT_OK;
+}
+
+/* Environment variables that choose drivers, devices or behaviour go to the other hosts, too. */
+static clt_status add_exports(launch_line *line)
+{
+    static const char *const prefixes[] = {"CLTRAIN_", "OCL_ICD_", "POCL_"};
+    for (char *const *entry = environ; *entry; entry++)
+        for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+            if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0)
+                clt_str_append_n(&line->exports, *entry, strcspn(*entry, "=") + 1);
+    CLT_TRY(clt_str_check(&line->exports));
+    for (char *at = line->exports.text; at && *at;) {
+        char *end = strchr(at, '=');
+        *end = '\0';
+        CLT_TRY(add_words(line, (const char *const[]){"-x", at, NULL}));
+        at = end + 1;
+    }
+    return CLT_OK;
+}
+
+/* What several hosts need: daemons that notice the loss of a host, and a network that all of them reach. */
+static clt_status add_far(launch_line *line, const launch_where *where)
+{
+    static const char *const keepalive[] = {
+        "--mca", "oob_tcp_keepalive_time",   "10", "--mca", "oob_tcp_keepalive_intvl", "5",
+        "--mca", "oob_tcp_keepalive_probes", "3",  NULL};
+    const char *const network[] = {
+        "--mca", "btl_tcp_if_include", where->network, "--mca", "oob_tcp_if_include", where->network, NULL};
+    CLT_TRY(add_words(line, keepalive));
+    if (where->network)
+        CLT_TRY(add_words(line, network));
+    return add_exports(line);
+}
+
+clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launch_where *where)
 {
     /* Without these, mpirun gives each of two ranks one core, on which all of its threads then run. Ranks on CPU
      * devices stay on a NUMA node where they can be divided among nodes. */
     int nodes = clt_numa_nodes();
-    bool by_node = cpu && nodes > 1 && ranks % nodes == 0;
-    snprintf(line->ranks, sizeof line->ranks, "%d", ranks);
-    snprintf(line->slots, sizeof line->slots, "localhost:%d", ranks);
+    bool by_node = where->cpu && !where->far && nodes > 1 && where->ranks % nodes == 0;
+    snprintf(line->ranks, sizeof line->ranks, "%d", where->ranks);
     const char *const words[] = {
-        mpirun, "-np", line->ranks, "--host", line->slots, "--oversubscribe", "--map-by",
+        mpirun, "-np", line->ranks, "--host", where->hosts, "--oversubscribe", "--map-by",
         by_node ? "numa" : "slot", "--bind-to", by_node ? "numa" : "none",
         /* when a rank has ended, end the others at once; by default it takes two seconds */
-        "--mca", "odls_base_sigkill_timeout", "0"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        CLT_TRY(launch_line_add(line, words[i]));
-    if (ranks > clt_cpu_count()) { /* ranks that wait leave their core to others */
-        CLT_TRY(launch_line_add(line, "--mca"));
-        CLT_TRY(launch_line_add(line, "mpi_yield_when_idle"));
-        CLT_TRY(launch_line_add(line, "1"));
-    }
+        "--mca", "odls_base_sigkill_timeout", "0", NULL};
+    CLT_TRY(add_words(line, words));
+    if (where->far)
+        CLT_TRY(add_far(line, where));
+    if (where->most > clt_cpu_count()) /* ranks that wait leave their core to others */
+        CLT_TRY(add_words(line, (const char *const[]){"--mca", "mpi_yield_when_idle", "1", NULL}));
     return geteuid() == 0 ? launch_line_add(line, "--allow-run-as-root") : CLT_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One start of the ranks of a job on this host: `mpirun ... cltrain train ...`, or the command itself for one rank.
+ * One start of the ranks of a job: `mpirun ... cltrain train ...`, or the command itself for one rank.
  * Signals to this process are passed on as SIGUSR2, which makes all ranks save and end. Knows nothing of restarts. */
 #ifndef CLI_LAUNCH_JOB_H
 #define CLI_LAUNCH_JOB_H
@@ -16,12 +16,21 @@ clt_status launch_find_mpirun(const char *program, char **out);
 typedef struct launch_line {
     const char **words; /* ends with NULL */
     int count, capacity;
-    char ranks[16], slots[32];
+    char ranks[16];
+    clt_str exports; /* names of environment variables, each followed by a zero byte */
 } launch_line;
 clt_status launch_line_add(launch_line *line, const char *word);
 void launch_line_free(launch_line *line);
-/* mpirun with its options; the program and its arguments are to be added. cpu: the ranks share CPU devices. */
-clt_status launch_line_mpirun(launch_line *line, const char *mpirun, int ranks, bool cpu);
+/* Where ranks run. */
+typedef struct launch_where {
+    const char *hosts;   /* "a:4,b:4", as mpirun's --host */
+    const char *network; /* between hosts: an interface or 10.0.0.0/24; NULL: Open MPI chooses */
+    int ranks, most;     /* all; on the host with the most */
+    bool far;            /* not on this host alone */
+    bool cpu;            /* they share CPU devices */
+} launch_where;
+/* mpirun with its options; the program and its arguments are to be added. `where` lives as long as the line. */
+clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launch_where *where);
 
 /* How the job ended. */
 typedef struct launch_end {

@@ -6,6 +6,8 @@
 #   hosts_refused         says why there can be no such hosts, and fails when nothing is known to be in the way
 #   make_hosts SLOTS      makes them, with so many ranks on each, and $work/start.sh, which is mpirun for both: start.sh -np N PROGRAM ...
 #                         $far_first: a command that the far host runs before its ranks, such as a mount, which only that host sees
+#                         $work/first.sh COMMAND... runs on the first host, $work/agent.sh ADDRESS COMMAND... on either, as ssh does,
+#                         $work/hosts lists both
 #   limit_link RATE       as "1gbit", between the two; fails where the system cannot
 #   remove_hosts
 tag=$$ # of the name spaces and links, whose names are at most 15 characters long
@@ -49,13 +51,17 @@ case \$address in $net.1) i=0 first=: ;; *) i=1 first='${far_first:-:}' ;; esac
 exec ip netns exec c\$i.$tag unshare -u sh -c "hostname h\$i; \$first; \$*"
 SH
     printf '%s slots='"$1"'\n' $net.1 $net.2 >"$work/hosts"
+    cat >"$work/first.sh" <<SH
+#!/bin/sh
+exec ip netns exec c0.$tag unshare -u sh -c 'hostname h0; exec "\$@"' first "\$@"
+SH
     cat >"$work/start.sh" <<SH
 #!/bin/sh
-exec ip netns exec c0.$tag unshare -u sh -c 'hostname h0; exec "\$@"' start mpirun --hostfile "$work/hosts" --mca plm_rsh_agent "$work/agent.sh" \\
+exec "$work/first.sh" mpirun --hostfile "$work/hosts" --mca plm_rsh_agent "$work/agent.sh" \\
     --mca btl tcp,self,vader --mca btl_tcp_if_include $net.0/24 --mca oob_tcp_if_include $net.0/24 --oversubscribe --bind-to none \\
     --mca mpi_yield_when_idle 1 --mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 2 "\$@"
 SH
-    chmod +x "$work/agent.sh" "$work/start.sh"
+    chmod +x "$work/agent.sh" "$work/first.sh" "$work/start.sh"
 }
 
 limit_link() {

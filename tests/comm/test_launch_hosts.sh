@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+# ctest-cost: 25
+# ctest-optimise: no
+#
+# cltrain launch --hosts: what lists of hosts may say; ranks on two hosts, which are network name spaces of this machine; one that is
+# killed on the far host; a far host that does not answer any more when the job starts again, and one that never does.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
+unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM # launch allows it where it is needed
+export OMPI_MCA_mpi_yield_when_idle=1
+cat >small.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [16]}, "optimizer": {"type": "adamw", "learning_rate": 0.0001},
+ "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "micro_batch": 8, "global_batch": 32},
+ "train": {"steps": 1000000}, "checkpoint": {"every": 100}}
+JSON
+
+# Lists, and an agent that writes what it is asked. A list of a host twice would start its ranks on the same devices.
+refused() { # LIST MESSAGE
+    expect_code 2 "$CLTRAIN" launch --hosts "$1" small.json --out never
+    expect_text "option --hosts: $2"
+}
+refused 'a,a:2' "a,a:2: host 'a' is listed twice"
+refused 'a,,b' "a,,b: '' is no name of a host"
+refused 'a:0' "a:0: host 'a' needs 1 to 1024 ranks"
+refused 'a:two,b' "a:two,b: host 'a' needs 1 to 1024 ranks"
+printf '# the hosts\n\nfirst slots=2 # with two\nsecond cores=3\n' >list
+refused list "list:4: 'second cores=3': a line is 'NAME' or 'NAME slots=N'"
+printf '# none\n' >list
+refused list 'list names no host'
+mkdir bin
+cat >agent <<'SH'
+#!/bin/sh
+[ "$1" != gone ] || { echo 'ssh: connect to host gone port 22: No route to host' >&2; exit 255; }
+shift
+exec sh -c "$*"
+SH
+cat >bin/mpirun <<'SH'
+#!/bin/sh
+echo "$*" >>"$STARTS"
+exit 139
+SH
+chmod +x agent bin/mpirun
+export OMPI_MCA_plm_rsh_agent=$work/agent
+played=(env PATH="$work/bin:$PATH" STARTS="$work/starts" "CLTRAIN_WORD=it's one" "$CLTRAIN" launch --max-restarts 0 small.json --out never)
+printf '# the hosts\n\nfirst slots=3 # with three\n \tsecond\n' >list
+expect_code 9 "${played[@]}" --hosts list --devices 2 --network 10.0.0.0/24
+expect_awk 'ranks of two hosts' '!/-np 5 --host first:3,second:2 / || !/btl_tcp_if_include 10.0.0.0\/24/ || !/-x CLTRAIN_WORD/ { exit 1 }
+    END { if (NR != 1) exit 1 }' starts
+expect_code 4 "${played[@]}" --hosts first,gone
+expect_text 'host gone does not tell its devices: ssh: connect to host gone port 22: No route to host; it needs cltrain at the same path'
+expect_absent never
+
+why=$(hosts_refused) && { note_skip "two hosts: $why"; finish; }
+make_hosts 2 2>refused || { note_skip "two hosts: no network name spaces here: $(tail -n 1 refused)"; finish; }
+trap 'remove_hosts; rm -rf "$work"' EXIT
+cat >agent <<SH
+#!/bin/sh
+[ "\$1" != $net.2 ] || [ ! -e $work/down ] || { echo 'no route' >&2; exit 255; }
+exec $work/agent.sh "\$@"
+SH
+export OMPI_MCA_btl=tcp,self,vader
+# begin RUN: in the background, until it has a checkpoint; $launcher is its process, the output goes to RUN.out.
+begin() {
+    setsid ./first.sh "$CLTRAIN" launch --hosts hosts --network $net.0/24 small.json --out "$1" >"$1.out" 2>&1 &
+    launcher=$!
+    for _ in $(seq 1200); do [ -e "$1/checkpoints/step_100" ] && return || sleep 0.05; done
+    fail "$1 has no checkpoint"
+}
+far_rank() { # a process of the far host's ranks
+    local process
+    for process in $(ip netns pids "c1.$tag"); do
+        [ "$(cat "/proc/$process/comm" 2>/dev/null)" = "$(basename "$CLTRAIN")" ] && echo "$process" && return
+    done
+}
+ended() { # CODE RUN
+    local got
+    for _ in $(seq 1200); do kill -0 $launcher 2>/dev/null && sleep 0.05 || break; done
+    kill -9 $launcher 2>/dev/null && fail "launch is still there after a minute"
+    wait $launcher
+    got=$?
+    cp "$2.out" "$out"
+    if [ $got -eq "$1" ]; then pass; else fail "code $got, expected $1"; fi
+}
+restarted() { for _ in $(seq 1200); do [ "$(grep -c 'resumed from' "$1.out")" -ge "$2" ] && return || sleep 0.05; done; fail "restart $2 did not come"; }
+
+# Four ranks, one of which is killed. When another one is, the far host does not answer any more.
+begin run
+kill -9 "$(far_rank)"
+restarted run 1
+touch down
+for _ in $(seq 200); do far=$(far_rank); [ -n "$far" ] && break || sleep 0.05; done
+for _ in $(seq 1200); do [ "$(find run/checkpoints -maxdepth 1 -name 'step_*00' -newer down | wc -l)" -gt 0 ] && break || sleep 0.05; done
+kill -9 "$far"
+restarted run 2
+sleep 0.5
+kill -TERM $launcher
+ended 75 run
+expect_text 'cltrain launch: rank [23] on .* was ended by signal 9 \(Killed\); restart 1 of 3' "host $net.2 does not answer and is left out: no route" \
+    '^ranks +4 over ' '^ranks +2 over ' '^ +3 +h1 ' 'stopped after step [0-9]+ of 1000000'
+last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out")
+rm down
+expect_awk 'every step once' '/"loss"/ { match($0, /"step":[0-9]+/); s = substr($0, RSTART + 7, RLENGTH - 7) + 0; seen[s] = 1 }
+    END { for (i = 1; i <= '"$last"'; i++) if (!(i in seen)) exit 1 }' run/metrics.jsonl
+finish

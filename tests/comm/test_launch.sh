@@ -67,14 +67,14 @@ expect_code 0 "$CLTRAIN" launch --devices 1 --resume told --max-steps $((last + 
 expect_text "^done: $((last + 20)) steps"
 
 # Another run is gone on with in a new folder, and a rank is killed before that has a checkpoint: the restart begins there once more.
-longer=(--devices 2 small.json --resume told --max-steps $((last + 8000)) checkpoint.every=0 data.global_batch=32)
+longer=(--devices 2 small.json --resume told --max-steps $((last + 20000)) checkpoint.every=0 data.global_batch=32)
 expect_code 0 "$CLTRAIN" launch "${longer[@]}" --out straight
 begin again "${longer[@]}"
 for _ in $(seq 6000); do grep -q '"update":' again/metrics.jsonl 2>/dev/null && break || sleep 0.01; done
 kill -9 "$(ranks | shuf -n 1)"
 ended 0 again
-expect_text 'restart 1 of 3' "resumed from told/checkpoints/step_$((last + 20)) at step" "^done: $((last + 8000)) steps"
-expect_same "again/checkpoints/step_$((last + 8000))/model.safetensors" "straight/checkpoints/step_$((last + 8000))/model.safetensors"
+expect_text 'restart 1 of 3' "resumed from told/checkpoints/step_$((last + 20)) at step" "^done: $((last + 20000)) steps"
+expect_same "again/checkpoints/step_$((last + 20000))/model.safetensors" "straight/checkpoints/step_$((last + 20000))/model.safetensors"
 
 # Mistakes end it at once, before or after the ranks have started.
 expect_code 2 "$CLTRAIN" launch --devices 2 small.json train.stps=3 --out never

@@ -37,11 +37,11 @@ KERNEL void muon_norms(NORMS_PARAMS STATE(m) STATE(v) UPDATE_GROUPS NORMS, SCALA
 
 KERNEL void muon_ratio(RATIO_PARAMS, SCALARS){RATIO_NORMS PUT_RATIO(1.0f / fmax(first_norm, 1e-7f))}
 
-KERNEL void muon_gather(GATHER_PARAMS STATE(m) STATE(v) UPDATE_GROUPS TRUST MATRICES OWN_CHUNKS, SCALARS)
+KERNEL void muon_gather(GATHER_PARAMS STATE(m) STATE(v) UPDATE_GROUPS TRUST MATRICES, SCALARS)
 {
     MATRIX_CHUNK
-    bool skip = st[ST_SKIP] != 0u || chunk - own_first >= own_chunks;
-    ulong from = (ulong)(chunk - own_first) * CHUNK;
+    bool skip = st[ST_SKIP] != 0u || STATE_CHUNK == CLT_NO_CHUNK;
+    ulong from = (ulong)STATE_CHUNK * CHUNK;
     float clip = as_float(st[ST_CLIP]);
     float trust = skip ? 0.0f : GET_TRUST;
     FOR_CHUNK(i)

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "comm/comm.h"
+
 #define GRAIN ((uint64_t)CLT_BUCKET_CHUNKS * CLT_STORE_CHUNK)
 
 typedef struct table {
@@ -24,7 +26,8 @@ static uint64_t most_elements(const table *t)
 static clt_status append(table *t, int32_t slab, uint64_t end)
 {
     CLT_TRY(clt_grow(&t->list, &t->capacity, t->count + 1, sizeof *t->list, "gradient buckets"));
-    t->list[t->count++] = (clt_bucket){.range = {slab, t->first, end - t->first}};
+    clt_range range = {slab, t->first, end - t->first};
+    t->list[t->count++] = (clt_bucket){.range = range, .own = range};
     t->first = end;
     return CLT_OK;
 }
@@ -76,6 +79,16 @@ clt_status clt_buckets_make(const clt_store_layout *layout, clt_bucket_sizes siz
     *out = t.list;
     *count = t.count;
     return status;
+}
+
+clt_range clt_bucket_share(const clt_bucket *bucket, int ranks, int rank)
+{
+    clt_range share = bucket->range;
+    int64_t first, length;
+    comm_share((int64_t)share.elements, GRAIN, ranks, rank, &first, &length);
+    share.first += (uint64_t)first;
+    share.elements = (uint64_t)length;
+    return share;
 }
 
 void clt_buckets_set_ready(const clt_store_layout *layout, const size_t *ready, clt_bucket *list,

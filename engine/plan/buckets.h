@@ -15,6 +15,7 @@
 
 typedef struct clt_bucket {
     clt_range range;
+    clt_range own; /* what this rank updates of it: all, or its share; it may be empty */
     /* How many commands of the backward phase there are up to the last one that uses gradients of this bucket
      * or of an earlier one: when so many have run, it can be summed. Never falls along the table. */
     size_t ready;
@@ -33,9 +34,12 @@ typedef struct clt_bucket_sizes {
  * bucket is cut into pieces of about equal size: they become ready together, but reading one from the device,
  * summing another and writing back a third then overlap. No bucket has fewer than CLT_BUCKET_CHUNKS chunks, however
  * small the sizes, but for a slab that has no more; the last one of a slab may be larger than its size by less than
- * that. The caller frees *out; `ready` is 0 until clt_buckets_set_ready. */
+ * that. The caller frees *out; `own` is all of it, and `ready` is 0 until clt_buckets_set_ready. */
 clt_status clt_buckets_make(const clt_store_layout *layout, clt_bucket_sizes sizes, clt_bucket **out,
                             size_t *count);
+/* The share of a bucket that a rank updates where optimizer state is divided, as comm_share in grains of
+ * CLT_BUCKET_CHUNKS. */
+clt_range clt_bucket_share(const clt_bucket *bucket, int ranks, int rank);
 /* ready: for each slot, after how many commands its gradient is ready; unread for slots without a gradient. */
 void clt_buckets_set_ready(const clt_store_layout *layout, const size_t *ready, clt_bucket *list,
                            size_t count);

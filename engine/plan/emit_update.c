@@ -106,8 +106,9 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
 }
 
 /* Of all gradients: a command for each slab, or in the SYNC phase one for each bucket, those that rows of embeddings
- * are added to last. */
-static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial)
+ * are added to last. A rank that has shares of them adds zeros where others have values. */
+static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial,
+                             uint64_t count)
 {
     ocl_command_list *update = e->list;
     clt_status status = CLT_OK;
@@ -120,12 +121,15 @@ static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style 
         e->list = &plan->phase[CLT_PHASE_SYNC];
         e->list->arena = update->arena;
     }
+    if (plan->store->sharded)
+        ocl_emit_fill(e, ocl_ref(partial), count * sizeof(float), 0);
     for (int rows = 0; rows < 2; rows++)
         for (size_t b = 0; b < plan->n_buckets && status == CLT_OK; b++)
-            if (plan->buckets[b].rows == (rows == 1))
-                status = emit_norm(plan, e, style, &plan->buckets[b].range, partial);
+            if (plan->buckets[b].rows == (rows == 1) && plan->buckets[b].own.elements)
+                status = emit_norm(plan, e, style, &plan->buckets[b].own, partial);
     e->list = update;
-    return status;
+    CLT_TRY(status);
+    return plan->store->sharded ? clt_sync_gather(plan, e, partial, 0) : CLT_OK;
 }
 
 /* The second stage adds partial sums up in spans: *partial and *count then are those of the spans. */
@@ -277,32 +281,28 @@ static clt_status find_group(clt_plan *plan, ocl_emitter *e, const clt_matrix_gr
                                   .x = ocl_workspace(e, CLT_F32, m->elements, "matrices"),
                                   .y = ocl_workspace(e, CLT_F32, m->elements, "matrices"),
                                   .plain = plan->options.update.order.plain != 0};
-    return clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_MATRICES].name, CLT_U32, (int64_t)m->chunks,
-                                 CLT_ARENA_MATRICES, group->slab, group->first * sizeof(uint32_t),
-                                 &m->places);
+    return find(plan, CLT_ARENA_MATRICES, CLT_U32, group->slab, 2 * group->first, 2 * m->chunks, &m->places);
 }
 
-/* What the matrices are made of: gradients and states, the latter of the chunks that this rank updates. Other chunks
- * become zeros. */
+/* What the matrices are made of: gradients and states of the chunks that this rank updates. Other chunks become zeros. */
 static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t,
-                        const range_tensors *own, const group_tensors *m)
+                        const group_tensors *m)
 {
     const clt_update_spec *spec = &plan->options.update;
+    uint64_t kept = plan->store->own_elements[m->group->slab];
     begin(e, plan, style, spec->optimizer->gather);
     ocl_arg_out(e, m->batch.x, CLT_F32, m->elements);
     ocl_arg_out(e, m->batch.y, CLT_F32, m->elements);
     ocl_arg_in(e, t->grads, CLT_F32, m->elements);
     for (int k = 0; k < plan->store->opt_states; k++)
-        ocl_arg_in(e, own->chunks ? own->state[k] : t->grads, CLT_F32, own->elements); /* else unread */
+        ocl_arg_in(e, t->state[k], CLT_F32, kept);
     ocl_arg_in(e, t->table, CLT_F32, 2 * m->chunks);
     ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
     ocl_arg_u32(e, (uint32_t)m->chunks);
     ocl_arg_is_bound(e);
     ocl_arg_in(e, t->ratio, CLT_F32, m->chunks);
     ocl_arg_in(e, t->spans, CLT_U32, 2 * m->chunks);
-    ocl_arg_in(e, m->places, CLT_U32, m->chunks);
-    ocl_arg_u32(e, (uint32_t)(own->first / CLT_STORE_CHUNK));
-    ocl_arg_u32(e, (uint32_t)own->chunks);
+    ocl_arg_in(e, m->places, CLT_U32, 2 * m->chunks);
     spec->optimizer->arguments(e, spec->value);
     end(e, style, m->chunks, 4.0 * (double)m->elements);
 }
@@ -320,7 +320,7 @@ static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style
     ocl_arg_in(e, plan->state, CLT_U32, ST_WORDS);
     ocl_arg_u32(e, (uint32_t)m->chunks);
     ocl_arg_is_bound(e);
-    ocl_arg_in(e, m->places, CLT_U32, m->chunks);
+    ocl_arg_in(e, m->places, CLT_U32, 2 * m->chunks);
     ocl_arg_f32(e,
                 (float)(factor * spec->optimizer->matrix_rate(spec->value, m->group->rows, m->group->cols)));
     end(e, style, m->chunks, 4.0 * (double)m->elements);
@@ -328,7 +328,7 @@ static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style
 
 /* The slab's matrices, a shape after the other. */
 static clt_status emit_matrices(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
-                                const range_tensors *t, const range_tensors *own)
+                                const range_tensors *t)
 {
     const clt_store_layout *store = plan->store;
     for (int32_t i = 0; i < store->n_matrices; i++) {
@@ -338,7 +338,7 @@ static clt_status emit_matrices(clt_plan *plan, ocl_emitter *e, const update_sty
         if (store->matrices[i].slab != slab)
             continue;
         CLT_TRY(find_group(plan, e, &store->matrices[i], &m));
-        emit_gather(plan, e, style, t, own, &m);
+        emit_gather(plan, e, style, t, &m);
         if (store->sharded)
             CLT_TRY(clt_sync_gather(plan, e, m.batch.x, 0));
         CLT_TRY(plan->options.update.optimizer->orthogonalise(e, &m.batch, &result, &factor));
@@ -347,13 +347,14 @@ static clt_status emit_matrices(clt_plan *plan, ocl_emitter *e, const update_sty
     return CLT_OK;
 }
 
-static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
+static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_style *style,
+                               const clt_range *range)
 {
-    uint64_t elements = plan->store->trainable_elements[slab], chunks = elements / CLT_STORE_CHUNK;
+    uint64_t first = range->first, elements = range->elements, chunks = elements / CLT_STORE_CHUNK;
     int32_t params, average, narrow;
-    CLT_TRY(find(plan, CLT_ARENA_PARAM, CLT_F32, slab, 0, elements, &params));
-    CLT_TRY(find_derived(plan, CLT_ARENA_EMA, slab, 0, elements, &narrow));
-    CLT_TRY(find(plan, CLT_ARENA_EMA, CLT_F32, slab, 0, elements, &average));
+    CLT_TRY(find(plan, CLT_ARENA_PARAM, CLT_F32, range->slab, first, elements, &params));
+    CLT_TRY(find_derived(plan, CLT_ARENA_EMA, range->slab, first, elements, &narrow));
+    CLT_TRY(find(plan, CLT_ARENA_EMA, CLT_F32, range->slab, first, elements, &average));
     begin(e, plan, style, "update_average");
     ocl_arg_in(e, params, CLT_F32, elements);
     ocl_arg_inout(e, average, CLT_F32, elements);
@@ -367,17 +368,35 @@ static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_styl
     return CLT_OK;
 }
 
-/* Every rank has updated its share of the slab, and gets those of the others. */
-static clt_status emit_gathered_params(clt_plan *plan, ocl_emitter *e, int32_t slab)
+/* What is derived from a bucket of parameters when it has arrived. */
+static clt_status emit_take(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range,
+                            int32_t params)
 {
-    uint64_t elements = plan->store->trainable_elements[slab];
-    int32_t params, working;
-    CLT_TRY(find(plan, CLT_ARENA_PARAM, CLT_F32, slab, 0, elements, &params));
-    CLT_TRY(find_derived(plan, CLT_ARENA_PARAM, slab, 0, elements, &working));
-    CLT_TRY(clt_sync_gather(plan, e, params, CLT_STORE_CHUNK));
+    int32_t working;
+    e->label = "take";
+    CLT_TRY(find_derived(plan, CLT_ARENA_PARAM, range->slab, range->first, range->elements, &working));
     if (working >= 0)
-        clt_emit_convert(e, working, plan->store->working, params, CLT_F32, elements);
-    return CLT_OK;
+        clt_emit_convert(e, working, plan->store->working, params, CLT_F32, range->elements);
+    return plan->store->ema ? emit_average(plan, e, style, range) : CLT_OK;
+}
+
+/* This rank has updated its share of a bucket, and gets those of the others. */
+static clt_status emit_give(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range)
+{
+    ocl_command_list *update = e->list, *take = &plan->phase[CLT_PHASE_TAKE];
+    const char *label = e->label;
+    int32_t params;
+    clt_sum *sum;
+    CLT_TRY(find(plan, CLT_ARENA_PARAM, CLT_F32, range->slab, range->first, range->elements, &params));
+    CLT_TRY(clt_sync_give(plan, e, params, range->slab, &sum));
+    sum->take_first = take->count;
+    take->arena = update->arena;
+    e->list = take;
+    clt_status status = emit_take(plan, e, style, range, params);
+    e->list = update;
+    e->label = label;
+    sum->take_last = take->count;
+    return status;
 }
 
 /* The norms of the chunks of a piece, put to their place among those of the slab. */
@@ -430,39 +449,75 @@ static clt_status find_own(clt_plan *plan, ocl_emitter *e, int32_t slab, range_t
     return CLT_OK;
 }
 
+/* What all ranks compute of a slab together: `own` of a rank that updates all of it. The states are those of this rank's
+ * pieces side by side; where it has none they are unread. */
+static clt_status find_all(clt_plan *plan, ocl_emitter *e, int32_t slab, const range_tensors *own,
+                           range_tensors *all)
+{
+    const clt_store_layout *store = plan->store;
+    uint64_t kept = store->own_elements[slab];
+    *all = (range_tensors){.elements = store->trainable_elements[slab]};
+    all->chunks = all->elements / CLT_STORE_CHUNK;
+    if (!store->sharded)
+        *all = own[0];
+    else if (store->norms)
+        CLT_TRY(find_tensors(plan, e, slab, all));
+    for (int k = 0; k < store->opt_states && store->sharded && store->norms; k++) {
+        all->state[k] = all->grads;
+        if (kept)
+            CLT_TRY(find(plan, (clt_arena_kind)(CLT_ARENA_OPT1 + k), CLT_F32, slab, 0, kept, &all->state[k]));
+    }
+    return CLT_OK;
+}
+
+/* The rank's own pieces of a slab, and the buckets that they belong to, one after the other: in the order in which the
+ * next forward pass needs them, which is about the reverse of that in which their gradients became ready. With whole
+ * matrices no bucket is complete before these are. */
+static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
+                              const range_tensors *own, size_t pieces, const range_tensors *all)
+{
+    bool together = plan->store->n_matrices > 0;
+    for (size_t k = pieces; together && k-- > 0;)
+        emit_optimizer(plan, e, style, &own[k], false);
+    CLT_TRY(emit_matrices(plan, e, style, slab, all));
+    for (size_t b = plan->n_buckets; b-- > 0;) {
+        const clt_bucket *bucket = &plan->buckets[b];
+        if (bucket->range.slab != slab)
+            continue;
+        if (!together && bucket->own.elements)
+            emit_optimizer(plan, e, style, &own[--pieces], false);
+        CLT_TRY(emit_give(plan, e, style, &bucket->range));
+    }
+    return CLT_OK;
+}
+
 /* Updates the rank's own pieces of a slab; what an optimizer does with whole parameters it does with all of them. */
 static clt_status emit_pieces(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
                               range_tensors *own, size_t pieces)
 {
-    const clt_store_layout *store = plan->store;
-    range_tensors all = {.elements = store->trainable_elements[slab]}, none = {0};
-    all.chunks = all.elements / CLT_STORE_CHUNK;
-    if (!store->sharded)
-        all = own[0];
-    else if (store->norms)
-        CLT_TRY(find_tensors(plan, e, slab, &all));
-    if (store->norms)
+    range_tensors all;
+    clt_range range = {slab, 0, plan->store->trainable_elements[slab]};
+    CLT_TRY(find_all(plan, e, slab, own, &all));
+    if (plan->store->norms)
         CLT_TRY(emit_trust(plan, e, style, own, pieces, &all));
-    for (size_t k = 0; k < pieces; k++)
-        emit_optimizer(plan, e, style, &own[k], false);
-    return emit_matrices(plan, e, style, slab, &all, pieces ? &own[0] : &none);
+    if (plan->store->sharded)
+        return emit_shares(plan, e, style, slab, own, pieces, &all);
+    emit_optimizer(plan, e, style, &own[0], false);
+    CLT_TRY(emit_matrices(plan, e, style, slab, &all));
+    return plan->store->ema ? emit_average(plan, e, style, &range) : CLT_OK;
 }
 
 static clt_status emit_slab(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab)
 {
-    const clt_store_layout *store = plan->store;
     range_tensors *own = NULL;
     size_t pieces = 0;
-    if (!store->trainable_elements[slab])
+    if (!plan->store->trainable_elements[slab])
         return CLT_OK;
     clt_status status = find_own(plan, e, slab, &own, &pieces);
     if (status == CLT_OK)
         status = emit_pieces(plan, e, style, slab, own, pieces);
     free(own);
-    CLT_TRY(status);
-    if (store->sharded)
-        CLT_TRY(emit_gathered_params(plan, e, slab));
-    return store->ema ? emit_average(plan, e, style, slab) : CLT_OK;
+    return status;
 }
 
 /* Uses the tunables of a tuning record, or what suits the device. An order that ranks have agreed on
@@ -492,13 +547,13 @@ static clt_status emit_update(ocl_emitter *e, const void *problem, const update_
     CLT_TRY(tuned_style(e, &plan->options.update.order, style));
     uint64_t count = partials_before(plan, style, plan->store->n_slabs);
     int32_t partial = ocl_workspace(e, CLT_F32, count, "norm partials");
-    CLT_TRY(emit_norms(plan, e, style, partial));
+    CLT_TRY(emit_norms(plan, e, style, partial, count));
     emit_spans(plan, e, style, &partial, &count);
     e->label = "update.finish";
     CLT_TRY(emit_finish(plan, e, style, partial, count));
     e->label = "update.optimizer";
-    for (int32_t s = 0; s < plan->store->n_slabs; s++)
-        CLT_TRY(emit_slab(plan, e, style, s));
+    for (int32_t s = 0, n = plan->store->n_slabs; s < n; s++)
+        CLT_TRY(emit_slab(plan, e, style, plan->store->sharded ? n - 1 - s : s));
     return CLT_OK;
 }
 

@@ -137,18 +137,30 @@ static clt_status place_slots(const clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* What this rank updates of each slab. */
-static void take_share(const clt_plan *plan, clt_store_layout *layout)
+static void add_own(clt_store_layout *layout, clt_range own)
+{
+    if (own.elements == 0)
+        return;
+    layout->own[layout->n_own++] = own;
+    layout->own_elements[own.slab] += own.elements;
+}
+
+/* What this rank updates: every slab, or its share of every bucket. */
+static clt_status take_share(clt_plan *plan, clt_store_layout *layout)
 {
     const clt_plan_options *o = &plan->options;
-    layout->sharded = o->shard && o->ranks > 1;
-    for (int32_t s = 0; s < layout->n_slabs; s++) {
-        int64_t first, own;
-        comm_share((int64_t)layout->trainable_elements[s], CLT_STORE_CHUNK, layout->sharded ? o->ranks : 1,
-                   layout->sharded ? o->rank : 0, &first, &own);
-        layout->own_first[s] = (uint64_t)first;
-        layout->own_elements[s] = (uint64_t)own;
+    size_t most = (size_t)layout->n_slabs > plan->n_buckets ? (size_t)layout->n_slabs : plan->n_buckets;
+    layout->sharded = o->shard && plan->n_buckets > 0;
+    layout->own = clt_arena_alloc(layout->arena, most * sizeof *layout->own);
+    if (!layout->own)
+        return CLT_ENOMEM;
+    for (int32_t s = 0; s < layout->n_slabs && !layout->sharded; s++)
+        add_own(layout, (clt_range){s, 0, layout->trainable_elements[s]});
+    for (size_t b = 0; b < plan->n_buckets && layout->sharded; b++) {
+        plan->buckets[b].own = clt_bucket_share(&plan->buckets[b], o->ranks, o->rank);
+        add_own(layout, plan->buckets[b].own);
     }
+    return CLT_OK;
 }
 
 /* Groups of matrices of one shape, in the order of their first ones. */
@@ -293,8 +305,7 @@ clt_status clt_pass_store(clt_plan *plan)
         CLT_TRY(make_layout(plan));
         if (plan->options.mode == CLT_PLAN_TRAIN && plan->options.ranks > 1)
             CLT_TRY(make_buckets(plan));
-        take_share(plan, plan->layout);
-        return CLT_OK;
+        return take_share(plan, plan->layout);
     }
     plan->store = plan->options.layout;
     return check_layout(plan);

@@ -57,7 +57,10 @@ static clt_status add_buckets(clt_plan *plan, size_t *capacity)
         uint64_t elements = clt_rows_summed(plan, bucket);
         if (!elements)
             continue;
-        clt_sum sum = {.kind = CLT_SUM_GRADIENTS, .slab = bucket->slab, .bucket = b};
+        clt_sum sum = {.kind = CLT_SUM_GRADIENTS,
+                       .slab = bucket->slab,
+                       .grain = plan->store->sharded ? CLT_BUCKET_CHUNKS * CLT_STORE_CHUNK : 0,
+                       .bucket = b};
         CLT_TRY(clt_plan_store_tensor(plan, "gradients to sum", wire, (int64_t)elements, arena, bucket->slab,
                                       bucket->first * clt_dtype_bytes(wire), &sum.tensor));
         CLT_TRY(add_sum(plan, capacity, sum));
@@ -117,21 +120,25 @@ static void emit_host(clt_plan *plan, ocl_emitter *e, size_t k, const clt_sum *s
     ocl_host_end(e);
 }
 
-/* Between gradients, which are f32, and the tensor in the communication dtype. */
+/* Between gradients, which are f32, and the arena of those in the communication dtype: all that is summed, or what this
+ * rank gets of it. */
 static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, bool send)
 {
-    const clt_range *bucket = &plan->buckets[sum->bucket].range;
-    uint64_t elements = elements_of(plan, sum->tensor);
+    clt_range r = send ? plan->buckets[sum->bucket].range : plan->buckets[sum->bucket].own;
+    uint64_t summed = elements_of(plan, sum->tensor);
     clt_dtype wire = plan->options.wire;
-    int32_t gradients;
-    if (wire == CLT_F32)
+    int32_t gradients, narrow;
+    r.elements = r.elements < summed ? r.elements : summed;
+    if (wire == CLT_F32 || r.elements == 0)
         return CLT_OK;
-    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)elements, CLT_ARENA_GRAD, bucket->slab,
-                                  bucket->first * sizeof(float), &gradients));
+    CLT_TRY(clt_plan_store_tensor(plan, "gradients", CLT_F32, (int64_t)r.elements, CLT_ARENA_GRAD, r.slab,
+                                  r.first * sizeof(float), &gradients));
+    CLT_TRY(clt_plan_store_tensor(plan, "gradients to sum", wire, (int64_t)r.elements, CLT_ARENA_WIRE, r.slab,
+                                  r.first * clt_dtype_bytes(wire), &narrow));
     if (send)
-        clt_emit_convert(e, sum->tensor, wire, gradients, CLT_F32, elements);
+        clt_emit_convert(e, narrow, wire, gradients, CLT_F32, r.elements);
     else
-        clt_emit_convert(e, gradients, CLT_F32, sum->tensor, wire, elements);
+        clt_emit_convert(e, gradients, CLT_F32, narrow, wire, r.elements);
     return CLT_OK;
 }
 
@@ -213,10 +220,10 @@ static clt_status emit_sum(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, b
 }
 
 /* The commands of SEND that make each sum's tensor, or those of SYNC that wait for it and take the result. These come
- * before what the update does with the bucket: a command for each, which is in the list (emit_update.c). */
+ * before what the update does with the bucket, which is in the list (emit_update.c). */
 static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion *in)
 {
-    size_t bucket = 0;
+    size_t begun = plan->store->sharded; /* the norm's commands that are before it */
     e->label = "sync";
     for (size_t k = 0; k < plan->n_sums; k++) {
         clt_sum *sum = &plan->sums[k];
@@ -228,8 +235,9 @@ static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion
         if (send)
             sum->send_last = e->list->count;
         else
-            CLT_TRY(insert_behind(plan, in, bucket));
-        bucket += sum->kind == CLT_SUM_GRADIENTS && !plan->buckets[sum->bucket].rows;
+            CLT_TRY(insert_behind(plan, in, begun));
+        begun += sum->kind == CLT_SUM_GRADIENTS && !plan->buckets[sum->bucket].rows &&
+                 plan->buckets[sum->bucket].own.elements > 0;
     }
     return ocl_emit_status(e);
 }
@@ -310,15 +318,31 @@ static clt_status insert_posts(clt_plan *plan, clt_phase phase, const last_uses 
 
 /* --- what the update gathers --- */
 
-clt_status clt_sync_gather(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int64_t grain)
+static clt_status add_gather(clt_plan *plan, ocl_emitter *emitter, clt_sum sum)
 {
     size_t k = plan->n_gathered, capacity = k;
     CLT_TRY(clt_grow(&plan->gathered, &capacity, k + 1, sizeof *plan->gathered, "sums over ranks"));
-    plan->gathered[plan->n_gathered++] =
-        (clt_sum){.kind = CLT_SUM_GATHERED, .tensor = tensor, .grain = grain};
+    plan->gathered[plan->n_gathered++] = sum;
     emit_host(plan, emitter, k, &plan->gathered[k], CLT_HOST_POST);
-    emit_host(plan, emitter, k, &plan->gathered[k], CLT_HOST_WAIT);
     return ocl_emit_status(emitter);
+}
+
+clt_status clt_sync_gather(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int64_t grain)
+{
+    CLT_TRY(add_gather(plan, emitter, (clt_sum){.kind = CLT_SUM_GATHERED, .tensor = tensor, .grain = grain}));
+    emit_host(plan, emitter, plan->n_gathered - 1, &plan->gathered[plan->n_gathered - 1], CLT_HOST_WAIT);
+    return ocl_emit_status(emitter);
+}
+
+clt_status clt_sync_give(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int32_t slab, clt_sum **sum)
+{
+    CLT_TRY(add_gather(plan, emitter,
+                       (clt_sum){.kind = CLT_SUM_PARAMETERS,
+                                 .tensor = tensor,
+                                 .slab = slab,
+                                 .grain = CLT_BUCKET_CHUNKS * CLT_STORE_CHUNK}));
+    *sum = &plan->gathered[plan->n_gathered - 1];
+    return CLT_OK;
 }
 
 /* Appends it to the sums, whose numbers the host commands of the update get. */
@@ -333,6 +357,75 @@ static clt_status add_gathered(clt_plan *plan)
         if (list->commands[c].kind == OCL_CMD_HOST)
             list->commands[c].args[1].value.u32 += before;
     return CLT_OK;
+}
+
+/* --- waiting for parameters --- */
+
+/* Whether a command uses parameters, in any form, of a range of a slab. */
+static bool uses(const clt_plan *plan, const ocl_command *command, const clt_range *range)
+{
+    for (int a = 0; a < command->n_args; a++) {
+        const ocl_arg *arg = &command->args[a];
+        if (arg->kind != OCL_ARG_TENSOR || arg->ref.tensor < 0)
+            continue;
+        const clt_tensor *t = clt_graph_tensor(plan->graph, clt_plan_owner(plan, arg->ref.tensor));
+        if (t->cls != CLT_TC_PARAM || t->param < 0)
+            continue;
+        const clt_store_slot *slot = &plan->store->slots[t->param];
+        if (slot->slab == range->slab && slot->offset < range->first + range->elements &&
+            range->first < slot->offset + slot->elements)
+            return true;
+    }
+    return false;
+}
+
+static size_t first_use(const clt_plan *plan, const clt_sum *sum)
+{
+    const ocl_command_list *list = &plan->phase[CLT_PHASE_FORWARD];
+    const clt_place *place = &plan->place[sum->tensor];
+    clt_range range = {sum->slab, place->offset / sizeof(float), place->bytes / sizeof(float)};
+    size_t c = 0;
+    while (c < list->count && !uses(plan, &list->commands[c], &range))
+        c++;
+    return c;
+}
+
+/* The waits, in the order of the posts: before the first use of what a sum brings, or of what a later one does. */
+static clt_status emit_waits(clt_plan *plan, ocl_emitter *e, insertion *in)
+{
+    size_t before = plan->n_sums - plan->n_gathered, *use;
+    clt_status status = CLT_OK;
+    CLT_TRY(clt_alloc(&use, plan->n_gathered + 1, sizeof *use, "sums over ranks"));
+    e->label = "sync";
+    for (size_t g = plan->n_gathered, next = in->count; g-- > 0;) {
+        if (plan->gathered[g].kind != CLT_SUM_PARAMETERS)
+            continue;
+        use[g] = first_use(plan, &plan->gathered[g]);
+        next = use[g] = use[g] < next ? use[g] : next;
+    }
+    for (size_t g = 0; g < plan->n_gathered && status == CLT_OK; g++) {
+        if (plan->gathered[g].kind != CLT_SUM_PARAMETERS)
+            continue;
+        emit_host(plan, e, before + g, &plan->gathered[g], CLT_HOST_WAIT);
+        status = insert_behind(plan, in, use[g]);
+    }
+    free(use);
+    return status == CLT_OK ? ocl_emit_status(e) : status;
+}
+
+static clt_status wait_in_forward(clt_plan *plan)
+{
+    ocl_emitter emitter;
+    size_t capacity = 0;
+    insertion in = {.phase = CLT_PHASE_FORWARD, .count = plan->phase[CLT_PHASE_FORWARD].count};
+    clt_emitter_start(plan, CLT_PHASE_FORWARD, &emitter);
+    clt_status status = emit_waits(plan, &emitter, &in);
+    ocl_emitter_free(&emitter);
+    if (status == CLT_OK)
+        status = merge(plan, &in);
+    free(in.behind);
+    CLT_TRY(status);
+    return clt_plan_stamp(plan, CLT_PHASE_TAKE, 0, plan->n_work + (size_t)CLT_PHASE_TAKE, &capacity);
 }
 
 /* --- the pass --- */
@@ -392,5 +485,6 @@ clt_status clt_pass_sync(clt_plan *plan)
     if (plan->options.accumulation > 1 && !plan->options.tree)
         CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD_ADD));
     CLT_TRY(post_in(plan, CLT_PHASE_BACKWARD));
-    return add_gathered(plan);
+    CLT_TRY(add_gathered(plan));
+    return plan->store->sharded ? wait_in_forward(plan) : CLT_OK;
 }

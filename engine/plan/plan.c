@@ -8,7 +8,7 @@
 const char *clt_phase_name(clt_phase phase)
 {
     static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "rows",
-                                                       "send",    "sync",     "update"};
+                                                       "send",    "sync",     "update",       "take"};
     return (unsigned)phase < CLT_PHASE_COUNT ? names[phase] : "?";
 }
 
@@ -72,7 +72,8 @@ size_t clt_plan_commands(const clt_plan *plan)
     return micro * (plan->phase[CLT_PHASE_FORWARD].count + 1) + plan->phase[CLT_PHASE_BACKWARD].count +
            (micro - 1) * plan->phase[clt_plan_backward(plan, 1)].count +
            (micro - 1) * plan->phase[CLT_PHASE_ROWS].count + plan->phase[CLT_PHASE_SEND].count +
-           plan->phase[CLT_PHASE_SYNC].count + plan->phase[CLT_PHASE_UPDATE].count;
+           plan->phase[CLT_PHASE_SYNC].count + plan->phase[CLT_PHASE_UPDATE].count +
+           plan->phase[CLT_PHASE_TAKE].count;
 }
 
 double clt_plan_flops(const clt_plan *plan)
@@ -82,7 +83,7 @@ double clt_plan_flops(const clt_plan *plan)
         forward += plan->phase[CLT_PHASE_FORWARD].commands[i].flops;
     for (size_t i = 0; i < plan->phase[CLT_PHASE_BACKWARD].count; i++)
         backward += plan->phase[CLT_PHASE_BACKWARD].commands[i].flops;
-    for (int p = CLT_PHASE_SYNC; p <= CLT_PHASE_UPDATE; p++)
+    for (int p = CLT_PHASE_SYNC; p <= CLT_PHASE_TAKE; p++)
         for (size_t i = 0; i < plan->phase[p].count; i++)
             update += plan->phase[p].commands[i].flops;
     return (forward + backward) * plan->options.accumulation + update;

@@ -61,6 +61,7 @@ typedef enum clt_phase {
     CLT_PHASE_SEND,   /* gradients to their communication dtype; run in parts, see clt_sum */
     CLT_PHASE_SYNC,   /* waits for sums over all ranks, takes them, and begins the norm */
     CLT_PHASE_UPDATE, /* norm, finite check, clipping, optimizer */
+    CLT_PHASE_TAKE,   /* what is derived from gathered parameters; run in parts, see clt_sum */
     CLT_PHASE_COUNT
 } clt_phase;
 const char *clt_phase_name(clt_phase phase);
@@ -198,20 +199,24 @@ typedef struct clt_place {
  * the number of the sum. The posts stand in both backward phases, and hold for the last micro-batch. */
 typedef enum clt_host_code { CLT_HOST_POST, CLT_HOST_WAIT } clt_host_code;
 /* INDICES and ROWS are no sums: every rank gives `own` and gets those of all, in the order of the ranks.
- * GATHERED: by the update; with a grain it is no sum: every rank gives its share (comm_share) and gets all. */
+ * GATHERED: by the update. PARAMETERS: a bucket of them; the update posts it, and FORWARD of the next step waits for it
+ * before its first use. With a grain ranks have shares (comm_share): of gradients each gets its share of the sum; what
+ * is gathered is no sum then, every rank gives its share and gets all. */
 typedef enum clt_sum_kind {
     CLT_SUM_LOSSES,
     CLT_SUM_INDICES, /* of the rows */
     CLT_SUM_GRADIENTS,
     CLT_SUM_ROWS, /* gradients of the output of an embedding */
     CLT_SUM_BUFFERS,
-    CLT_SUM_GATHERED
+    CLT_SUM_GATHERED,
+    CLT_SUM_PARAMETERS
 } clt_sum_kind;
 typedef struct clt_sum {
     clt_sum_kind kind;
     int32_t tensor, slab;         /* what is summed, in place; slab of the store that its values belong to */
     size_t send_first, send_last; /* the commands of SEND that make it, to be run before it is posted */
-    int64_t grain;                /* GATHERED: of the shares, in elements; 0: it is a sum */
+    size_t take_first, take_last; /* PARAMETERS: those of TAKE, to be run behind the wait */
+    int64_t grain;                /* of the shares, in elements; 0: everybody gets the whole sum */
     size_t bucket;                /* GRADIENTS: its number */
     size_t work;                  /* INDICES, ROWS: the embedding's backward work */
     int32_t own;                  /* INDICES, ROWS: what this rank gives */
@@ -295,9 +300,11 @@ clt_status clt_pass_recompute(clt_plan *plan);
 clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
 clt_status clt_pass_sync(clt_plan *plan);
-/* pass_sync.c: emits commands of UPDATE by which every rank gets the whole tensor, of which each has its share
+/* pass_sync.c: emits the commands of UPDATE by which every rank gets the whole tensor, of which each has its share
  * (comm_share in `grain` elements); grain 0: the sum of what they have. */
 clt_status clt_sync_gather(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int64_t grain);
+/* The same of a bucket of parameters, for which the next step waits. *sum: its last two members are to be set. */
+clt_status clt_sync_give(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int32_t slab, clt_sum **sum);
 clt_status clt_pass_memory(clt_plan *plan);
 /* The phase of the backward pass of the micro-batch with this number in the rank's step. */
 clt_phase clt_plan_backward(const clt_plan *plan, int32_t micro);

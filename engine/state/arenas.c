@@ -40,32 +40,49 @@ const clt_arena_row clt_arenas[CLT_ARENA_COUNT] = {
 
 bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot)
 {
-    return layout->sharded && slot->trainable && (arena == CLT_ARENA_OPT1 || arena == CLT_ARENA_OPT2);
+    bool divided = arena == CLT_ARENA_OPT1 || arena == CLT_ARENA_OPT2 || arena == CLT_ARENA_GRAD;
+    return layout->sharded && slot->trainable && divided;
 }
 
 bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
                     int64_t index, clt_store_piece *piece)
 {
-    if (index != 0 || slot->elements == 0)
-        return false;
-    *piece = (clt_store_piece){.count = slot->elements, .at = slot->offset};
-    if (!clt_store_divides(layout, arena, slot))
-        return true;
-    uint64_t begin = layout->own_first[slot->slab], end = begin + layout->own_elements[slot->slab];
-    uint64_t from = slot->offset > begin ? slot->offset : begin, to = slot->offset + slot->elements;
-    to = to < end ? to : end;
-    if (from >= to)
-        return false;
-    *piece = (clt_store_piece){.first = from - slot->offset, .count = to - from, .at = from - begin};
-    return true;
+    uint64_t at = 0; /* of the range's state */
+    if (!clt_store_divides(layout, arena, slot)) {
+        *piece = (clt_store_piece){.count = slot->elements, .at = slot->offset};
+        return index == 0 && slot->elements > 0;
+    }
+    for (size_t i = 0; i < layout->n_own; i++) {
+        const clt_range *own = &layout->own[i];
+        uint64_t end = own->first + own->elements, to = slot->offset + slot->elements;
+        uint64_t from = slot->offset > own->first ? slot->offset : own->first;
+        to = to < end ? to : end;
+        if (own->slab != slot->slab)
+            continue;
+        if (from < to && index-- == 0) {
+            *piece = (clt_store_piece){.first = from - slot->offset,
+                                       .count = to - from,
+                                       .at = arena == CLT_ARENA_GRAD ? from : at + from - own->first};
+            return true;
+        }
+        at += own->elements;
+    }
+    return false;
 }
 
 bool clt_store_own(const clt_store_layout *layout, int32_t slab, size_t k, clt_range *piece,
                    uint64_t *state_at)
 {
-    *piece = (clt_range){slab, layout->own_first[slab], layout->own_elements[slab]};
     *state_at = 0;
-    return k == 0 && piece->elements > 0;
+    for (size_t i = 0; i < layout->n_own; i++) {
+        if (layout->own[i].slab != slab)
+            continue;
+        *piece = layout->own[i];
+        if (k-- == 0)
+            return true;
+        *state_at += piece->elements;
+    }
+    return false;
 }
 
 uint64_t clt_store_slab_bytes(const clt_store_layout *l, clt_arena_kind arena, int32_t s)

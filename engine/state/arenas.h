@@ -81,10 +81,12 @@ typedef struct clt_store_layout {
     uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* whole chunks */
     /* The leading part of each slab, which has gradients and optimizer state. */
     uint64_t trainable_elements[CLT_MAX_STORE_SLABS];
-    /* The range of them that this rank updates, and whose optimizer state it keeps: all of them, or the rank's share
-     * (comm_share) in whole chunks. Arenas of optimizer state have nothing else. */
-    uint64_t own_first[CLT_MAX_STORE_SLABS], own_elements[CLT_MAX_STORE_SLABS];
-    bool sharded;                                    /* it is a share */
+    /* What this rank updates of them, in ascending order, own_elements of each slab: all of them, or its share of each
+     * gradient bucket. Arenas of optimizer state have nothing else, piece by piece. */
+    clt_range *own;
+    size_t n_own;
+    uint64_t own_elements[CLT_MAX_STORE_SLABS];
+    bool sharded;                                    /* these are shares */
     uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* the last part: buffers that ranks average */
     int32_t opt_states;                              /* 0, 1, 2: number of arenas of optimizer state */
     bool norms;                                      /* the optimizer needs norms of each parameter */
@@ -109,7 +111,8 @@ bool clt_store_in_group(const clt_store_slot *slot, const clt_matrix_group *grou
 typedef struct clt_store_piece {
     uint64_t first, count, at;
 } clt_store_piece;
-/* Whether the ranks divide a parameter's elements in an arena among themselves; otherwise each of them has all. */
+/* Whether the ranks divide a parameter's elements in an arena among themselves; otherwise each of them has all. Of the
+ * gradients it is what the last step has summed over the ranks, and lies where it would without division. */
 bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot);
 /* The elements of a parameter that this rank has in an arena, as pieces in ascending order; all of them are one piece.
  * False: there is no piece `index` (from 0). */

@@ -174,6 +174,16 @@ static void fill_groups(const clt_store_layout *layout, int32_t slab, float weig
     }
 }
 
+/* The chunk of this rank's optimizer state that belongs to chunk c of a parameter. */
+static uint32_t state_chunk(const clt_store_layout *layout, const clt_store_slot *slot, uint64_t c)
+{
+    clt_store_piece piece;
+    for (int64_t k = 0; clt_store_part(layout, CLT_ARENA_OPT1, slot, k, &piece); k++)
+        if (c * CLT_STORE_CHUNK >= piece.first && c * CLT_STORE_CHUNK < piece.first + piece.count)
+            return (uint32_t)((piece.at - piece.first) / CLT_STORE_CHUNK + c);
+    return CLT_NO_CHUNK;
+}
+
 /* The chunks of one slab's matrices, group by group. */
 static clt_status write_matrices(clt_store *store, int32_t slab)
 {
@@ -188,8 +198,10 @@ static clt_status write_matrices(clt_store *store, int32_t slab)
         uint64_t at = group->first;
         for (int32_t k = 0; k < layout->n_slots && group->slab == slab; k++) {
             const clt_store_slot *slot = &layout->slots[layout->order[k]];
-            for (uint64_t c = 0; c < group->chunks && clt_store_in_group(slot, group); c++)
-                chunks[at++] = (uint32_t)(slot->offset / CLT_STORE_CHUNK + c);
+            for (uint64_t c = 0; c < group->chunks && clt_store_in_group(slot, group); c++, at++) {
+                chunks[2 * at] = (uint32_t)(slot->offset / CLT_STORE_CHUNK + c);
+                chunks[2 * at + 1] = state_chunk(layout, slot, c);
+            }
         }
     }
     clt_status status = ocl_write(store->slab[CLT_ARENA_MATRICES][slab], 0, chunks, bytes);

@@ -11,12 +11,16 @@ all_cases || export CLTRAIN_GEMM=simple
 
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
 cat >gpt.json <<'JSON'
-{"model": {"type": "gpt", "layers": 1, "heads": 3, "channels": 15, "context": 19},
+{"model": {"type": "gpt", "layers": 2, "heads": 3, "channels": 45, "context": 19},
  "data": {"type": "text", "path": "text", "micro_batch": 1, "global_batch": 12},
+ "parallel": {"first_bucket_mb": 0.13, "bucket_mb": 0.2},
  "train": {"steps": 8, "eval_every": 4}, "checkpoint": {"every": 4}}
 JSON
-# state_of RANKS OPTION...: bytes of optimizer state that a rank keeps.
-state_of() { "$CLTRAIN" estimate gpt.json --json --ranks "$1" "${@:2}" | sed -n -E 's/.*"optimizer": ?([0-9]+).*/\1/p' | head -n 1; }
+# state_of RANKS OPTION...: bytes of optimizer state that the rank with the most of it keeps.
+state_of() {
+    "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" data.global_batch=96 --json --ranks "$1" "${@:2}" |
+        sed -n -E 's/.*"optimizer": ?([0-9]+).*/\1/p' | head -n 1
+}
 
 # equal RUN_A RUN_B: the bits of parameters and optimizer state, and the losses.
 equal() {
@@ -35,18 +39,19 @@ same_bits() {
     expect_code 0 "${train[@]}" --out "$1.whole"
     expect_code 0 "${train[@]}" parallel.shard=optimizer --out "$1.shared"
     equal "$1.whole" "$1.shared"
-    # shares are whole chunks of 4 KiB, and averages are not divided
-    case "$*" in *ema*) return ;; esac
-    local whole part
-    whole=$(state_of "$2" "${@:3}")
-    part=$(state_of "$2" "${@:3}" parallel.shard=optimizer)
-    if [ "${part:-0}" -gt 0 ] && [ "$part" -le $((whole / $2 + 8192)) ]; then pass; else
-        fail "$1: $part bytes of state on each of $2 ranks, all of it: $whole"
-    fi
 }
 
+# Shares of each gradient bucket are whole grains of 64 KiB.
+whole=$(state_of 1)
+for ranks in 2 3 4 8; do
+    part=$(state_of $ranks parallel.shard=optimizer)
+    if [ "${part:-0}" -gt 0 ] && [ "$part" -le $((whole / ranks + whole / 100)) ]; then pass; else
+        fail "$part bytes of state on each of $ranks ranks, all of it: $whole"
+    fi
+done
+
 same_bits adamw 2 optimizer.type=adamw optimizer.clip=1
-same_bits muon 3 optimizer.type=muon precision.mode=bf16 optimizer.ema=0.8 optimizer.learning_rate=0.01
+same_bits muon 3 optimizer.type=muon precision.mode=bf16 optimizer.ema=0.8 optimizer.learning_rate=0.01 parallel.shared_memory=false
 if all_cases; then
     same_bits adam 4 optimizer.type=adam precision.mode=f16 precision.loss_scale=1024
     same_bits sgd 3 optimizer.type=sgd optimizer.momentum=0.9 optimizer.learning_rate=0.1

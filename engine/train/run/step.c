@@ -27,6 +27,7 @@ clt_status clt_step(clt_run *run, int64_t step)
     CLT_TRY(clt_realized_run(run->train, CLT_PHASE_SYNC));
     /* clip and optimizer: norm, finite check, clip factor, update */
     CLT_TRY(clt_realized_run(run->train, CLT_PHASE_UPDATE));
+    clt_sync_end(run->sync);
     /* report: state and loss records, read by the host when they have arrived */
     CLT_TRY(clt_reporter_post(run->reporter, step));
     return ocl_flush(run->device, OCL_QUEUE_COMPUTE);

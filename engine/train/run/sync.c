@@ -54,6 +54,7 @@ struct clt_sync {
     int64_t steps;   /* as many as are ever under way */
     int64_t *step;   /* which step each of them is, -1: none */
     int64_t now;     /* the step whose posts hold, -1: none */
+    flight **open;   /* of each sum of parameters: it was posted, and nobody has waited for it; else NULL */
     uint64_t bytes;
     float say[CLT_SYNC_WORDS];
     double last_end; /* of a sum; the communication thread's own */
@@ -116,7 +117,7 @@ static clt_status make_place(clt_sync *s, size_t k)
     const clt_sum *sum = &plan->sums[k];
     const clt_tensor *t = clt_graph_tensor(plan->graph, sum->tensor);
     sum_place *p = &s->places[k];
-    bool rows = clt_sum_of_rows(sum), gathers = rows || sum->kind == CLT_SUM_GATHERED;
+    bool rows = clt_sum_of_rows(sum), gathers = sum->kind != CLT_SUM_GRADIENTS;
     p->elements = clt_shape_elements(&t->shape);
     p->bytes = (uint64_t)p->elements * clt_dtype_bytes(t->dtype);
     p->type = type_of(t->dtype);
@@ -132,7 +133,7 @@ static clt_status make_place(clt_sync *s, size_t k)
         p->kind = gathers ? COMM_ALL_GATHER : COMM_REDUCE_SCATTER;
         *(gathers ? &p->given : &p->taken) = share_of(s, p);
     }
-    s->bytes += rows ? p->given.bytes : p->bytes;
+    s->bytes += p->given.bytes;
     p->from = p->buffer;
     p->from_at = p->offset + p->given.at;
     if (rows)
@@ -155,6 +156,7 @@ static clt_status make(clt_sync *s)
     s->now = -1;
     CLT_TRY(clt_alloc(&s->places, s->n, sizeof *s->places, "sums over ranks"));
     CLT_TRY(clt_alloc(&s->flights, s->n * (size_t)s->steps, sizeof *s->flights, "sums over ranks"));
+    CLT_TRY(clt_alloc(&s->open, s->n, sizeof *s->open, "sums over ranks"));
     CLT_TRY(clt_alloc(&s->step, (size_t)s->steps, sizeof *s->step, "sums over ranks"));
     for (int64_t i = 0; i < s->steps; i++)
         s->step[i] = -1;
@@ -235,20 +237,29 @@ static char *words_of(const clt_sync *s, int64_t slot)
     return host_of(&s->places[0], slot) + s->places[0].bytes;
 }
 
+static flight *flight_of(const clt_sync *s, int64_t step, size_t k)
+{
+    return &s->flights[(size_t)(step % s->steps) * s->n + k];
+}
+
+/* Sums of parameters belong to the step that waits for them. */
 static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
 {
     clt_error first = {.status = CLT_OK};
+    int64_t step = s->step[slot];
     *out = (clt_sync_result){0};
     for (size_t k = 0; k < s->n; k++) {
-        comm_times times;
-        clt_status status = end_flight(&s->flights[(size_t)slot * s->n + k], &times);
+        clt_sum_kind kind = s->run->job->train->sums[k].kind;
+        comm_times times = {0};
+        flight *f = flight_of(s, kind == CLT_SUM_PARAMETERS ? step + s->steps - 1 : step, k);
+        bool ended = kind != CLT_SUM_PARAMETERS || (f->step == step - 1 && f != s->open[k]);
+        clt_status status = ended ? end_flight(f, &times) : CLT_OK;
         if (status != CLT_OK && first.status == CLT_OK)
             clt_error_take(status, &first);
         out->inside += times.inside;
         /* the device waits for the last sum, and for each that the update asks for */
-        if (times.since_ready > 0)
-            out->waited =
-                times.since_ready + (s->run->job->train->sums[k].kind == CLT_SUM_GATHERED ? out->waited : 0);
+        if (times.since_ready > 0 && kind != CLT_SUM_PARAMETERS)
+            out->waited = times.since_ready + (kind == CLT_SUM_GATHERED ? out->waited : 0);
     }
     memcpy(out->heard, words_of(s, slot), sizeof out->heard);
     s->step[slot] = -1;
@@ -283,10 +294,15 @@ void clt_sync_destroy(clt_sync *s)
         for (int64_t i = 0; i < s->steps && s->step && s->flights; i++)
             if (s->step[i] >= 0)
                 (void)end_step(s, i, &unread);
+        for (size_t i = 0; s->flights && i < s->n * (size_t)s->steps; i++) {
+            comm_times times;
+            (void)end_flight(&s->flights[i], &times);
+        }
         for (size_t k = 0; k < s->n && s->places; k++)
             ocl_pinned_destroy(s->places[k].staging);
         free(s->places);
         free(s->flights);
+        free(s->open);
         free(s->step);
         pthread_mutex_destroy(&s->lock);
         free(s);
@@ -358,16 +374,19 @@ static clt_status post(clt_sync *s, size_t k)
     static const char *const what[] = {
         [CLT_SUM_LOSSES] = "losses",           [CLT_SUM_INDICES] = "indices of rows",
         [CLT_SUM_ROWS] = "rows of embeddings", [CLT_SUM_GRADIENTS] = "gradients",
-        [CLT_SUM_BUFFERS] = "buffers",         [CLT_SUM_GATHERED] = "shares of the update"};
+        [CLT_SUM_BUFFERS] = "buffers",         [CLT_SUM_GATHERED] = "shares of the update",
+        [CLT_SUM_PARAMETERS] = "parameters"};
     const clt_run *run = s->run;
     const clt_sum *sum = &run->job->train->sums[k];
     const sum_place *p = &s->places[k];
     int64_t slot = s->now % s->steps;
-    flight *f = &s->flights[(size_t)slot * s->n + k];
-    bool losses = sum->kind == CLT_SUM_LOSSES;
+    flight *f = flight_of(s, s->now, k);
+    bool losses = sum->kind == CLT_SUM_LOSSES, parameters = sum->kind == CLT_SUM_PARAMETERS;
     size_t sends = run->train->first[CLT_PHASE_SEND];
     bool announced = false;
-    if (f->request)
+    comm_times unread;
+    CLT_TRY(parameters ? end_flight(f, &unread) : CLT_OK); /* nobody asked for the results of a step */
+    if (f->request || s->open[k])
         CLT_FAIL(CLT_EINTERNAL, "sum %zu is posted twice in a step", k);
     CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
     CLT_TRY(ocl_user_event_create(run->device, &f->summed));
@@ -392,23 +411,41 @@ static clt_status post(clt_sync *s, size_t k)
         ocl_user_event_complete(f->summed);
         return status;
     }
+    s->open[k] = parameters ? f : NULL;
     status = enqueue(p, f, call.data, &announced);
     if (!announced) /* the other ranks wait for this sum */
         comm_request_ready(f->request, false);
     return status;
 }
 
-static clt_status wait_for(clt_sync *s, size_t k)
+static clt_status wait_for(clt_sync *s, flight *f)
 {
-    flight *f = &s->flights[(size_t)(s->now % s->steps) * s->n + k];
     if (!f->written)
-        CLT_FAIL(CLT_EINTERNAL, "sum %zu is waited for and was not posted", k);
+        CLT_FAIL(CLT_EINTERNAL, "a sum of %s is waited for and was not posted", f->what ? f->what : "?");
     clt_status status = ocl_wait_on_device(s->run->device, OCL_QUEUE_COMPUTE, f->written);
     ocl_event_release(f->written);
     f->written = NULL;
-    if (k + 1 == s->n)
-        s->now = -1;
     return status;
+}
+
+static clt_status take_parameters(clt_sync *s, size_t k)
+{
+    const clt_run *run = s->run;
+    const clt_sum *sum = &run->job->train->sums[k];
+    size_t takes = run->train->first[CLT_PHASE_TAKE];
+    flight *f = s->open[k];
+    if (!f)
+        return CLT_OK;
+    s->open[k] = NULL;
+    CLT_TRY(wait_for(s, f));
+    return ocl_exec_run_range(run->train->exec, takes + sum->take_first, takes + sum->take_last, NULL);
+}
+
+clt_status clt_sync_settle(clt_sync *s)
+{
+    for (size_t k = 0; s && k < s->n; k++)
+        CLT_TRY(take_parameters(s, k));
+    return CLT_OK;
 }
 
 clt_status clt_sync_begin(clt_sync *s, int64_t step)
@@ -427,10 +464,19 @@ clt_status clt_sync_begin(clt_sync *s, int64_t step)
 clt_status clt_sync_host(void *context, const ocl_command *command)
 {
     clt_run *run = context;
+    clt_sync *s = run->sync;
     size_t k = command->args[1].value.u32;
-    if (!run->sync || run->sync->now < 0) /* not the last micro-batch, or a step that is looked into */
+    if (s && run->job->train->sums[k].kind == CLT_SUM_PARAMETERS && command->host_code == CLT_HOST_WAIT)
+        return take_parameters(s, k);
+    if (!s || s->now < 0) /* not the last micro-batch, or a step that is looked into */
         return CLT_OK;
-    return command->host_code == CLT_HOST_POST ? post(run->sync, k) : wait_for(run->sync, k);
+    return command->host_code == CLT_HOST_POST ? post(s, k) : wait_for(s, flight_of(s, s->now, k));
+}
+
+void clt_sync_end(clt_sync *s)
+{
+    if (s)
+        s->now = -1;
 }
 
 void clt_sync_say(clt_sync *s, const float words[CLT_SYNC_WORDS])

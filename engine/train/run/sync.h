@@ -11,6 +11,9 @@
  * Where the devices of all ranks are CPUs, the arena that gradients travel in is memory that the ranks of a host
  * share: instead of reads and writes there are map and unmap commands, and the sum happens in place.
  *
+ * With divided optimizer state the update posts parameters in the same way, bucket by bucket, and the forward pass of the
+ * next step waits for each of them.
+ *
  * The communication thread starts a sum when the read has ended, and completes the event that the write waits
  * for. If a sum fails, the event is completed all the same, so that no queue stops for ever; every result from
  * then on counts as spoiled (cl/command/faults.h) and the run ends with the sum's error. */
@@ -49,10 +52,15 @@ clt_status clt_sync_create(struct clt_run *run, clt_sync **out);
 /* Waits for the sums that were posted; NULL is fine. */
 void clt_sync_drain(clt_sync *sync);
 void clt_sync_destroy(clt_sync *sync);
-/* From here on the posts of the backward pass hold, for this step: its last micro-batch begins. NULL is fine. */
+/* From here on the posts of the backward pass hold, for this step: its last micro-batch begins; and no longer: its update
+ * was enqueued. NULL is fine. */
 clt_status clt_sync_begin(clt_sync *sync, int64_t step);
+void clt_sync_end(clt_sync *sync);
 /* The host function of the training plan (ocl_host_fn); context: the run. */
 clt_status clt_sync_host(void *context, const ocl_command *command);
+/* Lets the device wait for all parameters that ranks still gather: whoever reads parameters other than by the next step's
+ * forward pass calls it first. NULL is fine. */
+clt_status clt_sync_settle(clt_sync *sync);
 /* The words of this rank in the step that is enqueued next; NULL for `sync` is fine. */
 void clt_sync_say(clt_sync *sync, const float words[CLT_SYNC_WORDS]);
 /* Of a step whose results have arrived; zeros if that is not known any more, or with one rank. */

@@ -117,6 +117,7 @@ static clt_status drain(clt_loop *l, bool all)
 {
     clt_step_result result;
     bool have = true;
+    CLT_TRY(all ? clt_sync_settle(l->run->sync) : CLT_OK); /* what follows may read parameters */
     while (have) {
         CLT_TRY(clt_reporter_take(l->run->reporter, all, &result, &have));
         if (have)

@@ -18,6 +18,10 @@ static clt_status one(const clt_loop *l, int64_t step, clt_arena_kind arena, con
     clt_str tag = {0};
     clt_histogram h;
     CLT_TRY(clt_store_read(l->run->store, arena, slot, values));
+    if (clt_store_divides(l->run->store->layout, arena, slot)) /* zeros where other ranks have values */
+        CLT_TRY(comm_all_reduce(l->options->comm, values, (int64_t)slot->elements, COMM_F32, COMM_SUM));
+    if (!l->dir)
+        return CLT_OK;
     clt_histogram_of(values, (size_t)slot->elements, gradient ? 1.0 / (double)l->step_scale : 1.0, &h);
     clt_str_printf(&tag, "%s/%s", gradient ? "gradients" : "parameters", slot->name);
     if (!tag.failed && h.finite > 0)
@@ -56,13 +60,14 @@ bool clt_histograms_due(const clt_loop *l, int64_t step)
 clt_status clt_tell_histograms(clt_loop *l, int64_t step)
 {
     double begin = clt_now();
-    if (!l->dir) /* only the rank with the run folder writes; the gradients are the same on all */
+    bool divided = l->run->store->layout->sharded;
+    if (!l->dir && !divided) /* only the rank with the run folder writes; the gradients are the same on all */
         return CLT_OK;
     clt_watch_break(l->watch, true);
     clt_status status = all(l, step);
     l->last_done = clt_now(); /* the time spent here does not belong to the next step */
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "histograms", step, begin, l->last_done);
-    if (status != CLT_ENOMEM)
+    if (status != CLT_ENOMEM || divided) /* the other ranks wait */
         return status;
     clt_tell_warning(l, clt_error_text());
     clt_error_clear();

@@ -5,9 +5,10 @@
 # ctest-cost: 15
 #
 # Ranks that stop answering: one that is stopped ends the run with code 9 soon after parallel.deadline, and the message names it, as it
-# does one that is killed; pauses below the deadline change nothing. SIGTERM to one rank and a file STOP end all ranks at the same step, saved, with code 75.
+# does one that is killed; pauses below the deadline change nothing. A command that fails on one rank ends the run with code 10. SIGTERM to one rank and a file STOP end all ranks at the same step, saved, with code 75.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
+need_shim
 
 cat >small.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [16]},
@@ -62,6 +63,23 @@ ended 137 60
 echo "killed rank: ended after $seconds"
 # Open MPI 5 (prterun) may be quicker than rank 0.
 expect_text '\[rank 0 .*\] cltrain: communication error.*the process of rank 1 has ended|prterun noticed' 'noticed that process rank 1 with PID'
+
+# A command of the backward pass fails on rank 0 (driver_shim.c) when sums of its step are posted already, and these end only while or
+# after rank 0 reports it, because rank 1 is late.
+cat >failing.sh <<'RANK'
+case $OMPI_COMM_WORLD_RANK in
+0) export CLT_SHIM='launch:kernel=colsum:event:from=20' ;;
+1) export CLT_SHIM="launch:kernel=cross_entropy_bwd:idle=$LATE:from=8" ;;
+esac
+LD_PRELOAD=$SHIM exec "$@"
+RANK
+export SHIM=$shim LATE
+for LATE in 300000 20000; do
+    rm -rf failing
+    expect_code 10 "${mpi[@]}" 2 bash failing.sh "$CLTRAIN" train small.json --out failing data.global_batch=16 train.steps=60
+    expect_text "\[rank 0 .*\] cltrain: device lost: step [0-9]+.*accepted command 'out\+loss.backward'"
+    reject_text 'Signal:|signal [0-9]|Segmentation|AddressSanitizer'
+done
 
 # Pauses that are shorter than the deadline; as NAME_all a soak of thousands of steps.
 begin paused parallel.deadline=60

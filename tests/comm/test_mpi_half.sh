@@ -148,6 +148,11 @@ expect_text "step 1: .*for 1 steps in a row.*first bad tensor: tensor 'x.f16' .*
 expect_code 6 "${mpi[@]}" 2 "$CLTRAIN" train mse.json --out bad2
 expect_text "step 1: .*first bad tensor \(rank 1\): tensor 'x.f16'"
 reject_text 'first bad tensor: none'
+# With rank_invariant the sums of the good micro-batches before it are complete in themselves, and nothing else is blamed.
+expect_code 6 "$CLTRAIN" train mse.json parallel.rank_invariant=true --out badtree1
+expect_text "step 1: .*first bad tensor: tensor 'x.f16' .*in micro-batch 4 of 4"
+expect_code 6 "${mpi[@]}" 2 "$CLTRAIN" train mse.json parallel.rank_invariant=true --out badtree2
+expect_text "step 1: .*first bad tensor \(rank 1\): tensor 'x.f16' .*in micro-batch 2 of 2"
 
 # --- each rank's gradients fit into f16, their sum does not: skipped, on all ranks ---
 put_npy zeros.npy 24 5

@@ -5,7 +5,7 @@
  * use anything of the engine. One environment variable says what goes wrong:
  *
  *   CLT_SHIM = entry;entry;...
- *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE   or   platform=NAME
+ *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE   or   platform=NAME   or   largest=BYTES
  *
  * CALL
  *   build       clBuildProgram
@@ -41,7 +41,8 @@
  *
  * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
  * "PID CALL FAMILY KERNEL ACTION NUMBER", for each call that was hit, before it happens. NAME is what every
- * platform says that it is called. driver_shim_rules.c reads all that. */
+ * platform says that it is called. No device has buffers of more than BYTES, and says so. driver_shim_rules.c reads
+ * all that. */
 #include "tests/fault/driver_shim.h"
 
 #include <dlfcn.h>
@@ -348,6 +349,14 @@ VISIBLE cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_
 VISIBLE cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
                                           cl_int *code)
 {
+    pthread_mutex_lock(&shim.lock);
+    shim_read_rules();
+    bool refused = size > shim_largest_buffer();
+    pthread_mutex_unlock(&shim.lock);
+    if (refused && code)
+        *code = CL_INVALID_BUFFER_SIZE;
+    if (refused)
+        return NULL;
     cl_mem id = REAL(clCreateBuffer)(context, flags, size, host, code);
     pthread_mutex_lock(&shim.lock);
     size_t i = 0;
@@ -712,6 +721,22 @@ VISIBLE cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem me
 }
 
 /* Platforms */
+
+VISIBLE cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value,
+                                           size_t *needed)
+{
+    pthread_mutex_lock(&shim.lock);
+    shim_read_rules();
+    cl_ulong largest = shim_largest_buffer();
+    pthread_mutex_unlock(&shim.lock);
+    cl_int code = REAL(clGetDeviceInfo)(device, what, size, value, needed);
+    cl_ulong own;
+    if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && code == CL_SUCCESS && value) {
+        memcpy(&own, value, sizeof own);
+        memcpy(value, own < largest ? &own : &largest, sizeof own);
+    }
+    return code;
+}
 
 VISIBLE cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t size,
                                              void *value, size_t *needed)

@@ -48,7 +48,8 @@ static struct {
     rule rules[MAX_RULES];
     int n_rules;
     const char *platform;
-} shim = {.log = -1};
+    size_t largest;
+} shim = {.log = -1, .largest = SIZE_MAX};
 
 void shim_stop(const char *what, const char *text)
 {
@@ -85,6 +86,10 @@ static void parse_entry(char *text)
     }
     if (strncmp(text, "platform=", 9) == 0) {
         shim.platform = text + 9;
+        return;
+    }
+    if (strncmp(text, "largest=", 8) == 0) {
+        shim.largest = strtoull(text + 8, NULL, 10);
         return;
     }
     while (n < 4 && (part[n] = strsep(&rest, ":")) != NULL)
@@ -196,4 +201,9 @@ size_t shim_limit_of(const subject *s)
 const char *shim_platform(void)
 {
     return shim.platform;
+}
+
+size_t shim_largest_buffer(void)
+{
+    return shim.largest;
 }

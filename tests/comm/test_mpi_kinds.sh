@@ -47,6 +47,21 @@ for run in mixed groups $(all_cases && echo turned); do
     paste <(values loss same/metrics.jsonl) <(values loss $run/metrics.jsonl) >columns
     expect_awk "$run: other losses" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' columns
 done
+# Rows of an embedding would be added up in different orders: its whole table travels, unless the devices are alike.
+awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+cat >words.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 8},
+ "data": {"type": "text", "path": "text", "micro_batch": 2}, "train": {"steps": 4}, "checkpoint": {"every": 4}, "device": {"tune": "off"}}
+JSON
+for form in auto dense; do
+    expect_code 0 "${mpi[@]}" 2 bash rank.sh lanes groups "$CLTRAIN" train words.json parallel.embeddings=$form --out words.$form
+done
+expect_same words.auto/checkpoints/step_4/model.safetensors words.dense/checkpoints/step_4/model.safetensors
+expect_code 2 "${mpi[@]}" 2 bash rank.sh lanes groups "$CLTRAIN" train words.json parallel.embeddings=rows --out words.rows
+expect_text 'parallel.embeddings=rows: .* different orders'
+expect_code 0 "${mpi[@]}" 2 bash rank.sh groups groups "$CLTRAIN" train words.json --out words.alike
+sent() { values comm_bytes "$1/metrics.jsonl" | tail -n 1; }
+if [ "$(sent words.alike)" != "$(sent words.dense)" ]; then pass; else fail 'ranks with like devices do not gather rows'; fi
 # Without CLTRAIN_STYLE all ranks use rank 0's style, although the timing had another result on one of them (whose driver did not
 # build the faster style when it was tested).
 mkdir cache_0 cache_1

@@ -70,6 +70,23 @@ static void print_buckets(const clt_plan *plan, clt_str *out)
     }
 }
 
+/* Gradients of embeddings that travel as rows. */
+static void print_rows(const clt_plan *plan, clt_str *out)
+{
+    for (size_t k = 0; k < plan->n_sums; k++) {
+        const clt_sum *sum = &plan->sums[k];
+        if (sum->kind != CLT_SUM_ROWS)
+            continue;
+        const clt_node *node = plan->work[sum->work].node;
+        const clt_tensor *own = clt_graph_tensor(plan->graph, sum->own);
+        const clt_param *table = &plan->graph->params[node->param[0]];
+        int64_t dim = clt_shape_last(&table->shape);
+        clt_str_printf(out, "rows of %s: %lld of %lld features (%s) from each rank, added to %s\n", node->name,
+                       (long long)(clt_shape_elements(&own->shape) / dim), (long long)dim,
+                       clt_dtype_name(own->dtype), table->name);
+    }
+}
+
 static void print_args(const clt_plan *plan, const ocl_command *c, clt_str *out)
 {
     for (int a = 0; a < c->n_args; a++) {
@@ -86,6 +103,7 @@ clt_status clt_plan_print(const clt_plan *plan, clt_str *out)
     print_store(plan, out);
     print_memory(plan, out);
     print_buckets(plan, out);
+    print_rows(plan, out);
     for (int p = 0; p < CLT_PHASE_COUNT; p++) {
         const ocl_command_list *list = &plan->phase[p];
         if (!list->count)

@@ -81,8 +81,8 @@ static void print_rows(const clt_plan *plan, clt_str *out)
         const clt_tensor *own = clt_graph_tensor(plan->graph, sum->own);
         const clt_param *table = &plan->graph->params[node->param[0]];
         int64_t dim = clt_shape_last(&table->shape);
-        clt_str_printf(out, "rows of %s: %lld of %lld features (%s) from each rank, added to %s\n", node->name,
-                       (long long)(clt_shape_elements(&own->shape) / dim), (long long)dim,
+        clt_str_printf(out, "rows of %s: %lld of %lld features (%s) from each rank, added to %s\n",
+                       node->name, (long long)(clt_shape_elements(&own->shape) / dim), (long long)dim,
                        clt_dtype_name(own->dtype), table->name);
     }
 }

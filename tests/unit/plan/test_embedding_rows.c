@@ -446,6 +446,23 @@ static void test_what_is_summed(void **state)
         }
 }
 
+/* Rows and indices of all ranks pass through memory that is counted. */
+static void test_memory(void **state)
+{
+    (void)state;
+    const clt_embeddings kinds[2] = {CLT_EMBEDDINGS_DENSE, CLT_EMBEDDINGS_ROWS};
+    uint64_t copied[2];
+    for (int k = 0; k < 2; k++) {
+        fields in;
+        form f = {.model = TIED, .ranks = 3, .micro = {1, 1, 1}, .wire = CLT_F32};
+        clt_plan *plan = plan_of(&f, make_graph(TIED, DIM, &in), kinds[k]);
+        clt_memory_report r = clt_plan_memory(plan, NULL);
+        copied[k] = r.host + r.staging;
+        clt_plan_destroy(plan);
+    }
+    assert_int_equal(copied[1] - copied[0], 3 * BATCH * POSITIONS * (DIM * sizeof(float) + sizeof(int32_t)));
+}
+
 /* auto takes rows up to as many positions of all ranks as the table has rows. */
 static void test_automatic(void **state)
 {
@@ -528,8 +545,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_whole_tables), cmocka_unit_test(test_forms_of_plans),
-        cmocka_unit_test(test_what_is_summed), cmocka_unit_test(test_automatic),
-        cmocka_unit_test(test_norm_comes_behind_rows)};
+        cmocka_unit_test(test_what_is_summed),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_automatic),           cmocka_unit_test(test_norm_comes_behind_rows)};
     ocl_device_desc *list;
     int found;
     if (ocl_list_devices(&list, &found) != CLT_OK) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 30
+# ctest-cost: 45
 #
 # Checkpoints that several ranks write together: a rank whose disk fails costs that checkpoint and is named, three in a row end the run,
 # a rank that is killed while it writes leaves the older checkpoint, from which the run goes on; hosts that do not share rank 0's disk
@@ -9,8 +9,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
-shim=${CLTRAIN_BUILD_DIR:?}/tests/io_shim.so
-[ -f "$shim" ] || skip_all 'the shim was not built'
+shims=${CLTRAIN_BUILD_DIR:?}/tests
+[ -f "$shims/io_shim.so" ] && [ -f "$shims/driver_shim.so" ] || skip_all 'the shims were not built'
 
 cat >small.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [96]},
@@ -27,7 +27,7 @@ exec ${mpi[@]} 3 ./one_rank.sh train small.json --out "\$run" "\$@"
 SH
 cat >one_rank.sh <<SH
 #!/bin/sh
-[ "\$OMPI_COMM_WORLD_RANK" != "\$SHIM_RANK" ] || export LD_PRELOAD=$shim
+[ "\$OMPI_COMM_WORLD_RANK" != "\$SHIM_RANK" ] || export LD_PRELOAD=$shims/\${SHIM:-io_shim}.so
 exec "$CLTRAIN" "\$@"
 SH
 chmod +x with_shim.sh one_rank.sh
@@ -56,6 +56,14 @@ expect_text '3 checkpoints in a row could not be written, the run ends' 'rank 1 
 saved broken 5
 expect_code 0 "${mpi[@]}" 3 "$CLTRAIN" train small.json --out broken --resume auto
 same_files well broken 20
+
+# A bit changes on the way from rank 1's device, in its share of a moment: that checkpoint is not kept, whoever has the moment.
+for shard in none optimizer; do
+    expect_code 0 env SHIM=driver_shim SHIM_RANK=1 CLT_SHIM='read:bytes=16384:flip:nth=2' \
+        "${mpi[@]}" 3 ./one_rank.sh train small.json --out "flip.$shard" parallel.shard=$shard
+    expect_text "checkpoint of step 5 could not be written.*rank 1 on .*reading 'fc1.weight.moment1' .* arrived with other bits"
+    same_files well "flip.$shard" 10
+done
 
 # Two of rank 1's calls: opening its file, and writing to it.
 for call in 1 2; do

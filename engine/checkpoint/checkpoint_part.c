@@ -249,11 +249,33 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
 
 /* --- reading back --- */
 
+/* Adds up bytes [from, to) of a file in blocks, since a mapping would count as memory of the process. */
+static clt_status sum_bytes(int fd, const char *path, uint64_t from, uint64_t to, run_sum *sum)
+{
+    uint8_t *buffer;
+    clt_status status = CLT_OK;
+    CLT_TRY(clt_alloc(&buffer, READ_GRAIN, 1, "a part of a checkpoint"));
+    for (ssize_t n; from < to && status == CLT_OK; from += (uint64_t)n) {
+        n = pread(fd, buffer, to - from < READ_GRAIN ? to - from : READ_GRAIN, (off_t)from);
+        if (n > 0)
+            add_run(sum, buffer, (uint64_t)n, from);
+        else if (n < 0 && errno == EINTR)
+            n = 0;
+        else if (n < 0)
+            status = clt_fail_errno(CLT_ECHECKPOINT, errno, "reading '%s'", path);
+        else
+            status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__, "%s: ends at byte %" PRIu64, path, from);
+        n = n < 0 ? 0 : n;
+    }
+    free(buffer);
+    return status;
+}
+
 static clt_status read_file_part(const char *folder, const clt_tensor_file *plan, int index, int parts,
                                  uint64_t *bytes, uint64_t *share)
 {
     char *path;
-    clt_mapping mapping = {0};
+    run_sum sum = {0};
     uint64_t grains = clt_div_up(plan->size, READ_GRAIN);
     uint64_t from = grains * (uint64_t)index / (uint64_t)parts * READ_GRAIN,
              to = grains * ((uint64_t)index + 1) / (uint64_t)parts * READ_GRAIN;
@@ -261,15 +283,13 @@ static clt_status read_file_part(const char *folder, const clt_tensor_file *plan
     if (from >= to)
         return CLT_OK;
     CLT_TRY(clt_path_join(folder, plan->name, &path));
-    clt_status status = clt_map_open(path, CLT_ECHECKPOINT, &mapping);
-    if (status == CLT_OK && mapping.size != plan->size)
-        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__, "%s: has %zu bytes instead of %" PRIu64, path,
-                          mapping.size, plan->size);
-    if (status == CLT_OK) {
-        *bytes = to - from;
-        *share = clt_crc64_move(clt_crc64_part(mapping.data + from, to - from), plan->size - to);
-    }
-    clt_map_close(&mapping);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    clt_status status = fd < 0 ? clt_fail_errno(CLT_ECHECKPOINT, errno, "opening '%s'", path)
+                               : sum_bytes(fd, path, from, to, &sum);
+    if (fd >= 0)
+        (void)close(fd);
+    *bytes = to - from;
+    *share = clt_crc64_move(sum.value, plan->size - to);
     free(path);
     return status;
 }

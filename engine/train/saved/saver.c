@@ -229,12 +229,23 @@ static void *writer(void *context)
 
 /* --- making and freeing --- */
 
+static void say_share(const clt_saver *s)
+{
+    const clt_saved_part *p = &s->part;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < p->n_pieces; i++)
+        bytes += p->pieces[i].count * sizeof(float);
+    CLT_DEBUG("rank %d writes %" PRIu64 " of the %" PRIu64 " bytes of the tensors of a checkpoint",
+              s->run->ranks.rank, bytes, clt_named_tensors_bytes(p->tensors, p->n_tensors));
+}
+
 static clt_status make(clt_saver *s, const char *folder)
 {
     clt_run *run = s->run;
     CLT_TRY(clt_saved_ranks_open(run, folder, &s->ranks));
     CLT_TRY(clt_saved_part_make(run, s->ranks.writer, s->ranks.writers, &s->part));
     CLT_TRY(clt_saved_ranks_list(run, &s->ranks, &s->part));
+    say_share(s);
     CLT_TRY(clt_saved_part_sum(run, &s->part));
     if (run->ranks.rank == 0) {
         CLT_TRY(clt_config_print(run->options->config, false, &s->config));

@@ -13,7 +13,7 @@ shims=${CLTRAIN_BUILD_DIR:?}/tests
 [ -f "$shims/io_shim.so" ] && [ -f "$shims/driver_shim.so" ] || skip_all 'the shims were not built'
 
 cat >small.json <<'JSON'
-{"model": {"type": "mlp", "hidden": [96]},
+{"model": {"type": "mlp", "hidden": [512]},
  "data": {"type": "synthetic", "samples": 500, "shape": [80], "classes": 5, "micro_batch": 8, "global_batch": 32},
  "train": {"steps": 20}, "checkpoint": {"every": 5}}
 JSON
@@ -58,8 +58,10 @@ expect_code 0 "${mpi[@]}" 3 "$CLTRAIN" train small.json --out broken --resume au
 same_files well broken 20
 
 # A bit changes on the way from rank 1's device, in its share of a moment: that checkpoint is not kept, whoever has the moment.
+# Undivided it is 15 of 45 chunks, as of the parameter that is read before it, and divided 16.
 for shard in none optimizer; do
-    expect_code 0 env SHIM=driver_shim SHIM_RANK=1 CLT_SHIM='read:bytes=16384:flip:nth=2' \
+    if [ $shard = none ]; then rule=read:bytes=61440:flip:nth=2; else rule=read:bytes=65536:flip:nth=1; fi
+    expect_code 0 env SHIM=driver_shim SHIM_RANK=1 CLT_SHIM=$rule \
         "${mpi[@]}" 3 ./one_rank.sh train small.json --out "flip.$shard" parallel.shard=$shard
     expect_text "checkpoint of step 5 could not be written.*rank 1 on .*reading 'fc1.weight.moment1' .* arrived with other bits"
     same_files well "flip.$shard" 10

@@ -43,7 +43,7 @@ all_cases || export CLTRAIN_GEMM=simple
 # several WORD...: all of the words; in the short run only the first.
 several() { if all_cases; then echo "$@"; else echo "$1"; fi; }
 
-awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+write_text
 # The scale starts so high that gradients overflow, and grows after every third good step.
 cat >gpt.json <<'JSON'
 {"model": {"type": "gpt", "layers": 2, "heads": 3, "channels": 15, "context": 19, "dropout": 0.1},

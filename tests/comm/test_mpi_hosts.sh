@@ -22,6 +22,16 @@ expect_text '^ranks +4 over ' '^ +0 +h0 ' '^ +1 +h0 ' '^ +2 +h1 ' '^ +3 +h1 '
 expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train small.json --out near
 expect_same near/checkpoints/step_40/model.safetensors far/checkpoints/step_40/model.safetensors
 
+# Divided optimizer state: gradients are reduce-scattered and parameters gathered over both hosts, with the same bits.
+write_gpt 2 45 1 8 '"parallel": {"first_bucket_mb": 0.13, "bucket_mb": 0.2},'
+for form in 'parallel.gradients=f32' 'parallel.gradients=bf16 parallel.shared_memory=false'; do
+    # shellcheck disable=SC2086 # several settings
+    expect_code 0 ./start.sh -np 4 "$CLTRAIN" train gpt.json $form --out "whole.$form"
+    # shellcheck disable=SC2086
+    expect_code 0 ./start.sh -np 4 "$CLTRAIN" train gpt.json $form parallel.shard=optimizer --out "shared.$form"
+    for file in model optimizer; do expect_same "whole.$form/checkpoints/step_8/$file.safetensors" "shared.$form/checkpoints/step_8/$file.safetensors"; done
+done
+
 # begin RUN ARGUMENT...: four ranks in the background, until they make steps; $far: a process of the far host's ranks.
 begin() {
     local run=$1 try

@@ -9,7 +9,7 @@
 # of ranks. What cannot be divided that way is refused before step 0.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
-awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+write_text
 cat >gpt.json <<'JSON'
 {"model": {"type": "gpt", "layers": 1, "heads": 3, "channels": 15, "context": 19, "dropout": 0.1},
  "data": {"type": "text", "path": "text", "split": 0.3, "micro_batch": 3, "global_batch": 24}, "parallel": {"rank_invariant": true},

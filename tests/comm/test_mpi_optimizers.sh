@@ -9,12 +9,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 all_cases || export CLTRAIN_GEMM=simple
 
-awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
-cat >gpt.json <<'JSON'
-{"model": {"type": "gpt", "layers": 1, "heads": 3, "channels": 15, "context": 19},
- "data": {"type": "text", "path": "text", "micro_batch": 3, "global_batch": 12},
- "train": {"steps": 14, "eval_every": 7}, "checkpoint": {"every": 7}}
-JSON
+write_gpt 1 15 3 14
 
 # equal RUN_A RUN_B: bitwise.
 equal() {

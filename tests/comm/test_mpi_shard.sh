@@ -9,13 +9,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 all_cases || export CLTRAIN_GEMM=simple
 
-awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
-cat >gpt.json <<'JSON'
-{"model": {"type": "gpt", "layers": 2, "heads": 3, "channels": 45, "context": 19},
- "data": {"type": "text", "path": "text", "micro_batch": 1, "global_batch": 12},
- "parallel": {"first_bucket_mb": 0.13, "bucket_mb": 0.2},
- "train": {"steps": 8, "eval_every": 4}, "checkpoint": {"every": 4}}
-JSON
+write_gpt 2 45 1 8 '"parallel": {"first_bucket_mb": 0.13, "bucket_mb": 0.2},'
 # state_of RANKS OPTION...: bytes of optimizer state that the rank with the most of it keeps.
 state_of() {
     "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" data.global_batch=96 --json --ranks "$1" "${@:2}" |
@@ -50,7 +44,23 @@ for ranks in 2 3 4 8; do
     fi
 done
 
-same_bits adamw 2 optimizer.type=adamw optimizer.clip=1
+# histograms RUN: what TensorBoard's file has of gradients and parameters, without the times at which it was written
+histograms() {
+    od -An -v -tu1 -w1 "$1"/*tfevents* | awk '{ b[n++] = $1 } END {
+        for (i = 0; i < n; i += 16 + length_) {
+            length_ = b[i] + 256 * b[i + 1] + 65536 * b[i + 2]
+            line = ""
+            for (k = i + 21; k < i + 12 + length_; k++) line = line " " b[k]
+            if (line ~ / 103 114 97 100 105 101 110 116 115 47/ || line ~ / 112 97 114 97 109 101 116 101 114 115 47/) print line # gradients/ parameters/
+        }
+    }'
+}
+
+same_bits adamw 2 optimizer.type=adamw optimizer.clip=1 log.tensorboard=true log.histograms=4
+histograms adamw.whole >a
+histograms adamw.shared >b
+expect_same a b
+if [ "$(wc -l <a)" -gt 100 ]; then pass; else fail "$(wc -l <a) histograms"; fi
 same_bits muon 3 optimizer.type=muon precision.mode=bf16 optimizer.ema=0.8 optimizer.learning_rate=0.01 parallel.shared_memory=false
 if all_cases; then
     same_bits adam 4 optimizer.type=adam precision.mode=f16 precision.loss_scale=1024

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lets the devices of a program that knows nothing of it say that they are GPUs. Loaded with LD_PRELOAD; CLT_GPU_PLACES
- * has the place of each device of a platform on the PCI bus: "0000:17:00.0,0000:65:00.0". */
+ * has the place of each device of a platform on the PCI bus, "0000:17:00.0,0000:65:00.0". Devices of a platform beyond those of
+ * CLT_GPU_COUNT, a file with a number, are gone. */
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -48,6 +49,26 @@ static cl_int place_of(cl_device_id device, cl_uint place[4])
     return at && sscanf(at, "%x:%x:%x.%x", &place[0], &place[1], &place[2], &place[3]) == 4
                ? CL_SUCCESS
                : CL_INVALID_VALUE;
+}
+
+VISIBLE cl_int CL_API_CALL clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint room,
+                                          cl_device_id *devices, cl_uint *count)
+{
+    __typeof__(&clGetDeviceIDs) real = REAL(clGetDeviceIDs);
+    if (!real) /* a plug-in of mpirun's, whose OpenCL is not in the global scope */
+        return CL_DEVICE_NOT_FOUND;
+    const char *path = getenv("CLT_GPU_COUNT");
+    FILE *file = path ? fopen(path, "re") : NULL;
+    cl_uint left = UINT32_MAX, all = 0;
+    if (file && fscanf(file, "%u", &left) != 1)
+        left = UINT32_MAX;
+    if (file)
+        (void)fclose(file);
+    room = room < left ? room : left;
+    cl_int code = real(platform, type, devices ? room : 0, devices, &all);
+    if (count)
+        *count = all < left ? all : left;
+    return code;
 }
 
 VISIBLE cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value,

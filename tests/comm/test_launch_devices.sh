@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: comm
+# ctest-cost: 20
+# ctest-optimise: no
+#
+# A host that loses GPUs (CPU devices that say so): cltrain launch starts with four ranks, and again with three and with one. The losses
+# of all steps are those of one rank that was left alone, so every sample was seen once.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
+gpus=$CLTRAIN_BUILD_DIR/tests/gpu_shim.so
+[ -f "$gpus" ] || skip_all 'gpu_shim was not built'
+export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 OMPI_MCA_mpi_yield_when_idle=1
+export POCL_DEVICES='pthread pthread pthread pthread' CLT_GPU_PLACES=0000:01:00.0,0000:02:00.0,0000:03:00.0,0000:04:00.0
+export CLT_GPU_COUNT=$work/count
+own_cache "$work/cache"
+echo 4 >count
+LD_PRELOAD=$gpus "$CLTRAIN" devices >"$out" 2>&1
+[ "$(grep -c '^[0-9]*:[0-3] *gpu' "$out")" -eq 4 ] || skip_all 'there are no four devices (PoCL)'
+
+cat >small.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [16]}, "optimizer": {"type": "adamw", "learning_rate": 0.0001},
+ "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "noise": 1.0, "micro_batch": 4, "global_batch": 48},
+ "train": {"steps": 3000, "eval_every": 0}, "checkpoint": {"every": 50}}
+JSON
+newest() { find run/checkpoints -maxdepth 1 -name 'step_[0-9]*' 2>/dev/null | sed 's/.*step_//;/[^0-9]/d' | sort -n | tail -n 1; }
+# lose N RESTART: when there is a new checkpoint, all devices but N are gone, and a rank is killed; waits for that restart.
+lose() {
+    local from=${1:?} before process
+    before=$(newest)
+    for _ in $(seq 600); do [ "$(newest)" -gt "${before:-0}" ] 2>/dev/null || ! kill -0 $launcher 2>/dev/null && break || sleep 0.05; done
+    echo "$from" >count
+    process=$(pgrep -P "$(pgrep -P $launcher -x 'mpirun|orterun|prterun')" -x "$(basename "$CLTRAIN")" | shuf -n 1)
+    kill -9 "$process" || fail "there was no rank to kill"
+    for _ in $(seq 600); do [ "$(grep -c 'cltrain launch: .*restart' run.out)" -ge "$2" ] || ! kill -0 $launcher 2>/dev/null && break || sleep 0.05; done
+}
+LD_PRELOAD=$gpus setsid "$CLTRAIN" launch small.json --out run >run.out 2>&1 &
+launcher=$!
+lose 3 1
+lose 1 2
+for _ in $(seq 1200); do kill -0 $launcher 2>/dev/null && sleep 0.05 || break; done
+kill -9 $launcher 2>/dev/null && fail 'launch is still there after a minute'
+wait $launcher
+if [ $? -eq 0 ]; then pass; else fail 'launch did not end with 0'; fi
+cp run.out "$out"
+expect_text '^ranks +4 over ' '^ranks +3 over ' 'restart 1 of 3, from step [0-9]+0' 'restart 2 of 3, from step [0-9]+0' '^done: 3000 steps'
+expect_awk 'one rank in the end' '/^batch/ { last = $0 } END { exit last !~ /12 times 4 one after the other/ }' "$out"
+
+expect_code 0 env LD_PRELOAD="$gpus" "$CLTRAIN" train small.json --out alone
+losses() { sed -n -E 's/.*"step":([0-9]+),.*"loss":([^,]*),.*/\1 \2/p' "$1/metrics.jsonl"; }
+losses run >run.losses
+losses alone >alone.losses
+expect_awk 'every step once, with the same loss' 'NR == FNR { loss[$1] = $2; n++; next }
+    { d = $2 - loss[$1]; if (d < 0) d = -d; if (seen[$1]++ || !($1 in loss) || d > 1e-4) { print "step " $1 ": " $2 " and " loss[$1]; exit 1 } }
+    END { if (n != 3000 || FNR != 3000) exit 1 }' alone.losses run.losses
+finish

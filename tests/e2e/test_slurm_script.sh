@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-optimise: no
+#
+# deploy/slurm.sbatch with made-up srun and scontrol: what it starts, and after which ends it queues the job again.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+mkdir bin
+cat >bin/srun <<'SH'
+#!/bin/sh
+echo "$*" >>calls
+mkdir -p run/checkpoints
+[ -z "$STEP" ] || mkdir "run/checkpoints/step_$STEP"
+printf '{"event":"start"}\n{"event":"stopped","reason":"%s"}\n' "$REASON" >run/metrics.jsonl
+exit "$CODE"
+SH
+printf '#!/bin/sh\necho "$*" >>queued\n' >bin/scontrol
+chmod +x bin/srun bin/scontrol
+# ends CODE STEP REASON WANTED QUEUED: srun ends with CODE, has saved STEP ("": nothing) and was stopped for REASON.
+ends() {
+    rm -f queued
+    CODE=$1 STEP=$2 REASON=$3 SLURM_JOB_ID=17 PATH=$work/bin:$PATH \
+        expect_code "$4" bash "$CLTRAIN_SOURCE_DIR/deploy/slurm.sbatch" small.json run 'a.b=c d' e.f=g
+    if [ "$(cat queued 2>/dev/null)" = "$5" ]; then pass; else fail "code $1, checkpoint '$2', $3: queued '$(cat queued 2>/dev/null)'"; fi
+}
+ends 75 10 SIGUSR2 0 'requeue 17'
+ends 75 900 SIGUSR2 0 'requeue 17'
+ends 75 1000 'a file STOP in the run folder' 0 ''
+ends 0 1100 '' 0 ''
+ends 9 1200 '' 0 'requeue 17'
+ends 9 '' '' 9 ''
+expect_text 'code 9, and no checkpoint is newer than step 1200'
+ends 137 1300 '' 0 'requeue 17'
+ends 10 1400 '' 0 'requeue 17'
+ends 2 1500 '' 2 ''
+expect_awk 'what it starts' '!/^--mpi=pmix .* [^ ]*cltrain train small.json --out run --resume auto a.b=c d e.f=g$/ { exit 1 } END { if (NR != 9) exit 1 }' calls
+expect_code 1 bash "$CLTRAIN_SOURCE_DIR/deploy/slurm.sbatch" small.json
+if bash -n "$CLTRAIN_SOURCE_DIR/deploy/slurm.sbatch"; then pass; else fail 'syntax'; fi
+finish

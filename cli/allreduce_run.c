@@ -11,6 +11,13 @@
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
 
+#define GRAIN 64 /* elements */
+
+void allreduce_share(const allreduce_run *r, int64_t count, int rank, int64_t *first, int64_t *length)
+{
+    comm_share(count, GRAIN, r->info->ranks, rank, first, length);
+}
+
 static void *host_memory(const allreduce_run *r)
 {
     return r->own_memory ? r->plain : comm_memory_own(r->memory[r->turn]);
@@ -49,7 +56,8 @@ static clt_status sum_memory(allreduce_run *r, int64_t count, bool everywhere)
 {
     comm_request *request = NULL;
     CLT_TRY(comm_post(r->c,
-                      &(comm_call){.kind = COMM_ALL_REDUCE,
+                      &(comm_call){.kind = r->kind,
+                                   .grain = GRAIN,
                                    .memory = r->memory[r->turn],
                                    .everywhere = everywhere,
                                    .count = count,
@@ -74,6 +82,16 @@ static clt_status sum_zero_copy(allreduce_run *r, int64_t count)
     return ocl_finish(r->device, OCL_QUEUE_COPY);
 }
 
+/* Reads from the device what this rank gives, or writes what it gets: with shares its own or everything. */
+static clt_status transfer(allreduce_run *r, char *host, int64_t count, bool give)
+{
+    int64_t size = comm_type_bytes(r->type), first = 0, length = count;
+    if (r->kind == (give ? COMM_ALL_GATHER : COMM_REDUCE_SCATTER))
+        allreduce_share(r, count, r->info->rank, &first, &length);
+    uint64_t at = (uint64_t)(first * size), bytes = (uint64_t)(length * size);
+    return give ? ocl_read(r->buffer, at, host + at, bytes) : ocl_write(r->buffer, at, host + at, bytes);
+}
+
 /* The device has memory of its own: each slice of the sum is written to it from where it lies. */
 static clt_status sum_of_device(allreduce_run *r, int64_t count)
 {
@@ -81,8 +99,10 @@ static clt_status sum_of_device(allreduce_run *r, int64_t count)
     const void *slice;
     r->turn ^= 1; /* others may still read the last sum */
     comm_memory *m = r->memory[r->turn];
-    CLT_TRY(ocl_read(r->buffer, 0, comm_memory_own(m), (uint64_t)(count * size)));
+    CLT_TRY(transfer(r, comm_memory_own(m), count, true));
     CLT_TRY(sum_memory(r, count, false));
+    if (r->kind != COMM_ALL_REDUCE)
+        return transfer(r, comm_memory_own(m), count, false);
     for (int l = 0; l < r->info->local_ranks; l++) {
         comm_memory_slice(m, 0, count, r->type, l, &slice, &first, &length);
         CLT_TRY(ocl_write_async(OCL_QUEUE_COPY, r->buffer, (uint64_t)(first * size), slice,
@@ -93,15 +113,15 @@ static clt_status sum_of_device(allreduce_run *r, int64_t count)
 
 clt_status allreduce_sum(allreduce_run *r, int64_t count)
 {
-    uint64_t bytes = (uint64_t)(count * comm_type_bytes(r->type));
     if (!r->own_memory)
         return !r->staging    ? sum_memory(r, count, true)
                : r->zero_copy ? sum_zero_copy(r, count)
                               : sum_of_device(r, count);
-    if (r->staging)
-        CLT_TRY(ocl_read(r->buffer, 0, r->plain, bytes));
-    CLT_TRY(comm_all_reduce(r->c, r->plain, count, r->type, COMM_SUM));
-    return r->staging ? ocl_write(r->buffer, 0, r->plain, bytes) : CLT_OK;
+    CLT_TRY(r->staging ? transfer(r, r->plain, count, true) : CLT_OK);
+    CLT_TRY(r->kind == COMM_REDUCE_SCATTER ? comm_reduce_scatter(r->c, r->plain, count, GRAIN, r->type)
+            : r->kind == COMM_ALL_GATHER   ? comm_all_gather(r->c, r->plain, count, GRAIN, r->type)
+                                           : comm_all_reduce(r->c, r->plain, count, r->type, COMM_SUM));
+    return r->staging ? transfer(r, r->plain, count, false) : CLT_OK;
 }
 
 clt_status allreduce_native(allreduce_run *r, int64_t count)
@@ -132,9 +152,15 @@ clt_status allreduce_get(allreduce_run *r, void *values, int64_t count)
 double allreduce_bytes_moved(const allreduce_run *r, int64_t count)
 {
     double bytes = (double)(count * comm_type_bytes(r->type)), n = r->info->local_ranks;
-    if (r->staging && !r->zero_copy)
-        return bytes * (1 + 1 + 1 / n + 1); /* written by the device, read, the slice written, read by it */
-    return 2 * bytes;
+    bool device = r->staging && !r->zero_copy;
+    switch (r->kind) {
+    case COMM_REDUCE_SCATTER: /* read, a share written; written and a share read by the device */
+        return bytes * (1 + 1 / n + (device ? 1 + 1 / n : 0));
+    case COMM_ALL_GATHER: /* the others' shares read and written; a share written and all read by the device */
+        return bytes * (2 - 2 / n + (device ? 1 / n + 1 : 0));
+    default: /* written by the device, read, the slice written, read by it */
+        return bytes * (device ? 1 + 1 + 1 / n + 1 : 2);
+    }
 }
 
 clt_status allreduce_pass(allreduce_run *r, int64_t bytes, bool alone, double *seconds)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `cltrain bench allreduce` measures: one sum over ranks, by several paths, and how fast the ranks' cores can
+ * What `cltrain bench allreduce` measures: one sum over ranks, or its halves, a reduce-scatter and an all-gather, by several paths, and how fast the ranks' cores can
  * read and write memory at the same time. */
 #ifndef CLI_ALLREDUCE_RUN_H
 #define CLI_ALLREDUCE_RUN_H
@@ -13,6 +13,7 @@ typedef struct allreduce_run {
     comm *c;
     const comm_info *info;
     comm_type type;
+    comm_kind kind;  /* COMM_ALL_REDUCE, COMM_REDUCE_SCATTER or COMM_ALL_GATHER */
     int64_t bytes;   /* the largest size */
     bool staging;    /* a sum begins and ends in device memory */
     bool own_memory; /* it does not use memory that local ranks share */
@@ -28,7 +29,9 @@ typedef struct allreduce_run {
 clt_status allreduce_open(allreduce_run *r, const ocl_open_options *open);
 void allreduce_close(allreduce_run *r);
 
-/* Sums the first `count` elements in place, as gradients go. */
+/* The elements of a rank's share. */
+void allreduce_share(const allreduce_run *r, int64_t count, int rank, int64_t *first, int64_t *length);
+/* Sums the first `count` elements in place, as gradients go; or of a reduce-scatter or all-gather, as shares do. */
 clt_status allreduce_sum(allreduce_run *r, int64_t count);
 /* The same numbers by the transport's own all-reduce, which blocks: from and to host memory, also with staging. */
 clt_status allreduce_native(allreduce_run *r, int64_t count);

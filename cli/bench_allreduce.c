@@ -16,7 +16,7 @@
 
 typedef struct allreduce_bench {
     int64_t first, last, factor, runs, warmup;
-    const char *way, *dtype;
+    const char *op, *way, *dtype;
     bool bound, native;
     clt_dtype element;
     allreduce_run run;
@@ -50,20 +50,37 @@ static clt_status fill(allreduce_bench *b, int64_t count)
     return allreduce_put(&b->run, b->values, count);
 }
 
-static clt_status count_wrong(allreduce_bench *b, int64_t count, int64_t *wrong)
+/* Of `length` values from `first` on, those that are not the sums of what the ranks from..to have. */
+static int64_t wrong_among(const allreduce_bench *b, int64_t first, int64_t length, int from, int to)
 {
     double sum[31] = {0};
+    int64_t wrong = 0;
     for (int k = 0; k < 31; k++) {
-        for (int r = 0; r < b->run.info->ranks; r++)
+        for (int r = from; r <= to; r++)
             sum[k] += value_of(k, r);
         float rounded[1]; /* room for any of the types */
         clt_dtype_store(b->element, rounded, 0, sum[k]);
         sum[k] = clt_dtype_load(b->element, rounded, 0);
     }
+    for (int64_t i = first; i < first + length; i++)
+        wrong += clt_dtype_load(b->element, b->values, (size_t)i) != sum[i % 31];
+    return wrong;
+}
+
+static clt_status count_wrong(allreduce_bench *b, int64_t count, int64_t *wrong)
+{
+    int64_t first = 0, length = count;
+    int last = b->run.info->ranks - 1;
     CLT_TRY(allreduce_get(&b->run, b->values, count));
     *wrong = 0;
-    for (int64_t i = 0; i < count; i++)
-        *wrong += clt_dtype_load(b->element, b->values, (size_t)i) != sum[i % 31];
+    if (b->run.kind == COMM_REDUCE_SCATTER)
+        allreduce_share(&b->run, count, b->run.info->rank, &first, &length);
+    for (int r = 0; r <= last && b->run.kind == COMM_ALL_GATHER; r++) {
+        allreduce_share(&b->run, count, r, &first, &length);
+        *wrong += wrong_among(b, first, length, r, r);
+    }
+    if (b->run.kind != COMM_ALL_GATHER)
+        *wrong = wrong_among(b, first, length, 0, last);
     return comm_all_reduce(b->run.c, wrong, 1, COMM_I64, COMM_SUM);
 }
 
@@ -138,13 +155,19 @@ static double bound_of(const allreduce_bench *b, const row *r)
     return allreduce_bytes_moved(&b->run, r->count) / (2 * (double)r->bytes) * r->together.best;
 }
 
+/* Bytes that each rank must send, over those of the size. */
+static double bus_factor(const allreduce_bench *b)
+{
+    double n = b->run.info->ranks;
+    return (b->run.kind == COMM_ALL_REDUCE ? 2 : 1) * (n - 1) / n;
+}
+
 static void print_row(const allreduce_bench *b, const row *r)
 {
-    int n = b->run.info->ranks;
     double algbw = (double)r->bytes / r->sum.mean * 1e-9;
     printf("%12lld %12lld %6s %5s %12.1f %8.2f %8.2f %7lld %12.1f", (long long)r->bytes, (long long)r->count,
-           b->dtype, "sum", r->sum.mean * 1e6, algbw, algbw * 2 * (n - 1) / n, (long long)r->wrong,
-           r->sum.best * 1e6);
+           b->dtype, b->run.kind == COMM_ALL_GATHER ? "none" : "sum", r->sum.mean * 1e6, algbw,
+           algbw * bus_factor(b), (long long)r->wrong, r->sum.best * 1e6);
     if (b->bound)
         printf(" %8.2f %8.2f %12.1f %6.1f", 2e-9 * (double)r->bytes / r->alone.best,
                2e-9 * (double)r->bytes / r->together.best, bound_of(b, r) * 1e6,
@@ -157,7 +180,6 @@ static void print_row(const allreduce_bench *b, const row *r)
 
 static void write_row(allreduce_bench *b, const row *r)
 {
-    int n = b->run.info->ranks;
     double algbw = (double)r->bytes / r->sum.mean * 1e-9;
     char name[64];
     (void)snprintf(name, sizeof name, "%lld", (long long)r->bytes);
@@ -167,7 +189,7 @@ static void write_row(allreduce_bench *b, const row *r)
     clt_jw_kdouble(&b->writer, "ms", r->sum.mean * 1e3);
     clt_jw_kdouble(&b->writer, "best_ms", r->sum.best * 1e3);
     clt_jw_kdouble(&b->writer, "algbw_gbs", algbw);
-    clt_jw_kdouble(&b->writer, "busbw_gbs", algbw * 2 * (n - 1) / n);
+    clt_jw_kdouble(&b->writer, "busbw_gbs", algbw * bus_factor(b));
     clt_jw_kint(&b->writer, "wrong", r->wrong);
     if (b->bound) {
         clt_jw_kdouble(&b->writer, "memory_alone_gbs", 2e-9 * (double)r->bytes / r->alone.best);
@@ -209,9 +231,9 @@ static const char *path_of(const allreduce_run *r)
 static void print_head(const allreduce_bench *b)
 {
     const comm_info *info = b->run.info;
-    printf("# %d rank%s on %d host%s, %s, way %s, in place: %s\n", info->ranks, info->ranks == 1 ? "" : "s",
-           info->nodes, info->nodes == 1 ? "" : "s", info->description, comm_chosen_way(b->run.c),
-           path_of(&b->run));
+    printf("# %s, %d rank%s on %d host%s, %s, way %s, in place: %s\n", b->op, info->ranks,
+           info->ranks == 1 ? "" : "s", info->nodes, info->nodes == 1 ? "" : "s", info->description,
+           comm_chosen_way(b->run.c), path_of(&b->run));
     printf("#%11s %12s %6s %5s %12s %8s %8s %7s %12s", "size", "count", "type", "redop", "time", "algbw",
            "busbw", "#wrong", "best");
     if (b->bound)
@@ -233,6 +255,7 @@ static clt_status run_sizes(allreduce_bench *b, clt_str *json)
     b->writer = clt_json_writer_make(json, 2);
     clt_jw_object(&b->writer);
     clt_jw_kstring(&b->writer, "bench", "allreduce");
+    clt_jw_kstring(&b->writer, "op", b->op);
     clt_jw_kstring(&b->writer, "transport", info->transport);
     clt_jw_kstring(&b->writer, "way", comm_chosen_way(b->run.c));
     clt_jw_kstring(&b->writer, "path", path_of(&b->run));
@@ -277,10 +300,27 @@ static clt_status run(allreduce_bench *b, bench_common *common, cmd_context *con
     return status;
 }
 
+static clt_status parse_op(allreduce_bench *b)
+{
+    static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather"};
+    static const comm_kind kinds[] = {COMM_ALL_REDUCE, COMM_REDUCE_SCATTER, COMM_ALL_GATHER};
+    size_t i = 0;
+    while (i < 3 && strcmp(b->op, names[i]) != 0)
+        i++;
+    if (i == 3)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain bench allreduce: --op %s: valid: all_reduce, reduce_scatter, all_gather", b->op);
+    b->run.kind = kinds[i];
+    if (b->native && b->run.kind != COMM_ALL_REDUCE)
+        CLT_FAIL(CLT_EUSAGE, "cltrain bench allreduce: --native measures --op all_reduce only");
+    return CLT_OK;
+}
+
 clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
 {
     bench_common common = {0};
-    allreduce_bench b = {.factor = 4, .runs = 20, .warmup = 3, .way = "auto", .dtype = "f32"};
+    allreduce_bench b = {
+        .factor = 4, .runs = 20, .warmup = 3, .op = "all_reduce", .way = "auto", .dtype = "f32"};
     const char *first = "1K", *last = "64M";
     const args_option options[] = {
         BENCH_OPTIONS(common),
@@ -288,6 +328,7 @@ clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("-e", "BYTES", last, "largest size (64M)"),
         ARGS_INT("-f", "N", b.factor, 2, 1e6, "factor from one size to the next (4)"),
         ARGS_INT("--runs", "N", b.runs, 1, 1e6, "measured sums of each size (20)"),
+        ARGS_TEXT("--op", "NAME", b.op, "all_reduce (default), reduce_scatter, all_gather"),
         ARGS_TEXT("--way", "NAME", b.way, "auto, nodes, halving, slices, ring, tree, native"),
         ARGS_TEXT("--dtype", "f32|f16|bf16", b.dtype, "type on the way"),
         ARGS_FLAG("--staging", b.run.staging, "from device memory and back to it, as gradients go"),
@@ -312,6 +353,7 @@ clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
     if (!clt_dtype_from_name(b.dtype, &b.element) ||
         (b.element != CLT_F32 && b.element != CLT_F16 && b.element != CLT_BF16))
         CLT_FAIL(CLT_EUSAGE, "cltrain bench allreduce: --dtype %s: valid: f32, f16, bf16", b.dtype);
+    CLT_TRY(parse_op(&b));
     b.run.type = b.element == CLT_F32 ? COMM_F32 : b.element == CLT_F16 ? COMM_F16 : COMM_BF16;
     return run(&b, &common, context);
 }

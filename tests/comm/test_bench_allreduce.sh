@@ -17,7 +17,7 @@ sizes() {
 }
 
 expect_code 0 "${bench[@]}"
-expect_text '^# 1 rank on 1 host, one process, way none'
+expect_text '^# all_reduce, 1 rank on 1 host, one process, way none'
 for ranks in 2 3; do
     for type in f32 f16 bf16; do sizes $ranks --dtype $type; done
     sizes $ranks --own-memory
@@ -32,6 +32,15 @@ sizes 2 --staging --device cpu
 expect_text 'device memory that local ranks share'
 sizes 2 --staging --own-memory --device cpu
 expect_text "device memory, by way of the rank's own memory"
+
+for op in reduce_scatter all_gather; do
+    sizes 3 --op $op --dtype bf16
+    expect_text "^# $op, 3 ranks"
+    sizes 3 --op $op --own-memory --bound
+    sizes 2 --op $op --staging --device cpu
+done
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce --op all_to_all
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce --op all_gather --native
 
 sizes 2 --bound --native --json record.json
 expect_awk 'bounds and ratios' '/^ *[0-9]/ && (NF != 15 || $13 <= 0 || $15 <= 0) { bad = 1 } END { exit bad }' "$out"

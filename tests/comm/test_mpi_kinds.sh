@@ -48,7 +48,7 @@ for run in mixed groups $(all_cases && echo turned); do
     expect_awk "$run: other losses" '{ d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || !(d < 1e-4)) bad = 1 } END { exit bad || NR < 10 }' columns
 done
 # Rows of an embedding would be added up in different orders: its whole table travels, unless the devices are alike.
-awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
+write_text
 cat >words.json <<'JSON'
 {"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 16, "context": 8},
  "data": {"type": "text", "path": "text", "micro_batch": 2}, "train": {"steps": 4}, "checkpoint": {"every": 4}, "device": {"tune": "off"}}

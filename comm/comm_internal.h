@@ -48,7 +48,7 @@ typedef struct comm_flight {
     comm_message *message; /* room for as many as are started */
     int started, ended;
 } comm_flight;
-/* No message where there are no bytes; at most COMM_MESSAGE_BYTES. */
+/* No message where there are no bytes; at most as many as the transport allows. */
 clt_status comm_flight_start(comm *c, comm_flight *f, void *data, int64_t bytes, int rank, bool receive);
 clt_status comm_flight_finish(comm *c, comm_flight *f);
 void comm_flight_drop(comm *c, comm_flight *f); /* those that nobody waits for any more */

@@ -13,7 +13,8 @@
 #include <string.h>
 
 /* MPI counts are int, and algorithms of Open MPI 4 compute the size in bytes in an int too. */
-_Static_assert(COMM_MESSAGE_BYTES <= INT_MAX && COMM_REDUCED_COUNT * 8 <= INT_MAX, "MPI's counts");
+#define MESSAGE_BYTES ((int64_t)1 << 30)
+_Static_assert(MESSAGE_BYTES <= INT_MAX && COMM_REDUCED_COUNT * 8 <= INT_MAX, "MPI's counts");
 
 static struct {
     const comm_host *host;
@@ -161,6 +162,7 @@ extern const comm_transport comm_transport_entry;
 __attribute__((visibility("default"))) const comm_transport comm_transport_entry = {
     .abi_version = COMM_ABI_VERSION,
     .name = "mpi",
+    .message_bytes = MESSAGE_BYTES,
     .init = transport_init,
     .all_reduce = transport_all_reduce,
     .send = transport_send,

@@ -64,6 +64,7 @@ static void self_finalize(void)
 const comm_transport comm_transport_self = {
     .abi_version = COMM_ABI_VERSION,
     .name = "self",
+    .message_bytes = INT64_MAX,
     .init = self_init,
     .send = self_send,
     .receive = self_receive,

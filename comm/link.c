@@ -15,9 +15,9 @@ clt_status comm_wait_message(comm *c, comm_message *message, int *turns)
     }
 }
 
-static int64_t piece_of(int64_t bytes)
+static int64_t piece_of(const comm_transport *transport, int64_t bytes)
 {
-    return bytes < 0 ? 0 : bytes > COMM_MESSAGE_BYTES ? COMM_MESSAGE_BYTES : bytes;
+    return bytes < 0 ? 0 : bytes > transport->message_bytes ? transport->message_bytes : bytes;
 }
 
 clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, void *receive,
@@ -29,7 +29,7 @@ clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, 
     int turns = 0;
     do {
         comm_message coming, going;
-        int64_t sent = piece_of(send_bytes), received = piece_of(receive_bytes);
+        int64_t sent = piece_of(transport, send_bytes), received = piece_of(transport, receive_bytes);
         if (from >= 0)
             CLT_TRY(transport->receive(in, received, c->member[from], c->tag, &coming));
         if (to >= 0)
@@ -54,6 +54,8 @@ clt_status comm_flight_start(comm *c, comm_flight *f, void *data, int64_t bytes,
     comm_message *message = &f->message[f->started];
     if (bytes == 0)
         return CLT_OK;
+    if (bytes > transport->message_bytes)
+        CLT_FAIL(CLT_EINTERNAL, "a message of %lld bytes", (long long)bytes);
     CLT_TRY(receive ? transport->receive(data, bytes, c->member[rank], c->tag, message)
                     : transport->send(data, bytes, c->member[rank], c->tag, message));
     f->started++;

@@ -11,7 +11,7 @@
 
 #include "comm/comm.h"
 
-#define COMM_ABI_VERSION 5
+#define COMM_ABI_VERSION 6
 #define COMM_MODULE_FILE "cltrain_comm_mpi.so"
 #define COMM_MODULE_SYMBOL "comm_transport_entry"
 
@@ -37,11 +37,12 @@ typedef struct comm_message {
 typedef struct comm_transport {
     int abi_version; /* first member in every version */
     const char *name;
+    int64_t message_bytes; /* most bytes of one message */
     /* *description is a name and version for users; it lives as long as the transport. */
     clt_status (*init)(const comm_host *host, int *rank, int *ranks, const char **description);
     /* The name of the host that this rank is on; NULL: as the system says. */
     const char *(*host)(void);
-    /* Start a message of at most COMM_MESSAGE_BYTES; `data` stays as it is until the test says done. A message
+    /* Start a message of at most message_bytes; `data` stays as it is until the test says done. A message
      * has as many bytes as its receiver expects. */
     clt_status (*send)(const void *data, int64_t bytes, int to, int tag, comm_message *message);
     clt_status (*receive)(void *data, int64_t bytes, int from, int tag, comm_message *message);
@@ -54,7 +55,6 @@ typedef struct comm_transport {
     void (*abort)(int exit_code); /* ends every rank */
     void (*finalize)(void);
 } comm_transport;
-#define COMM_MESSAGE_BYTES ((int64_t)1 << 30)
 #define COMM_REDUCED_COUNT ((int64_t)1 << 24)
 
 extern const comm_transport comm_transport_self;

@@ -86,7 +86,11 @@ const clt_config_key clt_config_common[] = {
         "where "
         "the device has matrix units for that; sums are f32"),
 
-    CLT_KEY_BOOL("parallel.deterministic", "true", "bitwise repeatable results"),
+    CLT_KEY_BOOL(
+        "parallel.deterministic", "true",
+        "sums over the ranks have the same bits again in a run that is repeated, whichever way was "
+        "measured to be the fastest; false: MPI's own all-reduce (native), whose order nobody knows, may "
+        "be asked for and takes part in the measurement"),
     CLT_KEY_BOOL(
         "parallel.rank_invariant", "false",
         "the same bits with 1, 2, 4 ... ranks and the same data.global_batch: micro-batches are added up as "

@@ -340,12 +340,48 @@ static void a_host_for_each_rank(void **state)
     wire.places = NULL;
 }
 
+/* Whatever is longer than a message goes in several; pieces and turns of other ways never are. */
+static void long_data(comm *c, void *context)
+{
+    static const char *const names[] = {"tree", "ring", "halving"};
+    const comm_info *info = comm_describe(c);
+    static _Thread_local float data[20000], want[20000];
+    (void)context;
+    expected(info->ranks, 20000, COMM_F32, want);
+    for (int w = 0; w < 3; w++) {
+        fill(info->rank, 20000, COMM_F32, data);
+        EXPECT(comm_set_way(c, names[w], COMM_ANY_ORDER) == CLT_OK);
+        EXPECT(comm_all_reduce(c, data, 20000, COMM_F32, COMM_SUM) == CLT_OK);
+        for (int i = 0; i < 20000; i++)
+            EXPECT(data[i] - want[i] < 1e-7f && want[i] - data[i] < 1e-7f);
+    }
+    fill(info->rank, 20000, COMM_F32, data);
+    EXPECT(comm_broadcast(c, data, sizeof data, 1) == CLT_OK);
+    fill(1, 20000, COMM_F32, want);
+    EXPECT(memcmp(data, want, sizeof data) == 0);
+}
+
+static void long_data_goes_in_several_messages(void **state)
+{
+    (void)state;
+    (void)run_ranks(4, long_data, NULL);
+    int whole = messages_sent;
+    wire_most = 1001; /* no whole number of elements */
+    (void)run_ranks(4, long_data, NULL);
+    wire_most = (int64_t)1 << 30;
+    assert_true(messages_sent > 10 * whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ways_give_the_same_sums),    cmocka_unit_test(ways_are_asked_for_or_measured),
-        cmocka_unit_test(the_config_knows_every_way), cmocka_unit_test(sums_in_shared_memory),
-        cmocka_unit_test(hosts_of_any_shape),         cmocka_unit_test(the_tree_is_kept),
+        cmocka_unit_test(long_data_goes_in_several_messages),
+        cmocka_unit_test(ways_give_the_same_sums),
+        cmocka_unit_test(ways_are_asked_for_or_measured),
+        cmocka_unit_test(the_config_knows_every_way),
+        cmocka_unit_test(sums_in_shared_memory),
+        cmocka_unit_test(hosts_of_any_shape),
+        cmocka_unit_test(the_tree_is_kept),
         cmocka_unit_test(a_host_for_each_rank),
     };
     return cmocka_run_group_tests_name("comm ways", tests, NULL, NULL);

@@ -48,6 +48,7 @@ static struct {
 } wire = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int own_rank;
+static int64_t wire_most = (int64_t)1 << 30; /* bytes of a message */
 
 static clt_status wire_init(const comm_host *host, int *rank, int *ranks, const char **description)
 {
@@ -69,6 +70,8 @@ static clt_status wire_send(const void *data, int64_t bytes, int to, int tag, co
 {
     waiting *w = (waiting *)message->space;
     int left = atomic_load(&wire.fail_after);
+    if (bytes > wire_most)
+        return wire.host->failed(__FILE__, __LINE__, "the message is too long");
     if (left >= 0 && atomic_fetch_sub(&wire.fail_after, 1) <= 0)
         return wire.host->failed(__FILE__, __LINE__, "the cable was cut");
     letter *l = malloc(sizeof *l + (size_t)bytes);
@@ -137,16 +140,16 @@ static void wire_finalize(void)
     atomic_fetch_add(&wire.finalized, 1);
 }
 
-static const comm_transport threads = {.abi_version = COMM_ABI_VERSION,
-                                       .name = "threads",
-                                       .init = wire_init,
-                                       .host = wire_host,
-                                       .send = wire_send,
-                                       .receive = wire_receive,
-                                       .test = wire_test,
-                                       .drop = wire_drop,
-                                       .abort = wire_abort,
-                                       .finalize = wire_finalize};
+static comm_transport threads = {.abi_version = COMM_ABI_VERSION,
+                                 .name = "threads",
+                                 .init = wire_init,
+                                 .host = wire_host,
+                                 .send = wire_send,
+                                 .receive = wire_receive,
+                                 .test = wire_test,
+                                 .drop = wire_drop,
+                                 .abort = wire_abort,
+                                 .finalize = wire_finalize};
 
 static void clear_wire(int ranks)
 {
@@ -199,6 +202,7 @@ static int messages_sent; /* by all ranks of the last run_ranks */
 static inline int run_ranks(int ranks, void (*body)(comm *, void *), void *context)
 {
     rank_body b = {body, context};
+    threads.message_bytes = wire_most;
     clt_thread *thread[MOST_RANKS];
     clear_wire(ranks);
     atomic_store(&wrong, 0);

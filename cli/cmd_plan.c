@@ -56,6 +56,10 @@ static void print_memory(const clt_description *d, clt_str *out)
     if (r->host > 0)
         row(out, "", "and %s of host memory, for gradients on their way between ranks",
             console_bytes(r->host, text[0], sizeof text[0]));
+    if (r->saved > 0)
+        row(out, "", "and %s of host memory for what %s of a checkpoint",
+            console_bytes(r->saved, text[0], sizeof text[0]),
+            d->job->ranks > 1 ? "each rank writes" : "is written");
     bool fits = r->total <= d->job->desc.usable_bytes;
     char usable[32], largest[96] = "no data.micro_batch fits";
     if (d->largest > 0)

@@ -108,6 +108,20 @@ static uint64_t sum_bytes(const clt_plan *plan)
     return bytes;
 }
 
+/* Of what every rank has, each writes an equal share, and of what they divide what it has. */
+static uint64_t saved_bytes(const clt_plan *plan)
+{
+    uint64_t shared = 0, own = 0;
+    for (int arena = 0; arena < CLT_ARENA_COUNT; arena++) {
+        bool state = arena == CLT_ARENA_OPT1 || arena == CLT_ARENA_OPT2;
+        if (arena != CLT_ARENA_PARAM && !clt_arenas[arena].suffix)
+            continue;
+        *(plan->store->sharded && state ? &own : &shared) +=
+            clt_store_arena_bytes(plan->store, (clt_arena_kind)arena);
+    }
+    return own + shared / (uint64_t)(plan->options.ranks > 1 ? plan->options.ranks : 1);
+}
+
 clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
 {
     clt_memory_report r = {0};
@@ -130,6 +144,7 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         r.gradients = clt_store_class_bytes(any->store, CLT_TC_PARAM_GRAD, !train);
         r.optimizer = clt_store_class_bytes(any->store, CLT_TC_OPT, !train);
         r.state = clt_store_class_bytes(any->store, CLT_TC_STATE, !train);
+        r.saved = train ? saved_bytes(train) : 0;
     }
     if (train && train->device.is_cpu)
         r.staging += sum_bytes(train);

@@ -72,7 +72,7 @@ typedef enum clt_bind { CLT_BINDS(CLT_CHOICE_ID) } clt_bind;
 
 /* parallel.embeddings: how the gradients of embeddings travel between ranks */
 #define CLT_EMBEDDINGS(X)                                                                                    \
-    X(CLT_EMBEDDINGS_AUTO, "auto")   /* as rows where that is at most half of the bytes */                   \
+    X(CLT_EMBEDDINGS_AUTO, "auto")   /* as rows where these are few: see pass_rows.c */                      \
     X(CLT_EMBEDDINGS_DENSE, "dense") /* as whole tables */                                                   \
     X(CLT_EMBEDDINGS_ROWS, "rows")   /* as rows, one for each position */
 typedef enum clt_embeddings { CLT_EMBEDDINGS(CLT_CHOICE_ID) } clt_embeddings;

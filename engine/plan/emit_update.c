@@ -45,7 +45,6 @@ static void begin(ocl_emitter *e, const clt_plan *plan, const update_style *styl
     }
     ocl_define(e, "SPAN", (int64_t)style->span);
     ocl_define(e, "DYNAMIC", spec->scaling.dynamic);
-    ocl_define(e, "SPIKES", (int64_t)spec->spike.action);
     define_optimizer(e, spec, plan->store->working);
     if (style->exact)
         ocl_build_option(e, "-cl-fp32-correctly-rounded-divide-sqrt");
@@ -172,11 +171,11 @@ static clt_status emit_finish(clt_plan *plan, ocl_emitter *e, const update_style
     ocl_arg_u32(e, (uint32_t)plan->store->schedule_entries);
     ocl_arg_inout(e, plan->state, CLT_U32, ST_WORDS);
     ocl_arg_f32(e, spec->clip);
-    if (spec->spike.action != CLT_SPIKE_OFF) {
-        ocl_arg_f32(e, spec->spike.loss);
-        ocl_arg_f32(e, spec->spike.gradient);
-        ocl_arg_u32(e, spec->spike.window);
-    }
+    bool judged = spec->spike.action != CLT_SPIKE_OFF;
+    ocl_arg_f32(e, judged ? spec->spike.loss : 0.0f);
+    ocl_arg_f32(e, judged ? spec->spike.gradient : 0.0f);
+    ocl_arg_u32(e, spec->spike.window);
+    ocl_arg_u32(e, spec->spike.action == CLT_SPIKE_SKIP);
     if (spec->scaling.dynamic) {
         arg_double(e, spec->scaling.growth);
         arg_double(e, spec->scaling.backoff);

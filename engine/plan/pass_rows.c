@@ -2,8 +2,8 @@
  *
  * Pass 4, rows: with several ranks, which gradients of embeddings travel as rows. The gradient of a table is a
  * sum of rows, one for each position of the micro-batch, which go to the table's rows that the indices name. Where
- * the positions of all ranks are fewer than the table's rows, gathering rows and indices takes fewer bytes than
- * summing tables; and a table that is also the matrix of the last layer (tied) can be summed as soon as that layer
+ * the positions of all ranks are no more than the table's rows, gathering rows and indices takes at most half the bytes
+ * of summing tables; and a table that is also the matrix of the last layer (tied) can be summed as soon as that layer
  * has added to it, at the beginning of the backward pass, instead of at its end. Every rank then adds the rows of
  * all ranks to the sum, in the same order. The works that make such gradients are moved behind all others, so that
  * passes that follow know that rows and indices are needed until then. */
@@ -22,15 +22,29 @@ static int64_t positions_of(const clt_plan *plan, const clt_node *node)
     return clt_shape_elements(&clt_graph_tensor(plan->graph, node->in[0])->shape);
 }
 
-/* Whether the gradient of this table is to travel as rows: those of all works that make some of it. */
+/* Whether something else makes a part of a table's gradient, which then is summed as well. */
+static bool has_dense_part(const clt_plan *plan, int32_t param)
+{
+    bool any = plan->options.accumulation > 1;
+    for (size_t w = plan->n_forward; w < plan->n_work && !any; w++) {
+        const clt_work *work = &plan->work[w];
+        for (int i = 0; work->kind == CLT_WORK_BACKWARD && i < work->node->n_param; i++)
+            any |= work->node->param[i] == param && work->dparam[i] >= 0 && !is_embedding(work);
+    }
+    return any;
+}
+
+/* Whether the gradient of this table is to travel as rows: those of all works that make some of it. Rows that come on
+ * top of the table's sum must be few: at most an eighth of its bytes. */
 static bool wanted(const clt_plan *plan, int32_t param)
 {
-    int64_t positions = 0;
+    int64_t positions = 0, most = plan->graph->params[param].shape.dim[0];
     for (size_t w = plan->n_forward; w < plan->n_work; w++)
         if (is_embedding(&plan->work[w]) && plan->work[w].node->param[0] == param)
             positions += positions_of(plan, plan->work[w].node);
-    return plan->options.embeddings == CLT_EMBEDDINGS_ROWS ||
-           positions * plan->options.ranks <= plan->graph->params[param].shape.dim[0];
+    if (has_dense_part(plan, param))
+        most /= 4;
+    return plan->options.embeddings == CLT_EMBEDDINGS_ROWS || positions * plan->options.ranks <= most;
 }
 
 /* Moves the works with rows behind the others; both keep their order. */

@@ -89,6 +89,14 @@ double clt_plan_flops(const clt_plan *plan)
     return (forward + backward) * plan->options.accumulation + update;
 }
 
+bool clt_sum_arena(const clt_plan *plan, const clt_sum *sum, clt_arena_kind *arena)
+{
+    const clt_place *place = &plan->place[sum->tensor];
+    *arena = place->arena;
+    return place->kind == CLT_PLACE_STORE &&
+           (sum->kind == CLT_SUM_GRADIENTS || place->arena == CLT_ARENA_PARAM);
+}
+
 /* Host memory that gradients, rows, and what the update shares, are copied through. */
 static uint64_t sum_bytes(const clt_plan *plan)
 {
@@ -97,13 +105,9 @@ static uint64_t sum_bytes(const clt_plan *plan)
     for (size_t k = 0; k < plan->n_sums; k++) {
         const clt_sum *sum = &plan->sums[k];
         const clt_tensor *t = clt_graph_tensor(plan->graph, sum->tensor);
-        bool copied = sum->kind == CLT_SUM_INDICES || sum->kind == CLT_SUM_ROWS;
-        if (sum->kind == CLT_SUM_GRADIENTS ||
-            (sum->kind == CLT_SUM_GATHERED && plan->place[t->id].kind == CLT_PLACE_STORE))
-            copied = !in_place;
-        else if (sum->kind == CLT_SUM_GATHERED)
-            copied = true;
-        bytes += copied ? (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype) : 0;
+        clt_arena_kind arena;
+        if (!in_place || !clt_sum_arena(plan, sum, &arena))
+            bytes += (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
     }
     return bytes;
 }

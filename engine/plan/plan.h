@@ -79,11 +79,11 @@ typedef struct clt_loss_scaling {
 } clt_loss_scaling;
 
 /* Steps that are judged before their update: see engine/optim/spike.clh. Limits in standard deviations above the
- * mean of recent steps; 0: that quantity is not judged. */
+ * mean of recent steps; 0: that quantity is not judged. Mean and deviation are kept whatever the action is. */
 typedef struct clt_spike_rule {
     clt_spike_action action;
     float loss, gradient;
-    uint32_t window; /* steps */
+    uint32_t window; /* steps; 0: nothing is kept */
 } clt_spike_rule;
 
 /* The order in which the update adds up. Ranks with different devices must agree on it to get the same bits.
@@ -222,6 +222,9 @@ typedef struct clt_sum {
     int32_t own;                  /* INDICES, ROWS: what this rank gives */
 } clt_sum;
 
+/* Whether ranks on CPU devices compute what this sum is of in memory that they share, and in which arena; of others the
+ * host has a copy. Needs the places of clt_pass_memory. */
+bool clt_sum_arena(const struct clt_plan *plan, const clt_sum *sum, clt_arena_kind *arena);
 static inline bool clt_sum_of_rows(const clt_sum *sum)
 {
     return sum->kind == CLT_SUM_INDICES || sum->kind == CLT_SUM_ROWS;

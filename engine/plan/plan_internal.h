@@ -62,7 +62,7 @@ clt_status clt_rows_emit_start(clt_plan *plan, ocl_emitter *emitter);
  * gathered and nothing else. Such tables come last (pass_store.c). */
 uint64_t clt_rows_summed(const clt_plan *plan, const clt_range *bucket);
 /* What ranks gather of the work number `at`: indices (INDICES), or the gradients of its output in the narrower one of
- * their type and the communication dtype (ROWS). The commands of ROWS that make what this rank gives, and those that
+ * their type and the communication dtype (ROWS). The commands of SEND that make what this rank gives, and those that
  * add all of it to the table: the work itself, with the positions of all ranks. */
 clt_status clt_rows_gather(clt_plan *plan, ocl_emitter *emitter, clt_sum_kind kind, size_t at, clt_sum *sum);
 clt_status clt_rows_emit_send(clt_plan *plan, ocl_emitter *emitter, const clt_sum *sum);

@@ -20,11 +20,10 @@ static const char *words(const void *problem, char *buffer, size_t size)
 {
     const clt_plan *plan = ((const clt_update_problem *)problem)->plan;
     const clt_update_spec *spec = &plan->options.update;
-    snprintf(buffer, size, "chunks=%llu states=%d %s %s%s%s%s%s%s", (unsigned long long)chunks_of(plan),
+    snprintf(buffer, size, "chunks=%llu states=%d %s %s%s%s%s%s", (unsigned long long)chunks_of(plan),
              plan->store->opt_states, spec->optimizer->kernel, clt_dtype_name(plan->store->working),
              plan->store->norms ? " +norms" : "", plan->store->ema ? " +ema" : "",
-             spec->clip > 0.0f ? " +clip" : "", spec->scaling.dynamic ? " +scaling" : "",
-             spec->spike.action != CLT_SPIKE_OFF ? " +spikes" : "");
+             spec->clip > 0.0f ? " +clip" : "", spec->scaling.dynamic ? " +scaling" : "");
     return buffer;
 }
 

@@ -247,7 +247,8 @@ static bool judge(clt_update_run *r, double norm)
     s->loss_z = (float)deviations(&s->loss_mean, &s->loss_variance, r->loss, steps, rule->window);
     s->norm_z = (float)deviations(&s->norm_mean, &s->norm_variance, norm, steps, rule->window);
     s->judged = steps + 1 < rule->window ? steps + 1 : rule->window;
-    return (rule->loss > 0 && s->loss_z > rule->loss) || (rule->gradient > 0 && s->norm_z > rule->gradient);
+    return rule->action != CLT_SPIKE_OFF &&
+           ((rule->loss > 0 && s->loss_z > rule->loss) || (rule->gradient > 0 && s->norm_z > rule->gradient));
 }
 
 static void judge_step(clt_update_run *r, bool good, double norm)
@@ -255,7 +256,7 @@ static void judge_step(clt_update_run *r, bool good, double norm)
     const clt_spike_rule *rule = &r->c->spec.spike;
     clt_state_block *s = &r->state;
     s->loss_z = s->norm_z = 0.0f;
-    if (!good || !judge(r, norm))
+    if (!good || rule->window == 0 || !judge(r, norm))
         return;
     s->spiked++;
     if (rule->action == CLT_SPIKE_SKIP)
@@ -276,8 +277,7 @@ static double next_state(clt_update_run *r, bool good)
     s->correction1 = r->schedule[line][1];
     s->correction2 = r->schedule[line][2];
     s->skip = good ? ST_SKIP_NONE : ST_SKIP_NONFINITE;
-    if (r->c->spec.spike.action != CLT_SPIKE_OFF)
-        judge_step(r, good, norm);
+    judge_step(r, good, norm);
     s->skipped += s->skip != ST_SKIP_NONE;
     s->skipped_row = good ? 0 : s->skipped_row + 1;
     s->update += s->skip == ST_SKIP_NONE;

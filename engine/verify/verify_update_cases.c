@@ -178,6 +178,14 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
+    /* the same values, which nobody judges: mean and deviation are kept all the same */
+    {.name = "spike_off",
+     .spec = {SGD(0.9, 1), .spike = {.loss = 4.0f, .gradient = 5.0f, .window = 2}},
+     .loss_scale = 1.0f,
+     .steps = "gggLgNg",
+     .rows = 5,
+     .cols = 7,
+     .small = true},
     /* near the largest f32, where growing once more would give infinity */
     {.name = "scale_limit",
      .spec = {SGD(0, 0), .scaling = {.on = true,

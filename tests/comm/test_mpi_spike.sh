@@ -46,4 +46,5 @@ expect_equal "spikes of a resumed run" "$(spikes again)" "21 "
 if cmp -s {one,again}/checkpoints/step_40/model.safetensors; then pass; else fail "the resumed run has other parameters"; fi
 # A run that turned into a wrong direction is continued from before with the rule switched on.
 expect_code 0 "$CLTRAIN" train net.json --resume off/checkpoints/step_20 train.on_spike=skip --out mended
+expect_equal "spikes of a run that was continued with the rule" "$(spikes mended)" "21 "
 finish

@@ -96,12 +96,11 @@ static comm_memory *memory_of(const clt_run *run, const clt_sum *sum, uint64_t *
 {
     const clt_store_layout *layout = run->job->train->layout;
     const clt_place *place = &run->job->train->place[sum->tensor];
-    bool gradients = sum->kind == CLT_SUM_GRADIENTS;
-    if (!gradients && (place->kind != CLT_PLACE_STORE || place->arena != CLT_ARENA_PARAM))
+    clt_arena_kind arena;
+    if (!clt_sum_arena(run->job->train, sum, &arena))
         return NULL;
-    *at = place->offset +
-          clt_store_over_offset(layout, gradients ? clt_sync_arena(layout) : CLT_ARENA_PARAM, place->slab);
-    return gradients ? run->shared : run->shared_parameters;
+    *at = place->offset + clt_store_over_offset(layout, arena, place->slab);
+    return arena == CLT_ARENA_PARAM ? run->shared_parameters : run->shared;
 }
 
 static part share_of(const clt_sync *s, const sum_place *p)

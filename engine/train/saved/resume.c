@@ -104,7 +104,7 @@ static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_s
         state->growth = 0;
 }
 
-/* Without them in the checkpoint, or with another window, steps are compared with those from here on. */
+/* What steps are compared with; those from here on where the checkpoint has nothing. */
 static void restore_spikes(const clt_run *run, const clt_checkpoint *saved, clt_state_block *state)
 {
     const clt_json *spikes = clt_json_get(clt_json_root(saved->state), "spikes");
@@ -112,7 +112,7 @@ static void restore_spikes(const clt_run *run, const clt_checkpoint *saved, clt_
     int64_t judged, spiked;
     double value[4];
     int n = 0;
-    if (rule->action == CLT_SPIKE_OFF || !spikes || !member_int(spikes, "judged", rule->window, &judged) ||
+    if (!spikes || !member_int(spikes, "judged", UINT32_MAX, &judged) ||
         !member_int(spikes, "spikes", UINT32_MAX, &spiked))
         return;
 #define CLT_GET(name)                                                                                        \
@@ -125,7 +125,7 @@ static void restore_spikes(const clt_run *run, const clt_checkpoint *saved, clt_
 #define CLT_SET(name) state->name = (float)value[n++];
     CLT_SPIKE_STATISTICS(CLT_SET)
 #undef CLT_SET
-    state->judged = (uint32_t)judged;
+    state->judged = (uint32_t)(judged < rule->window ? judged : rule->window);
     state->spiked = (uint32_t)spiked;
 }
 

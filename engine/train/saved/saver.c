@@ -74,8 +74,6 @@ static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
 /* What later steps are compared with. */
 static void spikes_text(const clt_saver *s, clt_json_writer *w)
 {
-    if (s->run->job->update.spike.action == CLT_SPIKE_OFF)
-        return;
     clt_jw_key(w, "spikes");
     clt_jw_object(w);
     clt_jw_kint(w, "spikes", s->state.spiked);

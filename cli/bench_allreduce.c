@@ -17,7 +17,7 @@
 typedef struct allreduce_bench {
     int64_t first, last, factor, runs, warmup;
     const char *op, *way, *dtype;
-    bool bound, native;
+    bool bound, native, half_between;
     clt_dtype element;
     allreduce_run run;
     void *values;
@@ -285,6 +285,7 @@ static clt_status run(allreduce_bench *b, bench_common *common, cmd_context *con
     r->bytes = b->last;
     const ocl_open_options open = {
         .spec = common->device, .caps_mask = common->caps_mask, .local_rank = r->info->local_rank};
+    comm_set_half_between(r->c, b->half_between);
     clt_status status = comm_set_way(r->c, b->way, COMM_ANY_ORDER);
     if (status == CLT_OK)
         status = allreduce_open(r, &open);
@@ -335,6 +336,8 @@ clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--own-memory", b.run.own_memory, "not over memory that the ranks of a host share"),
         ARGS_FLAG("--bound", b.bound,
                   "also GB/s of memory read and written by one core and by all ranks', and the least time"),
+        ARGS_FLAG("--half-between", b.half_between,
+                  "16-bit sums travel between hosts in their own type, not as f32"),
         ARGS_FLAG("--native", b.native,
                   "also by the MPI library's own blocking all-reduce, from and to host memory"),
         ARGS_END};

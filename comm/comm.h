@@ -139,6 +139,9 @@ typedef enum comm_order {
  * comm_measure_ways finds fastest. CLT_ECONFIG: there is none of that name here, or it does not suit the group or
  * the order; the message lists those that do. Call it on all ranks. */
 clt_status comm_set_way(comm *c, const char *name, comm_order order);
+/* What the ranks of a host have added up of 16-bit data travels to other hosts as f32, so that everything is rounded
+ * once; with half = true as 16 bits, rounded there as well: two thirds of the bytes. Call it on all ranks. */
+void comm_set_half_between(comm *c, bool half);
 const char *comm_way_name(size_t index); /* NULL behind the last */
 const char *comm_chosen_way(const comm *c);
 /* Sums `bytes` of a type by every way that suits the group and the order, a few times each, and chooses the one whose

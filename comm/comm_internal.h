@@ -30,6 +30,7 @@ struct comm {
     int64_t slot;          /* of its part's slots, that the next piece takes */
     const comm_way *way;   /* asked for or measured, NULL: the usual one */
     comm_order order;
+    bool half_between; /* comm_set_half_between */
 };
 
 /* comm_create on a transport of the caller's choice. */
@@ -116,6 +117,8 @@ struct comm_way {
     bool (*is_tree)(const comm *c);
     clt_status (*all_reduce)(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 };
+/* Sums of the ranks of a host go to other hosts as f32, although the data has 16 bits. */
+bool comm_widens(const comm *c, comm_type type);
 bool comm_always_tree(const comm *c);
 bool comm_never_tree(const comm *c);
 extern const comm_way comm_way_tree, comm_way_halving, comm_way_ring, comm_way_slices, comm_way_nodes,

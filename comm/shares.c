@@ -281,7 +281,7 @@ static clt_status take_turns(shares_run *s, bool sums)
 clt_status comm_run_shares(comm *c, const comm_shares *what)
 {
     bool apart = !what->two_levels;
-    bool wide = what->sums && !apart && c->info.nodes > 1 && what->type != COMM_F32;
+    bool wide = what->sums && !apart && c->info.nodes > 1 && comm_widens(c, what->type);
     shares_run s = {.group = c,
                     .type = what->type,
                     .wire = wide ? COMM_F32 : what->type,

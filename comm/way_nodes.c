@@ -20,11 +20,21 @@ static const char *nodes_misfit(const comm *c, comm_type type, comm_op op)
     return comm_way_slices.misfit(c, type, op);
 }
 
+bool comm_widens(const comm *c, comm_type type)
+{
+    return type != COMM_F32 && !c->half_between;
+}
+
+void comm_set_half_between(comm *c, bool half)
+{
+    c->half_between = half;
+}
+
 /* Each host adds up a subtree of the tree over all ranks, or there is only one. */
 static bool nodes_is_tree(const comm *c)
 {
     int n = c->info.local_ranks;
-    return c->info.nodes == 1 || (c->info.even_nodes && (n & (n - 1)) == 0);
+    return c->info.nodes == 1 || (c->info.even_nodes && (n & (n - 1)) == 0 && !c->half_between);
 }
 
 /* A sum of `count` elements in pieces of `most`. */
@@ -54,7 +64,7 @@ static void add_local(const node_sum *s, const void *const *part, void *own, voi
                       comm_piece *piece)
 {
     int n = s->group->info.local_ranks;
-    bool widen = s->group->across && s->type != COMM_F32;
+    bool widen = s->group->across && comm_widens(s->group, s->type);
     piece->sum = own;
     piece->part = widen ? wide : own;
     if (widen)
@@ -78,14 +88,15 @@ static clt_status run_pieces(node_sum *s, clt_status (*begin)(void *, int64_t, f
                              clt_status (*end)(void *, int64_t, const comm_piece *))
 {
     comm *c = s->group;
-    return comm_run_pieces(c->across ? c->across : c, &(comm_pieces){.type = s->type,
-                                                                     .wide = c->across && s->type != COMM_F32,
-                                                                     .together = c->across != NULL,
-                                                                     .count = pieces_of(s),
-                                                                     .most = s->most,
-                                                                     .context = s,
-                                                                     .begin = begin,
-                                                                     .end = end});
+    return comm_run_pieces(c->across ? c->across : c,
+                           &(comm_pieces){.type = s->type,
+                                          .wide = c->across && comm_widens(c, s->type),
+                                          .together = c->across != NULL,
+                                          .count = pieces_of(s),
+                                          .most = s->most,
+                                          .context = s,
+                                          .begin = begin,
+                                          .end = end});
 }
 
 /* --- of ordinary memory, by way of slots in shared memory --- */

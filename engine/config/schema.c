@@ -98,6 +98,10 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE(
         "parallel.gradients", CLT_CHOICE_WORDS(CLT_GRADIENT_TYPES), "\"f32\"",
         "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),
+    CLT_KEY_BOOL(
+        "parallel.half_between_hosts", "false",
+        "with 16-bit parallel.gradients: what the ranks of a host have added up travels to other hosts in "
+        "this type as well, in two thirds of the bytes, but rounded once more; false: as f32"),
     CLT_KEY_CHOICE("parallel.allreduce", CLT_CHOICE_WORDS(CLT_ALLREDUCES), "\"auto\"",
                    "which way sums over ranks go; auto: through memory that the ranks of a host share, "
                    "between hosts the "

@@ -32,6 +32,14 @@ for form in 'parallel.gradients=f32' 'parallel.gradients=bf16 parallel.shared_me
     for file in model optimizer; do expect_same "whole.$form/checkpoints/step_8/$file.safetensors" "shared.$form/checkpoints/step_8/$file.safetensors"; done
 done
 
+# 16 bits between the hosts, too: with divided optimizer state the same bits, other ones than with f32 between them.
+half=(parallel.gradients=bf16 parallel.half_between_hosts=true)
+expect_code 0 ./start.sh -np 4 "$CLTRAIN" train small.json "${half[@]}" --out half
+expect_code 0 ./start.sh -np 4 "$CLTRAIN" train small.json "${half[@]}" parallel.shard=optimizer --out shares
+expect_same half/checkpoints/step_40/model.safetensors shares/checkpoints/step_40/model.safetensors
+expect_code 0 ./start.sh -np 4 "$CLTRAIN" train small.json parallel.gradients=bf16 --out wide
+if cmp -s half/checkpoints/step_40/model.safetensors wide/checkpoints/step_40/model.safetensors; then fail 'half_between_hosts changes nothing'; else pass; fi
+
 # begin RUN ARGUMENT...: four ranks in the background, until they make steps; $far: a process of the far host's ranks.
 begin() {
     local run=$1 try

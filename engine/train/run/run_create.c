@@ -73,6 +73,8 @@ static clt_status choose_way(clt_run *run)
     comm_order order = clt_config_bool(config, "parallel.rank_invariant")  ? COMM_TREE
                        : clt_config_bool(config, "parallel.deterministic") ? COMM_REPEATED
                                                                            : COMM_ANY_ORDER;
+    comm_set_half_between(c, clt_config_bool(config, "parallel.half_between_hosts") &&
+                                 clt_config_choice(config, "parallel.gradients") != CLT_GRADIENTS_F32);
     clt_status status = comm_set_way(c, clt_config_string(config, "parallel.allreduce"), order);
     CLT_TRY(clt_fail_prefix(status, "parallel.allreduce"));
     if (clt_config_choice(config, "parallel.allreduce") != CLT_ALLREDUCE_AUTO ||

@@ -340,6 +340,47 @@ static void a_host_for_each_rank(void **state)
     wire.places = NULL;
 }
 
+/* Sums of two hosts with two ranks each, in bf16 between them: rounded on each host, and once more. */
+static void rounded_twice(comm *c, void *context)
+{
+    enum { COUNT = 20000 };
+    static _Thread_local uint16_t data[COUNT], want[COUNT];
+    const comm_info *info = comm_describe(c);
+    int64_t first, length;
+    int *differ = context, exact = 0;
+    EXPECT(comm_set_way(c, "nodes", COMM_ANY_ORDER) == CLT_OK);
+    comm_set_half_between(c, true);
+    expected(info->ranks, COUNT, COMM_BF16, data);
+    for (int i = 0; i < COUNT; i++) {
+        float host[2];
+        for (int h = 0; h < 2; h++)
+            host[h] =
+                clt_bf16_to_f32(clt_f32_to_bf16(clt_bf16_to_f32(clt_f32_to_bf16(value_of(2 * h, i))) +
+                                                clt_bf16_to_f32(clt_f32_to_bf16(value_of(2 * h + 1, i)))));
+        want[i] = clt_f32_to_bf16(host[0] + host[1]);
+        exact += want[i] == data[i];
+    }
+    fill(info->rank, COUNT, COMM_BF16, data);
+    EXPECT(comm_all_reduce(c, data, COUNT, COMM_BF16, COMM_SUM) == CLT_OK);
+    EXPECT(memcmp(data, want, sizeof data) == 0);
+    comm_share(COUNT, 16, info->ranks, info->rank, &first, &length);
+    fill(info->rank, COUNT, COMM_BF16, data);
+    EXPECT(comm_reduce_scatter(c, data, COUNT, 16, COMM_BF16) == CLT_OK);
+    EXPECT(memcmp(data + first, want + first, (size_t)length * sizeof *data) == 0);
+    if (info->rank == 0)
+        *differ = COUNT - exact;
+}
+
+static void half_types_travel_between_hosts(void **state)
+{
+    int differ = 0;
+    (void)state;
+    wire.places = "aabb";
+    (void)run_ranks(4, rounded_twice, &differ);
+    wire.places = NULL;
+    assert_true(differ > 0); /* it is another sum than that which is rounded once */
+}
+
 /* Whatever is longer than a message goes in several; pieces and turns of other ways never are. */
 static void long_data(comm *c, void *context)
 {
@@ -375,6 +416,7 @@ static void long_data_goes_in_several_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(half_types_travel_between_hosts),
         cmocka_unit_test(long_data_goes_in_several_messages),
         cmocka_unit_test(ways_give_the_same_sums),
         cmocka_unit_test(ways_are_asked_for_or_measured),

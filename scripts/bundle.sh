@@ -120,7 +120,9 @@ needed_libc() {
 [ -f "$build/CMakeCache.txt" ] || cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release
 targets=(cltrain_bundle)
 with_mpi=
-if cmake --build "$build" --target help | grep -q 'cltrain_comm_mpi'; then
+# Into a variable: `grep -q` behind a pipe ends before make does, and pipefail takes make's SIGPIPE for "not found".
+known=$(cmake --build "$build" --target help)
+if [[ $known == *cltrain_comm_mpi* ]]; then
     with_mpi=yes
     targets+=(cltrain_comm_mpi)
 fi

@@ -31,7 +31,7 @@ done
 [ ${#files[@]} -gt 0 ] || { echo "devices_page.sh: there is no record in $records" >&2; exit 1; }
 
 unquoted() { sed 's/\\\(["\\]\)/\1/g; s/|/\\|/g'; }
-value() { sed -n -E "s/^  \"$2\": \"(.*)\",\$/\1/p" "$1" | head -n 1 | unquoted; }
+value() { sed -n -E "s/^  \"$2\": \"(.*)\",\$/\1/p" "$1" | sed -n 1p | unquoted; }
 # The checks of a record: name, result, seconds, detail, with tabs between them.
 checks() {
     sed -n -E 's/^    \{"check": "([^"]*)", "result": "([^"]*)", "seconds": ([0-9]+), "detail": "(.*)"\},?$/\1\t\2\t\3\t\4/p' "$1" | unquoted

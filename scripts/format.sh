@@ -15,7 +15,7 @@ esac
 
 tool=
 for candidate in "clang-format-$version" clang-format; do
-    if command -v "$candidate" >/dev/null && "$candidate" --version | grep -q "version $version\."; then
+    if command -v "$candidate" >/dev/null && [[ $("$candidate" --version) == *"version $version."* ]]; then
         tool=$candidate
         break
     fi

@@ -114,7 +114,7 @@ unpack_packages() {
 packages_about() { sed -n -E "s/^($2)_(.*)_[^_]*\.deb\$/\1 \2/p" "$folder/$1/packages.list" | sed 's/%3a/:/'; }
 first_file() { # FOLDER NAME: the first file of that name
     local file
-    file=$(find "$1" -name "$2" \( -type f -o -type l \) 2>/dev/null | sort | head -n 1)
+    file=$(find "$1" -name "$2" \( -type f -o -type l \) 2>/dev/null | sort | sed -n 1p)
     [ -n "$file" ] && printf '%s\n' "$file"
 }
 system_library() { # NAME: where the linker finds it
@@ -163,7 +163,7 @@ find_rusticl() {
 find_oclgrind() {
     local library='' about='' path='' kept=''
     if has_package oclgrind && ! $fetch; then
-        library=$(dpkg -L oclgrind | grep -m 1 '/liboclgrind-rt-icd\.so$') || library=''
+        library=$(dpkg -L oclgrind | sed -n '/\/liboclgrind-rt-icd\.so$/p' | sed -n 1p) || library=''
         about="Oclgrind of the system ($(package_version oclgrind))"
     elif unpack_packages oclgrind oclgrind; then
         library=$(first_file "$folder/oclgrind/root" liboclgrind-rt-icd.so) || library=''

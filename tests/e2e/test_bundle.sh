@@ -68,8 +68,12 @@ if [ -x bundle/mpirun ]; then
     else
         pass
     fi
-elif [ "$(cached CLTRAIN_MPI)" = ON ]; then
-    note_skip 'this Open MPI cannot be taken along, the bundle has no mpirun'
+elif [ ! -e "$build/cltrain_comm_mpi.so" ]; then
+    note_skip 'the MPI module was not built, the bundle has no mpirun'
+elif command -v orterun >/dev/null; then
+    fail 'the MPI module was built, and the bundle has no mpirun'
+else
+    note_skip 'only Open MPI 3 and 4 can be taken along: the bundle has no mpirun'
 fi
 
 # A root folder with the C library, a shell, the bundle, and what every machine has.

@@ -110,7 +110,8 @@ static clt_status note_tensors(target *t, const clt_checkpoint_content *content,
     struct stat info;
     CLT_TRY(clt_tensor_file_make(content, index, &file));
     clt_status status = file.size ? clt_path_join(t->folder, file.name, &path) : CLT_OK;
-    if (path && stat(path, &info) != 0)
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* a network disk is asked for the size then */
+    if (path && (fd < 0 || fstat(fd, &info) != 0))
         status = clt_fail_errno(CLT_ESTORAGE, errno, "asking for the size of '%s'", path);
     else if (path && ((uint64_t)info.st_size != file.size || all->bytes[index] != file.size))
         status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__,
@@ -118,6 +119,8 @@ static clt_status note_tensors(target *t, const clt_checkpoint_content *content,
                           (long long)info.st_size, all->bytes[index], file.size);
     else if (path)
         note_file(t, file.name, file.size, clt_crc64_whole(all->share[index], file.size));
+    if (fd >= 0)
+        (void)close(fd);
     clt_tensor_file_free(&file);
     free(path);
     return status;
@@ -263,10 +266,21 @@ void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention
     clt_steps_free(&list);
 }
 
-clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content)
+static clt_status make_tensor_files(const char *temporary, const clt_checkpoint_content *content,
+                                    clt_part *part)
+{
+    clt_status status = clt_tensor_files_create(temporary, content, part);
+    if (status == CLT_OK)
+        status = clt_fsync_path(temporary);
+    return status == CLT_OK ? CLT_OK : discard(temporary, status);
+}
+
+clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content,
+                                clt_part *part)
 {
     clt_str temporary = {0};
     clt_status status;
+    *part = (clt_part){0};
     if (content->step < 0)
         CLT_FAIL(CLT_EINTERNAL, "saving a checkpoint into %s: step %" PRId64 " is negative", folder,
                  content->step);
@@ -276,6 +290,8 @@ clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_c
     CLT_TRY_GOTO(check_free_space(folder, content), done);
     if (mkdir(temporary.text, 0777) != 0)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s'", temporary.text);
+    else
+        status = make_tensor_files(temporary.text, content, part);
 done:
     clt_str_free(&temporary);
     return clt_fail_prefix(status, "saving the checkpoint of step %" PRId64, content->step);
@@ -333,7 +349,7 @@ static clt_status write_whole(const char *folder, const char *tag, const clt_che
         pieces[i] = (clt_tensor_piece){
             .tensor = i, .count = (uint64_t)clt_shape_elements(&tensor->shape), .data = tensor->data};
     }
-    clt_status status = clt_checkpoint_write_part(folder, tag, content, pieces, n, true, part);
+    clt_status status = clt_checkpoint_write_part(folder, tag, content, pieces, n, part);
     free(pieces);
     return status;
 }
@@ -350,7 +366,7 @@ clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoin
     char tag[32];
     clt_part part;
     (void)snprintf(tag, sizeof tag, "%ld", (long)getpid());
-    CLT_TRY(clt_checkpoint_begin(folder, tag, content));
+    CLT_TRY(clt_checkpoint_begin(folder, tag, content, &part));
     clt_status status = write_whole(folder, tag, content, &part);
     if (status != CLT_OK)
         clt_checkpoint_discard(folder, tag, content->step);

@@ -114,14 +114,16 @@ typedef struct clt_part {
 void clt_part_add(clt_part *part, const clt_part *other);
 /* The processes give the same content, whose tensors need no data here, and the same tag, of letters, digits and '-', which no other
  * save into the folder has had. begin: removes what killed saves left, checks the free space and makes the folder
- * step_N.tmp-TAG. */
-clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content);
-/* Writes the pieces, and with `head` what stands before the tensors, and syncs. CLT_ENUMERIC: a value is not finite, and
- * nothing was written. */
+ * step_N.tmp-TAG with the tensor files, which have their full size and what stands before the tensors: no other process makes
+ * a file or changes its size, since a client of a network disk would overwrite with zeros what others wrote behind the size
+ * that it knows. *part is what begin wrote. After an error nothing of it is left. */
+clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content,
+                                clt_part *part);
+/* Writes the pieces, syncs, and adds them to *part. CLT_ENUMERIC: a value is not finite, and nothing was written. */
 clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
                                      const clt_checkpoint_content *content, const clt_tensor_piece *pieces,
-                                     int n, bool head, clt_part *part);
-/* After all parts, which must add up to whole files: writes the other files and puts the checkpoint in place. After an
+                                     int n, clt_part *part);
+/* After all parts, which with begin's must add up to whole files: writes the other files and puts the checkpoint in place. After an
  * error it is discarded. */
 clt_status clt_checkpoint_place(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 const clt_part *all);

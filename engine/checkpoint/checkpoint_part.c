@@ -156,7 +156,7 @@ static clt_status write_piece(part_file *f, const clt_tensor_piece *piece, int i
     return CLT_OK;
 }
 
-static clt_status open_part(part_file *f, const char *folder)
+static clt_status open_part(part_file *f, const char *folder, int flags)
 {
     if (f->fd >= 0)
         return CLT_OK;
@@ -165,9 +165,9 @@ static clt_status open_part(part_file *f, const char *folder)
     f->begin[0] = f->plan.head.length;
     for (int i = 0; i < f->plan.count; i++)
         f->begin[i + 1] = f->begin[i] + clt_named_tensors_bytes(&f->plan.tensors[i], 1);
-    f->fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    f->fd = open(f->path, O_WRONLY | O_CLOEXEC | flags, 0666);
     if (f->fd < 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", f->path);
+        return clt_fail_errno(CLT_ESTORAGE, errno, "%s '%s'", flags ? "creating" : "opening", f->path);
     return CLT_OK;
 }
 
@@ -176,7 +176,9 @@ static clt_status write_head(part_file *f, const char *folder)
     run_sum sum = {0};
     if (!f->plan.head.length)
         return CLT_OK;
-    CLT_TRY(open_part(f, folder));
+    CLT_TRY(open_part(f, folder, O_CREAT | O_EXCL));
+    if (ftruncate(f->fd, (off_t)f->plan.size) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "giving '%s' its size", f->path);
     CLT_TRY(write_run(f, &sum, f->plan.head.text, f->plan.head.length, 0));
     end_runs(f, &sum);
     return CLT_OK;
@@ -192,6 +194,26 @@ static clt_status close_part(part_file *f, clt_status status)
     free(f->path);
     free(f->begin);
     free(f->tile);
+    return status;
+}
+
+static void add_written(const part_file *f, int index, clt_part *part)
+{
+    part->bytes[index] += f->bytes;
+    part->share[index] ^= f->share;
+}
+
+clt_status clt_tensor_files_create(const char *folder, const clt_checkpoint_content *content, clt_part *part)
+{
+    clt_status status = CLT_OK;
+    for (int k = 0; k < 2 && status == CLT_OK; k++) {
+        part_file file = {.fd = -1};
+        status = clt_tensor_file_make(content, k, &file.plan);
+        if (status == CLT_OK)
+            status = write_head(&file, folder);
+        status = close_part(&file, status);
+        add_written(&file, k, part);
+    }
     return status;
 }
 
@@ -216,7 +238,7 @@ static clt_status check_finite(const clt_named_tensor *tensor, const clt_tensor_
 
 clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
                                      const clt_checkpoint_content *content, const clt_tensor_piece *pieces,
-                                     int n, bool head, clt_part *part)
+                                     int n, clt_part *part)
 {
     part_file file[2] = {{.fd = -1}, {.fd = -1}};
     clt_str temporary = {0};
@@ -226,22 +248,18 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
         status = check_finite(index < 0 ? content->model + pieces[i].tensor : content->optimizer + index,
                               &pieces[i]);
     }
-    for (int k = 0; k < 2 && status == CLT_OK; k++) {
+    for (int k = 0; k < 2 && status == CLT_OK; k++)
         status = clt_tensor_file_make(content, k, &file[k].plan);
-        if (status == CLT_OK && head)
-            status = write_head(&file[k], temporary.text);
-    }
     for (int i = 0; i < n && status == CLT_OK; i++) {
         int k = pieces[i].tensor >= content->n_model, index = pieces[i].tensor - k * content->n_model;
-        status = open_part(&file[k], temporary.text);
+        status = open_part(&file[k], temporary.text, 0);
         if (status == CLT_OK)
             status = clt_fail_prefix(write_piece(&file[k], &pieces[i], index), "tensor \"%s\"",
                                      file[k].plan.tensors[index].name);
     }
     for (int k = 0; k < 2; k++) {
         status = close_part(&file[k], status);
-        part->bytes[k] = file[k].bytes;
-        part->share[k] = file[k].share;
+        add_written(&file[k], k, part);
     }
     clt_str_free(&temporary);
     return clt_fail_prefix(status, "saving the checkpoint of step %" PRId64, content->step);

@@ -334,7 +334,7 @@ static void storage_may_stay_broken_for_a_save(void **state)
 {
     (void)state;
     char *output;
-    int code = train("readonly", STEPS, (trouble){"0,7+,0,2+,3+,0,30+,0,64+", "EROFS", NULL}, &output);
+    int code = train("readonly", STEPS, (trouble){"0,7+,0,2+,3+,0,30+,0,73+", "EROFS", NULL}, &output);
     if (code != 0)
         fail_msg("code %d\n%s", code, output);
     assert_int_equal(occurrences(output, "could not be written ("), 4);

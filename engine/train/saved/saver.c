@@ -138,7 +138,7 @@ static clt_status write_part(clt_saver *s)
         well = clt_saved_part_compare(s->run, p, &s->state);
     CLT_TRY(clt_fail_prefix(well, "saving step %" PRId64 ": ", s->result.step));
     return clt_checkpoint_write_part(s->ranks.folder, s->ranks.tag, &content, p->pieces, (int)p->n_pieces,
-                                     s->run->ranks.rank == 0, &s->written);
+                                     &s->written);
 }
 
 static clt_status place(clt_saver *s)
@@ -155,7 +155,7 @@ static clt_status place(clt_saver *s)
 static clt_status write_all(clt_saver *s)
 {
     clt_checkpoint_content content = content_of(s, "");
-    CLT_TRY(clt_checkpoint_begin(s->ranks.folder, s->ranks.tag, &content));
+    CLT_TRY(clt_checkpoint_begin(s->ranks.folder, s->ranks.tag, &content, &s->written));
     clt_status status = write_part(s);
     if (status != CLT_OK)
         clt_checkpoint_discard(s->ranks.folder, s->ranks.tag, s->result.step);
@@ -350,7 +350,7 @@ static clt_status begin_together(clt_saver *s)
 {
     clt_checkpoint_content content = content_of(s, "");
     if (s->run->ranks.rank == 0)
-        clt_error_take(clt_checkpoint_begin(s->ranks.folder, s->ranks.tag, &content), &s->error);
+        clt_error_take(clt_checkpoint_begin(s->ranks.folder, s->ranks.tag, &content, &s->written), &s->error);
     CLT_TRY(clt_saved_tell(s->run, &s->error));
     s->pending = s->error.status != CLT_OK;
     s->open = !s->pending;

@@ -158,7 +158,7 @@ static void save_whole(net *n)
         n->tensors[t].data = NULL;
 }
 
-/* Cuts every tensor at random places and deals the pieces out to `writers`. skip: leaves out that piece. */
+/* Cuts every tensor at random places and deals the pieces out to `writers`. skip: leaves out that piece. *all: what begin wrote. */
 static void write_parts(const net *n, uint32_t round, int writers, int skip, clt_part *all)
 {
     enum { CUTS = 4 };
@@ -179,15 +179,14 @@ static void write_parts(const net *n, uint32_t round, int writers, int skip, clt
             at += take;
         }
     }
-    *all = (clt_part){0};
     for (int w = writers; w-- > 0;) { /* in any order */
         clt_tensor_piece own[TENSORS * CUTS];
-        clt_part part;
+        clt_part part = {0};
         int of = 0;
         for (int i = 0; i < count; i++)
             if (owner[i] == w && i != skip)
                 own[of++] = piece[i];
-        must(clt_checkpoint_write_part(folder, "tag-1", &n->content, own, of, w == 0, &part));
+        must(clt_checkpoint_write_part(folder, "tag-1", &n->content, own, of, &part));
         clt_part_add(all, &part);
     }
 }
@@ -206,7 +205,7 @@ static void parts_make_the_same_files(void **state)
         save_whole(&n);
         for (int k = 0; k < 3; k++)
             want[k] = read_file(7, names[k], &size[k]);
-        must(clt_checkpoint_begin(folder, "tag-1", &n.content));
+        must(clt_checkpoint_begin(folder, "tag-1", &n.content, &all));
         write_parts(&n, round, 1 + (int)round % 4, -1, &all);
         must(clt_checkpoint_place(folder, "tag-1", &n.content, &all));
         for (int k = 0; k < 3; k++) {
@@ -239,7 +238,7 @@ static void a_missing_part_is_found(void **state)
     make_net(&n, 7);
     save_whole(&n);
     n.content.step = 8;
-    must(clt_checkpoint_begin(folder, "tag-1", &n.content));
+    must(clt_checkpoint_begin(folder, "tag-1", &n.content, &all));
     write_parts(&n, 3, 3, 4, &all);
     assert_int_equal(clt_checkpoint_place(folder, "tag-1", &n.content, &all), CLT_ESTORAGE);
     assert_non_null(strstr(clt_error_text(), "model.safetensors: has "));
@@ -255,12 +254,11 @@ static void a_value_that_is_not_finite_is_named(void **state)
     net n;
     clt_part part;
     make_net(&n, 7);
-    must(clt_checkpoint_begin(folder, "tag-1", &n.content));
+    must(clt_checkpoint_begin(folder, "tag-1", &n.content, &part));
     n.memory[1][19 * 23 + 5] = -INFINITY; /* in the second matrix: column 0, row 5 of the file */
     const clt_tensor_piece piece = {
         .tensor = 1, .first = 400, .count = 100, .transposed = true, .data = n.memory[1] + 400};
-    assert_int_equal(clt_checkpoint_write_part(folder, "tag-1", &n.content, &piece, 1, true, &part),
-                     CLT_ENUMERIC);
+    assert_int_equal(clt_checkpoint_write_part(folder, "tag-1", &n.content, &piece, 1, &part), CLT_ENUMERIC);
     char want[80];
     (void)snprintf(want, sizeof want, "tensor \"stack\" holds an infinity at element %d of %d",
                    19 * 23 + 5 * 23, 3 * 19 * 23);

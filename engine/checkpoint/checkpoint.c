@@ -245,6 +245,17 @@ static clt_status delete_older(const char *folder, int64_t step, const clt_step_
     return status;
 }
 
+bool clt_checkpoint_exceeds(const char *folder, const clt_retention *r)
+{
+    clt_step_list list = {0};
+    bool exceeds = r->keep > 0;
+    if (exceeds && clt_steps_list(folder, CLT_STEP_COMPLETE, &list) == CLT_OK)
+        exceeds = list.count > (size_t)r->keep;
+    clt_error_clear();
+    clt_steps_free(&list);
+    return exceeds;
+}
+
 void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *r, bool verified)
 {
     clt_step_list list = {0};

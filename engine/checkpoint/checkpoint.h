@@ -131,6 +131,8 @@ void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);
 /* Reads one of so many parts, by bytes, of the tensor files of step_N; all of them add up to what was written. */
 clt_status clt_checkpoint_read_part(const char *folder, const clt_checkpoint_content *content, int index,
                                     int parts, clt_part *part);
+/* There are so many checkpoints that older ones would be deleted. An error counts as true: clt_checkpoint_retain logs it. */
+bool clt_checkpoint_exceeds(const char *folder, const clt_retention *retention);
 /* Deletes older checkpoints, if there are so many; unless `step` is known to verify, it is read first. A failure is
  * logged. */
 void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *retention, bool verified);

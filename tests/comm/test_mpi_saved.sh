@@ -20,8 +20,10 @@ JSON
 # with_shim.sh RANK PLAN ACTION RUN OPTION...: three ranks, one of which has storage that fails (tests/fault/io_shim.c).
 cat >with_shim.sh <<SH
 #!/bin/sh
-export SHIM_RANK=\$1 CLT_SHIM_PLAN=\$2 CLT_SHIM_ACTION=\$3 CLT_SHIM_FOLDER=$work/\$4/checkpoints CLT_SHIM_PART=1
-run=\$4
+export SHIM_RANK=\$1 CLT_SHIM_PLAN=\$2 CLT_SHIM_ACTION=\$3 CLT_SHIM_FOLDER=$work/\$4/checkpoints CLT_SHIM_LOG=$work/calls
+[ \$1 = 0 ] || export CLT_SHIM_PART=1 # rank 0 makes the folders
+run=$work/\$4
+rm -f calls
 shift 4
 exec ${mpi[@]} 3 ./one_rank.sh train small.json --out "\$run" "\$@"
 SH
@@ -36,6 +38,9 @@ saved() { # RUN STEP...: these are all there is in its checkpoints folder
     want=$(printf 'step_%s\n' "${@:2}" | sort)
     if [ "$(ls "$1/checkpoints")" = "$want" ]; then pass; else fail "$1 has: $(ls "$1/checkpoints")"; fi
 }
+hit() { # the shim made a call fail
+    if grep -q ' hit$' calls; then pass; else fail 'no call was made to fail'; fi
+}
 same_files() { # RUN_A RUN_B STEP
     for file in model optimizer; do
         expect_same "$1/checkpoints/step_$3/$file.safetensors" "$2/checkpoints/step_$3/$file.safetensors"
@@ -47,15 +52,43 @@ saved well 10 15 20
 for shard in none optimizer; do
     expect_code 0 ./with_shim.sh 2 0,2+ ENOSPC "full.$shard" parallel.shard=$shard
     expect_text 'the checkpoint of step 10 could not be written \(1 in a row\), the run goes on: rank 2 on .*No space left on device'
+    hit
     saved "full.$shard" 5 15 20
     same_files well "full.$shard" 15
     same_files well "full.$shard" 20
 done
 expect_code 8 ./with_shim.sh 1 0,1+,1+,1+ EIO broken
 expect_text '3 checkpoints in a row could not be written, the run ends' 'rank 1 on .*Input/output error'
+hit
 saved broken 5
+touch broken/shared-123-45af broken/shared-notes # of a run that was killed, and a file of the user's
 expect_code 0 "${mpi[@]}" 3 "$CLTRAIN" train small.json --out broken --resume auto
+if [ ! -e broken/shared-123-45af ] && [ -e broken/shared-notes ]; then pass; else fail "files: $(ls broken)"; fi
 same_files well broken 20
+
+# Rank 0's disk: when it makes the files, and when it places them. Calls of a save by its log: the number in it of NAME PATH
+call_of() { awk -v save="$1" -v name="$2" -v path="$3" '$1 == save && $3 == name && $4 ~ path { print $2; exit }' calls; }
+expect_code 0 ./with_shim.sh 0 '' EIO rank0
+first=$(call_of 2 open '^/step_10.tmp-.*/model.safetensors$')
+last=$(call_of 2 rename '^/step_10.tmp-')
+if [ "${first:-0}" -gt 0 ] && [ "${last:-0}" -gt "${first:-0}" ]; then pass; else fail "no such calls of rank 0: $(cat calls)"; fi
+for call in "$first" "$last"; do
+    expect_code 0 ./with_shim.sh 0 "0,$call" ENOSPC "rank0.$call"
+    expect_text 'the checkpoint of step 10 could not be written \(1 in a row\), the run goes on: .*No space left on device'
+    hit
+    saved "rank0.$call" 5 15 20
+    same_files well "rank0.$call" 20
+done
+
+# The rank that reads files of this size again cannot: the older checkpoint is kept. The first save has nothing to delete and is not read.
+expect_code 0 ./with_shim.sh 2 '' EIO again checkpoint.keep=1
+saved again 20
+call=$(call_of 2 open '^/step_10/model.safetensors$')
+if [ -z "$(call_of 1 open '^/step_5/')" ] && [ "${call:-0}" -gt 0 ]; then pass; else fail "which are read again: $(cat calls)"; fi
+expect_code 0 ./with_shim.sh 2 "0,$call" EIO unread checkpoint.keep=1 train.steps=10
+expect_text 'older checkpoints are kept, because that of step 10 does not verify: rank 2 on .*Input/output error'
+hit
+saved unread 5 10
 
 # A bit changes on the way from rank 1's device, in its share of a moment: that checkpoint is not kept, whoever has the moment.
 # Undivided it is 15 of 45 chunks, as of the parameter that is read before it, and divided 16.
@@ -71,6 +104,7 @@ done
 for call in 1 2; do
     code=0
     ./with_shim.sh 1 0,$call kill killed >"$out" 2>&1 || code=$?
+    hit
     if [ $code -ne 0 ] && [ $code -ne 75 ]; then pass; else fail "code $code after a rank was killed"; fi
     [ -d killed/checkpoints/step_5 ] || fail 'the older checkpoint is gone'
     [ ! -d killed/checkpoints/step_10 ] || fail 'a checkpoint without the part of a killed rank'

@@ -173,6 +173,7 @@ clt_status clt_agree_on_update(clt_run *run, bool *changed)
         CLT_FAIL(CLT_ERANKS,
                  "parallel.rank_invariant: the ranks' devices or drivers are of different kinds, so "
                  "their sums may round differently");
+    run->kinds_differ = least[KIND] != most[KIND];
     order.dense = least[ROWS] != most[ROWS];
     if (order.dense && clt_config_choice(run->options->config, "parallel.embeddings") == CLT_EMBEDDINGS_ROWS)
         CLT_FAIL(CLT_ERANKS, "parallel.embeddings=rows: the ranks' devices would add up rows in different "

@@ -98,6 +98,8 @@ static bool in_share(const clt_store_layout *layout, const clt_saved_tensor *of,
     const clt_store_slot *slot = of->slot;
     uint64_t elements = clt_store_slab_bytes(layout, of->arena, slot->slab) / sizeof(float);
     int64_t first, length;
+    if (writer >= writers)
+        return false;
     comm_share((int64_t)elements, CLT_STORE_CHUNK, writers, writer, &first, &length);
     uint64_t from = (uint64_t)first, to = (uint64_t)(first + length), end = slot->offset + slot->elements;
     from = from > slot->offset ? from : slot->offset;

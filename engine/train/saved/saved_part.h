@@ -34,7 +34,8 @@ typedef struct clt_saved_part {
     clt_checksums *sums; /* NULL: the device's are not compared */
 } clt_saved_part;
 
-/* The part of writer number `writer` of `writers`; -1: this rank writes nothing. */
+/* The part of writer number `writer`; -1: this rank writes nothing. What every rank has is written by the first
+ * `writers` of them. */
 clt_status clt_saved_part_make(clt_run *run, int writer, int writers, clt_saved_part *out);
 /* Piece `index` of what this rank has and others do not; false: there is no more. */
 bool clt_saved_part_own(const clt_run *run, const clt_saved_part *part, int tensor, int64_t index,

@@ -3,6 +3,7 @@
  * Ranks that write checkpoints together: see saved_ranks.h. */
 #include "engine/train/saved/saved_ranks.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,25 @@ static clt_status token_of(const said *s, clt_str *out)
     return clt_str_check(out);
 }
 
+static bool is_token(const char *name)
+{
+    long process;
+    unsigned long long time;
+    int length = 0;
+    return sscanf(name, "shared-%ld-%llx%n", &process, &time, &length) == 2 && name[length] == '\0';
+}
+
+/* Those of runs that were killed while others looked for them. One that stays does no harm. */
+static void remove_old_tokens(const char *parent)
+{
+    DIR *entries = opendir(parent);
+    for (struct dirent *e = entries ? readdir(entries) : NULL; e; e = readdir(entries))
+        if (is_token(e->d_name))
+            (void)unlinkat(dirfd(entries), e->d_name, 0);
+    if (entries)
+        (void)closedir(entries);
+}
+
 static clt_status make_token(const char *folder, said *s, clt_str *token)
 {
     const char *last = strrchr(folder, '/');
@@ -46,6 +66,7 @@ static clt_status make_token(const char *folder, said *s, clt_str *token)
     clt_str_free(&parent);
     if (!whole)
         CLT_FAIL(CLT_ESTORAGE, "the folder of '%s' cannot be found", folder);
+    remove_old_tokens(whole);
     int length = snprintf(s->folder, sizeof s->folder, "%s/%s", whole, last ? last + 1 : folder);
     free(whole);
     if (length < 0 || (size_t)length >= sizeof s->folder)
@@ -237,7 +258,7 @@ clt_status clt_saved_ranks_send(clt_run *run, const clt_saved_ranks *r, const cl
 /* --- what became of it --- */
 
 typedef struct outcome {
-    int64_t status;
+    int64_t status, exceeds;
     clt_part part;
     char host[64], text[1024];
 } outcome;
@@ -250,14 +271,14 @@ clt_status clt_saved_tell(const clt_run *run, clt_error *error)
     return comm_broadcast(run->options->comm, error, sizeof *error, 0);
 }
 
-clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *part)
+clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *part, bool *exceeds)
 {
     outcome *all;
     int n = run->ranks.ranks, rank = run->ranks.rank;
     if (n == 1)
         return CLT_OK;
     CLT_TRY(clt_alloc(&all, (size_t)n, sizeof *all, "a checkpoint of several ranks"));
-    all[rank] = (outcome){.status = error->status, .part = *part};
+    all[rank] = (outcome){.status = error->status, .exceeds = *exceeds, .part = *part};
     snprintf(all[rank].host, sizeof all[rank].host, "%s", run->ranks.host);
     snprintf(all[rank].text, sizeof all[rank].text, "%.1000s", error->text);
     clt_status status =
@@ -271,6 +292,7 @@ clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *par
             snprintf(error->text, sizeof error->text, "rank %d on %s: %s", i, all[i].host, all[i].text);
         }
     }
+    *exceeds = all[0].exceeds != 0;
     free(all);
     return status;
 }

@@ -32,7 +32,8 @@ void clt_saved_ranks_close(clt_saved_ranks *ranks);
 
 /* *error of rank 0 becomes that of all ranks. */
 clt_status clt_saved_tell(const clt_run *run, clt_error *error);
-/* *error becomes the first one that a rank has, with the name of that rank, and *part the sum of all parts. */
-clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *part);
+/* *error becomes the first one that a rank has, with the name of that rank, *part the sum of all parts, and
+ * *exceeds that of rank 0: older checkpoints are to be deleted. */
+clt_status clt_saved_collect(const clt_run *run, clt_error *error, clt_part *part, bool *exceeds);
 
 #endif

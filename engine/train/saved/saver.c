@@ -53,6 +53,7 @@ struct clt_saver {
     clt_error error;       /* of this rank's part of the round */
     clt_part written, all; /* by this rank in this round, by all ranks when they wrote */
     bool open;             /* several ranks have a round to end together; the same on all of them */
+    bool exceeds;          /* rank 0, after it placed a checkpoint: older ones are to be deleted */
     bool pending;          /* the save could not begin: that is the result */
     clt_save_result result;
 };
@@ -148,6 +149,7 @@ static clt_status place(clt_saver *s)
     clt_checkpoint_content content = content_of(s, state.text);
     if (status == CLT_OK)
         status = clt_checkpoint_place(s->ranks.folder, s->ranks.tag, &content, &s->all);
+    s->exceeds = status == CLT_OK && clt_checkpoint_exceeds(s->ranks.folder, &s->retention);
     clt_str_free(&state);
     return status;
 }
@@ -241,7 +243,8 @@ static clt_status make(clt_saver *s, const char *folder)
 {
     clt_run *run = s->run;
     CLT_TRY(clt_saved_ranks_open(run, folder, &s->ranks));
-    CLT_TRY(clt_saved_part_make(run, s->ranks.writer, s->ranks.writers, &s->part));
+    /* devices of different kinds may differ in the last bits: a checkpoint is not to mix those of several ranks */
+    CLT_TRY(clt_saved_part_make(run, s->ranks.writer, run->kinds_differ ? 1 : s->ranks.writers, &s->part));
     CLT_TRY(clt_saved_ranks_list(run, &s->ranks, &s->part));
     say_share(s);
     CLT_TRY(clt_saved_part_sum(run, &s->part));
@@ -296,8 +299,6 @@ void clt_saver_destroy(clt_saver *s)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     clt_thread_join(s->thread);
-    if (s->open && s->run->ranks.rank == 0)
-        clt_checkpoint_discard(s->ranks.folder, s->ranks.tag, s->result.step);
     if (!ended || ocl_commands_failed(s->run->device)) /* the driver may still write into this memory */
         return;
     clt_saved_part_free(&s->part);
@@ -375,6 +376,7 @@ clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *st
     s->written = s->all = (clt_part){0};
     s->error = (clt_error){.status = CLT_OK};
     s->read_ok = true;
+    s->exceeds = false;
     if (!alone)
         CLT_TRY(begin_together(s));
     if (s->pending)
@@ -431,7 +433,8 @@ static clt_status meet(clt_saver *s, clt_save_result *result, bool *have)
 {
     clt_error error = s->error;
     clt_part part = s->written;
-    CLT_TRY(clt_saved_collect(s->run, &error, &part));
+    bool exceeds = s->exceeds;
+    CLT_TRY(clt_saved_collect(s->run, &error, &part, &exceeds));
     if (s->round == ROUND_VERIFY) {
         end_verification(s, &error, &part);
         return CLT_OK;
@@ -442,7 +445,7 @@ static clt_status meet(clt_saver *s, clt_save_result *result, bool *have)
         return CLT_OK;
     }
     take_result(s, &error, result, have);
-    if (error.status == CLT_OK && s->retention.keep > 0)
+    if (error.status == CLT_OK && exceeds)
         set_phase(s, SAVER_WORKING, ROUND_VERIFY);
     else
         close_rounds(s, error.status == CLT_OK ? ROUND_ALL : ROUND_DISCARD);

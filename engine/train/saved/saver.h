@@ -36,7 +36,8 @@ typedef struct clt_save_result {
 
 /* folder: for checkpoints, of rank 0; others give NULL. Collective, as begin and poll. */
 clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out);
-/* Waits for this rank's part of the save in flight, if any, which is lost where several ranks make it. */
+/* Waits for this rank's part of the save in flight, if any. Where several ranks make it, it is lost, and what is there of it stays for
+ * the next save or run to remove, because other ranks may still write. */
 void clt_saver_destroy(clt_saver *saver);
 /* Enqueues the snapshot of step `step`. No save may be in flight (call poll first). A save that cannot begin gives its result to the
  * next poll. */

@@ -48,7 +48,7 @@ static clt_status choose_ranks(launch *l)
 {
     char text[640];
     bool first = l->ranks == 0;
-    CLT_TRY(launch_hosts_ask(&l->hosts, l->program, l->spec, (int)l->devices, first));
+    CLT_TRY(launch_hosts_ask(&l->hosts, l->program, l->spec, (int)l->devices, first, l->context->stop));
     l->ranks = l->most = 0;
     l->cpu = false;
     for (int i = 0; i < l->hosts.count; i++) {
@@ -232,11 +232,13 @@ static void doubt_success(const launch *l, launch_end *end)
         end->code = clt_status_exit_code(CLT_ECOMM);
 }
 
-/* Whether another start may help: the job was interrupted, lost a rank or the device, or mpirun lost a host (205). */
-static bool may_help(const launch_end *end)
+/* Whether another start may help: the job was interrupted, lost a rank or the device, or mpirun lost a host (205; Open
+ * MPI 5 says 14 for a killed rank of another host). */
+static bool may_help(const launch *l, const launch_end *end)
 {
-    enum { LOST_DAEMON = 205 };
+    enum { LOST_DAEMON = 205, LOST_FAR_RANK = 14 };
     return end->signal || end->code >= 128 || end->code == LOST_DAEMON ||
+           (l->hosts.far && end->code == LOST_FAR_RANK) ||
            end->code == clt_status_exit_code(CLT_EINTERRUPTED) ||
            end->code == clt_status_exit_code(CLT_ECOMM) || end->code == clt_status_exit_code(CLT_EDEVLOST);
 }
@@ -285,7 +287,7 @@ static clt_status run(launch *l)
             CLT_FAIL(CLT_EINTERRUPTED, "stopped; %s",
                      newest_step(l) >= 0 ? "the run can go on from its newest checkpoint"
                                          : "there is no checkpoint yet");
-        if (!may_help(&end) || l->train.dry_run)
+        if (!may_help(l, &end) || l->train.dry_run)
             CLT_FAIL(status, "%s", why);
         if (status == CLT_EINTERRUPTED && was_stopped_by_file(l))
             CLT_FAIL(status, "stopped by " CLT_REASON_STOP_FILE);

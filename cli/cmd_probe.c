@@ -18,7 +18,7 @@ static clt_status count_devices(const char *spec)
     bool cpu;
     CLT_TRY(clt_child_begin());
     CLT_TRY(ocl_count_devices(spec, &count, &cpu));
-    return clt_child_say("%d %s", count, cpu ? "cpu" : "gpu");
+    return clt_child_say("devices %d %s", count, cpu ? "cpu" : "gpu");
 }
 
 clt_status cmd_probe(cmd_context *context, int argc, char **argv)

@@ -10,16 +10,20 @@
 
 #include "engine/base/child.h"
 #include "engine/base/fileio.h"
+#include "engine/base/thread.h"
 
 #define MOST_SLOTS 1024
 #define ANSWER_SECONDS 120.0 /* a driver may take long to list its devices for the first time */
+#define SLICE_SECONDS 0.1    /* between looks at the stop flag */
 
 /* --- the list --- */
 
 static clt_status add_host(launch_hosts *hosts, const char *name, size_t length, long slots,
                            const char *where)
 {
-    if (length == 0 || length >= sizeof hosts->host->name)
+    /* ssh would take a dash for an option, and mpirun the other two for a list */
+    if (length == 0 || length >= sizeof hosts->host->name || name[0] == '-' || memchr(name, ':', length) ||
+        memchr(name, ',', length))
         CLT_FAIL(CLT_EUSAGE, "cltrain launch: option --hosts: %s: '%.*s' is no name of a host", where,
                  (int)length, name);
     if (slots < 0 || slots > MOST_SLOTS)
@@ -191,23 +195,42 @@ static clt_status ask(const launch_host *h, const char *program, const char *spe
                             : ask_far(h->name, program, spec, out);
 }
 
-/* *there: devices; 0: it did not answer. */
-static void hear(launch_host *h, clt_child *child, int *there)
+/* Reads lines until one is the answer, because start files of the far shell may print others, of which the first goes
+ * into `other`. False: none came until the moment `until`, before the child's end, or before *stop. */
+static bool find_answer(clt_child *child, double until, const atomic_int *stop, int *there, char kind[8],
+                        char other[128])
 {
-    char kind[8] = "";
     const char *line = NULL;
+    other[0] = '\0';
+    while (!atomic_load(stop) && clt_now() < until) {
+        clt_child_event event = clt_child_next(child, SLICE_SECONDS, &line);
+        if (event == CLT_CHILD_ENDED)
+            return false;
+        if (event == CLT_CHILD_LINE && sscanf(line, "devices %d %7s", there, kind) == 2)
+            return true;
+        if (event == CLT_CHILD_LINE && !other[0])
+            (void)snprintf(other, 128, "%.127s", line);
+    }
+    return false;
+}
+
+/* *there: devices; 0: it did not answer. */
+static void hear(launch_host *h, clt_child *child, double until, const atomic_int *stop, int *there)
+{
+    char kind[8] = "", other[128];
     clt_child_end end;
-    clt_child_event event = clt_child_next(child, ANSWER_SECONDS, &line);
-    bool got = event == CLT_CHILD_LINE && sscanf(line, "%d %7s", there, kind) == 2;
+    bool got = find_answer(child, until, stop, there, kind, other), late = clt_now() >= until;
     clt_child_stop(child, &end);
     h->cpu = strcmp(kind, "cpu") == 0;
     if (got)
         return;
     *there = 0;
-    if (event == CLT_CHILD_SILENT)
+    if (late)
         (void)snprintf(h->why, sizeof h->why, "it has not answered for %.0f s", ANSWER_SECONDS);
-    else
+    else if (end.words[0] || !other[0])
         (void)snprintf(h->why, sizeof h->why, "%s", end.words[0] ? end.words : end.text);
+    else
+        (void)snprintf(h->why, sizeof h->why, "its answer is '%s'", other);
 }
 
 static clt_status take_answer(launch_host *h, bool far, int there, int devices, bool all)
@@ -227,18 +250,25 @@ static clt_status take_answer(launch_host *h, bool far, int there, int devices, 
     return CLT_OK;
 }
 
-clt_status launch_hosts_ask(launch_hosts *hosts, const char *program, const char *spec, int devices, bool all)
+clt_status launch_hosts_ask(launch_hosts *hosts, const char *program, const char *spec, int devices, bool all,
+                            const atomic_int *stop)
 {
     clt_child **child = NULL;
+    double until = clt_now() + ANSWER_SECONDS; /* for all hosts, which are asked at once */
     clt_status status = CLT_OK;
     int there, ranks = 0;
     CLT_TRY(clt_alloc(&child, (size_t)hosts->count, sizeof *child, "a list of hosts"));
     for (int i = 0; status == CLT_OK && i < hosts->count; i++)
         status = ask(&hosts->host[i], program, spec ? spec : "", &child[i]);
     for (int i = 0; i < hosts->count && child[i]; i++) {
-        hear(&hosts->host[i], child[i], &there);
-        if (status == CLT_OK)
-            status = take_answer(&hosts->host[i], hosts->far, there, devices, all);
+        if (status != CLT_OK) {
+            clt_child_stop(child[i], NULL);
+            continue;
+        }
+        hear(&hosts->host[i], child[i], until, stop, &there);
+        status = atomic_load(stop)
+                     ? clt_fail(CLT_EINTERRUPTED, __FILE__, __LINE__, "stopped while counting devices")
+                     : take_answer(&hosts->host[i], hosts->far, there, devices, all);
         ranks += hosts->host[i].ranks;
     }
     free(child);

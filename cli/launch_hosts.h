@@ -5,6 +5,7 @@
 #ifndef CLI_LAUNCH_HOSTS_H
 #define CLI_LAUNCH_HOSTS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "engine/base/mem.h"
@@ -30,9 +31,10 @@ void launch_hosts_free(launch_hosts *hosts);
 /* Asks all hosts at once how many devices of SPEC (NULL: the usual ones) they have and fills ranks and cpu: slots, else
  * `devices`, else one for each device. They are asked by the program that Open MPI starts its daemons with (ssh, or
  * $OMPI_MCA_plm_rsh_agent), which runs `program` there. CLT_EDEVICE: a host has fewer GPUs than ranks are asked for, or, where
- * `all` have to, one does not answer, or none does. */
-clt_status launch_hosts_ask(launch_hosts *hosts, const char *program, const char *spec, int devices,
-                            bool all);
+ * `all` have to, one does not answer within two minutes, or none does. CLT_EINTERRUPTED: *stop was set; nothing is left
+ * running. */
+clt_status launch_hosts_ask(launch_hosts *hosts, const char *program, const char *spec, int devices, bool all,
+                            const atomic_int *stop);
 /* "a:4,b:4", the hosts with ranks in the form of mpirun's --host. */
 clt_status launch_hosts_print(const launch_hosts *hosts, clt_str *out);
 

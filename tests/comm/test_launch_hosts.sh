@@ -28,19 +28,29 @@ refused 'a:0' "a:0: host 'a' needs 1 to 1024 ranks"
 refused 'a:two,b' "a:two,b: host 'a' needs 1 to 1024 ranks"
 printf '# the hosts\n\nfirst slots=2 # with two\nsecond cores=3\n' >list
 refused list "list:4: 'second cores=3': a line is 'NAME' or 'NAME slots=N'"
+refused '-oProxyCommand=x' "-oProxyCommand=x: '-oProxyCommand=x' is no name of a host"
+printf 'node1:4\n' >list
+refused list "list:1: 'node1:4' is no name of a host"
+printf 'a,b\n' >list
+refused list "list:1: 'a,b' is no name of a host"
 printf '# none\n' >list
 refused list 'list names no host'
 mkdir bin
 cat >agent <<'SH'
 #!/bin/sh
 [ "$1" != gone ] || { echo 'ssh: connect to host gone port 22: No route to host' >&2; exit 255; }
+case $1 in
+silent*) echo $$ >>"$STARTS.silent"; exec sleep 600 ;;
+greets) echo 'Welcome to this host' ;;
+greets_only) echo 'Welcome to this host'; exit 0 ;;
+esac
 shift
 exec sh -c "$*"
 SH
 cat >bin/mpirun <<'SH'
 #!/bin/sh
 echo "$*" >>"$STARTS"
-exit 139
+exit "${MPIRUN_CODE:-139}"
 SH
 chmod +x agent bin/mpirun
 export OMPI_MCA_plm_rsh_agent=$work/agent
@@ -52,6 +62,26 @@ expect_awk 'ranks of two hosts' '!/-np 5 --host first:3,second:2 / || !/btl_tcp_
 expect_code 4 "${played[@]}" --hosts first,gone
 expect_text 'host gone does not tell its devices: ssh: connect to host gone port 22: No route to host; it needs cltrain at the same path'
 expect_absent never
+# Lines of the far shell's start files are passed over.
+expect_code 9 "${played[@]}" --hosts first,greets --devices 1
+expect_code 4 "${played[@]}" --hosts first,greets_only
+expect_text "host greets_only does not tell its devices: its answer is 'Welcome to this host'; it needs cltrain"
+# A signal ends the asking and all that asks.
+"${played[@]}" --hosts silent1,silent2 >"$out" 2>&1 &
+asking=$!
+for _ in $(seq 600); do [ "$(cat starts.silent 2>/dev/null | wc -l)" -eq 2 ] && break || sleep 0.05; done
+kill -TERM $asking
+wait $asking
+code=$?
+if [ $code -eq 75 ]; then pass; else fail "a signal while hosts are asked: code $code, expected 75"; fi
+expect_text 'stopped while counting devices'
+while read -r process; do
+    if kill -0 "$process" 2>/dev/null; then fail 'an agent is still there'; else pass; fi
+done <starts.silent
+# Open MPI 5 ends with 14 when a rank of another host was killed.
+expect_code 9 env PATH="$work/bin:$PATH" STARTS="$work/starts" MPIRUN_CODE=14 "$CLTRAIN" launch --max-restarts 1 small.json --out never \
+    --hosts first,second --devices 1
+expect_text 'the job ended with code 14; restart 1 of 1'
 
 why=$(hosts_refused) && { note_skip "two hosts: $why"; finish; }
 make_hosts 2 2>refused || { note_skip "two hosts: no network name spaces here: $(tail -n 1 refused)"; finish; }

@@ -30,12 +30,15 @@ void clt_find_near_cores(const clt_run *run, clt_nearness *near)
     clt_cores_common(&own, &there, &near->cores);
     int count = clt_cores_count(&near->cores);
     near->far = count == 0;
-    near->bind = count > 0 && count < clt_cores_count(&own) && is_wanted(run);
+    near->near = count > 0 && count == clt_cores_count(&own);
+    near->bind = count > 0 && !near->near && is_wanted(run);
 }
 
 void clt_bind_near_device(clt_run *run, const clt_nearness *near, int sharing)
 {
     char text[256];
+    if (near->near && near->node >= 0 && is_wanted(run) && sharing < run->ranks.core_ranks)
+        run->ranks.core_ranks = sharing;
     if (!near->bind)
         return;
     clt_cores_print(&near->cores, text, sizeof text);
@@ -46,7 +49,8 @@ void clt_bind_near_device(clt_run *run, const clt_nearness *near, int sharing)
         clt_error_clear();
         return;
     }
-    run->ranks.core_ranks = sharing;
+    if (near->node >= 0)
+        run->ranks.core_ranks = sharing;
     CLT_DEBUG("rank %d is bound to cores %s, near %s (NUMA node %d)", run->ranks.rank, text,
               ocl_device_describe(run->device)->pci, near->node);
 }

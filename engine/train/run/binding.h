@@ -16,11 +16,12 @@ typedef struct clt_nearness {
     int node;  /* that the GPU is attached to; -1: not known */
     bool far;  /* this process may use cores, but none near the GPU */
     bool bind; /* parallel.bind asks for it, and some of its cores are not near */
+    bool near; /* all cores that this process may use are near, as after an earlier binding */
 } clt_nearness;
 
 void clt_find_near_cores(const clt_run *run, clt_nearness *near);
 /* Binds all threads of the process if near->bind; warns if the kernel refuses it. `sharing`: ranks of this host that are
- * near the same node, this one included. */
+ * near the same node, this one included; they share this rank's cores once it is bound, now or by an earlier attempt. */
 void clt_bind_near_device(clt_run *run, const clt_nearness *near, int sharing);
 
 #endif

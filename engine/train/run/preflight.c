@@ -237,6 +237,8 @@ void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *
 int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank)
 {
     int sharing = 0;
+    if (told[rank].node < 0) /* not known: it is not bound */
+        return 1;
     for (int r = 0; r < ranks; r++)
         sharing += told[r].node == told[rank].node && strcmp(told[r].host, told[rank].host) == 0;
     return sharing;

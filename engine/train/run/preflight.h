@@ -26,7 +26,7 @@ typedef struct clt_told_preflight {
 /* Compares the config: CLT_ERANKS names the first rank that differs from rank 0 and a line that does. Collective. */
 clt_status clt_preflight_config(clt_run *run);
 /* Everything else, when data and device are open. *sharing: ranks of this host whose devices are on the same NUMA
- * node, this one included. CLT_ERANKS, on all ranks; warnings come from rank 0. Collective. */
+ * node, this one included; 1 where the node is not known. CLT_ERANKS, on all ranks; warnings come from rank 0. Collective. */
 clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing);
 
 /* Pure, for tests: CLT_ERANKS for what ranks have told; the warnings, one a line. */

@@ -135,6 +135,8 @@ static void ranks_near_a_node_are_counted(void **state)
     told[1].node = 1;
     for (int r = 0; r < RANKS; r++)
         assert_int_equal(clt_preflight_sharing(told, RANKS, r), r < 2 ? 1 : 2);
+    told[2].node = told[3].node = -1;
+    assert_int_equal(clt_preflight_sharing(told, RANKS, 2), 1);
 }
 
 int main(void)

@@ -131,4 +131,11 @@ for shard in none optimizer; do
     same_files "together.$shard" "apart/$shard" 10
 done
 same_files together.none together.optimizer 10
+
+# What a rank of the far host sends is compared as well: a bit changes in its share of a moment.
+expect_code 0 ./start.sh -x SHIM=driver_shim -x SHIM_RANK=2 -x CLT_SHIM=read:bytes=49152:flip:nth=1 -np 4 "$work/one_rank.sh" train small.json \
+    train.steps=10 parallel.shard=optimizer --out apart/flip
+expect_text "checkpoint of step 5 could not be written.*rank 2 on .*reading 'fc1.weight.moment1' .* arrived with other bits"
+saved apart/flip 10
+same_files together.optimizer apart/flip 10
 finish

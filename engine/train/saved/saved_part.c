@@ -151,12 +151,16 @@ void clt_saved_part_free(clt_saved_part *p)
 clt_status clt_saved_part_sum(clt_run *run, clt_saved_part *p)
 {
     clt_checksum_ranges ranges = {0};
+    clt_store_piece own;
     for (size_t i = 0; i < p->n_pieces; i++) {
         const clt_saved_tensor *of = &p->of[p->pieces[i].tensor];
         if (p->sources[i].rank == run->ranks.rank)
             clt_checksum_ranges_add(&ranges, of->arena, of->slot->slab, p->sources[i].in.at,
                                     p->sources[i].in.count);
     }
+    for (int t = 0; t < p->n_tensors; t++)
+        for (int64_t k = 0; clt_saved_part_own(run, p, t, k, &own); k++)
+            clt_checksum_ranges_add(&ranges, p->of[t].arena, p->of[t].slot->slab, own.at, own.count);
     clt_checksum_ranges_add(&ranges, CLT_ARENA_STATE, 0, 0, ST_WORDS);
     return clt_checksums_create(run->store, &run->tuned->desc, &ranges, &p->sums);
 }
@@ -172,6 +176,23 @@ clt_status clt_saved_part_read(const clt_run *run, const clt_saved_part *p)
                                    NULL, NULL));
     }
     return p->sums ? clt_checksums_enqueue(p->sums) : CLT_OK;
+}
+
+clt_status clt_saved_part_sum_now(const clt_run *run, const clt_saved_part *p)
+{
+    if (!p->sums)
+        return CLT_OK;
+    CLT_TRY(clt_checksums_enqueue(p->sums));
+    return ocl_finish(run->device, OCL_QUEUE_COMPUTE);
+}
+
+clt_status clt_saved_part_compare_own(const clt_saved_part *p, int tensor, uint64_t at, const float *data,
+                                      uint64_t count)
+{
+    const clt_saved_tensor *of = &p->of[tensor];
+    return p->sums ? clt_checksums_compare(p->sums, of->arena, of->slot->slab, at, data, count,
+                                           p->tensors[tensor].name)
+                   : CLT_OK;
 }
 
 clt_status clt_saved_part_compare(const clt_run *run, const clt_saved_part *p, const clt_state_block *state)

@@ -43,10 +43,16 @@ bool clt_saved_part_own(const clt_run *run, const clt_saved_part *part, int tens
 /* Adds a piece of tensor number `tensor`, which the device of `rank` has. */
 clt_status clt_saved_part_add(clt_run *run, clt_saved_part *part, int tensor, int rank,
                               const clt_store_piece *piece);
-/* Once, when no piece will be added any more: prepares the device to sum up what is read from it. */
+/* Once, when no piece will be added any more: prepares the device to sum up what is read from it, and all that only this rank
+ * has. */
 clt_status clt_saved_part_sum(clt_run *run, clt_saved_part *part);
 /* Enqueues the reads of this rank's pieces on the compute queue. */
 clt_status clt_saved_part_read(const clt_run *run, const clt_saved_part *part);
+/* Has the device sum up and waits, before pieces are read that are not in the part. Then compares such elements, from `at`
+ * of the tensor's slab, the start of a chunk. */
+clt_status clt_saved_part_sum_now(const clt_run *run, const clt_saved_part *part);
+clt_status clt_saved_part_compare_own(const clt_saved_part *part, int tensor, uint64_t at, const float *data,
+                                      uint64_t count);
 /* Compares what has arrived, and the state block, with the device's sums. */
 clt_status clt_saved_part_compare(const clt_run *run, const clt_saved_part *part,
                                   const clt_state_block *state);

@@ -232,24 +232,37 @@ clt_status clt_saved_ranks_list(clt_run *run, clt_saved_ranks *r, clt_saved_part
     return CLT_OK;
 }
 
+/* The others wait for what is sent, so an error is told when all ranks say how they wrote. */
+static void compare_block(clt_saved_ranks *r, const clt_saved_part *p, int tensor, uint64_t at, uint64_t n)
+{
+    clt_status status = clt_saved_part_compare_own(p, tensor, at, r->block, n);
+    if (status != CLT_OK && r->send_error.status == CLT_OK)
+        clt_error_take(status, &r->send_error);
+    clt_error_clear();
+}
+
 /* To all members of the group, since groups know no messages from rank to rank. */
-static clt_status send_piece(clt_run *run, const clt_saved_ranks *r, const clt_saved_part *p,
-                             const clt_sent *sent)
+static clt_status send_piece(clt_run *run, clt_saved_ranks *r, const clt_saved_part *p, const clt_sent *sent)
 {
     const clt_saved_tensor *of = &p->of[sent->tensor];
     for (uint64_t at = 0; at < sent->in.count; at += BLOCK) {
         uint64_t n = sent->in.count - at < BLOCK ? sent->in.count - at : BLOCK, bytes = n * sizeof(float);
         float *here = run->ranks.rank == 0 ? p->sources[sent->piece].data + at : r->block;
-        if (sent->rank == run->ranks.rank)
+        if (sent->rank == run->ranks.rank) {
             CLT_TRY(ocl_read(run->store->slab[of->arena][of->slot->slab], (sent->in.at + at) * sizeof(float),
                              here, bytes));
+            compare_block(r, p, (int)sent->tensor, sent->in.at + at, n);
+        }
         CLT_TRY(comm_broadcast(r->apart, here, (int64_t)bytes, (int)sent->member));
     }
     return CLT_OK;
 }
 
-clt_status clt_saved_ranks_send(clt_run *run, const clt_saved_ranks *r, const clt_saved_part *p)
+clt_status clt_saved_ranks_send(clt_run *run, clt_saved_ranks *r, const clt_saved_part *p)
 {
+    r->send_error = (clt_error){.status = CLT_OK};
+    if (r->n_sent && r->writer < 0)
+        CLT_TRY(clt_saved_part_sum_now(run, p));
     for (size_t i = 0; i < r->n_sent; i++)
         CLT_TRY(send_piece(run, r, p, &r->sent[i]));
     return CLT_OK;

@@ -19,15 +19,16 @@ typedef struct clt_saved_ranks {
     comm *apart;           /* rank 0 and those that do not, where these keep something that others have not */
     struct clt_sent *sent; /* what these send, a piece each */
     size_t n_sent, capacity;
-    float *block; /* on its way */
+    float *block;         /* on its way */
+    clt_error send_error; /* of the last send: what this rank sent is not what its device has */
 } clt_saved_ranks;
 
 /* folder: of rank 0; others may give NULL. Rank 0 writes a file beside the folder and the others look for it. */
 clt_status clt_saved_ranks_open(clt_run *run, const char *folder, clt_saved_ranks *out);
 /* Adds what ranks that do not see the folder will send to the part of rank 0. */
 clt_status clt_saved_ranks_list(clt_run *run, clt_saved_ranks *ranks, clt_saved_part *part);
-/* Sends it, and waits for the device. */
-clt_status clt_saved_ranks_send(clt_run *run, const clt_saved_ranks *ranks, const clt_saved_part *part);
+/* Sends it, and waits for the device. Sets send_error. */
+clt_status clt_saved_ranks_send(clt_run *run, clt_saved_ranks *ranks, const clt_saved_part *part);
 void clt_saved_ranks_close(clt_saved_ranks *ranks);
 
 /* *error of rank 0 becomes that of all ranks. */

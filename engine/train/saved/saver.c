@@ -136,6 +136,8 @@ static clt_status write_part(clt_saver *s)
     if (well == CLT_OK && !s->read_ok)
         well = clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "reading the parameters from the device failed");
     if (well == CLT_OK)
+        well = clt_error_put(&s->ranks.send_error);
+    if (well == CLT_OK)
         well = clt_saved_part_compare(s->run, p, &s->state);
     CLT_TRY(clt_fail_prefix(well, "saving step %" PRId64 ": ", s->result.step));
     return clt_checkpoint_write_part(s->ranks.folder, s->ranks.tag, &content, p->pieces, (int)p->n_pieces,

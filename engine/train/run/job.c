@@ -207,7 +207,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
         .accumulation = train ? job->accumulation : 1,
         .tree = train && clt_config_bool(job->config, "parallel.rank_invariant"),
         .ranks = train ? job->ranks : 1,
-        .part = clt_job_part(job),
+        .part = train ? clt_job_part(job) : 1, /* generation has no batch */
         .rank = job->rank,
         .shard = clt_config_choice(job->config, "parallel.shard") == CLT_SHARD_OPTIMIZER,
         .update = update,

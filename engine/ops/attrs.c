@@ -73,8 +73,13 @@ static bool in_range(const clt_attr_spec *spec, double value)
     return (spec->min == 0 && spec->max == 0) || (value >= spec->min && value <= spec->max);
 }
 
+/* A plain integer is a list of one. */
 static bool read_list(const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
+    if (clt_json_int(value, &attr->list[0]) && in_range(spec, (double)attr->list[0])) {
+        attr->n_list = 1;
+        return true;
+    }
     if (clt_json_typeof(value) != CLT_JSON_ARRAY || clt_json_count(value) > CLT_MAX_DIMS)
         return false;
     for (const clt_json *e = clt_json_first(value); e; e = clt_json_next(e)) {

@@ -68,6 +68,8 @@ void comm_combine(void *into, const void *other, int64_t count, comm_type type, 
 
 /* --- sums by messages in pieces (pieces.c); communication thread only --- */
 
+#define COMM_PIECES_ALIVE 5 /* pieces that are under way at the same time */
+
 typedef struct comm_piece {
     void *part, *sum; /* this rank's part, and where the sum is to lie, which may be the same */
     int64_t count;    /* elements; the same on every rank */
@@ -82,7 +84,8 @@ typedef struct comm_pieces {
     void *context;
     /* Makes piece k; `wide` has room for a part of f32. */
     clt_status (*begin)(void *context, int64_t k, float *wide, comm_piece *piece);
-    /* Its sum is complete. Called after the beginning of piece k + 2, if there is one. */
+    /* Its sum is complete. Called after the beginning of piece k + COMM_PIECES_ALIVE - 1, or without messages of
+     * piece k + 2, if there is one. */
     clt_status (*end)(void *context, int64_t k, const comm_piece *piece);
 } comm_pieces;
 clt_status comm_run_pieces(comm *group, const comm_pieces *pieces);
@@ -95,7 +98,7 @@ int64_t comm_piece_elements(int ranks, comm_type type);
 /* Bytes of a slot of c->segment, of which every local rank has COMM_SLOTS: those of pieces under way, and one
  * that is written while others may still read the oldest. */
 #define COMM_SLOT_BYTES ((int64_t)2 << 20)
-#define COMM_SLOTS 4
+#define COMM_SLOTS (COMM_PIECES_ALIVE + 1)
 #define COMM_MOST_LOCAL 256
 
 struct comm_memory {

@@ -39,6 +39,7 @@ struct comm_engine {
     char first_failure[512];
     int last_tag;            /* of a group; the thread that makes groups */
     _Atomic double deadline; /* seconds for each request */
+    bool crowded;            /* the cores of this process have others to run; set once */
     char phase[96];          /* what the process is doing */
     double phase_began;
 
@@ -225,14 +226,14 @@ static clt_status too_late(comm_engine *e)
 
 clt_status comm_engine_wait_turn(comm_engine *e, int *turns)
 {
-    enum { SPINS = 200, YIELDS = 1000, RESTS = 1200, LOOK_EVERY = 64 }; /* rests: 10 ms of short ones */
-    int turn = (*turns)++;
+    enum { SPINS = 200, YIELDS = 1000, RESTS = 200, LOOK_EVERY = 64 }; /* rests: 10 ms of short ones */
+    int turn = (*turns)++, first_rest = e->crowded ? SPINS : YIELDS;
     if (turn < SPINS)
         return CLT_OK;
-    if (turn < YIELDS) {
+    if (turn < first_rest) {
         sched_yield();
     } else {
-        struct timespec rest = {0, turn < RESTS ? 50000 : 500000};
+        struct timespec rest = {0, !e->crowded && turn < first_rest + RESTS ? 50000 : 500000};
         (void)nanosleep(&rest, NULL);
     }
     if (turn % LOOK_EVERY != 0)
@@ -245,6 +246,11 @@ clt_status comm_engine_wait_turn(comm_engine *e, int *turns)
 void comm_engine_set_deadline(comm_engine *e, double seconds)
 {
     e->deadline = seconds;
+}
+
+void comm_engine_set_crowded(comm_engine *e, bool crowded)
+{
+    e->crowded = crowded;
 }
 
 void comm_engine_set_phase(comm_engine *e, const char *text)

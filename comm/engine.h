@@ -37,6 +37,10 @@ int comm_engine_ranks(const comm_engine *e);
 const char *comm_engine_description(const comm_engine *e);
 void comm_engine_set_host(comm_engine *e, const char *host); /* for messages */
 void comm_engine_set_deadline(comm_engine *e, double seconds);
+/* Whether each rank has fewer than two of the cores to itself. Then waiting yields to nobody: a thread that yields
+ * a core on which another one computes gets it back milliseconds later, after the other's whole slice of time,
+ * while one that sleeps is woken at once. */
+void comm_engine_set_crowded(comm_engine *e, bool crowded);
 void comm_engine_set_phase(comm_engine *e, const char *text);
 
 /* Appends a request. body, context, what and on_heap are set, ready as well where it may run at once. */

@@ -103,6 +103,14 @@ static void find_cores(uint64_t *cores, size_t bytes)
         memset(cores, 0xff, bytes);
 }
 
+static int count_cores(const told_place *told)
+{
+    int count = 0;
+    for (size_t i = 0; i < sizeof told->cores / sizeof told->cores[0]; i++)
+        count += __builtin_popcountll(told->cores[i]);
+    return count;
+}
+
 static bool share_cores(const told_place *a, const told_place *b)
 {
     bool any = false;
@@ -204,6 +212,8 @@ static clt_status settle(void *context)
         comm_run_all_gather(c, told, c->info.ranks * (int64_t)sizeof *told, sizeof *told, COMM_U8);
     if (status == CLT_OK)
         place(c, told);
+    if (status == CLT_OK && !c->parent)
+        comm_engine_set_crowded(c->engine, count_cores(mine) < 2 * c->info.core_ranks);
     for (int r = 0; status == CLT_OK && !c->parent && r < c->info.ranks; r++)
         if (told[r].process != mine->process && told[r].space == mine->space && same_host(&told[r], mine))
             comm_engine_watch(c->engine, r, told[r].process);

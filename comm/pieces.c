@@ -11,16 +11,19 @@
 #include "engine/base/mem.h"
 
 #define GRAIN 16 /* elements: shares start at multiples of 32 or 64 bytes */
-/* A piece is there from its beginning until its sum has arrived, two pieces later. */
-#define ALIVE 3
-#define AHEAD 2
+/* A piece is summed LAG turns after it set out, and complete as many turns later, so that the network has work
+ * while this thread waits for a core on which others compute. AHEAD: pieces that travel in one direction. */
+#define LAG 2
+#define AHEAD (LAG + 1)
+#define ALIVE COMM_PIECES_ALIVE
+_Static_assert(ALIVE == 2 * LAG + 1, "a piece is there from its beginning until its sum has arrived");
 
 typedef struct pieces_run {
     const comm_pieces *pieces;
     comm *group;
     int ranks, me;
     comm_type wire; /* of the parts */
-    int64_t longest;
+    int64_t longest, lag;
     comm_piece piece[ALIVE];
     comm_flight out[AHEAD], back[AHEAD];
     char *room[AHEAD]; /* for the parts of the other ranks */
@@ -90,24 +93,26 @@ static clt_status send_sums(pieces_run *s, int64_t k)
     return CLT_OK;
 }
 
-/* Turn i: piece i sets out, the one before it is summed and set back, and the one before that is complete. */
+/* Turn i: piece i sets out, piece i - lag is summed and set back, and the one `lag` before that is complete. */
 static clt_status take_turn(pieces_run *s, int64_t i)
 {
     const comm_pieces *p = s->pieces;
+    int64_t lag = s->lag;
     if (i < p->count) {
         comm_piece *q = &s->piece[i % ALIVE];
         CLT_TRY(p->begin(p->context, i, s->wide[i % AHEAD], q));
         CLT_TRY(s->ranks > 1 ? send_shares(s, i) : CLT_OK);
     }
-    if (i >= 1 && i - 1 < p->count && s->ranks > 1) {
-        CLT_TRY(comm_flight_finish(s->group, &s->out[(i - 1) % AHEAD]));
-        add_share(s, i - 1);
-        CLT_TRY(send_sums(s, i - 1));
+    if (i >= lag && i - lag < p->count && s->ranks > 1) {
+        CLT_TRY(comm_flight_finish(s->group, &s->out[(i - lag) % AHEAD]));
+        add_share(s, i - lag);
+        CLT_TRY(send_sums(s, i - lag));
     }
-    if (i < 2)
+    i -= 2 * lag;
+    if (i < 0 || i >= p->count)
         return CLT_OK;
-    CLT_TRY(comm_flight_finish(s->group, &s->back[(i - 2) % AHEAD]));
-    return p->end(p->context, i - 2, &s->piece[(i - 2) % ALIVE]);
+    CLT_TRY(comm_flight_finish(s->group, &s->back[i % AHEAD]));
+    return p->end(p->context, i, &s->piece[i % ALIVE]);
 }
 
 static clt_status get_memory(pieces_run *s)
@@ -145,8 +150,9 @@ clt_status comm_run_pieces(comm *group, const comm_pieces *pieces)
                     .ranks = pieces->together ? group->info.ranks : 1,
                     .me = group->info.rank,
                     .wire = pieces->wide ? COMM_F32 : pieces->type};
+    s.lag = s.ranks > 1 ? LAG : 1; /* without messages there is nothing to wait for */
     clt_status status = get_memory(&s);
-    for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2; i++)
+    for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2 * s.lag; i++)
         status = take_turn(&s, i);
     for (int i = 0; status != CLT_OK && s.messages && i < AHEAD; i++) {
         comm_flight_drop(group, &s.out[i]);

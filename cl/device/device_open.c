@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
@@ -41,9 +42,11 @@ void ocl_prepare_process(int local_ranks, int core_ranks)
 {
     rank_count = local_ranks > 1 ? local_ranks : 1;
     core_rank_count = core_ranks > 1 ? core_ranks : 1;
-    /* PoCL 3 reads the first variable, PoCL 4 and later the second; values set by the user stay. */
+    /* PoCL 3 reads the first variable, PoCL 4 and later the second; values set by the user stay. By itself it
+     * starts a thread for every core of the machine, also in a process that may run on few of them. */
     static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
-    if (rank_count == 1 || getenv(names[0]) != NULL || getenv(names[1]) != NULL)
+    bool all = rank_count == 1 && clt_cpu_count() >= sysconf(_SC_NPROCESSORS_ONLN);
+    if (all || getenv(names[0]) != NULL || getenv(names[1]) != NULL)
         return;
     char text[16];
     snprintf(text, sizeof text, "%d", ocl_threads_here());

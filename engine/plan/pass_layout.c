@@ -3,8 +3,9 @@
  * Pass 2, layout: decides on the order in memory of the elements of each tensor. An op that needs another
  * order than row-major says so (clt_op.layout). Ops that work on elements one by one accept any order
  * (CLT_OP_ANY_LAYOUT); all others read and write row-major tensors. Where the orders differ a transposition
- * is inserted, once per tensor. Tensors that the caller reads and values that are kept from run to run are
- * row-major. Knows layouts and flags of ops, no op. */
+ * is inserted, once per tensor. Values that are kept from run to run are row-major, and so are tensors that
+ * the caller writes or reads, unless the caller has set another layout of theirs in the graph. Knows layouts
+ * and flags of ops, no op. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -104,7 +105,7 @@ static clt_status set_node(layouts *l, clt_node *node)
         clt_tensor *t = clt_graph_tensor(l->graph, node->out[i]);
         if (!has_layouts(t))
             continue;
-        if (t->is_output || t->persistent)
+        if ((t->is_output || t->persistent) && t->layout != need)
             CLT_TRY(give_row_major(l, node, i));
         else
             t->layout = need;

@@ -142,11 +142,31 @@ static bool may_refuse(const clt_verify_subject *subject)
     return !((!forward || last_forward) && (!backward || last_backward));
 }
 
+/* The checker writes inputs and reads results in the layout that the op takes them in, so that its kernels
+ * alone are checked and timed, without transpositions. */
+static void set_layouts(clt_graph *graph, const ocl_device_desc *desc, const clt_verify_bench *bench)
+{
+    for (int k = 0; k < bench->copies; k++) {
+        const clt_node *node = bench->node[k];
+        if (!node->op->layout)
+            continue;
+        clt_layout layout = node->op->layout(node, desc);
+        for (int i = 0; i < node->n_in; i++)
+            clt_graph_tensor(graph, node->in[i])->layout = layout;
+        for (int i = 0; i < node->n_out; i++) {
+            clt_graph_tensor(graph, node->out[i])->layout = layout;
+            if (bench->dout[k][i] >= 0)
+                clt_graph_tensor(graph, bench->dout[k][i])->layout = layout;
+        }
+    }
+}
+
 clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject *subject,
                            const clt_verify_setup *setup, clt_verify_bench *bench)
 {
     clt_graph *graph;
     CLT_TRY(clt_verify_graph(subject, setup, bench, &graph));
+    set_layouts(graph, desc, bench);
     clt_plan_options options = {.mode = setup->mode,
                                 .accumulation = setup->copies == 1 ? 2 : 1,
                                 .ranks = 1,
@@ -271,13 +291,25 @@ size_t clt_verify_elements(const clt_verify_bench *b, int32_t tensor)
     return (size_t)clt_shape_elements(&clt_verify_tensor(b, tensor)->shape);
 }
 
+/* Where element `i` in row-major order lies in memory, in elements. */
+static size_t memory_index(const clt_tensor *t, size_t i)
+{
+    if (t->layout == CLT_LAYOUT_ROW_MAJOR || t->shape.ndim < 3)
+        return i;
+    size_t channels = (size_t)t->shape.dim[1], inner = 1;
+    for (int d = 2; d < t->shape.ndim; d++)
+        inner *= (size_t)t->shape.dim[d];
+    size_t sample = i / inner / channels, channel = i / inner % channels;
+    return (sample * inner + i % inner) * channels + channel;
+}
+
 void clt_verify_bench_put(clt_verify_bench *b, int32_t tensor, const double *values)
 {
+    const clt_tensor *t = clt_verify_tensor(b, tensor);
     const clt_place *place = &b->plan->place[tensor];
     size_t n = clt_verify_elements(b, tensor);
     for (size_t i = 0; i < n; i++)
-        clt_dtype_store(clt_verify_tensor(b, tensor)->dtype, b->before[place->slab] + place->offset, i,
-                        values[i]);
+        clt_dtype_store(t->dtype, b->before[place->slab] + place->offset, memory_index(t, i), values[i]);
 }
 
 void clt_verify_bench_put_bytes(clt_verify_bench *b, int32_t tensor, const void *bytes)
@@ -289,11 +321,11 @@ void clt_verify_bench_put_bytes(clt_verify_bench *b, int32_t tensor, const void 
 
 void clt_verify_bench_get(const clt_verify_bench *b, int32_t tensor, double *out)
 {
+    const clt_tensor *t = clt_verify_tensor(b, tensor);
     const clt_place *place = &b->plan->place[tensor];
     size_t n = clt_verify_elements(b, tensor);
     for (size_t i = 0; i < n; i++)
-        out[i] =
-            clt_dtype_load(clt_verify_tensor(b, tensor)->dtype, b->after[place->slab] + place->offset, i);
+        out[i] = clt_dtype_load(t->dtype, b->after[place->slab] + place->offset, memory_index(t, i));
 }
 
 void clt_verify_bench_keep(clt_verify_bench *b)

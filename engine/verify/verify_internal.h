@@ -190,7 +190,8 @@ clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify
 void clt_verify_bench_destroy(clt_verify_bench *bench);
 /* Fills `before` with the pattern. */
 void clt_verify_bench_clear(clt_verify_bench *bench, uint32_t pattern);
-/* Put: writes values of a tensor into `before`. Get: reads them from `after`. */
+/* Put: writes values of a tensor into `before`. Get: reads them from `after`. The values are in row-major
+ * order, whatever the layout of the tensor is. */
 void clt_verify_bench_put(clt_verify_bench *bench, int32_t tensor, const double *values);
 void clt_verify_bench_put_bytes(clt_verify_bench *bench, int32_t tensor, const void *bytes);
 void clt_verify_bench_get(const clt_verify_bench *bench, int32_t tensor, double *out);

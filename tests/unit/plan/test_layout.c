@@ -216,6 +216,33 @@ static void test_layouts(void **state)
     clt_plan_destroy(plan);
 }
 
+/* A field that is written, and an output that is read, in the layout that the op has: nothing is turned for
+ * them. */
+static void test_set_by_caller(void **state)
+{
+    (void)state;
+    net n = {.output = -1};
+    clt_shape image = clt_shape3(4, 6, 5), none = {.ndim = 0};
+    must(clt_graph_create(BATCH, &n.graph), "graph");
+    must(clt_graph_field(n.graph, "x", CLT_F32, &image, &n.x), "x");
+    must(clt_graph_field(n.graph, "y", CLT_I32, &none, &n.y), "y");
+    n.output = put_scale(n.graph, "a", "{\"value\":1.25}", n.x, true);
+    clt_graph_tensor(n.graph, n.x)->layout = CLT_LAYOUT_CHANNELS_LAST;
+    clt_graph_tensor(n.graph, n.output)->layout = CLT_LAYOUT_CHANNELS_LAST;
+    clt_graph_tensor(n.graph, n.output)->is_output = true;
+    int32_t logits =
+        put(n.graph, "linear", "fc", "{\"out\":5}", put(n.graph, "flatten", "flat", NULL, n.output, -1), -1);
+    put(n.graph, "cross_entropy", "loss", NULL, logits, n.y);
+    clt_plan *plan = plan_of(&n, true, CLT_RECOMPUTE_NONE);
+    const clt_node *a = clt_graph_find(plan->graph, "a");
+    assert_int_equal(a->in[0], n.x);
+    assert_int_equal(a->out[0], n.output);
+    assert_int_equal(clt_graph_tensor(plan->graph, n.output)->layout, CLT_LAYOUT_CHANNELS_LAST);
+    assert_int_equal(input_of(plan, "flat")->layout, CLT_LAYOUT_ROW_MAJOR);
+    assert_int_equal(transpositions(plan, CLT_PHASE_FORWARD), 1); /* for flat */
+    clt_plan_destroy(plan);
+}
+
 /* Without a wish the graph stays as it is. */
 static void test_no_wish(void **state)
 {
@@ -246,6 +273,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_wish), cmocka_unit_test(test_layouts),
+                                       cmocka_unit_test(test_set_by_caller),
                                        cmocka_unit_test(test_same_bits)};
     ocl_device_desc *list;
     int found;

@@ -99,11 +99,12 @@ clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoin
 /* --- checkpoints that several processes write together: begin by one of them, write_part by each, place by one --- */
 
 /* Elements [first, first + count) of a tensor in the memory of one process, counted in row-major order, or with
- * `transposed` (f32 only) in that of the tensor with its last two dimensions swapped. */
+ * `transposed` (f32 only) in that of the tensor with the dimension before its last `transposed` ones behind
+ * them. */
 typedef struct clt_tensor_piece {
     int tensor; /* position in the content's model, or behind the model's in its optimizer */
     uint64_t first, count;
-    bool transposed;
+    int transposed;
     const void *data;
 } clt_tensor_piece;
 /* What has been written of the model's and of the optimizer's file: bytes, and shares of their check sums (crc64.h). Those

@@ -116,14 +116,25 @@ static clt_status write_block(part_file *f, const block *b, const float *values)
     return CLT_OK;
 }
 
+/* Rows and columns, as in memory, of the matrices of a transposed tensor with that shape in the file. */
+static void matrix_of(const clt_tensor_piece *piece, const clt_shape *shape, uint64_t *rows,
+                      uint64_t *columns)
+{
+    *rows = 1;
+    for (int i = 0; i < piece->transposed; i++)
+        *rows *= (uint64_t)shape->dim[shape->ndim - 1 - i];
+    *columns = (uint64_t)shape->dim[shape->ndim - 1 - piece->transposed];
+}
+
 static clt_status write_transposed(part_file *f, const clt_tensor_piece *piece,
                                    const clt_named_tensor *tensor, uint64_t offset)
 {
     const clt_shape *shape = &tensor->shape;
     const float *values = piece->data;
-    if (shape->ndim < 2 || tensor->dtype != CLT_F32)
+    if (shape->ndim <= piece->transposed || tensor->dtype != CLT_F32)
         CLT_FAIL(CLT_EINTERNAL, "tensor \"%s\" cannot be transposed", tensor->name);
-    uint64_t rows = (uint64_t)shape->dim[shape->ndim - 1], columns = (uint64_t)shape->dim[shape->ndim - 2];
+    uint64_t rows, columns;
+    matrix_of(piece, shape, &rows, &columns);
     uint64_t matrix = rows * columns;
     if (!f->tile)
         CLT_TRY(clt_alloc(&f->tile, TILE, sizeof *f->tile, "a transposed tensor"));
@@ -228,9 +239,10 @@ static clt_status check_finite(const clt_named_tensor *tensor, const clt_tensor_
         return CLT_OK;
     at += (int64_t)piece->first;
     if (piece->transposed) {
-        int64_t rows = clt_shape_last(&tensor->shape), columns = tensor->shape.dim[tensor->shape.ndim - 2];
-        int64_t in = at % (rows * columns);
-        at += in % columns * rows + in / columns - in;
+        uint64_t rows, columns;
+        matrix_of(piece, &tensor->shape, &rows, &columns);
+        uint64_t in = (uint64_t)at % (rows * columns);
+        at += (int64_t)(in % columns * rows + in / columns) - (int64_t)in;
     }
     CLT_FAIL(CLT_ENUMERIC, "tensor \"%s\" holds %s at element %" PRId64 " of %" PRId64, tensor->name, what,
              at, clt_shape_elements(&tensor->shape));

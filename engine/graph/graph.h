@@ -47,7 +47,9 @@ typedef struct clt_tensor {
     const char *name;
     clt_dtype dtype;
     clt_shape shape;
-    clt_layout layout; /* set by pass_layout.c; row-major in a graph that was not planned */
+    /* Set by pass_layout.c. Before that row-major, unless who makes the graph writes a field or reads an output
+     * in another layout, and sets it. */
+    clt_layout layout;
     clt_tensor_class cls;
     int32_t producer;   /* node id, -1 for fields, parameters, gradients */
     int32_t param;      /* parameter index for PARAM, PARAM_GRAD; -1 */
@@ -97,7 +99,9 @@ typedef struct clt_param {
     float lr_scale;
     bool elementwise;      /* updated element by element also where the optimizer updates whole matrices */
     const char *file_name; /* name in checkpoint files */
-    bool file_transposed;  /* file holds the last two dimensions swapped (Conv1D layout) */
+    /* In files the last dimension stands before so many others: 1: the last two are swapped (transformers'
+     * Conv1D), 2 and 3: weights of convolutions, whose channels come last here; 0: as here. */
+    int file_transposed;
     /* Rows of the first dimension that checkpoint files hold; 0: all. The rows after them are padding:
      * they start at zero and their gradient is zero. */
     int64_t file_rows;

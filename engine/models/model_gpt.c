@@ -56,7 +56,7 @@ static clt_status gpt_conv1d(gpt *m, const char *name, int64_t out, double std)
                     CLT_ATTRS(CLT_A_INT("out", out), CLT_A_BOOL("bias", m->bias),
                               CLT_A_WORD("init", "normal"), CLT_A_FLOAT("init_std", std)),
                     &node));
-    m->b.graph->params[node->param[0]].file_transposed = true;
+    m->b.graph->params[node->param[0]].file_transposed = 1;
     return CLT_OK;
 }
 

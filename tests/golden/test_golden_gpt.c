@@ -104,7 +104,8 @@ static float *stored(const clt_run *run, clt_arena_kind arena, const clt_param *
         return values;
     turned = malloc(slot->elements * sizeof *turned);
     assert_non_null(turned);
-    clt_transpose_last(&param->shape, values, turned);
+    clt_shape matrices = clt_param_matrices(param, false);
+    clt_transpose_last(&matrices, values, turned);
     free(values);
     return turned;
 }

@@ -81,6 +81,8 @@ clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *pa
 /* The shape of a parameter in files, and a copy that transposes the last two dimensions of a tensor of
  * `shape`. */
 clt_shape clt_param_file_shape(const clt_param *param);
+/* A transposed parameter as (n, rows, columns): n matrices in memory, or in files, where they are transposed. */
+clt_shape clt_param_matrices(const clt_param *param, bool in_file);
 void clt_transpose_last(const clt_shape *shape, const float *in, float *out);
 /* Writes only the parameters, as one safetensors file. */
 clt_status clt_run_save_parameters(clt_run *run, const char *path);

@@ -38,11 +38,22 @@ clt_shape clt_param_file_shape(const clt_param *param)
     clt_shape shape = param->shape;
     if (param->file_rows)
         shape.dim[0] = param->file_rows;
-    if (param->file_transposed && shape.ndim >= 2) {
-        shape.dim[shape.ndim - 1] = param->shape.dim[shape.ndim - 2];
-        shape.dim[shape.ndim - 2] = param->shape.dim[shape.ndim - 1];
+    int last = shape.ndim - 1, moved = param->file_transposed;
+    if (moved && shape.ndim > moved) {
+        for (int i = 0; i < moved; i++)
+            shape.dim[last - i] = param->shape.dim[last - 1 - i];
+        shape.dim[last - moved] = param->shape.dim[last];
     }
     return shape;
+}
+
+clt_shape clt_param_matrices(const clt_param *param, bool in_file)
+{
+    int64_t columns = clt_shape_last(&param->shape), rows = 1;
+    for (int i = 0; i < param->file_transposed; i++)
+        rows *= param->shape.dim[param->shape.ndim - 2 - i];
+    int64_t n = clt_shape_elements(&param->shape) / (rows * columns);
+    return in_file ? clt_shape3(n, columns, rows) : clt_shape3(n, rows, columns);
 }
 
 static clt_status snapshot_add(clt_run *run, snapshot *s, const clt_param *param)
@@ -54,7 +65,8 @@ static clt_status snapshot_add(clt_run *run, snapshot *s, const clt_param *param
     if (param->file_transposed && param->shape.ndim >= 2) {
         float *swapped;
         CLT_TRY(clt_alloc(&swapped, slot->elements, sizeof(float), "parameters"));
-        clt_transpose_last(&param->shape, s->data[i], swapped);
+        clt_shape matrices = clt_param_matrices(param, false);
+        clt_transpose_last(&matrices, s->data[i], swapped);
         free(s->data[i]);
         s->data[i] = swapped;
     }
@@ -104,8 +116,10 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
         memset(values + used, 0, (slot->elements - used) * sizeof *values);
     if (status == CLT_OK && param->file_transposed && want.ndim >= 2)
         status = clt_alloc(&swapped, slot->elements, sizeof *swapped, "parameters");
-    if (swapped)
-        clt_transpose_last(&want, values, swapped);
+    if (swapped) {
+        clt_shape matrices = clt_param_matrices(param, true);
+        clt_transpose_last(&matrices, values, swapped);
+    }
     if (status == CLT_OK)
         status = clt_store_write(run->store, arena, slot, swapped ? swapped : values);
     free(values);

@@ -22,7 +22,7 @@ static clt_status add_tensor(const clt_run *run, clt_saved_part *p, const clt_pa
     CLT_TRY(clt_alloc(&name, size, 1, "checkpoint"));
     snprintf(name, size, "%s%s", param->file_name, suffix);
     p->of[p->n_tensors] = (clt_saved_tensor){clt_store_layout_find(run->store->layout, param->name), arena,
-                                             param->file_transposed && param->shape.ndim >= 2};
+                                             param->shape.ndim >= 2 ? param->file_transposed : 0};
     *tensor = (clt_named_tensor){name, CLT_F32, clt_param_file_shape(param), NULL};
     p->n_tensors++;
     return CLT_OK;

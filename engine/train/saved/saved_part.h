@@ -13,7 +13,7 @@
 typedef struct clt_saved_tensor {
     const clt_store_slot *slot;
     clt_arena_kind arena;
-    bool transposed; /* in files the last two dimensions are swapped */
+    int transposed; /* in files the last dimension stands before so many others */
 } clt_saved_tensor;
 
 /* Where a piece of a tensor comes from. */

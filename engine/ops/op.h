@@ -207,7 +207,10 @@ enum {
     CLT_OP_ANY_LAYOUT = 1 << 13,   /* elementwise on one input: the output has the layout of the input */
     /* y[p] = row in[0][p] of parameter 0, whose gradient gets row p of the output's gradient, for any number of
      * positions p */
-    CLT_OP_ROWS = 1 << 14
+    CLT_OP_ROWS = 1 << 14,
+    /* Gradients of inputs and of parameters are separate problems: each has a choice of variant and commands of
+     * its own. */
+    CLT_OP_SPLIT_BACKWARD = 1 << 15
 };
 
 typedef struct clt_op {

@@ -106,6 +106,25 @@ static void call_backward(const clt_work *work, bool add, clt_call *call)
     }
 }
 
+/* The problems of a call: itself, or the gradients of its inputs and then those of its parameters. Returns their
+ * number. */
+static int split_call(const clt_call *call, bool backward, clt_call part[2])
+{
+    bool inputs = false, params = false;
+    for (int i = 0; i < call->node->n_in; i++)
+        inputs = inputs || call->din[i] >= 0;
+    for (int i = 0; i < call->node->n_param; i++)
+        params = params || call->dparam[i] >= 0;
+    part[0] = part[1] = *call;
+    if (!backward || !(call->node->op->flags & CLT_OP_SPLIT_BACKWARD) || !inputs || !params)
+        return 1;
+    for (int i = 0; i < call->node->n_param; i++)
+        part[0].dparam[i] = -1;
+    for (int i = 0; i < call->node->n_in; i++)
+        part[1].din[i] = -1;
+    return 2;
+}
+
 bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call)
 {
     clt_work_kind kind = backward ? CLT_WORK_BACKWARD : CLT_WORK_FORWARD;
@@ -184,8 +203,11 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
         return CLT_ENOMEM;
     emitter->node = node->id;
     const ocl_family *family = forward ? &node->op->forward : &node->op->backward;
-    CLT_TRY(
-        ocl_family_emit(emitter, family, &call, emitter->label, clt_forced_variant(plan, family->variants)));
+    clt_call part[2];
+    int parts = split_call(&call, !forward, part);
+    for (int i = 0; i < parts; i++)
+        CLT_TRY(ocl_family_emit(emitter, family, &part[i], emitter->label,
+                                clt_forced_variant(plan, family->variants)));
     CLT_TRY(ocl_emit_status(emitter));
     return check_writes(plan, work, emitter->list, first);
 }

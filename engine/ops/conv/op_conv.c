@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ops conv2d and conv3d, and conv_transpose2d and conv_transpose3d, which are their gradients. Attributes,
+ * shapes and the choice of an algorithm; what an algorithm does is in its own file. Knows images and volumes, no
+ * model. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/ops/conv/conv.h"
+#include "engine/ops/elementwise/bias.h"
+#include "engine/ops/emit_util.h"
+
+/* conv2d, conv3d: y[n,k,o] = b[k] + sum over c, t of w[k,c,t] x[n, c, o stride - padding + t dilation]
+ * shapes  x (N,C,in...), w (K,window...,C/groups) in memory, (K,C/groups,window...) in files, b (K)
+ *         -> y (N,K,out...), out = floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1
+ * dtypes  x,y,w f32|f16|bf16; accumulates f32
+ * grads   dx, dw, db: write or accumulate                units   init_std: unit of the weights
+ * memory  variant matrix: at most 64 MiB of windows unless a row alone is larger; db: see bias
+ * errors  CLT_ESHAPE for an integer x, another number of dimensions, a window that does not fit, channels that
+ *         groups do not divide
+ * source  torch.nn.Conv2d, Conv3d (sizes, initial values)
+ * tested  verify -t 'conv*', tol 32, exact on integers; test_golden_conv
+ *
+ * conv_transpose2d, conv_transpose3d: y = the gradient of such a convolution with respect to its image, for the
+ * gradient x of its result, plus b
+ * shapes  x (N,K,in...), w (K,window...,C/groups), b (C) -> y (N,C,out...),
+ *         out = (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1
+ * errors  besides: CLT_ESHAPE for an output_padding that is not below stride or dilation
+ * source  torch.nn.ConvTranspose2d, ConvTranspose3d */
+
+enum { INIT_KAIMING_UNIFORM, INIT_KAIMING_NORMAL, INIT_KAIMING_NORMAL_OUT, INIT_XAVIER, INIT_NORMAL };
+
+#define CONV_ATTRS                                                                                           \
+    CLT_SPEC_NEEDED(INT, "out", 1, INT32_MAX, "output channels"), CLT_SPATIAL_KERNEL,                        \
+        CLT_SPATIAL_STRIDE("1"), CLT_SPATIAL_PADDING("zeros"), CLT_SPATIAL_DILATION,                         \
+        CLT_SPEC_INT("groups", 1, 1, INT32_MAX,                                                              \
+                     "groups of channels that are convolved apart; as many as channels: depthwise"),         \
+        CLT_SPEC_BOOL("bias", true, "add a number to each output channel"),                                  \
+        CLT_SPEC_CHOICE("init", INIT_KAIMING_UNIFORM,                                                        \
+                        "kaiming_uniform|kaiming_normal|kaiming_normal_out|xavier|normal|zeros",             \
+                        "weights at the start; kaiming_uniform is torch's default, its bias "                \
+                        "U(+-1/sqrt(fan_in)), else zero; kaiming_normal_out: N(0, sqrt(2/fan_out)), as in "  \
+                        "ResNets"),                                                                          \
+        CLT_SPEC_FLOAT("init_std", 0.02, 0, 1000, "standard deviation of init normal")
+
+static const clt_attr_spec conv_attrs[] = {CONV_ATTRS};
+static const clt_attr_spec transpose_attrs[] = {
+    CONV_ATTRS,
+    {.name = "output_padding",
+     .type = CLT_ATTR_INTS,
+     .max = 65536,
+     .no_default = true,
+     .help =
+         "added to one side of the output's size in each spatial dimension, or one for all; without it 0"}};
+
+static bool is_transposed(const clt_node *node)
+{
+    return node->op->attrs == transpose_attrs;
+}
+
+/* fan_in and fan_out as torch counts them: from the first two dimensions of a weight in a file. */
+static clt_init conv_weight_init(const clt_node *node, int64_t fan_in, int64_t fan_out)
+{
+    clt_init init = {CLT_INIT_ZEROS, 0.0f, fan_in, fan_out};
+    switch (clt_node_attr(node, "init")->choice) {
+    case INIT_KAIMING_UNIFORM:
+        init.kind = CLT_INIT_KAIMING_UNIFORM;
+        init.scale = sqrtf(5.0f);
+        break;
+    case INIT_KAIMING_NORMAL:
+        init.kind = CLT_INIT_KAIMING_NORMAL;
+        break;
+    case INIT_KAIMING_NORMAL_OUT:
+        init.kind = CLT_INIT_NORMAL;
+        init.scale = (float)sqrt(2.0 / (double)fan_out);
+        break;
+    case INIT_XAVIER:
+        init.kind = CLT_INIT_XAVIER_UNIFORM;
+        break;
+    case INIT_NORMAL:
+        init.kind = CLT_INIT_NORMAL;
+        init.scale = (float)clt_node_attr(node, "init_std")->f;
+        break;
+    default:
+        break;
+    }
+    return init;
+}
+
+/* Declares the weight (first, window..., per_group) and the bias of `out` channels. */
+static clt_status conv_params(clt_infer *ctx, const clt_spatial *s, int64_t first, int64_t per_group,
+                              int64_t out)
+{
+    clt_shape w = {.ndim = s->dims + 2, .dim = {first}}, b = clt_shape1(out);
+    for (int i = 0; i < s->dims; i++)
+        w.dim[1 + i] = s->kernel[CLT_SPATIAL_MAX - s->dims + i];
+    w.dim[s->dims + 1] = per_group;
+    int64_t taps = clt_spatial_volume(s->kernel), fan_in = per_group * taps;
+    CLT_TRY(clt_infer_param(ctx, "weight", &w, conv_weight_init(ctx->node, fan_in, first * taps)));
+    ctx->graph->params[ctx->node->param[0]].file_transposed = s->dims;
+    if (!clt_node_attr(ctx->node, "bias")->b)
+        return CLT_OK;
+    clt_init bias = {CLT_INIT_ZEROS, 0.0f, 0, 0};
+    if (clt_node_attr(ctx->node, "init")->choice == INIT_KAIMING_UNIFORM)
+        bias = (clt_init){CLT_INIT_UNIFORM, (float)(1.0 / sqrt((double)fan_in)), 0, 0};
+    return clt_infer_param(ctx, "bias", &b, bias);
+}
+
+static clt_status check_groups(const clt_infer *ctx, int64_t in, int64_t out)
+{
+    int64_t groups = clt_node_attr(ctx->node, "groups")->i;
+    if (in % groups != 0 || out % groups != 0)
+        return clt_infer_fail(ctx,
+                              "%lld input and %lld output channels cannot both be divided into %lld groups",
+                              (long long)in, (long long)out, (long long)groups);
+    return CLT_OK;
+}
+
+static clt_status conv_infer(clt_infer *ctx, int dims)
+{
+    CLT_TRY(clt_spatial_check(ctx, dims));
+    const clt_tensor *x = clt_infer_in(ctx, 0);
+    clt_spatial s = clt_spatial_of(ctx->node, &x->shape, false);
+    int64_t out = clt_node_attr(ctx->node, "out")->i, groups = clt_node_attr(ctx->node, "groups")->i;
+    CLT_TRY(clt_spatial_fits(ctx, &s));
+    CLT_TRY(check_groups(ctx, s.channels, out));
+    clt_shape y = clt_spatial_shape(&s, out, s.out);
+    CLT_TRY(clt_infer_out(ctx, x->dtype, &y));
+    return conv_params(ctx, &s, out, s.channels / groups, out);
+}
+
+static clt_status conv2d_infer(clt_infer *ctx)
+{
+    return conv_infer(ctx, 2);
+}
+
+static clt_status conv3d_infer(clt_infer *ctx)
+{
+    return conv_infer(ctx, 3);
+}
+
+static clt_status transpose_infer(clt_infer *ctx, int dims)
+{
+    CLT_TRY(clt_spatial_check(ctx, dims));
+    const clt_tensor *x = clt_infer_in(ctx, 0);
+    clt_spatial s = clt_spatial_of(ctx->node, &x->shape, false);
+    int64_t out = clt_node_attr(ctx->node, "out")->i, groups = clt_node_attr(ctx->node, "groups")->i;
+    int64_t extra[CLT_SPATIAL_MAX], sizes[CLT_SPATIAL_MAX];
+    const clt_attr *given = clt_node_attr(ctx->node, "output_padding");
+    if (given->set && given->n_list != 1 && given->n_list != dims)
+        return clt_infer_fail(ctx, "attribute 'output_padding' has %d values; give one, or %d", given->n_list,
+                              dims);
+    clt_spatial_list(ctx->node, "output_padding", dims, 0, extra);
+    CLT_TRY(check_groups(ctx, s.channels, out));
+    for (int i = 0; i < CLT_SPATIAL_MAX; i++) {
+        sizes[i] =
+            (s.in[i] - 1) * s.stride[i] - 2 * s.padding[i] + s.dilation[i] * (s.kernel[i] - 1) + extra[i] + 1;
+        if (extra[i] >= s.stride[i] && extra[i] >= s.dilation[i])
+            return clt_infer_fail(ctx,
+                                  "an output_padding of %lld must be smaller than the stride %lld or the "
+                                  "dilation %lld",
+                                  (long long)extra[i], (long long)s.stride[i], (long long)s.dilation[i]);
+        if (sizes[i] < 1)
+            return clt_infer_fail(ctx, "the padding %lld leaves nothing of the output",
+                                  (long long)s.padding[i]);
+    }
+    clt_shape y = clt_spatial_shape(&s, out, sizes);
+    CLT_TRY(clt_infer_out(ctx, x->dtype, &y));
+    return conv_params(ctx, &s, s.channels, out / groups, out);
+}
+
+static clt_status conv_transpose2d_infer(clt_infer *ctx)
+{
+    return transpose_infer(ctx, 2);
+}
+
+static clt_status conv_transpose3d_infer(clt_infer *ctx)
+{
+    return transpose_infer(ctx, 3);
+}
+
+/* --- the variants: an algorithm for a direction --- */
+
+static bool accepts(const clt_conv_algorithm *a, const clt_conv *c, const ocl_device_desc *device,
+                    char *reason, size_t size)
+{
+    return !a->accepts || a->accepts(c, device, reason, size);
+}
+
+static bool accepts_forward(const clt_conv_algorithm *a, const clt_call *call, const ocl_device_desc *device,
+                            char *reason, size_t size)
+{
+    clt_conv c = clt_conv_forward_of(call, is_transposed(call->node));
+    return accepts(a, &c, device, reason, size);
+}
+
+static bool accepts_backward(const clt_conv_algorithm *a, const clt_call *call, const ocl_device_desc *device,
+                             char *reason, size_t size)
+{
+    bool transposed = is_transposed(call->node);
+    if (call->din[0] >= 0) {
+        clt_conv c = clt_conv_data_of(call, transposed);
+        if (!accepts(a, &c, device, reason, size))
+            return false;
+    }
+    if (call->dparam[0] >= 0) {
+        clt_conv c = clt_conv_weight_of(call, transposed);
+        return accepts(a, &c, device, reason, size);
+    }
+    return true;
+}
+
+static clt_status emit_forward(const clt_conv_algorithm *a, ocl_emitter *e, const clt_call *call)
+{
+    clt_conv c = clt_conv_forward_of(call, is_transposed(call->node));
+    return a->emit(e, &c);
+}
+
+static clt_status emit_backward(const clt_conv_algorithm *a, ocl_emitter *e, const clt_call *call)
+{
+    bool transposed = is_transposed(call->node);
+    if (call->din[0] >= 0) {
+        clt_conv c = clt_conv_data_of(call, transposed);
+        CLT_TRY(a->emit(e, &c));
+    }
+    if (call->dparam[0] >= 0) {
+        clt_conv c = clt_conv_weight_of(call, transposed);
+        CLT_TRY(a->emit(e, &c));
+    }
+    if (call->node->n_param > 1 && call->dparam[1] >= 0) {
+        const clt_shape *y = &clt_call_tensor(call, call->dout[0])->shape;
+        clt_emit_bias_grad(e, call, call->dparam[1], call->dparam_accumulate[1], call->dout[0],
+                           clt_shape_elements(y) / y->dim[1], y->dim[1]);
+    }
+    return ocl_emit_status(e);
+}
+
+#define CONV_VARIANT(way, word, algorithm, ...)                                                              \
+    static bool way##_##word##_accepts(const void *call, const ocl_device_desc *device, char *reason,        \
+                                       size_t size)                                                          \
+    {                                                                                                        \
+        return accepts_##way(&algorithm, call, device, reason, size);                                        \
+    }                                                                                                        \
+    static clt_status way##_##word##_emit(ocl_emitter *e, const void *call)                                  \
+    {                                                                                                        \
+        return emit_##way(&algorithm, e, call);                                                              \
+    }                                                                                                        \
+    static const ocl_variant way##_##word = {                                                                \
+        .name = #word, .accepts = way##_##word##_accepts, .emit = way##_##word##_emit, __VA_ARGS__}
+
+static const ocl_tunable matrix_tunables[] = {{"rows", 4, {0, 256, 2048, 16384}}, {0}};
+CONV_VARIANT(forward, matrix, clt_conv_matrix, .tunables = matrix_tunables);
+CONV_VARIANT(backward, matrix, clt_conv_matrix, .tunables = matrix_tunables);
+
+static const ocl_variant *const forward_variants[] = {&forward_matrix, NULL};
+static const ocl_variant *const backward_variants[] = {&backward_matrix, NULL};
+
+/* --- the ops --- */
+
+#define CONV_OP(word, about, page, table, count, reference)                                                  \
+    extern const clt_op_ref reference;                                                                       \
+    extern const clt_op clt_op_##word;                                                                       \
+    const clt_op clt_op_##word = {                                                                           \
+        .name = #word,                                                                                       \
+        .summary = about,                                                                                    \
+        .doc = &page,                                                                                        \
+        .attrs = table,                                                                                      \
+        .n_attrs = count,                                                                                    \
+        .min_in = 1,                                                                                         \
+        .max_in = 1,                                                                                         \
+        .flags = CLT_OP_SPLIT_BACKWARD,                                                                      \
+        .infer = word##_infer,                                                                               \
+        .forward = {.variants = forward_variants},                                                           \
+        .backward = {.variants = backward_variants},                                                         \
+        .layout = clt_spatial_layout,                                                                        \
+        .narrow_params = 1,                                                                                  \
+        .ref = &reference,                                                                                   \
+    }
+
+#define N_ATTRS(table) (int)(sizeof(table) / sizeof(table)[0])
+#define WEIGHT_TEXT " In memory the weight's channels come last; files have torch's order."
+
+static const clt_op_doc conv2d_doc = {
+    .text =
+        "A convolution of images: every output channel is a weighted sum of a window of all input channels "
+        "(of those of its group), which slides over height and width." WEIGHT_TEXT,
+    .inputs = "x: (N,C,H,W), f32, f16 or bf16",
+    .output =
+        "y: (N,out,H',W'), type of x; H' = floor((H + 2 padding - dilation (kernel - 1) - 1) / stride) + 1",
+    .params = "weight: (out,C/groups,kernel,kernel); bias: (out) unless bias is false",
+    .example = "{\"op\": \"conv2d\", \"out\": 8, \"kernel\": 3, \"stride\": 2, \"padding\": 1}",
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+static const clt_op_doc conv3d_doc = {
+    .text = "A convolution of volumes: as conv2d, with a window that slides over depth, height and "
+            "width." WEIGHT_TEXT,
+    .inputs = "x: (N,C,D,H,W), f32, f16 or bf16",
+    .output = "y: (N,out,D',H',W'), type of x; sizes as of conv2d",
+    .params = "weight: (out,C/groups,kernel,kernel,kernel); bias: (out) unless bias is false",
+    .example = "{\"op\": \"conv3d\", \"out\": 4, \"kernel\": [1, 3, 3], \"padding\": [0, 1, 1]}",
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 4, 14, 14]}, ",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+static const clt_op_doc conv_transpose2d_doc = {
+    .text =
+        "The transposed convolution of images, which makes them larger: what conv2d does to gradients of its "
+        "input. With stride 2 and kernel 2 it doubles height and width." WEIGHT_TEXT,
+    .inputs = "x: (N,C,H,W), f32, f16 or bf16",
+    .output = "y: (N,out,H',W'), type of x; H' = (H - 1) stride - 2 padding + dilation (kernel - 1) + "
+              "output_padding + 1",
+    .params = "weight: (C,out/groups,kernel,kernel); bias: (out) unless bias is false",
+    .example = "{\"op\": \"conv_transpose2d\", \"out\": 2, \"kernel\": 2, \"stride\": 2}",
+    .before = "{\"op\": \"reshape\", \"shape\": [4, 14, 14]}, ",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+static const clt_op_doc conv_transpose3d_doc = {
+    .text = "The transposed convolution of volumes: see conv_transpose2d." WEIGHT_TEXT,
+    .inputs = "x: (N,C,D,H,W), f32, f16 or bf16",
+    .output = "y: (N,out,D',H',W'), type of x; sizes as of conv_transpose2d",
+    .params = "weight: (C,out/groups,kernel,kernel,kernel); bias: (out) unless bias is false",
+    .example = "{\"op\": \"conv_transpose3d\", \"out\": 1, \"kernel\": 2, \"stride\": 2}",
+    .before = "{\"op\": \"reshape\", \"shape\": [4, 4, 7, 7]}, ",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+
+CONV_OP(conv2d, "y = conv(x, w) + b over height and width", conv2d_doc, conv_attrs, N_ATTRS(conv_attrs),
+        clt_op_conv2d_ref);
+CONV_OP(conv3d, "y = conv(x, w) + b over depth, height and width", conv3d_doc, conv_attrs,
+        N_ATTRS(conv_attrs), clt_op_conv3d_ref);
+CONV_OP(conv_transpose2d, "y = the transposed convolution of x, + b", conv_transpose2d_doc, transpose_attrs,
+        N_ATTRS(transpose_attrs), clt_op_conv_transpose2d_ref);
+CONV_OP(conv_transpose3d, "y = the transposed convolution of x, + b", conv_transpose3d_doc, transpose_attrs,
+        N_ATTRS(transpose_attrs), clt_op_conv_transpose3d_ref);

@@ -7,7 +7,7 @@
 
 #include "engine/ops/emit_util.h"
 
-static const clt_attr *find_attr(const clt_node *node, const char *name)
+const clt_attr *clt_spatial_attr(const clt_node *node, const char *name)
 {
     for (int i = 0; i < node->op->n_attrs; i++)
         if (strcmp(node->op->attrs[i].name, name) == 0)
@@ -17,7 +17,7 @@ static const clt_attr *find_attr(const clt_node *node, const char *name)
 
 clt_status clt_spatial_check(const clt_infer *ctx, int dims)
 {
-    static const char *const lists[] = {"kernel", "stride", "padding", "dilation"};
+    static const char *const lists[] = {"kernel", "stride", "padding", "dilation", "output", "scale"};
     CLT_TRY(clt_infer_need_float(ctx, 0));
     const clt_shape *shape = &clt_infer_in(ctx, 0)->shape;
     char text[CLT_SHAPE_TEXT];
@@ -31,7 +31,7 @@ clt_status clt_spatial_check(const clt_infer *ctx, int dims)
                                   : "(samples, channels, height, width) or (samples, channels, depth, "
                                     "height, width)");
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        const clt_attr *attr = find_attr(ctx->node, lists[i]);
+        const clt_attr *attr = clt_spatial_attr(ctx->node, lists[i]);
         if (attr && attr->set && attr->n_list != 1 && attr->n_list != have)
             return clt_infer_fail(ctx,
                                   "attribute '%s' has %d values, and the input %s has %d spatial dimensions; "
@@ -44,7 +44,7 @@ clt_status clt_spatial_check(const clt_infer *ctx, int dims)
 void clt_spatial_list(const clt_node *node, const char *name, int dims, int64_t absent,
                       int64_t out[CLT_SPATIAL_MAX])
 {
-    const clt_attr *attr = find_attr(node, name);
+    const clt_attr *attr = clt_spatial_attr(node, name);
     for (int i = 0; i < CLT_SPATIAL_MAX; i++) {
         int at = i - (CLT_SPATIAL_MAX - dims);
         out[i] = at < 0 || !attr || !attr->set ? absent : attr->n_list == 1 ? attr->list[0] : attr->list[at];
@@ -54,7 +54,7 @@ void clt_spatial_list(const clt_node *node, const char *name, int dims, int64_t 
 clt_spatial clt_spatial_of(const clt_node *node, const clt_shape *in, bool kernel_stride)
 {
     clt_spatial s = {.dims = in->ndim - 2, .n = in->dim[0], .channels = in->dim[1]};
-    const clt_attr *stride = find_attr(node, "stride");
+    const clt_attr *stride = clt_spatial_attr(node, "stride");
     clt_spatial_list(node, "kernel", s.dims, 1, s.kernel);
     clt_spatial_list(node, kernel_stride && !(stride && stride->set) ? "kernel" : "stride", s.dims, 1,
                      s.stride);

@@ -42,6 +42,8 @@ typedef struct clt_spatial {
 /* Checks that the node's first input is an image or a volume (dims 2 or 3; 0: either) of a floating type, and
  * that lists of sizes have one value or one for each spatial dimension. CLT_ESHAPE otherwise. */
 clt_status clt_spatial_check(const clt_infer *ctx, int dims);
+/* The value of an attribute, or NULL if the op does not have it. */
+const clt_attr *clt_spatial_attr(const clt_node *node, const char *name);
 /* The values of a list attribute for the spatial dimensions of a tensor with `dims` of them; dimensions that
  * it lacks get `absent`, and so do all of them when the attribute is not set or the op does not have it. */
 void clt_spatial_list(const clt_node *node, const char *name, int dims, int64_t absent,

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ops avg_pool and adaptive_avg_pool: means of windows over images and volumes. Knows windows, no model. */
+#include "engine/ops/emit_util.h"
+#include "engine/ops/reduce/column_sums.h"
+#include "engine/ops/spatial/pool.h"
+
+/* avg_pool, adaptive_avg_pool: y = sum of each window / number of its elements
+ * shapes  x (N,C,H,W) or (N,C,D,H,W) -> y (N,C,sizes...)
+ * dtypes  x,y f32|f16|bf16; accumulates f32              units   none
+ * grads   dx = sum over the windows that contain the element of dy / number of its elements: write or accumulate
+ * memory  a mean of everything (global pooling) adds up blocks of places, so that many work-items share the work and
+ *         rounding errors stay small: a workspace of 4*N*C*blocks bytes, blocks <= 256 (column_sums.h); else none
+ * errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding of more than half of the kernel
+ * source  torch.nn.AvgPool2d, AvgPool3d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, whose results these are
+ * tested  verify -t '*avg_pool*', tol 16, or exact; golden values of PyTorch in test_golden_spatial */
+
+static const clt_attr_spec avg_pool_attrs[] = {
+    CLT_SPATIAL_KERNEL,
+    CLT_SPATIAL_STRIDE("those of the kernel"),
+    CLT_SPATIAL_PADDING("zeros"),
+    CLT_POOL_CEIL,
+    CLT_SPEC_BOOL("count_include_pad", true, "count padding among the elements of a window"),
+};
+static const clt_attr_spec adaptive_attrs[] = {CLT_POOL_OUTPUT};
+
+static bool is_global(const clt_spatial *s)
+{
+    for (int i = 0; i < CLT_SPATIAL_MAX; i++)
+        if (s->out[i] != 1 || s->kernel[i] != s->in[i] || s->padding[i] != 0)
+            return false;
+    return true;
+}
+
+/* Windows of `size` places that follow each other in a row of `places`. */
+static clt_pool in_a_row(const clt_spatial *s, int64_t places, int64_t size, float share)
+{
+    return (clt_pool){.s = {.dims = 2,
+                            .n = s->n,
+                            .channels = s->channels,
+                            .in = {1, 1, places},
+                            .out = {1, 1, (places + size - 1) / size},
+                            .kernel = {1, 1, size},
+                            .stride = {1, 1, size},
+                            .dilation = {1, 1, 1}},
+                      .share = share};
+}
+
+/* All places of a sample are a row; sums of its blocks, and then their sum. */
+static void emit_global(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *l, clt_style style)
+{
+    const clt_spatial *s = &pool->s;
+    int64_t places = clt_spatial_volume(s->in);
+    clt_column_blocks b = clt_column_blocks_of(places, s->n * s->channels);
+    if (b.count == 1) {
+        clt_pool all = in_a_row(s, places, places, pool->share);
+        clt_emit_pool_sum(e, &all, l, style);
+        return;
+    }
+    uint64_t sums = (uint64_t)(s->n * s->channels) * b.count;
+    int32_t part = ocl_workspace(e, CLT_F32, sums, "sums of blocks");
+    clt_pool blocks = in_a_row(s, places, (int64_t)b.rows, 1.0f),
+             rest = in_a_row(s, (int64_t)b.count, (int64_t)b.count, pool->share);
+    clt_pool_launch first = {.y = part, .x = l->x, .y_type = CLT_F32, .x_type = l->x_type},
+                    second = {.y = l->y, .x = part, .y_type = l->y_type, .x_type = CLT_F32};
+    clt_emit_pool_sum(e, &blocks, &first, style);
+    clt_emit_pool_sum(e, &rest, &second, style);
+}
+
+static clt_status avg_pool_forward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    const clt_tensor *x = clt_call_tensor(call, call->in[0]);
+    clt_pool pool = clt_pool_of(call->node, &x->shape);
+    clt_pool_launch l = {.y = call->out[0], .x = call->in[0], .y_type = x->dtype, .x_type = x->dtype};
+    if (is_global(&pool.s))
+        emit_global(e, &pool, &l, style);
+    else
+        clt_emit_pool_sum(e, &pool, &l, style);
+    return CLT_OK;
+}
+
+static clt_status avg_pool_backward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    if (call->din[0] < 0)
+        return CLT_OK;
+    clt_pool pool = clt_pool_of(call->node, &clt_call_tensor(call, call->in[0])->shape);
+    clt_pool_launch l = {.y = call->din[0],
+                         .x = call->dout[0],
+                         .y_type = clt_call_dtype(call, call->din[0]),
+                         .x_type = clt_call_dtype(call, call->dout[0]),
+                         .accumulate = call->din_accumulate[0]};
+    clt_emit_pool_spread(e, &pool, &l, style);
+    return CLT_OK;
+}
+CLT_ELEMENTWISE_VARIANTS(avg_pool_forward)
+CLT_ELEMENTWISE_VARIANTS(avg_pool_backward)
+
+extern const clt_op_ref clt_op_avg_pool_ref, clt_op_adaptive_avg_pool_ref;
+static const clt_op_doc avg_pool_doc = {
+    .text = "The mean of each window that slides over an image or a volume.",
+    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
+    .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - kernel) / stride) + 1",
+    .example = "{\"op\": \"avg_pool\", \"kernel\": 2}",
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+static const clt_op_doc adaptive_doc = {
+    .text =
+        "The mean of each of as many windows as the output has elements; the windows divide the image or the "
+        "volume, whatever its size. Without attributes it is global average pooling: one mean for each "
+        "channel, "
+        "with which classifiers of images end.",
+    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
+    .output = "y: (N,C,output...), type of x",
+    .example = "{\"op\": \"adaptive_avg_pool\", \"output\": [7, 7]}",
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+
+extern const clt_op clt_op_avg_pool, clt_op_adaptive_avg_pool;
+const clt_op clt_op_avg_pool = {
+    .name = "avg_pool",
+    .summary = "y = mean of each window",
+    .doc = &avg_pool_doc,
+    .attrs = avg_pool_attrs,
+    .n_attrs = 5,
+    .min_in = 1,
+    .max_in = 1,
+    .infer = clt_pool_infer,
+    .forward = {.variants = avg_pool_forward_variants},
+    .backward = {.variants = avg_pool_backward_variants},
+    .layout = clt_spatial_layout,
+    .ref = &clt_op_avg_pool_ref,
+};
+const clt_op clt_op_adaptive_avg_pool = {
+    .name = "adaptive_avg_pool",
+    .summary = "y = mean of each window from floor(i * in / out) to ceil((i + 1) * in / out)",
+    .doc = &adaptive_doc,
+    .attrs = adaptive_attrs,
+    .n_attrs = 1,
+    .min_in = 1,
+    .max_in = 1,
+    .infer = clt_pool_infer,
+    .forward = {.variants = avg_pool_forward_variants},
+    .backward = {.variants = avg_pool_backward_variants},
+    .layout = clt_spatial_layout,
+    .ref = &clt_op_adaptive_avg_pool_ref,
+};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ops max_pool and adaptive_max_pool: the largest element of windows over images and volumes. Knows windows, no
+ * model. */
+#include "engine/ops/emit_util.h"
+#include "engine/ops/spatial/pool.h"
+
+/* max_pool, adaptive_max_pool: y = largest element of each window, the first of equal ones in the order depth, height,
+ * width; NaN is larger than everything, and the last NaN of a window is the one that gets its gradient
+ * shapes  x (N,C,H,W) or (N,C,D,H,W) -> y (N,C,sizes...); saves the number of the largest element within its window,
+ *         (N,sizes...,C) u8, or u16 or i32 for windows of more than 256 or 65536 elements
+ * dtypes  x,y f32|f16|bf16                               units   none
+ * grads   dx = sum of dy over the windows whose largest element it is: write or accumulate. Each element gathers
+ *         from the windows that contain it, so that overlapping windows need no atomic operations
+ * memory  the saved numbers: one byte for each output, when training. Finding the largest element again in the
+ *         backward pass would read x, which is 4 to 16 times as many bytes, and would keep it until then
+ * errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding of more than half of the kernel
+ * source  torch.nn.MaxPool2d, MaxPool3d, AdaptiveMaxPool2d, AdaptiveMaxPool3d, whose results these are
+ * tested  verify -t '*max_pool*', exact; golden values of PyTorch in test_golden_spatial */
+
+static const clt_attr_spec max_pool_attrs[] = {
+    CLT_SPATIAL_KERNEL,
+    CLT_SPATIAL_STRIDE("those of the kernel"),
+    CLT_SPATIAL_PADDING("elements of minus infinity"),
+    CLT_SPATIAL_DILATION,
+    CLT_POOL_CEIL,
+};
+static const clt_attr_spec adaptive_attrs[] = {CLT_POOL_OUTPUT};
+
+static clt_status max_pool_infer(clt_infer *ctx)
+{
+    CLT_TRY(clt_pool_infer(ctx));
+    clt_pool pool = clt_pool_of(ctx->node, &clt_infer_in(ctx, 0)->shape);
+    const clt_spatial *s = &pool.s;
+    if (clt_spatial_volume(s->kernel) > INT32_MAX)
+        return clt_infer_fail(
+            ctx, "a window of %lld elements is more than can be numbered, %d; give a smaller kernel",
+            (long long)clt_spatial_volume(s->kernel), INT32_MAX);
+    clt_shape saved = {.ndim = s->dims + 2, .dim = {s->n}};
+    for (int i = 0; i < s->dims; i++)
+        saved.dim[1 + i] = s->out[CLT_SPATIAL_MAX - s->dims + i];
+    saved.dim[1 + s->dims] = s->channels;
+    return clt_infer_saved(ctx, "index", clt_pool_index_type(&pool), &saved);
+}
+
+static clt_status max_pool_forward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    const clt_tensor *x = clt_call_tensor(call, call->in[0]);
+    clt_pool pool = clt_pool_of(call->node, &x->shape);
+    clt_pool_launch l = {.y = call->out[0], .x = call->in[0], .y_type = x->dtype, .x_type = x->dtype};
+    /* plans without backward may not save the index */
+    clt_emit_pool_max(e, &pool, &l, call->saved[0], style);
+    return CLT_OK;
+}
+
+static clt_status max_pool_backward(ocl_emitter *e, const clt_call *call, clt_style style)
+{
+    if (call->din[0] < 0)
+        return CLT_OK;
+    clt_pool pool = clt_pool_of(call->node, &clt_call_tensor(call, call->in[0])->shape);
+    clt_pool_launch l = {.y = call->din[0],
+                         .x = call->dout[0],
+                         .y_type = clt_call_dtype(call, call->din[0]),
+                         .x_type = clt_call_dtype(call, call->dout[0]),
+                         .accumulate = call->din_accumulate[0]};
+    clt_emit_pool_max_bwd(e, &pool, &l, call->saved[0], style);
+    return CLT_OK;
+}
+CLT_ELEMENTWISE_VARIANTS(max_pool_forward)
+CLT_ELEMENTWISE_VARIANTS(max_pool_backward)
+
+extern const clt_op_ref clt_op_max_pool_ref, clt_op_adaptive_max_pool_ref;
+static const clt_op_doc max_pool_doc = {
+    .text =
+        "The largest element of each window that slides over an image or a volume. A gradient goes to that "
+        "element, the first one if several are equal.",
+    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
+    .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - dilation (kernel - 1) - 1) / "
+              "stride) + 1",
+    .example = "{\"op\": \"max_pool\", \"kernel\": 3, \"stride\": 2, \"padding\": 1}",
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+static const clt_op_doc adaptive_doc = {
+    .text = "The largest element of each of as many windows as the output has elements; the windows divide "
+            "the image "
+            "or the volume, whatever its size.",
+    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
+    .output = "y: (N,C,output...), type of x",
+    .example = "{\"op\": \"adaptive_max_pool\", \"output\": [4, 4]}",
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+};
+
+extern const clt_op clt_op_max_pool, clt_op_adaptive_max_pool;
+const clt_op clt_op_max_pool = {
+    .name = "max_pool",
+    .summary = "y = largest element of each window",
+    .doc = &max_pool_doc,
+    .attrs = max_pool_attrs,
+    .n_attrs = 5,
+    .min_in = 1,
+    .max_in = 1,
+    .infer = max_pool_infer,
+    .forward = {.variants = max_pool_forward_variants},
+    .backward = {.variants = max_pool_backward_variants},
+    .layout = clt_spatial_layout,
+    .ref = &clt_op_max_pool_ref,
+};
+const clt_op clt_op_adaptive_max_pool = {
+    .name = "adaptive_max_pool",
+    .summary = "y = largest element of each window from floor(i * in / out) to ceil((i + 1) * in / out)",
+    .doc = &adaptive_doc,
+    .attrs = adaptive_attrs,
+    .n_attrs = 1,
+    .min_in = 1,
+    .max_in = 1,
+    .infer = max_pool_infer,
+    .forward = {.variants = max_pool_forward_variants},
+    .backward = {.variants = max_pool_backward_variants},
+    .layout = clt_spatial_layout,
+    .ref = &clt_op_adaptive_max_pool_ref,
+};

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Windows over the spatial dimensions of channels-last images and volumes: sums over windows, their spreading back,
+ * and maxima. A window of the sliding rule starts at o * stride - padding and has `window` elements, `dilation` apart;
+ * one of the adaptive rule goes from floor(o * in / out) to ceil((o + 1) * in / out). Elements outside of the input
+ * count as zero in sums and as -inf in maxima. Everything is gathered: each result is computed by one item, in a
+ * fixed order, so that neither atomic operations nor the division of the work among items affect it.
+ * Knows windows, no op: averages, maxima and upsampling by repetition are made of these kernels.
+ *
+ * Geometry: places.clh, over the grid of the results.
+ *
+ * -DDT=type read  -DGT=type written  -DDYT=type of dy  -DIT=type of the index: u8, u16 or i32
+ * -DADAPTIVE=0|1: the rule  -DDILATED=0|1: whether a dilation is not 1  -DINDEX=0|1: maxima store where they were
+ * -DOWN_SIZE=0|1: whether windows differ in their number of elements, by which sums are divided; otherwise the
+ * argument share is the factor  -DCOUNT_PAD=0|1: whether padding counts among them  -DLS, -DNT */
+#include "common.clh"
+#include "lanes.clh"
+#include "types.clh"
+#include "places.clh"
+
+#ifndef ADAPTIVE
+#define ADAPTIVE 0
+#endif
+#ifndef DILATED
+#define DILATED 0
+#endif
+#ifndef OWN_SIZE
+#define OWN_SIZE 0
+#endif
+#ifndef COUNT_PAD
+#define COUNT_PAD 1
+#endif
+#ifndef INDEX
+#define INDEX 1
+#endif
+#ifndef IT
+#define IT u8
+#endif
+
+/* One spatial dimension. */
+typedef struct pool_axis {
+    int in, out, window, stride, padding, dilation;
+} pool_axis;
+#define AXIS_ARGS(a)                                                                                         \
+    int a##_in, int a##_out, int a##_window, int a##_stride, int a##_padding, int a##_dilation
+#define AXIS_OF(a)                                                                                           \
+    {                                                                                                        \
+        a##_in, a##_out, a##_window, a##_stride, a##_padding, a##_dilation                                   \
+    }
+#define AXES_ARGS AXIS_ARGS(d), AXIS_ARGS(h), AXIS_ARGS(w)
+#define AXES const pool_axis deep = AXIS_OF(d), high = AXIS_OF(h), wide = AXIS_OF(w)
+
+#if DILATED
+#define APART(a) ((a).dilation)
+#else
+#define APART(a) 1
+#endif
+
+/* What a window covers in one dimension: its first element inside of the input, the elements of the window before
+ * that one, how many are inside, and how many a sum is divided by. */
+typedef struct pool_span {
+    int first, before, count, size;
+} pool_span;
+
+static inline pool_span pool_span_of(int o, pool_axis a)
+{
+    pool_span s;
+#if ADAPTIVE
+    uint in = (uint)a.in, out = (uint)a.out;
+    s.first = (int)((uint)o * in / out);
+    s.before = 0;
+    s.count = (int)((((uint)o + 1) * in + out - 1) / out) - s.first;
+    s.size = s.count;
+#else
+    int start = o * a.stride - a.padding;
+    s.before = start < 0 ? (APART(a) - 1 - start) / APART(a) : 0;
+    s.first = start + s.before * APART(a);
+    s.count = s.first < a.in ? min(a.window - s.before, (a.in - 1 - s.first) / APART(a) + 1) : 0;
+    s.size = COUNT_PAD ? min(start + a.window, a.in + a.padding) - start : s.count;
+#endif
+    return s;
+}
+
+/* The windows that may contain element i: from first to last; none if last is smaller. */
+typedef struct pool_reach {
+    int first, last;
+} pool_reach;
+
+static inline pool_reach pool_reach_of(int i, pool_axis a)
+{
+    pool_reach r;
+#if ADAPTIVE
+    uint in = (uint)a.in, out = (uint)a.out;
+    r.first = (int)((uint)i * out / in);
+    r.last = (int)((((uint)i + 1) * out + in - 1) / in) - 1;
+#else
+    int before = i + a.padding - (a.window - 1) * APART(a); /* the first element of the first window */
+    r.first = before > 0 ? (int)(((uint)before + (uint)a.stride - 1) / (uint)a.stride) : 0;
+    r.last = min(a.out - 1, (int)((uint)(i + a.padding) / (uint)a.stride));
+#endif
+    return r;
+}
+
+/* The number of element i within window o, -1 if it falls between two of its elements. */
+static inline int pool_number(int i, int o, pool_axis a)
+{
+#if ADAPTIVE
+    return i - (int)((uint)o * (uint)a.in / (uint)a.out);
+#else
+    int from = i + a.padding - o * a.stride;
+#if DILATED
+    return from % a.dilation == 0 ? from / a.dilation : -1;
+#else
+    return from;
+#endif
+#endif
+}
+
+/* The first element of a place in the grid of inputs or of results. */
+#define INPUT_AT(i, j, k)                                                                                    \
+    ((((sample * (uint)deep.in + (uint)(i)) * (uint)high.in + (uint)(j)) * (uint)wide.in + (uint)(k)) *      \
+     channels)
+#define RESULT_AT(i, j, k)                                                                                   \
+    ((((sample * (uint)deep.out + (uint)(i)) * (uint)high.out + (uint)(j)) * (uint)wide.out + (uint)(k)) *   \
+     channels)
+
+/* --- sums --- */
+
+/* y (N,OD,OH,OW,C) (+)= sum of x (N,D,H,W,C) over the window * factor. */
+KERNEL pool_sum(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_ARGS)
+{
+    AXES;
+    GRID(out);
+    float sum[MOST_CHANNELS];
+    x += x0;
+    y += y0;
+#define SUM_ROW pool_span by_d = pool_span_of(d, deep), by_h = pool_span_of(h, high)
+#define CLEAR(type, N) KEEP##N(sum, (type)(0.0f));
+#define ADD(type, N) KEEP##N(sum, KEPT##N(sum) + LOAD##N(DT, x, at + c));
+#define GIVE(type, N) STREAM##N##_GRAD(GT, y, here + c, KEPT##N(sum) * factor, y_accumulate);
+#define SUM_PLACE                                                                                            \
+    pool_span by_w = pool_span_of(w, wide);                                                                  \
+    const float factor = OWN_SIZE ? 1.0f / (float)(by_d.size * by_h.size * by_w.size) : share;               \
+    STEPS(CLEAR)                                                                                             \
+    for (int i = 0; i < by_d.count; i++)                                                                     \
+        for (int j = 0; j < by_h.count; j++) {                                                               \
+            ulong at = INPUT_AT(by_d.first + i, by_h.first + j, by_w.first);                                 \
+            for (int k = 0; k < by_w.count; k++, at += channels)                                             \
+                STEPS(ADD)                                                                                   \
+        }                                                                                                    \
+    STEPS(GIVE)
+    FOR_PLACES(SUM_ROW, SUM_PLACE)
+}
+
+/* y (N,D,H,W,C) (+)= sum over the windows that contain the element, of x (N,OD,OH,OW,C) * the window's factor. */
+KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_ARGS)
+{
+    AXES;
+    GRID(in);
+    x += x0;
+    y += y0;
+#define REACH_ROW pool_reach by_d = pool_reach_of(d, deep), by_h = pool_reach_of(h, high)
+#if OWN_SIZE
+#define SIZE(o, axis) pool_span_of(o, axis).size
+#define FACTOR(k) (1.0f / (float)(size * SIZE(k, wide)))
+#else
+#define SIZE(o, axis) 1
+#define FACTOR(k) share
+#endif
+#define SPREAD(type, N)                                                                                      \
+    type sum = (type)(0.0f);                                                                                 \
+    for (int i = by_d.first; i <= by_d.last; i++)                                                            \
+        for (int j = by_h.first; j <= by_h.last; j++) {                                                      \
+            const int size = SIZE(i, deep) * SIZE(j, high);                                                  \
+            ulong at = RESULT_AT(i, j, by_w.first) + c;                                                      \
+            (void)size;                                                                                      \
+            for (int k = by_w.first; k <= by_w.last; k++, at += channels)                                    \
+                sum = fma(LOAD##N(DT, x, at), (type)(FACTOR(k)), sum);                                       \
+        }                                                                                                    \
+    STREAM##N##_GRAD(GT, y, here + c, sum, y_accumulate);
+#define SPREAD_PLACE                                                                                         \
+    pool_reach by_w = pool_reach_of(w, wide);                                                                \
+    STEPS(SPREAD)
+    FOR_PLACES(REACH_ROW, SPREAD_PLACE)
+}
+
+/* --- maxima --- */
+
+/* An index is the number of the largest element within its window: (i * kernel of height + j) * kernel of width + k. */
+#define CODE(i, j, k) (((i)*high.window + (j)) * wide.window + (k))
+#define INTS int
+#define INTS16 int16
+#define INDEX_AT(p, i) ((int)(p)[i])
+#define INDEX_AT16_u8(p, i) convert_int16(vload16(0, (p) + (i)))
+#define INDEX_AT16_u16(p, i) convert_int16(LOAD16_SHORT(__global, (p) + (i)))
+#define INDEX_AT16_i32(p, i) vload16(0, (p) + (i))
+#define INDEX_AT16(p, i) CLT_CAT(INDEX_AT16_, IT)(p, i)
+#define PUT_INDEX(p, i, v) ((p)[i] = (STORAGE(IT))(v))
+#define PUT_INDEX16_u8(p, i, v) vstore16(convert_uchar16(v), 0, (p) + (i))
+#define PUT_INDEX16_u16(p, i, v) STORE16_SHORT(__global, (p) + (i), convert_ushort16(v))
+#define PUT_INDEX16_i32(p, i, v) vstore16((v), 0, (p) + (i))
+#define PUT_INDEX16(p, i, v) CLT_CAT(PUT_INDEX16_, IT)(p, i, v)
+/* Conditions of vectors are -1 in each lane that is chosen, those of numbers 1. */
+#define CHOOSE(otherwise, v, condition) ((condition) ? (v) : (otherwise))
+#define CHOOSE16(otherwise, v, condition) select(otherwise, v, condition)
+
+#if INDEX
+#define INDEX_ARG , OUT_OF(IT, index)
+#define GIVE_INDEX(N) PUT_INDEX##N(index, index0 + here + c, best);
+#else
+#define INDEX_ARG
+#define GIVE_INDEX(N) (void)best;
+#endif
+
+/* y, index (N,OD,OH,OW,C): the largest element of the window, the first of equal ones, and its number. NaN is larger
+ * than everything. A window without an element gives -inf and a number that no element of the input has. */
+KERNEL pool_max_fwd(OUT_OF(DT, y) INDEX_ARG, IN_OF(DT, x), AXES_ARGS, PLACES_ARGS)
+{
+    AXES;
+    GRID(out);
+    x += x0;
+    y += y0;
+#define MAX_ROW pool_span by_d = pool_span_of(d, deep), by_h = pool_span_of(h, high)
+#define LARGEST(type, N)                                                                                     \
+    type top = (type)(-INFINITY);                                                                            \
+    INTS##N best = (INTS##N)(CODE(by_d.before, by_h.before, by_w.before));                                   \
+    for (int i = 0; i < by_d.count; i++)                                                                     \
+        for (int j = 0; j < by_h.count; j++) {                                                               \
+            ulong at = INPUT_AT(by_d.first + i * APART(deep), by_h.first + j * APART(high), by_w.first) + c; \
+            int code = CODE(by_d.before + i, by_h.before + j, by_w.before);                                  \
+            for (int k = 0; k < by_w.count; k++, code++, at += step) {                                       \
+                const type v = LOAD##N(DT, x, at);                                                           \
+                const INTS##N larger = (v > top) | (v != v);                                                 \
+                top = CHOOSE##N(top, v, larger);                                                             \
+                best = CHOOSE##N(best, (INTS##N)(code), larger);                                             \
+            }                                                                                                \
+        }                                                                                                    \
+    STREAM##N(DT, y, here + c, top);                                                                         \
+    GIVE_INDEX(N)
+#define MAX_PLACE                                                                                            \
+    pool_span by_w = pool_span_of(w, wide);                                                                  \
+    STEPS(LARGEST)
+    const ulong step = (ulong)APART(wide) * channels;
+    FOR_PLACES(MAX_ROW, MAX_PLACE)
+}
+
+/* dx (N,D,H,W,C) (+)= sum of dy over the windows whose largest element this is. */
+KERNEL pool_max_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), IN_OF(IT, index), AXES_ARGS, PLACES_ARGS)
+{
+    AXES;
+    GRID(in);
+    dx += dx0;
+    dy += dy0;
+    index += index0;
+#if DILATED
+#define LEAVE_OUT(number)                                                                                    \
+    if ((number) < 0)                                                                                        \
+        continue;
+#else
+#define LEAVE_OUT(number)
+#endif
+#define CHOSEN(type, N)                                                                                      \
+    type sum = (type)(0.0f);                                                                                 \
+    for (int i = by_d.first; i <= by_d.last; i++) {                                                          \
+        const int in_d = pool_number(d, i, deep);                                                            \
+        LEAVE_OUT(in_d)                                                                                      \
+        for (int j = by_h.first; j <= by_h.last; j++) {                                                      \
+            const int in_h = pool_number(h, j, high);                                                        \
+            LEAVE_OUT(in_h)                                                                                  \
+            ulong at = RESULT_AT(i, j, by_w.first) + c;                                                      \
+            for (int k = by_w.first; k <= by_w.last; k++, at += channels) {                                  \
+                const int in_w = pool_number(w, k, wide);                                                    \
+                LEAVE_OUT(in_w)                                                                              \
+                const INTS##N mine = INDEX_AT##N(index, at) == CODE(in_d, in_h, in_w);                       \
+                sum += CHOOSE##N((type)(0.0f), LOAD##N(DYT, dy, at), mine);                                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    STREAM##N##_GRAD(GT, dx, here + c, sum, dx_accumulate);
+#define CHOSEN_PLACE                                                                                         \
+    pool_reach by_w = pool_reach_of(w, wide);                                                                \
+    STEPS(CHOSEN)
+    FOR_PLACES(REACH_ROW, CHOSEN_PLACE)
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Emission of pool.cl: sums over windows, their spreading back, and maxima. Knows windows; averages, maxima and
+ * upsampling by repetition are made of it. */
+#ifndef ENGINE_OPS_POOL_H
+#define ENGINE_OPS_POOL_H
+
+#include "engine/ops/spatial/places.h"
+
+/* The windows of a pooling op. Of `s`, in and out are the sizes before and after. */
+typedef struct clt_pool {
+    clt_spatial s;
+    bool adaptive;  /* windows divide the input; s.kernel is the size of the largest one */
+    bool own_size;  /* windows differ in the number of elements that sums are divided by */
+    bool count_pad; /* padding counts among them */
+    float share;    /* unless own_size: the factor of every sum */
+} clt_pool;
+
+/* The attribute `ceil_mode`, and `output` of adaptive ops. */
+#define CLT_POOL_CEIL                                                                                        \
+    CLT_SPEC_BOOL(                                                                                           \
+        "ceil_mode", false,                                                                                  \
+        "round output sizes up: a last window may reach over the end, as long as it starts before it")
+#define CLT_POOL_OUTPUT                                                                                      \
+    {                                                                                                        \
+        .name = "output", .type = CLT_ATTR_INTS, .min = 1, .max = 65536, .no_default = true,                 \
+        .help =                                                                                              \
+            "size of the output in each spatial dimension, or one for all; without it 1: one window over "   \
+            "everything"                                                                                     \
+    }
+
+/* The windows of a node, whose input has that shape: by its attributes kernel, stride, padding, dilation and
+ * ceil_mode, or `output`. Sums are divided by the number of elements of their window, as count_include_pad says. */
+clt_pool clt_pool_of(const clt_node *node, const clt_shape *in);
+/* Checks the input and the attributes of a pooling op, and declares its output. CLT_ESHAPE where a window does not
+ * fit, or where the padding is more than half of the kernel, as windows of padding alone have no maximum and no
+ * average. */
+clt_status clt_pool_infer(clt_infer *ctx);
+
+/* y (+)= sums of x over the windows. Types are those of the arrays. */
+typedef struct clt_pool_launch {
+    int32_t y, x;
+    clt_dtype y_type, x_type;
+    bool accumulate;
+} clt_pool_launch;
+void clt_emit_pool_sum(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, clt_style style);
+/* The other way: y, of the sizes `in`, (+)= for each element the sum of x, of the sizes `out`, over the windows that
+ * contain it. */
+void clt_emit_pool_spread(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch,
+                          clt_style style);
+/* Maxima, and which element of its window each one is: index, -1 if it is not wanted. */
+clt_dtype clt_pool_index_type(const clt_pool *pool);
+void clt_emit_pool_max(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, int32_t index,
+                       clt_style style);
+/* The launch's x is the gradient of the maxima, y that of the input. */
+void clt_emit_pool_max_bwd(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, int32_t index,
+                           clt_style style);
+
+#endif

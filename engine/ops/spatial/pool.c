@@ -63,8 +63,15 @@ clt_pool clt_pool_of(const clt_node *node, const clt_shape *in)
     pool.count_pad = is_on(node, "count_include_pad");
     if (pool.adaptive) {
         clt_spatial_list(node, "output", s->dims, 1, s->out);
-        for (int i = 0; i < CLT_SPATIAL_MAX; i++)
+        bool divides = true;
+        for (int i = 0; i < CLT_SPATIAL_MAX; i++) {
             s->kernel[i] = largest_window(s->in[i], s->out[i]);
+            divides = divides && s->in[i] % s->out[i] == 0;
+        }
+        /* windows of equal size that lie side by side slide, too, which takes fewer divisions */
+        pool.adaptive = !divides;
+        for (int i = 0; divides && i < CLT_SPATIAL_MAX; i++)
+            s->stride[i] = s->kernel[i];
     } else if (is_on(node, "ceil_mode")) {
         round_up(s);
     }
@@ -113,6 +120,9 @@ static clt_places begin(ocl_emitter *e, const clt_pool *pool, const char *kernel
     uint64_t in = elements_of(s, s->in), out = elements_of(s, s->out);
     clt_places places = clt_places_of(s, grid, (double)(in > out ? in : out));
     clt_places_begin(e, &places, "pool", kernel, style, l->y_type, l->accumulate);
+    ocl_define(e, "STRIDE_D", s->stride[0]);
+    ocl_define(e, "STRIDE_H", s->stride[1]);
+    ocl_define(e, "STRIDE_W", s->stride[2]);
     ocl_define(e, "ADAPTIVE", pool->adaptive);
     ocl_define(e, "DILATED", s->dilation[0] * s->dilation[1] * s->dilation[2] != 1);
     return places;
@@ -129,7 +139,6 @@ static void arg_axes(ocl_emitter *e, const clt_pool *pool)
         ocl_arg_i32(e, (int32_t)s->in[i]);
         ocl_arg_i32(e, (int32_t)s->out[i]);
         ocl_arg_i32(e, (int32_t)s->kernel[i]);
-        ocl_arg_i32(e, (int32_t)s->stride[i]);
         ocl_arg_i32(e, (int32_t)s->padding[i]);
         ocl_arg_i32(e, (int32_t)s->dilation[i]);
     }

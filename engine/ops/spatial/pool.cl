@@ -10,7 +10,7 @@
  * Geometry: places.clh, over the grid of the results.
  *
  * -DDT=type read  -DGT=type written  -DDYT=type of dy  -DIT=type of the index: u8, u16 or i32
- * -DADAPTIVE=0|1: the rule  -DDILATED=0|1: whether a dilation is not 1  -DINDEX=0|1: maxima store where they were
+ * -DSTRIDE_D, -DSTRIDE_H, -DSTRIDE_W: constants, as they are divided by  -DADAPTIVE=0|1: the rule  -DDILATED=0|1: whether a dilation is not 1  -DINDEX=0|1: maxima store where they were
  * -DOWN_SIZE=0|1: whether windows differ in their number of elements, by which sums are divided; otherwise the
  * argument share is the factor  -DCOUNT_PAD=0|1: whether padding counts among them  -DLS, -DNT */
 #include "common.clh"
@@ -18,6 +18,15 @@
 #include "types.clh"
 #include "places.clh"
 
+#ifndef STRIDE_D
+#define STRIDE_D 1
+#endif
+#ifndef STRIDE_H
+#define STRIDE_H 1
+#endif
+#ifndef STRIDE_W
+#define STRIDE_W 1
+#endif
 #ifndef ADAPTIVE
 #define ADAPTIVE 0
 #endif
@@ -39,16 +48,17 @@
 
 /* One spatial dimension. */
 typedef struct pool_axis {
-    int in, out, window, stride, padding, dilation;
+    int in, out, window, padding, dilation;
+    uint stride;
 } pool_axis;
-#define AXIS_ARGS(a)                                                                                         \
-    int a##_in, int a##_out, int a##_window, int a##_stride, int a##_padding, int a##_dilation
-#define AXIS_OF(a)                                                                                           \
+#define AXIS_ARGS(a) int a##_in, int a##_out, int a##_window, int a##_padding, int a##_dilation
+#define AXIS_OF(a, stride)                                                                                   \
     {                                                                                                        \
-        a##_in, a##_out, a##_window, a##_stride, a##_padding, a##_dilation                                   \
+        a##_in, a##_out, a##_window, a##_padding, a##_dilation, stride                                       \
     }
 #define AXES_ARGS AXIS_ARGS(d), AXIS_ARGS(h), AXIS_ARGS(w)
-#define AXES const pool_axis deep = AXIS_OF(d), high = AXIS_OF(h), wide = AXIS_OF(w)
+#define AXES                                                                                                 \
+    const pool_axis deep = AXIS_OF(d, STRIDE_D), high = AXIS_OF(h, STRIDE_H), wide = AXIS_OF(w, STRIDE_W)
 
 #if DILATED
 #define APART(a) ((a).dilation)
@@ -72,7 +82,7 @@ static inline pool_span pool_span_of(int o, pool_axis a)
     s.count = (int)((((uint)o + 1) * in + out - 1) / out) - s.first;
     s.size = s.count;
 #else
-    int start = o * a.stride - a.padding;
+    int start = o * (int)a.stride - a.padding;
     s.before = start < 0 ? (APART(a) - 1 - start) / APART(a) : 0;
     s.first = start + s.before * APART(a);
     s.count = s.first < a.in ? min(a.window - s.before, (a.in - 1 - s.first) / APART(a) + 1) : 0;
@@ -95,8 +105,8 @@ static inline pool_reach pool_reach_of(int i, pool_axis a)
     r.last = (int)((((uint)i + 1) * out + in - 1) / in) - 1;
 #else
     int before = i + a.padding - (a.window - 1) * APART(a); /* the first element of the first window */
-    r.first = before > 0 ? (int)(((uint)before + (uint)a.stride - 1) / (uint)a.stride) : 0;
-    r.last = min(a.out - 1, (int)((uint)(i + a.padding) / (uint)a.stride));
+    r.first = before > 0 ? (int)(((uint)before + a.stride - 1) / a.stride) : 0;
+    r.last = min(a.out - 1, (int)((uint)(i + a.padding) / a.stride));
 #endif
     return r;
 }
@@ -107,7 +117,7 @@ static inline int pool_number(int i, int o, pool_axis a)
 #if ADAPTIVE
     return i - (int)((uint)o * (uint)a.in / (uint)a.out);
 #else
-    int from = i + a.padding - o * a.stride;
+    int from = i + a.padding - o * (int)a.stride;
 #if DILATED
     return from % a.dilation == 0 ? from / a.dilation : -1;
 #else
@@ -116,13 +126,11 @@ static inline int pool_number(int i, int o, pool_axis a)
 #endif
 }
 
-/* The first element of a place in the grid of inputs or of results. */
-#define INPUT_AT(i, j, k)                                                                                    \
-    ((((sample * (uint)deep.in + (uint)(i)) * (uint)high.in + (uint)(j)) * (uint)wide.in + (uint)(k)) *      \
-     channels)
-#define RESULT_AT(i, j, k)                                                                                   \
-    ((((sample * (uint)deep.out + (uint)(i)) * (uint)high.out + (uint)(j)) * (uint)wide.out + (uint)(k)) *   \
-     channels)
+/* The distances of neighbouring planes and rows of the inputs (in) or of the results of pooling (out), in elements. */
+#define STEPS_OF(size)                                                                                       \
+    const ulong row_step = (ulong)wide.size * channels, plane_step = (ulong)high.size * row_step
+#define AT(size, i, j, k)                                                                                    \
+    ((sample * (uint)deep.size + (uint)(i)) * plane_step + (uint)(j)*row_step + (ulong)(uint)(k)*channels)
 
 /* --- sums --- */
 
@@ -131,24 +139,27 @@ KERNEL pool_sum(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_ARG
 {
     AXES;
     GRID(out);
-    float sum[MOST_CHANNELS];
     x += x0;
     y += y0;
 #define SUM_ROW pool_span by_d = pool_span_of(d, deep), by_h = pool_span_of(h, high)
-#define CLEAR(type, N) KEEP##N(sum, (type)(0.0f));
-#define ADD(type, N) KEEP##N(sum, KEPT##N(sum) + LOAD##N(DT, x, at + c));
-#define GIVE(type, N) STREAM##N##_GRAD(GT, y, here + c, KEPT##N(sum) * factor, y_accumulate);
+#define SUM(type, N, V)                                                                                      \
+    type sum[V];                                                                                             \
+    EACH(V)                                                                                                  \
+    sum[q] = (type)(0.0f);                                                                                   \
+    for (int i = 0; i < by_d.count; i++)                                                                     \
+        for (int j = 0; j < by_h.count; j++) {                                                               \
+            ulong at = AT(in, by_d.first + i, by_h.first + j, by_w.first);                                   \
+            for (int k = 0; k < by_w.count; k++, at += channels)                                             \
+                EACH(V)                                                                                      \
+            sum[q] += LOAD##N(DT, x, at + CHANNEL(q));                                                       \
+        }                                                                                                    \
+    EACH(V)                                                                                                  \
+    STREAM##N##_GRAD(GT, y, here + CHANNEL(q), sum[q] * factor, y_accumulate);
 #define SUM_PLACE                                                                                            \
     pool_span by_w = pool_span_of(w, wide);                                                                  \
     const float factor = OWN_SIZE ? 1.0f / (float)(by_d.size * by_h.size * by_w.size) : share;               \
-    STEPS(CLEAR)                                                                                             \
-    for (int i = 0; i < by_d.count; i++)                                                                     \
-        for (int j = 0; j < by_h.count; j++) {                                                               \
-            ulong at = INPUT_AT(by_d.first + i, by_h.first + j, by_w.first);                                 \
-            for (int k = 0; k < by_w.count; k++, at += channels)                                             \
-                STEPS(ADD)                                                                                   \
-        }                                                                                                    \
-    STEPS(GIVE)
+    STEPS(SUM)
+    STEPS_OF(in);
     FOR_PLACES(SUM_ROW, SUM_PLACE)
 }
 
@@ -167,20 +178,27 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
 #define SIZE(o, axis) 1
 #define FACTOR(k) share
 #endif
-#define SPREAD(type, N)                                                                                      \
-    type sum = (type)(0.0f);                                                                                 \
+#define SPREAD(type, N, V)                                                                                   \
+    type sum[V];                                                                                             \
+    EACH(V)                                                                                                  \
+    sum[q] = (type)(0.0f);                                                                                   \
     for (int i = by_d.first; i <= by_d.last; i++)                                                            \
         for (int j = by_h.first; j <= by_h.last; j++) {                                                      \
             const int size = SIZE(i, deep) * SIZE(j, high);                                                  \
-            ulong at = RESULT_AT(i, j, by_w.first) + c;                                                      \
+            ulong at = AT(out, i, j, by_w.first);                                                            \
             (void)size;                                                                                      \
-            for (int k = by_w.first; k <= by_w.last; k++, at += channels)                                    \
-                sum = fma(LOAD##N(DT, x, at), (type)(FACTOR(k)), sum);                                       \
+            for (int k = by_w.first; k <= by_w.last; k++, at += channels) {                                  \
+                const float factor = FACTOR(k);                                                              \
+                EACH(V)                                                                                      \
+                sum[q] = fma(LOAD##N(DT, x, at + CHANNEL(q)), (type)(factor), sum[q]);                       \
+            }                                                                                                \
         }                                                                                                    \
-    STREAM##N##_GRAD(GT, y, here + c, sum, y_accumulate);
+    EACH(V)                                                                                                  \
+    STREAM##N##_GRAD(GT, y, here + CHANNEL(q), sum[q], y_accumulate);
 #define SPREAD_PLACE                                                                                         \
     pool_reach by_w = pool_reach_of(w, wide);                                                                \
     STEPS(SPREAD)
+    STEPS_OF(out);
     FOR_PLACES(REACH_ROW, SPREAD_PLACE)
 }
 
@@ -200,16 +218,12 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
 #define PUT_INDEX16_u16(p, i, v) STORE16_SHORT(__global, (p) + (i), convert_ushort16(v))
 #define PUT_INDEX16_i32(p, i, v) vstore16((v), 0, (p) + (i))
 #define PUT_INDEX16(p, i, v) CLT_CAT(PUT_INDEX16_, IT)(p, i, v)
-/* Conditions of vectors are -1 in each lane that is chosen, those of numbers 1. */
-#define CHOOSE(otherwise, v, condition) ((condition) ? (v) : (otherwise))
-#define CHOOSE16(otherwise, v, condition) select(otherwise, v, condition)
-
 #if INDEX
 #define INDEX_ARG , OUT_OF(IT, index)
-#define GIVE_INDEX(N) PUT_INDEX##N(index, index0 + here + c, best);
+#define GIVE_INDEX(N, i, v) PUT_INDEX##N(index, index0 + (i), v);
 #else
 #define INDEX_ARG
-#define GIVE_INDEX(N) (void)best;
+#define GIVE_INDEX(N, i, v) (void)(v);
 #endif
 
 /* y, index (N,OD,OH,OW,C): the largest element of the window, the first of equal ones, and its number. NaN is larger
@@ -221,25 +235,36 @@ KERNEL pool_max_fwd(OUT_OF(DT, y) INDEX_ARG, IN_OF(DT, x), AXES_ARGS, PLACES_ARG
     x += x0;
     y += y0;
 #define MAX_ROW pool_span by_d = pool_span_of(d, deep), by_h = pool_span_of(h, high)
-#define LARGEST(type, N)                                                                                     \
-    type top = (type)(-INFINITY);                                                                            \
-    INTS##N best = (INTS##N)(CODE(by_d.before, by_h.before, by_w.before));                                   \
+#define LARGEST(type, N, V)                                                                                  \
+    type top[V];                                                                                             \
+    INTS##N best[V];                                                                                         \
+    EACH(V)                                                                                                  \
+    {                                                                                                        \
+        top[q] = (type)(-INFINITY);                                                                          \
+        best[q] = (INTS##N)(CODE(by_d.before, by_h.before, by_w.before));                                    \
+    }                                                                                                        \
     for (int i = 0; i < by_d.count; i++)                                                                     \
         for (int j = 0; j < by_h.count; j++) {                                                               \
-            ulong at = INPUT_AT(by_d.first + i * APART(deep), by_h.first + j * APART(high), by_w.first) + c; \
+            ulong at = AT(in, by_d.first + i * APART(deep), by_h.first + j * APART(high), by_w.first);       \
             int code = CODE(by_d.before + i, by_h.before + j, by_w.before);                                  \
-            for (int k = 0; k < by_w.count; k++, code++, at += step) {                                       \
-                const type v = LOAD##N(DT, x, at);                                                           \
-                const INTS##N larger = (v > top) | (v != v);                                                 \
-                top = CHOOSE##N(top, v, larger);                                                             \
-                best = CHOOSE##N(best, (INTS##N)(code), larger);                                             \
-            }                                                                                                \
+            for (int k = 0; k < by_w.count; k++, code++, at += step)                                         \
+                EACH(V)                                                                                      \
+                {                                                                                            \
+                    const type v = LOAD##N(DT, x, at + CHANNEL(q));                                          \
+                    const INTS##N larger = (v > top[q]) | (v != v);                                          \
+                    top[q] = larger ? v : top[q];                                                            \
+                    best[q] = larger ? (INTS##N)(code) : best[q];                                            \
+                }                                                                                            \
         }                                                                                                    \
-    STREAM##N(DT, y, here + c, top);                                                                         \
-    GIVE_INDEX(N)
+    EACH(V)                                                                                                  \
+    {                                                                                                        \
+        STREAM##N(DT, y, here + CHANNEL(q), top[q]);                                                         \
+        GIVE_INDEX(N, here + CHANNEL(q), best[q])                                                            \
+    }
 #define MAX_PLACE                                                                                            \
     pool_span by_w = pool_span_of(w, wide);                                                                  \
     STEPS(LARGEST)
+    STEPS_OF(in);
     const ulong step = (ulong)APART(wide) * channels;
     FOR_PLACES(MAX_ROW, MAX_PLACE)
 }
@@ -259,26 +284,33 @@ KERNEL pool_max_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), IN_OF(IT, index), AXES_ARGS
 #else
 #define LEAVE_OUT(number)
 #endif
-#define CHOSEN(type, N)                                                                                      \
-    type sum = (type)(0.0f);                                                                                 \
+#define CHOSEN(type, N, V)                                                                                   \
+    type sum[V];                                                                                             \
+    EACH(V)                                                                                                  \
+    sum[q] = (type)(0.0f);                                                                                   \
     for (int i = by_d.first; i <= by_d.last; i++) {                                                          \
         const int in_d = pool_number(d, i, deep);                                                            \
         LEAVE_OUT(in_d)                                                                                      \
         for (int j = by_h.first; j <= by_h.last; j++) {                                                      \
             const int in_h = pool_number(h, j, high);                                                        \
             LEAVE_OUT(in_h)                                                                                  \
-            ulong at = RESULT_AT(i, j, by_w.first) + c;                                                      \
+            ulong at = AT(out, i, j, by_w.first);                                                            \
             for (int k = by_w.first; k <= by_w.last; k++, at += channels) {                                  \
-                const int in_w = pool_number(w, k, wide);                                                    \
+                const int in_w = pool_number(w, k, wide), code = CODE(in_d, in_h, in_w);                     \
                 LEAVE_OUT(in_w)                                                                              \
-                const INTS##N mine = INDEX_AT##N(index, at) == CODE(in_d, in_h, in_w);                       \
-                sum += CHOOSE##N((type)(0.0f), LOAD##N(DYT, dy, at), mine);                                  \
+                EACH(V)                                                                                      \
+                {                                                                                            \
+                    const INTS##N mine = INDEX_AT##N(index, at + CHANNEL(q)) == code;                        \
+                    sum[q] += mine ? LOAD##N(DYT, dy, at + CHANNEL(q)) : (type)(0.0f);                       \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    STREAM##N##_GRAD(GT, dx, here + c, sum, dx_accumulate);
+    EACH(V)                                                                                                  \
+    STREAM##N##_GRAD(GT, dx, here + CHANNEL(q), sum[q], dx_accumulate);
 #define CHOSEN_PLACE                                                                                         \
     pool_reach by_w = pool_reach_of(w, wide);                                                                \
     STEPS(CHOSEN)
+    STEPS_OF(out);
     FOR_PLACES(REACH_ROW, CHOSEN_PLACE)
 }

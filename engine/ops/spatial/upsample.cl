@@ -84,7 +84,7 @@ KERNEL upsample_fwd(OUT_OF(DT, y), IN_OF(DT, x), AXES_ARGS, PLACES_ARGS)
     x += x0;
     y += y0;
 #define PAIR_ROW const upsample_pair by_d = upsample_pair_of(d, deep), by_h = upsample_pair_of(h, high)
-#define X(N, i, j, k) LOAD##N(DT, x, X_AT(i, j, k) + c)
+#define X(N, i, j, k) LOAD##N(DT, x, X_AT(i, j, k) + CHANNEL(q))
 #define IN_WIDTH(N, i, j)                                                                                    \
     (by_w.weight_first * X(N, i, j, by_w.first) + by_w.weight_second * X(N, i, j, by_w.second))
 #define IN_HEIGHT(N, i)                                                                                      \
@@ -95,7 +95,7 @@ KERNEL upsample_fwd(OUT_OF(DT, y), IN_OF(DT, x), AXES_ARGS, PLACES_ARGS)
 #else
 #define IN_DEPTH(N) IN_HEIGHT(N, by_d.first)
 #endif
-#define BETWEEN(type, N) STREAM##N(DT, y, here + c, IN_DEPTH(N));
+#define BETWEEN(type, N, V) EACH(V) STREAM##N(DT, y, here + CHANNEL(q), IN_DEPTH(N));
 #define PAIR_PLACE                                                                                           \
     const upsample_pair by_w = upsample_pair_of(w, wide);                                                    \
     STEPS(BETWEEN)
@@ -110,20 +110,22 @@ KERNEL upsample_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), AXES_ARGS, float share, PLA
     dx += dx0;
     dy += dy0;
 #define REACH_ROW const upsample_reach by_d = upsample_reach_of(d, deep), by_h = upsample_reach_of(h, high)
-#define GATHER(type, N)                                                                                      \
-    type volume = (type)(0.0f);                                                                              \
-    for (int i = by_d.first; i <= by_d.last; i++) {                                                          \
-        type plane = (type)(0.0f);                                                                           \
+#define GATHER(type, N, V)                                                                                   \
+    type sum[V];                                                                                             \
+    EACH(V)                                                                                                  \
+    sum[q] = (type)(0.0f);                                                                                   \
+    for (int i = by_d.first; i <= by_d.last; i++)                                                            \
         for (int j = by_h.first; j <= by_h.last; j++) {                                                      \
-            type line = (type)(0.0f);                                                                        \
-            ulong at = Y_AT(i, j, by_w.first) + c;                                                           \
-            for (int k = by_w.first; k <= by_w.last; k++, at += channels)                                    \
-                line = fma((type)(upsample_weight(w, k, wide)), LOAD##N(DYT, dy, at), line);                 \
-            plane = fma((type)(upsample_weight(h, j, high)), line, plane);                                   \
+            const float other = upsample_weight(d, i, deep) * upsample_weight(h, j, high) * share;           \
+            ulong at = Y_AT(i, j, by_w.first);                                                               \
+            for (int k = by_w.first; k <= by_w.last; k++, at += channels) {                                  \
+                const float weight = other * upsample_weight(w, k, wide);                                    \
+                EACH(V)                                                                                      \
+                sum[q] = fma(LOAD##N(DYT, dy, at + CHANNEL(q)), (type)(weight), sum[q]);                     \
+            }                                                                                                \
         }                                                                                                    \
-        volume = fma((type)(upsample_weight(d, i, deep)), plane, volume);                                    \
-    }                                                                                                        \
-    STREAM##N##_GRAD(GT, dx, here + c, volume * share, dx_accumulate);
+    EACH(V)                                                                                                  \
+    STREAM##N##_GRAD(GT, dx, here + CHANNEL(q), sum[q], dx_accumulate);
 #define GATHER_PLACE                                                                                         \
     const upsample_reach by_w = upsample_reach_of(w, wide);                                                  \
     STEPS(GATHER)

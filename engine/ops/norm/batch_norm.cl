@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batch normalisation of features: every column of a matrix (rows, cols) gets the mean 0 and the variance 1
- * over the rows. The rows are cut into blocks. Each block gives the mean of its rows and the sum of squared
- * distances from that mean; those of all rows follow from them without cancellation (Chan, Golub & LeVeque
- * 1979). A separate kernel updates the running statistics. The backward pass needs two sums for each column,
- * by blocks again. What belongs to a channel (mean, rstd, sums) is an array of cols numbers: inputs with more
- * dimensions need other kernels for the passes over x alone. Knows matrices only.
+ * Batch normalisation: every column of a matrix (rows, cols) gets the mean 0 and the variance 1 over the rows.
+ * A column is a channel; the rows are samples, or in images and volumes, whose channels lie last in memory,
+ * the pixels of all samples. The rows are cut into blocks. Each block gives the mean of its rows and the sum of
+ * squared distances from that mean; those of all rows follow from them without cancellation (Chan, Golub &
+ * LeVeque 1979). Many blocks are first combined in parts of `span` blocks each. A separate kernel updates the
+ * running statistics. The backward pass needs two sums for each column, by blocks again. Knows matrices only.
  *
  * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels alone have one block. An
  * item of the lane form owns a tile of columns, sixteen at a time; an item of the flat form owns one column.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
  * -DAFFINE=0|1: w and b are there  -DBATCH=0|1: mean and rstd depend on x, they are no constants
- * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted */
+ * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx past the caches */
 #include "common.clh"
 #include "lanes.clh"
 #include "reduce_shared.clh"
@@ -42,9 +42,12 @@
 #define IN_OUT(name) __global float *name, ulong name##0
 #define GRAD_OF(dt, name) __global STORAGE(dt) * name, ulong name##0, int name##_accumulate
 
-/* The item has `width` columns from `begin` on. STEPS(STEP) runs STEP(type, N) for its columns c = 0 to width
- * - 1, sixteen at a time (N = 16) and then one by one; LOAD##N, KEPT##N and so on access as many columns.
- * KEPT and KEEP access private arrays with one number for each column of the item. */
+/* The item has `width` columns from `begin` on. STEPS(STEP, n) runs STEP(type, N, n) for its columns c = 0 to
+ * width - 1, sixteen at a time (N = 16) and then one by one; LOAD##N, KEPT##N and so on access as many columns.
+ * KEPT and KEEP access private arrays with one number for each column of the item. OVER_ROWS runs a STEP for
+ * the rows of the block, n = TOGETHER at a time and then one by one: `row` is the first of them, AT(k) the
+ * index of its column c in the row k further. */
+#define TOGETHER 4
 #define KEPT(array) ((array)[c])
 #define KEEP(array, v) ((array)[c] = (v))
 #if LS == 1
@@ -54,14 +57,14 @@
     uint width = (uint)min((ulong)tile, cols - begin)
 #define KEPT16(array) vload16(0, (array) + c)
 #define KEEP16(array, v) vstore16((v), 0, (array) + c)
-#define STEPS(STEP)                                                                                          \
+#define STEPS(STEP, n)                                                                                       \
     {                                                                                                        \
         uint c = 0;                                                                                          \
         for (; c + LANES <= width; c += LANES) {                                                             \
-            STEP(float16, 16)                                                                                \
+            STEP(float16, 16, n)                                                                             \
         }                                                                                                    \
         for (; c < width; c++) {                                                                             \
-            STEP(float, )                                                                                    \
+            STEP(float, , n)                                                                                 \
         }                                                                                                    \
     }
 #else
@@ -72,52 +75,96 @@
         return;                                                                                              \
     }                                                                                                        \
     (void)tile
-#define STEPS(STEP)                                                                                          \
+#define STEPS(STEP, n)                                                                                       \
     {                                                                                                        \
         const uint c = 0;                                                                                    \
-        STEP(float, )                                                                                        \
+        STEP(float, , n)                                                                                     \
     }
 #endif
+#define PUT(dt, p, i, v) STORE(dt, p, i, v)
+#define PUT16(dt, p, i, v) STREAM16(dt, p, i, v)
+#define PUT_GRAD(dt, p, i, v, accumulate) STORE_GRAD(dt, p, i, v, accumulate)
+#define PUT16_GRAD(dt, p, i, v, accumulate) STREAM16_GRAD(dt, p, i, v, accumulate)
 #define ROWS ulong block = get_group_id(1), row = block * block_rows, end = min(rows, row + block_rows)
+#define AT(k) ((row + (k)) * cols + c)
+#define OVER_ROWS(STEP)                                                                                      \
+    for (; row + TOGETHER <= end; row += TOGETHER)                                                           \
+        STEPS(STEP, TOGETHER)                                                                                \
+    for (; row < end; row++)                                                                                 \
+    STEPS(STEP, 1)
 
 /* --- forward --- */
 
-/* x (rows,cols) -> mean, square (blocks,cols): mean of the block's rows, sum of squared distances from it. */
+/* x (rows,cols) -> mean, square (blocks,cols): mean of the block's rows, sum of squared distances from it.
+ * Both come from the distances to the block's first row: as that is one of the rows, the square of its distance
+ * to the mean is no larger than the sum of squares, and what cancels is at most about as large as the result
+ * times the number of rows in a block. */
 KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulong cols, ulong block_rows,
                           uint tile)
 {
     COLUMNS;
     ROWS;
-    float middle[MOST_COLUMNS], sum[MOST_COLUMNS];
+    float sum[MOST_COLUMNS], squares[MOST_COLUMNS];
     float count = (float)(end - row);
     x += x0 + begin;
+    ulong start = row * cols;
     mean += mean0 + block * cols + begin;
     square += square0 + block * cols + begin;
-#define CLEAR(type, N) KEEP##N(sum, (type)(0.0f));
-    STEPS(CLEAR)
-    for (ulong r = row; r < end; r++) {
-#define ADD(type, N) KEEP##N(sum, KEPT##N(sum) + LOAD##N(DT, x, r * cols + c));
-        STEPS(ADD)
+#define CLEAR(type, N, n)                                                                                    \
+    KEEP##N(sum, (type)(0.0f));                                                                              \
+    KEEP##N(squares, (type)(0.0f));
+    STEPS(CLEAR, 1)
+#define ADD(type, N, n)                                                                                      \
+    type first = LOAD##N(DT, x, start + c), s = KEPT##N(sum), q = KEPT##N(squares);                          \
+    UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
+        type d = LOAD##N(DT, x, AT(k)) - first;                                                              \
+        s += d;                                                                                              \
+        q = fma(d, d, q);                                                                                    \
+    }                                                                                                        \
+    KEEP##N(sum, s);                                                                                         \
+    KEEP##N(squares, q);
+    OVER_ROWS(ADD)
+#define STORE_MOMENTS(type, N, n)                                                                            \
+    type s = KEPT##N(sum), off = s / count;                                                                  \
+    STORE##N(f32, mean, c, LOAD##N(DT, x, start + c) + off);                                                 \
+    STORE##N(f32, square, c, KEPT##N(squares) - s * off);
+    STEPS(STORE_MOMENTS, 1)
+}
+
+/* Moments of the rows of the blocks first to last - 1. A block has block_rows rows, the last one of the matrix
+ * maybe fewer. middle: the mean; squares: the sum of squared distances from it. */
+#define BLOCK_SIZE(b) ((float)min(block_rows, rows - (b)*block_rows))
+#define COMBINE(type, N, first, last)                                                                        \
+    type sum = (type)(0.0f), squares = (type)(0.0f);                                                         \
+    float count = (float)(min(rows, (last)*block_rows) - (first)*block_rows);                                \
+    for (ulong b = (first); b < (last); b++)                                                                 \
+        sum += BLOCK_SIZE(b) * LOAD##N(f32, part, b * cols + c);                                             \
+    type middle = sum / count;                                                                               \
+    for (ulong b = (first); b < (last); b++) {                                                               \
+        type d = LOAD##N(f32, part, b * cols + c) - middle;                                                  \
+        squares += LOAD##N(f32, square, b * cols + c) + BLOCK_SIZE(b) * d * d;                               \
     }
-#define MEAN(type, N)                                                                                        \
-    KEEP##N(middle, KEPT##N(sum) / count);                                                                   \
-    KEEP##N(sum, (type)(0.0f));
-    STEPS(MEAN)
-    for (ulong r = row; r < end; r++) {
-#define ADD_SQUARE(type, N)                                                                                  \
-    type d = LOAD##N(DT, x, r * cols + c) - KEPT##N(middle);                                                 \
-    KEEP##N(sum, fma(d, d, KEPT##N(sum)));
-        STEPS(ADD_SQUARE)
-    }
-#define STORE_MOMENTS(type, N)                                                                               \
-    STORE##N(f32, mean, c, KEPT##N(middle));                                                                 \
-    STORE##N(f32, square, c, KEPT##N(sum));
-    STEPS(STORE_MOMENTS)
+
+/* part, square (blocks,cols) -> mean, squares (parts,cols): the same of `span` blocks each. */
+KERNEL batch_norm_combine(OUT(mean), OUT(sum_square), IN(part), IN(square), ulong rows, ulong cols,
+                          ulong block_rows, ulong blocks, ulong span, uint tile)
+{
+    COLUMNS;
+    ulong at = get_group_id(1), from = at * span, to = min(blocks, from + span);
+    part += part0 + begin;
+    square += square0 + begin;
+    mean += mean0 + at * cols + begin;
+    sum_square += sum_square0 + at * cols + begin;
+#define COMBINE_PART(type, N, n)                                                                             \
+    COMBINE(type, N, from, to)                                                                               \
+    STORE##N(f32, mean, c, middle);                                                                          \
+    STORE##N(f32, sum_square, c, squares);
+    STEPS(COMBINE_PART, 1)
 }
 
 /* Combines the moments of the blocks to mean, var (biased) and rstd (cols) of the batch. */
 KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ulong rows, ulong cols,
-                        ulong block_rows, uint tile, float eps)
+                        ulong block_rows, ulong blocks, uint tile, float eps)
 {
     COLUMNS;
     part += part0 + begin;
@@ -125,24 +172,13 @@ KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ul
     mean += mean0 + begin;
     rstd += rstd0 + begin;
     var += var0 + begin;
-#define BLOCKS(b, n) /* n: number of rows in block b */                                                      \
-    for (ulong b = 0, r_ = 0; r_ < rows; b++, r_ += block_rows)                                              \
-        for (float n = (float)min(block_rows, rows - r_), once_ = 1.0f; once_ > 0.0f; once_ = 0.0f)
-#define COMBINE(type, N)                                                                                     \
-    type sum = (type)(0.0f), squares = (type)(0.0f);                                                         \
-    BLOCKS(b, n)                                                                                             \
-    sum += n * LOAD##N(f32, part, b * cols + c);                                                             \
-    type middle = sum / (float)rows;                                                                         \
-    BLOCKS(b, n)                                                                                             \
-    {                                                                                                        \
-        type d = LOAD##N(f32, part, b * cols + c) - middle;                                                  \
-        squares += LOAD##N(f32, square, b * cols + c) + n * d * d;                                           \
-    }                                                                                                        \
-    type spread = squares / (float)rows;                                                                     \
+#define STATISTICS(type, N, n)                                                                               \
+    COMBINE(type, N, 0, blocks)                                                                              \
+    type spread = squares / count;                                                                           \
     STORE##N(f32, mean, c, middle);                                                                          \
     STORE##N(f32, var, c, spread);                                                                           \
     STORE##N(f32, rstd, c, (type)(1.0f) / sqrt(spread + eps));
-    STEPS(COMBINE)
+    STEPS(STATISTICS, 1)
 }
 
 /* running += momentum * (batch - running); unbiased: n / (n - 1). Statistics that are not finite change
@@ -155,7 +191,7 @@ KERNEL batch_norm_running(IN_OUT(running_mean), IN_OUT(running_var), IN(mean), I
     running_var += running_var0 + begin;
     mean += mean0 + begin;
     var += var0 + begin;
-#define MOVE(type, N)                                                                                        \
+#define MOVE(type, N, n)                                                                                     \
     type m = LOAD##N(f32, running_mean, c), v = LOAD##N(f32, running_var, c);                                \
     type new_m = LOAD##N(f32, mean, c), new_v = LOAD##N(f32, var, c) * unbiased;                             \
     type zero = (new_m - new_m) + (new_v - new_v); /* NaN if either is not finite */                         \
@@ -163,7 +199,7 @@ KERNEL batch_norm_running(IN_OUT(running_mean), IN_OUT(running_var), IN(mean), I
     new_v = momentum * new_v + (1.0f - momentum) * v;                                                        \
     STORE##N(f32, running_mean, c, select(m, new_m, zero == (type)(0.0f)));                                  \
     STORE##N(f32, running_var, c, select(v, new_v, zero == (type)(0.0f)));
-    STEPS(MOVE)
+    STEPS(MOVE, 1)
 }
 
 /* Evaluation: mean and rstd (cols) are those of the running statistics. */
@@ -175,24 +211,29 @@ KERNEL batch_norm_constants(OUT(mean), OUT(rstd), IN(running_mean), IN(running_v
     running_var += running_var0 + begin;
     mean += mean0 + begin;
     rstd += rstd0 + begin;
-#define TAKE(type, N)                                                                                        \
+#define TAKE(type, N, n)                                                                                     \
     STORE##N(f32, mean, c, LOAD##N(f32, running_mean, c));                                                   \
     STORE##N(f32, rstd, c, (type)(1.0f) / sqrt(LOAD##N(f32, running_var, c) + eps));
-    STEPS(TAKE)
+    STEPS(TAKE, 1)
 }
 
 #if AFFINE
 #define WEIGHT_ARG , IN(w)
 #define BIAS_ARG , IN(b)
-#define SCALED(N, v) ((v)*LOAD##N(f32, w, w0 + begin + c))
-#define SHIFTED(N, v) ((v) + LOAD##N(f32, b, b0 + begin + c))
+#define WEIGHT(type, N) type factor = LOAD##N(f32, w, w0 + begin + c);
+#define BIAS(type, N) type shift = LOAD##N(f32, b, b0 + begin + c);
+#define SCALED(v) ((v)*factor)
+#define SHIFTED(v) ((v) + shift)
 #else
 #define WEIGHT_ARG
 #define BIAS_ARG
-#define SCALED(N, v) (v)
-#define SHIFTED(N, v) (v)
+#define WEIGHT(type, N)
+#define BIAS(type, N)
+#define SCALED(v) (v)
+#define SHIFTED(v) (v)
 #endif
-#define NORMALISED(N, at) ((LOAD##N(DT, x, at) - LOAD##N(f32, mean, c)) * LOAD##N(f32, rstd, c))
+#define STATS_OF(type, N) type centre = LOAD##N(f32, mean, c), scale = LOAD##N(f32, rstd, c);
+#define NORMALISED(N, at) ((LOAD##N(DT, x, at) - centre) * scale)
 
 /* x (rows,cols), mean, rstd, w, b (cols) -> y (rows,cols). */
 KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG BIAS_ARG, ulong rows,
@@ -204,10 +245,14 @@ KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG
     y += y0 + begin;
     mean += mean0 + begin;
     rstd += rstd0 + begin;
-    for (ulong r = row; r < end; r++) {
-#define NORMALISE(type, N) STORE##N(DT, y, r *cols + c, SHIFTED(N, SCALED(N, NORMALISED(N, r * cols + c))));
-        STEPS(NORMALISE)
+#define NORMALISE(type, N, n)                                                                                \
+    STATS_OF(type, N)                                                                                        \
+    WEIGHT(type, N)                                                                                          \
+    BIAS(type, N)                                                                                            \
+    UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
+        PUT##N(DT, y, AT(k), SHIFTED(SCALED(NORMALISED(N, AT(k)))));                                         \
     }
+    OVER_ROWS(NORMALISE)
 }
 
 /* --- backward --- */
@@ -225,21 +270,50 @@ KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x),
     rstd += rstd0 + begin;
     sum += sum0 + block * cols + begin;
     product += product0 + block * cols + begin;
-#define CLEAR_BOTH(type, N)                                                                                  \
+#define CLEAR_BOTH(type, N, n)                                                                               \
     KEEP##N(sums, (type)(0.0f));                                                                             \
     KEEP##N(products, (type)(0.0f));
-    STEPS(CLEAR_BOTH)
-    for (ulong r = row; r < end; r++) {
-#define ADD_BOTH(type, N)                                                                                    \
-    type g = LOAD##N(DYT, dy, r * cols + c);                                                                 \
-    KEEP##N(sums, KEPT##N(sums) + g);                                                                        \
-    KEEP##N(products, fma(g, NORMALISED(N, r *cols + c), KEPT##N(products)));
-        STEPS(ADD_BOTH)
-    }
-#define STORE_BOTH(type, N)                                                                                  \
+    STEPS(CLEAR_BOTH, 1)
+#define ADD_BOTH(type, N, n)                                                                                 \
+    STATS_OF(type, N)                                                                                        \
+    type s = KEPT##N(sums), p = KEPT##N(products);                                                           \
+    UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
+        type g = LOAD##N(DYT, dy, AT(k));                                                                    \
+        s += g;                                                                                              \
+        p = fma(g, NORMALISED(N, AT(k)), p);                                                                 \
+    }                                                                                                        \
+    KEEP##N(sums, s);                                                                                        \
+    KEEP##N(products, p);
+    OVER_ROWS(ADD_BOTH)
+#define STORE_BOTH(type, N, n)                                                                               \
     STORE##N(f32, sum, c, KEPT##N(sums));                                                                    \
     STORE##N(f32, product, c, KEPT##N(products));
-    STEPS(STORE_BOTH)
+    STEPS(STORE_BOTH, 1)
+}
+
+/* s, p: the sums over the blocks first to last - 1. */
+#define TOTAL(type, N, first, last)                                                                          \
+    type s = (type)(0.0f), p = (type)(0.0f);                                                                 \
+    for (ulong b = (first); b < (last); b++) {                                                               \
+        s += LOAD##N(f32, part_sum, b * cols + c);                                                           \
+        p += LOAD##N(f32, part_product, b * cols + c);                                                       \
+    }
+
+/* part_sum, part_product (blocks,cols) -> sum, product (parts,cols) of `span` blocks each. */
+KERNEL batch_norm_bwd_part(OUT(sum), OUT(product), IN(part_sum), IN(part_product), ulong blocks, ulong cols,
+                           ulong span, uint tile)
+{
+    COLUMNS;
+    ulong at = get_group_id(1), from = at * span, to = min(blocks, from + span);
+    part_sum += part_sum0 + begin;
+    part_product += part_product0 + begin;
+    sum += sum0 + at * cols + begin;
+    product += product0 + at * cols + begin;
+#define TOTAL_PART(type, N, n)                                                                               \
+    TOTAL(type, N, from, to)                                                                                 \
+    STORE##N(f32, sum, c, s);                                                                                \
+    STORE##N(f32, product, c, p);
+    STEPS(TOTAL_PART, 1)
 }
 
 #if HAVE_DW
@@ -266,27 +340,25 @@ KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), 
     part_product += part_product0 + begin;
     sum += sum0 + begin;
     product += product0 + begin;
-#define TOTAL(type, N)                                                                                       \
-    type s = (type)(0.0f), p = (type)(0.0f);                                                                 \
-    for (ulong b = 0; b < blocks; b++) {                                                                     \
-        s += LOAD##N(f32, part_sum, b * cols + c);                                                           \
-        p += LOAD##N(f32, part_product, b * cols + c);                                                       \
-    }                                                                                                        \
+#define TOTAL_ALL(type, N, n)                                                                                \
+    TOTAL(type, N, 0, blocks)                                                                                \
     STORE##N(f32, sum, c, s);                                                                                \
     STORE##N(f32, product, c, p);                                                                            \
     STORE_DW(N, p)                                                                                           \
     STORE_DB(N, s)
-    STEPS(TOTAL)
+    STEPS(TOTAL_ALL, 1)
 }
 
 #if BATCH
 #define X_ARG , IN_OF(DT, x), IN(mean), IN(rstd), IN(sum), IN(product)
-#define CENTRED(N, g)                                                                                        \
-    ((g)-share * (LOAD##N(f32, sum, sum0 + begin + c) +                                                      \
-                  NORMALISED(N, r * cols + c) * LOAD##N(f32, product, product0 + begin + c)))
+#define MEANS_OF(type, N)                                                                                    \
+    STATS_OF(type, N)                                                                                        \
+    type all = LOAD##N(f32, sum, sum0 + begin + c), along = LOAD##N(f32, product, product0 + begin + c);
+#define CENTRED(N, g, at) ((g)-share * (all + NORMALISED(N, at) * along))
 #else
 #define X_ARG , IN(rstd)
-#define CENTRED(N, g) (g)
+#define MEANS_OF(type, N) type scale = LOAD##N(f32, rstd, c);
+#define CENTRED(N, g, at) (g)
 #endif
 
 /* dx (rows,cols) (+)= rstd * w * (dy - (sum + normalised x * product) / rows); share: 1 / rows. */
@@ -302,10 +374,12 @@ KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) X_ARG WEIGHT_ARG, ulong ro
     x += x0 + begin;
     mean += mean0 + begin;
 #endif
-    for (ulong r = row; r < end; r++) {
-#define GRADIENT(type, N)                                                                                    \
-    type g = CENTRED(N, LOAD##N(DYT, dy, r * cols + c)) * LOAD##N(f32, rstd, c);                             \
-    STORE##N##_GRAD(GT, dx, r *cols + c, SCALED(N, g), dx_accumulate);
-        STEPS(GRADIENT)
+#define GRADIENT(type, N, n)                                                                                 \
+    MEANS_OF(type, N)                                                                                        \
+    WEIGHT(type, N)                                                                                          \
+    UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
+        type g = CENTRED(N, LOAD##N(DYT, dy, AT(k)), AT(k)) * scale;                                         \
+        PUT##N##_GRAD(GT, dx, AT(k), SCALED(g), dx_accumulate);                                              \
     }
+    OVER_ROWS(GRADIENT)
 }

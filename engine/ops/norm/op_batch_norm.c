@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op batch_norm for features. Knows rows and channels, no model. Its running statistics are buffers
- * (clt_param): a command of the forward pass updates them, in training only. */
+ * The op batch_norm for features, images and volumes. Knows rows and channels, no model. Its running statistics
+ * are buffers (clt_param): a command of the forward pass updates them, in training only. */
+#include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/norm/norm.h"
 #include "engine/ops/reduce/column_sums.h"
+#include "engine/ops/spatial/spatial.h"
 
-/* batch_norm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), mean and var over the batch
- * shapes  x (N,C), w (C), b (C), running_mean (C), running_var (C) -> y (N,C); saves mean (C), rstd (C)
+/* batch_norm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), mean and var over all but the channels
+ * shapes  x (N,C) or (N,C,...), w (C), b (C), running_mean (C), running_var (C) -> y as x; saves mean (C),
+ *         rstd (C). With more dimensions than two x and y lie channels-last in memory
  * dtypes  x,y f32|f16|bf16; all else f32
  * grads   dx, dw, db: write or accumulate                units   eps: square of x's unit
- * memory  workspace: 8*C*blocks + 12*C bytes, blocks <= 256 (column_sums.h)
- * errors  CLT_ESHAPE for an integer x or one that is not (N,C); CLT_ECONFIG for training with N = 1
- * source  Ioffe & Szegedy 2015, arXiv:1502.03167; running statistics as torch.nn.BatchNorm1d
+ * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64
+ * errors  CLT_ESHAPE for an integer x or one without channels; CLT_ECONFIG for training with one value per
+ *         channel
+ * source  Ioffe & Szegedy 2015, arXiv:1502.03167; running statistics as torch.nn.BatchNorm1d, 2d and 3d
  * tested  verify -t 'batch_norm*', tol 32; test_golden */
 
 static const clt_attr_spec batch_norm_attrs[] = {
@@ -26,8 +30,10 @@ static clt_status batch_norm_infer(clt_infer *ctx)
     CLT_TRY(clt_infer_need_float(ctx, 0));
     clt_shape shape = clt_infer_in(ctx, 0)->shape;
     char text[CLT_SHAPE_TEXT];
-    if (shape.ndim != 2)
-        return clt_infer_fail(ctx, "the input %s is not (samples, features); put a 'flatten' layer before it",
+    if (shape.ndim < 2)
+        return clt_infer_fail(ctx,
+                              "the input %s has no channels; it must be (samples, channels), or images or "
+                              "volumes (samples, channels, ...)",
                               clt_shape_text(&shape, text, sizeof text));
     clt_shape channels = clt_shape1(shape.dim[1]);
     const clt_init zeros = {CLT_INIT_ZEROS, 0.0f, 0, 0}, ones = {CLT_INIT_ONES, 0.0f, 0, 0};
@@ -42,22 +48,49 @@ static clt_status batch_norm_infer(clt_infer *ctx)
     return clt_infer_saved(ctx, "rstd", CLT_F32, &channels);
 }
 
+/* A block of a matrix with many rows has no more rows than this, unless there are MAX_BLOCKS of them. More
+ * than ONE_STAGE blocks are combined in two stages. */
+#define BLOCK_ROWS 128
+#define MAX_BLOCKS 4096
+#define ONE_STAGE 256
+/* Rows of an item of the kernels without sums in the flat form: few, so that many items run. */
+#define FLAT_ROWS 8
+
 typedef struct batch_norm {
     const clt_call *call;
     clt_style style;
     uint64_t rows, cols, tile, items;
-    clt_column_blocks blocks;
-    bool affine, batch; /* batch: normalises by the statistics of the batch */
+    clt_column_blocks blocks; /* they depend on the matrix alone, and so do results */
+    uint64_t span, parts;     /* blocks of a part, and their number; span 1: the blocks are the parts */
+    clt_column_blocks pass;   /* rows of an item in kernels without sums */
+    bool affine, batch;       /* batch: normalises by the statistics of the batch */
     int32_t running_mean, running_var;
 } batch_norm;
+
+static void cut_rows(batch_norm *n)
+{
+    n->blocks = clt_column_blocks_of((int64_t)n->rows, (int64_t)n->cols);
+    if (n->blocks.count > 1 && n->blocks.rows > BLOCK_ROWS) {
+        uint64_t most = clt_div_up(n->rows, MAX_BLOCKS);
+        n->blocks.rows = most > BLOCK_ROWS ? most : BLOCK_ROWS;
+        n->blocks.count = clt_div_up(n->rows, n->blocks.rows);
+    }
+    n->span = 1;
+    while (n->blocks.count > ONE_STAGE && n->span * n->span < n->blocks.count)
+        n->span++;
+    n->parts = clt_div_up(n->blocks.count, n->span);
+    n->pass = n->blocks;
+    if (n->style == CLT_STYLE_FLAT && n->pass.rows > FLAT_ROWS)
+        n->pass = (clt_column_blocks){clt_div_up(n->rows, FLAT_ROWS), FLAT_ROWS};
+}
 
 static batch_norm measure(const ocl_emitter *e, const clt_call *call, clt_style style)
 {
     const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;
     batch_norm n = {.call = call, .style = style, .affine = call->node->n_param > 2};
-    n.rows = (uint64_t)shape->dim[0];
     n.cols = (uint64_t)shape->dim[1];
-    n.blocks = clt_column_blocks_of((int64_t)n.rows, (int64_t)n.cols);
+    n.rows = (uint64_t)clt_shape_elements(shape) / n.cols;
+    cut_rows(&n);
     n.tile = clt_column_tile(e->device, n.cols, n.blocks.count);
     n.batch = call->training && clt_node_updates_buffers(call->graph, call->node);
     n.running_mean = call->param[n.affine ? 2 : 0];
@@ -75,24 +108,35 @@ static void begin(ocl_emitter *e, batch_norm *n, const char *kernel)
     clt_define_type_of(e, "DT", n->call, n->call->in[0]);
 }
 
+/* The result of type `dtype` that the kernel writes may go past the caches: see clt_define_stores. */
+static void define_stores(ocl_emitter *e, const batch_norm *n, clt_dtype dtype, bool accumulate)
+{
+    clt_define_stores(e, n->style, dtype, n->rows * n->cols, accumulate || n->cols % LANES != 0);
+}
+
 /* For kernels that loop over blocks of rows: adds the size arguments, and sets how the kernel is launched. */
-static void arg_rows(ocl_emitter *e, const batch_norm *n)
+static void arg_rows(ocl_emitter *e, const batch_norm *n, const clt_column_blocks *blocks)
 {
     ocl_arg_u64(e, n->rows);
     ocl_arg_u64(e, n->cols);
-    ocl_arg_u64(e, n->blocks.rows);
+    ocl_arg_u64(e, blocks->rows);
     ocl_arg_u32(e, (uint32_t)n->tile);
 }
-static void end_rows(ocl_emitter *e, const batch_norm *n, double flops_per_element)
+static void end_rows(ocl_emitter *e, const batch_norm *n, const clt_column_blocks *blocks,
+                     double flops_per_element)
 {
-    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, n->blocks.count, n->items, 1,
+    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, blocks->count, n->items, 1,
                       flops_per_element * (double)(n->rows * n->cols));
 }
-/* Ends a kernel whose work is per channel. */
+/* Ends a kernel whose work is per channel, or per channel and part. */
+static void end_parts(ocl_emitter *e, const batch_norm *n, uint64_t parts, double flops)
+{
+    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, parts, n->items, 1,
+                      flops * (double)n->cols);
+}
 static void end_channels(ocl_emitter *e, const batch_norm *n, double flops_per_channel)
 {
-    ocl_kernel_end_2d(e, clt_div_up(n->cols, n->tile) * n->items, 1, n->items, 1,
-                      flops_per_channel * (double)n->cols);
+    end_parts(e, n, 1, flops_per_channel);
 }
 
 static void arg_mean_rstd(ocl_emitter *e, const batch_norm *n)
@@ -116,16 +160,40 @@ static void emit_running(ocl_emitter *e, batch_norm *n, int32_t var)
     end_channels(e, n, 8.0);
 }
 
+/* Combines the moments of the blocks to those of the parts, which become *mean and *square. */
+static void emit_combine(ocl_emitter *e, batch_norm *n, int32_t *mean, int32_t *square)
+{
+    uint64_t parts = n->parts * n->cols, blocks = n->blocks.count * n->cols;
+    int32_t of_parts[2] = {ocl_workspace(e, CLT_F32, parts, "means of parts"),
+                           ocl_workspace(e, CLT_F32, parts, "squares of parts")};
+    begin(e, n, "batch_norm_combine");
+    ocl_arg_out(e, of_parts[0], CLT_F32, parts);
+    ocl_arg_out(e, of_parts[1], CLT_F32, parts);
+    ocl_arg_in(e, *mean, CLT_F32, blocks);
+    ocl_arg_in(e, *square, CLT_F32, blocks);
+    ocl_arg_u64(e, n->rows);
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u64(e, n->blocks.rows);
+    ocl_arg_u64(e, n->blocks.count);
+    ocl_arg_u64(e, n->span);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+    end_parts(e, n, n->parts, 7.0 * (double)n->blocks.count);
+    *mean = of_parts[0];
+    *square = of_parts[1];
+}
+
 /* Emits mean and rstd of the batch and, where this work may do so, the update of the running statistics. */
 static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
 {
     const clt_call *call = n->call;
     uint64_t parts = n->blocks.count * n->cols;
     if (n->rows < 2)
-        CLT_FAIL(CLT_ECONFIG,
-                 "layer '%s' (batch_norm): a micro-batch of one sample has no variance to train with; use a "
-                 "data.micro_batch of 2 or more",
-                 call->node->name);
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "layer '%s' (batch_norm): a micro-batch of one sample%s has no variance to train with; use a "
+            "data.micro_batch of 2 or more",
+            call->node->name,
+            clt_call_tensor(call, call->in[0])->shape.ndim > 2 ? " with one value per channel" : "");
     int32_t mean = ocl_workspace(e, CLT_F32, parts, "means of blocks"),
             square = ocl_workspace(e, CLT_F32, parts, "squares of blocks"),
             var = ocl_workspace(e, CLT_F32, n->cols, "variances");
@@ -133,17 +201,23 @@ static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
     ocl_arg_out(e, mean, CLT_F32, parts);
     ocl_arg_out(e, square, CLT_F32, parts);
     clt_arg_in_of(e, call, call->in[0], n->rows * n->cols);
-    arg_rows(e, n);
-    end_rows(e, n, 4.0);
+    arg_rows(e, n, &n->blocks);
+    end_rows(e, n, &n->blocks, 4.0);
+    if (n->span > 1)
+        emit_combine(e, n, &mean, &square);
     begin(e, n, "batch_norm_stats");
     ocl_arg_out(e, call->saved[0], CLT_F32, n->cols);
     ocl_arg_out(e, call->saved[1], CLT_F32, n->cols);
     ocl_arg_out(e, var, CLT_F32, n->cols);
-    ocl_arg_in(e, mean, CLT_F32, parts);
-    ocl_arg_in(e, square, CLT_F32, parts);
-    arg_rows(e, n);
+    ocl_arg_in(e, mean, CLT_F32, n->parts * n->cols);
+    ocl_arg_in(e, square, CLT_F32, n->parts * n->cols);
+    ocl_arg_u64(e, n->rows);
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u64(e, n->blocks.rows * n->span);
+    ocl_arg_u64(e, n->parts);
+    ocl_arg_u32(e, (uint32_t)n->tile);
     ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
-    end_channels(e, n, 7.0 * (double)n->blocks.count + 5.0);
+    end_channels(e, n, 7.0 * (double)n->parts + 5.0);
     if (call->update_buffers)
         emit_running(e, n, var);
     return CLT_OK;
@@ -170,14 +244,34 @@ static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_s
     else
         emit_constants(e, &n);
     begin(e, &n, "batch_norm_fwd");
+    define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
     clt_arg_out_of(e, call, call->out[0], n.rows * n.cols);
     clt_arg_in_of(e, call, call->in[0], n.rows * n.cols);
     arg_mean_rstd(e, &n);
     for (int i = 0; n.affine && i < 2; i++)
         ocl_arg_in(e, call->param[i], CLT_F32, n.cols);
-    arg_rows(e, &n);
-    end_rows(e, &n, 2.0 + 2.0 * n.affine);
+    arg_rows(e, &n, &n.pass);
+    end_rows(e, &n, &n.pass, 2.0 + 2.0 * n.affine);
     return CLT_OK;
+}
+
+/* Adds up the sums and products of the blocks of each part. */
+static void emit_parts(ocl_emitter *e, batch_norm *n, int32_t part[2])
+{
+    uint64_t parts = n->parts * n->cols, blocks = n->blocks.count * n->cols;
+    int32_t of_blocks[2] = {part[0], part[1]};
+    part[0] = ocl_workspace(e, CLT_F32, parts, "sums of parts");
+    part[1] = ocl_workspace(e, CLT_F32, parts, "products of parts");
+    begin(e, n, "batch_norm_bwd_part");
+    ocl_arg_out(e, part[0], CLT_F32, parts);
+    ocl_arg_out(e, part[1], CLT_F32, parts);
+    ocl_arg_in(e, of_blocks[0], CLT_F32, blocks);
+    ocl_arg_in(e, of_blocks[1], CLT_F32, blocks);
+    ocl_arg_u64(e, n->blocks.count);
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u64(e, n->span);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+    end_parts(e, n, n->parts, 2.0 * (double)n->blocks.count);
 }
 
 /* Emits sum and product (C), see batch_norm.cl, and with them the gradients of w and b. */
@@ -194,8 +288,11 @@ static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t produc
     clt_arg_in_of(e, call, call->dout[0], elements);
     clt_arg_in_of(e, call, call->in[0], elements);
     arg_mean_rstd(e, n);
-    arg_rows(e, n);
-    end_rows(e, n, 5.0);
+    arg_rows(e, n, &n->blocks);
+    end_rows(e, n, &n->blocks, 5.0);
+    if (n->span > 1)
+        emit_parts(e, n, part);
+    parts = n->parts * n->cols;
     begin(e, n, "batch_norm_bwd_total");
     ocl_define(e, "HAVE_DW", n->affine && call->dparam[0] >= 0);
     ocl_define(e, "HAVE_DB", n->affine && call->dparam[1] >= 0);
@@ -206,10 +303,10 @@ static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t produc
             ocl_arg_grad(e, call->dparam[i], CLT_F32, n->cols, call->dparam_accumulate[i]);
     ocl_arg_in(e, part[0], CLT_F32, parts);
     ocl_arg_in(e, part[1], CLT_F32, parts);
-    ocl_arg_u64(e, n->blocks.count);
+    ocl_arg_u64(e, n->parts);
     ocl_arg_u64(e, n->cols);
     ocl_arg_u32(e, (uint32_t)n->tile);
-    end_channels(e, n, 2.0 * (double)n->blocks.count);
+    end_channels(e, n, 2.0 * (double)n->parts);
 }
 
 static clt_status batch_norm_backward(ocl_emitter *e, const clt_call *call, clt_style style)
@@ -228,6 +325,7 @@ static clt_status batch_norm_backward(ocl_emitter *e, const clt_call *call, clt_
     begin(e, &n, "batch_norm_bwd");
     clt_define_type_of(e, "DYT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
+    define_stores(e, &n, clt_call_dtype(call, call->din[0]), call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
     clt_arg_in_of(e, call, call->dout[0], elements);
     if (n.batch) {
@@ -240,9 +338,9 @@ static clt_status batch_norm_backward(ocl_emitter *e, const clt_call *call, clt_
     }
     if (n.affine)
         ocl_arg_in(e, call->param[0], CLT_F32, n.cols);
-    arg_rows(e, &n);
+    arg_rows(e, &n, &n.pass);
     ocl_arg_f32(e, (float)(1.0 / (double)n.rows));
-    end_rows(e, &n, (n.batch ? 7.0 : 1.0) + n.affine);
+    end_rows(e, &n, &n.pass, (n.batch ? 7.0 : 1.0) + n.affine);
     return CLT_OK;
 }
 CLT_ELEMENTWISE_VARIANTS(batch_norm_forward)
@@ -251,12 +349,13 @@ CLT_ELEMENTWISE_VARIANTS(batch_norm_backward)
 extern const clt_op_ref clt_op_batch_norm_ref;
 static const clt_op_doc batch_norm_doc = {
     .text =
-        "Gives every channel the mean 0 and the variance 1 over the micro-batch, then a learned factor and "
-        "shift. Evaluation uses running statistics, which are saved with the model and which every "
+        "Gives every channel the mean 0 and the variance 1 over the micro-batch, in images and volumes over "
+        "all of their pixels, too, then a learned factor and shift. Evaluation uses running statistics, "
+        "which are saved with the model and which every "
         "micro-batch of training moves: running += momentum * (batch - running). With several ranks each "
         "one normalises by its own micro-batch, and the running statistics are the mean of all ranks'. "
         "model.freeze of the running statistics makes the layer use them in training, too.",
-    .inputs = "x: (N,C), f32, f16 or bf16",
+    .inputs = "x: (N,C), or with positions (N,C,L), (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
     .output = "y: shape and type of x",
     .params = "weight: (C), bias: (C) unless affine is false; buffers running_mean: (C), running_var: (C), "
               "the unbiased variance",
@@ -270,7 +369,7 @@ static const char *const unused_in_files[] = {"num_batches_tracked", NULL};
 extern const clt_op clt_op_batch_norm;
 const clt_op clt_op_batch_norm = {
     .name = "batch_norm",
-    .summary = "y = (x - mean) / sqrt(var + eps) * w + b over the batch",
+    .summary = "y = (x - mean) / sqrt(var + eps) * w + b for each channel, over the batch",
     .doc = &batch_norm_doc,
     .attrs = batch_norm_attrs,
     .n_attrs = 3,
@@ -280,6 +379,7 @@ const clt_op clt_op_batch_norm = {
     .infer = batch_norm_infer,
     .forward = {.variants = batch_norm_forward_variants},
     .backward = {.variants = batch_norm_backward_variants},
+    .layout = clt_spatial_layout,
     .unused_in_files = unused_in_files,
     .ref = &clt_op_batch_norm_ref,
 };

@@ -5,6 +5,22 @@
 
 #include "engine/ops/case.h"
 
+/* The channels are dimension 1. Element r of channel c, where r counts samples and positions, is number at(...)
+ * in row-major order. */
+static int64_t channels(const clt_ref_call *call)
+{
+    return call->in[0].shape.dim[1];
+}
+static int64_t per_channel(const clt_ref_call *call)
+{
+    return clt_shape_elements(&call->in[0].shape) / channels(call);
+}
+static int64_t at(const clt_ref_call *call, int64_t r, int64_t c)
+{
+    int64_t positions = per_channel(call) / call->in[0].shape.dim[0];
+    return (r / positions * channels(call) + c) * positions + r % positions;
+}
+
 /* The op's parameters are weight, bias, running_mean, running_var, or the last two alone. */
 static bool is_affine(const clt_ref_call *call)
 {
@@ -18,33 +34,33 @@ static int running(const clt_ref_call *call)
 /* Mean and variance with which channel c is normalised. */
 static void statistics(const clt_ref_call *call, int64_t c, double *mean, double *var)
 {
-    int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
+    int64_t rows = per_channel(call);
     *mean = call->param[running(call)].data[c];
     *var = call->param[running(call) + 1].data[c];
     if (!call->training)
         return;
     *mean = *var = 0;
     for (int64_t r = 0; r < rows; r++)
-        *mean += call->in[0].data[r * cols + c] / (double)rows;
+        *mean += call->in[0].data[at(call, r, c)] / (double)rows;
     for (int64_t r = 0; r < rows; r++) {
-        double d = call->in[0].data[r * cols + c] - *mean;
+        double d = call->in[0].data[at(call, r, c)] - *mean;
         *var += d * d / (double)rows;
     }
 }
 
 static void move_running(clt_ref_call *call, int64_t c, double mean, double var)
 {
-    double momentum = clt_node_attr(call->node, "momentum")->f, n = (double)call->in[0].shape.dim[0];
+    double momentum = clt_node_attr(call->node, "momentum")->f, n = (double)per_channel(call);
     double batch[2] = {mean, var * n / (n - 1)};
     for (int i = 0; i < 2; i++) {
-        int at = running(call) + i;
-        call->buffer[at].data[c] = (1 - momentum) * call->param[at].data[c] + momentum * batch[i];
+        int k = running(call) + i;
+        call->buffer[k].data[c] = (1 - momentum) * call->param[k].data[c] + momentum * batch[i];
     }
 }
 
 static void batch_norm_forward(clt_ref_call *call)
 {
-    int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
+    int64_t rows = per_channel(call), cols = channels(call);
     for (int64_t c = 0; c < cols; c++) {
         double mean, var, w = 1, b = 0;
         statistics(call, c, &mean, &var);
@@ -54,7 +70,7 @@ static void batch_norm_forward(clt_ref_call *call)
             b = call->param[1].data[c];
         }
         for (int64_t r = 0; r < rows; r++)
-            call->out[0].data[r * cols + c] = (call->in[0].data[r * cols + c] - mean) * rstd * w + b;
+            call->out[0].data[at(call, r, c)] = (call->in[0].data[at(call, r, c)] - mean) * rstd * w + b;
         call->saved[0].data[c] = mean;
         call->saved[1].data[c] = rstd;
         if (call->training)
@@ -69,29 +85,29 @@ typedef struct channel_sums {
 
 static channel_sums sums_of(const clt_ref_call *call, int64_t c)
 {
-    int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
+    int64_t rows = per_channel(call);
     channel_sums s = {0};
     double var;
     statistics(call, c, &s.mean, &var);
     s.rstd = 1 / sqrt(var + clt_node_attr(call->node, "eps")->f);
     for (int64_t r = 0; r < rows; r++) {
-        double dy = call->dout[0].data[r * cols + c];
+        double dy = call->dout[0].data[at(call, r, c)];
         s.dy += dy;
-        s.product += dy * (call->in[0].data[r * cols + c] - s.mean) * s.rstd;
+        s.product += dy * (call->in[0].data[at(call, r, c)] - s.mean) * s.rstd;
     }
     return s;
 }
 
 static void batch_norm_backward(clt_ref_call *call)
 {
-    int64_t rows = call->in[0].shape.dim[0], cols = call->in[0].shape.dim[1];
+    int64_t rows = per_channel(call), cols = channels(call);
     for (int64_t c = 0; c < cols; c++) {
         channel_sums s = sums_of(call, c);
         double w = is_affine(call) ? call->param[0].data[c] : 1;
         for (int64_t r = 0; call->din[0].data && r < rows; r++) {
-            double normalised = (call->in[0].data[r * cols + c] - s.mean) * s.rstd;
+            double normalised = (call->in[0].data[at(call, r, c)] - s.mean) * s.rstd;
             double mean = call->training ? (s.dy + normalised * s.product) / (double)rows : 0;
-            call->din[0].data[r * cols + c] += s.rstd * w * (call->dout[0].data[r * cols + c] - mean);
+            call->din[0].data[at(call, r, c)] += s.rstd * w * (call->dout[0].data[at(call, r, c)] - mean);
         }
         if (is_affine(call) && call->dparam[0].data)
             call->dparam[0].data[c] += s.product;
@@ -113,11 +129,22 @@ static const clt_op_case batch_norm_cases[] = {
     CLT_CASE("attributes", "{\"eps\":0.01,\"momentum\":0.75}", 0, CLT_CASE_F32(23, 48)),
     CLT_CASE("blocks", NULL, CLT_SMALL, CLT_CASE_F32(283, 70)),
     CLT_CASE("tiles", NULL, 0, CLT_CASE_F32(41, 1117)),
+    CLT_CASE("line", NULL, CLT_SMALL, CLT_CASE_F32(3, 5, 7)),
+    CLT_CASE("image", NULL, CLT_SMALL, CLT_CASE_F32(3, 19, 5, 4)),
+    CLT_CASE("volume", "{\"momentum\":0.3}", CLT_SMALL, CLT_CASE_F32(2, 17, 3, 4, 5)),
+    CLT_CASE("one_sample", NULL, CLT_SMALL, CLT_CASE_F32(1, 16, 6, 7)),
+    CLT_CASE("one_pixel", NULL, CLT_SMALL, CLT_CASE_F32(29, 35, 1, 1)),
+    CLT_CASE("one_channel_volume", NULL, 0, CLT_CASE_F32(2, 1, 4, 5, 3)),
+    CLT_CASE("image_plain_bf16", "{\"affine\":false}", CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 33, 6, 3)),
+    CLT_CASE("volume_f16", NULL, 0, CLT_CASE_FLOAT(CLT_F16, 2, 48, 3, 4, 5)),
+    CLT_CASE("parts", NULL, 0, CLT_CASE_F32(3, 5, 131, 89)),
 };
 
 static const clt_op_case batch_norm_timed[] = {
     CLT_CASE("features", NULL, 0, CLT_CASE_F32(256, 768)),
     CLT_CASE("large", NULL, 0, CLT_CASE_F32(32768, 768)),
+    CLT_CASE("resnet_stem", NULL, 0, CLT_CASE_F32(8, 64, 112, 112)),
+    CLT_CASE("resnet_deep", NULL, 0, CLT_CASE_F32(8, 2048, 7, 7)),
 };
 
 /* As layernorm. */

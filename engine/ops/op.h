@@ -248,6 +248,10 @@ typedef struct clt_op {
      * the largest result. */
     const char *rounding_variant;
     double roundings;
+    /* A variant whose results are rounded even where inputs are small integers, since it multiplies by fractions;
+     * NULL: none; and its tolerance, as clt_op_ref.tolerance. */
+    const char *inexact_variant;
+    double inexact_tolerance;
     /* For the fuse pass: the activation of a GEMM's epilogue that computes this op. OCL_ACT_NONE or no
      * function: there is none. */
     ocl_activation (*activation)(const clt_node *node);

@@ -21,8 +21,16 @@ typedef struct op_run {
     const char *what; /* precedes the names of tensors in messages: "written", "accumulated" ... */
 } op_run;
 
+static bool is_inexact(const clt_verify_subject *subject)
+{
+    const char *name = subject->op->inexact_variant;
+    return name && subject->variant && strcmp(subject->variant, name) == 0;
+}
+
 static double tolerance_of(const op_run *r)
 {
+    if (is_inexact(r->subject))
+        return r->subject->op->inexact_tolerance;
     double own = r->subject->op_case->tolerance;
     return own > 0.0 ? own : r->subject->op->ref->tolerance;
 }
@@ -340,7 +348,7 @@ static clt_status check_correct(clt_verify_session *session, const clt_verify_su
     scaled.scaled = true;
     narrow.narrow = true;
     fixed.frozen_buffers = true;
-    bool exact = subject->op_case->exact;
+    bool exact = subject->op_case->exact && !is_inexact(subject);
     uint32_t inputs;
     int params;
     bool buffers;

@@ -252,8 +252,13 @@ static const ocl_tunable matrix_tunables[] = {{"rows", 4, {0, 256, 2048, 16384}}
 CONV_VARIANT(forward, matrix, clt_conv_matrix, .tunables = matrix_tunables);
 CONV_VARIANT(backward, matrix, clt_conv_matrix, .tunables = matrix_tunables);
 
-static const ocl_variant *const forward_variants[] = {&forward_matrix, NULL};
-static const ocl_variant *const backward_variants[] = {&backward_matrix, NULL};
+static const ocl_tunable winograd_tunables[] = {
+    {"tile", 2, {4, 2}}, {"chunk_mb", 5, {0, 4, 8, 32, 128}}, {0}};
+CONV_VARIANT(forward, winograd, clt_conv_winograd, .tunables = winograd_tunables);
+CONV_VARIANT(backward, winograd, clt_conv_winograd, .tunables = winograd_tunables);
+
+static const ocl_variant *const forward_variants[] = {&forward_winograd, &forward_matrix, NULL};
+static const ocl_variant *const backward_variants[] = {&backward_winograd, &backward_matrix, NULL};
 
 /* --- the ops --- */
 
@@ -274,6 +279,8 @@ static const ocl_variant *const backward_variants[] = {&backward_matrix, NULL};
         .backward = {.variants = backward_variants},                                                         \
         .layout = clt_spatial_layout,                                                                        \
         .narrow_params = 1,                                                                                  \
+        .inexact_variant = "winograd",                                                                       \
+        .inexact_tolerance = 128,                                                                            \
         .ref = &reference,                                                                                   \
     }
 

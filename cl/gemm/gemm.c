@@ -237,8 +237,13 @@ void ocl_gemm_result_arg(ocl_emitter *e, const ocl_gemm *g)
 static void factor_args(ocl_emitter *e, const ocl_gemm *g)
 {
     uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
-    ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, (uint64_t)(g->m * g->k) * items_a);
-    ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, (uint64_t)(g->k * g->n) * items_b);
+    uint64_t elements_a = (uint64_t)(g->m * g->k) * items_a, elements_b = (uint64_t)(g->k * g->n) * items_b;
+    if (g->windows.operand == OCL_WINDOWS_A)
+        elements_a = (uint64_t)g->windows.elements;
+    if (g->windows.operand == OCL_WINDOWS_B)
+        elements_b = (uint64_t)g->windows.elements;
+    ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, elements_a);
+    ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, elements_b);
 }
 
 /* The arguments GEMM_SIZES. */
@@ -264,6 +269,30 @@ void ocl_gemm_operand_args(ocl_emitter *e, const ocl_gemm *g)
     ocl_arg_u64(e, (uint64_t)g->stride_c);
     ocl_arg_f32(e, g->alpha);
     ocl_arg_f32(e, g->beta);
+}
+
+static uint64_t three(const int64_t values[3], int64_t added)
+{
+    uint64_t packed = 0;
+    for (int i = 0; i < 3; i++)
+        packed |= (uint64_t)(values[i] + added) << (21 * i);
+    return packed;
+}
+
+void ocl_gemm_windows_args(ocl_emitter *e, const ocl_windows *w)
+{
+    /* the places of a row of the window are neighbours: one run */
+    bool merged = w->dilation[2] == 1 && w->place == w->channels;
+    int64_t kernel[3] = {w->kernel[0], w->kernel[1], merged ? 1 : w->kernel[2]};
+    ocl_arg_u64(e, three(w->in, 0));
+    ocl_arg_u64(e, three(w->out, 0));
+    ocl_arg_u64(e, three(kernel, 0));
+    ocl_arg_u64(e, three(w->stride, 0));
+    ocl_arg_u64(e, three(w->dilation, 0));
+    ocl_arg_u64(e, three(w->padding, INT64_C(1) << 20));
+    ocl_arg_u32(e, (uint32_t)w->channels);
+    ocl_arg_u32(e, (uint32_t)(w->channels * (merged ? w->kernel[2] : 1)));
+    ocl_arg_u64(e, (uint64_t)w->place);
 }
 
 void ocl_gemm_part_args(ocl_emitter *e, const ocl_gemm *g, int32_t part, uint64_t floats)

@@ -21,6 +21,17 @@ typedef enum ocl_activation {
     OCL_ACT_GELU_TANH
 } ocl_activation;
 
+/* An operand that is the matrix of all windows of an image, which is channels-last: row m is the window of place m of
+ * a convolution's result, columns are (window..., channels). Sizes are below 2^20; padding may be negative. Only the
+ * backend `lane` reads it. */
+typedef struct ocl_windows {
+    enum { OCL_WINDOWS_NONE, OCL_WINDOWS_A, OCL_WINDOWS_B } operand;
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3];
+    int64_t channels; /* that a window has of each place */
+    int64_t place;    /* elements between neighbouring places */
+    int64_t elements; /* of the image */
+} ocl_windows;
+
 typedef struct ocl_gemm {
     int64_t m, n, k;
     bool ta, tb;                          /* A stored k x m when ta, B stored n x k when tb */
@@ -40,7 +51,8 @@ typedef struct ocl_gemm {
      * product times the activation's derivative there. Excludes bias, residual and pre; may be C.
      * OCL_NO_TENSOR: none. */
     ocl_tensor_ref dact;
-    bool tf32; /* f32 A and B may be rounded to 10 bits of mantissa (precision.matmul) */
+    ocl_windows windows; /* then lda or ldb has no meaning */
+    bool tf32;           /* f32 A and B may be rounded to 10 bits of mantissa (precision.matmul) */
     /* Set by backends only: the kernel takes bias, residual and pre as optional pointers, so that problems
      * which differ only in these share a program. */
     bool optional_operands;
@@ -80,6 +92,8 @@ void ocl_gemm_epilogue_args(ocl_emitter *emitter, const ocl_gemm *gemm);
  * partial sums in `floats` elements of `part`; the argument C alone. */
 void ocl_gemm_operand_defines(ocl_emitter *emitter, const ocl_gemm *gemm);
 void ocl_gemm_operand_args(ocl_emitter *emitter, const ocl_gemm *gemm);
+/* The arguments WINDOWS_PARAMS of cl/gemm/gemm_windows.clh. */
+void ocl_gemm_windows_args(ocl_emitter *emitter, const ocl_windows *windows);
 void ocl_gemm_part_args(ocl_emitter *emitter, const ocl_gemm *gemm, int32_t part, uint64_t floats);
 void ocl_gemm_result_arg(ocl_emitter *emitter, const ocl_gemm *gemm);
 

@@ -133,7 +133,7 @@ static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int p
  * register each. */
 static bool must_pack(const ocl_gemm *g, int mr)
 {
-    return g->ta || g->type_a != CLT_F32 || g->m < mr || mr > 8;
+    return g->ta || g->type_a != CLT_F32 || g->m < mr || mr > 8 || g->windows.operand == OCL_WINDOWS_A;
 }
 
 /* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the
@@ -214,6 +214,10 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
     const ocl_gemm *g = problem;
     static const ocl_lane_blocks nothing;
     ocl_lane_blocks smallest = {.mt = 1, .nt = 1};
+    if (g->windows.operand == OCL_WINDOWS_B && (g->tb || !g->ta)) {
+        snprintf(reason, size, "B can be a matrix of windows in the layout TN only");
+        return false;
+    }
     if (g->m < 3 || g->n < 4) {
         snprintf(reason, size, "%lld x %lld is too small for tiles", (long long)g->m, (long long)g->n);
         return false;
@@ -230,6 +234,8 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
 static void lane_args(ocl_emitter *e, const ocl_gemm *g, const ocl_lane_blocks *b)
 {
     ocl_gemm_operand_args(e, g);
+    if (g->windows.operand != OCL_WINDOWS_NONE)
+        ocl_gemm_windows_args(e, &g->windows);
     ocl_arg_u32(e, (uint32_t)b->mt);
     ocl_arg_u32(e, (uint32_t)b->nt);
     ocl_arg_u32(e, (uint32_t)b->kc);
@@ -257,7 +263,7 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
      * products seldom have them. */
     ocl_gemm own = *(const ocl_gemm *)problem;
     const ocl_gemm *g = &own;
-    own.optional_operands = own.tb;
+    own.optional_operands = own.tb && own.windows.operand == OCL_WINDOWS_NONE;
     ocl_lane_blocks wanted = {.mr = ocl_tuned(e, "mr", 0),
                               .nv = ocl_tuned(e, "nv", 0),
                               .kc = ocl_tuned(e, "kc", 0),
@@ -281,6 +287,7 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);
     ocl_gemm_operand_defines(e, g);
     ocl_gemm_epilogue_defines(e, g);
+    ocl_define(e, "WINDOWS", (int64_t)g->windows.operand);
     lane_args(e, g, &b);
     ocl_kernel_end_1d(e, groups_of(e->device, &b), 1, ocl_gemm_flops(g));
     return ocl_emit_status(e);

@@ -21,6 +21,15 @@
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
 
+#ifndef WINDOWS /* 1: A, 2: B is a matrix of windows of an image (gemm_windows.clh); layouts NT, NN and TN */
+#define WINDOWS 0
+#endif
+#if WINDOWS
+#include "gemm_windows.clh"
+#else
+#define WINDOWS_PARAMS
+#endif
+
 #ifndef MR /* rows of a tile */
 #define MR 6
 #endif
@@ -131,6 +140,50 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
 #endif
 }
 
+#if WINDOWS == 2
+/* The same where B is a matrix of windows: rows are windows, columns their elements. */
+static inline void pack_windows_b(__global const STORAGE(DTB) * b, const clt_windows *w, uint n, uint k0,
+                                  uint kn, uint j0, uint count, __local float *panel)
+{
+    int t0[MICRO_PANELS * NV], t1[MICRO_PANELS * NV], t2[MICRO_PANELS * NV], begin[MICRO_PANELS * NV];
+    for (uint v = 0; v < count * NV; v++) { /* the run in which each vector of columns begins */
+        int number = (int)min(j0 + v * LANES, n - 1) / w->run, row = number / w->runs[2];
+        begin[v] = (int)(j0 + v * LANES) - number * w->run;
+        t2[v] = number - row * w->runs[2];
+        t0[v] = row / w->runs[1];
+        t1[v] = row - t0[v] * w->runs[1];
+    }
+    clt_window window = window_of(w, k0);
+    for (uint k = 0; k < kn; k++) {
+        for (uint v = 0; v < count * NV; v++) {
+            uint micro_panel = v / NV, j = j0 + v * LANES;
+            __local float *out = panel + (micro_panel * kn + k) * NR + (v - micro_panel * NV) * LANES;
+            clt_run run = run_of(w, &window, t0[v], t1[v], t2[v]);
+            if (begin[v] + LANES <= w->run) {
+                vstore16(windows_load16(b, &run, begin[v]), 0, out);
+                continue;
+            }
+            int q = begin[v], a0 = t0[v], a1 = t1[v], a2 = t2[v];
+            ROLLED_FOR(uint e = 0; e < LANES; e++)
+            {
+                if (q == w->run) { /* the next run of the window */
+                    q = 0;
+                    a2++;
+                    a1 += a2 == w->runs[2];
+                    a2 = a2 == w->runs[2] ? 0 : a2;
+                    a0 += a1 == w->runs[1];
+                    a1 = a1 == w->runs[1] ? 0 : a1;
+                    run = run_of(w, &window, a0, a1, a2);
+                }
+                out[e] = j + e < n ? RUN_ELEMENT(DTB, b, run, q) : 0.0f;
+                q++;
+            }
+        }
+        next_window(w, &window);
+    }
+}
+#endif
+
 /* Software prefetch of the cache lines that the next packing will read, a few at a time while the current
  * micro-panels are multiplied. Packing itself is cheap, but waiting for its reads from memory was the largest
  * part of the distance between a product's speed and the FMA limit. */
@@ -210,7 +263,9 @@ static inline clt_ahead plan_ahead(__global const void *from, ulong step, uint r
 static inline clt_ahead plan_b(__global const STORAGE(DTB) * b, ulong ldb, ulong k0, uint kn, uint j0,
                                uint count, uint calls)
 {
-#if TB
+#if WINDOWS == 2 /* its rows are not as far apart as ldb says */
+    return plan_ahead(b, 0, 0, 0, 1);
+#elif TB
     return plan_ahead(b + j0 * ldb + k0, ldb * BYTES_B, count, kn * BYTES_B, calls);
 #else
     return plan_ahead(b + k0 * ldb + j0, ldb * BYTES_B, kn, count * BYTES_B, calls);
@@ -219,7 +274,9 @@ static inline clt_ahead plan_b(__global const STORAGE(DTB) * b, ulong ldb, ulong
 static inline clt_ahead plan_a(__global const STORAGE(DTA) * a, ulong lda, ulong k0, uint kn, uint i0,
                                uint count, uint calls)
 {
-#if TA
+#if WINDOWS == 1
+    return plan_ahead(a, 0, 0, 0, 1);
+#elif TA
     return plan_ahead(a + k0 * lda + i0, lda * BYTES_A, kn, count * BYTES_A, calls);
 #else
     return plan_ahead(a + i0 * lda + k0, lda * BYTES_A, count, kn * BYTES_A, calls);
@@ -270,6 +327,65 @@ static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ul
     }
 #endif
 }
+
+#if WINDOWS == 1
+/* The same where A is a matrix of windows: run by run, eight rows at a time. */
+static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_windows *w, uint m, uint k0,
+                                  uint kn, uint i0, uint tiles, __local float *panel)
+{
+    for (uint part = 0; part < tiles * (MRP / 8); part++) {
+        uint tile = part / (MRP / 8), v = (part - tile * (MRP / 8)) * 8;
+        __local float *out = panel + tile * kn * MRP + v;
+        clt_window window[8];
+        for (uint r = 0; r < 8; r++)
+            window[r] = window_of(w, min(i0 + tile * MR + v + r, m - 1));
+        int number = (int)k0 / w->run, q = (int)k0 - number * w->run, left = (int)kn;
+        int row = number / w->runs[2], t2 = number - row * w->runs[2];
+        int t0 = row / w->runs[1], t1 = row - t0 * w->runs[1];
+        while (left > 0) {
+            int end = min(w->run, q + left);
+            bool whole = true;
+            clt_run run[8];
+            left -= end - q;
+            for (uint r = 0; r < 8; r++) {
+                run[r] = run_of(w, &window[r], t0, t1, t2);
+                whole = whole && run[r].lo <= q && end <= run[r].hi;
+            }
+            if (whole) {
+                for (; q + 8 <= end; q += 8) {
+                    float8 rows[8];
+                    UNROLL_FOR (uint r = 0; r < 8; r++)
+                        rows[r] = LANES_LOAD8(DTA, a, run[r].from + q);
+                    TURN8(float, out, MRP, rows);
+                    out += 8 * MRP;
+                }
+            } else {
+                for (; q + 8 <= end; q += 8) {
+                    float edge[64];
+                    float8 rows[8];
+                    ROLLED_FOR(uint r = 0; r < 8; r++)
+                    vstore8(windows_load8(a, &run[r], q), r, edge);
+                    UNROLL_FOR (uint r = 0; r < 8; r++)
+                        rows[r] = vload8(r, edge);
+                    TURN8(float, out, MRP, rows);
+                    out += 8 * MRP;
+                }
+            }
+            for (; q < end; q++) {
+                ROLLED_FOR(uint r = 0; r < 8; r++)
+                out[r] = RUN_ELEMENT(DTA, a, run[r], q);
+                out += MRP;
+            }
+            q = 0;
+            t2++;
+            t1 += t2 == w->runs[2];
+            t2 = t2 == w->runs[2] ? 0 : t2;
+            t0 += t1 == w->runs[1];
+            t1 = t1 == w->runs[1] ? 0 : t1;
+        }
+    }
+}
+#endif
 #define A_SPACE __local const float
 #define A_COLUMN MRP /* distance between neighbours along k */
 #else
@@ -357,8 +473,8 @@ static inline clt_place place_of(const clt_grid *grid, ulong tile)
  * says that the code is already vectorised: without it Intel's compiler also makes a kernel that runs several
  * work-items at once, which groups of one item never use, and takes 5 s instead of 0.3. */
 __attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
-gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tile_counter, uint share,
-              uint cut, uint parts, __local float *panel_b,
+gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tile_counter,
+              uint share, uint cut, uint parts, __local float *panel_b,
 #if PACK_A
               __local float *panel_a,
 #endif
@@ -376,6 +492,9 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
     grid.tiles = grid.whole + (ulong)cut * parts;
     a += a_at;
     b += b_at;
+#if WINDOWS
+    const clt_windows windows = windows_of(WINDOWS_ARGS);
+#endif
     ulong tile = clt_next_tile(tile_counter) * (ulong)share, until = tile + share;
     while (tile < grid.tiles) {
         clt_place place = place_of(&grid, tile);
@@ -406,14 +525,22 @@ gemm_fwd_lane(GEMM_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *ti
                 after_kn = min(kc, k);
             }
 #if PACK_A
+#if WINDOWS == 1
+            pack_windows_a(item_a, &windows, m, (uint)k0, kn, i0, rows, panel_a);
+#else
             pack_a(item_a, lda, m, k0, kn, i0, rows, panel_a);
+#endif
 #endif
             for (uint jt = 0; jt < columns; jt++) {
                 uint j = j0 + jt * NR, width = min(n - j, (uint)NR), micro_panel = jt & (MICRO_PANELS - 1);
                 __local const float *panel = panel_b + micro_panel * kn * NR;
                 if (micro_panel == 0) {
                     uint left = columns - jt, count = min(left, (uint)MICRO_PANELS), step = jt + count;
+#if WINDOWS == 2
+                    pack_windows_b(item_b, &windows, n, (uint)k0, kn, j, count, panel_b);
+#else
                     pack_b(item_b, ldb, n, k0, kn, j, count, panel_b);
+#endif
                     if (step < columns) {
                         uint from = j0 + step * NR, wide = min(left - count, (uint)MICRO_PANELS) * NR;
                         ahead = plan_b(item_b, ldb, k0, kn, from, min(wide, n - from), rows * count);

@@ -257,8 +257,13 @@ static const ocl_tunable winograd_tunables[] = {
 CONV_VARIANT(forward, winograd, clt_conv_winograd, .tunables = winograd_tunables);
 CONV_VARIANT(backward, winograd, clt_conv_winograd, .tunables = winograd_tunables);
 
-static const ocl_variant *const forward_variants[] = {&forward_winograd, &forward_matrix, NULL};
-static const ocl_variant *const backward_variants[] = {&backward_winograd, &backward_matrix, NULL};
+CONV_VARIANT(forward, implicit, clt_conv_implicit, .needs = OCL_CAP_WIDE_VECTORS);
+CONV_VARIANT(backward, implicit, clt_conv_implicit, .needs = OCL_CAP_WIDE_VECTORS);
+
+static const ocl_variant *const forward_variants[] = {&forward_winograd, &forward_implicit, &forward_matrix,
+                                                      NULL};
+static const ocl_variant *const backward_variants[] = {&backward_winograd, &backward_implicit,
+                                                       &backward_matrix, NULL};
 
 /* --- the ops --- */
 

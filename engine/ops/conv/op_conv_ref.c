@@ -153,6 +153,14 @@ static const clt_op_case conv2d_cases[] = {
     CLT_CASE("wide_padding", "{\"out\":3,\"kernel\":2,\"padding\":3}", SMALL, CLT_CASE_F32(1, 2, 2, 3)),
     CLT_CASE("vectors", "{\"out\":48,\"kernel\":3,\"padding\":1}", CLT_EXACT, CLT_CASE_F32(2, 32, 10, 9)),
     CLT_CASE("tails", "{\"out\":37,\"kernel\":3,\"padding\":1}", CLT_EXACT, CLT_CASE_F32(3, 41, 13, 11)),
+    CLT_CASE("groups_plain", "{\"out\":12,\"kernel\":3,\"padding\":1,\"groups\":2,\"bias\":false}", SMALL,
+             CLT_CASE_F32(2, 8, 5, 6)),
+    CLT_CASE(
+        "phases",
+        "{\"out\":20,\"kernel\":[3,4],\"stride\":[2,3],\"padding\":[1,2],\"dilation\":[3,2],\"bias\":false}",
+        CLT_EXACT, CLT_CASE_F32(2, 19, 14, 13)),
+    CLT_CASE("empty_phases", "{\"out\":17,\"kernel\":1,\"stride\":[2,3],\"bias\":false}", SMALL,
+             CLT_CASE_F32(2, 24, 5, 7)),
     CLT_CASE("deep", "{\"out\":20,\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_EXACT,
              CLT_CASE_F32(2, 96, 7, 7)),
 };

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolution as one matrix product whose operand, the matrix of windows, is never written: the product's kernel reads
+ * windows of the image while it packs its operand (cl/gemm/gemm_windows.clh). The gradient of the image is such a
+ * product, too: of windows of the result's gradient with the turned weight. With a stride the places of the image fall
+ * into phases, by their remainder: each phase has its own elements of the window, and is a product of its own. */
+#include "engine/ops/conv/conv.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/emit_util.h"
+
+#include <stdio.h>
+
+/* One phase of the gradient of the image. Along each dimension: its places begin + stride * j, j below `size`, and the
+ * elements of the window first + step * m, m below `count`, in an order in which the result's places that they belong
+ * to go up: from `from` + j by `apart`. */
+typedef struct phase {
+    int64_t begin[3], size[3], count[3], first[3], step[3], from[3], apart[3];
+} phase;
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    return b ? gcd(b, a % b) : a;
+}
+
+/* False: the phase has no places. */
+static bool find_phase(const clt_conv *c, const int64_t begin[3], phase *out)
+{
+    const clt_spatial *s = &c->s;
+    for (int i = 0; i < CLT_SPATIAL_MAX; i++) {
+        int64_t stride = s->stride[i], dilation = s->dilation[i], common = gcd(stride, dilation);
+        out->begin[i] = begin[i];
+        out->size[i] = begin[i] < s->in[i] ? (s->in[i] - begin[i] - 1) / stride + 1 : 0;
+        out->count[i] = 0;
+        out->step[i] = -(stride / common);
+        out->apart[i] = dilation / common;
+        for (int64_t t = 0; t < s->kernel[i]; t++)
+            if ((begin[i] + s->padding[i] - t * dilation) % stride == 0) {
+                out->count[i]++;
+                out->first[i] = t; /* the last one: the steps go down */
+                out->from[i] = (begin[i] + s->padding[i] - t * dilation) / stride;
+            }
+        if (out->size[i] == 0)
+            return false;
+    }
+    return true;
+}
+
+static void set_windows(ocl_windows *w, const int64_t in[3], const int64_t out[3], const int64_t kernel[3])
+{
+    for (int i = 0; i < 3; i++) {
+        w->in[i] = in[i];
+        w->out[i] = out[i];
+        w->kernel[i] = kernel[i];
+    }
+}
+
+/* The product of the forward direction, or of the weight's gradient, for all groups. */
+static ocl_gemm plain_product(const clt_conv *c)
+{
+    const clt_spatial *s = &c->s;
+    int64_t inner = c->results / c->groups, per_group = s->channels / c->groups;
+    int64_t width = clt_conv_taps(c) * per_group, rows = clt_conv_rows(c);
+    ocl_gemm g;
+    if (c->kind == CLT_CONV_RESULT) {
+        g = ocl_gemm_make(rows, inner, width, false, true);
+        g.a = ocl_ref(c->image), g.b = ocl_ref(c->weight), g.c = ocl_ref(c->result);
+        g.type_a = c->type_image, g.type_b = c->type_weight, g.type_c = c->type_result;
+        g.ldc = c->results;
+        g.stride_a = per_group, g.stride_c = inner;
+        g.bias = c->bias >= 0 ? ocl_ref(c->bias) : OCL_NO_TENSOR;
+        g.windows.operand = OCL_WINDOWS_A;
+    } else {
+        g = ocl_gemm_make(inner, width, rows, true, false);
+        g.a = ocl_ref(c->result), g.b = ocl_ref(c->image), g.c = ocl_ref(c->weight);
+        g.type_a = c->type_result, g.type_b = c->type_image, g.type_c = c->type_weight;
+        g.lda = c->results;
+        g.stride_a = inner, g.stride_b = per_group;
+        g.windows.operand = OCL_WINDOWS_B;
+    }
+    g.batch = c->groups;
+    g.beta = c->accumulate ? 1.0f : 0.0f;
+    set_windows(&g.windows, s->in, s->out, s->kernel);
+    for (int i = 0; i < 3; i++) {
+        g.windows.stride[i] = s->stride[i];
+        g.windows.dilation[i] = s->dilation[i];
+        g.windows.padding[i] = s->padding[i];
+    }
+    g.windows.channels = per_group;
+    g.windows.place = s->channels;
+    g.windows.elements = clt_conv_pixels(c) * s->channels;
+    return g;
+}
+
+/* The product of a phase: to `to`, rows of c.s.channels numbers of type `type`. */
+static ocl_gemm phase_product(const clt_conv *c, const phase *p, int32_t turned, int32_t to, clt_dtype type)
+{
+    const clt_spatial *s = &c->s;
+    int64_t inner = c->results / c->groups, per_group = s->channels / c->groups;
+    int64_t width = clt_spatial_volume(p->count) * inner;
+    ocl_gemm g = ocl_gemm_make(s->n * clt_spatial_volume(p->size), per_group, width, false, false);
+    g.a = ocl_ref(c->result), g.b = ocl_ref(turned), g.c = ocl_ref(to);
+    g.type_a = c->type_result, g.type_b = c->type_weight, g.type_c = type;
+    g.ldc = s->channels;
+    g.batch = c->groups;
+    g.stride_a = inner, g.stride_c = per_group;
+    g.windows.operand = OCL_WINDOWS_A;
+    set_windows(&g.windows, s->out, p->size, p->count);
+    for (int i = 0; i < 3; i++) {
+        g.windows.stride[i] = 1;
+        g.windows.dilation[i] = p->apart[i];
+        g.windows.padding[i] = -p->from[i];
+    }
+    g.windows.channels = inner;
+    g.windows.place = c->results;
+    g.windows.elements = clt_conv_rows(c) * c->results;
+    return g;
+}
+
+static void next_begin(const clt_conv *c, int64_t begin[3])
+{
+    for (int i = 2; i >= 0; i--) {
+        if (++begin[i] < c->s.stride[i] || i == 0)
+            return;
+        begin[i] = 0;
+    }
+}
+
+/* Whether the backend takes every product of the problem. */
+static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const int64_t limit = INT64_C(1) << 20;
+    if (clt_conv_is_pointwise(c)) {
+        (void)snprintf(reason, size, "the image is the matrix of windows");
+        return false;
+    }
+    if (c->bias >= 0 && (c->groups > 1 || c->kind == CLT_CONV_IMAGE)) {
+        (void)snprintf(reason, size, "the product has no bias of this kind");
+        return false;
+    }
+    for (int i = 0; i < 3; i++)
+        if (c->s.in[i] >= limit || c->s.out[i] >= limit || c->s.dilation[i] * c->s.kernel[i] >= limit ||
+            c->s.padding[i] >= limit || clt_conv_rows(c) > INT32_MAX || clt_conv_pixels(c) > INT32_MAX) {
+            (void)snprintf(reason, size, "the image is too large");
+            return false;
+        }
+    if (c->kind != CLT_CONV_IMAGE) {
+        ocl_gemm g = plain_product(c);
+        return ocl_variant_accepts(&ocl_gemm_lane, &g, device, reason, size);
+    }
+    for (int64_t begin[3] = {0}; begin[0] < c->s.stride[0]; next_begin(c, begin)) {
+        phase p;
+        if (!find_phase(c, begin, &p) || clt_spatial_volume(p.count) == 0)
+            continue;
+        ocl_gemm g = phase_product(c, &p, c->weight, c->image, CLT_F32);
+        if (!ocl_variant_accepts(&ocl_gemm_lane, &g, device, reason, size))
+            return false;
+    }
+    return true;
+}
+
+static void end(ocl_emitter *e, int64_t rows, int64_t channels, uint64_t items, clt_style style, double flops)
+{
+    uint64_t all = (uint64_t)rows * (style == CLT_STYLE_LANE ? 1 : (uint64_t)channels);
+    ocl_kernel_end_1d(e, clt_div_up(all, items) * items, items, flops);
+}
+
+/* Products are not logged for the tuner, which makes operands of matrices. */
+static clt_status emit_product(ocl_emitter *e, const ocl_gemm *g)
+{
+    struct ocl_tuning_log *log = e->log;
+    e->log = NULL;
+    clt_status status = ocl_gemm_emit(e, g, NULL);
+    e->log = log;
+    return status;
+}
+
+static int32_t emit_turned(ocl_emitter *e, const clt_conv *c, const phase *p)
+{
+    clt_style style = clt_style_of(e->device);
+    int64_t inner = c->results / c->groups, per_group = c->s.channels / c->groups;
+    int64_t taps = clt_spatial_volume(p->count), rows = c->groups * taps * inner;
+    int32_t turned = ocl_workspace(e, c->type_weight, (uint64_t)(rows * per_group), "turned weight");
+    ocl_kernel_begin(e, "conv_implicit", "conv_turn");
+    uint64_t items = clt_define_group(e, style);
+    clt_define_dtype(e, "DT", c->type_weight);
+    ocl_arg_out(e, turned, c->type_weight, (uint64_t)(rows * per_group));
+    ocl_arg_in(e, c->weight, c->type_weight, (uint64_t)(c->results * clt_conv_taps(c) * per_group));
+    clt_arg_size32(e, c->groups, "groups");
+    clt_arg_size32(e, inner, "channels");
+    clt_arg_size32(e, per_group, "channels");
+    for (int i = 0; i < 3; i++)
+        clt_arg_size32(e, p->count[i], "elements of a window");
+    for (int i = 0; i < 3; i++)
+        ocl_arg_i32(e, (int32_t)p->first[i]);
+    for (int i = 0; i < 3; i++)
+        ocl_arg_i32(e, (int32_t)p->step[i]);
+    for (int i = 0; i < 3; i++)
+        clt_arg_size32(e, c->s.kernel[i], "elements of a window");
+    end(e, rows, per_group, items, style, 0.0);
+    return turned;
+}
+
+/* from < 0: the phase has no window. */
+static void emit_scatter(ocl_emitter *e, const clt_conv *c, const phase *p, int32_t from)
+{
+    clt_style style = clt_style_of(e->device);
+    int64_t places = c->s.n * clt_spatial_volume(p->size), channels = c->s.channels;
+    ocl_kernel_begin(e, "conv_implicit", "conv_scatter");
+    uint64_t items = clt_define_group(e, style);
+    clt_define_dtype(e, "GT", c->type_image);
+    ocl_define(e, "EMPTY", from < 0);
+    ocl_arg_grad(e, c->image, c->type_image, (uint64_t)(places * channels), c->accumulate);
+    if (from >= 0)
+        ocl_arg_in(e, from, CLT_F32, (uint64_t)(places * channels));
+    ocl_arg_u64(e, (uint64_t)places);
+    clt_arg_size32(e, channels, "channels");
+    const int64_t *lists[] = {p->size, p->begin, c->s.stride, c->s.in};
+    for (int l = 0; l < 4; l++)
+        for (int i = 0; i < 3; i++)
+            clt_arg_size32(e, lists[l][i], "places");
+    end(e, places, channels, items, style, 0.0);
+}
+
+static clt_status emit_image(ocl_emitter *e, const clt_conv *c)
+{
+    bool single = c->s.stride[0] * c->s.stride[1] * c->s.stride[2] == 1;
+    for (int64_t begin[3] = {0}; begin[0] < c->s.stride[0]; next_begin(c, begin)) {
+        phase p;
+        int32_t to = c->image;
+        if (!find_phase(c, begin, &p))
+            continue;
+        if (clt_spatial_volume(p.count) == 0) {
+            if (!c->accumulate)
+                emit_scatter(e, c, &p, -1);
+            continue;
+        }
+        if (!single)
+            to = ocl_workspace(e, CLT_F32, (uint64_t)(c->s.n * clt_spatial_volume(p.size) * c->s.channels),
+                               "a phase");
+        int32_t turned = emit_turned(e, c, &p);
+        ocl_gemm g = phase_product(c, &p, turned, to, single ? c->type_image : CLT_F32);
+        g.beta = single && c->accumulate ? 1.0f : 0.0f;
+        CLT_TRY(emit_product(e, &g));
+        if (!single)
+            emit_scatter(e, c, &p, to);
+    }
+    return ocl_emit_status(e);
+}
+
+static clt_status implicit_emit(ocl_emitter *e, const clt_conv *c)
+{
+    if (c->kind == CLT_CONV_IMAGE)
+        return emit_image(e, c);
+    ocl_gemm g = plain_product(c);
+    return emit_product(e, &g);
+}
+
+const clt_conv_algorithm clt_conv_implicit = {.accepts = implicit_accepts, .emit = implicit_emit};

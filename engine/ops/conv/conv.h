@@ -53,7 +53,7 @@ typedef struct clt_conv_algorithm {
     clt_status (*emit)(ocl_emitter *e, const clt_conv *c);
 } clt_conv_algorithm;
 
-extern const clt_conv_algorithm clt_conv_matrix, clt_conv_implicit, clt_conv_winograd;
+extern const clt_conv_algorithm clt_conv_matrix, clt_conv_implicit, clt_conv_winograd, clt_conv_depthwise;
 
 /* The problem of a call of conv2d and conv3d, or of conv_transpose2d and conv_transpose3d: forward, or backward
  * for one of the gradients that are wanted. */

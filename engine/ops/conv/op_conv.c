@@ -260,10 +260,13 @@ CONV_VARIANT(backward, winograd, clt_conv_winograd, .tunables = winograd_tunable
 CONV_VARIANT(forward, implicit, clt_conv_implicit, .needs = OCL_CAP_WIDE_VECTORS);
 CONV_VARIANT(backward, implicit, clt_conv_implicit, .needs = OCL_CAP_WIDE_VECTORS);
 
-static const ocl_variant *const forward_variants[] = {&forward_winograd, &forward_implicit, &forward_matrix,
-                                                      NULL};
-static const ocl_variant *const backward_variants[] = {&backward_winograd, &backward_implicit,
-                                                       &backward_matrix, NULL};
+CONV_VARIANT(forward, depthwise, clt_conv_depthwise, .tunables = NULL);
+CONV_VARIANT(backward, depthwise, clt_conv_depthwise, .tunables = NULL);
+
+static const ocl_variant *const forward_variants[] = {&forward_depthwise, &forward_winograd,
+                                                      &forward_implicit, &forward_matrix, NULL};
+static const ocl_variant *const backward_variants[] = {&backward_depthwise, &backward_winograd,
+                                                       &backward_implicit, &backward_matrix, NULL};
 
 /* --- the ops --- */
 

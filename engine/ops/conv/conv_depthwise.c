@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions with as many groups as channels, directly: every channel has a window of its own, so there is nothing to
+ * multiply as a matrix, and memory is the limit (kernels in conv_depthwise.cl). */
+#include "engine/ops/conv/conv.h"
+#include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/emit_util.h"
+
+#include <stdio.h>
+
+#define MOST_TAPS 64   /* MOST_TAPS of the kernels */
+#define MOST_BLOCKS 64 /* of rows of the result, for the weight's gradient: does not depend on the device */
+
+static bool depthwise_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
+{
+    (void)device;
+    if (c->groups != c->s.channels || c->results != c->s.channels) {
+        (void)snprintf(reason, size, "not every channel is a group of its own");
+        return false;
+    }
+    if (clt_conv_taps(c) > MOST_TAPS) {
+        (void)snprintf(reason, size, "the window has more than %d elements", MOST_TAPS);
+        return false;
+    }
+    return true;
+}
+
+static clt_style begin(ocl_emitter *e, const clt_conv *c, const char *kernel, uint64_t *items)
+{
+    clt_style style = clt_style_of(e->device);
+    ocl_kernel_begin(e, "conv_depthwise", kernel);
+    *items = clt_define_group(e, style);
+    clt_define_dtype(e, "XT", c->type_image);
+    clt_define_dtype(e, "WT", c->type_weight);
+    clt_define_dtype(e, "YT", c->type_result);
+    return style;
+}
+
+static void arg_sizes(ocl_emitter *e, const clt_conv *c)
+{
+    const int64_t *lists[] = {c->s.in, c->s.out, c->s.kernel, c->s.stride, c->s.padding, c->s.dilation};
+    for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++)
+        for (int i = 0; i < CLT_SPATIAL_MAX; i++)
+            clt_arg_size32(e, lists[l][i], "elements of a spatial dimension");
+    clt_arg_size32(e, c->s.channels, "channels");
+}
+
+static void end(ocl_emitter *e, uint64_t all, uint64_t items, double flops)
+{
+    ocl_kernel_end_1d(e, clt_div_up(all, items) * items, items, flops);
+}
+
+/* The result, or the gradient of the image: they differ in what is read and written. */
+static void emit_places(ocl_emitter *e, const clt_conv *c)
+{
+    bool back = c->kind == CLT_CONV_IMAGE;
+    uint64_t items, channels = (uint64_t)c->s.channels;
+    uint64_t image = (uint64_t)clt_conv_pixels(c) * channels, result = (uint64_t)clt_conv_rows(c) * channels;
+    const int64_t *places = back ? c->s.in : c->s.out;
+    clt_style style = begin(e, c, back ? "depthwise_image" : "depthwise_result", &items);
+    ocl_define(e, "HAS_BIAS", c->bias >= 0);
+    if (back) {
+        ocl_arg_grad(e, c->image, c->type_image, image, c->accumulate);
+        ocl_arg_in(e, c->result, c->type_result, result);
+    } else {
+        ocl_arg_grad(e, c->result, c->type_result, result, c->accumulate);
+        ocl_arg_in(e, c->image, c->type_image, image);
+    }
+    ocl_arg_in(e, c->weight, c->type_weight, (uint64_t)clt_conv_taps(c) * channels);
+    if (c->bias >= 0)
+        ocl_arg_in(e, c->bias, CLT_F32, channels);
+    arg_sizes(e, c);
+    clt_arg_size32(e, c->s.n, "images");
+    uint64_t rows = (uint64_t)(c->s.n * places[0] * places[1]);
+    end(e, style == CLT_STYLE_LANE ? rows : rows * (uint64_t)places[2] * channels, items, clt_conv_flops(c));
+}
+
+static void emit_weight(ocl_emitter *e, const clt_conv *c)
+{
+    uint64_t items, channels = (uint64_t)c->s.channels, taps = (uint64_t)clt_conv_taps(c);
+    int64_t rows = c->s.n * c->s.out[0] * c->s.out[1];
+    int64_t block_rows = (rows + MOST_BLOCKS - 1) / MOST_BLOCKS,
+            blocks = (rows + block_rows - 1) / block_rows;
+    uint64_t parts = (uint64_t)blocks * taps * channels;
+    int32_t part = ocl_workspace(e, CLT_F32, parts, "sums of blocks");
+    clt_style style = begin(e, c, "depthwise_weight", &items);
+    ocl_define(e, "TAPS", (int64_t)taps);
+    ocl_arg_out(e, part, CLT_F32, parts);
+    ocl_arg_in(e, c->image, c->type_image, (uint64_t)clt_conv_pixels(c) * channels);
+    ocl_arg_in(e, c->result, c->type_result, (uint64_t)clt_conv_rows(c) * channels);
+    arg_sizes(e, c);
+    clt_arg_size32(e, rows, "rows of the result");
+    clt_arg_size32(e, blocks, "blocks");
+    clt_arg_size32(e, block_rows, "rows of a block");
+    end(e, (uint64_t)blocks * (style == CLT_STYLE_LANE ? 1 : channels), items, clt_conv_flops(c));
+    begin(e, c, "depthwise_total", &items);
+    ocl_arg_grad(e, c->weight, c->type_weight, taps * channels, c->accumulate);
+    ocl_arg_in(e, part, CLT_F32, parts);
+    clt_arg_size32(e, c->s.channels, "channels");
+    clt_arg_size32(e, (int64_t)taps, "elements of a window");
+    clt_arg_size32(e, blocks, "blocks");
+    end(e, taps * channels, items, (double)parts);
+}
+
+static clt_status depthwise_emit(ocl_emitter *e, const clt_conv *c)
+{
+    if (c->kind == CLT_CONV_WEIGHT)
+        emit_weight(e, c);
+    else
+        emit_places(e, c);
+    return ocl_emit_status(e);
+}
+
+const clt_conv_algorithm clt_conv_depthwise = {.accepts = depthwise_accepts, .emit = depthwise_emit};

@@ -29,6 +29,8 @@ void clt_places_begin(ocl_emitter *e, clt_places *p, const char *family, const c
 {
     ocl_kernel_begin(e, family, kernel);
     p->items = clt_define_group(e, style);
+    if (style == CLT_STYLE_LANE)
+        clt_define_ahead(e);
     /* aligned vectors need places of whole vectors */
     clt_define_stores(e, style, type, clt_places_elements(p), accumulate || p->channels % 16 != 0);
 }

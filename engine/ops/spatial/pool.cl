@@ -132,6 +132,10 @@ static inline int pool_number(int i, int o, pool_axis a)
 #define AT(size, i, j, k)                                                                                    \
     ((sample * (uint)deep.size + (uint)(i)) * plane_step + (uint)(j)*row_step + (ulong)(uint)(k)*channels)
 
+/* Hardware prefetchers follow neither several rows nor jumps from one to the next. With -DAHEAD=1 (lanes.clh) elements
+ * of the same row that come later are prefetched, wherever the row may end. */
+#define DISTANCE 512
+
 /* --- sums --- */
 
 /* y (N,OD,OH,OW,C) (+)= sum of x (N,D,H,W,C) over the window * factor. */
@@ -148,7 +152,7 @@ KERNEL pool_sum(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_ARG
     sum[q] = (type)(0.0f);                                                                                   \
     for (int i = 0; i < by_d.count; i++)                                                                     \
         for (int j = 0; j < by_h.count; j++) {                                                               \
-            ulong at = AT(in, by_d.first + i, by_h.first + j, by_w.first);                                   \
+            ulong at = first + (uint)i * plane_step + (uint)j * row_step;                                    \
             for (int k = 0; k < by_w.count; k++, at += channels)                                             \
                 EACH(V)                                                                                      \
             sum[q] += LOAD##N(DT, x, at + CHANNEL(q));                                                       \
@@ -158,6 +162,7 @@ KERNEL pool_sum(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_ARG
 #define SUM_PLACE                                                                                            \
     pool_span by_w = pool_span_of(w, wide);                                                                  \
     const float factor = OWN_SIZE ? 1.0f / (float)(by_d.size * by_h.size * by_w.size) : share;               \
+    const ulong first = AT(in, by_d.first, by_h.first, by_w.first);                                          \
     STEPS(SUM)
     STEPS_OF(in);
     FOR_PLACES(SUM_ROW, SUM_PLACE)
@@ -185,7 +190,7 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
     for (int i = by_d.first; i <= by_d.last; i++)                                                            \
         for (int j = by_h.first; j <= by_h.last; j++) {                                                      \
             const int size = SIZE(i, deep) * SIZE(j, high);                                                  \
-            ulong at = AT(out, i, j, by_w.first);                                                            \
+            ulong at = first + (uint)(i - by_d.first) * plane_step + (uint)(j - by_h.first) * row_step;      \
             (void)size;                                                                                      \
             for (int k = by_w.first; k <= by_w.last; k++, at += channels) {                                  \
                 const float factor = FACTOR(k);                                                              \
@@ -197,6 +202,7 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
     STREAM##N##_GRAD(GT, y, here + CHANNEL(q), sum[q], y_accumulate);
 #define SPREAD_PLACE                                                                                         \
     pool_reach by_w = pool_reach_of(w, wide);                                                                \
+    const ulong first = AT(out, by_d.first, by_h.first, by_w.first);                                         \
     STEPS(SPREAD)
     STEPS_OF(out);
     FOR_PLACES(REACH_ROW, SPREAD_PLACE)
@@ -209,12 +215,12 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
 #define INTS int
 #define INTS16 int16
 #define INDEX_AT(p, i) ((int)(p)[i])
-#define INDEX_AT16_u8(p, i) convert_int16(vload16(0, (p) + (i)))
+#define INDEX_AT16_u8(p, i) convert_int16(LOAD16_BYTE(__global, (p) + (i)))
 #define INDEX_AT16_u16(p, i) convert_int16(LOAD16_SHORT(__global, (p) + (i)))
 #define INDEX_AT16_i32(p, i) vload16(0, (p) + (i))
 #define INDEX_AT16(p, i) CLT_CAT(INDEX_AT16_, IT)(p, i)
 #define PUT_INDEX(p, i, v) ((p)[i] = (STORAGE(IT))(v))
-#define PUT_INDEX16_u8(p, i, v) vstore16(convert_uchar16(v), 0, (p) + (i))
+#define PUT_INDEX16_u8(p, i, v) STORE16_BYTE(__global, (p) + (i), convert_uchar16(v))
 #define PUT_INDEX16_u16(p, i, v) STORE16_SHORT(__global, (p) + (i), convert_ushort16(v))
 #define PUT_INDEX16_i32(p, i, v) vstore16((v), 0, (p) + (i))
 #define PUT_INDEX16(p, i, v) CLT_CAT(PUT_INDEX16_, IT)(p, i, v)
@@ -245,11 +251,12 @@ KERNEL pool_max_fwd(OUT_OF(DT, y) INDEX_ARG, IN_OF(DT, x), AXES_ARGS, PLACES_ARG
     }                                                                                                        \
     for (int i = 0; i < by_d.count; i++)                                                                     \
         for (int j = 0; j < by_h.count; j++) {                                                               \
-            ulong at = AT(in, by_d.first + i * APART(deep), by_h.first + j * APART(high), by_w.first);       \
+            ulong at = first + (uint)i * plane_apart + (uint)j * row_apart;                                  \
             int code = CODE(by_d.before + i, by_h.before + j, by_w.before);                                  \
             for (int k = 0; k < by_w.count; k++, code++, at += step)                                         \
                 EACH(V)                                                                                      \
                 {                                                                                            \
+                    ASK_FOR(x + at + CHANNEL(q) + DISTANCE);                                                 \
                     const type v = LOAD##N(DT, x, at + CHANNEL(q));                                          \
                     const INTS##N larger = (v > top[q]) | (v != v);                                          \
                     top[q] = larger ? v : top[q];                                                            \
@@ -263,9 +270,11 @@ KERNEL pool_max_fwd(OUT_OF(DT, y) INDEX_ARG, IN_OF(DT, x), AXES_ARGS, PLACES_ARG
     }
 #define MAX_PLACE                                                                                            \
     pool_span by_w = pool_span_of(w, wide);                                                                  \
+    const ulong first = AT(in, by_d.first, by_h.first, by_w.first);                                          \
     STEPS(LARGEST)
     STEPS_OF(in);
-    const ulong step = (ulong)APART(wide) * channels;
+    const ulong step = (ulong)APART(wide) * channels, row_apart = APART(high) * row_step,
+                plane_apart = APART(deep) * plane_step;
     FOR_PLACES(MAX_ROW, MAX_PLACE)
 }
 
@@ -294,7 +303,7 @@ KERNEL pool_max_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), IN_OF(IT, index), AXES_ARGS
         for (int j = by_h.first; j <= by_h.last; j++) {                                                      \
             const int in_h = pool_number(h, j, high);                                                        \
             LEAVE_OUT(in_h)                                                                                  \
-            ulong at = AT(out, i, j, by_w.first);                                                            \
+            ulong at = first + (uint)(i - by_d.first) * plane_step + (uint)(j - by_h.first) * row_step;      \
             for (int k = by_w.first; k <= by_w.last; k++, at += channels) {                                  \
                 const int in_w = pool_number(w, k, wide), code = CODE(in_d, in_h, in_w);                     \
                 LEAVE_OUT(in_w)                                                                              \
@@ -310,6 +319,7 @@ KERNEL pool_max_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), IN_OF(IT, index), AXES_ARGS
     STREAM##N##_GRAD(GT, dx, here + CHANNEL(q), sum[q], dx_accumulate);
 #define CHOSEN_PLACE                                                                                         \
     pool_reach by_w = pool_reach_of(w, wide);                                                                \
+    const ulong first = AT(out, by_d.first, by_h.first, by_w.first);                                         \
     STEPS(CHOSEN)
     STEPS_OF(out);
     FOR_PLACES(REACH_ROW, CHOSEN_PLACE)

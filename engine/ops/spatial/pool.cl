@@ -134,7 +134,7 @@ static inline int pool_number(int i, int o, pool_axis a)
 
 /* Hardware prefetchers follow neither several rows nor jumps from one to the next. With -DAHEAD=1 (lanes.clh) elements
  * of the same row that come later are prefetched, wherever the row may end. */
-#define DISTANCE 512
+#define DISTANCE 1024
 
 /* --- sums --- */
 
@@ -306,9 +306,11 @@ KERNEL pool_max_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), IN_OF(IT, index), AXES_ARGS
             ulong at = first + (uint)(i - by_d.first) * plane_step + (uint)(j - by_h.first) * row_step;      \
             for (int k = by_w.first; k <= by_w.last; k++, at += channels) {                                  \
                 const int in_w = pool_number(w, k, wide), code = CODE(in_d, in_h, in_w);                     \
+                ASK_FOR(index + at + c + DISTANCE);                                                          \
                 LEAVE_OUT(in_w)                                                                              \
                 EACH(V)                                                                                      \
                 {                                                                                            \
+                    ASK_FOR(dy + at + CHANNEL(q) + DISTANCE);                                                \
                     const INTS##N mine = INDEX_AT##N(index, at + CHANNEL(q)) == code;                        \
                     sum[q] += mine ? LOAD##N(DYT, dy, at + CHANNEL(q)) : (type)(0.0f);                       \
                 }                                                                                            \

@@ -121,7 +121,10 @@ KERNEL upsample_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), AXES_ARGS, float share, PLA
             for (int k = by_w.first; k <= by_w.last; k++, at += channels) {                                  \
                 const float weight = other * upsample_weight(w, k, wide);                                    \
                 EACH(V)                                                                                      \
-                sum[q] = fma(LOAD##N(DYT, dy, at + CHANNEL(q)), (type)(weight), sum[q]);                     \
+                {                                                                                            \
+                    ASK_FOR(dy + at + CHANNEL(q) + 1024);                                                    \
+                    sum[q] = fma(LOAD##N(DYT, dy, at + CHANNEL(q)), (type)(weight), sum[q]);                 \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     EACH(V)                                                                                                  \

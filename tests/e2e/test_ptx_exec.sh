@@ -27,7 +27,14 @@ verified 24 'layernorm*' --small
 verified 10 'rmsnorm*' --small
 verified 14 'batch_norm*' --small
 verified 8 'rotary*' --small
+verified 30 '*pool*' --small
+verified 12 'upsample*' --small
 counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
+# Channels of whole sectors.
+count
+verified 2 '*pool.blocks[flat]' --mode correct
+verified 1 'upsample.blocks[flat]' --mode correct
+counted 'sectors of pooling' '^(pool|upsample)_' 'read write' 100
 # Full vectors everywhere: fragments, copies and sums written to C.
 count
 verified 3 'gemm.large_batch[mma*' --mode correct

@@ -48,7 +48,8 @@ static const clt_named_tensor *tensor_of(const clt_safetensors *file, const char
 }
 
 /* A list of `n` f64. */
-static void read_doubles(const clt_safetensors *file, const char *name, double *out, int n)
+__attribute__((unused)) static void read_doubles(const clt_safetensors *file, const char *name, double *out,
+                                                 int n)
 {
     const clt_named_tensor *tensor = tensor_of(file, "", name);
     assert_int_equal(tensor->dtype, CLT_F64);

@@ -66,7 +66,8 @@ static inline upsample_reach upsample_reach_of(int i, upsample_axis a)
 static inline float upsample_weight(int i, int o, upsample_axis a)
 {
     int at = clamp(o * a.multiply + a.add, 0, (a.in - 1) * a.divide);
-    return (float)max(0, a.divide - (int)abs(at - i * a.divide));
+    int off = at - i * a.divide;
+    return (float)max(0, a.divide - max(off, -off));
 }
 
 #define X_AT(i, j, k)                                                                                        \

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Golden parity of ops on images and volumes: outputs and gradients against values that PyTorch computed
+ * (make_golden_spatial.py, data/spatial_pool.safetensors), in both execution styles. Fields are row-major here, so
+ * that the plan turns them into the layout of the ops and back. Needs a device, but no PyTorch.
+ *
+ * Tolerance: max|d| <= 1e-6 max|ref| + 1e-7 per tensor; maxima and their gradients are compared like the others,
+ * NaN must be NaN. ctest-labels: quick ctest-cost: 18 */
+#include "tests/golden/golden_test.h"
+
+#include "cl/device/device.h"
+#include "engine/ops/node.h"
+#include "engine/plan/realize.h"
+
+#define SKIPPED 77
+
+static ocl_device *device;
+
+/* A case of the script: the op that computes it. */
+typedef struct golden_case {
+    const char *name, *op, *attrs;
+} golden_case;
+
+static const golden_case cases[] = {
+    {"max_stem", "max_pool", "{\"kernel\": 3, \"stride\": 2, \"padding\": 1}"},
+    {"max_dilated", "max_pool",
+     "{\"kernel\": [2, 3], \"stride\": [2, 1], \"padding\": 1, \"dilation\": [3, 2]}"},
+    {"max_ceil", "max_pool", "{\"kernel\": 3, \"stride\": 2, \"ceil_mode\": true}"},
+    {"max_ceil_padded", "max_pool", "{\"kernel\": 2, \"stride\": 3, \"padding\": 1, \"ceil_mode\": true}"},
+    {"max_nan", "max_pool", "{\"kernel\": 3, \"stride\": 2, \"padding\": 1}"},
+    {"max_volume", "max_pool", "{\"kernel\": [2, 3, 2], \"stride\": [1, 2, 2], \"padding\": [1, 1, 0]}"},
+    {"max_adaptive", "adaptive_max_pool", "{\"output\": [3, 4]}"},
+    {"max_adaptive_volume", "adaptive_max_pool", "{\"output\": [2, 3, 5]}"},
+    {"avg_padded", "avg_pool", "{\"kernel\": 3, \"stride\": 2, \"padding\": 1}"},
+    {"avg_without_pad", "avg_pool",
+     "{\"kernel\": 3, \"stride\": 2, \"padding\": 1, \"count_include_pad\": false}"},
+    {"avg_ceil", "avg_pool", "{\"kernel\": 3, \"stride\": 2, \"padding\": 1, \"ceil_mode\": true}"},
+    {"avg_ceil_without_pad", "avg_pool",
+     "{\"kernel\": [2, 3], \"stride\": [3, 2], \"padding\": [1, 0], \"ceil_mode\": true, "
+     "\"count_include_pad\": false}"},
+    {"avg_volume", "avg_pool", "{\"kernel\": [2, 3, 1], \"stride\": [1, 2, 2], \"padding\": [1, 1, 0]}"},
+    {"avg_adaptive", "adaptive_avg_pool", "{\"output\": [3, 5]}"},
+    {"avg_adaptive_larger", "adaptive_avg_pool", "{\"output\": [5, 4]}"},
+    {"avg_global_volume", "adaptive_avg_pool", NULL},
+    {"up_nearest", "upsample", "{\"scale\": [2, 3]}"},
+    {"up_bilinear", "upsample", "{\"scale\": [2, 3], \"mode\": \"linear\"}"},
+    {"up_bilinear_corners", "upsample", "{\"scale\": [2, 3], \"mode\": \"linear\", \"align_corners\": true}"},
+    {"up_nearest_volume", "upsample", "{\"scale\": [3, 1, 2]}"},
+    {"up_trilinear", "upsample", "{\"scale\": [3, 1, 2], \"mode\": \"linear\"}"},
+    {"up_trilinear_corners", "upsample", "{\"scale\": 2, \"mode\": \"linear\", \"align_corners\": true}"},
+};
+
+/* The op as a whole graph: x and dy in, y and dx out. */
+typedef struct rig {
+    clt_plan *plan;
+    clt_slab_pool *pool;
+    clt_realized *realized;
+    int32_t x, y, dy;
+} rig;
+
+static void open_rig(rig *r, const golden_case *c, const clt_shape *shape, bool group)
+{
+    clt_graph *graph;
+    clt_node *node;
+    clt_shape sample = clt_shape_make(shape->ndim - 1, shape->dim + 1);
+    must(clt_graph_create(shape->dim[0], &graph), "graph");
+    must(clt_graph_field(graph, "x", CLT_F32, &sample, &r->x), "x");
+    clt_graph_tensor(graph, r->x)->requires_grad = true;
+    must(clt_graph_add_text(graph, c->op, c->name, c->attrs, &r->x, 1, &node), c->name);
+    r->y = node->out[0];
+    clt_graph_tensor(graph, r->y)->is_output = true;
+    clt_shape out = clt_graph_tensor(graph, r->y)->shape;
+    must(clt_graph_new_tensor(graph, "dy", CLT_F32, &out, CLT_TC_FIELD, &r->dy), "dy");
+    ocl_device_desc desc = *ocl_device_describe(device);
+    if (group)
+        desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    clt_plan_options options = {.mode = CLT_PLAN_CHECK,
+                                .accumulation = 1,
+                                .ranks = 1,
+                                .force_variant = group ? "flat" : "lane",
+                                .n_seeds = 1,
+                                .seed_tensor = {r->y},
+                                .seed_gradient = {r->dy}};
+    must(clt_plan_compute(graph, &desc, &options, &r->plan), c->name);
+    const clt_plan *plans[1] = {r->plan};
+    must(clt_pool_create(device, plans, 1, &r->pool), "pool");
+    clt_realize_options realize = {.pool = r->pool};
+    must(clt_plan_realize(r->plan, device, &realize, &r->realized), "realize");
+}
+
+static void close_rig(rig *r)
+{
+    clt_realized_destroy(r->realized);
+    clt_pool_destroy(r->pool);
+    clt_plan_destroy(r->plan);
+}
+
+/* NaN must be where PyTorch has it; both become 0 for the comparison of the rest. */
+static void check(const rig *r, int32_t tensor, const clt_named_tensor *golden, const char *what)
+{
+    float *want = values_of(golden);
+    int64_t n = clt_shape_elements(&golden->shape);
+    float *got = malloc((size_t)n * sizeof *got);
+    assert_non_null(got);
+    if (!clt_shape_equal(&golden->shape, &clt_graph_tensor(r->plan->graph, tensor)->shape))
+        fail_msg("%s: PyTorch's has another shape", what);
+    must(clt_realized_read(r->realized, tensor, got), what);
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(want[i]) != isnan(got[i]))
+            fail_msg("%s, element %lld: got %g, PyTorch has %g", what, (long long)i, (double)got[i],
+                     (double)want[i]);
+        if (isnan(want[i]))
+            want[i] = got[i] = 0.0f;
+    }
+    compare(what, got, want, n, 1e-6, 1e-7);
+    free(got);
+    free(want);
+}
+
+static void run_case(const clt_safetensors *file, const golden_case *c, bool group)
+{
+    char prefix[64], what[96];
+    rig r;
+    snprintf(prefix, sizeof prefix, "%s.", c->name);
+    const clt_named_tensor *x = tensor_of(file, prefix, "x"), *dy = tensor_of(file, prefix, "dy");
+    float *values = values_of(x), *gradient = values_of(dy);
+    open_rig(&r, c, &x->shape, group);
+    assert_true(clt_shape_equal(&dy->shape, &clt_graph_tensor(r.plan->graph, r.y)->shape));
+    must(clt_realized_write(r.realized, r.x, values), "x");
+    must(clt_realized_write(r.realized, r.dy, gradient), "dy");
+    must(clt_realized_run(r.realized, CLT_PHASE_FORWARD), "forward");
+    must(clt_realized_run(r.realized, CLT_PHASE_BACKWARD), "backward");
+    snprintf(what, sizeof what, "%s y (%s)", c->name, group ? "flat" : "lane");
+    check(&r, r.y, tensor_of(file, prefix, "y"), what);
+    snprintf(what, sizeof what, "%s dx (%s)", c->name, group ? "flat" : "lane");
+    check(&r, r.plan->gradient[r.x], tensor_of(file, prefix, "dx"), what);
+    close_rig(&r);
+    free(values);
+    free(gradient);
+}
+
+static void test_cases(void **state)
+{
+    (void)state;
+    clt_safetensors *file = open_file("spatial", "pool");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        run_case(file, &cases[i], false);
+        run_case(file, &cases[i], true);
+    }
+    clt_safetensors_close(file);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
+    return ocl_device_open(&options, &device) == CLT_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ocl_device_close(device);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
+    ocl_device_desc *list;
+    int found;
+    if (ocl_list_devices(&list, &found) != CLT_OK) {
+        fprintf(stderr, "skipped: %s\n", clt_error_text());
+        return SKIPPED;
+    }
+    free(list);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -34,7 +34,7 @@ counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
 count
 verified 2 '*pool.blocks[flat]' --mode correct
 verified 1 'upsample.blocks[flat]' --mode correct
-counted 'sectors of pooling' '^(pool|upsample)_' 'read write' 100
+counted 'sectors of pooling' '^(pool_sum|pool_spread|pool_max_fwd|upsample_fwd|upsample_bwd)' 'read write' 102
 # Full vectors everywhere: fragments, copies and sums written to C.
 count
 verified 3 'gemm.large_batch[mma*' --mode correct

@@ -6,8 +6,8 @@
 #include "engine/ops/case.h"
 #include "engine/ops/spatial/pool_ref.h"
 
-/* Where the largest element of a window is: its place within the channel (-1: there is none), its number within the
- * window, and its value. */
+/* Where the largest element of a window is: its place within the channel (-1: there is none), its number within
+ * the window, and its value. */
 typedef struct largest {
     int64_t place, number;
     double value;
@@ -68,7 +68,8 @@ static void max_pool_backward(clt_ref_call *call)
         }
 }
 
-/* Numbers in bf16 are often equal, which finite differences cannot judge; those with peaks are not given to them. */
+/* Numbers in bf16 are often equal, which finite differences cannot judge; those with peaks are not given to
+ * them. */
 static const clt_op_case max_pool_cases[] = {
     CLT_CASE("stem", "{\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_F32(2, 19, 9, 12)),
@@ -94,6 +95,8 @@ static const clt_op_case max_pool_cases[] = {
              CLT_CASE_FLOAT(CLT_F16, 2, 21, 7, 8)),
     CLT_CASE("bf16", "{\"kernel\":2,\"stride\":2}", CLT_EXACT, CLT_CASE_PEAKS(CLT_BF16, 5, 2, 32, 6, 8)),
     CLT_CASE("channel", "{\"kernel\":2}", 0, CLT_CASE_F32(2, 1, 4, 6, 40)),
+    CLT_CASE("many_rows", "{\"kernel\":[2,2,1]}", 0,
+             CLT_CASE_F32(3, 1, 150, 150, 2)), /* more than groups fit */
     CLT_CASE("blocks", "{\"kernel\":3,\"stride\":2,\"padding\":1}", 0, CLT_CASE_F32(3, 48, 31, 33)),
 };
 /* The stem of ResNet-50 on images of 224 x 224, and the first pooling of a 3-D network. */

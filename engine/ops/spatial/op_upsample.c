@@ -70,7 +70,8 @@ static uint64_t elements_of(const clt_spatial *s, const int64_t sizes[CLT_SPATIA
     return (uint64_t)(s->n * s->channels * clt_spatial_volume(sizes));
 }
 
-/* Adds the sizes and positions of the dimensions (upsample.cl) as arguments; returns the product of the divisors. */
+/* Adds the sizes and positions of the dimensions (upsample.cl) as arguments; returns the product of the
+ * divisors. */
 static double arg_axes(ocl_emitter *e, const clt_spatial *s, bool corners)
 {
     double product = 1.0;

@@ -9,7 +9,7 @@
 
 /* Elements that an item in lane style moves, if there are enough of them for all compute units: enough to
  * amortise the cost of a group. */
-#define LANE_ELEMENTS 16384
+#define LANE_ELEMENTS 65536
 #define GROUPS_PER_UNIT 8
 /* The most groups in the second dimension of a launch, a limit of NVIDIA's drivers. */
 #define MOST_GROUPS 65535

@@ -10,9 +10,10 @@
  * Geometry: places.clh, over the grid of the results.
  *
  * -DDT=type read  -DGT=type written  -DDYT=type of dy  -DIT=type of the index: u8, u16 or i32
- * -DSTRIDE_D, -DSTRIDE_H, -DSTRIDE_W: constants, as they are divided by  -DADAPTIVE=0|1: the rule  -DDILATED=0|1: whether a dilation is not 1  -DINDEX=0|1: maxima store where they were
+ * -DSTRIDE_D, -DSTRIDE_H, -DSTRIDE_W: constants, as they are divided by  -DADAPTIVE=0|1: the rule
+ * -DDILATED=0|1: whether a dilation is not 1  -DINDEX=0|1: whether maxima store where they were
  * -DOWN_SIZE=0|1: whether windows differ in their number of elements, by which sums are divided; otherwise the
- * argument share is the factor  -DCOUNT_PAD=0|1: whether padding counts among them  -DLS, -DNT */
+ * argument share is the factor  -DCOUNT_PAD=0|1: whether padding counts among them  -DLS, -DNT, -DAHEAD */
 #include "common.clh"
 #include "lanes.clh"
 #include "types.clh"
@@ -66,8 +67,8 @@ typedef struct pool_axis {
 #define APART(a) 1
 #endif
 
-/* What a window covers in one dimension: its first element inside of the input, the elements of the window before
- * that one, how many are inside, and how many a sum is divided by. */
+/* What a window covers in one dimension: its first element inside of the input, the elements of the window
+ * before that one, how many are inside, and how many a sum is divided by. */
 typedef struct pool_span {
     int first, before, count, size;
 } pool_span;
@@ -126,15 +127,12 @@ static inline int pool_number(int i, int o, pool_axis a)
 #endif
 }
 
-/* The distances of neighbouring planes and rows of the inputs (in) or of the results of pooling (out), in elements. */
+/* The distances of neighbouring planes and rows of the inputs (in) or of the results of pooling (out), in
+ * elements. */
 #define STEPS_OF(size)                                                                                       \
     const ulong row_step = (ulong)wide.size * channels, plane_step = (ulong)high.size * row_step
 #define AT(size, i, j, k)                                                                                    \
     ((sample * (uint)deep.size + (uint)(i)) * plane_step + (uint)(j)*row_step + (ulong)(uint)(k)*channels)
-
-/* Hardware prefetchers follow neither several rows nor jumps from one to the next. With -DAHEAD=1 (lanes.clh) elements
- * of the same row that come later are prefetched, wherever the row may end. */
-#define DISTANCE 1024
 
 /* --- sums --- */
 
@@ -155,7 +153,10 @@ KERNEL pool_sum(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_ARG
             ulong at = first + (uint)i * plane_step + (uint)j * row_step;                                    \
             for (int k = 0; k < by_w.count; k++, at += channels)                                             \
                 EACH(V)                                                                                      \
-            sum[q] += LOAD##N(DT, x, at + CHANNEL(q));                                                       \
+                {                                                                                            \
+                    ASK_FOR(x + at + CHANNEL(q) + DISTANCE);                                                 \
+                    sum[q] += LOAD##N(DT, x, at + CHANNEL(q));                                               \
+                }                                                                                            \
         }                                                                                                    \
     EACH(V)                                                                                                  \
     STREAM##N##_GRAD(GT, y, here + CHANNEL(q), sum[q] * factor, y_accumulate);
@@ -210,7 +211,8 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
 
 /* --- maxima --- */
 
-/* An index is the number of the largest element within its window: (i * kernel of height + j) * kernel of width + k. */
+/* An index is the number of the largest element within its window: (i * kernel of height + j) * kernel of width
+ * + k. */
 #define CODE(i, j, k) (((i)*high.window + (j)) * wide.window + (k))
 #define INTS int
 #define INTS16 int16
@@ -232,8 +234,8 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
 #define GIVE_INDEX(N, i, v) (void)(v);
 #endif
 
-/* y, index (N,OD,OH,OW,C): the largest element of the window, the first of equal ones, and its number. NaN is larger
- * than everything. A window without an element gives -inf and a number that no element of the input has. */
+/* y, index (N,OD,OH,OW,C): the largest element of the window, the first of equal ones, and its number. NaN is
+ * larger than everything. A window without an element gives -inf and a number that no element of the input has. */
 KERNEL pool_max_fwd(OUT_OF(DT, y) INDEX_ARG, IN_OF(DT, x), AXES_ARGS, PLACES_ARGS)
 {
     AXES;

@@ -30,11 +30,12 @@ typedef struct clt_pool {
     }
 
 /* The windows of a node, whose input has that shape: by its attributes kernel, stride, padding, dilation and
- * ceil_mode, or `output`. Sums are divided by the number of elements of their window, as count_include_pad says. */
+ * ceil_mode, or `output`. Sums are divided by the number of elements of their window, as count_include_pad
+ * says. */
 clt_pool clt_pool_of(const clt_node *node, const clt_shape *in);
-/* Checks the input and the attributes of a pooling op, and declares its output. CLT_ESHAPE where a window does not
- * fit, or where the padding is more than half of the kernel, as windows of padding alone have no maximum and no
- * average. */
+/* Checks the input and the attributes of a pooling op, and declares its output. CLT_ESHAPE where a window does
+ * not fit, or where the padding is more than half of the kernel, as windows of padding alone have no maximum
+ * and no average. */
 clt_status clt_pool_infer(clt_infer *ctx);
 
 /* y (+)= sums of x over the windows. Types are those of the arrays. */
@@ -44,8 +45,8 @@ typedef struct clt_pool_launch {
     bool accumulate;
 } clt_pool_launch;
 void clt_emit_pool_sum(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, clt_style style);
-/* The other way: y, of the sizes `in`, (+)= for each element the sum of x, of the sizes `out`, over the windows that
- * contain it. */
+/* The other way: y, of the sizes `in`, (+)= for each element the sum of x, of the sizes `out`, over the windows
+ * that contain it. */
 void clt_emit_pool_spread(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch,
                           clt_style style);
 /* Maxima, and which element of its window each one is: index, -1 if it is not wanted. */

@@ -24,7 +24,8 @@ static inline clt_ref_pool clt_ref_pool_of(const clt_ref_call *call)
     return p;
 }
 
-/* Window o of a dimension: the elements begin + k * step, for k from 0 to count - 1, some of which may lie outside. */
+/* Window o of a dimension: the elements begin + k * step, for k from 0 to count - 1, some of which may lie
+ * outside. */
 typedef struct clt_ref_window {
     int64_t begin, count, step;
 } clt_ref_window;

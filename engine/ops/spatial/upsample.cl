@@ -7,7 +7,8 @@
  *
  * Geometry: places.clh, over the grid of the results.
  *
- * -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx  -DDEEP=0|1: whether the depth is interpolated  -DLS, -DNT */
+ * -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx  -DDEEP=0|1: whether the depth is interpolated
+ * -DLS, -DNT, -DAHEAD */
 #include "common.clh"
 #include "lanes.clh"
 #include "types.clh"
@@ -62,7 +63,8 @@ static inline upsample_reach upsample_reach_of(int i, upsample_axis a)
     return r;
 }
 
-/* The weight of element i in output o, times `divide`. The outermost elements have all of the outputs beyond them. */
+/* The weight of element i in output o, times `divide`. The outermost elements have all of the outputs beyond
+ * them. */
 static inline float upsample_weight(int i, int o, upsample_axis a)
 {
     int at = clamp(o * a.multiply + a.add, 0, (a.in - 1) * a.divide);
@@ -123,7 +125,7 @@ KERNEL upsample_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), AXES_ARGS, float share, PLA
                 const float weight = other * upsample_weight(w, k, wide);                                    \
                 EACH(V)                                                                                      \
                 {                                                                                            \
-                    ASK_FOR(dy + at + CHANNEL(q) + 1024);                                                    \
+                    ASK_FOR(dy + at + CHANNEL(q) + DISTANCE);                                                \
                     sum[q] = fma(LOAD##N(DYT, dy, at + CHANNEL(q)), (type)(weight), sum[q]);                 \
                 }                                                                                            \
             }                                                                                                \

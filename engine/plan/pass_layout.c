@@ -27,12 +27,19 @@ static bool any_wish(const clt_graph *graph)
     return false;
 }
 
+/* An op that works on elements one by one, on inputs of one shape, works channels-last if one of them is so. */
 static clt_layout layout_of(const layouts *l, const clt_node *node)
 {
+    clt_layout layout = CLT_LAYOUT_ROW_MAJOR;
     if (node->op->layout)
         return node->op->layout(node, &l->plan->device);
-    return node->op->flags & CLT_OP_ANY_LAYOUT ? clt_graph_tensor(l->graph, node->in[0])->layout
-                                               : CLT_LAYOUT_ROW_MAJOR;
+    for (int i = 0; i < node->n_in && (node->op->flags & CLT_OP_ANY_LAYOUT); i++) {
+        const clt_tensor *t = clt_graph_tensor(l->graph, node->in[i]);
+        if (!clt_shape_equal(&t->shape, &clt_graph_tensor(l->graph, node->in[0])->shape))
+            return CLT_LAYOUT_ROW_MAJOR;
+        layout = t->layout == CLT_LAYOUT_CHANNELS_LAST ? t->layout : layout;
+    }
+    return layout;
 }
 
 /* False for matrices and vectors, which are the same in all layouts. */
@@ -98,8 +105,13 @@ static clt_status give_row_major(layouts *l, clt_node *node, int output)
 static clt_status set_node(layouts *l, clt_node *node)
 {
     clt_layout need = layout_of(l, node);
-    for (int i = 0; i < node->n_in; i++)
+    for (int i = 0; i < node->n_in; i++) {
+        int32_t was = node->in[i];
         CLT_TRY(in_layout(l, node, need, &node->in[i]));
+        for (int k = 0; k < node->n_out; k++) /* a view shows what the node reads now */
+            if (clt_graph_tensor(l->graph, node->out[k])->view_of == was)
+                clt_graph_tensor(l->graph, node->out[k])->view_of = node->in[i];
+    }
     CLT_TRY(clt_inserter_place(&l->in, node));
     for (int i = 0; i < node->n_out && need != CLT_LAYOUT_ROW_MAJOR; i++) {
         clt_tensor *t = clt_graph_tensor(l->graph, node->out[i]);

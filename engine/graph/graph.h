@@ -17,6 +17,7 @@
 #define CLT_MAX_SAVED 4
 #define CLT_MAX_ATTRS 12
 #define CLT_MAX_LOSSES 16
+#define CLT_MAX_FOLDED 2 /* a residual sum and an activation */
 
 struct clt_op;
 
@@ -144,6 +145,8 @@ typedef struct clt_node {
     int32_t share; /* node whose parameters this node uses too (tied weights), -1: none */
     /* number, from 1, of the repeated block of the model (a transformer layer) that it belongs to; 0: none */
     int32_t block;
+    /* Nodes whose work is part of this one (engine/plan/pass_fold.c); NULL behind the last. */
+    const struct clt_node *folded[CLT_MAX_FOLDED];
 } clt_node;
 
 typedef struct clt_loss {

@@ -204,7 +204,8 @@ enum {
     CLT_OP_CONVERTS = 1 << 10,     /* its inputs and outputs may have different floating types */
     CLT_OP_GEMM = 1 << 11,         /* output 0 comes from one GEMM, which can have an epilogue */
     CLT_OP_GEMM_DX = 1 << 12,      /* the gradient of input 0 comes from one GEMM with an epilogue too */
-    CLT_OP_ANY_LAYOUT = 1 << 13,   /* elementwise on one input: the output has the layout of the input */
+    /* elementwise: with inputs of one shape, they and the output may lie in any one layout */
+    CLT_OP_ANY_LAYOUT = 1 << 13,
     /* y[p] = row in[0][p] of parameter 0, whose gradient gets row p of the output's gradient, for any number of
      * positions p */
     CLT_OP_ROWS = 1 << 14,
@@ -257,6 +258,10 @@ typedef struct clt_op {
     ocl_activation (*activation)(const clt_node *node);
     /* For the fuse pass: whether the op can add epilogue.residual to its output; no function: it cannot. */
     bool (*takes_residual)(const clt_node *node);
+    /* For the fold pass (engine/plan/pass_fold.c): lets the node apply the activation to its result itself. With
+     * `sum` the pass will give it one more input like its result, which it adds before the activation. False:
+     * it cannot, and the node is as it was. NULL: the op never can. */
+    bool (*fold)(clt_node *node, bool sum, ocl_activation activation);
     /* For a loss: the op that computes it together with the GEMM of its first input; NULL: none. */
     const struct clt_op *with_gemm;
     const clt_op_ref *ref;

@@ -21,13 +21,15 @@ clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *
     return clt_inserter_place(in, *out);
 }
 
-/* Gives every node its position as its number. */
+/* Gives every node its position as its number. Tensors of nodes that are gone have no producer. */
 static clt_status renumber(clt_inserter *in)
 {
     clt_graph *graph = in->graph;
     int32_t *now = NULL;
     size_t old = graph->n_nodes;
-    CLT_TRY(clt_alloc(&now, in->n + 1, sizeof *now, "node order"));
+    CLT_TRY(clt_alloc(&now, (in->n > old ? in->n : old) + 1, sizeof *now, "node order"));
+    for (size_t k = 0; k < old; k++)
+        now[k] = -1;
     for (size_t k = 0; k < in->n; k++) /* what was inserted has a number behind those of all other nodes */
         if ((size_t)in->order[k]->id < old && graph->nodes[in->order[k]->id] == in->order[k])
             now[in->order[k]->id] = (int32_t)k;

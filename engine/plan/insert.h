@@ -17,7 +17,7 @@ clt_status clt_inserter_place(clt_inserter *in, clt_node *node);
 /* Adds and places an op with one input. `near` is the node that needs it. */
 clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *op, const char *name,
                             const clt_attr_given *attrs, int32_t tensor, clt_node **out);
-/* With every node of the graph placed: the order becomes the graph's, and each node's number its position. */
+/* With every node of the graph placed that is to stay: the order becomes the graph's, and each node's number its position. */
 clt_status clt_inserter_finish(clt_inserter *in);
 void clt_inserter_free(clt_inserter *in);
 

@@ -147,10 +147,12 @@ const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *l
     return NULL;
 }
 
-/* The name of the work's node, joined with those of the nodes that were fused into it: "fc1+act1". */
+/* The name of the work's node, joined with those of the nodes that were folded or fused into it: "fc1+act1". */
 static const char *layer_of(const clt_plan *plan, const clt_work *work)
 {
     const char *name = work->node->name;
+    for (int i = 0; name && i < CLT_MAX_FOLDED && work->node->folded[i]; i++)
+        name = clt_arena_printf(plan->graph->arena, "%s+%s", name, work->node->folded[i]->name);
     for (int i = 0; name && i < CLT_MAX_FUSED && work->fused[i]; i++)
         name = clt_arena_printf(plan->graph->arena, "%s+%s", name, work->fused[i]->name);
     return name;

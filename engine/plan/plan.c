@@ -21,8 +21,9 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
                             clt_plan **out)
 {
     static clt_status (*const passes[])(clt_plan *) = {
-        clt_pass_precision, clt_pass_layout, clt_pass_autodiff, clt_pass_rows, clt_pass_store, clt_pass_fuse,
-        clt_pass_recompute, clt_pass_share,  clt_pass_select,   clt_pass_sync, clt_pass_memory};
+        clt_pass_fold,  clt_pass_precision, clt_pass_layout, clt_pass_autodiff,
+        clt_pass_rows,  clt_pass_store,     clt_pass_fuse,   clt_pass_recompute,
+        clt_pass_share, clt_pass_select,    clt_pass_sync,   clt_pass_memory};
     clt_plan *plan;
     *out = NULL;
     clt_status status = clt_alloc(&plan, 1, sizeof *plan, "plan");

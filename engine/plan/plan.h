@@ -2,7 +2,7 @@
  *
  * Plans. clt_plan_compute is a pure function from graph and device description to commands, gradients and
  * memory offsets. It needs no device, so `plan`, `estimate`, dry runs and tests use it alone.
- * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: precision, layout, autodiff, rows, store,
+ * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: fold, precision, layout, autodiff, rows, store,
  * fuse, recompute, share, select, sync, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
  * cl/; they know nothing of data, schedules or the trainer.
  *
@@ -293,6 +293,7 @@ clt_status clt_plan_print(const clt_plan *plan, clt_str *out);
 clt_status clt_plan_print_json(const clt_plan *plan, clt_json_writer *writer);
 
 /* --- passes (engine/plan/pass_<name>.c), in order --- */
+clt_status clt_pass_fold(clt_plan *plan);
 clt_status clt_pass_precision(clt_plan *plan);
 clt_status clt_pass_layout(clt_plan *plan);
 clt_status clt_pass_autodiff(clt_plan *plan);

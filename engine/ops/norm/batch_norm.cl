@@ -12,9 +12,14 @@
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
  * -DAFFINE=0|1: w and b are there  -DBATCH=0|1: mean and rstd depend on x, they are no constants
- * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx past the caches */
+ * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx past the caches
+ * -DRESIDUAL=0|1: a residual is added to the result  -DRELU=0|1: then negative numbers become zero
+ * -DMASK=where backward finds out what relu let pass (norm_shared.clh)
+ * -DSUMS=0|1: batch_norm_bwd_sums makes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
+ * -DRT=type of that gradient */
 #include "common.clh"
 #include "lanes.clh"
+#include "norm_shared.clh"
 #include "reduce_shared.clh"
 #include "types.clh"
 
@@ -26,6 +31,24 @@
 #endif
 #ifndef BATCH
 #define BATCH 1
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 1
+#endif
+#ifndef RELU
+#define RELU 1
+#endif
+#ifndef MASK
+#define MASK MASK_NONE
+#endif
+#ifndef SUMS
+#define SUMS 1
+#endif
+#ifndef HAVE_DR
+#define HAVE_DR 0
+#endif
+#ifndef RT
+#define RT f32
 #endif
 #ifndef HAVE_DW
 #define HAVE_DW 1
@@ -235,9 +258,22 @@ KERNEL batch_norm_constants(OUT(mean), OUT(rstd), IN(running_mean), IN(running_v
 #define STATS_OF(type, N) type centre = LOAD##N(f32, mean, c), scale = LOAD##N(f32, rstd, c);
 #define NORMALISED(N, at) ((LOAD##N(DT, x, at) - centre) * scale)
 
-/* x (rows,cols), mean, rstd, w, b (cols) -> y (rows,cols). */
-KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG BIAS_ARG, ulong rows,
-                      ulong cols, ulong block_rows, uint tile)
+#if RESIDUAL
+#define RESIDUAL_ARG , IN_OF(DT, residual)
+#define WITH_RESIDUAL(N, v, at) ((v) + LOAD##N(DT, residual, residual0 + begin + (at)))
+#else
+#define RESIDUAL_ARG
+#define WITH_RESIDUAL(N, v, at) (v)
+#endif
+#if RELU
+#define ACTIVATED(type, v) select(v, (type)(0.0f), (v) < (type)(0.0f)) /* NaN stays NaN */
+#else
+#define ACTIVATED(type, v) (v)
+#endif
+
+/* x (rows,cols), mean, rstd, w, b (cols), residual (rows,cols) -> y (rows,cols). */
+KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x) RESIDUAL_ARG, IN(mean), IN(rstd) WEIGHT_ARG BIAS_ARG,
+                      ulong rows, ulong cols, ulong block_rows, uint tile)
 {
     COLUMNS;
     ROWS;
@@ -250,45 +286,91 @@ KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x), IN(mean), IN(rstd) WEIGHT_ARG
     WEIGHT(type, N)                                                                                          \
     BIAS(type, N)                                                                                            \
     UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
-        PUT##N(DT, y, AT(k), SHIFTED(SCALED(NORMALISED(N, AT(k)))));                                         \
+        type v = WITH_RESIDUAL(N, SHIFTED(SCALED(NORMALISED(N, AT(k)))), AT(k));                             \
+        PUT##N(DT, y, AT(k), ACTIVATED(type, v));                                                            \
     }
     OVER_ROWS(NORMALISE)
 }
 
 /* --- backward --- */
 
-/* sum, product (blocks,cols): sums of dy, and of dy times the normalised x, over the block's rows. */
-KERNEL batch_norm_bwd_sums(OUT(sum), OUT(product), IN_OF(DYT, dy), IN_OF(DT, x), IN(mean), IN(rstd),
-                           ulong rows, ulong cols, ulong block_rows, uint tile)
+/* The gradient before the activation: dy where relu let something pass, which is recomputed from x, with the
+ * arithmetic of forward, or seen from the sign of y. */
+#if MASK == MASK_BY_X
+#define MASK_ARG
+#define SHIFT_ARG WEIGHT_ARG BIAS_ARG
+#define MASK_OF(type, N)                                                                                     \
+    WEIGHT(type, N)                                                                                          \
+    BIAS(type, N)
+#define PASSED(N, at) SHIFTED(SCALED(NORMALISED(N, at)))
+#elif MASK == MASK_BY_Y
+#define MASK_ARG , IN_OF(DT, y)
+#define SHIFT_ARG
+#define MASK_OF(type, N)
+#define PASSED(N, at) LOAD##N(DT, y, y0 + begin + (at))
+#else
+#define MASK_ARG
+#define SHIFT_ARG
+#define MASK_OF(type, N)
+#endif
+#if MASK == MASK_NONE
+#define ARRIVES(type, N, at) LOAD##N(DYT, dy, at)
+#else
+#define ARRIVES(type, N, at)                                                                                 \
+    (LOAD##N(DYT, dy, at) * select((type)(0.0f), (type)(1.0f), PASSED(N, at) > (type)(0.0f)))
+#endif
+#if SUMS
+#define SUMS_ARG OUT(sum), OUT(product),
+#define SUMS_DO(...) __VA_ARGS__
+#else
+#define SUMS_ARG
+#define SUMS_DO(...)
+#endif
+#if HAVE_DR
+#define DR_ARG GRAD_OF(RT, dr),
+#define STORE_DR(N, at, v) STORE##N##_GRAD(RT, dr, dr0 + begin + (at), v, dr_accumulate);
+#else
+#define DR_ARG
+#define STORE_DR(N, at, v)
+#endif
+
+/* With g, the gradient before the activation: sum, product (blocks,cols): sums of g, and of g times the
+ * normalised x, over the block's rows; dr (rows,cols) (+)= g. */
+KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x), IN(mean),
+                           IN(rstd) SHIFT_ARG, ulong rows, ulong cols, ulong block_rows, uint tile)
 {
     COLUMNS;
     ROWS;
-    float sums[MOST_COLUMNS], products[MOST_COLUMNS];
+    SUMS_DO(float sums[MOST_COLUMNS], products[MOST_COLUMNS];)
     dy += dy0 + begin;
     x += x0 + begin;
     mean += mean0 + begin;
     rstd += rstd0 + begin;
+#if SUMS
     sum += sum0 + block * cols + begin;
     product += product0 + block * cols + begin;
 #define CLEAR_BOTH(type, N, n)                                                                               \
     KEEP##N(sums, (type)(0.0f));                                                                             \
     KEEP##N(products, (type)(0.0f));
     STEPS(CLEAR_BOTH, 1)
+#endif
 #define ADD_BOTH(type, N, n)                                                                                 \
     STATS_OF(type, N)                                                                                        \
-    type s = KEPT##N(sums), p = KEPT##N(products);                                                           \
+    MASK_OF(type, N)                                                                                         \
+    SUMS_DO(type s = KEPT##N(sums), p = KEPT##N(products);)                                                  \
     UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
-        type g = LOAD##N(DYT, dy, AT(k));                                                                    \
-        s += g;                                                                                              \
-        p = fma(g, NORMALISED(N, AT(k)), p);                                                                 \
+        type g = ARRIVES(type, N, AT(k));                                                                    \
+        STORE_DR(N, AT(k), g)                                                                                \
+        SUMS_DO(s += g; p = fma(g, NORMALISED(N, AT(k)), p);)                                                \
     }                                                                                                        \
-    KEEP##N(sums, s);                                                                                        \
-    KEEP##N(products, p);
+    SUMS_DO(KEEP##N(sums, s); KEEP##N(products, p);)
     OVER_ROWS(ADD_BOTH)
+#if SUMS
 #define STORE_BOTH(type, N, n)                                                                               \
     STORE##N(f32, sum, c, KEPT##N(sums));                                                                    \
     STORE##N(f32, product, c, KEPT##N(products));
     STEPS(STORE_BOTH, 1)
+#endif
 }
 
 /* s, p: the sums over the blocks first to last - 1. */
@@ -349,36 +431,54 @@ KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), 
     STEPS(TOTAL_ALL, 1)
 }
 
+#define NEEDS_X (BATCH || MASK == MASK_BY_X)
+#if NEEDS_X
+#define X_ARG , IN_OF(DT, x), IN(mean), IN(rstd)
+#else
+#define X_ARG , IN(rstd)
+#endif
 #if BATCH
-#define X_ARG , IN_OF(DT, x), IN(mean), IN(rstd), IN(sum), IN(product)
-#define MEANS_OF(type, N)                                                                                    \
-    STATS_OF(type, N)                                                                                        \
+#define TOTALS_ARG , IN(sum), IN(product)
+#define TOTALS_OF(type, N)                                                                                   \
     type all = LOAD##N(f32, sum, sum0 + begin + c), along = LOAD##N(f32, product, product0 + begin + c);
 #define CENTRED(N, g, at) ((g)-share * (all + NORMALISED(N, at) * along))
 #else
-#define X_ARG , IN(rstd)
-#define MEANS_OF(type, N) type scale = LOAD##N(f32, rstd, c);
+#define TOTALS_ARG
+#define TOTALS_OF(type, N)
 #define CENTRED(N, g, at) (g)
 #endif
+#if MASK == MASK_BY_X
+#define WEIGHTS_ARG WEIGHT_ARG BIAS_ARG
+#define WEIGHTS_OF(type, N) MASK_OF(type, N)
+#else
+#define WEIGHTS_ARG WEIGHT_ARG
+#define WEIGHTS_OF(type, N) WEIGHT(type, N)
+#endif
 
-/* dx (rows,cols) (+)= rstd * w * (dy - (sum + normalised x * product) / rows); share: 1 / rows. */
-KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) X_ARG WEIGHT_ARG, ulong rows, ulong cols,
-                      ulong block_rows, uint tile, float share)
+/* dx (rows,cols) (+)= rstd * w * (g - (sum + normalised x * product) / rows); share: 1 / rows; g: as above. */
+KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) MASK_ARG X_ARG TOTALS_ARG WEIGHTS_ARG, ulong rows,
+                      ulong cols, ulong block_rows, uint tile, float share)
 {
     COLUMNS;
     ROWS;
     dx += dx0 + begin;
     dy += dy0 + begin;
     rstd += rstd0 + begin;
-#if BATCH
+#if NEEDS_X
     x += x0 + begin;
     mean += mean0 + begin;
+#define CENTRE_OF(type, N) type centre = LOAD##N(f32, mean, c);
+#else
+#define CENTRE_OF(type, N)
 #endif
 #define GRADIENT(type, N, n)                                                                                 \
-    MEANS_OF(type, N)                                                                                        \
-    WEIGHT(type, N)                                                                                          \
+    CENTRE_OF(type, N)                                                                                       \
+    type scale = LOAD##N(f32, rstd, c);                                                                      \
+    TOTALS_OF(type, N)                                                                                       \
+    WEIGHTS_OF(type, N)                                                                                      \
     UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
-        type g = CENTRED(N, LOAD##N(DYT, dy, AT(k)), AT(k)) * scale;                                         \
+        type g = ARRIVES(type, N, AT(k));                                                                    \
+        g = CENTRED(N, g, AT(k)) * scale;                                                                    \
         PUT##N##_GRAD(GT, dx, AT(k), SCALED(g), dx_accumulate);                                              \
     }
     OVER_ROWS(GRADIENT)

@@ -1,29 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op batch_norm for features, images and volumes. Knows rows and channels, no model. Its running statistics
- * are buffers (clt_param): a command of the forward pass updates them, in training only. */
+ * The op batch_norm for features, images and volumes, with the residual sum and the relu that may follow it.
+ * Knows rows and channels, no model. Its running statistics are buffers (clt_param): a command of the forward
+ * pass updates them, in training only. */
 #include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/norm/norm.h"
+#include "engine/ops/norm/norm_shared.clh"
 #include "engine/ops/reduce/column_sums.h"
 #include "engine/ops/spatial/spatial.h"
 
-/* batch_norm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), mean and var over all but the channels
- * shapes  x (N,C) or (N,C,...), w (C), b (C), running_mean (C), running_var (C) -> y as x; saves mean (C),
+/* batch_norm: y = f((x - mean) * rstd * w + b + residual), rstd = 1 / sqrt(var + eps), mean and var over all but
+ *         the channels, f none or relu
+ * shapes  x (N,C) or (N,C,...), residual as x or none, w (C), b (C), running_mean (C), running_var (C) -> y as x; saves mean (C),
  *         rstd (C). With more dimensions than two x and y lie channels-last in memory
  * dtypes  x,y f32|f16|bf16; all else f32
- * grads   dx, dw, db: write or accumulate                units   eps: square of x's unit
+ * grads   dx, dresidual, dw, db: write or accumulate     units   eps: square of x's unit
+ *         What relu let pass follows from x, or with a residual from y; nothing else is kept for it
  * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64
- * errors  CLT_ESHAPE for an integer x or one without channels; CLT_ECONFIG for training with one value per
+ * errors  CLT_ESHAPE for an integer x or one without channels, a residual of another shape or type; CLT_ECONFIG for training with one value per
  *         channel
  * source  Ioffe & Szegedy 2015, arXiv:1502.03167; running statistics as torch.nn.BatchNorm1d, 2d and 3d
  * tested  verify -t 'batch_norm*', tol 32; test_golden */
+
+enum { CLT_BATCH_NORM_NONE, CLT_BATCH_NORM_RELU }; /* choices of `activation` */
 
 static const clt_attr_spec batch_norm_attrs[] = {
     CLT_NORM_EPS,
     CLT_SPEC_FLOAT("momentum", 0.1, 0, 1, "share of the batch in the new running statistics"),
     CLT_SPEC_BOOL("affine", true, "learn a factor and a shift per channel"),
+    CLT_SPEC_CHOICE("activation", CLT_BATCH_NORM_NONE, "none|relu", "what is applied to the result"),
 };
+
+static clt_status check_residual(clt_infer *ctx)
+{
+    const clt_tensor *x = clt_infer_in(ctx, 0), *residual = clt_infer_in(ctx, 1);
+    char a[CLT_SHAPE_TEXT], b[CLT_SHAPE_TEXT];
+    if (clt_shape_equal(&x->shape, &residual->shape) && x->dtype == residual->dtype)
+        return CLT_OK;
+    return clt_infer_fail(ctx, "the residual '%s' is %s of %s; it must be like the first input, %s of %s",
+                          residual->name, clt_shape_text(&residual->shape, a, sizeof a),
+                          clt_dtype_name(residual->dtype), clt_shape_text(&x->shape, b, sizeof b),
+                          clt_dtype_name(x->dtype));
+}
 
 static clt_status batch_norm_infer(clt_infer *ctx)
 {
@@ -35,6 +54,8 @@ static clt_status batch_norm_infer(clt_infer *ctx)
                               "the input %s has no channels; it must be (samples, channels), or images or "
                               "volumes (samples, channels, ...)",
                               clt_shape_text(&shape, text, sizeof text));
+    if (ctx->node->n_in > 1)
+        CLT_TRY(check_residual(ctx));
     clt_shape channels = clt_shape1(shape.dim[1]);
     const clt_init zeros = {CLT_INIT_ZEROS, 0.0f, 0, 0}, ones = {CLT_INIT_ONES, 0.0f, 0, 0};
     if (clt_node_attr(ctx->node, "affine")->b) {
@@ -63,7 +84,8 @@ typedef struct batch_norm {
     clt_column_blocks blocks; /* they depend on the matrix alone, and so do results */
     uint64_t span, parts;     /* blocks of a part, and their number; span 1: the blocks are the parts */
     clt_column_blocks pass;   /* rows of an item in kernels without sums */
-    bool affine, batch;       /* batch: normalises by the statistics of the batch */
+    bool affine, batch, relu; /* batch: normalises by the statistics of the batch */
+    int32_t residual;         /* -1: there is none */
     int32_t running_mean, running_var;
 } batch_norm;
 
@@ -93,6 +115,8 @@ static batch_norm measure(const ocl_emitter *e, const clt_call *call, clt_style 
     cut_rows(&n);
     n.tile = clt_column_tile(e->device, n.cols, n.blocks.count);
     n.batch = call->training && clt_node_updates_buffers(call->graph, call->node);
+    n.relu = clt_node_attr(call->node, "activation")->choice == CLT_BATCH_NORM_RELU;
+    n.residual = call->node->n_in > 1 ? call->in[1] : -1;
     n.running_mean = call->param[n.affine ? 2 : 0];
     n.running_var = call->param[n.affine ? 3 : 1];
     return n;
@@ -246,12 +270,16 @@ static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_s
     begin(e, &n, "batch_norm_fwd");
     define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
     clt_arg_out_of(e, call, call->out[0], n.rows * n.cols);
+    ocl_define(e, "RELU", n.relu);
+    ocl_define(e, "RESIDUAL", n.residual >= 0);
     clt_arg_in_of(e, call, call->in[0], n.rows * n.cols);
+    if (n.residual >= 0)
+        clt_arg_in_of(e, call, n.residual, n.rows * n.cols);
     arg_mean_rstd(e, &n);
     for (int i = 0; n.affine && i < 2; i++)
         ocl_arg_in(e, call->param[i], CLT_F32, n.cols);
     arg_rows(e, &n, &n.pass);
-    end_rows(e, &n, &n.pass, 2.0 + 2.0 * n.affine);
+    end_rows(e, &n, &n.pass, 2.0 + 2.0 * n.affine + n.relu + (n.residual >= 0));
     return CLT_OK;
 }
 
@@ -274,22 +302,62 @@ static void emit_parts(ocl_emitter *e, batch_norm *n, int32_t part[2])
     end_parts(e, n, n->parts, 2.0 * (double)n->blocks.count);
 }
 
+/* How the backward kernels get the gradient before the activation. */
+typedef struct arrival {
+    int32_t dy;
+    int mask; /* MASK_* of norm_shared.clh */
+} arrival;
+
+static arrival arrival_of(const batch_norm *n)
+{
+    int mask = !n->relu ? MASK_NONE : n->residual >= 0 ? MASK_BY_Y : MASK_BY_X;
+    return (arrival){n->call->dout[0], mask};
+}
+
+/* The arguments dy and y, and their defines. */
+static void arg_arrival(ocl_emitter *e, const batch_norm *n, const arrival *a)
+{
+    uint64_t elements = n->rows * n->cols;
+    ocl_define(e, "MASK", a->mask);
+    clt_define_type_of(e, "DYT", n->call, a->dy);
+    clt_arg_in_of(e, n->call, a->dy, elements);
+    if (a->mask == MASK_BY_Y)
+        clt_arg_in_of(e, n->call, n->call->out[0], elements);
+}
+
+/* Emits batch_norm_bwd_sums: sums and products of blocks, unless part is NULL, and the gradient of the
+ * residual, where that is wanted. */
+static void emit_block_sums(ocl_emitter *e, batch_norm *n, const int32_t *part)
+{
+    const clt_call *call = n->call;
+    const arrival a = arrival_of(n);
+    int32_t dr = n->residual >= 0 ? call->din[1] : -1;
+    begin(e, n, "batch_norm_bwd_sums");
+    ocl_define(e, "SUMS", part != NULL);
+    ocl_define(e, "HAVE_DR", dr >= 0);
+    for (int i = 0; part && i < 2; i++)
+        ocl_arg_out(e, part[i], CLT_F32, n->blocks.count * n->cols);
+    if (dr >= 0) {
+        clt_define_type_of(e, "RT", call, dr);
+        clt_arg_grad_of(e, call, dr, n->rows * n->cols, call->din_accumulate[1]);
+    }
+    arg_arrival(e, n, &a);
+    clt_arg_in_of(e, call, call->in[0], n->rows * n->cols);
+    arg_mean_rstd(e, n);
+    for (int i = 0; a.mask == MASK_BY_X && n->affine && i < 2; i++)
+        ocl_arg_in(e, call->param[i], CLT_F32, n->cols);
+    arg_rows(e, n, &n->blocks);
+    end_rows(e, n, &n->blocks, (part ? 5.0 : 0.0) + (a.mask != MASK_NONE) + 2.0 * (a.mask == MASK_BY_X));
+}
+
 /* Emits sum and product (C), see batch_norm.cl, and with them the gradients of w and b. */
 static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t product)
 {
     const clt_call *call = n->call;
-    uint64_t elements = n->rows * n->cols, parts = n->blocks.count * n->cols;
+    uint64_t parts = n->blocks.count * n->cols;
     int32_t part[2] = {ocl_workspace(e, CLT_F32, parts, "sums of blocks"),
                        ocl_workspace(e, CLT_F32, parts, "products of blocks")};
-    begin(e, n, "batch_norm_bwd_sums");
-    clt_define_type_of(e, "DYT", call, call->dout[0]);
-    ocl_arg_out(e, part[0], CLT_F32, parts);
-    ocl_arg_out(e, part[1], CLT_F32, parts);
-    clt_arg_in_of(e, call, call->dout[0], elements);
-    clt_arg_in_of(e, call, call->in[0], elements);
-    arg_mean_rstd(e, n);
-    arg_rows(e, n, &n->blocks);
-    end_rows(e, n, &n->blocks, 5.0);
+    emit_block_sums(e, n, part);
     if (n->span > 1)
         emit_parts(e, n, part);
     parts = n->parts * n->cols;
@@ -309,42 +377,72 @@ static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t produc
     end_channels(e, n, 2.0 * (double)n->parts);
 }
 
+/* The gradient of the residual is that before the activation. Where it was written as a whole, and without
+ * rounding it more than dy, it is read instead of dy and y. */
+static arrival shorter_arrival(const batch_norm *n)
+{
+    const clt_call *call = n->call;
+    int32_t dr = n->residual >= 0 ? call->din[1] : -1;
+    if (dr >= 0 && !call->din_accumulate[1] &&
+        clt_call_dtype(call, dr) == clt_call_dtype(call, call->dout[0]))
+        return (arrival){dr, MASK_NONE};
+    return arrival_of(n);
+}
+
+static void emit_dx(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t product)
+{
+    const clt_call *call = n->call;
+    const arrival a = shorter_arrival(n);
+    uint64_t elements = n->rows * n->cols;
+    begin(e, n, "batch_norm_bwd");
+    clt_define_type_of(e, "GT", call, call->din[0]);
+    define_stores(e, n, clt_call_dtype(call, call->din[0]), call->din_accumulate[0]);
+    clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
+    arg_arrival(e, n, &a);
+    if (n->batch || a.mask == MASK_BY_X) {
+        clt_arg_in_of(e, call, call->in[0], elements);
+        arg_mean_rstd(e, n);
+    } else {
+        ocl_arg_in(e, call->saved[1], CLT_F32, n->cols);
+    }
+    if (n->batch) {
+        ocl_arg_in(e, sum, CLT_F32, n->cols);
+        ocl_arg_in(e, product, CLT_F32, n->cols);
+    }
+    for (int i = 0; n->affine && i < (a.mask == MASK_BY_X ? 2 : 1); i++)
+        ocl_arg_in(e, call->param[i], CLT_F32, n->cols);
+    arg_rows(e, n, &n->pass);
+    ocl_arg_f32(e, (float)(1.0 / (double)n->rows));
+    end_rows(e, n, &n->pass, (n->batch ? 7.0 : 1.0) + n->affine + (a.mask != MASK_NONE));
+}
+
 static clt_status batch_norm_backward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
     batch_norm n = measure(e, call, style);
-    uint64_t elements = n.rows * n.cols;
     bool params = n.affine && (call->dparam[0] >= 0 || call->dparam[1] >= 0);
     int32_t sum = -1, product = -1;
     if (params || (n.batch && call->din[0] >= 0)) {
         sum = ocl_workspace(e, CLT_F32, n.cols, "sums of channels");
         product = ocl_workspace(e, CLT_F32, n.cols, "products of channels");
         emit_sums(e, &n, sum, product);
+    } else if (n.residual >= 0 && call->din[1] >= 0) {
+        emit_block_sums(e, &n, NULL);
     }
-    if (call->din[0] < 0)
-        return CLT_OK;
-    begin(e, &n, "batch_norm_bwd");
-    clt_define_type_of(e, "DYT", call, call->dout[0]);
-    clt_define_type_of(e, "GT", call, call->din[0]);
-    define_stores(e, &n, clt_call_dtype(call, call->din[0]), call->din_accumulate[0]);
-    clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
-    clt_arg_in_of(e, call, call->dout[0], elements);
-    if (n.batch) {
-        clt_arg_in_of(e, call, call->in[0], elements);
-        arg_mean_rstd(e, &n);
-        ocl_arg_in(e, sum, CLT_F32, n.cols);
-        ocl_arg_in(e, product, CLT_F32, n.cols);
-    } else {
-        ocl_arg_in(e, call->saved[1], CLT_F32, n.cols);
-    }
-    if (n.affine)
-        ocl_arg_in(e, call->param[0], CLT_F32, n.cols);
-    arg_rows(e, &n, &n.pass);
-    ocl_arg_f32(e, (float)(1.0 / (double)n.rows));
-    end_rows(e, &n, &n.pass, (n.batch ? 7.0 : 1.0) + n.affine);
+    if (call->din[0] >= 0)
+        emit_dx(e, &n, sum, product);
     return CLT_OK;
 }
 CLT_ELEMENTWISE_VARIANTS(batch_norm_forward)
 CLT_ELEMENTWISE_VARIANTS(batch_norm_backward)
+
+static bool batch_norm_fold(clt_node *node, bool sum, ocl_activation activation)
+{
+    clt_attr *own = &node->attr[clt_node_attr(node, "activation") - node->attr];
+    if (activation != OCL_ACT_RELU || own->choice != CLT_BATCH_NORM_NONE || (sum && node->n_in > 1))
+        return false;
+    own->choice = CLT_BATCH_NORM_RELU;
+    return true;
+}
 
 extern const clt_op_ref clt_op_batch_norm_ref;
 static const clt_op_doc batch_norm_doc = {
@@ -354,8 +452,11 @@ static const clt_op_doc batch_norm_doc = {
         "which are saved with the model and which every "
         "micro-batch of training moves: running += momentum * (batch - running). With several ranks each "
         "one normalises by its own micro-batch, and the running statistics are the mean of all ranks'. "
-        "model.freeze of the running statistics makes the layer use them in training, too.",
-    .inputs = "x: (N,C), or with positions (N,C,L), (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
+        "model.freeze of the running statistics makes the layer use them in training, too. A second input, a "
+        "residual, is added to the result before the activation. The plan also fuses an 'add' and a 'relu' "
+        "that follow.",
+    .inputs = "x: (N,C), or with positions (N,C,L), (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16\n"
+              "residual: shape and type of x; may be left out",
     .output = "y: shape and type of x",
     .params = "weight: (C), bias: (C) unless affine is false; buffers running_mean: (C), running_var: (C), "
               "the unbiased variance",
@@ -372,14 +473,15 @@ const clt_op clt_op_batch_norm = {
     .summary = "y = (x - mean) / sqrt(var + eps) * w + b for each channel, over the batch",
     .doc = &batch_norm_doc,
     .attrs = batch_norm_attrs,
-    .n_attrs = 3,
+    .n_attrs = sizeof batch_norm_attrs / sizeof batch_norm_attrs[0],
     .min_in = 1,
-    .max_in = 1,
+    .max_in = 2,
     .flags = CLT_OP_CHEAP,
     .infer = batch_norm_infer,
     .forward = {.variants = batch_norm_forward_variants},
     .backward = {.variants = batch_norm_backward_variants},
     .layout = clt_spatial_layout,
+    .fold = batch_norm_fold,
     .unused_in_files = unused_in_files,
     .ref = &clt_op_batch_norm_ref,
 };

@@ -58,6 +58,17 @@ static void move_running(clt_ref_call *call, int64_t c, double mean, double var)
     }
 }
 
+static bool has_relu(const clt_ref_call *call)
+{
+    return clt_node_attr(call->node, "activation")->choice == 1;
+}
+
+/* The gradient before the activation. */
+static double arrives(const clt_ref_call *call, int64_t e)
+{
+    return has_relu(call) && !(call->out[0].data[e] > 0) ? 0 : call->dout[0].data[e];
+}
+
 static void batch_norm_forward(clt_ref_call *call)
 {
     int64_t rows = per_channel(call), cols = channels(call);
@@ -69,8 +80,12 @@ static void batch_norm_forward(clt_ref_call *call)
             w = call->param[0].data[c];
             b = call->param[1].data[c];
         }
-        for (int64_t r = 0; r < rows; r++)
-            call->out[0].data[at(call, r, c)] = (call->in[0].data[at(call, r, c)] - mean) * rstd * w + b;
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t e = at(call, r, c);
+            double y = (call->in[0].data[e] - mean) * rstd * w + b;
+            y += call->n_in > 1 ? call->in[1].data[e] : 0;
+            call->out[0].data[e] = has_relu(call) && y < 0 ? 0 : y;
+        }
         call->saved[0].data[c] = mean;
         call->saved[1].data[c] = rstd;
         if (call->training)
@@ -91,7 +106,7 @@ static channel_sums sums_of(const clt_ref_call *call, int64_t c)
     statistics(call, c, &s.mean, &var);
     s.rstd = 1 / sqrt(var + clt_node_attr(call->node, "eps")->f);
     for (int64_t r = 0; r < rows; r++) {
-        double dy = call->dout[0].data[at(call, r, c)];
+        double dy = arrives(call, at(call, r, c));
         s.dy += dy;
         s.product += dy * (call->in[0].data[at(call, r, c)] - s.mean) * s.rstd;
     }
@@ -107,8 +122,10 @@ static void batch_norm_backward(clt_ref_call *call)
         for (int64_t r = 0; call->din[0].data && r < rows; r++) {
             double normalised = (call->in[0].data[at(call, r, c)] - s.mean) * s.rstd;
             double mean = call->training ? (s.dy + normalised * s.product) / (double)rows : 0;
-            call->din[0].data[at(call, r, c)] += s.rstd * w * (call->dout[0].data[at(call, r, c)] - mean);
+            call->din[0].data[at(call, r, c)] += s.rstd * w * (arrives(call, at(call, r, c)) - mean);
         }
+        for (int64_t r = 0; call->n_in > 1 && call->din[1].data && r < rows; r++)
+            call->din[1].data[at(call, r, c)] += arrives(call, at(call, r, c));
         if (is_affine(call) && call->dparam[0].data)
             call->dparam[0].data[c] += s.product;
         if (is_affine(call) && call->dparam[1].data)
@@ -137,6 +154,19 @@ static const clt_op_case batch_norm_cases[] = {
     CLT_CASE("one_channel_volume", NULL, 0, CLT_CASE_F32(2, 1, 4, 5, 3)),
     CLT_CASE("image_plain_bf16", "{\"affine\":false}", CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 33, 6, 3)),
     CLT_CASE("volume_f16", NULL, 0, CLT_CASE_FLOAT(CLT_F16, 2, 48, 3, 4, 5)),
+    CLT_CASE("relu", "{\"activation\":\"relu\"}", CLT_SMALL, CLT_CASE_F32(37, 19)),
+    CLT_CASE("relu_plain", "{\"activation\":\"relu\",\"affine\":false}", CLT_SMALL,
+             CLT_CASE_F32(5, 33, 3, 4)),
+    CLT_CASE("relu_bf16", "{\"activation\":\"relu\"}", 0, CLT_CASE_FLOAT(CLT_BF16, 3, 32, 4, 5)),
+    CLT_CASE("residual", NULL, CLT_SMALL, CLT_CASE_F32(3, 18, 4, 5), CLT_CASE_F32(3, 18, 4, 5)),
+    CLT_CASE("residual_relu", "{\"activation\":\"relu\"}", CLT_SMALL, CLT_CASE_F32(3, 35, 5, 3),
+             CLT_CASE_F32(3, 35, 5, 3)),
+    CLT_CASE("residual_relu_volume", "{\"activation\":\"relu\",\"affine\":false}", 0,
+             CLT_CASE_F32(2, 16, 3, 4, 5), CLT_CASE_F32(2, 16, 3, 4, 5)),
+    CLT_CASE("residual_relu_f16", "{\"activation\":\"relu\"}", CLT_SMALL,
+             CLT_CASE_FLOAT(CLT_F16, 3, 21, 4, 4), CLT_CASE_FLOAT(CLT_F16, 3, 21, 4, 4)),
+    CLT_CASE("residual_relu_parts", "{\"activation\":\"relu\"}", 0, CLT_CASE_F32(2, 17, 143, 121),
+             CLT_CASE_F32(2, 17, 143, 121)),
     CLT_CASE("parts", NULL, 0, CLT_CASE_F32(3, 5, 131, 89)),
 };
 
@@ -144,6 +174,9 @@ static const clt_op_case batch_norm_timed[] = {
     CLT_CASE("features", NULL, 0, CLT_CASE_F32(256, 768)),
     CLT_CASE("large", NULL, 0, CLT_CASE_F32(32768, 768)),
     CLT_CASE("resnet_stem", NULL, 0, CLT_CASE_F32(8, 64, 112, 112)),
+    CLT_CASE("resnet_relu", "{\"activation\":\"relu\"}", 0, CLT_CASE_F32(8, 64, 112, 112)),
+    CLT_CASE("resnet_residual", "{\"activation\":\"relu\"}", 0, CLT_CASE_F32(8, 256, 56, 56),
+             CLT_CASE_F32(8, 256, 56, 56)),
     CLT_CASE("resnet_deep", NULL, 0, CLT_CASE_F32(8, 2048, 7, 7)),
 };
 

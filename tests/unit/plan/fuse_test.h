@@ -37,14 +37,18 @@ typedef struct trained {
     float *params, *grads;
 } trained;
 
+/* Parameters with buffers; in the arena of gradients, which buffers do not have, these are zero. */
 static inline void read_arena(const clt_run *run, clt_arena_kind arena, float **out, uint64_t *elements)
 {
     const clt_store_layout *layout = run->store->layout;
-    uint64_t total = (uint64_t)clt_graph_param_elements(run->job->train->graph), at = 0;
-    *out = malloc(total * sizeof(float));
+    uint64_t total = 0, at = 0;
+    for (int32_t i = 0; i < layout->n_slots; i++)
+        total += layout->slots[i].elements;
+    *out = calloc(total, sizeof(float));
     assert_non_null(*out);
     for (int32_t i = 0; i < layout->n_slots; at += layout->slots[i++].elements)
-        must(clt_store_read(run->store, arena, &layout->slots[i], *out + at), "read");
+        if (arena == CLT_ARENA_PARAM || !layout->slots[i].buffer)
+            must(clt_store_read(run->store, arena, &layout->slots[i], *out + at), "read");
     assert_int_equal(at, total);
     *elements = total;
 }

@@ -312,7 +312,11 @@ static inline void layer(maker *m)
         break;
     case 16:
         if (m->graph->micro_batch > 1) /* a large eps, because rows of so small a batch may be almost equal */
-            put(m, "batch_norm", "{\"eps\":0.1}", flat(m, x));
+            x = put(m, "batch_norm", "{\"eps\":0.1}", flat(m, x));
+        if (roll(m, 2))
+            x = put2(m, "add", NULL, x, alike(m, x));
+        if (roll(m, 2))
+            put(m, "relu", NULL, x);
         break;
     default:
         block(m);

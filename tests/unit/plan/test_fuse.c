@@ -110,6 +110,66 @@ static void test_copy_for_a_later_sum(void **state)
     clt_plan_destroy(plan);
 }
 
+/* batch_norm takes in the relu that follows, and a sum before it, and computes their gradients, too; what lies
+ * between is not stored. A sum without relu, and a result that somebody else reads, stay as they are. */
+#define NORM(name, from) LAYER("batch_norm", name, ",\"inputs\":[\"" from "\"]")
+#define BEND(op, name, from) LAYER(op, name, ",\"inputs\":[\"" from "\"]")
+#define WIDE(name, from) LAYER("linear", name, ",\"inputs\":[\"" from "\"],\"out\":16")
+#define PAIR(op, name, a, b) LAYER(op, name, ",\"inputs\":[\"" a "\",\"" b "\"]")
+#define NORMED                                                                                               \
+    GRAPH(STEM "," NORM("n1", "stem") "," BEND("relu", "r1", "n1") "," WIDE("b", "r1") "," NORM(             \
+        "n2", "b") "," NORM("n3", "stem") "," PAIR("add", "c", "n2", "n3") "," BEND("relu", "r2",            \
+                                                                                    "c") "," HEAD)
+#define NORMED_IMAGES                                                                                        \
+    GRAPH(STEM "," LAYER("reshape", "i", ",\"shape\":[4,2,2]") "," NORM("n1", "i") "," BEND(                 \
+        "relu", "r1",                                                                                        \
+        "n1") "," NORM("n2",                                                                                 \
+                       "r1") "," PAIR("add", "c", "r1",                                                      \
+                                      "n2") "," BEND("relu", "r2",                                           \
+                                                     "c") "," NORM("n3",                                     \
+                                                                   "r2") "," PAIR("multiply", "d", "n3",     \
+                                                                                  "r2") "," LAYER("flatten", \
+                                                                                                  "f",       \
+                                                                                                  "") "," HEAD)
+#define NORMED_STAY                                                                                          \
+    GRAPH(STEM                                                                                               \
+          "," NORM("n1", "stem") "," BEND("relu", "r1", "n1") "," PAIR("add", "c", "r1", "n1") "," NORM(     \
+              "n2", "c") "," PAIR("add", "d", "n2", "c") "," NORM("n3", "d") "," BEND("tanh", "t",           \
+                                                                                      "n3") "," HEAD)
+
+static const clt_work *work_of(const clt_plan *plan, clt_work_kind kind, const char *node)
+{
+    for (size_t w = 0; w < plan->n_work; w++)
+        if (plan->work[w].kind == kind && strcmp(plan->work[w].node->name, node) == 0)
+            return &plan->work[w];
+    return NULL;
+}
+
+static void test_norms_take_in(void **state)
+{
+    (void)state;
+    clt_plan *plan = plan_of(NORMED, "", true), *plain = plan_of(NORMED, "", false);
+    static const char *const gone[] = {"unary", "binary", "elementwise"};
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
+        for (int p = CLT_PHASE_FORWARD; p <= CLT_PHASE_BACKWARD; p++)
+            assert_int_equal(count(plan, (clt_phase)p, gone[i]), 0);
+    assert_int_equal(count(plain, CLT_PHASE_FORWARD, "unary_fwd"), 2);
+    assert_true(plan->activation_bytes < plain->activation_bytes);
+    const clt_work *n2 = work_of(plan, CLT_WORK_FORWARD, "n2");
+    assert_int_equal(n2->node->n_in, 2);
+    assert_string_equal(n2->node->folded[0]->name, "c");
+    assert_string_equal(n2->node->folded[1]->name, "r2");
+    assert_null(work_of(plan, CLT_WORK_FORWARD, "r1"));
+    assert_null(work_of(plan, CLT_WORK_BACKWARD, "r2"));
+    assert_int_equal(work_of(plan, CLT_WORK_FORWARD, "n3")->node->n_in, 1);
+    clt_plan_destroy(plan);
+    clt_plan_destroy(plain);
+    plan = plan_of(NORMED_STAY, "", true);
+    assert_non_null(work_of(plan, CLT_WORK_FORWARD, "r1"));
+    assert_non_null(work_of(plan, CLT_WORK_FORWARD, "t"));
+    clt_plan_destroy(plan);
+}
+
 /* The input of relu need not be kept, because its output has the same sign. */
 static void test_relu_keeps_one_tensor(void **state)
 {
@@ -254,10 +314,6 @@ static void test_graphs(void **state)
 }
 
 /* Derivatives that cannot be part of the GEMM before them, although it seems so. */
-#define WIDE(name, from) LAYER("linear", name, ",\"inputs\":[\"" from "\"],\"out\":16")
-#define BEND(op, name, from) LAYER(op, name, ",\"inputs\":[\"" from "\"]")
-#define PAIR(op, name, a, b) LAYER(op, name, ",\"inputs\":[\"" a "\",\"" b "\"]")
-
 static void test_derivatives(void **state)
 {
     (void)state;
@@ -344,6 +400,14 @@ static void test_gradients_that_move_on(void **state)
     fused_is_unfused(OVER_NUMBERS(TWO_LOSSES, ""));
 }
 
+static void test_norms(void **state)
+{
+    (void)state;
+    fused_is_unfused(OVER_NUMBERS(NORMED, TWICE));
+    fused_is_unfused(OVER_NUMBERS(NORMED_IMAGES, ""));
+    fused_is_unfused(OVER_NUMBERS(NORMED_STAY, TWICE));
+}
+
 static void close_to(const char *what, const float *a, const float *b, uint64_t n)
 {
     double largest = 0, worst = 0;
@@ -403,6 +467,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_residual_plan),
                                        cmocka_unit_test(test_copy_that_must_stay),
                                        cmocka_unit_test(test_copy_for_a_later_sum),
+                                       cmocka_unit_test(test_norms_take_in),
+                                       cmocka_unit_test(test_norms),
                                        cmocka_unit_test(test_relu_keeps_one_tensor),
                                        cmocka_unit_test(test_gradient_in_place),
                                        cmocka_unit_test(test_mlp),

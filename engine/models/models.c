@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/models/models_internal.h"
+#include "engine/ops/loss/cross_entropy.h"
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 
@@ -180,11 +181,16 @@ clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info)
     clt_tensor *prediction = clt_graph_tensor(graph, info->prediction);
     prediction->is_output = true;
     info->target_field = graph->losses[0].target_field;
-    info->outputs = clt_shape_last(&prediction->shape);
+    clt_shape rows = prediction->shape; /* with the classes last */
+    if (strcmp(info->loss->op->name, "cross_entropy") == 0)
+        rows = clt_cross_entropy_shape(info->loss, &rows);
+    info->classes_first =
+        strcmp(info->loss->op->name, "cross_entropy") == 0 && clt_node_attr(info->loss, "axis")->i == 1;
+    info->outputs = clt_shape_last(&rows);
     info->classes = info->outputs;
     if (strcmp(info->loss->op->name, "cross_entropy") == 0 && clt_node_attr(info->loss, "classes")->i > 0)
         info->classes = clt_node_attr(info->loss, "classes")->i;
-    info->rows_per_sample = clt_shape_rows(&prediction->shape) / prediction->shape.dim[0];
+    info->rows_per_sample = clt_shape_rows(&rows) / rows.dim[0];
     info->is_classifier = strcmp(info->loss->op->name, "cross_entropy") == 0;
     return CLT_OK;
 }

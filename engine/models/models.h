@@ -47,6 +47,7 @@ typedef struct clt_model_info {
     int64_t outputs;          /* last dimension of the prediction: classes, or targets */
     int64_t classes;          /* classes without padding: the first `classes` outputs are real ones */
     int64_t rows_per_sample;  /* predictions per sample: positions of a sequence */
+    bool classes_first;       /* the classes are dimension 1 of the prediction, before the positions */
     bool is_classifier;       /* cross_entropy: counts correct classes */
 } clt_model_info;
 clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info);

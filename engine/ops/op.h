@@ -229,7 +229,8 @@ typedef struct clt_op {
      * that need a gradient are refused. */
     ocl_family forward, backward;
     /* The layout that the node takes its inputs in and gives its outputs in, as far as they have three dimensions
-     * or more; no function: row-major. Gradients have the layouts of their tensors. */
+     * or more; no function: row-major. Gradients have the layouts of their tensors. Inputs that never carry a
+     * gradient are row-major. */
     clt_layout (*layout)(const clt_node *node, const ocl_device_desc *device);
     /* Inputs that never carry a gradient (indices, targets), bit i = input i. */
     uint32_t no_grad_inputs;

@@ -42,7 +42,10 @@ static bool find_head(const clt_fuse *f, size_t at, head *h)
         clt_fuse_kept(f, logits))
         return false;
     const clt_node *loss = plan->work[h->loss].node;
-    if (!loss->op->with_gemm || !clt_fuse_same(plan, loss->in[0], logits) ||
+    /* the fused op has rows of logits, the classes last, and one target for each */
+    if (!loss->op->with_gemm || loss->n_in != 2 ||
+        clt_graph_tensor(plan->graph, logits)->layout != CLT_LAYOUT_ROW_MAJOR ||
+        !clt_fuse_same(plan, loss->in[0], logits) ||
         clt_shape_last(&clt_graph_tensor(plan->graph, loss->in[0])->shape) !=
             clt_shape_last(&clt_graph_tensor(plan->graph, logits)->shape))
         return false;

@@ -107,7 +107,9 @@ static clt_status set_node(layouts *l, clt_node *node)
     clt_layout need = layout_of(l, node);
     for (int i = 0; i < node->n_in; i++) {
         int32_t was = node->in[i];
-        CLT_TRY(in_layout(l, node, need, &node->in[i]));
+        /* indices and targets have no channels */
+        bool plain = (node->op->no_grad_inputs >> i) & 1;
+        CLT_TRY(in_layout(l, node, plain ? CLT_LAYOUT_ROW_MAJOR : need, &node->in[i]));
         for (int k = 0; k < node->n_out; k++) /* a view shows what the node reads now */
             if (clt_graph_tensor(l->graph, node->out[k])->view_of == was)
                 clt_graph_tensor(l->graph, node->out[k])->view_of = node->in[i];

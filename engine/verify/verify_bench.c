@@ -152,7 +152,8 @@ static void set_layouts(clt_graph *graph, const ocl_device_desc *desc, const clt
             continue;
         clt_layout layout = node->op->layout(node, desc);
         for (int i = 0; i < node->n_in; i++)
-            clt_graph_tensor(graph, node->in[i])->layout = layout;
+            if (!((node->op->no_grad_inputs >> i) & 1))
+                clt_graph_tensor(graph, node->in[i])->layout = layout;
         for (int i = 0; i < node->n_out; i++) {
             clt_graph_tensor(graph, node->out[i])->layout = layout;
             if (bench->dout[k][i] >= 0)

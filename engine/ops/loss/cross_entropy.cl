@@ -9,6 +9,7 @@
  * row0 on (arrays start there).
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
+ * -DMIXED=0|1: a row has a second target, and a sample the share of the first one (mixup, cutmix)
  * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were
  * -DWIDE=1: 64-bit element indices  -DWG=work-group size */
 #include "common.clh"
@@ -28,6 +29,9 @@
 #endif
 #ifndef SMOOTH
 #define SMOOTH 0
+#endif
+#ifndef MIXED
+#define MIXED 0
 #endif
 #ifndef HAS_SCALE
 #define HAS_SCALE 0
@@ -58,20 +62,63 @@ static inline bool cross_entropy_counts(__global const uint *sb, __global const 
 #endif
 }
 
+/* The target distribution of a row: `share` of class `first`, the rest of class `second`. */
+typedef struct cross_entropy_targets {
+    int first, second;
+    float share;
+} cross_entropy_targets;
+
+#if MIXED
+#define MIXED_ARGS                                                                                           \
+    , __global const STORAGE(TT) * second, ulong second0, __global const float *share, ulong share0
+#define TARGETS(target, r)                                                                                   \
+    cross_entropy_mixed((int)*(target), (int)second[second0 + (r)],                                          \
+                        share[share0 + (row0 + (r)) / rows_per_sample], ignore)
+static inline cross_entropy_targets cross_entropy_mixed(int first, int second, float share, int ignore)
+{
+    cross_entropy_targets t = {first, HAS_IGNORE && second == ignore ? first : second, share};
+    return t;
+}
+#else
+#define MIXED_ARGS
+#define TARGETS(target, r) cross_entropy_single((int)*(target))
+#endif
+static inline cross_entropy_targets cross_entropy_single(int target)
+{
+    cross_entropy_targets t = {target, target, 1.0f};
+    return t;
+}
+
 static inline bool cross_entropy_in_range(int target, uint cols)
 {
     return target >= 0 && (uint)target < cols;
 }
 
-/* Writes {loss, 1, correct} of one row from its reductions. xt: the target's logit. centred: the sum of (x -
+static inline bool cross_entropy_targets_in_range(cross_entropy_targets t, uint cols)
+{
+    return cross_entropy_in_range(t.first, cols) && cross_entropy_in_range(t.second, cols);
+}
+
+/* The probability of class c in the target distribution, without what smoothing spreads. */
+static inline float cross_entropy_hot(cross_entropy_targets t, int c)
+{
+#if MIXED
+    return (c == t.first ? t.share : 0.0f) + (c == t.second ? 1.0f - t.share : 0.0f);
+#else
+    return c == t.first ? 1.0f : 0.0f;
+#endif
+}
+
+/* Writes {loss, 1, correct} of one row from its reductions. xt: the target's logit, xm: the mean of those of
+ * mixed targets. centred: the sum of (x -
  * max), used with label smoothing only. beaten: a class before the target has the maximum too (of equal
  * logits the first is the prediction). */
-static inline void cross_entropy_finish(__global float *out, uint cols, bool in_range, float xt, float top,
-                                        float exp_sum, float centred, bool beaten, float smoothing)
+static inline void cross_entropy_finish(__global float *out, uint cols, bool in_range, float xt, float xm,
+                                        float top, float exp_sum, float centred, bool beaten, float smoothing)
 {
     float log_sum = clt_log(exp_sum), loss = NAN, correct = 0.0f;
     if (in_range) {
-        loss = log_sum - (xt - top);
+        loss = log_sum - (xm - top);
 #if SMOOTH
         loss = (1.0f - smoothing) * loss + smoothing * (log_sum - centred / (float)cols);
 #endif
@@ -115,20 +162,36 @@ static inline float cross_entropy_centred(__global const STORAGE(DT) * x, uint c
 
 /* What both directions need of a row that counts. */
 typedef struct cross_entropy_row {
-    float xt, top, exp_sum;
+    float xt, xm, top, exp_sum;
     bool in_range;
 } cross_entropy_row;
 
+/* A row with the logits of its targets. */
+static inline cross_entropy_row cross_entropy_begin(__global const STORAGE(DT) * x, uint cols,
+                                                    cross_entropy_targets t)
+{
+    cross_entropy_row row = {.in_range = cross_entropy_targets_in_range(t, cols)};
+    row.xt = row.in_range ? LOAD(DT, x, t.first) : 0.0f;
+    row.xm = row.xt;
+#if MIXED
+    if (row.in_range)
+        row.xm = t.share * row.xt + (1.0f - t.share) * LOAD(DT, x, t.second);
+#endif
+    return row;
+}
+
 /* The reductions of a row and its record, by one item. */
 static inline cross_entropy_row cross_entropy_row_of(__global float *out, __global const STORAGE(DT) * x,
-                                                     uint cols, int t, float smoothing)
+                                                     uint cols, cross_entropy_targets targets,
+                                                     float smoothing)
 {
-    cross_entropy_row row = {.in_range = cross_entropy_in_range(t, cols)};
+    int t = targets.first;
+    cross_entropy_row row = cross_entropy_begin(x, cols, targets);
     row.top = clt_row_of(x, cols, &row.exp_sum);
-    row.xt = row.in_range ? LOAD(DT, x, t) : 0.0f;
     float centred = SMOOTH ? cross_entropy_centred(x, cols, row.top) : 0.0f;
     bool beaten = row.in_range && row.xt == row.top && cross_entropy_tie(x, t, row.top);
-    cross_entropy_finish(out, cols, row.in_range, row.xt, row.top, row.exp_sum, centred, beaten, smoothing);
+    cross_entropy_finish(out, cols, row.in_range, row.xt, row.xm, row.top, row.exp_sum, centred, beaten,
+                         smoothing);
     return row;
 }
 
@@ -136,12 +199,12 @@ static inline cross_entropy_row cross_entropy_row_of(__global float *out, __glob
  * every item reads the target's logit before that. */
 static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
                                                        __global const STORAGE(DT) * x,
-                                                       __global STORAGE(DT) * kept, uint cols, int t,
-                                                       float smoothing)
+                                                       __global STORAGE(DT) * kept, uint cols,
+                                                       cross_entropy_targets targets, float smoothing)
 {
     uint lane = (uint)get_local_id(0);
-    cross_entropy_row row = {.in_range = cross_entropy_in_range(t, cols)};
-    row.xt = row.in_range ? LOAD(DT, x, t) : 0.0f;
+    int t = targets.first;
+    cross_entropy_row row = cross_entropy_begin(x, cols, targets);
     barrier(CLK_GLOBAL_MEM_FENCE); /* all items have read x[t] before its owner overwrites it */
     float top = -INFINITY, exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
     uint whole = WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept));
@@ -177,8 +240,8 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
     centred = clt_group_sum(scratch, centred + clt_sum4(centred4));
 #endif
     if (lane == 0)
-        cross_entropy_finish(out, cols, row.in_range, row.xt, row.top, row.exp_sum, centred, ties > 0.0f,
-                             smoothing);
+        cross_entropy_finish(out, cols, row.in_range, row.xt, row.xm, row.top, row.exp_sum, centred,
+                             ties > 0.0f, smoothing);
     return row;
 }
 
@@ -186,7 +249,7 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
  * work-group per row. */
 __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
                                       __global const STORAGE(DT) * x, ulong x0,
-                                      __global const STORAGE(TT) * target, ulong target0,
+                                      __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS,
                                       __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride,
                                       uint rows_per_sample, int ignore, float smoothing, ulong row0)
 {
@@ -205,7 +268,7 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
         }
         return;
     }
-    cross_entropy_row row = cross_entropy_group_of(scratch, out, x, 0, cols, (int)*target, smoothing);
+    cross_entropy_row row = cross_entropy_group_of(scratch, out, x, 0, cols, TARGETS(target, r), smoothing);
     if (lane == 0) {
         stats[0] = row.top;
         stats[1] = row.exp_sum;
@@ -215,7 +278,7 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
 /* One item per row, sixteen classes at a time. */
 __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global float *stats, ulong stats0,
                                     __global const STORAGE(DT) * x, ulong x0,
-                                    __global const STORAGE(TT) * target, ulong target0,
+                                    __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS,
                                     __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride,
                                     uint rows_per_sample, int ignore, float smoothing, ulong row0)
 {
@@ -231,7 +294,7 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
         return;
     }
     x += x0 + r * stride;
-    cross_entropy_row row = cross_entropy_row_of(out, x, cols, (int)*target, smoothing);
+    cross_entropy_row row = cross_entropy_row_of(out, x, cols, TARGETS(target, r), smoothing);
     stats[0] = row.top;
     stats[1] = row.exp_sum;
 }
@@ -254,7 +317,7 @@ static inline float cross_entropy_scale(__global const uint *sb, float weight, u
 /* dx (rows,cols) (+)= scale * (softmax(x) - target distribution); one item per element; dx may be x. */
 __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
                                      __global const STORAGE(DT) * x, ulong x0,
-                                     __global const STORAGE(TT) * target, ulong target0,
+                                     __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS,
                                      __global const float *stats, ulong stats0, __global const uint *sb,
                                      ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
                                      uint rows_per_sample, int ignore, float smoothing, ulong row0,
@@ -269,12 +332,12 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int a
     float g = 0.0f;
     if (c < cols && cross_entropy_counts(sb + sb0, target, row0 + r, rows_per_sample, ignore)) {
         float scale = cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE);
-        int t = (int)*target;
+        cross_entropy_targets t = TARGETS(target, r);
         stats += stats0 + 2 * (ulong)r;
         float p = clt_exp_down(LOAD(DT, x + x0, i) - stats[0]) * (1.0f / stats[1]);
         float q = SMOOTH ? smoothing / (float)cols : 0.0f;
-        q += (uint)t == c ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f;
-        g = cross_entropy_in_range(t, cols) ? scale * (p - q) : NAN;
+        q += (SMOOTH ? 1.0f - smoothing : 1.0f) * cross_entropy_hot(t, (int)c);
+        g = cross_entropy_targets_in_range(t, cols) ? scale * (p - q) : NAN;
     }
     STORE_GRAD(GT, dx + dx0, i, g, accumulate);
 }
@@ -282,7 +345,7 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int a
 /* One item per row, sixteen classes at a time. */
 __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
                                     __global const STORAGE(DT) * x, ulong x0,
-                                    __global const STORAGE(TT) * target, ulong target0,
+                                    __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS,
                                     __global const float *stats, ulong stats0, __global const uint *sb,
                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
                                     uint rows_per_sample, int ignore, float smoothing, ulong row0,
@@ -301,14 +364,19 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
             STORE_GRAD(GT, dx, c, 0.0f, accumulate);
         return;
     }
-    int t = (int)*target;
-    bool in_range = cross_entropy_in_range(t, cols);
+    const cross_entropy_targets targets = TARGETS(target, r);
+    int t = targets.first;
+    bool in_range = cross_entropy_targets_in_range(targets, cols);
     float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     float top = stats[0], inverse = 1.0f / stats[1];
     float base = SMOOTH ? smoothing / (float)cols : 0.0f;
     /* the target's element is corrected after the loop, from values read before the loop overwrites them */
     float xt = in_range ? LOAD(DT, x, t) : 0.0f;
     float before = in_range && accumulate ? LOAD(GT, dx, t) : 0.0f;
+#if MIXED
+    float xs = in_range ? LOAD(DT, x, targets.second) : 0.0f;
+    float before_second = in_range && accumulate ? LOAD(GT, dx, targets.second) : 0.0f;
+#endif
     for (; c + 2 * LANES <= cols; c += 2 * LANES) {
         float16 e[2] = {LOAD16(DT, x, c) - top, LOAD16(DT, x, c + LANES) - top};
         clt_exp_down_two16(e);
@@ -322,9 +390,15 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     for (; c < stride; c++)
         STORE_GRAD(GT, dx, c, 0.0f, accumulate);
     if (in_range) {
-        float q = SMOOTH ? base + (1.0f - smoothing) : 1.0f;
+        float q = base + (SMOOTH ? 1.0f - smoothing : 1.0f) * cross_entropy_hot(targets, t);
         STORE(GT, dx, t, before + scale * (clt_exp_down(xt - top) * inverse - q));
     }
+#if MIXED
+    if (in_range && targets.second != t) {
+        float q = base + (SMOOTH ? 1.0f - smoothing : 1.0f) * cross_entropy_hot(targets, targets.second);
+        STORE(GT, dx, targets.second, before_second + scale * (clt_exp_down(xs - top) * inverse - q));
+    }
+#endif
 }
 
 /* Forward and backward at once, in place: x (rows,cols) holds the logits, then their gradient; out (rows,3)
@@ -349,7 +423,7 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
         return;
     }
     int t = (int)*target;
-    cross_entropy_row row = cross_entropy_row_of(out, x, cols, t, smoothing);
+    cross_entropy_row row = cross_entropy_row_of(out, x, cols, cross_entropy_single(t), smoothing);
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
     float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     for (; c + 2 * LANES <= cols; c += 2 * LANES) {
@@ -389,7 +463,8 @@ __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0,
         return;
     }
     int t = (int)*target;
-    cross_entropy_row row = cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, cols, t, smoothing);
+    cross_entropy_row row =
+        cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, cols, cross_entropy_single(t), smoothing);
     float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
     /* the elements are divided among the items as in the passes before */

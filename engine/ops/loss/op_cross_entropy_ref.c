@@ -6,15 +6,31 @@
 #include "engine/ops/case.h"
 
 typedef struct ce_row {
-    bool counts, correct;
-    int64_t target;
+    bool counts, correct, in_range;
+    int64_t target, second;
+    double share; /* of target; 1 - share of second */
     double top, sum, log_sum, mean_log_p;
 } ce_row;
 
 /* The number of logits of a row; the function below gives how many of them are classes. */
+static bool ce_channels(const clt_ref_call *call)
+{
+    return clt_node_attr(call->node, "axis")->i == 1 && call->in[0].shape.ndim > 2;
+}
 static int64_t ce_stride(const clt_ref_call *call)
 {
-    return clt_shape_last(&call->in[0].shape);
+    return ce_channels(call) ? call->in[0].shape.dim[1] : clt_shape_last(&call->in[0].shape);
+}
+static int64_t ce_rows(const clt_ref_call *call)
+{
+    return clt_shape_elements(&call->in[0].shape) / ce_stride(call);
+}
+/* Where logit c of row r lies. */
+static int64_t ce_at(const clt_ref_call *call, int64_t r, int64_t c)
+{
+    int64_t positions = ce_rows(call) / call->in[0].shape.dim[0];
+    return ce_channels(call) ? (r / positions * ce_stride(call) + c) * positions + r % positions
+                             : r * ce_stride(call) + c;
 }
 static int64_t ce_cols(const clt_ref_call *call)
 {
@@ -24,34 +40,40 @@ static int64_t ce_cols(const clt_ref_call *call)
 
 static ce_row ce_look(const clt_ref_call *call, int64_t r)
 {
-    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call),
-            per = rows / call->in[0].shape.dim[0];
+    int64_t cols = ce_cols(call), per = ce_rows(call) / call->in[0].shape.dim[0];
     const clt_attr *ignore = clt_node_attr(call->node, "ignore_index");
-    const double *x = call->in[0].data + r * ce_stride(call);
-    ce_row row = {.target = (int64_t)call->in[1].data[r], .top = x[0]};
+    const double *x = call->in[0].data;
+    ce_row row = {.target = (int64_t)call->in[1].data[r], .top = x[ce_at(call, r, 0)], .share = 1};
+    row.second = row.target;
+    if (call->n_in > 2) {
+        row.second = (int64_t)call->in[2].data[r];
+        row.second = ignore->set && row.second == ignore->i ? row.target : row.second;
+        row.share = call->in[3].data[r / per];
+    }
+    row.in_range = row.target >= 0 && row.target < cols && row.second >= 0 && row.second < cols;
     row.counts = r / per < call->valid_samples && !(ignore->set && row.target == ignore->i);
     int64_t best = 0;
     for (int64_t c = 1; c < cols; c++) {
-        if (x[c] > row.top) {
-            row.top = x[c];
+        if (x[ce_at(call, r, c)] > row.top) {
+            row.top = x[ce_at(call, r, c)];
             best = c;
         }
     }
     double sum = 0.0, centred = 0.0;
     for (int64_t c = 0; c < cols; c++) {
-        sum += exp(x[c] - row.top);
-        centred += x[c] - row.top;
+        sum += exp(x[ce_at(call, r, c)] - row.top);
+        centred += x[ce_at(call, r, c)] - row.top;
     }
     row.sum = sum;
     row.log_sum = log(sum);
     row.mean_log_p = centred / (double)cols - row.log_sum;
-    row.correct = best == row.target;
+    row.correct = best == row.target && row.in_range;
     return row;
 }
 
 static void ce_forward(clt_ref_call *call)
 {
-    int64_t rows = clt_shape_rows(&call->in[0].shape), stride = ce_stride(call);
+    int64_t rows = ce_rows(call);
     double s = clt_node_attr(call->node, "label_smoothing")->f,
            weight = clt_node_attr(call->node, "weight")->f;
     double loss = 0.0, counted = 0.0, correct = 0.0;
@@ -63,9 +85,11 @@ static void ce_forward(clt_ref_call *call)
         }
         if (!row.counts)
             continue;
-        bool in_range = row.target >= 0 && row.target < ce_cols(call);
-        double log_p =
-            in_range ? call->in[0].data[r * stride + row.target] - row.top - row.log_sum : (double)NAN;
+        const double *x = call->in[0].data;
+        double log_p = row.in_range
+                           ? row.share * x[ce_at(call, r, row.target)] +
+                                 (1 - row.share) * x[ce_at(call, r, row.second)] - row.top - row.log_sum
+                           : (double)NAN;
         loss -= (1.0 - s) * log_p + s * row.mean_log_p;
         counted += 1.0;
         correct += row.correct ? 1.0 : 0.0;
@@ -78,7 +102,7 @@ static void ce_forward(clt_ref_call *call)
 
 static void ce_backward(clt_ref_call *call)
 {
-    int64_t rows = clt_shape_rows(&call->in[0].shape), cols = ce_cols(call), stride = ce_stride(call);
+    int64_t rows = ce_rows(call), cols = ce_cols(call);
     double s = clt_node_attr(call->node, "label_smoothing")->f;
     double scale = clt_node_attr(call->node, "weight")->f * call->loss_norm * call->loss_scale;
     if (!call->din[0].data)
@@ -86,11 +110,12 @@ static void ce_backward(clt_ref_call *call)
     for (int64_t r = 0; r < rows; r++) {
         ce_row row = ce_look(call, r);
         for (int64_t c = 0; row.counts && c < cols; c++) {
-            double p = exp(call->in[0].data[r * stride + c] - row.top - row.log_sum);
-            double q = s / (double)cols + (c == row.target ? 1.0 - s : 0.0);
-            if (row.target < 0 || row.target >= cols)
+            double p = exp(call->in[0].data[ce_at(call, r, c)] - row.top - row.log_sum);
+            double q = s / (double)cols + (c == row.target ? (1.0 - s) * row.share : 0.0) +
+                       (c == row.second ? (1.0 - s) * (1 - row.share) : 0.0);
+            if (!row.in_range)
                 q = (double)NAN;
-            call->din[0].data[r * stride + c] += scale * (p - q);
+            call->din[0].data[ce_at(call, r, c)] += scale * (p - q);
         }
     }
 }
@@ -121,6 +146,22 @@ static const clt_op_case ce_cases[] = {
              CLT_CASE_INDEX(CLT_U8, 19, 6)),
     CLT_CASE("smooth_ignore_weight", "{\"label_smoothing\":0.25,\"ignore_index\":0,\"weight\":0.5}", 0,
              CLT_CASE_F32(4, 8, 33), CLT_CASE_INDEX(CLT_U8, 33, 4, 8)),
+    CLT_CASE("mask", NULL, CLT_SMALL, CLT_CASE_F32(3, 5, 4, 7), CLT_CASE_INDEX(CLT_U8, 5, 3, 4, 7)),
+    CLT_CASE("mask_volume", "{\"ignore_index\":1,\"label_smoothing\":0.1,\"weight\":0.5}", CLT_SMALL,
+             CLT_CASE_F32(2, 3, 4, 3, 5), CLT_CASE_INDEX(CLT_I32, 3, 2, 4, 3, 5)),
+    CLT_CASE("mask_wide_bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 37, 3, 4),
+             CLT_CASE_INDEX(CLT_U8, 37, 2, 3, 4)),
+    CLT_CASE("mask_cube", "{\"axis\":1}", CLT_SMALL, CLT_CASE_F32(2, 4, 4, 4),
+             CLT_CASE_INDEX(CLT_I32, 4, 2, 4, 4)),
+    CLT_CASE("rows_cube", NULL, CLT_SMALL, CLT_CASE_F32(2, 4, 4, 4), CLT_CASE_INDEX(CLT_I32, 4, 2, 4, 4)),
+    CLT_CASE("mixed", NULL, CLT_SMALL, CLT_CASE_F32(13, 19), CLT_CASE_INDEX(CLT_I32, 19, 13),
+             CLT_CASE_INDEX(CLT_I32, 19, 13), CLT_CASE_F32(13)),
+    CLT_CASE("mixed_smooth", "{\"label_smoothing\":0.1,\"ignore_index\":2}", CLT_SMALL, CLT_CASE_F32(37, 5),
+             CLT_CASE_INDEX(CLT_U8, 5, 37), CLT_CASE_INDEX(CLT_U8, 5, 37), CLT_CASE_F32(37)),
+    CLT_CASE("mixed_mask_f16", NULL, 0, CLT_CASE_FLOAT(CLT_F16, 3, 35, 2, 3),
+             CLT_CASE_INDEX(CLT_U8, 35, 3, 2, 3), CLT_CASE_INDEX(CLT_U8, 35, 3, 2, 3), CLT_CASE_F32(3)),
+    CLT_CASE("mixed_stray", NULL, CLT_SMALL, CLT_CASE_F32(31, 21), CLT_CASE_INDEX(CLT_I32, 21, 31),
+             CLT_CASE_STRAY(CLT_I32, 21, 31), CLT_CASE_F32(31)),
     CLT_CASE("digits", NULL, 0, CLT_CASE_F32(200, 10), CLT_CASE_INDEX(CLT_U8, 10, 200)),
     CLT_CASE("bytes", NULL, 0, CLT_CASE_F32(8, 33, 256), CLT_CASE_INDEX(CLT_U8, 256, 8, 33)),
     CLT_CASE("vocabulary", NULL, 0, CLT_CASE_F32(3, 50257), CLT_CASE_INDEX(CLT_U16, 50257, 3)),

@@ -76,6 +76,7 @@ static clt_status describe_model(clt_predictor *p, const clt_graph *graph)
     p->padded = info.outputs;
     p->outputs = info.classes;
     p->rows = info.rows_per_sample;
+    p->classes_first = info.classes_first;
     p->micro_batch = graph->micro_batch;
     p->flattens = clt_model_family_of(p->saved->config)->flattens || only_flattened(graph, x->tensor);
     for (size_t i = 0; i < graph->n_fields; i++)
@@ -122,6 +123,7 @@ void clt_predictor_close(clt_predictor *p)
     clt_source_close(p->shapes);
     free(p->x);
     free(p->y);
+    free(p->row);
     free(p);
 }
 
@@ -140,6 +142,7 @@ clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32
     CLT_TRY(clt_run_load_saved(p->run, p->saved->checkpoint, p->saved->path));
     CLT_TRY(
         clt_alloc(&p->x, (size_t)(p->micro_batch * p->elements), clt_dtype_bytes(p->dtype), "prediction"));
+    CLT_TRY(clt_alloc(&p->row, (size_t)p->padded, sizeof *p->row, "prediction"));
     return clt_alloc(&p->y, (size_t)(p->micro_batch * p->rows * p->padded), sizeof *p->y, "prediction");
 }
 
@@ -231,6 +234,16 @@ static void take_row(const clt_predictor *p, const float *y, float *out)
         out[i] = p->kind == CLT_PREDICT_YES_NO ? (float)(1.0 / (1.0 + exp(-(double)y[i]))) : y[i];
 }
 
+/* The outputs of row r of the micro-batch, side by side. */
+static const float *row_of(clt_predictor *p, int64_t r)
+{
+    if (!p->classes_first)
+        return p->y + r * p->padded;
+    for (int64_t c = 0; c < p->padded; c++)
+        p->row[c] = p->y[(r / p->rows * p->padded + c) * p->rows + r % p->rows];
+    return p->row;
+}
+
 clt_status clt_predictor_run(clt_predictor *p, const double *x, int64_t samples, int64_t first, float *out)
 {
     for (int64_t done = 0; done < samples; done += p->micro_batch) {
@@ -238,7 +251,7 @@ clt_status clt_predictor_run(clt_predictor *p, const double *x, int64_t samples,
         CLT_TRY(put_samples(p, x + done * p->elements, n, first + done));
         CLT_TRY(clt_run_predict(p->run, p->x, p->y));
         for (int64_t r = 0; r < n * p->rows; r++)
-            take_row(p, p->y + r * p->padded, out + (done * p->rows + r) * p->outputs);
+            take_row(p, row_of(p, r), out + (done * p->rows + r) * p->outputs);
     }
     return CLT_OK;
 }

@@ -30,9 +30,10 @@ typedef struct clt_predictor {
     clt_source *shapes;
     clt_run_options options;
     clt_run *run;
-    int64_t padded; /* outputs of the model, including padding */
+    int64_t padded;     /* outputs of the model, including padding */
+    bool classes_first; /* outputs are dimension 1 of what the model gives, before the positions */
     void *x;
-    float *y;
+    float *y, *row; /* what the model gives; the outputs of one row, with classes_first */
 } clt_predictor;
 
 /* Finds out what the run predicts, without a device. saved: opened with its tensors, borrowed. CLT_EUSAGE for

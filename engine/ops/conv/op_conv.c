@@ -268,6 +268,45 @@ static const ocl_variant *const forward_variants[] = {&forward_depthwise, &forwa
 static const ocl_variant *const backward_variants[] = {&backward_depthwise, &backward_winograd,
                                                        &backward_implicit, &backward_matrix, NULL};
 
+/* --- the standard choice --- */
+
+/* With few channels the transforms of Winograd's algorithm cost more than it saves. */
+#define WINOGRAD_CHANNELS 16
+
+static const char *choose(const clt_conv *c, const ocl_device_desc *device)
+{
+    char reason[160];
+    int64_t least = c->s.channels < c->results ? c->s.channels : c->results;
+    if (accepts(&clt_conv_depthwise, c, device, reason, sizeof reason))
+        return "depthwise";
+    if (least >= WINOGRAD_CHANNELS && accepts(&clt_conv_winograd, c, device, reason, sizeof reason))
+        return "winograd";
+    if ((device->caps & OCL_CAP_WIDE_VECTORS) &&
+        accepts(&clt_conv_implicit, c, device, reason, sizeof reason))
+        return "implicit";
+    return "matrix";
+}
+
+static const char *standard_forward(const void *call, const ocl_device_desc *device)
+{
+    clt_conv c = clt_conv_forward_of(call, is_transposed(((const clt_call *)call)->node));
+    return choose(&c, device);
+}
+
+static const char *standard_backward(const void *problem, const ocl_device_desc *device)
+{
+    const clt_call *call = problem;
+    bool transposed = is_transposed(call->node);
+    clt_conv c;
+    if (call->din[0] >= 0)
+        c = clt_conv_data_of(call, transposed);
+    else if (call->dparam[0] >= 0)
+        c = clt_conv_weight_of(call, transposed);
+    else
+        return "matrix"; /* only the bias's gradient */
+    return choose(&c, device);
+}
+
 /* --- the ops --- */
 
 #define CONV_OP(word, about, page, table, count, reference)                                                  \
@@ -283,8 +322,8 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
         .max_in = 1,                                                                                         \
         .flags = CLT_OP_SPLIT_BACKWARD,                                                                      \
         .infer = word##_infer,                                                                               \
-        .forward = {.variants = forward_variants},                                                           \
-        .backward = {.variants = backward_variants},                                                         \
+        .forward = {.variants = forward_variants, .standard = standard_forward},                             \
+        .backward = {.variants = backward_variants, .standard = standard_backward},                          \
         .layout = clt_spatial_layout,                                                                        \
         .narrow_params = 1,                                                                                  \
         .inexact_variant = "winograd",                                                                       \

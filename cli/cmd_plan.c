@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/train/inspect/describe.h"
+#include "engine/train/inspect/startup.h"
 
 enum { LABEL = 14 };
 
@@ -72,6 +73,18 @@ static void print_memory(const clt_description *d, clt_str *out)
     row(out, "", "activations by train.recompute: none %s, gelu %s, block %s", text[0], text[1], text[2]);
 }
 
+static void print_decay(const clt_job *job, clt_str *out)
+{
+    clt_decay_counts n = clt_job_decay(job);
+    if (job->update.weight_decay <= 0)
+        row(out, "decay", "none (optimizer.weight_decay is 0)");
+    else
+        row(out, "decay",
+            "%lld of %lld trained parameters in %d of %d tensors decay by %g; optimizer.decay is %s",
+            (long long)n.elements, (long long)n.all_elements, n.tensors, n.all_tensors,
+            job->update.weight_decay, job->update.decay_all ? "all" : "matrices, so norms and biases do not");
+}
+
 static void print_summary(const clt_description *d, clt_str *out)
 {
     const clt_job *job = d->job;
@@ -79,7 +92,7 @@ static void print_summary(const clt_description *d, clt_str *out)
     print_device(d, out);
     if (job->data_missing[0])
         row(out, "data", "was not read, its shapes follow from the config: %s", job->data_missing);
-    char frozen[64] = "", buffers[64] = "";
+    char frozen[64] = "", buffers[64] = "", rate[400];
     if (clt_graph_frozen_elements(graph) > 0)
         snprintf(frozen, sizeof frozen, ", %lld of them frozen", (long long)clt_graph_frozen_elements(graph));
     if (clt_graph_buffers(graph) > 0)
@@ -95,6 +108,8 @@ static void print_summary(const clt_description *d, clt_str *out)
         row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
             (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
     row(out, "steps", "%lld", (long long)job->steps);
+    row(out, "optimizer", "%s", clt_startup_optimizer(job, rate, sizeof rate));
+    print_decay(job, out);
     print_memory(d, out);
 }
 

@@ -41,9 +41,14 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE("optimizer.type", NULL, "\"adamw\"", "how parameters follow from gradients"),
     CLT_KEY_FLOAT_OPEN("optimizer.learning_rate", 0, true, 1e6, false, "0.001", "",
                        "peak learning rate, after warm-up"),
+    CLT_KEY_INT("optimizer.base_batch", 0, 1e9, "0", "samples",
+                "linear scaling: learning rates (optimizer.learning_rate and schedule.min_learning_rate) are "
+                "meant for this global batch, and are multiplied by the global batch divided by it; 0: they "
+                "are used as they are"),
     CLT_KEY_FLOAT("optimizer.weight_decay", 0, 1e6, "0", "", "weight decay"),
     CLT_KEY_CHOICE("optimizer.decay", CLT_CHOICE_WORDS(CLT_DECAYS), "\"matrices\"",
-                   "which parameters decay: those of two or more dimensions, or all"),
+                   "which parameters decay: those of two or more dimensions, which leaves out biases and the "
+                   "weights of norms, or all"),
     CLT_KEY_FLOAT_OPEN(
         "optimizer.ema", 0, false, 1, true, "0", "",
         "decay of an exponential moving average of the weights, which evaluation, prediction and generation "

@@ -93,7 +93,8 @@ clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *
     param->name = param->file_name = clt_graph_tensor(graph, tensor)->name;
     param->shape = *shape;
     param->init = init;
-    param->group = shape->ndim >= 2 ? CLT_GROUP_DECAY : CLT_GROUP_NO_DECAY;
+    bool shift = strcmp(suffix, "bias") == 0; /* whatever its shape */
+    param->group = shape->ndim >= 2 && !shift ? CLT_GROUP_DECAY : CLT_GROUP_NO_DECAY;
     param->lr_scale = 1.0f;
     param->shard_dim = -1;
     param->tensor = tensor;

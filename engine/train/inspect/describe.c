@@ -236,6 +236,8 @@ clt_status clt_description_estimate_json(const clt_description *d, clt_str *out)
     clt_jw_kint(&w, "parameters", clt_graph_param_elements(job->train->graph));
     clt_jw_kint(&w, "frozen_parameters", clt_graph_frozen_elements(job->train->graph));
     clt_jw_kint(&w, "buffer_values", clt_graph_buffer_elements(job->train->graph));
+    clt_jw_kint(&w, "decaying_parameters", job->update.weight_decay > 0 ? clt_job_decay(job).elements : 0);
+    clt_jw_kdouble(&w, "peak_learning_rate", job->schedule.peak);
     clt_jw_key(&w, "bytes");
     clt_jw_object(&w);
     clt_jw_kint(&w, "parameters", (int64_t)r->params);

@@ -141,18 +141,38 @@ static void add_training(table *t, const clt_job *job)
             (double)job->steps * (double)job->global_batch / samples);
 }
 
-static void add_optimizer(table *t, const clt_job *job)
+/* "0.1", or with optimizer.base_batch "0.1 x 1024/256 = 0.4" */
+static const char *rate_text(const clt_job *job, char *text, size_t size)
+{
+    int64_t base = clt_config_int(job->config, "optimizer.base_batch");
+    if (base > 0)
+        (void)snprintf(text, size, "%g x %lld/%lld = %g",
+                       clt_config_float(job->config, "optimizer.learning_rate"), (long long)job->global_batch,
+                       (long long)base, job->schedule.peak);
+    else
+        (void)snprintf(text, size, "%g", job->schedule.peak);
+    return text;
+}
+
+const char *clt_startup_optimizer(const clt_job *job, char *text, size_t size)
 {
     const clt_config *c = job->config;
-    char decay[48] = "", clip[64] = "", warmup[48] = "";
+    char decay[48] = "", clip[64] = "", warmup[48] = "", rate[128];
     if (job->update.weight_decay > 0)
         snprintf(decay, sizeof decay, ", weight decay %g", job->update.weight_decay);
     if (job->update.clip > 0)
         snprintf(clip, sizeof clip, ", gradients clipped to norm %g", (double)job->update.clip);
     if (job->schedule.warmup > 0)
         snprintf(warmup, sizeof warmup, ", %lld steps of warm-up", (long long)job->schedule.warmup);
-    add(t, "optimizer", "%s, learning rate %g (%s%s)%s%s", clt_config_string(c, "optimizer.type"),
-        job->schedule.peak, clt_config_string(c, "schedule.type"), warmup, decay, clip);
+    snprintf(text, size, "%s, learning rate %s (%s%s)%s%s", clt_config_string(c, "optimizer.type"),
+             rate_text(job, rate, sizeof rate), clt_config_string(c, "schedule.type"), warmup, decay, clip);
+    return text;
+}
+
+static void add_optimizer(table *t, const clt_job *job)
+{
+    char text[sizeof t->rows->value];
+    add(t, "optimizer", "%s", clt_startup_optimizer(job, text, sizeof text));
 }
 
 static void add_memory(table *t, const clt_job *job)

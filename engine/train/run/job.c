@@ -16,11 +16,18 @@
  * have, since pieces that are too many cost little and cores without a piece much. */
 #define INVARIANT_UNITS 32
 
-clt_schedule clt_job_schedule(const clt_config *c, int64_t steps)
+double clt_job_rate_factor(const clt_config *c, int64_t global_batch)
 {
+    int64_t base = clt_config_int(c, "optimizer.base_batch");
+    return base > 0 ? (double)global_batch / (double)base : 1;
+}
+
+clt_schedule clt_job_schedule(const clt_config *c, int64_t steps, int64_t global_batch)
+{
+    double factor = clt_job_rate_factor(c, global_batch);
     clt_schedule s = {.type = (clt_schedule_type)clt_config_choice(c, "schedule.type"),
-                      .peak = clt_config_float(c, "optimizer.learning_rate"),
-                      .min = clt_config_float(c, "schedule.min_learning_rate"),
+                      .peak = clt_config_float(c, "optimizer.learning_rate") * factor,
+                      .min = clt_config_float(c, "schedule.min_learning_rate") * factor,
                       .warmup = clt_config_int(c, "schedule.warmup"),
                       .horizon = clt_config_int(c, "schedule.horizon"),
                       .every = clt_config_int(c, "schedule.step_every"),
@@ -441,7 +448,7 @@ static clt_status decide(clt_job *job)
         CLT_TRY(open_sources(job, job->kind));
     CLT_TRY(clt_job_steps(job->config, (job->train_source ? job->train_source : job->eval_source)->samples,
                           job->global_batch, &job->steps));
-    job->schedule = clt_job_schedule(job->config, job->steps);
+    job->schedule = clt_job_schedule(job->config, job->steps, job->global_batch);
     CLT_TRY(read_update(job));
     CLT_TRY(model_graph(job, &job->model, &prediction));
     if (job->kind != CLT_JOB_EVAL)

@@ -96,9 +96,17 @@ float clt_job_part(const clt_job *job);
  * fit); the micro-batches of the rank that has the most. */
 clt_status clt_job_read_batch(clt_job *job);
 int32_t clt_job_most(const clt_job *job);
-/* The number of steps of a training on so many samples, and its schedule of learning rates. */
+/* The number of steps of a training on so many samples, and its schedule of learning rates, which
+ * clt_job_rate_factor multiplies: global_batch / optimizer.base_batch, 1 without that key. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
-clt_schedule clt_job_schedule(const clt_config *config, int64_t steps);
+double clt_job_rate_factor(const clt_config *config, int64_t global_batch);
+clt_schedule clt_job_schedule(const clt_config *config, int64_t steps, int64_t global_batch);
+/* Which trained parameters (neither frozen nor buffers) decay, in numbers; the training plan exists. */
+typedef struct clt_decay_counts {
+    int64_t elements, all_elements;
+    int tensors, all_tensors;
+} clt_decay_counts;
+clt_decay_counts clt_job_decay(const clt_job *job);
 /* The table that the device reads: 4 floats for each of job->steps updates, the learning rate and the
  * optimizer's corrections. */
 void clt_job_table(const clt_job *job, float *table);

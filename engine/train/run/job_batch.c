@@ -3,6 +3,21 @@
  * The batch of a job: micro-batches of a step, and which of them each rank computes. */
 #include "engine/train/run/job.h"
 
+clt_decay_counts clt_job_decay(const clt_job *job)
+{
+    const clt_store_layout *layout = job->train->store;
+    clt_decay_counts n = {0};
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        const clt_store_slot *slot = &layout->slots[i];
+        bool decays = slot->trainable && slot->group == CLT_GROUP_DECAY;
+        n.elements += decays ? (int64_t)slot->elements : 0;
+        n.all_elements += slot->trainable ? (int64_t)slot->elements : 0;
+        n.tensors += decays;
+        n.all_tensors += slot->trainable;
+    }
+    return n;
+}
+
 int32_t clt_job_share(const clt_job *job, int rank, int64_t *first)
 {
     int64_t all = job->global_batch / job->micro_batch, each = all / job->ranks, more = all % job->ranks;

@@ -77,7 +77,7 @@ static clt_status check_length(const comparison *c, const char *was)
     clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_LENGTH, &diff);
     out->longer = diff.length && out->steps_now > out->steps_before;
     if (out->longer)
-        out->schedule_before = clt_job_schedule(c->was, out->steps_before);
+        out->schedule_before = clt_job_schedule(c->was, out->steps_before, c->job->global_batch);
     else if (status == CLT_OK && diff.length && out->steps_now < out->steps_before)
         status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
                           "resuming from '%s': the run is %" PRId64

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain eval RUN: loss and accuracy of a saved run, or of a weights file, on the evaluation data. */
+ * cltrain eval RUN: loss, accuracy and figures of classes of a saved run, or of a weights file, on the evaluation data. */
 #include <math.h>
 #include <string.h>
 
 #include "cli/args.h"
+#include "cli/class_tables.h"
 #include "cli/console.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/train/run/evaluate.h"
 #include "engine/checkpoint/saved_run.h"
 
-static clt_status write_json(const char *path, const clt_eval_metrics *m)
+static clt_status write_json(const char *path, const clt_eval_metrics *m, const clt_class_counts *classes)
 {
     clt_str text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
@@ -32,6 +35,8 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m)
     for (int i = 0; i < m->n_losses; i++)
         clt_jw_kdouble(&w, m->loss_name[i], m->loss_value[i]);
     clt_jw_end_object(&w);
+    if (classes)
+        clt_class_counts_write(classes, &w);
     clt_jw_end_object(&w);
     clt_str_append(&text, "\n");
     clt_status status = clt_str_check(&text);
@@ -58,8 +63,8 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 }
 
 typedef struct eval_args {
-    const char *checkpoint, *init, *device, *json, *caps, *tokenizer, *on;
-    bool on_train;
+    const char *checkpoint, *init, *device, *json, *caps, *tokenizer, *on, *confusion;
+    bool on_train, classes;
     uint32_t caps_mask;
 } eval_args;
 
@@ -89,6 +94,8 @@ static clt_status check_args(eval_args *a, const args_result *r)
                  r->operands[0]);
     if (a->on && strcmp(a->on, "train") != 0 && strcmp(a->on, "eval") != 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on '%s'; it can be eval (the evaluation data) or train", a->on);
+    if (a->json && a->confusion && strcmp(a->json, "-") == 0 && strcmp(a->confusion, "-") == 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --json and --confusion cannot both be the standard output");
     a->on_train = a->on && strcmp(a->on, "train") == 0;
     return cmd_caps(a->caps, &a->caps_mask);
 }
@@ -114,16 +121,47 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
     return *saved && !own ? clt_saved_run_need_data(*saved, !a->on_train, "evaluating") : CLT_OK;
 }
 
+static clt_status write_confusion(const char *path, const clt_class_counts *classes)
+{
+    clt_str text = {0};
+    clt_status status = clt_class_counts_csv(classes, &text);
+    if (status == CLT_OK)
+        status = cmd_write_text(path, text.text);
+    clt_str_free(&text);
+    return status;
+}
+
+/* What was asked for beside the line of figures. */
+static clt_status print_more(const eval_args *a, const clt_eval_metrics *m, const clt_class_counts *classes)
+{
+    clt_str text = {0};
+    if (!classes && (a->classes || a->confusion))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: %s is for models that predict classes: the first loss of this one is "
+                 "neither cross_entropy, dice_loss nor bce_with_logits of one output",
+                 a->classes ? "--classes" : "--confusion");
+    if (a->classes) {
+        class_tables(classes, terminal_columns(), &text);
+        table_print(&text);
+    }
+    clt_str_free(&text);
+    if (a->confusion)
+        CLT_TRY(write_confusion(a->confusion, classes));
+    return a->json ? write_json(a->json, m, classes) : CLT_OK;
+}
+
 static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_saved_run *saved,
                            const clt_config *config)
 {
     clt_eval_metrics metrics = {0};
+    clt_class_counts *classes = NULL;
     console c;
     console_init(&c, context, 1);
     clt_run_options run = {.config = config,
                            .init = a->init,
                            .saved = saved,
                            .on_train = a->on_train,
+                           .classes = &classes,
                            .device_spec = a->device,
                            .caps_mask = a->caps_mask,
                            .comm = context->comm,
@@ -139,9 +177,9 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
         metrics.step = -1;
         if (!told)
             console_observer(&c).eval(&c, &metrics);
-        if (a->json)
-            status = write_json(a->json, &metrics);
+        status = print_more(a, &metrics, classes);
     }
+    clt_class_counts_destroy(classes);
     return status == CLT_OK ? check_loss(&metrics, saved ? saved->path : a->init) : status;
 }
 
@@ -157,6 +195,10 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "vocabulary to use instead of the run's own"),
         ARGS_DEVICE(a.device),
         ARGS_CAPS(a.caps),
+        ARGS_FLAG("--classes", a.classes,
+                  "also show precision, recall and F1 (Dice) of each class, and the confusion matrix"),
+        ARGS_TEXT("--confusion", "FILE", a.confusion,
+                  "write the confusion matrix as CSV: a line for each target; - for the standard output"),
         ARGS_TEXT("--json", "FILE", a.json, "write the result as JSON; - for the standard output"),
         ARGS_END};
     const args_usage usage = {
@@ -176,8 +218,10 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     CLT_TRY(check_args(&a, &r));
-    if (cmd_prints(context)) /* only one rank writes the file */
+    if (cmd_prints(context)) { /* only one rank writes the files */
         CLT_TRY(cmd_can_write(a.json));
+        CLT_TRY(cmd_can_write(a.confusion));
+    }
     clt_status status = open_inputs(&a, &r, &saved, &config);
     if (status == CLT_OK)
         status = evaluate(context, &a, saved, config ? config : saved->config);

@@ -102,6 +102,16 @@ typedef enum clt_recompute { CLT_RECOMPUTES(CLT_CHOICE_ID) } clt_recompute;
     X(CLT_FUSING_OFF, "off")
 typedef enum clt_fusing { CLT_FUSINGS(CLT_CHOICE_ID) } clt_fusing;
 
+/* checkpoint.best: the figure of an evaluation by which the best checkpoint is chosen and an early end decided */
+#define CLT_BESTS(X)                                                                                         \
+    X(CLT_BEST_NONE, "none")                                                                                 \
+    X(CLT_BEST_LOSS, "loss") /* the lowest */                                                                \
+    X(CLT_BEST_ACCURACY, "accuracy")                                                                         \
+    X(CLT_BEST_TOP_K, "top_k")                                                                               \
+    X(CLT_BEST_F1, "f1")                                                                                     \
+    X(CLT_BEST_DICE, "dice")
+typedef enum clt_best { CLT_BESTS(CLT_CHOICE_ID) } clt_best;
+
 /* optimizer.decay: which parameters decay */
 #define CLT_DECAYS(X)                                                                                        \
     X(CLT_DECAY_MATRICES, "matrices") /* those of two or more dimensions */                                  \

@@ -26,6 +26,7 @@ typedef struct clt_config_key {
     const char *path; /* "optimizer.learning_rate" */
     clt_config_type type;
     const char *choices;      /* CHOICE */
+    const char *for_bool[2];  /* CHOICE: the words that false and true stand for, in older configs; or NULL */
     const char *default_text; /* JSON text; NULL: required */
     double min, max;          /* numbers (each element of INTS), inclusive unless said otherwise */
     bool min_exclusive, max_exclusive;

@@ -35,7 +35,7 @@ static void broken(rules *r, const char *key, const char *what)
 static void check_data(rules *r)
 {
     int64_t micro = get(r, "data.micro_batch")->i, global = get(r, "data.global_batch")->i;
-    if (usable(r, "data.micro_batch") && usable(r, "data.global_batch") && global > 0 && global % micro != 0)
+    if (usable(r, "data.micro_batch") && usable(r, "data.global_batch") && micro > 0 && global % micro != 0)
         broken(r, "data.global_batch", "must be a multiple of data.micro_batch");
 }
 
@@ -123,6 +123,13 @@ static void check_parallel(rules *r)
                "precision.loss_scaling dynamic, or take bf16 here");
 }
 
+static void check_evaluations(rules *r)
+{
+    if (usable(r, "train.early_stop_evals") && get(r, "train.early_stop_evals")->i > 0 &&
+        usable(r, "train.eval_every") && get(r, "train.eval_every")->i == 0)
+        broken(r, "train.early_stop_evals", "needs evaluations during the training: set train.eval_every");
+}
+
 static void check_log(rules *r)
 {
     if (usable(r, "log.sample_every") && get(r, "log.sample_every")->i > 0 && usable(r, "model.type") &&
@@ -156,6 +163,7 @@ void clt_config_check_rules(const clt_config *config, clt_config_problems *list)
     check_schedule(&r);
     check_precision(&r);
     check_parallel(&r);
+    check_evaluations(&r);
     check_log(&r);
 }
 

@@ -152,7 +152,10 @@ static const clt_foreign_key foreign_keys[] = {
     SAME("save_every", "checkpoint.every", NULL),
     SAME("checkpoint_interval", "checkpoint.every", NULL),
     SAME("save_total_limit", "checkpoint.keep", NULL),
-    SAME("load_best_model_at_end", "checkpoint.best", "keeps the checkpoint of the lowest evaluation loss"),
+    WORDS("load_best_model_at_end", "checkpoint.best", "true=loss|false=none",
+          "keeps the checkpoint of the lowest evaluation loss, or of the best accuracy, f1 or dice"),
+    SAME("early_stopping_patience", "train.early_stop_evals", "evaluations without progress"),
+    SAME("early_stopping_threshold", "train.early_stop_delta", NULL),
     WORDS("gradient_checkpointing", "train.recompute", "true=block|false=none", NULL),
     WORDS("activation_checkpointing", "train.recompute", "true=block|false=none", NULL),
 
@@ -320,7 +323,8 @@ static bool takes(const clt_config_key *key, const clt_json *json)
     case CLT_CFG_STRINGS:
         return type == CLT_JSON_STRING && *clt_json_string(json);
     case CLT_CFG_CHOICE:
-        return type == CLT_JSON_STRING && clt_config_has_word(key->choices, clt_json_string(json));
+        return (type == CLT_JSON_BOOL && key->for_bool[0]) ||
+               (type == CLT_JSON_STRING && clt_config_has_word(key->choices, clt_json_string(json)));
     case CLT_CFG_INTS:
         for (const clt_json *e = clt_json_first(json); e; e = clt_json_next(e))
             if (!clt_json_int(e, &i) || !in_range(key, (double)i))

@@ -166,7 +166,7 @@ static bool wants_text(const clt_config_key *key, const clt_json_doc *doc)
     clt_json_type type = doc ? clt_json_typeof(clt_json_root(doc)) : CLT_JSON_NULL;
     if (!doc)
         return true;
-    if (!is_word(key) || type == CLT_JSON_STRING)
+    if (!is_word(key) || type == CLT_JSON_STRING || (type == CLT_JSON_BOOL && key->for_bool[0]))
         return false;
     return type != CLT_JSON_OBJECT && !(type == CLT_JSON_ARRAY && key->type == CLT_CFG_STRINGS);
 }

@@ -216,6 +216,10 @@ static clt_status read_choice(reader *r, const clt_json *json)
 {
     const char *names[16];
     char words[256];
+    if (clt_json_typeof(json) == CLT_JSON_BOOL && r->key->for_bool[0]) {
+        r->value->s = r->key->for_bool[clt_json_bool(json)];
+        return CLT_OK;
+    }
     if (clt_json_typeof(json) != CLT_JSON_STRING) {
         wrong_type(r, json, "a string");
         return CLT_OK;

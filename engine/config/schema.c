@@ -20,7 +20,15 @@ const clt_config_key clt_config_common[] = {
         "they have no gradient and no optimizer state"),
 
     CLT_KEY_CHOICE("data.type", NULL, NULL, "format of the data"),
-    CLT_KEY_INT("data.micro_batch", 1, CLT_KEY_WIDE, "32", "samples", "samples computed at once on one rank"),
+    {.path = "data.micro_batch",
+     .type = CLT_CFG_AUTO_INT,
+     .default_text = "32",
+     .min = 1,
+     .max = CLT_KEY_WIDE,
+     .unit = "samples",
+     .help =
+         "samples computed at once on one rank; auto: as many as fit into the device's memory, with as many "
+         "micro-batches in a step as data.global_batch needs"},
     CLT_KEY_INT("data.global_batch", 0, 1e9, "0", "samples",
                 "samples of one step over all ranks, in micro-batches of which every rank takes as many as "
                 "the others or one "
@@ -161,6 +169,24 @@ const clt_config_key clt_config_common[] = {
                 "interval between evaluations; 0: only at the end"),
     CLT_KEY_INT("train.eval_batches", 0, CLT_KEY_MANY, "0", "micro-batches",
                 "evaluate on the first so many only, which the ranks divide; 0: on all"),
+    CLT_KEY_BOOL(
+        "train.eval_metrics", "false",
+        "evaluations during training also count by class, from predictions that are read from the device: "
+        "top-k accuracy, confusion matrix, precision, recall, F1, Dice of segmentations; 'cltrain eval' "
+        "always "
+        "does for classifiers"),
+    CLT_KEY_INT(
+        "train.eval_top_k", 2, 1000, "5", "classes",
+        "a prediction is right among the top k if the target has one of the k largest logits; counted "
+        "where there are more classes"),
+    CLT_KEY_BOOL("train.eval_background", "false",
+                 "class 0 counts in the mean Dice too; false: it is the background"),
+    CLT_KEY_INT(
+        "train.early_stop_evals", 0, STEPS, "0", "evaluations",
+        "patience: the training ends when so many evaluations of train.eval_every in a row were not "
+        "better than the best before them, by the figure of checkpoint.best (loss if none); 0: never"),
+    CLT_KEY_FLOAT("train.early_stop_delta", 0, 1e6, "0", "",
+                  "an evaluation is better only if its figure is by more than this"),
     CLT_KEY_INT(
         "train.max_nonfinite", 1, 1e9, "10", "steps",
         "skipped updates in a row (loss or gradients not finite) after which the run ends with code 6"),
@@ -196,8 +222,16 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_BOOL("checkpoint.final", "true", "a checkpoint at the end of the training"),
     CLT_KEY_INT("checkpoint.major", 0, STEPS, "0", "steps",
                 "every step that is a multiple of it is kept for ever; 0: none"),
-    CLT_KEY_BOOL("checkpoint.best", "false",
-                 "a checkpoint at each evaluation that is the best so far; the best one is kept"),
+    {.path = "checkpoint.best",
+     .type = CLT_CFG_CHOICE,
+     .choices = CLT_CHOICE_WORDS(CLT_BESTS),
+     .for_bool = {"none", "loss"},
+     .default_text = "\"none\"",
+     .unit = "",
+     .help =
+         "a checkpoint at each evaluation that is the best so far by this figure, the best one is kept: the "
+         "lowest loss, or the highest accuracy, top-k accuracy (train.eval_top_k), macro F1 or mean Dice; "
+         "the last three as with train.eval_metrics; true is loss, false is none"},
 
     CLT_KEY_CHOICE(
         "log.level", "error|warn|info|debug|trace", "\"info\"",

@@ -211,6 +211,12 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
         clt_language_text(m, " | ", language, sizeof language));
     if (isfinite(m->accuracy))
         add(buffer, " | accuracy %.2f%%", 100 * m->accuracy);
+    if (m->classes > 0 && isfinite(m->top_k_accuracy))
+        add(buffer, " | top-%d %.2f%%", m->top_k, 100 * m->top_k_accuracy);
+    if (m->classes > 0 && isfinite(m->dice))
+        add(buffer, " | mean Dice %.4f", m->dice);
+    else if (m->classes > 0 && isfinite(m->f1))
+        add(buffer, " | macro F1 %.4f", m->f1);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
         add(buffer, " | %s %s", m->loss_name[i], clt_value_text(m->loss_value[i], 4, loss, sizeof loss));
     add(buffer, " | %lld", (long long)m->samples);

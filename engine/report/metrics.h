@@ -34,6 +34,10 @@ typedef struct clt_eval_metrics {
     /* For language models, else NAN: exp of the mean loss per token; and the total loss in bits per byte of
      * the text, which is comparable between models with different vocabularies. */
     double perplexity, bits_per_byte;
+    /* Figures of classes (class_counts.h), if they were counted; else `classes` is 0 and they are NAN. */
+    int64_t classes;
+    int32_t top_k; /* 0: no top_k_accuracy */
+    double top_k_accuracy, f1, dice;
     bool on_train; /* on the training data */
     int64_t samples, targets;
     int64_t available; /* samples in the data: more than `samples` if train.eval_batches leaves some out */

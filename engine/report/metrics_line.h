@@ -32,7 +32,10 @@
     X(EVAL_LOSS, "eval_loss")                                                                                \
     X(EVAL_ACCURACY, "eval_accuracy")                                                                        \
     X(EVAL_PERPLEXITY, "eval_perplexity")                                                                    \
-    X(EVAL_BITS_PER_BYTE, "eval_bits_per_byte")
+    X(EVAL_BITS_PER_BYTE, "eval_bits_per_byte")                                                              \
+    X(EVAL_TOP_K, "eval_top_k_accuracy")                                                                     \
+    X(EVAL_F1, "eval_f1")                                                                                    \
+    X(EVAL_DICE, "eval_dice")
 
 typedef enum clt_metric {
 #define CLT_METRIC_ENUM(name, key) CLT_METRIC_##name,

@@ -479,6 +479,14 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
         clt_jw_kdouble(&w, "eval_perplexity", m->perplexity);
     if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
         clt_jw_kdouble(&w, "eval_bits_per_byte", m->bits_per_byte);
+    if (m->classes > 0 && m->top_k > 0) {
+        clt_jw_kdouble(&w, "eval_top_k_accuracy", m->top_k_accuracy);
+        clt_jw_kint(&w, "eval_top_k", m->top_k);
+    }
+    if (m->classes > 0 && !isnan(m->f1))
+        clt_jw_kdouble(&w, "eval_f1", m->f1);
+    if (m->classes > 0 && !isnan(m->dice))
+        clt_jw_kdouble(&w, "eval_dice", m->dice);
     clt_jw_kint(&w, "eval_samples", m->samples);
     clt_jw_kdouble(&w, "eval_seconds", m->seconds);
     put_time(&w, 0);

@@ -78,6 +78,8 @@ void clt_rundir_poll(clt_rundir *dir);
 void clt_rundir_histogram(clt_rundir *dir, const char *tag, int64_t step, const clt_histogram *histogram);
 /* The reason in the event "stopped" of a run that this file has ended. */
 #define CLT_REASON_STOP_FILE "a file STOP in the run folder"
+/* In the folder: what the newest evaluation counted by class (class_counts.h), with its step. */
+#define CLT_CLASSES_FILE "classes.json"
 /* True if a user has created the file STOP in the folder: it is removed, and the run should end as if
  * interrupted. Looks at most once a second. */
 bool clt_rundir_take_stop(clt_rundir *dir);

@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
+#include "engine/train/run/eval_metrics.h"
 #include "engine/train/run/evaluate.h"
 #include "engine/train/run/run.h"
 #include "engine/checkpoint/saved_run.h"
@@ -107,6 +108,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
             if (status == CLT_OK)
                 status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats,
                                         floats * sizeof *got, NULL, NULL);
+            if (status == CLT_OK)
+                status = clt_eval_classes_take(run, fed.valid_samples);
             if (bytes) /* counted while the device computes */
                 sums->bytes += bytes_of_batch(run, loss, &fed);
         }
@@ -156,6 +159,7 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     metrics->step = step;
     metrics->on_train = run->job->on_train;
     metrics->accuracy = metrics->perplexity = metrics->bits_per_byte = NAN;
+    metrics->top_k_accuracy = metrics->f1 = metrics->dice = NAN;
     if (!run->eval)
         return CLT_OK;
     double start = clt_now();
@@ -173,6 +177,7 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
                                 .prefetch = (int)clt_config_int(config, "data.prefetch")};
     clt_feed *feed;
     eval_sums sums = {0};
+    CLT_TRY(clt_eval_classes_begin(run));
     CLT_TRY(clt_feed_create(&options, &feed));
     clt_status status = sum_batches(run, feed, batches, &sums);
     clt_feed_destroy(feed);
@@ -181,6 +186,7 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
         CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
                                 COMM_SUM));
     mean_over_targets(run, &sums, metrics);
+    CLT_TRY(clt_eval_classes_end(run, metrics));
     metrics->seconds = clt_now() - start;
     return CLT_OK;
 }
@@ -217,6 +223,8 @@ clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result
             clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "eval: no parameters; give a run folder or --init PATH");
     if (status == CLT_OK)
         status = clt_run_evaluate(run, -1, clt_config_int(options->config, "train.eval_batches"), result);
+    if (options->classes)
+        *options->classes = status == CLT_OK ? clt_eval_classes_release(run) : NULL;
     clt_run_destroy(run);
     return status;
 }

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/config/choices.h"
 #include "engine/config/config.h"
+#include "engine/train/run/eval_metrics.h"
 
 const char *clt_save_reason_name(clt_save_reason reason)
 {
@@ -77,9 +79,10 @@ bool clt_keeper_waits(const clt_keeper *k)
 clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
 {
     const clt_config *c = k->run->options->config;
-    clt_retention retention = {.keep = (int)clt_config_int(c, "checkpoint.keep"),
-                               .major = clt_config_int(c, "checkpoint.major"),
-                               .best = clt_config_bool(c, "checkpoint.best") ? k->state.best_step : -1};
+    clt_retention retention = {
+        .keep = (int)clt_config_int(c, "checkpoint.keep"),
+        .major = clt_config_int(c, "checkpoint.major"),
+        .best = clt_config_choice(c, "checkpoint.best") != CLT_BEST_NONE ? k->state.best_step : -1};
     if (!k->saver || k->newest == step)
         return CLT_OK;
     CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT)); /* only one save can be in flight */
@@ -98,11 +101,34 @@ clt_status clt_keeper_finish(clt_keeper *k, int64_t step, clt_save_reason reason
     return CLT_OK;
 }
 
-void clt_keeper_note(clt_keeper *k, const clt_eval_metrics *m, bool *best)
+/* Counts evaluations that do not better the figure. */
+static void be_patient(clt_keeper *k, double value)
 {
-    *best = isfinite(m->loss) && !(m->loss >= k->state.best_eval_loss);
-    if (*best) {
+    double delta = clt_config_float(k->run->options->config, "train.early_stop_delta");
+    if (clt_eval_better(k->state.best, value, k->state.stop_value, delta)) {
+        k->state.stop_value = value;
+        k->state.stop_evals = 0;
+    } else {
+        k->state.stop_evals++;
+    }
+}
+
+void clt_keeper_note(clt_keeper *k, const clt_eval_metrics *m, bool counts, bool *best)
+{
+    double value = clt_eval_figure(m, k->state.best);
+    if (clt_eval_better(CLT_BEST_LOSS, m->loss, k->state.best_eval_loss, 0))
         k->state.best_eval_loss = m->loss;
+    *best = clt_eval_better(k->state.best, value, k->state.best_value, 0);
+    if (*best) {
+        k->state.best_value = value;
         k->state.best_step = m->step;
     }
+    if (counts)
+        be_patient(k, value);
+}
+
+bool clt_keeper_ends(const clt_keeper *k)
+{
+    int64_t patience = clt_config_int(k->run->options->config, "train.early_stop_evals");
+    return patience > 0 && k->state.stop_evals >= patience;
 }

@@ -47,7 +47,10 @@ clt_status clt_keeper_poll(clt_keeper *keeper, clt_saver_poll_kind kind);
 bool clt_keeper_waits(const clt_keeper *keeper);
 /* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
 clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* To be called after an evaluation; *best: its loss is the best so far. */
-void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool *best);
+/* To be called after an evaluation; *best: it is the best so far by checkpoint.best (none: by its loss). counts: it is one of
+ * those that train.early_stop_evals counts, the evaluations of train.eval_every. */
+void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool counts, bool *best);
+/* So many evaluations in a row were no better than the best before them that the training is to end. */
+bool clt_keeper_ends(const clt_keeper *keeper);
 
 #endif

@@ -39,9 +39,10 @@ typedef struct clt_run {
     clt_reporter *reporter;
     /* ranks > 1 on CPU devices: the memory that gradients travel in, which ranks of a host share; or NULL */
     comm_memory *shared;
-    comm_memory *shared_parameters; /* the same of the parameters where optimizer state is divided */
-    struct clt_sync *sync;          /* sums over the ranks (sync.h); NULL with one rank */
-    double build_seconds;           /* time to realise and prime the plans */
+    comm_memory *shared_parameters;   /* the same of the parameters where optimizer state is divided */
+    struct clt_sync *sync;            /* sums over the ranks (sync.h); NULL with one rank */
+    struct clt_class_reader *classes; /* eval_metrics.h: evaluations count by class; NULL: they do not */
+    double build_seconds;             /* time to realise and prime the plans */
     int64_t first_step;
     int64_t first_micro; /* the micro-batches of a step that this rank computes (clt_job_share) */
     int32_t micro_batches;

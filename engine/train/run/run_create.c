@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/train/run/agreement.h"
 #include "engine/train/run/deadline.h"
+#include "engine/train/run/eval_metrics.h"
 #include "engine/train/run/preflight.h"
 #include "engine/data/data_paths.h"
 #include "engine/checkpoint/saved_run.h"
@@ -201,6 +202,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
         CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
     CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
     run->job->rank = run->ranks.rank;
+    CLT_TRY(clt_eval_classes_prepare(run));
     if (kind != CLT_JOB_DECODE)
         run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
     CLT_TRY(open_init(run));
@@ -285,6 +287,7 @@ void clt_run_destroy(clt_run *run)
         comm_memory_destroy(run->shared);
     if (!lost)
         comm_memory_destroy(run->shared_parameters);
+    clt_eval_classes_free(run);
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
     clt_tuned_close(run->tuned); /* the job's plans borrowed its records */

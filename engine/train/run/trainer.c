@@ -160,7 +160,12 @@ static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
     return CLT_OK;
 }
 
-/* *save_it: the loss is the best so far and the config asks to save the best. */
+static bool due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+/* *save_it: it is the best so far and the config asks to save the best. */
 static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
 {
     clt_eval_metrics m;
@@ -171,19 +176,16 @@ static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
     CLT_TRY(clt_run_evaluate(l->run, step, clt_config_int(l->options->config, "train.eval_batches"), &m));
     if (m.samples == 0)
         return CLT_OK;
-    clt_keeper_note(&l->keeper, &m, &best);
+    l->evaluated = step;
+    clt_keeper_note(&l->keeper, &m, due(clt_config_int(l->options->config, "train.eval_every"), step), &best);
     l->result->best_eval_loss = l->keeper.state.best_eval_loss;
     l->result->final_eval = m;
     CLT_TRY(clt_tell_eval(l, &m));
     l->last_done = clt_now(); /* evaluation is not part of the next step's time */
     clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "evaluate", step, begin, l->last_done);
-    *save_it = best && clt_config_bool(l->options->config, "checkpoint.best");
+    *save_it = best && clt_config_choice(l->options->config, "checkpoint.best") != CLT_BEST_NONE;
+    l->early = clt_keeper_ends(&l->keeper);
     return CLT_OK;
-}
-
-static bool due(int64_t every, int64_t step)
-{
-    return every > 0 && step % every == 0;
 }
 
 /* Evaluates and saves after step `done` if the config or the clock asks for it. */
@@ -227,7 +229,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
     clt_decision d = {0};
     l->start = l->last_done = l->saved_at = clt_now();
     say_step(l, l->run->first_step + 1);
-    for (int64_t step = l->run->first_step; step < l->last_step && !d.stop && !d.fail; step++) {
+    for (int64_t step = l->run->first_step; step < l->last_step && !d.stop && !d.fail && !l->early; step++) {
         int64_t done = step + 1;
         CLT_TRY(clt_reporter_room(l->run->reporter));
         CLT_TRY(drain(l, false));
@@ -378,12 +380,15 @@ static clt_status finish(clt_loop *l, bool stopped)
     l->result->seconds = clt_now() - l->start;
     l->result->device_bytes = ocl_device_peak_bytes(l->run->device);
     bool wanted = clt_config_bool(l->options->config, "checkpoint.final"), best = false;
-    if (!stopped)
+    bool early = l->early && !stopped && l->result->steps < l->last_step;
+    if (!stopped && l->evaluated != l->result->steps)
         CLT_TRY(evaluate(l, l->result->steps, &best));
-    clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
+    if (early)
+        CLT_TRY(clt_tell_early(l));
+    clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted || early ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
     clt_run_progress(l->run, "saving", 0, 0);
-    CLT_TRY(wanted || stopped || best ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
-                                      : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
+    CLT_TRY(wanted || stopped || best || early ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
+                                               : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
     clt_run_progress(l->run, "saving", 0, -1);
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
     CLT_TRY(clt_tell_profile(l));
@@ -399,11 +404,14 @@ static clt_status train(clt_loop *l)
 {
     bool stopped;
     l->keeper = (clt_keeper){.run = l->run,
-                             .state = {.best_eval_loss = NAN, .best_step = -1},
+                             .state = CLT_SAVED_STATE_NEW,
                              .result = l->result,
                              .saved = clt_tell_saved,
                              .warn = clt_tell_keeper_warning,
                              .context = l};
+    int best_by = clt_config_choice(l->options->config, "checkpoint.best");
+    l->keeper.state.best = best_by == CLT_BEST_NONE ? CLT_BEST_LOSS : best_by;
+    l->evaluated = -1;
     CLT_TRY(clt_run_take_init(l->run));
     bool same = continues(l->options);
     if (!same)
@@ -429,6 +437,12 @@ static clt_status train(clt_loop *l)
     if (l->run->first_step >= l->last_step) {
         if (!l->quiet)
             clt_tell(l, "the run is complete: there is no step left; a larger train.steps makes it longer");
+        return clt_tell_end(l, false);
+    }
+    if (clt_keeper_ends(&l->keeper)) {
+        if (!l->quiet)
+            clt_tell(l, "the run is complete: it has ended early (train.early_stop_evals); a larger "
+                        "train.early_stop_evals, or 0, lets it go on");
         return clt_tell_end(l, false);
     }
     bool stop;

@@ -50,6 +50,8 @@ typedef struct clt_loop {
     bool failed;         /* too many consecutive steps were not finite; `bad` is the last of them */
     clt_step_result bad;
     int64_t log_every;
+    int64_t evaluated;  /* steps done at the newest evaluation; -1: there was none */
+    bool early;         /* the training ends before its last step, since evaluations are no longer better */
     bool discard;       /* stopped before the first step: files made for this run are removed */
     double saved_at;    /* time when the last checkpoint was begun, or the run if there is none */
     int64_t saved_step; /* steps done when it was */
@@ -79,6 +81,8 @@ void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metri
 /* Reports a step to the observer, to metrics.jsonl and, for one step in train.log_every, to the log. */
 clt_status clt_tell_step(clt_loop *loop, const clt_step_metrics *metrics);
 clt_status clt_tell_eval(const clt_loop *loop, const clt_eval_metrics *metrics);
+/* Says that and why the training ends early (train.early_stop_evals). */
+clt_status clt_tell_early(const clt_loop *loop);
 /* Reports the start-up table and the event "start", right before the first step. */
 clt_status clt_tell_start(const clt_loop *loop);
 /* Reports how a resumed run differs from the one before: its new length, data in another place. */

@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/report/lines.h"
 #include "engine/train/inspect/startup.h"
+#include "engine/train/run/eval_metrics.h"
 #include "engine/train/run/trainer_loop.h"
 
 #define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
@@ -123,6 +124,33 @@ clt_status clt_tell_step(clt_loop *l, const clt_step_metrics *m)
     return CLT_OK;
 }
 
+static clt_status write_text(const clt_loop *l, const char *name, const clt_str *text)
+{
+    char *path = NULL;
+    CLT_TRY(clt_str_check(text));
+    clt_status status = clt_path_join(clt_rundir_path(l->dir), name, &path);
+    if (status == CLT_OK)
+        status = clt_file_write(path, text->text, text->length);
+    free(path);
+    return status;
+}
+
+/* classes.json: what the newest evaluation counted by class. */
+static clt_status write_classes(const clt_loop *l, const clt_eval_metrics *m)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "step", m->step);
+    clt_jw_kint(&w, "samples", m->samples);
+    clt_class_counts_write(clt_eval_classes(l->run), &w);
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "\n");
+    clt_status status = write_text(l, CLT_CLASSES_FILE, &text);
+    clt_str_free(&text);
+    return status;
+}
+
 clt_status clt_tell_eval(const clt_loop *l, const clt_eval_metrics *m)
 {
     char line[CLT_LINE_SIZE];
@@ -133,7 +161,27 @@ clt_status clt_tell_eval(const clt_loop *l, const clt_eval_metrics *m)
         o->eval(o->context, m);
     if (l->dir)
         clt_rundir_log(l->dir, "%s", clt_eval_line(m, line));
-    return CLT_OK;
+    return l->dir && clt_eval_classes(l->run) ? write_classes(l, m) : CLT_OK;
+}
+
+clt_status clt_tell_early(const clt_loop *l)
+{
+    static const char *const words[] = {CLT_BESTS(CLT_CHOICE_WORD)};
+    const clt_saved_state *s = &l->keeper.state;
+    char text[320], best[32];
+    const clt_event_field fields[] = {
+        CLT_FIELD_TEXT("by", words[s->best]), CLT_FIELD_INT("evaluations", s->stop_evals),
+        CLT_FIELD_NUMBER("best_value", s->best_value), CLT_FIELD_INT("best_step", s->best_step)};
+    (void)snprintf(
+        text, sizeof text,
+        "early end after step %lld of %lld: %lld evaluations in a row were no better; the best %s so far is "
+        "%s, of step %lld",
+        (long long)l->result->steps, (long long)l->last_step, (long long)s->stop_evals,
+        clt_eval_figure_name(s->best), clt_value_text(s->best_value, 4, best, sizeof best),
+        (long long)s->best_step);
+    if (!l->quiet)
+        clt_tell(l, text);
+    return clt_rundir_event(l->dir, "early_end", l->result->steps, fields, COUNT(fields));
 }
 
 static void show_table(const clt_loop *l)
@@ -205,17 +253,6 @@ clt_status clt_tell_start(const clt_loop *l)
 {
     show_table(l);
     return start_event(l);
-}
-
-static clt_status write_text(const clt_loop *l, const char *name, const clt_str *text)
-{
-    char *path = NULL;
-    CLT_TRY(clt_str_check(text));
-    clt_status status = clt_path_join(clt_rundir_path(l->dir), name, &path);
-    if (status == CLT_OK)
-        status = clt_file_write(path, text->text, text->length);
-    free(path);
-    return status;
 }
 
 /* Three lines, for the console and for the top of profile.txt. */

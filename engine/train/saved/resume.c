@@ -145,6 +145,35 @@ static void restore_init(clt_run *run, const clt_checkpoint *saved)
     run->taken.hash = strtoull(clt_json_string(hash), NULL, 16);
 }
 
+/* The best evaluation so far and the patience that is left. If the config has another figure for them now, they begin
+ * again; checkpoints of older programs know the lowest loss alone. */
+static void restore_best(const clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
+{
+    static const char *const words[] = {CLT_BESTS(CLT_CHOICE_WORD)};
+    const clt_json *root = clt_json_root(saved->state), *by = clt_json_get(root, "best_by");
+    const char *was = by ? clt_json_string(by) : words[CLT_BEST_LOSS];
+    int best = clt_config_choice(run->options->config, "checkpoint.best");
+    int64_t step, evals;
+    extra->best = best == CLT_BEST_NONE ? CLT_BEST_LOSS : best;
+    extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
+    if (strcmp(was, words[extra->best]) != 0) {
+        if (run->ranks.rank == 0)
+            CLT_WARN("resuming from '%s': it chose the best checkpoint by %s, and this run does so by %s: "
+                     "the best "
+                     "evaluation so far and what train.early_stop_evals counts begin again",
+                     saved->path, was, words[extra->best]);
+        return;
+    }
+    if (member_int(root, "best_step", INT64_MAX, &step)) {
+        extra->best_step = step;
+        extra->best_value = member_double(root, "best_value", extra->best_eval_loss);
+    }
+    if (member_int(root, "stop_evals", INT64_MAX, &evals)) {
+        extra->stop_evals = evals;
+        extra->stop_value = member_double(root, "stop_value", NAN);
+    }
+}
+
 static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
 {
     int64_t step;
@@ -158,10 +187,7 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     restore_spikes(run, saved, &state);
     restore_scale(run, saved, &state);
     restore_init(run, saved);
-    extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
-    const clt_json *best = clt_json_get(clt_json_root(saved->state), "best_step");
-    if (!best || !clt_json_int(best, &extra->best_step) || extra->best_step < 0)
-        extra->best_step = -1;
+    restore_best(run, saved, extra);
     run->first_step = step;
     return clt_store_set_state(run->store, &state);
 }

@@ -89,6 +89,7 @@ static void spikes_text(const clt_saver *s, clt_json_writer *w)
 
 static clt_status state_text(const clt_saver *s, clt_str *out)
 {
+    static const char *const best_words[] = {CLT_BESTS(CLT_CHOICE_WORD)};
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
     clt_jw_kint(&w, "step", s->result.step);
@@ -103,9 +104,16 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
     clt_jw_kint(&w, "samples", s->result.step * s->run->job->global_batch);
     clt_jw_kint(&w, "seed", (int64_t)s->run->job->seed);
     clt_jw_kint(&w, "ranks", s->run->ranks.ranks);
-    if (!isnan(s->extra.best_eval_loss)) {
+    if (!isnan(s->extra.best_eval_loss))
         clt_jw_kdouble(&w, "best_eval_loss", s->extra.best_eval_loss);
+    if (s->extra.best_step >= 0) {
+        clt_jw_kstring(&w, "best_by", best_words[s->extra.best]);
+        clt_jw_kdouble(&w, "best_value", s->extra.best_value);
         clt_jw_kint(&w, "best_step", s->extra.best_step);
+    }
+    if (!isnan(s->extra.stop_value)) {
+        clt_jw_kdouble(&w, "stop_value", s->extra.stop_value);
+        clt_jw_kint(&w, "stop_evals", s->extra.stop_evals);
     }
     init_text(&s->run->taken, &w);
     clt_tuned_write(s->run->tuned, &w);
@@ -508,7 +516,7 @@ clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *pa
 {
     clt_saver *saver;
     clt_save_result result = {0};
-    clt_saved_state state = {.best_eval_loss = NAN, .best_step = -1};
+    clt_saved_state state = CLT_SAVED_STATE_NEW;
     clt_retention retention = {.keep = (int)clt_config_int(run->options->config, "checkpoint.keep"),
                                .best = -1};
     bool have = false;

@@ -24,8 +24,20 @@ typedef struct clt_saver clt_saver;
 /* What a resumed run needs besides tensors and the state block. */
 typedef struct clt_saved_state {
     double best_eval_loss; /* NAN: none yet */
-    int64_t best_step;     /* -1 */
+    /* The best evaluation so far by the figure `best` (checkpoint.best; NONE: loss); its step, -1: none. */
+    int best;
+    double best_value;
+    int64_t best_step;
+    /* Early end: the figure to be bettered (by more than train.early_stop_delta), NAN: none yet; and how many evaluations in
+     * a row have not bettered it. */
+    double stop_value;
+    int64_t stop_evals;
 } clt_saved_state;
+/* The state before the first evaluation. */
+#define CLT_SAVED_STATE_NEW                                                                                  \
+    {                                                                                                        \
+        .best_eval_loss = NAN, .best_value = NAN, .best_step = -1, .stop_value = NAN                         \
+    }
 
 typedef struct clt_save_result {
     int64_t step;

@@ -114,6 +114,7 @@ void class_tables(const clt_class_counts *c, int columns, clt_str *out)
                                   {"recall", 8, 0, 1, true},      {c->spatial ? "Dice" : "F1", 8, 0, 0, true},
                                   {"Dice/sample", 11, 0, 2, true}};
     table t;
+    char cell[24];
     table_make(&t, heads, c->spatial ? 7 : 6, columns);
     clt_str_append(out, "\n");
     table_head(&t, out);
@@ -121,5 +122,12 @@ void class_tables(const clt_class_counts *c, int columns, clt_str *out)
         some_rows(&t, c, out);
     for (int64_t k = 0; k < c->classes && c->classes <= SHOWN; k++)
         class_row(&t, c, k, out);
+    clt_str_printf(out, "macro F1 %s", number(clt_class_macro_f1(c), cell));
+    if (c->spatial) {
+        clt_str_printf(out, ", mean Dice %s", number(clt_class_mean_dice(c), cell));
+        clt_str_printf(out, ", mean Dice of a sample %s%s", number(clt_class_mean_sample_dice(c), cell),
+                       c->background || c->classes == 1 ? "" : " (both without class 0)");
+    }
+    clt_str_append(out, "\n");
     confusion(c, columns, out);
 }

@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/pretrained/pretrained.h"
 
 const cmd_entry cmd_table[] = {
@@ -225,6 +226,15 @@ clt_status cmd_write_text(const char *path, const char *text)
         return clt_fd_write(data_output, text, strlen(text), "the standard output");
     if (fputs(text, stdout) == EOF || fflush(stdout) == EOF)
         CLT_FAIL(CLT_ESTORAGE, "writing to the standard output: %s", strerror(errno));
+    return CLT_OK;
+}
+
+clt_status cmd_best_of(bool best, const char **run, char buffer[1024])
+{
+    if (!best || !*run)
+        return CLT_OK;
+    CLT_TRY(clt_checkpoint_best(*run, buffer, 1024));
+    *run = buffer;
     return CLT_OK;
 }
 

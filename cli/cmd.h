@@ -109,6 +109,8 @@ void cmd_use_log_level(const clt_config *config);
  * use. CLT_EUSAGE if there is neither or both; `what` completes the message: "a trained language model". */
 clt_status cmd_run_operand(const struct args_result *r, const char *command, const char *checkpoint,
                            const char *what, const char **out);
+/* With `best` (--best) *run becomes the folder of the run's best checkpoint, in `buffer`. */
+clt_status cmd_best_of(bool best, const char **run, char buffer[1024]);
 clt_status cmd_load_config(const struct args_result *r, clt_config **out);
 /* The same for a run that starts from the weights of --init (NULL: none), whose folder describes the model
  * and so fills in keys of the config. training: the run trains. */

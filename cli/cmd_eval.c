@@ -64,7 +64,7 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 
 typedef struct eval_args {
     const char *checkpoint, *init, *device, *json, *caps, *tokenizer, *on, *confusion;
-    bool on_train, classes;
+    bool on_train, classes, best;
     uint32_t caps_mask;
 } eval_args;
 
@@ -106,6 +106,7 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
 {
     bool run = r->n_operands > 0 && clt_is_directory(r->operands[0]), own = r->n_operands > 0 && !run;
     const char *path = run ? r->operands[0] : a->checkpoint;
+    char best[1024];
     clt_saved_run_options options = {.overrides = own ? NULL : r->overrides,
                                      .n_overrides = own ? 0 : r->n_overrides,
                                      .tokenizer = own ? NULL : a->tokenizer,
@@ -114,6 +115,9 @@ static clt_status open_inputs(const eval_args *a, const args_result *r, clt_save
         CLT_TRY(cmd_load_config_over(r, a->init, false, config));
     if (own && a->tokenizer)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --tokenizer is for a run; with a CONFIG give data.tokenizer=…");
+    if (a->best && !path)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --best is for a run; --init names the weights itself");
+    CLT_TRY(cmd_best_of(a->best, &path, best));
     if (path)
         CLT_TRY(clt_saved_run_open(path, &options, saved));
     if (*saved && !own)
@@ -190,6 +194,7 @@ clt_status cmd_eval(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--on", "eval|train", a.on, "which data: the evaluation data, or the training data (eval)"),
         ARGS_TEXT("--checkpoint", "RUN", a.checkpoint,
                   "the run, when a CONFIG of its own is to be evaluated"),
+        ARGS_BEST(a.best),
         ARGS_TEXT("--init", "PATH", a.init,
                   "weights of a safetensors file, or of a folder that save_pretrained wrote; needs a CONFIG"),
         ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "vocabulary to use instead of the run's own"),

@@ -94,6 +94,8 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
 {
     const char *checkpoint = NULL, *out = NULL, *type = "f32", *format = NULL, *tokenizer = NULL, *run;
     const char *weights = NULL;
+    char best_path[1024];
+    bool best = false;
     const args_option options[] = {
         ARGS_TEXT("--out", "PATH", out, "the folder or the safetensors file to write"),
         ARGS_TEXT(
@@ -105,6 +107,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
                   "with optimizer.ema: the moving averages, which evaluation uses (averaged), or the weights "
                   "that the last step left"),
         ARGS_TEXT("--tokenizer", "PATH", tokenizer, "hf: vocabulary to write instead of the run's own"),
+        ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
         ARGS_END};
     const args_usage usage = {
@@ -125,6 +128,7 @@ clt_status cmd_export(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     CLT_TRY(cmd_run_operand(&r, "export", checkpoint, "a training", &run));
+    CLT_TRY(cmd_best_of(best, &run, best_path));
     if (!out)
         CLT_FAIL(CLT_EUSAGE, "cltrain export: give --out PATH, the folder or the safetensors file to write");
     CLT_TRY(read_type(type, &dtype));

@@ -48,6 +48,8 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
     const char *checkpoint = NULL, *tokenizer = NULL, *prompt = "\n", *device = NULL, *caps_text = NULL, *run;
     int64_t max_new = 200, top_k = 0, seed = 1337;
     double temperature = 0.8, top_p = 1;
+    char best_path[1024];
+    bool best = false;
     const args_option options[] = {
         ARGS_TEXT("--prompt", "TEXT", prompt, "the text to continue"),
         ARGS_INT("--max-new", "N", max_new, 1, 1e7, "tokens to generate (200)"),
@@ -57,6 +59,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
                    "only the most likely tokens of this total probability (1)"),
         ARGS_INT("--seed", "N", seed, 0, 9e15, "seed of the draws (1337)"),
         ARGS_TEXT("--tokenizer", "PATH", tokenizer, "vocabulary to use instead of the run's own"),
+        ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
         ARGS_DEVICE(device),
         ARGS_CAPS(caps_text),
@@ -76,6 +79,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     CLT_TRY(cmd_run_operand(&r, "generate", checkpoint, "a trained language model", &run));
+    CLT_TRY(cmd_best_of(best, &run, best_path));
     CLT_TRY(cmd_caps(caps_text, &caps));
     clt_generate_options o = {.checkpoint = run,
                               .tokenizer = tokenizer,

@@ -183,7 +183,8 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
 clt_status cmd_predict(cmd_context *context, int argc, char **argv)
 {
     predict_args a = {0};
-    char types[128] = "auto|", words[128];
+    char types[128] = "auto|", words[128], best_path[1024];
+    bool best = false;
     clt_rows_types("|", "|", types + strlen(types), sizeof types - strlen(types));
     const args_option options[] = {
         ARGS_TEXT("--input", "FILE", a.input,
@@ -192,6 +193,7 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--input-type", types, a.type, "what the input is (by content and name)"),
         ARGS_TEXT("--out", "FILE", a.out, "write .csv, .jsonl or .npy (the standard output, as csv)"),
         ARGS_TEXT("--format", "csv|jsonl|npy", a.format, "whatever the name of the file says"),
+        ARGS_BEST(best),
         ARGS_INT("--top-k", "K", a.top, 1, 1e6, "classifiers: only the K most likely classes, in that order"),
         ARGS_DEVICE(a.device),
         ARGS_CAPS(a.caps),
@@ -220,7 +222,9 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
                  clt_rows_types(", ", " and ", words, sizeof words));
     const clt_saved_run_options open = {
         .overrides = r.overrides, .n_overrides = r.n_overrides, .tensors = true};
-    CLT_TRY(clt_saved_run_open(r.operands[0], &open, &saved));
+    const char *run = r.operands[0];
+    CLT_TRY(cmd_best_of(best, &run, best_path));
+    CLT_TRY(clt_saved_run_open(run, &open, &saved));
     cmd_use_log_level(saved->config);
     clt_status status = predict(&a, &r, saved);
     clt_saved_run_close(saved);

@@ -56,7 +56,9 @@ static clt_status check_source(const clt_config *config, const clt_source *shape
 {
     clt_graph *graph;
     int32_t prediction;
-    CLT_TRY(clt_job_graph(config, shapes, clt_config_int(config, "data.micro_batch"), &graph, &prediction));
+    int64_t micro =
+        clt_config_int(config, "data.micro_batch"); /* below 0: auto; its size does not matter here */
+    CLT_TRY(clt_job_graph(config, shapes, micro > 0 ? micro : 1, &graph, &prediction));
     clt_status status = CLT_OK;
     for (size_t i = 0; i < graph->n_fields; i++) {
         const clt_field *field = &graph->fields[i];

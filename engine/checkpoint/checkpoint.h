@@ -200,4 +200,10 @@ clt_status clt_export_check_outside(const char *out);
  * be listed; in that case opening it reports why. */
 bool clt_checkpoint_exists(const char *path);
 
+/* The folder of the checkpoint whose evaluation was the best of the run so far, by checkpoint.best; path: as for
+ * clt_checkpoint_open. CLT_ECHECKPOINT: there was no evaluation, or that checkpoint was not kept. */
+clt_status clt_checkpoint_best(const char *path, char *best, size_t size);
+/* A whole number of state.json; `missing` if there is none that is 0 or more. */
+int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, int64_t missing);
+
 #endif

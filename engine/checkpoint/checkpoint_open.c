@@ -338,3 +338,34 @@ clt_status clt_checkpoint_text(const clt_checkpoint *checkpoint, const char *nam
     free(path);
     return status;
 }
+
+int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, int64_t missing)
+{
+    int64_t value;
+    const clt_json *json = checkpoint->state ? clt_json_get(clt_json_root(checkpoint->state), key) : NULL;
+    return json && clt_json_int(json, &value) && value >= 0 ? value : missing;
+}
+
+clt_status clt_checkpoint_best(const char *path, char *best, size_t size)
+{
+    clt_checkpoint *newest;
+    CLT_TRY(clt_checkpoint_peek(path, &newest));
+    int64_t step = clt_checkpoint_int(newest, "best_step", -1);
+    const char *slash = strrchr(newest->path, '/');
+    int n = snprintf(best, size, "%.*sstep_%" PRId64, slash ? (int)(slash - newest->path) + 1 : 0,
+                     newest->path, step);
+    clt_status status = CLT_OK;
+    if (step < 0)
+        status = clt_fail(
+            CLT_ECHECKPOINT, __FILE__, __LINE__,
+            "the best checkpoint of '%s': there has been no evaluation of which checkpoint '%s' knows", path,
+            newest->path);
+    else if (n < 0 || (size_t)n >= size || !clt_is_directory(best))
+        status = clt_fail(
+            CLT_ECHECKPOINT, __FILE__, __LINE__,
+            "the best checkpoint of '%s': its best evaluation was after step %" PRId64
+            ", whose checkpoint was not kept; a training with checkpoint.best, for instance loss, keeps it",
+            path, step);
+    clt_checkpoint_close(newest);
+    return status;
+}

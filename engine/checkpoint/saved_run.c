@@ -182,6 +182,18 @@ static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_o
     return status;
 }
 
+/* data.micro_batch auto: what the training found serves everything else too, until the command line says otherwise. */
+static clt_status choose_micro_batch(clt_saved_run *saved, const clt_saved_run_options *o)
+{
+    char text[32];
+    int64_t found = clt_checkpoint_int(saved->checkpoint, "micro_batch", 0);
+    if (o->training || found == 0 || clt_config_int(saved->config, "data.micro_batch") > 0 ||
+        strcmp(clt_config_origin(saved->config, "data.micro_batch"), "override") == 0)
+        return CLT_OK;
+    snprintf(text, sizeof text, "%" PRId64, found);
+    return clt_config_set(saved->config, "data.micro_batch", text);
+}
+
 /* --- all of it --- */
 
 static clt_status fill(clt_saved_run *saved, const char *path, const clt_saved_run_options *o)
@@ -194,6 +206,7 @@ static clt_status fill(clt_saved_run *saved, const char *path, const clt_saved_r
     CLT_TRY(open_facts(saved));
     CLT_TRY(find_data(saved));
     CLT_TRY(choose_class_names(saved, o));
+    CLT_TRY(choose_micro_batch(saved, o));
     return choose_tokenizer(saved, o);
 }
 

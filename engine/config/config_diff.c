@@ -87,7 +87,11 @@ static void compare_key(const char *section, const char *key, const clt_json *wa
     clt_str_printf(&path, "%s.%s", section, key);
     value_text(path.text ? path.text : "", was, &a);
     value_text(path.text ? path.text : "", is, &b);
-    if (path.text && a.text && b.text && strcmp(a.text, b.text) != 0 && (kind_of(path.text) & kinds) != 0)
+    /* a number where it was auto, or the other way round: the user wants it, and the global batch is compared elsewhere */
+    bool found = path.text && a.text && b.text && strcmp(path.text, "data.micro_batch") == 0 &&
+                 (strcmp(a.text, "\"auto\"") == 0 || strcmp(b.text, "\"auto\"") == 0);
+    if (path.text && a.text && b.text && !found && strcmp(a.text, b.text) != 0 &&
+        (kind_of(path.text) & kinds) != 0)
         clt_str_printf(out, "%s%s: was %s, is %s", out->length ? "\n" : "", path.text, a.text, b.text);
     clt_str_free(&path);
     clt_str_free(&a);

@@ -215,7 +215,8 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
         add(buffer, " | top-%d %.2f%%", m->top_k, 100 * m->top_k_accuracy);
     if (m->classes > 0 && isfinite(m->dice))
         add(buffer, " | mean Dice %.4f", m->dice);
-    else if (m->classes > 0 && isfinite(m->f1))
+    else if (m->classes > 0 && m->step >= 0 &&
+             isfinite(m->f1)) /* a training counts classes only when it is asked to */
         add(buffer, " | macro F1 %.4f", m->f1);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
         add(buffer, " | %s %s", m->loss_name[i], clt_value_text(m->loss_value[i], 4, loss, sizeof loss));

@@ -55,7 +55,7 @@ refused 2 'unknown.json:2:[0-9]+: model.hiden: unknown key' "did you mean 'model
 sed 's/"train": {/"train": {"steps": 3, /' base.json >twice.json
 refused 2 'twice.json:5:2[0-9]: duplicate key "steps" \(first at 5:13\)' 'remove one' -- twice.json
 sed -e 's/"micro_batch": 16/"micro_batch": "many"/' -e 's/0\.01/-1/' base.json >typed.json
-refused 2 'typed.json:3:.*data.micro_batch: expected an integer, got a string' 'typed.json:4:.*learning_rate: -1 is out of range' \
+refused 2 'typed.json:3:.*data.micro_batch: expected an integer or "auto", got a string' 'typed.json:4:.*learning_rate: -1 is out of range' \
     -- typed.json
 refused 2 "'data.micro_batch=0': data.micro_batch: 0 is out of range; valid: 1 to" "'train.stps=3'.*did you mean 'train.steps'" \
     -- base.json data.micro_batch=0 train.stps=3

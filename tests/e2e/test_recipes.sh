@@ -47,4 +47,132 @@ expect_code 0 "$CLTRAIN" train --resume half
 expect_same scaled/checkpoints/step_8/model.safetensors half/checkpoints/step_8/model.safetensors
 expect_code 2 "$CLTRAIN" train --resume half optimizer.base_batch=16 train.steps=9
 expect_text 'optimizer.base_batch: was 32, is 16'
+# Metrics of classes: they say what the loss record says, whatever the micro-batch, and cost nothing that is not asked for.
+json() { sed -n -E "s/^ *\"$1\": ([-0-9.e]+),?$/\1/p" "$2" | head -n "${3:-1}"; }
+cat >eight.json <<'JSON'
+{"model": {"type": "graph", "layers": [{"op": "linear", "out": 16}, {"op": "relu"}, {"op": "linear", "out": 8}, {"op": "cross_entropy"}]},
+ "data": {"type": "synthetic", "shape": [8], "classes": 8, "samples": 250, "micro_batch": 16, "global_batch": 64, "noise": 1.5},
+ "optimizer": {"type": "sgd", "learning_rate": 0.3}, "train": {"steps": 24, "eval_every": 4}, "checkpoint": {"keep": 0}}
+JSON
+expect_code 0 "$CLTRAIN" train eight.json train.eval_metrics=true --out classes
+expect_text 'eval at step 24 .*accuracy [0-9.]+% \| top-5 [0-9.]+% \| macro F1 0\.[0-9]+ \| 250 samples'
+expect_code 0 "$CLTRAIN" train eight.json --out none
+reject_text 'top-5' 'macro F1'
+expect_absent none/classes.json
+expect_same classes/checkpoints/step_24/model.safetensors none/checkpoints/step_24/model.safetensors
+expect_same <(grep -o '"eval_accuracy":[0-9.]*' classes/metrics.jsonl) <(grep -o '"eval_accuracy":[0-9.]*' none/metrics.jsonl)
+expect_code 0 "$CLTRAIN" eval classes --json eval.json --confusion matrix.csv --classes
+expect_text '^class +targets +predicted +precision +recall +F1' '^macro F1 0\.' 'confusion matrix: a line for each target' 'top-5'
+expect_code 0 "$CLTRAIN" eval classes data.micro_batch=64 --json other.json --confusion other.csv
+expect_same matrix.csv other.csv
+expect_awk 'the confusion matrix does not have 250 targets, of which the accuracy is right' '
+    BEGIN { FS = "," } FNR == 1 { file++ } file == 1 && FNR > 1 { rows++; for (i = 2; i <= NF; i++) { all += $i; if (i == FNR) right += $i } }
+    file == 2 && /"accuracy"/ { split($0, a, /[:,]/); said = a[2] } END { d = right / all - said; exit !(rows == 8 && all == 250 && d < 1e-9 && d > -1e-9) }' \
+    matrix.csv eval.json
+expect_same <(json top_k_accuracy eval.json; json macro_f1 eval.json) <(json top_k_accuracy classes/classes.json; json macro_f1 classes/classes.json)
+expect_same <(json targets eval.json 99 | tail -n 8) <(awk -F, 'FNR > 1 { n = 0; for (i = 2; i <= NF; i++) n += $i; print n }' matrix.csv)
+expect_code 0 "$CLTRAIN" eval classes --json few.json train.eval_top_k=8
+if grep -q top_k few.json; then fail 'top 8 of 8 classes'; else pass; fi
+expect_code 0 "$CLTRAIN" eval none --confusion - # a run that did not ask for them has them too
+expect_text '^target.prediction,0,1,2,3,4,5,6,7$'
+expect_code 2 "$CLTRAIN" eval classes --confusion - --json -
+expect_text 'cannot both be the standard output'
+cat >values.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [4], "loss": "mse", "outputs": 1}, "data": {"type": "csv", "path": "rows.csv", "target": "y", "micro_batch": 2, "split": 0.5},
+ "optimizer": {"type": "sgd", "learning_rate": 0.01}, "train": {"steps": 2}}
+JSON
+printf 'a,b,y\n1,2,0.5\n2,3,1.5\n4,1,2.5\n0,1,0.25\n' >rows.csv
+expect_code 0 "$CLTRAIN" train values.json --out values
+expect_code 0 "$CLTRAIN" eval values
+expect_code 2 "$CLTRAIN" eval values --classes
+expect_text 'is for models that predict classes'
+expect_code 2 "$CLTRAIN" train values.json train.eval_metrics=true --out refused
+expect_text 'train.eval_metrics: evaluations cannot count by class'
+expect_code 2 "$CLTRAIN" train eight.json checkpoint.best=dice --out refused
+expect_text 'this is no segmentation'
+expect_code 2 "$CLTRAIN" train eight.json checkpoint.best=top_k train.eval_top_k=8 --out refused
+expect_text 'every prediction is right among the top 8'
+expect_absent refused
+
+# The best checkpoint by a figure stays, and commands find it.
+expect_code 0 "$CLTRAIN" train eight.json checkpoint.best=f1 checkpoint.keep=1 train.steps=40 --out best
+best=$(grep -o '"eval_f1":[0-9.]*' best/metrics.jsonl | cut -d: -f2 | awk '$1 > most { most = $1; n = NR } END { print 4 * n }')
+if [ -d "best/checkpoints/step_$best" ] && [ "$(find best/checkpoints -name 'step_*' | wc -l)" -le 2 ]; then pass; else
+    fail "the checkpoint of step $best, the best by F1, is not there: $(echo best/checkpoints/*)"
+fi
+expect_code 0 "$CLTRAIN" eval best --best --json found.json
+expect_code 0 "$CLTRAIN" eval "best/checkpoints/step_$best" --json named.json
+expect_same <(json loss found.json; json macro_f1 found.json) <(json loss named.json; json macro_f1 named.json)
+if grep -q "\"eval_f1\":$(json macro_f1 found.json)," best/metrics.jsonl; then pass; else fail 'the best F1 is not among the evaluations'; fi
+expect_code 0 "$CLTRAIN" export best --best --out best.safetensors
+expect_code 0 "$CLTRAIN" export "best/checkpoints/step_$best" --out named.safetensors
+expect_same best.safetensors named.safetensors
+expect_code 0 "$CLTRAIN" train eight.json train.eval_every=0 checkpoint.final=false checkpoint.every=20 --out never
+expect_code 7 "$CLTRAIN" eval never --best
+expect_text 'there has been no evaluation'
+# As older configs have it.
+expect_code 0 "$CLTRAIN" train eight.json checkpoint.best=true --dry-run
+expect_code 0 "$CLTRAIN" config --print eight.json checkpoint.best=true
+expect_text '"best": "loss"'
+
+# An early end: its patience is the same for a run in parts, and it stays ended.
+early=(train.steps=200 train.early_stop_evals=3 checkpoint.best=f1)
+expect_code 0 "$CLTRAIN" train eight.json "${early[@]}" --out early
+expect_text 'early end after step [0-9]+ of 200: 3 evaluations in a row were no better; the best macro F1 so far is'
+end=$(sed -n -E 's/.*"event":"early_end","step":([0-9]+),.*"by":"f1","evaluations":3,.*/\1/p' early/metrics.jsonl)
+[ -n "$end" ] && [ -d "early/checkpoints/step_$end" ] && pass || fail "no checkpoint of the early end at step '$end'"
+if tail -n 1 early/metrics.jsonl | grep -q '"event":"end"'; then pass; else fail 'the run has no end'; fi
+expect_code 0 "$CLTRAIN" train eight.json "${early[@]}" --max-steps 6 --out parts
+for stop in $((end - 9)) $((end - 2)) 200; do # between evaluations, too
+    expect_code 0 "$CLTRAIN" train --resume parts --max-steps "$stop"
+done
+if grep -q "\"event\":\"early_end\",\"step\":$end,.*\"evaluations\":3," parts/metrics.jsonl; then pass; else fail "the run in parts does not end after step $end"; fi
+expect_same "early/checkpoints/step_$end/model.safetensors" "parts/checkpoints/step_$end/model.safetensors"
+expect_code 0 "$CLTRAIN" train --resume early
+expect_text 'it has ended early'
+expect_code 0 "$CLTRAIN" train --resume early train.early_stop_evals=0 --max-steps $((end + 3))
+expect_text "step $((end + 3))/"
+expect_code 0 "$CLTRAIN" train eight.json train.early_stop_evals=1 train.early_stop_delta=10 --out delta # nothing is so much better
+expect_text 'early end after step 8 of 24'
+expect_code 2 "$CLTRAIN" train eight.json train.early_stop_evals=3 train.eval_every=0 --out refused
+expect_text 'train.early_stop_evals.*needs evaluations during the training'
+
+# data.micro_batch auto: the largest divisor of the global batch that fits; the run is then as with that number.
+expect_code 0 "$CLTRAIN" plan eight.json data.micro_batch=auto data.global_batch=96 --device generic
+expect_text 'data.micro_batch is auto: 96 was found to fit' 'micro 96 x accumulation 1 = 96'
+expect_code 0 "$CLTRAIN" plan eight.json data.micro_batch=auto data.global_batch=96 --device generic --ranks 4
+expect_text 'micro-batches of 24'
+expect_code 0 "$CLTRAIN" estimate eight.json data.micro_batch=auto data.global_batch=0 --device generic --json
+expect_text '"micro_batch": 128' # a power of two, not more than there are samples
+wide=(data.samples=8192 data.shape=[4096] data.global_batch=8192 train.steps=2 train.eval_every=0)
+expect_code 0 "$CLTRAIN" plan eight.json data.micro_batch=auto 'data.shape=[100000]' data.samples=65536 data.global_batch=65536 --device generic
+expect_text 'data.micro_batch is auto: 1024 was found to fit' 'fits into the 8.0 GiB.* the largest data.micro_batch that fits is 1024'
+expect_code 0 "$CLTRAIN" train eight.json data.micro_batch=auto --out found
+expect_text '64 samples a step; micro-batches of 64 were found to fit'
+expect_code 0 "$CLTRAIN" train eight.json data.micro_batch=64 --out number
+expect_same found/checkpoints/step_24/model.safetensors number/checkpoints/step_24/model.safetensors
+expect_code 0 "$CLTRAIN" eval found --json found.json
+expect_same <(json loss found.json) <(grep -o '"eval_loss":[0-9.]*' found/metrics.jsonl | tail -n 1 | cut -d: -f2)
+# A resumed run keeps what was found, and takes another number when it is told to.
+expect_code 0 "$CLTRAIN" train eight.json data.micro_batch=auto data.global_batch=0 --max-steps 5 --out kept
+expect_text '128 samples a step; .*data.global_batch is not given'
+expect_code 0 "$CLTRAIN" train --resume kept --max-steps 8
+expect_text '128 samples a step'
+expect_code 2 "$CLTRAIN" train --resume kept data.micro_batch=64
+expect_text 'took 1024 samples, this run takes 64 a step'
+expect_code 0 "$CLTRAIN" train --resume found data.micro_batch=8 train.steps=26
+expect_text '64 samples a step, 8 times 8'
+expect_code 0 "$CLTRAIN" train --resume found train.steps=28
+expect_text '64 samples a step, 8 times 8'
+if [ -f "$CLTRAIN_BUILD_DIR/tests/driver_shim.so" ]; then
+    need_shim
+    expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM=memory=40000000 "$CLTRAIN" train eight.json data.micro_batch=auto "${wide[@]}" device.tune=off --max-steps 1 --out less
+    expect_text 'a device refused the memory for micro-batches of 8192; this run goes on with 4096' 'micro-batches of 512 were found to fit'
+    # On a device with more memory the run goes on with the number that it has.
+    expect_code 0 "$CLTRAIN" train --resume less
+    expect_text 'micro-batches of 512 were found to fit'
+    expect_code 0 "$CLTRAIN" eval less data.samples=100
+else
+    note_skip 'driver_shim was not built: no device refuses memory'
+fi
 finish

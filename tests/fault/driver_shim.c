@@ -6,6 +6,7 @@
  *
  *   CLT_SHIM = entry;entry;...
  *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE   or   platform=NAME   or   largest=BYTES
+ *              or   memory=BYTES
  *
  * CALL
  *   build       clBuildProgram
@@ -41,7 +42,8 @@
  *
  * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
  * "PID CALL FAMILY KERNEL ACTION NUMBER", for each call that was hit, before it happens. NAME is what every
- * platform says that it is called. No device has buffers of more than BYTES, and says so. driver_shim_rules.c reads
+ * platform says that it is called. No device has buffers of more than BYTES (largest), and says
+ * so; buffers of more than BYTES (memory) are refused for lack of memory, and nobody knows before. driver_shim_rules.c reads
  * all that. */
 #include "tests/fault/driver_shim.h"
 
@@ -351,11 +353,11 @@ VISIBLE cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags
 {
     pthread_mutex_lock(&shim.lock);
     shim_read_rules();
-    bool refused = size > shim_largest_buffer();
+    bool refused = size > shim_largest_buffer(), lacks = size > shim_memory();
     pthread_mutex_unlock(&shim.lock);
-    if (refused && code)
-        *code = CL_INVALID_BUFFER_SIZE;
-    if (refused)
+    if ((refused || lacks) && code)
+        *code = refused ? CL_INVALID_BUFFER_SIZE : CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    if (refused || lacks)
         return NULL;
     cl_mem id = REAL(clCreateBuffer)(context, flags, size, host, code);
     pthread_mutex_lock(&shim.lock);

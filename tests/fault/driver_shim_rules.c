@@ -48,8 +48,8 @@ static struct {
     rule rules[MAX_RULES];
     int n_rules;
     const char *platform;
-    size_t largest;
-} shim = {.log = -1, .largest = SIZE_MAX};
+    size_t largest, memory;
+} shim = {.log = -1, .largest = SIZE_MAX, .memory = SIZE_MAX};
 
 void shim_stop(const char *what, const char *text)
 {
@@ -90,6 +90,10 @@ static void parse_entry(char *text)
     }
     if (strncmp(text, "largest=", 8) == 0) {
         shim.largest = strtoull(text + 8, NULL, 10);
+        return;
+    }
+    if (strncmp(text, "memory=", 7) == 0) {
+        shim.memory = strtoull(text + 7, NULL, 10);
         return;
     }
     while (n < 4 && (part[n] = strsep(&rest, ":")) != NULL)
@@ -201,6 +205,11 @@ size_t shim_limit_of(const subject *s)
 const char *shim_platform(void)
 {
     return shim.platform;
+}
+
+size_t shim_memory(void)
+{
+    return shim.memory;
 }
 
 size_t shim_largest_buffer(void)

@@ -57,6 +57,7 @@ static clt_status describe(clt_description *d, const clt_config *config, const c
     CLT_TRY(clt_job_open(config, &data, ranks, CLT_JOB_DESCRIBE, &d->job));
     CLT_TRY(find_device(config, spec, caps, &d->device));
     CLT_TRY(clt_tuned_describe(config, &d->device.desc, &d->tuning));
+    CLT_TRY(clt_job_choose_micro_batch(d->job, &d->device.desc, &order));
     CLT_TRY(clt_job_plan(d->job, &d->device.desc, &order));
     return measure(d);
 }

@@ -118,7 +118,7 @@ static void add_tuning(table *t, const clt_run *run)
 
 static void add_training(table *t, const clt_job *job)
 {
-    char parts[64] = "", ranks[48] = "";
+    char parts[64] = "", ranks[48] = "", found[160] = "";
     /* samples overlap by all but one token */
     double context = (double)clt_config_int(job->config, "model.context");
     double samples = (double)job->train_source->samples / (context > 0 ? context : 1);
@@ -135,7 +135,11 @@ static void add_training(table *t, const clt_job *job)
         snprintf(ranks, sizeof ranks, " on each of %d ranks", job->ranks);
     else if (job->accumulation > 1)
         snprintf(ranks, sizeof ranks, " one after the other");
-    add(t, "batch", "%lld samples a step%s%s", (long long)job->global_batch, parts, ranks);
+    if (job->auto_micro)
+        snprintf(
+            found, sizeof found, "; micro-batches of %lld were found to fit%s", (long long)job->micro_batch,
+            job->given_global > 0 ? "" : ", and data.global_batch is not given, so it follows from them");
+    add(t, "batch", "%lld samples a step%s%s%s", (long long)job->global_batch, parts, ranks, found);
     if (samples > 0)
         add(t, "steps", "%lld, %.3g times through the training data", (long long)job->steps,
             (double)job->steps * (double)job->global_batch / samples);

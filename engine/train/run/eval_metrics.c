@@ -188,6 +188,10 @@ static clt_status make_counts(clt_run *run)
     struct clt_class_reader *r = run->classes;
     const clt_config *config = run->options->config;
     const clt_class_batch *b = &r->view.batch;
+    const char *why;
+    if (!clt_class_view_of(config, run->job->model, &r->view,
+                           &why)) /* again: data.micro_batch auto is known now */
+        CLT_FAIL(CLT_EINTERNAL, "metrics of classes: %s", why);
     const clt_job *job = run->job;
     const clt_source *source = job->train_source ? job->train_source : job->eval_source;
     CLT_TRY(clt_class_counts_create(r->view.classes, (int32_t)clt_config_int(config, "train.eval_top_k"),

@@ -183,11 +183,13 @@ static void read_precision(clt_job *job)
     if (job->storage == CLT_F32) /* f32 chosen by precision.mode auto */
         job->update.scaling.on = job->update.scaling.dynamic = false;
     job->loss_scale = (float)clt_config_float(c, "precision.loss_scale");
-    if (clt_config_choice(c, "precision.matmul") == CLT_MATMUL_TF32 && !read_tf32(job))
+    bool lacks = clt_config_choice(c, "precision.matmul") == CLT_MATMUL_TF32 && !read_tf32(job);
+    if (lacks && !job->told_tf32)
         CLT_WARN(
             "precision.matmul tf32: device '%s' has no matrix units for tf32 (mma_tf32); products of f32 "
             "keep all bits, as with ieee",
             job->desc.name);
+    job->told_tf32 = lacks;
 }
 
 /* Communication dtype of parameter gradients. */
@@ -228,7 +230,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
         .no_fuse = clt_config_choice(job->config, "train.fuse") == CLT_FUSING_OFF};
 }
 
-static clt_status plan_train(clt_job *job)
+clt_status clt_job_plan_train(clt_job *job)
 {
     clt_graph *graph;
     int32_t prediction;
@@ -259,7 +261,7 @@ static clt_status model_graph(const clt_job *job, clt_graph **graph, int32_t *pr
     return clt_job_graph(job->config, &shapes, job->micro_batch, graph, prediction);
 }
 
-static clt_status plan_eval(clt_job *job)
+clt_status clt_job_plan_eval(clt_job *job)
 {
     clt_graph *graph;
     CLT_TRY(model_graph(job, &graph, &job->prediction));
@@ -342,128 +344,59 @@ static clt_status open_sources(clt_job *job, clt_job_kind kind)
     return clt_source_has_eval(job->config) ? clt_source_open_like(job->config, &job->eval_source) : CLT_OK;
 }
 
-static uint64_t need(const clt_job *job)
+/* What follows from the batch sizes and the data: steps, schedule, and the graph of a micro-batch. */
+static clt_status decide_sizes(clt_job *job)
 {
-    return clt_plan_memory(job->train, job->eval).total;
+    int32_t prediction;
+    CLT_TRY(clt_job_steps(job->config, (job->train_source ? job->train_source : job->eval_source)->samples,
+                          job->global_batch, &job->steps));
+    job->schedule = clt_job_schedule(job->config, job->steps, job->global_batch);
+    CLT_TRY(read_update(job));
+    clt_graph_destroy(job->model);
+    job->model = NULL;
+    return model_graph(job, &job->model, &prediction);
 }
 
-/* Which plans a job has, or would have if they fit into memory. */
-typedef struct wanted_plans {
-    bool train, eval;
-} wanted_plans;
-
-/* Plans again with another micro-batch; *fits is false when that plan does not fit. Fails only for lack of
- * host memory, which says nothing about the device's. */
-static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int64_t micro, bool *fits)
+clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch)
 {
-    clt_job trial = *job;
-    trial.micro_batch = micro;
-    trial.accumulation = clt_job_most(&trial);
-    trial.train = trial.eval = NULL;
-    clt_error kept;
-    clt_error_take(CLT_EINTERNAL, &kept);
-    clt_status status = wanted.train ? plan_train(&trial) : CLT_OK;
-    if (status == CLT_OK && wanted.eval)
-        status = plan_eval(&trial);
-    *fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
-    clt_plan_destroy(trial.eval);
-    clt_plan_destroy(trial.train);
-    if (status == CLT_ENOMEM)
-        return status;
-    clt_error_put(&kept);
-    return CLT_OK;
-}
-
-/* 0: none fits. If data.global_batch is given, the result divides it and leaves every rank something to do;
- * otherwise it is a power of two. */
-static clt_status largest_micro_batch(const clt_job *job, wanted_plans wanted, int64_t *best)
-{
-    int64_t global = job->global_batch;
-    bool fits = true, tree = clt_config_bool(job->config, "parallel.rank_invariant");
-    *best = 0;
-    if (clt_config_int(job->config, "data.global_batch") > 0) {
-        for (int64_t parts = job->ranks; parts <= global && *best == 0; parts++) {
-            if (global % parts != 0 || (tree && (parts & (parts - 1)) != 0))
-                continue;
-            CLT_TRY(micro_batch_fits(job, wanted, global / parts, &fits));
-            *best = fits ? global / parts : 0;
-        }
-        return CLT_OK;
-    }
-    clt_job trial = *job;
-    for (int64_t micro = 1; micro <= (INT64_C(1) << 24) && fits; micro *= 2) {
-        trial.global_batch = micro * job->ranks;
-        CLT_TRY(micro_batch_fits(&trial, wanted, micro, &fits));
-        *best = fits ? micro : *best;
-    }
-    return CLT_OK;
-}
-
-clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits)
-{
-    clt_job trial = *job;
-    trial.global_batch = global_batch;
-    return micro_batch_fits(&trial, (wanted_plans){job->train != NULL, job->eval != NULL}, micro_batch, fits);
-}
-
-clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes)
-{
-    clt_job trial = *job;
-    trial.recompute = tier;
-    trial.train = NULL;
-    CLT_TRY(plan_train(&trial));
-    *bytes = clt_plan_memory(trial.train, job->eval).activations;
-    clt_plan_destroy(trial.train);
-    return CLT_OK;
-}
-
-clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out)
-{
-    return largest_micro_batch(job, (wanted_plans){job->train != NULL, job->eval != NULL}, out);
-}
-
-/* When a single buffer of the plan is too large for the device, the error names a micro-batch that would
- * fit. */
-static clt_status name_what_fits(const clt_job *job, wanted_plans wanted)
-{
-    clt_error error;
-    int64_t fits;
-    clt_error_take(CLT_EDEVMEM, &error);
-    CLT_TRY(largest_micro_batch(job, wanted, &fits));
-    if (fits > 0)
-        CLT_FAIL(CLT_EDEVMEM, "%.3900s; data.micro_batch=%lld fits", error.text, (long long)fits);
-    CLT_FAIL(CLT_EDEVMEM, "%.3900s; no data.micro_batch fits: use a smaller model or a larger device",
-             error.text);
+    job->micro_batch = micro_batch;
+    if (job->given_global == 0)
+        job->global_batch = micro_batch * job->ranks;
+    job->accumulation = clt_job_most(job);
+    return decide_sizes(job);
 }
 
 /* Does everything that needs no device: data, batch sizes, and the model with the shapes of all
  * parameters. */
 static clt_status decide(clt_job *job)
 {
-    int32_t prediction;
     if (job->kind == CLT_JOB_DECODE)
         return decode_graph(job, &job->model);
     CLT_TRY(clt_job_read_batch(job));
     if (!job->borrowed)
         CLT_TRY(open_sources(job, job->kind));
-    CLT_TRY(clt_job_steps(job->config, (job->train_source ? job->train_source : job->eval_source)->samples,
-                          job->global_batch, &job->steps));
-    job->schedule = clt_job_schedule(job->config, job->steps, job->global_batch);
-    CLT_TRY(read_update(job));
-    CLT_TRY(model_graph(job, &job->model, &prediction));
+    CLT_TRY(decide_sizes(job));
     if (job->kind != CLT_JOB_EVAL)
         CLT_TRY(check_bounds(job->model, job->train_source));
     return check_bounds(job->model, job->eval_source);
+}
+
+void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order)
+{
+    job->desc = *desc;
+    clt_job_view(job->config, &job->desc);
+    job->order = *order;
+    if (job->kind != CLT_JOB_DECODE)
+        read_precision(job);
 }
 
 static clt_status plan_all(clt_job *job)
 {
     if (job->kind == CLT_JOB_DECODE)
         return plan_decode(job);
-    read_precision(job);
     if (job->kind != CLT_JOB_EVAL)
-        CLT_TRY(plan_train(job));
-    return job->eval_source ? plan_eval(job) : CLT_OK;
+        CLT_TRY(clt_job_plan_train(job));
+    return job->eval_source ? clt_job_plan_eval(job) : CLT_OK;
 }
 
 clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
@@ -477,6 +410,7 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     job->ranks = ranks;
     job->prediction = -1;
     job->predicts = data->predicts;
+    job->recorded_micro = data->micro_batch;
     job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
     job->on_train = data->on_train;
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
@@ -500,13 +434,9 @@ void clt_job_view(const clt_config *config, ocl_device_desc *desc)
 
 clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order)
 {
-    job->desc = *desc;
-    clt_job_view(job->config, &job->desc);
-    job->order = *order;
+    clt_job_see(job, desc, order);
     clt_status status = plan_all(job);
-    if (status == CLT_EDEVMEM && job->kind != CLT_JOB_DECODE)
-        status = name_what_fits(job, (wanted_plans){job->kind != CLT_JOB_EVAL, job->eval_source != NULL});
-    return status;
+    return status == CLT_EDEVMEM && job->kind != CLT_JOB_DECODE ? clt_job_name_what_fits(job) : status;
 }
 
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
@@ -515,7 +445,9 @@ clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc,
     const clt_update_order own = {0};
     const clt_job_data data = {0};
     CLT_TRY(clt_job_open(config, &data, ranks, kind, out));
-    clt_status status = clt_job_plan(*out, desc, &own);
+    clt_status status = clt_job_choose_micro_batch(*out, desc, &own);
+    if (status == CLT_OK)
+        status = clt_job_plan(*out, desc, &own);
     if (status != CLT_OK) {
         clt_job_destroy(*out);
         *out = NULL;
@@ -538,8 +470,8 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
     if (other_caps) /* precision.mode auto and tf32 depend on them */
         read_precision(job);
     if (train)
-        CLT_TRY(plan_train(job));
-    return eval ? plan_eval(job) : CLT_OK;
+        CLT_TRY(clt_job_plan_train(job));
+    return eval ? clt_job_plan_eval(job) : CLT_OK;
 }
 
 void clt_job_destroy(clt_job *job)
@@ -554,26 +486,4 @@ void clt_job_destroy(clt_job *job)
         clt_source_close(job->eval_source);
     }
     free(job);
-}
-
-clt_status clt_job_check_memory(const clt_job *job)
-{
-    clt_memory_report r = clt_plan_memory(job->train, job->eval);
-    if (r.total <= job->desc.usable_bytes)
-        return CLT_OK;
-    const char *largest = "activations";
-    uint64_t most = r.activations;
-    if (r.params > most)
-        largest = "parameters", most = r.params;
-    if (r.optimizer > most)
-        largest = "optimizer state", most = r.optimizer;
-    int64_t fits;
-    CLT_TRY(clt_job_largest_micro_batch(job, &fits));
-    CLT_FAIL(CLT_EDEVMEM,
-             "planning: the run needs %.1f MiB but device '%s' can give %.1f MiB (largest part: %s, %.1f "
-             "MiB); %s%.0lld%s",
-             (double)r.total / 1048576.0, job->desc.name, (double)job->desc.usable_bytes / 1048576.0, largest,
-             (double)most / 1048576.0,
-             fits ? "data.micro_batch=" : "no micro-batch fits: use a smaller model or a larger device",
-             (long long)fits, fits ? " fits" : "");
 }

@@ -33,8 +33,12 @@ typedef struct clt_job {
     bool on_train;          /* EVAL: evaluate the training data */
     char data_missing[512]; /* DESCRIBE: why the data was replaced, or "" */
     int64_t micro_batch, global_batch, steps;
-    int32_t ranks, rank;  /* rank: of this process, to be set before clt_job_plan */
-    int32_t accumulation; /* most micro-batches that a rank computes in a step (clt_job_share) */
+    int64_t given_global;   /* the global batch that must be kept; 0: it is micro_batch times ranks */
+    bool auto_micro;        /* data.micro_batch auto: micro_batch is found when the device is known */
+    int64_t recorded_micro; /* what it was found to be in the run that is resumed; 0: unknown */
+    bool told_tf32;         /* the user knows that the device has no tf32 */
+    int32_t ranks, rank;    /* rank: of this process, to be set before clt_job_plan */
+    int32_t accumulation;   /* most micro-batches that a rank computes in a step (clt_job_share) */
     uint64_t seed;
     clt_schedule schedule;
     clt_update_spec update;
@@ -58,11 +62,23 @@ typedef struct clt_job_data {
     /* The prediction of the evaluation plan can be read after a run. Without this a large prediction is never
      * in memory as a whole. */
     bool predicts;
+    /* with data.micro_batch auto: the number of the run that is resumed, which is kept if it fits; 0: none */
+    int64_t micro_batch;
 } clt_job_data;
 /* clt_job_open: everything that needs no device: data, batch sizes, schedule, model. Mistakes in them are
  * found here, before a device is opened or a kernel built. */
 clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
                         clt_job **out);
+/* With data.micro_batch auto, after clt_job_open and before clt_job_plan; else these do nothing. find: the micro-batch that
+ * this device takes: the recorded one, else the largest that fits, else the smallest there is. set: takes that, or
+ * a smaller one that ranks have agreed on; steps and schedule follow. choose: both, for one rank. */
+clt_status clt_job_find_micro_batch(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order,
+                                    int64_t *out);
+clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch);
+clt_status clt_job_choose_micro_batch(clt_job *job, const ocl_device_desc *desc,
+                                      const clt_update_order *order);
+/* The largest micro-batch below `below` that may be tried; 0: none. */
+int64_t clt_job_next_micro_batch(const clt_job *job, int64_t below);
 /* To be called once after clt_job_open: makes the plans for a device. order: the order of the update that
  * ranks have agreed on. After a failure the job can only be passed to clt_job_destroy. */
 clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
@@ -96,6 +112,16 @@ float clt_job_part(const clt_job *job);
  * fit); the micro-batches of the rank that has the most. */
 clt_status clt_job_read_batch(clt_job *job);
 int32_t clt_job_most(const clt_job *job);
+/* Whether a micro-batch divides the given global batch so that every rank has one; the largest that is tried without a
+ * given one. */
+bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro_batch);
+int64_t clt_job_most_micro_batch(const clt_job *job);
+/* job.c, for job_fits.c: notes the device; make one plan of the job. job_fits.c, for job.c: the error of this thread, which is
+ * lack of memory, names a micro-batch that fits. */
+void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
+clt_status clt_job_plan_train(clt_job *job);
+clt_status clt_job_plan_eval(clt_job *job);
+clt_status clt_job_name_what_fits(const clt_job *job);
 /* The number of steps of a training on so many samples, and its schedule of learning rates, which
  * clt_job_rate_factor multiplies: global_batch / optimizer.base_batch, 1 without that key. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);

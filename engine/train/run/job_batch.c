@@ -61,13 +61,69 @@ static clt_status check_tree(const clt_job *job, int64_t micro_batches)
     return CLT_OK;
 }
 
+/* Whether a step can have so many micro-batches. */
+static bool allows_parts(const clt_job *job, int64_t parts)
+{
+    bool tree = clt_config_bool(job->config, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL;
+    return (parts >= job->ranks || job->kind == CLT_JOB_EVAL) && !(tree && (parts & (parts - 1)) != 0);
+}
+
+bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro)
+{
+    return job->given_global == 0 ||
+           (micro > 0 && job->given_global % micro == 0 && allows_parts(job, job->given_global / micro));
+}
+
+int64_t clt_job_most_micro_batch(const clt_job *job)
+{
+    const clt_source *source = job->kind == CLT_JOB_EVAL ? job->eval_source : job->train_source;
+    int64_t most = INT64_C(1) << 24;
+    if (job->auto_micro && source && source->samples / job->ranks < most)
+        most = source->samples / job->ranks;
+    return most > 1 ? most : 1;
+}
+
+int64_t clt_job_next_micro_batch(const clt_job *job, int64_t below)
+{
+    int64_t global = job->given_global;
+    if (global == 0) {
+        int64_t micro = 1, most = clt_job_most_micro_batch(job);
+        while (micro * 2 < below && micro * 2 <= most)
+            micro *= 2;
+        return micro < below ? micro : 0;
+    }
+    int64_t parts = below > global ? 1 : global / below;
+    for (; parts <= global; parts++)
+        if (global % parts == 0 && global / parts < below && allows_parts(job, parts))
+            return global / parts;
+    return 0;
+}
+
+/* What data.micro_batch auto begins with, before a device is known: the number of the run that is resumed, or any. */
+static void begin_auto(clt_job *job)
+{
+    const int64_t any = 1024;
+    job->auto_micro = true;
+    if (job->given_global == 0 && job->recorded_micro > 0 && job->kind != CLT_JOB_EVAL)
+        job->given_global = job->recorded_micro * job->ranks; /* a resumed run keeps its global batch */
+    if (job->recorded_micro > 0 && clt_job_allows_micro_batch(job, job->recorded_micro))
+        job->micro_batch = job->recorded_micro;
+    else if (job->given_global > 0)
+        job->micro_batch = clt_job_next_micro_batch(job, INT64_MAX);
+    else
+        job->micro_batch = any;
+    if (job->micro_batch == 0) /* no number is right, which is reported as for a given one */
+        job->micro_batch = job->given_global;
+}
+
 clt_status clt_job_read_batch(clt_job *job)
 {
     const clt_config *c = job->config;
     job->micro_batch = clt_config_int(c, "data.micro_batch");
-    job->global_batch = clt_config_int(c, "data.global_batch");
-    if (job->global_batch == 0)
-        job->global_batch = job->micro_batch * job->ranks;
+    job->given_global = clt_config_int(c, "data.global_batch");
+    if (job->micro_batch < 0)
+        begin_auto(job);
+    job->global_batch = job->given_global > 0 ? job->given_global : job->micro_batch * job->ranks;
     if (job->global_batch % job->micro_batch != 0)
         CLT_FAIL(
             CLT_ECONFIG,

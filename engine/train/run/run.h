@@ -69,6 +69,8 @@ void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t tota
 clt_status clt_run_open_device(clt_run *run);
 clt_status clt_run_make_objects(clt_run *run);
 void clt_run_drop_objects(clt_run *run);
+/* With data.micro_batch auto: takes this micro-batch; the run plans, or plans again, behind it. */
+clt_status clt_run_set_micro_batch(clt_run *run, int64_t micro_batch);
 /* Options of a feed that gives the training plan the batches first_step..last_step - 1. */
 clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step);
 /* Enqueues one training step on batch number `step`. */

@@ -169,6 +169,39 @@ static clt_status agree_on_buffers(clt_run *run)
     return CLT_OK;
 }
 
+clt_status clt_run_set_micro_batch(clt_run *run, int64_t micro)
+{
+    CLT_TRY(clt_job_set_micro_batch(run->job, micro));
+    run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
+    return CLT_OK;
+}
+
+/* data.micro_batch auto: the largest that fits the device of every rank. */
+static clt_status find_micro_batch(clt_run *run)
+{
+    int64_t micro;
+    if (!run->job->auto_micro)
+        return CLT_OK;
+    CLT_TRY(clt_job_find_micro_batch(run->job, &run->tuned->desc, &run->order, &micro));
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &micro, 1, COMM_I64, COMM_MIN));
+    return clt_run_set_micro_batch(run, micro);
+}
+
+/* The micro-batch that data.micro_batch auto was found to be in the run that is resumed; 0: unknown. */
+static clt_status recorded_micro_batch(const clt_run *run, const char *from, int64_t *out)
+{
+    clt_checkpoint *saved = NULL;
+    *out = 0;
+    if (clt_config_int(run->options->config, "data.micro_batch") > 0)
+        return CLT_OK;
+    if (run->ranks.rank == 0 && from[0] && clt_checkpoint_peek(from, &saved) == CLT_OK)
+        *out = clt_checkpoint_int(saved, "micro_batch", 0);
+    clt_error_clear(); /* what is wrong with a checkpoint is said when it is resumed */
+    clt_checkpoint_close(saved);
+    return run->ranks.ranks > 1 ? comm_broadcast(run->options->comm, out, sizeof *out, 0) : CLT_OK;
+}
+
 static clt_status compare_ranks(clt_run *run)
 {
     clt_nearness near;
@@ -188,10 +221,10 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     CLT_TRY(clt_preflight_config(run));
     CLT_TRY(choose_way(run));
     const clt_saved_run *saved = run->options->saved;
-    const clt_job_data data = {.source = run->options->source,
-                               .facts = saved && saved->has_facts ? &saved->facts : NULL,
-                               .on_train = run->options->on_train,
-                               .predicts = run->options->predicts};
+    clt_job_data data = {.source = run->options->source,
+                         .facts = saved && saved->has_facts ? &saved->facts : NULL,
+                         .on_train = run->options->on_train,
+                         .predicts = run->options->predicts};
     if (run->options->init)
         CLT_TRY(clt_pretrained_check_tokenizer(run->options->init, config));
     clt_run_progress(run, "opening the data", 0, 0);
@@ -200,6 +233,8 @@ static clt_status create(clt_run *run, clt_job_kind kind)
         clt_resume_path(run->options, from, sizeof from);
     if (from[0])
         CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
+    if (kind != CLT_JOB_DECODE)
+        CLT_TRY(recorded_micro_batch(run, from, &data.micro_batch));
     CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
     run->job->rank = run->ranks.rank;
     CLT_TRY(clt_eval_classes_prepare(run));
@@ -218,6 +253,7 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     CLT_TRY(clt_agree_on_update(run, &changed));
     clt_run_progress(run, "planning", 0, 0);
     CLT_TRY(agree_on_buffers(run));
+    CLT_TRY(find_micro_batch(run));
     CLT_TRY(clt_job_plan(run->job, &run->tuned->desc, &run->order));
     if (run->job->train)
         CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,

@@ -52,6 +52,23 @@ clt_status clt_run_open_device(clt_run *run)
     return ocl_device_open(&open, &run->device);
 }
 
+/* With data.micro_batch auto: whether there is room for the staging rings (feed.c), which are made later, when a smaller
+ * micro-batch cannot be taken any more. */
+static clt_status try_staging(const clt_run *run)
+{
+    const clt_plan *plans[2] = {run->job->train, run->job->eval};
+    ocl_buffer *ring[2] = {NULL, NULL};
+    clt_status status = CLT_OK;
+    for (int i = 0; i < 2 && status == CLT_OK && run->job->auto_micro; i++) {
+        uint64_t stride = plans[i] ? clt_align_up(plans[i]->input_bytes, plans[i]->device.align_bytes) : 0;
+        if (stride > 0)
+            status = ocl_buffer_create(run->device, stride * CLT_STAGING_SLOTS, "staging ring", &ring[i]);
+    }
+    ocl_buffer_destroy(ring[0]);
+    ocl_buffer_destroy(ring[1]);
+    return status;
+}
+
 static clt_status realize(clt_run *run, ocl_refusal *refusal)
 {
     const clt_plan *plans[2] = {run->job->train, run->job->eval};
@@ -63,6 +80,7 @@ static clt_status realize(clt_run *run, ocl_refusal *refusal)
         over.memory[clt_sync_arena(any->store)] = comm_memory_own(run->shared);
     CLT_TRY(clt_store_create_over(run->device, any->store, plans[0] != NULL, &over, &run->store));
     CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
+    CLT_TRY(try_staging(run));
     clt_realize_options options = {.store = run->store,
                                    .pool = run->pool,
                                    .host = clt_sync_host,
@@ -239,6 +257,36 @@ static bool is_lasting(clt_status status, bool lost)
     return !lost && (status == CLT_EBUILD || status == CLT_EUNSUPPORTED);
 }
 
+/* data.micro_batch auto: if the device of a rank refused memory although the plan should have fitted, all ranks go on with the
+ * next smaller micro-batch. *again: they do. Otherwise `status` stays the rank's own error. Collective. */
+static clt_status take_less(clt_run *run, clt_status status, bool *again)
+{
+    int64_t lacks = status == CLT_EDEVMEM, any = lacks;
+    clt_error own;
+    *again = false;
+    if (!run->job->auto_micro)
+        return CLT_OK;
+    clt_error_take(status, &own);
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &any, 1, COMM_I64, COMM_MAX));
+    int64_t was = run->job->micro_batch, next = any ? clt_job_next_micro_batch(run->job, was) : 0;
+    if (!any || (next == 0 && lacks)) {
+        (void)clt_error_put(&own);
+        return CLT_OK;
+    }
+    if (next == 0)
+        CLT_FAIL(CLT_EDEVMEM,
+                 "data.micro_batch auto: another rank's device has no memory for the smallest micro-batch");
+    if (run->ranks.rank == 0)
+        CLT_WARN("data.micro_batch auto: a device refused the memory for micro-batches of %lld; this run "
+                 "goes on with %lld",
+                 (long long)was, (long long)next);
+    clt_run_drop_objects(run);
+    CLT_TRY(clt_run_set_micro_batch(run, next));
+    *again = true;
+    return plan_again(run);
+}
+
 clt_status clt_run_make_objects(clt_run *run)
 {
     double start = clt_now();
@@ -252,7 +300,11 @@ clt_status clt_run_make_objects(clt_run *run)
     for (bool any = true; any;) {
         ocl_refusal refusal = {0};
         clt_error cause = {.status = CLT_OK};
+        bool again;
         clt_status status = run->store ? CLT_OK : realize(run, &refusal);
+        CLT_TRY(take_less(run, refusal.refused ? CLT_OK : status, &again));
+        if (again)
+            continue;
         if (status != CLT_OK && !refusal.refused)
             return status;
         clt_error_take(status, &cause);

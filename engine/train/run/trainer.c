@@ -484,6 +484,7 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
     desc = *ocl_device_describe(device);
     ocl_device_close(device);
     CLT_TRY_GOTO(clt_tuned_describe(options->config, &desc, &set), done);
+    CLT_TRY_GOTO(clt_job_choose_micro_batch(job, &desc, &order), done);
     CLT_TRY_GOTO(clt_job_plan(job, &desc, &order), done);
     result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
     result->device_bytes = clt_plan_memory(job->train, job->eval).total;

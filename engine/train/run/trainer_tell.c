@@ -217,6 +217,7 @@ static clt_status start_event(const clt_loop *l)
         CLT_FIELD_INT("ranks", run->ranks.ranks),
         CLT_FIELD_TEXT("allreduce", run->ranks.ranks > 1 ? comm_chosen_way(l->options->comm) : NULL),
         CLT_FIELD_INT("global_batch", job->global_batch),
+        CLT_FIELD_INT("micro_batch", job->micro_batch),
         CLT_FIELD_NUMBER("peak_lr", job->schedule.peak),
         CLT_FIELD_NUMBER("lr_factor", clt_job_rate_factor(job->config, job->global_batch)),
         CLT_FIELD_INT("steps_total", l->last_step),

@@ -102,6 +102,7 @@ static clt_status state_text(const clt_saver *s, clt_str *out)
     spikes_text(s, &w);
     clt_jw_kstring(&w, "storage", clt_dtype_name(s->run->job->storage));
     clt_jw_kint(&w, "samples", s->result.step * s->run->job->global_batch);
+    clt_jw_kint(&w, "micro_batch", s->run->job->micro_batch);
     clt_jw_kint(&w, "seed", (int64_t)s->run->job->seed);
     clt_jw_kint(&w, "ranks", s->run->ranks.ranks);
     if (!isnan(s->extra.best_eval_loss))

@@ -181,7 +181,7 @@ static void test_all_at_once(void **state)
             "t.json:2:21: model.type: 'mpl' is not a valid value; valid: mlp|graph|gpt; did you mean 'mlp'?",
             "t.json:2:37: model.hiden: unknown key; did you mean 'model.hidden'?",
             "t.json:2:53: model.dropout: 1 is out of range", "below 1",
-            "data.micro_batch: expected an integer, got a string (\"16\"); remove the quotes",
+            "data.micro_batch: expected an integer or \"auto\", got a string (\"16\"); remove the quotes",
             "data.global_batch: expected an integer, got 1.5",
             "t.json:4:34: optimizer.learning_rate: 0 is out of range; valid: above 0",
             "optimizer.nesterov: expected true or false, got a string",

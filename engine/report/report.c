@@ -124,14 +124,16 @@ static void run_head(const report_page *page, const clt_run_record *run, const c
     clt_str_append(page->out, "</header>\n");
 }
 
-static void run_details(const report_page *page, int index)
+static clt_status run_details(const report_page *page, int index)
 {
     const clt_run_record *run = page->runs[index];
+    CLT_TRY(report_classes(page, run));
     report_samples(page, run);
     report_sessions(page, run);
     report_config(page, index);
     report_environment(page, run);
     report_events(page, run);
+    return CLT_OK;
 }
 
 static clt_status one_run(const report_page *page, const char *title)
@@ -139,8 +141,7 @@ static clt_status one_run(const report_page *page, const char *title)
     run_head(page, page->runs[0], title);
     report_tiles(page, page->runs[0]);
     CLT_TRY(report_charts(page));
-    run_details(page, 0);
-    return CLT_OK;
+    return run_details(page, 0);
 }
 
 static clt_status several_runs(const report_page *page, const char *title)
@@ -161,7 +162,7 @@ static clt_status several_runs(const report_page *page, const char *title)
         facts(page, page->runs[i]);
         remarks(page, page->runs[i]);
         report_tiles(page, page->runs[i]);
-        run_details(page, i);
+        CLT_TRY(run_details(page, i));
         clt_str_append(out, "</details>\n");
     }
     return CLT_OK;

@@ -324,8 +324,27 @@ static clt_status accuracy(const report_page *page)
     for (int i = 0; i < page->count; i++)
         add(&f, i, label(&f, i, "evaluation"), CLT_METRIC_EVAL_ACCURACY, page->count == 1 ? COLOR_EVAL : i,
             CLT_CHART_DOTS, RAW);
+    for (int i = 0; i < page->count && page->count == 1; i++)
+        add(&f, i, "evaluation, top k", CLT_METRIC_EVAL_TOP_K, 3, CLT_CHART_DOTS, RAW);
     open_card(page, "Accuracy", has_values(page, CLT_METRIC_EVAL_ACCURACY) ? "dots: evaluation" : NULL,
               false);
+    clt_status status = finish(&f);
+    close_card(page);
+    return status;
+}
+
+/* Mean Dice of segmentations, or the macro F1 of other classifiers, of evaluations that count by class. */
+static clt_status classes(const report_page *page)
+{
+    bool dice = has_values(page, CLT_METRIC_EVAL_DICE);
+    clt_metric metric = dice ? CLT_METRIC_EVAL_DICE : CLT_METRIC_EVAL_F1;
+    if (!has_values(page, metric))
+        return CLT_OK;
+    figure f = make_figure(page, dice ? "mean Dice" : "macro F1", CLT_UNIT_PLAIN);
+    for (int i = 0; i < page->count; i++)
+        add(&f, i, label(&f, i, "evaluation"), metric, page->count == 1 ? COLOR_EVAL : i, CLT_CHART_DOTS,
+            RAW);
+    open_card(page, dice ? "Mean Dice" : "Macro F1", "evaluation, mean over classes", false);
     clt_status status = finish(&f);
     close_card(page);
     return status;
@@ -408,6 +427,7 @@ clt_status report_charts(const report_page *page)
     clt_str_append(page->out, "<div class=\"charts\">\n");
     CLT_TRY(losses(page));
     CLT_TRY(accuracy(page));
+    CLT_TRY(classes(page));
     CLT_TRY(draw_single(page, &singles[0]));
     CLT_TRY(draw_single(page, &singles[1]));
     CLT_TRY(draw_single(page, &singles[2]));

@@ -32,6 +32,8 @@ void report_environment(const report_page *page, const clt_run_record *run);
 void report_events(const report_page *page, const clt_run_record *run);
 void report_config(const report_page *page, int run);
 void report_config_differences(const report_page *page);
+/* report_classes.c: figures of classes and the confusion matrix; nothing if the run has none. CLT_ENOMEM. */
+clt_status report_classes(const report_page *page, const clt_run_record *run);
 /* report_summary.c: tiles for one run, or the table of several. */
 void report_tiles(const report_page *page, const clt_run_record *run);
 void report_runs_table(const report_page *page);

@@ -22,6 +22,7 @@ TAGS = {
     "comm_ms": "speed/comm_ms", "comm_exposed_ms": "speed/comm_exposed_ms", "device_busy": "device/busy",
     "h2d_gbs": "device/h2d_gbs", "d2h_gbs": "device/d2h_gbs", "device_bytes": "device/memory_bytes",
     "eval_loss": "eval/loss", "eval_accuracy": "eval/accuracy", "eval_seconds": "eval/seconds",
+    "eval_top_k_accuracy": "eval/top_k_accuracy", "eval_f1": "eval/f1", "eval_dice": "eval/dice",
     "eval_perplexity": "eval/perplexity", "eval_bits_per_byte": "eval/bits_per_byte",
 }
 ALWAYS = {"loss", "grad_norm", "lr", "loss_scale", "eval_loss"}  # null: a point that is not finite

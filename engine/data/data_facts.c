@@ -429,15 +429,13 @@ static void facts_close(clt_source *source)
 static clt_status facts_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {
-    (void)has_ignore;
-    (void)ignore;
+    int64_t largest = source->fields[field].max_value;
     *done = true;
-    if (source->fields[field].max_value >= bound)
+    if (largest >= bound && !(has_ignore && largest == ignore))
         CLT_FAIL(CLT_ECHECKPOINT,
                  "field \"%s\" of the training data held values up to %lld, and the model takes 0 to %lld: "
                  "checkpoint and config do not belong together",
-                 source->fields[field].name, (long long)source->fields[field].max_value,
-                 (long long)bound - 1);
+                 source->fields[field].name, (long long)largest, (long long)bound - 1);
     return CLT_OK;
 }
 

@@ -94,6 +94,34 @@ expect_code 2 "$CLTRAIN" train eight.json checkpoint.best=top_k train.eval_top_k
 expect_text 'every prediction is right among the top 8'
 expect_absent refused
 
+# A segmentation: each of 2 x 3 places has one of three classes, or 255, which does not count. What the predictions say, counted by awk.
+{ npy_header '<f4' '(7, 2, 3, 2)'; f32 $(awk 'BEGIN { for (i = 0; i < 84; i++) printf "%.3f ", i * 37 % 19 / 9 - 1 }'); } >x.npy
+{ npy_header '|u1' '(7, 2, 3)'; for i in {0..41}; do printf "\\x$(printf %02x $((i % 9 == 4 ? 255 : i * i % 11 % 3)))"; done; } >y.npy
+cat >places.json <<'JSON'
+{"model": {"type": "graph", "layers": [{"op": "linear", "out": 8}, {"op": "relu"}, {"op": "linear", "out": 3, "name": "logits"},
+    {"op": "cross_entropy", "inputs": ["logits", "y"], "ignore_index": 255}]},
+ "data": {"type": "npy", "path": "x.npy", "targets": "y.npy", "eval_path": "x.npy", "eval_targets": "y.npy", "micro_batch": 2},
+ "train": {"steps": 40, "eval_every": 20, "eval_metrics": true}, "optimizer": {"learning_rate": 0.05}, "checkpoint": {"best": "dice"}}
+JSON
+expect_code 0 "$CLTRAIN" train places.json --out places
+expect_text 'eval at step 40 .*accuracy [0-9.]+% \| mean Dice 0\.[0-9]+ \| 7 samples'
+expect_code 0 "$CLTRAIN" eval places --json places.eval --classes
+expect_text '^class +targets +predicted +precision +recall +Dice +Dice/sample' 'mean Dice of a sample 0\.[0-9]+ \(both without class 0\)'
+expect_code 0 "$CLTRAIN" predict places --format csv --input x.npy --out places.csv
+tail -c 42 y.npy | od -An -v -tu1 -w1 | tr -d ' ' >places.truth
+awk '
+    FNR == NR { truth[NR - 1] = $1; next }
+    FNR == 1 { n = split($0, title, ","); for (i = 1; i <= n; i++) if (title[i] ~ /^p_?[(]?0|^0$|p0|probability_0/) first = i; next }
+    { split($0, c, ","); p = c[first]; g = 0; for (k = 1; k < 3; k++) if (c[first + k] > p) { p = c[first + k]; g = k }
+      t = truth[FNR - 2]; s = int((FNR - 2) / 6); if (t == 255) next
+      T[t]++; P[g]++; H[t] += t == g; ts[s, t]++; ps[s, g]++; hs[s, t] += t == g }
+    END { for (k = 1; k < 3; k++) { all += 2 * H[k] / (T[k] + P[k]) / 2; m = 0; d = 0
+              for (s = 0; s < 7; s++) if (ts[s, k] > 0) { m++; d += 2 * hs[s, k] / (ts[s, k] + ps[s, k]) }; each += d / m / 2 }
+          printf "%.9f\n%.9f\n", all, each }' places.truth places.csv >places.want
+expect_same <(awk '{ printf "%.9f\n", $1 }' <(json mean_dice places.eval; json mean_sample_dice places.eval)) places.want
+expect_code 0 "$CLTRAIN" eval places --json background.eval train.eval_background=true
+expect_awk 'class 0 does not change the mean' '/"mean_dice"/ { split($0, a, /[:,]/); v[++n] = a[2] } END { exit !(n == 2 && v[1] != v[2]) }' places.eval background.eval
+
 # The best checkpoint by a figure stays, and commands find it.
 expect_code 0 "$CLTRAIN" train eight.json checkpoint.best=f1 checkpoint.keep=1 train.steps=40 --out best
 best=$(grep -o '"eval_f1":[0-9.]*' best/metrics.jsonl | cut -d: -f2 | awk '$1 > most { most = $1; n = NR } END { print 4 * n }')

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/train/run/eval_metrics.h"
 #include "engine/train/run/tuned.h"
 
 static clt_status open_device(const char *spec, uint32_t caps, ocl_device_desc *desc)
@@ -55,6 +56,7 @@ static clt_status describe(clt_description *d, const clt_config *config, const c
     const clt_job_data data = {0};
     const clt_update_order order = {0};
     CLT_TRY(clt_job_open(config, &data, ranks, CLT_JOB_DESCRIBE, &d->job));
+    CLT_TRY(clt_eval_classes_check(d->job));
     CLT_TRY(find_device(config, spec, caps, &d->device));
     CLT_TRY(clt_tuned_describe(config, &d->device.desc, &d->tuning));
     CLT_TRY(clt_job_choose_micro_batch(d->job, &d->device.desc, &order));

@@ -103,15 +103,6 @@ bool clt_class_view_of(const clt_config *config, const clt_graph *graph, clt_cla
 
 /* --- whether to count --- */
 
-/* The key of the config that asks for counts by class; NULL: none. */
-static const char *asked_by(const clt_config *config)
-{
-    int best = clt_config_choice(config, "checkpoint.best");
-    if (clt_config_bool(config, "train.eval_metrics"))
-        return "train.eval_metrics";
-    return best == CLT_BEST_TOP_K || best == CLT_BEST_F1 || best == CLT_BEST_DICE ? "checkpoint.best" : NULL;
-}
-
 static bool counts_correct(const clt_graph *graph)
 {
     for (int i = 0; i < graph->n_losses; i++)
@@ -121,19 +112,17 @@ static bool counts_correct(const clt_graph *graph)
 }
 
 /* Whether the figure that chooses the best checkpoint and ends a run early will exist. */
-static clt_status check_best(const clt_run *run, const clt_class_view *view)
+static clt_status check_best(const clt_job *job, const clt_class_view *view)
 {
-    const clt_config *c = run->options->config;
+    const clt_config *c = job->config;
     int best = clt_config_choice(c, "checkpoint.best");
     int64_t patience = clt_config_int(c, "train.early_stop_evals");
-    if (run->job->kind != CLT_JOB_TRAIN)
-        return CLT_OK;
-    if (patience > 0 && !run->job->eval_source)
+    if (patience > 0 && !job->eval_source)
         CLT_FAIL(CLT_ECONFIG,
                  "train.early_stop_evals %lld: there is no evaluation data, so nothing would end the "
                  "training early; name some with data.eval_path",
                  (long long)patience);
-    if (best == CLT_BEST_ACCURACY && !counts_correct(run->job->model))
+    if (best == CLT_BEST_ACCURACY && !counts_correct(job->model))
         CLT_FAIL(CLT_ECONFIG, "checkpoint.best accuracy: the model's losses count no correct predictions; "
                               "choose loss");
     if (best == CLT_BEST_TOP_K && clt_config_int(c, "train.eval_top_k") >= view->classes)
@@ -148,25 +137,32 @@ static clt_status check_best(const clt_run *run, const clt_class_view *view)
     return CLT_OK;
 }
 
+clt_status clt_eval_classes_check(const clt_job *job)
+{
+    const char *key = clt_job_class_key(job->config), *why;
+    clt_class_view view = {0};
+    if (!clt_class_view_of(job->config, job->model, &view, &why) && key)
+        CLT_FAIL(CLT_ECONFIG, "%s: evaluations cannot count by class: %s", key, why);
+    return check_best(job, &view);
+}
+
 clt_status clt_eval_classes_prepare(clt_run *run)
 {
-    const clt_config *config = run->options->config;
-    const char *key = run->job->kind == CLT_JOB_TRAIN ? asked_by(config) : NULL, *why;
-    bool command = run->job->kind == CLT_JOB_EVAL && run->options->classes;
+    clt_job *job = run->job;
+    bool train = job->kind == CLT_JOB_TRAIN, command = job->kind == CLT_JOB_EVAL && run->options->classes;
     clt_class_view view = {0};
-    if (run->job->kind != CLT_JOB_TRAIN && !command)
+    const char *why;
+    if (train)
+        CLT_TRY(clt_eval_classes_check(job));
+    if ((!train && !command) || !job->eval_source || !clt_class_view_of(job->config, job->model, &view, &why))
         return CLT_OK;
-    bool found = clt_class_view_of(config, run->job->model, &view, &why);
-    if (key && !found)
-        CLT_FAIL(CLT_ECONFIG, "%s: evaluations cannot count by class: %s", key, why);
-    CLT_TRY(check_best(run, &view));
     /* the logits of a language model are large, and its tokens are hardly classes */
-    bool wanted = key || (command && (!view.language || clt_config_bool(config, "train.eval_metrics")));
-    if (!wanted || !found || !run->job->eval_source)
+    if (train ? !clt_job_class_key(job->config)
+              : view.language && !clt_config_bool(job->config, "train.eval_metrics"))
         return CLT_OK;
     CLT_TRY(clt_alloc(&run->classes, 1, sizeof *run->classes, "metrics of classes"));
     run->classes->view = view;
-    run->job->predicts = true;
+    job->predicts = true;
     return CLT_OK;
 }
 

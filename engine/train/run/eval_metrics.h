@@ -20,8 +20,10 @@ typedef struct clt_class_view {
 bool clt_class_view_of(const clt_config *config, const clt_graph *graph, clt_class_view *view,
                        const char **why);
 
-/* To be called when the job is open and not planned: decides whether evaluations count by class, for which the plan must keep
- * the prediction. CLT_ECONFIG: the config asks for figures that this model or this data cannot have. */
+/* CLT_ECONFIG: the config of a training asks for figures that its model or its data cannot have. */
+clt_status clt_eval_classes_check(const clt_job *job);
+/* To be called when the job is open and not planned: checks that, and decides whether evaluations count by class, for which
+ * the plan must keep the prediction. */
 clt_status clt_eval_classes_prepare(clt_run *run);
 /* Before an evaluation; after each of its micro-batches, of which so many samples count; and at its end, which adds up the
  * counts of all ranks and fills in the metrics. All do nothing in a run that does not count. */

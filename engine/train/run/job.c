@@ -390,6 +390,14 @@ void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_ord
         read_precision(job);
 }
 
+const char *clt_job_class_key(const clt_config *config)
+{
+    int best = clt_config_choice(config, "checkpoint.best");
+    if (clt_config_bool(config, "train.eval_metrics"))
+        return "train.eval_metrics";
+    return best == CLT_BEST_TOP_K || best == CLT_BEST_F1 || best == CLT_BEST_DICE ? "checkpoint.best" : NULL;
+}
+
 static clt_status plan_all(clt_job *job)
 {
     if (job->kind == CLT_JOB_DECODE)
@@ -409,7 +417,8 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     job->kind = kind;
     job->ranks = ranks;
     job->prediction = -1;
-    job->predicts = data->predicts;
+    bool trains = kind == CLT_JOB_TRAIN || kind == CLT_JOB_DESCRIBE;
+    job->predicts = data->predicts || (trains && clt_job_class_key(config));
     job->recorded_micro = data->micro_batch;
     job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
     job->on_train = data->on_train;

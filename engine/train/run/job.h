@@ -133,6 +133,9 @@ typedef struct clt_decay_counts {
     int tensors, all_tensors;
 } clt_decay_counts;
 clt_decay_counts clt_job_decay(const clt_job *job);
+/* The key of the config that asks evaluations of a training to count by class (eval_metrics.h), for which their plan keeps the
+ * prediction; NULL: none does. */
+const char *clt_job_class_key(const clt_config *config);
 /* The table that the device reads: 4 floats for each of job->steps updates, the learning rate and the
  * optimizer's corrections. */
 void clt_job_table(const clt_job *job, float *table);

@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/report/rundir_config.h"
 #include "engine/train/inspect/startup.h"
+#include "engine/train/run/eval_metrics.h"
 #include "engine/train/run/trainer.h"
 #include "engine/train/run/trainer_loop.h"
 #include "engine/train/run/tuned.h"
@@ -479,6 +480,7 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
     int ranks = options->comm ? comm_describe(options->comm)->ranks : 1;
     clt_status status = clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, &job);
     CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(clt_eval_classes_check(job), done);
     CLT_TRY_GOTO(clt_run_check_init(options, job), done);
     CLT_TRY_GOTO(ocl_device_open(&open, &device), done);
     desc = *ocl_device_describe(device);

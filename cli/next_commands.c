@@ -67,7 +67,9 @@ void print_next_commands(const cmd_context *context, const next_run *run)
     char more[64] = "";
     if (!run->folder || !run->result->checkpoint[0])
         return;
-    if (run->ended && run->epochs > 0)
+    if (run->ended && run->result->early)
+        snprintf(more, sizeof more, " train.early_stop_evals=0");
+    else if (run->ended && run->epochs > 0)
         snprintf(more, sizeof more, " train.epochs=%g", 2 * run->epochs);
     else if (run->ended)
         snprintf(more, sizeof more, " train.steps=%lld", 2 * (long long)run->result->steps);

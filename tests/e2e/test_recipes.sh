@@ -146,7 +146,7 @@ expect_text '"best": "loss"'
 # An early end: its patience is the same for a run in parts, and it stays ended.
 early=(train.steps=200 train.early_stop_evals=3 checkpoint.best=f1)
 expect_code 0 "$CLTRAIN" train eight.json "${early[@]}" --out early
-expect_text 'early end after step [0-9]+ of 200: 3 evaluations in a row were no better; the best macro F1 so far is'
+expect_text 'train --resume early train.early_stop_evals=0' 'early end after step [0-9]+ of 200: 3 evaluations in a row were no better; the best macro F1 so far is'
 end=$(sed -n -E 's/.*"event":"early_end","step":([0-9]+),.*"by":"f1","evaluations":3,.*/\1/p' early/metrics.jsonl)
 [ -n "$end" ] && [ -d "early/checkpoints/step_$end" ] && pass || fail "no checkpoint of the early end at step '$end'"
 if tail -n 1 early/metrics.jsonl | grep -q '"event":"end"'; then pass; else fail 'the run has no end'; fi
@@ -178,7 +178,11 @@ expect_text 'data.micro_batch is auto: 1024 was found to fit' 'fits into the 8.0
 expect_code 0 "$CLTRAIN" train eight.json data.micro_batch=auto --out found
 expect_text '64 samples a step; micro-batches of 64 were found to fit'
 expect_code 0 "$CLTRAIN" train eight.json data.micro_batch=64 --out number
+expect_code 0 "$CLTRAIN" export found --out found.safetensors
 expect_same found/checkpoints/step_24/model.safetensors number/checkpoints/step_24/model.safetensors
+expect_code 0 "$CLTRAIN" bench step eight.json data.micro_batch=auto --steps 2
+expect_code 0 "$CLTRAIN" eval eight.json --init found.safetensors data.micro_batch=auto
+expect_text 'accuracy .* 250 samples'
 expect_code 0 "$CLTRAIN" eval found --json found.json
 expect_same <(json loss found.json) <(grep -o '"eval_loss":[0-9.]*' found/metrics.jsonl | tail -n 1 | cut -d: -f2)
 # A resumed run keeps what was found, and takes another number when it is told to.

@@ -362,7 +362,7 @@ clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch)
     job->micro_batch = micro_batch;
     if (job->given_global == 0)
         job->global_batch = micro_batch * job->ranks;
-    job->accumulation = clt_job_most(job);
+    CLT_TRY(clt_job_check_batch(job));
     return decide_sizes(job);
 }
 

@@ -111,6 +111,7 @@ float clt_job_part(const clt_job *job);
 /* job_batch.c, for job.c: sets micro_batch, global_batch and accumulation (CLT_ECONFIG, CLT_ERANKS: they do not
  * fit); the micro-batches of the rank that has the most. */
 clt_status clt_job_read_batch(clt_job *job);
+clt_status clt_job_check_batch(clt_job *job); /* the second half of it, when micro_batch is another one */
 int32_t clt_job_most(const clt_job *job);
 /* Whether a micro-batch divides the given global batch so that every rank has one; the largest that is tried without a
  * given one. */

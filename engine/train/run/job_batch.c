@@ -99,6 +99,26 @@ int64_t clt_job_next_micro_batch(const clt_job *job, int64_t below)
     return 0;
 }
 
+clt_status clt_job_check_batch(clt_job *job)
+{
+    if (job->global_batch % job->micro_batch != 0)
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld; change one of them",
+            (long long)job->global_batch, (long long)job->micro_batch);
+    int64_t all = job->global_batch / job->micro_batch;
+    if (all < job->ranks && job->kind != CLT_JOB_EVAL)
+        CLT_FAIL(
+            CLT_ERANKS,
+            "batch: data.global_batch %lld has %lld micro-batches (data.micro_batch %lld), too few for %d "
+            "ranks; give a smaller data.micro_batch, a larger data.global_batch or fewer ranks",
+            (long long)job->global_batch, (long long)all, (long long)job->micro_batch, job->ranks);
+    job->accumulation = clt_job_most(job);
+    return clt_config_bool(job->config, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL
+               ? check_tree(job, all)
+               : CLT_OK;
+}
+
 /* What data.micro_batch auto begins with, before a device is known: the number of the run that is resumed, or any. */
 static void begin_auto(clt_job *job)
 {
@@ -124,19 +144,5 @@ clt_status clt_job_read_batch(clt_job *job)
     if (job->micro_batch < 0)
         begin_auto(job);
     job->global_batch = job->given_global > 0 ? job->given_global : job->micro_batch * job->ranks;
-    if (job->global_batch % job->micro_batch != 0)
-        CLT_FAIL(
-            CLT_ECONFIG,
-            "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld; change one of them",
-            (long long)job->global_batch, (long long)job->micro_batch);
-    int64_t all = job->global_batch / job->micro_batch;
-    if (all < job->ranks && job->kind != CLT_JOB_EVAL)
-        CLT_FAIL(
-            CLT_ERANKS,
-            "batch: data.global_batch %lld has %lld micro-batches (data.micro_batch %lld), too few for %d "
-            "ranks; give a smaller data.micro_batch, a larger data.global_batch or fewer ranks",
-            (long long)job->global_batch, (long long)all, (long long)job->micro_batch, job->ranks);
-    job->accumulation = clt_job_most(job);
-    return clt_config_bool(c, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL ? check_tree(job, all)
-                                                                                      : CLT_OK;
+    return clt_job_check_batch(job);
 }

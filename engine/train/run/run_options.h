@@ -48,6 +48,7 @@ typedef struct clt_run_result {
     int64_t steps, updates, skipped;
     double last_loss, best_eval_loss;
     clt_eval_metrics final_eval; /* samples == 0: there was none */
+    bool early;                  /* it ended before its last step, by train.early_stop_evals */
     double seconds, build_seconds;
     uint64_t device_bytes, parameters;
     char checkpoint[1024]; /* last saved folder, "" if none */

@@ -384,6 +384,7 @@ static clt_status finish(clt_loop *l, bool stopped)
     bool early = l->early && !stopped && l->result->steps < l->last_step;
     if (!stopped && l->evaluated != l->result->steps)
         CLT_TRY(evaluate(l, l->result->steps, &best));
+    l->result->early = early;
     if (early)
         CLT_TRY(clt_tell_early(l));
     clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted || early ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
@@ -441,6 +442,7 @@ static clt_status train(clt_loop *l)
         return clt_tell_end(l, false);
     }
     if (clt_keeper_ends(&l->keeper)) {
+        l->result->early = true;
         if (!l->quiet)
             clt_tell(l, "the run is complete: it has ended early (train.early_stop_evals); a larger "
                         "train.early_stop_evals, or 0, lets it go on");

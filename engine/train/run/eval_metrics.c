@@ -41,7 +41,8 @@ static bool view_classes(const clt_node *loss, const clt_shape *x, const clt_sha
 {
     clt_class_batch *b = &v->batch;
     int64_t all = clt_shape_elements(x), targets = clt_shape_elements(t);
-    bool second = classes_second(x, t);
+    int64_t axis = clt_node_attr(loss, "axis")->i; /* 1 or -1 where the op has decided */
+    bool second = axis == 1 || (axis != -1 && classes_second(x, t));
     int64_t width = second ? x->dim[1] : clt_shape_last(x);
     const clt_attr *classes = clt_node_attr(loss, "classes");
     b->samples = x->dim[0];

@@ -352,6 +352,13 @@ static void test_rules(void **state)
     refused(good, "data.eval_path=e", "data.eval_targets: required together", NULL);
     refused(good, "data.eval_targets=e", "data.eval_path: required together", NULL);
     refused(good, "data.split=0.2", "data.split: only for data.type csv or text", NULL);
+    refused(good, "train.early_stop_evals=2", "train.early_stop_evals", "set train.eval_every", NULL);
+    refused(good, "checkpoint.best=[true]", "checkpoint.best", NULL);
+    const char *const found[] = {"data.micro_batch=auto", "data.global_batch=24"};
+    clt_config *automatic =
+        parse_ok(good, found, 2); /* 24 is no multiple of the micro-batch that the file has */
+    assert_int_equal(clt_config_int(automatic, "data.micro_batch"), -1);
+    clt_config_destroy(automatic);
     const char *const none[] = {"data.split=0"};
     clt_config_destroy(parse_ok(good, none, 1)); /* true of data that is never split */
     refused(good, "schedule.type=step", "schedule.step_every: required", NULL);
@@ -404,7 +411,10 @@ static void test_choices(void **state)
                  {"precision.matmul=tf32", "precision.matmul", CLT_MATMUL_TF32},
                  {"train.recompute=block", "train.recompute", CLT_RECOMPUTE_BLOCK},
                  {"train.fuse=off", "train.fuse", CLT_FUSING_OFF},
-                 {"optimizer.decay=all", "optimizer.decay", CLT_DECAY_ALL}};
+                 {"optimizer.decay=all", "optimizer.decay", CLT_DECAY_ALL},
+                 {"checkpoint.best=dice", "checkpoint.best", CLT_BEST_DICE},
+                 {"checkpoint.best=true", "checkpoint.best", CLT_BEST_LOSS}, /* as older configs have it */
+                 {"checkpoint.best=false", "checkpoint.best", CLT_BEST_NONE}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         clt_config *c = parse_ok(good, &cases[i].given, 1);
         assert_int_equal(clt_config_choice(c, cases[i].key), cases[i].choice);

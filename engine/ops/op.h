@@ -62,6 +62,7 @@ typedef enum clt_doc_data {
     CLT_DOC_TEXT,    /* x and y (64) i32 below 256 */
     CLT_DOC_WORDS,   /* x (64) i32 below 256, y a class below 10 */
     CLT_DOC_NUMBERS, /* x (8) f32, y (1) f32 */
+    CLT_DOC_MASKS,   /* x (1,8,8) f32, y (8,8) u8 below 3 */
     CLT_DOC_DECODE   /* x (1) i32 below 256, position (1) i32, y a class below 10 */
 } clt_doc_data;
 

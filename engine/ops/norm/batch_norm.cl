@@ -5,7 +5,8 @@
  * the pixels of all samples. The rows are cut into blocks. Each block gives the mean of its rows and the sum of
  * squared distances from that mean; those of all rows follow from them without cancellation (Chan, Golub &
  * LeVeque 1979). Many blocks are first combined in parts of `span` blocks each. A separate kernel updates the
- * running statistics. The backward pass needs two sums for each column, by blocks again. Knows matrices only.
+ * running statistics. The backward pass needs two sums for each column, by blocks again. Group normalisation is
+ * the same with a segment of rows for each sample, where columns are combined as well. Knows matrices only.
  *
  * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels alone have one block. An
  * item of the lane form owns a tile of columns, sixteen at a time; an item of the flat form owns one column.
@@ -16,7 +17,8 @@
  * -DRESIDUAL=0|1: a residual is added to the result  -DRELU=0|1: then negative numbers become zero
  * -DMASK=where backward finds out what relu let pass (norm_shared.clh)
  * -DSUMS=0|1: batch_norm_bwd_sums makes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
- * -DRT=type of that gradient */
+ * -DRT=type of that gradient
+ * -DGROUPED=0|1: channels share statistics with others, so that the sums of backward contain their factors */
 #include "common.clh"
 #include "lanes.clh"
 #include "norm_shared.clh"
@@ -46,6 +48,9 @@
 #endif
 #ifndef HAVE_DR
 #define HAVE_DR 0
+#endif
+#ifndef GROUPED
+#define GROUPED 0
 #endif
 #ifndef RT
 #define RT f32
@@ -108,7 +113,11 @@
 #define PUT16(dt, p, i, v) STREAM16(dt, p, i, v)
 #define PUT_GRAD(dt, p, i, v, accumulate) STORE_GRAD(dt, p, i, v, accumulate)
 #define PUT16_GRAD(dt, p, i, v, accumulate) STREAM16_GRAD(dt, p, i, v, accumulate)
-#define ROWS ulong block = get_group_id(1), row = block * block_rows, end = min(rows, row + block_rows)
+/* The matrix may consist of segments of `rows` rows each, with statistics of their own. */
+#define ROWS                                                                                                 \
+    ulong block = get_group_id(1), each = (rows + block_rows - 1) / block_rows, segment = block / each,      \
+          row = segment * rows + block % each * block_rows,                                                  \
+          end = min((segment + 1) * rows, row + block_rows), stats_at = segment * cols + begin
 #define AT(k) ((row + (k)) * cols + c)
 #define OVER_ROWS(STEP)                                                                                      \
     for (; row + TOGETHER <= end; row += TOGETHER)                                                           \
@@ -279,8 +288,8 @@ KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x) RESIDUAL_ARG, IN(mean), IN(rst
     ROWS;
     x += x0 + begin;
     y += y0 + begin;
-    mean += mean0 + begin;
-    rstd += rstd0 + begin;
+    mean += mean0 + stats_at;
+    rstd += rstd0 + stats_at;
 #define NORMALISE(type, N, n)                                                                                \
     STATS_OF(type, N)                                                                                        \
     WEIGHT(type, N)                                                                                          \
@@ -344,8 +353,8 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
     SUMS_DO(float sums[MOST_COLUMNS], products[MOST_COLUMNS];)
     dy += dy0 + begin;
     x += x0 + begin;
-    mean += mean0 + begin;
-    rstd += rstd0 + begin;
+    mean += mean0 + stats_at;
+    rstd += rstd0 + stats_at;
 #if SUMS
     sum += sum0 + block * cols + begin;
     product += product0 + block * cols + begin;
@@ -440,7 +449,7 @@ KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), 
 #if BATCH
 #define TOTALS_ARG , IN(sum), IN(product)
 #define TOTALS_OF(type, N)                                                                                   \
-    type all = LOAD##N(f32, sum, sum0 + begin + c), along = LOAD##N(f32, product, product0 + begin + c);
+    type all = LOAD##N(f32, sum, sum0 + stats_at + c), along = LOAD##N(f32, product, product0 + stats_at + c);
 #define CENTRED(N, g, at) ((g)-share * (all + NORMALISED(N, at) * along))
 #else
 #define TOTALS_ARG
@@ -455,6 +464,12 @@ KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), 
 #define WEIGHTS_OF(type, N) WEIGHT(type, N)
 #endif
 
+#if GROUPED
+#define DX(N, g, at) (CENTRED(N, SCALED(g), at) * scale)
+#else
+#define DX(N, g, at) SCALED(CENTRED(N, g, at) * scale)
+#endif
+
 /* dx (rows,cols) (+)= rstd * w * (g - (sum + normalised x * product) / rows); share: 1 / rows; g: as above. */
 KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) MASK_ARG X_ARG TOTALS_ARG WEIGHTS_ARG, ulong rows,
                       ulong cols, ulong block_rows, uint tile, float share)
@@ -463,10 +478,10 @@ KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) MASK_ARG X_ARG TOTALS_ARG 
     ROWS;
     dx += dx0 + begin;
     dy += dy0 + begin;
-    rstd += rstd0 + begin;
+    rstd += rstd0 + stats_at;
 #if NEEDS_X
     x += x0 + begin;
-    mean += mean0 + begin;
+    mean += mean0 + stats_at;
 #define CENTRE_OF(type, N) type centre = LOAD##N(f32, mean, c);
 #else
 #define CENTRE_OF(type, N)
@@ -478,8 +493,70 @@ KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) MASK_ARG X_ARG TOTALS_ARG 
     WEIGHTS_OF(type, N)                                                                                      \
     UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
         type g = ARRIVES(type, N, AT(k));                                                                    \
-        g = CENTRED(N, g, AT(k)) * scale;                                                                    \
-        PUT##N##_GRAD(GT, dx, AT(k), SCALED(g), dx_accumulate);                                              \
+        PUT##N##_GRAD(GT, dx, AT(k), DX(N, g, AT(k)), dx_accumulate);                                        \
     }
     OVER_ROWS(GRADIENT)
+}
+
+/* --- groups of columns; an item for each segment and group; statistics and sums are repeated for each column --- */
+
+#define GROUP                                                                                                \
+    ulong item = get_global_id(0), each = (rows + block_rows - 1) / block_rows;                              \
+    if (item >= segments * groups) {                                                                         \
+        return;                                                                                              \
+    }                                                                                                        \
+    ulong segment = item / groups, width = cols / groups, begin = item % groups * width,                     \
+          first = segment * each * cols + begin, stats_at = segment * cols + begin
+
+/* part, square (segments * blocks,cols) -> mean, rstd (segments,cols). */
+KERNEL group_norm_stats(OUT(mean), OUT(rstd), IN(part), IN(square), ulong rows, ulong cols, ulong block_rows,
+                        ulong segments, ulong groups, float eps)
+{
+    GROUP;
+    float sum = 0.0f, squares = 0.0f, count = (float)(rows * width);
+    part += part0 + first;
+    square += square0 + first;
+    for (ulong b = 0; b < each; b++) {
+        float inner = 0.0f;
+        for (ulong c = 0; c < width; c++)
+            inner += part[b * cols + c];
+        sum += BLOCK_SIZE(b) * inner;
+    }
+    float middle = sum / count;
+    for (ulong b = 0; b < each; b++) {
+        float inner = 0.0f;
+        for (ulong c = 0; c < width; c++) {
+            float d = part[b * cols + c] - middle;
+            inner += square[b * cols + c] + BLOCK_SIZE(b) * d * d;
+        }
+        squares += inner;
+    }
+    float scale = 1.0f / sqrt(squares / count + eps);
+    for (ulong c = 0; c < width; c++) {
+        mean[mean0 + stats_at + c] = middle;
+        rstd[rstd0 + stats_at + c] = scale;
+    }
+}
+
+/* part_sum, part_product (segments * blocks,cols) of batch_norm_bwd_sums -> sum, product (segments,cols): the
+ * sums over the group of w * dy, and of w * dy times the normalised x. */
+KERNEL group_norm_bwd_total(OUT(sum), OUT(product), IN(part_sum), IN(part_product) WEIGHT_ARG, ulong rows,
+                            ulong cols, ulong block_rows, ulong segments, ulong groups)
+{
+    GROUP;
+    float s = 0.0f, p = 0.0f;
+    part_sum += part_sum0 + first;
+    part_product += part_product0 + first;
+    for (ulong b = 0; b < each; b++)
+        for (ulong c = 0; c < width; c++) {
+#if AFFINE
+            float factor = w[w0 + begin + c];
+#endif
+            s += SCALED(part_sum[b * cols + c]);
+            p += SCALED(part_product[b * cols + c]);
+        }
+    for (ulong c = 0; c < width; c++) {
+        sum[sum0 + stats_at + c] = s;
+        product[product0 + stats_at + c] = p;
+    }
 }

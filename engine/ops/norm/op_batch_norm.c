@@ -76,6 +76,7 @@ static clt_status batch_norm_infer(clt_infer *ctx)
 #define ONE_STAGE 256
 /* Rows of an item of the kernels without sums in the flat form: few, so that many items run. */
 #define FLAT_ROWS 8
+#define FLAT_BLOCKS 32768 /* devices limit the groups of a dimension to 65535 */
 
 typedef struct batch_norm {
     const clt_call *call;
@@ -102,8 +103,11 @@ static void cut_rows(batch_norm *n)
         n->span++;
     n->parts = clt_div_up(n->blocks.count, n->span);
     n->pass = n->blocks;
-    if (n->style == CLT_STYLE_FLAT && n->pass.rows > FLAT_ROWS)
-        n->pass = (clt_column_blocks){clt_div_up(n->rows, FLAT_ROWS), FLAT_ROWS};
+    if (n->style == CLT_STYLE_FLAT && n->pass.rows > FLAT_ROWS) {
+        uint64_t most = clt_div_up(n->rows, FLAT_BLOCKS);
+        n->pass.rows = most > FLAT_ROWS ? most : FLAT_ROWS;
+        n->pass.count = clt_div_up(n->rows, n->pass.rows);
+    }
 }
 
 static batch_norm measure(const ocl_emitter *e, const clt_call *call, clt_style style)

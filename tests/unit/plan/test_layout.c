@@ -239,7 +239,9 @@ static void test_set_by_caller(void **state)
     assert_int_equal(a->in[0], n.x);
     assert_int_equal(a->out[0], n.output);
     assert_int_equal(clt_graph_tensor(plan->graph, n.output)->layout, CLT_LAYOUT_CHANNELS_LAST);
-    assert_int_equal(input_of(plan, "flat")->layout, CLT_LAYOUT_ROW_MAJOR);
+    const clt_tensor *turned = input_of(plan, "flat"), *view = input_of(plan, "fc");
+    assert_int_equal(turned->layout, CLT_LAYOUT_ROW_MAJOR);
+    assert_int_equal(view->view_of, turned->id); /* so that the turned tensor lives as long as the view */
     assert_int_equal(transpositions(plan, CLT_PHASE_FORWARD), 1); /* for flat */
     clt_plan_destroy(plan);
 }

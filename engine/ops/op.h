@@ -212,7 +212,9 @@ enum {
     CLT_OP_ROWS = 1 << 14,
     /* Gradients of inputs and of parameters are separate problems: each has a choice of variant and commands of
      * its own. */
-    CLT_OP_SPLIT_BACKWARD = 1 << 15
+    CLT_OP_SPLIT_BACKWARD = 1 << 15,
+    /* reads the layout of its tensors: they may lie in any, if it is the same for all inputs and the output */
+    CLT_OP_ALL_ONE_LAYOUT = 1 << 16
 };
 
 typedef struct clt_op {

@@ -2,8 +2,8 @@
  *
  * Pass 2, layout: decides on the order in memory of the elements of each tensor. An op that needs another
  * order than row-major says so (clt_op.layout). Ops that work on elements one by one accept any order
- * (CLT_OP_ANY_LAYOUT); all others read and write row-major tensors. Where the orders differ a transposition
- * is inserted, once per tensor. Values that are kept from run to run are row-major, and so are tensors that
+ * (CLT_OP_ANY_LAYOUT), and so do ops that look at their tensors' layout (CLT_OP_ALL_ONE_LAYOUT); all others read
+ * and write row-major tensors. Where the orders differ a transposition is inserted, once per tensor. Values that are kept from run to run are row-major, and so are tensors that
  * the caller writes or reads, unless the caller has set another layout of theirs in the graph. Knows layouts
  * and flags of ops, no op. */
 #include <stdio.h>
@@ -27,15 +27,18 @@ static bool any_wish(const clt_graph *graph)
     return false;
 }
 
-/* An op that works on elements one by one, on inputs of one shape, works channels-last if one of them is so. */
+/* An op that works on elements one by one, on inputs of one shape, works channels-last if one of them is so; and so
+ * does one that looks at their layout, on inputs of any shapes. */
 static clt_layout layout_of(const layouts *l, const clt_node *node)
 {
+    bool follows = node->op->flags & (CLT_OP_ANY_LAYOUT | CLT_OP_ALL_ONE_LAYOUT);
     clt_layout layout = CLT_LAYOUT_ROW_MAJOR;
     if (node->op->layout)
         return node->op->layout(node, &l->plan->device);
-    for (int i = 0; i < node->n_in && (node->op->flags & CLT_OP_ANY_LAYOUT); i++) {
+    for (int i = 0; i < node->n_in && follows; i++) {
         const clt_tensor *t = clt_graph_tensor(l->graph, node->in[i]);
-        if (!clt_shape_equal(&t->shape, &clt_graph_tensor(l->graph, node->in[0])->shape))
+        if (!(node->op->flags & CLT_OP_ALL_ONE_LAYOUT) &&
+            !clt_shape_equal(&t->shape, &clt_graph_tensor(l->graph, node->in[0])->shape))
             return CLT_LAYOUT_ROW_MAJOR;
         layout = t->layout == CLT_LAYOUT_CHANNELS_LAST ? t->layout : layout;
     }

@@ -8,7 +8,7 @@
 /* concat: y = inputs joined along one axis, in order
  * shapes  x_i (N,...,A_i,...) -> y (N,...,sum A_i,...)          dtypes  any of 1, 2 or 4 bytes, all the same
  * grads   dx_i: write or accumulate                             units   none
- * memory  no workspace
+ * memory  no workspace; all inputs and y in the same layout, any
  * errors  CLT_ESHAPE: batch axis, shapes or types differ
  * source  -                                                     tested  verify -t 'concat*', exact */
 
@@ -44,17 +44,27 @@ static clt_status concat_infer(clt_infer *ctx)
     return clt_infer_out(ctx, dtype, &y);
 }
 
+/* The place of the axis among the dimensions as they lie in memory. */
+static int concat_axis(const clt_call *call)
+{
+    const clt_tensor *y = clt_call_tensor(call, call->out[0]);
+    int64_t given = clt_node_attr(call->node, "axis")->i;
+    int ndim = y->shape.ndim, axis = (int)(given < 0 ? given + ndim : given);
+    if (y->layout == CLT_LAYOUT_ROW_MAJOR)
+        return axis;
+    return axis == 1 ? ndim - 1 : axis - 1;
+}
+
 /* The window of y that input `index` fills; *start, its beginning on the axis, is advanced. */
 static clt_window concat_window(const clt_call *call, int index, int64_t *start)
 {
-    const clt_shape *x = &clt_call_tensor(call, call->in[index])->shape;
-    const clt_shape *y = &clt_call_tensor(call, call->out[0])->shape;
-    int64_t given = clt_node_attr(call->node, "axis")->i;
-    int axis = (int)(given < 0 ? given + y->ndim : given);
-    int64_t inner = clt_window_inner(y, axis), run = x->dim[axis] * inner;
-    clt_window w = {.outer = clt_window_outer(y, axis),
+    clt_shape x = clt_tensor_memory_shape(clt_call_tensor(call, call->in[index]));
+    clt_shape y = clt_tensor_memory_shape(clt_call_tensor(call, call->out[0]));
+    int axis = concat_axis(call);
+    int64_t inner = clt_window_inner(&y, axis), run = x.dim[axis] * inner;
+    clt_window w = {.outer = clt_window_outer(&y, axis),
                     .run = run,
-                    .y_stride = y->dim[axis] * inner,
+                    .y_stride = y.dim[axis] * inner,
                     .y_start = *start,
                     .x_stride = run,
                     .x_start = 0};
@@ -108,7 +118,7 @@ const clt_op clt_op_concat = {
     .n_attrs = sizeof concat_attrs / sizeof concat_attrs[0],
     .min_in = 1,
     .max_in = CLT_MAX_IN,
-    .flags = CLT_OP_MOVE,
+    .flags = CLT_OP_MOVE | CLT_OP_ALL_ONE_LAYOUT,
     .infer = concat_infer,
     .forward = {.variants = concat_forward_variants},
     .backward = {.variants = concat_backward_variants},

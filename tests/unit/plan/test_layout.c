@@ -246,6 +246,60 @@ static void test_set_by_caller(void **state)
     clt_plan_destroy(plan);
 }
 
+/* A concatenation of channels-last tensors along `axis`; two sums read the parts, too, so that their gradients
+ * are added to. */
+static net make_joined(const char *axis, bool turned)
+{
+    net n;
+    clt_shape image = clt_shape3(4, 6, 5), none = {.ndim = 0};
+    char attrs[32];
+    snprintf(attrs, sizeof attrs, "{\"axis\":%s}", axis);
+    must(clt_graph_create(BATCH, &n.graph), "graph");
+    must(clt_graph_field(n.graph, "x", CLT_F32, &image, &n.x), "x");
+    must(clt_graph_field(n.graph, "y", CLT_I32, &none, &n.y), "y");
+    int32_t stem = put(n.graph, "linear", "fc1", "{\"out\":8}", n.x, -1);
+    int32_t a = put_scale(n.graph, "a", "{\"value\":1.25}", stem, turned);
+    int32_t b = put_scale(n.graph, "b", "{\"value\":-0.75}", stem, turned);
+    int32_t joined = put(n.graph, "concat", "joined", attrs, a, put(n.graph, "gelu", "act", NULL, b, -1));
+    n.output = put_scale(n.graph, "c", "{\"value\":0.5}", a, turned);
+    clt_graph_tensor(n.graph, n.output)->is_output = true;
+    int32_t left = put(n.graph, "flatten", "flat1", NULL, joined, -1),
+            right = put(n.graph, "flatten", "flat2", NULL, n.output, -1);
+    int32_t logits = put(n.graph, "add", "sum", NULL, put(n.graph, "linear", "fc2", "{\"out\":5}", left, -1),
+                         put(n.graph, "linear", "fc3", "{\"out\":5}", right, -1));
+    put(n.graph, "cross_entropy", "loss", NULL, logits, n.y);
+    return n;
+}
+
+/* Concatenation works in the layout of its inputs, along any dimension: nothing but the first input and the
+ * results is turned. */
+static void test_concat(void **state)
+{
+    static const char *const axes[] = {"1", "2", "-1"};
+    (void)state;
+    for (int form = 0; form < 6; form++) {
+        outcome *o = calloc(2, sizeof *o);
+        assert_non_null(o);
+        for (int turned = 0; turned < 2; turned++) {
+            net n = make_joined(axes[form / 2], turned);
+            clt_plan *plan = plan_of(&n, form % 2, CLT_RECOMPUTE_NONE);
+            const clt_node *joined = clt_graph_find(plan->graph, "joined");
+            assert_int_equal(clt_graph_tensor(plan->graph, joined->out[0])->layout,
+                             turned ? CLT_LAYOUT_CHANNELS_LAST : CLT_LAYOUT_ROW_MAJOR);
+            assert_int_equal(transpositions(plan, CLT_PHASE_FORWARD), turned ? 3 : 0);
+            assert_int_equal(transpositions(plan, CLT_PHASE_BACKWARD), turned ? 3 : 0);
+            run(plan, &n, &o[turned]);
+            clt_plan_destroy(plan);
+        }
+        assert_int_equal(o[0].n, o[1].n);
+        for (size_t i = 0; i < o[0].n; i++)
+            if (memcmp(&o[0].values[i], &o[1].values[i], sizeof(float)) != 0)
+                fail_msg("axis %s, form %d, value %zu: %.9g and %.9g", axes[form / 2], form % 2, i,
+                         (double)o[0].values[i], (double)o[1].values[i]);
+        free(o);
+    }
+}
+
 /* Without a wish the graph stays as it is. */
 static void test_no_wish(void **state)
 {
@@ -276,7 +330,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_wish), cmocka_unit_test(test_layouts),
-                                       cmocka_unit_test(test_set_by_caller),
+                                       cmocka_unit_test(test_set_by_caller), cmocka_unit_test(test_concat),
                                        cmocka_unit_test(test_same_bits)};
     ocl_device_desc *list;
     int found;

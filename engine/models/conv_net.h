@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the families of convolutional networks share: images or volumes as input, convolutions with their
+ * initial values, norms, the layers that turn channels into a class, and the loss. Knows the batch fields x
+ * and y, and the keys of the model section that these families have in common. */
+#ifndef ENGINE_MODELS_CONV_NET_H
+#define ENGINE_MODELS_CONV_NET_H
+
+#include "engine/models/models_internal.h"
+#include "engine/ops/node.h"
+
+/* A network under construction: a chain of layers, each of which reads the one before it. */
+typedef struct clt_conv_net {
+    clt_model_builder b;
+    int dims;         /* 2: images (C,H,W), 3: volumes (C,D,H,W) */
+    const char *noun; /* for messages: "a resnet" */
+    bool dense;       /* y is a mask: a class for each place, not for each sample */
+    const clt_model_field *x, *y;
+    int32_t target;  /* tensor of y */
+    int32_t at;      /* output of the layer that was added last */
+    int64_t classes; /* model.classes, or from the data */
+} clt_conv_net;
+
+/* A convolution. Windows have the same size in all dimensions and are padded so that a stride of 1 keeps the
+ * size; kernel is odd, therefore. */
+typedef struct clt_conv_layer {
+    int64_t out, kernel, stride, groups;
+    bool bias;
+} clt_conv_layer;
+
+/* Finds x and y and checks their shapes; reads model.classes. net->at becomes x as numbers with channels,
+ * (N,C,spatial...): data without a dimension for channels has one of them. CLT_ECONFIG says what the data
+ * lacks. */
+clt_status clt_conv_net_open(clt_conv_net *net);
+/* Adds a layer that reads the output of the layer before it; *node (may be NULL): the layer. */
+clt_status clt_conv_net_next(clt_conv_net *net, const char *op, const char *name, const clt_attr_given *attrs,
+                             clt_node **node);
+/* The same for a layer that reads two tensors: first, and the output of the layer before it. */
+clt_status clt_conv_net_join(clt_conv_net *net, const char *op, const char *name, int32_t first,
+                             const clt_attr_given *attrs);
+/* conv2d or conv3d; weights N(0, sqrt(2/fan_out)), as in residual networks of PyTorch. */
+clt_status clt_conv_net_conv(clt_conv_net *net, const char *name, const clt_conv_layer *layer);
+/* A norm with factor 1 and shift 0. zero: the factor starts at 0, so that what follows it adds nothing. */
+clt_status clt_conv_net_norm(clt_conv_net *net, const char *name, bool zero);
+/* The mean over all places, the linear layer "fc" with PyTorch's initial values, and cross_entropy with
+ * model.label_smoothing. */
+clt_status clt_conv_net_classify(clt_conv_net *net);
+
+/* --- what the config knows of these families --- */
+
+/* Rules that all of them have. */
+void clt_conv_net_rules(clt_config_rules *rules, const char *noun);
+/* For clt_model_family.width_from_data. */
+bool clt_conv_net_classes_from_data(const clt_config *config);
+
+#define CLT_CONV_NET_CLASSES                                                                                 \
+    CLT_KEY_INT("model.classes", 0, CLT_KEY_WIDE, "0", "", "number of classes; 0: from the data")
+#define CLT_CONV_NET_SMOOTHING                                                                               \
+    CLT_KEY_FLOAT_OPEN("model.label_smoothing", 0, false, 1, true, "0", "",                                  \
+                       "cross entropy: share of the target spread over all classes")
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The unet3d family: a U-Net that gives each voxel of a volume a class. Every level has two 3x3x3 convolutions,
+ * each with a norm and a ReLU; on the way down size halves and channels double from level to level, on the way up
+ * the voxels of the level above are put beside those that come from below. Sources: Cicek et al. 2016, 3D U-Net
+ * (arXiv:1606.06650); Isensee et al. 2021, nnU-Net (arXiv:1809.10486) for the limit on channels and for
+ * convolutions of stride 2 instead of pools. Knows the keys of the model section and the batch fields x and y. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/models/conv_net.h"
+
+#define NOUN "a unet3d"
+#define DOWN "conv|max_pool"
+#define MAX_LEVELS 8
+#define DEFAULT_WIDTH 32
+
+typedef struct unet {
+    clt_conv_net net;
+    int64_t levels, width, width_limit;
+    bool pools;               /* on the way down */
+    int32_t skip[MAX_LEVELS]; /* what the way up reads of each level */
+} unet;
+
+static int64_t channels_of(const unet *u, int64_t level)
+{
+    int64_t channels = u->width << level;
+    return channels < u->width_limit ? channels : u->width_limit;
+}
+
+/* "enc1.conv1": the levels count from 1, the finest. */
+static const char *unet_name(char *buffer, const char *way, int64_t level, const char *rest)
+{
+    snprintf(buffer, 64, "%s%lld%s", way, (long long)level + 1, rest);
+    return buffer;
+}
+
+static clt_status add_conv(unet *u, const char *way, int64_t level, int number, int64_t stride)
+{
+    char name[64], rest[16];
+    const clt_conv_layer layer = {.out = channels_of(u, level), .kernel = 3, .stride = stride};
+    snprintf(rest, sizeof rest, ".conv%d", number);
+    CLT_TRY(clt_conv_net_conv(&u->net, unet_name(name, way, level, rest), &layer));
+    snprintf(rest, sizeof rest, ".norm%d", number);
+    CLT_TRY(clt_conv_net_norm(&u->net, unet_name(name, way, level, rest), false));
+    snprintf(rest, sizeof rest, ".relu%d", number);
+    return clt_conv_net_next(&u->net, "relu", unet_name(name, way, level, rest), NULL, NULL);
+}
+
+static clt_status add_level_down(unet *u, int64_t level)
+{
+    static const int64_t two = 2;
+    char name[64];
+    u->net.b.graph->block++;
+    if (level > 0 && u->pools)
+        CLT_TRY(clt_conv_net_next(&u->net, "max_pool", unet_name(name, "pool", level, ""),
+                                  CLT_ATTRS(CLT_A_INTS("kernel", &two, 1)), NULL));
+    CLT_TRY(add_conv(u, "enc", level, 1, level > 0 && !u->pools ? 2 : 1));
+    CLT_TRY(add_conv(u, "enc", level, 2, 1));
+    u->skip[level] = u->net.at;
+    return CLT_OK;
+}
+
+static clt_status add_level_up(unet *u, int64_t level)
+{
+    static const int64_t two = 2;
+    char name[64];
+    u->net.b.graph->block++;
+    CLT_TRY(clt_conv_net_next(&u->net, "conv_transpose3d", unet_name(name, "up", level, ""),
+                              CLT_ATTRS(CLT_A_INT("out", channels_of(u, level)),
+                                        CLT_A_INTS("kernel", &two, 1), CLT_A_INTS("stride", &two, 1)),
+                              NULL));
+    CLT_TRY(clt_conv_net_join(&u->net, "concat", unet_name(name, "skip", level, ""), u->skip[level],
+                              CLT_ATTRS(CLT_A_INT("axis", 1))));
+    CLT_TRY(add_conv(u, "dec", level, 1, 1));
+    return add_conv(u, "dec", level, 2, 1);
+}
+
+/* The class of each voxel, and what training minimises. */
+static clt_status add_loss(unet *u)
+{
+    const clt_conv_layer layer = {.out = u->net.classes, .kernel = 1, .stride = 1, .bias = true};
+    CLT_TRY(clt_conv_net_conv(&u->net, "head", &layer));
+    clt_node *node;
+    int32_t inputs[2] = {u->net.at, u->net.target};
+    return clt_model_at(
+        u->net.b.doc, u->net.b.model,
+        clt_graph_add_op(u->net.b.graph, "cross_entropy", "loss", NULL, inputs, 2, NULL, &node));
+}
+
+static clt_status unet_read(unet *u)
+{
+    const char *down = "conv";
+    const clt_model_builder *b = &u->net.b;
+    u->levels = 4;
+    u->width_limit = 320;
+    CLT_TRY(clt_model_read_int(b, "levels", 2, &u->levels));
+    CLT_TRY(clt_model_read_int(b, "width", 0, &u->width));
+    CLT_TRY(clt_model_read_int(b, "width_limit", 1, &u->width_limit));
+    CLT_TRY(clt_model_read_word(b, "down", DOWN, &down));
+    u->pools = strcmp(down, "max_pool") == 0;
+    if (u->width == 0)
+        u->width = DEFAULT_WIDTH;
+    return u->levels <= MAX_LEVELS ? CLT_OK : clt_model_key_fail(b, "levels", "must be at most 8");
+}
+
+/* Sizes must halve without a remainder at each level, so that both ways have the same sizes. */
+static clt_status check_sizes(const unet *u)
+{
+    const clt_shape *x = &u->net.x->shape;
+    char why[200], text[CLT_SHAPE_TEXT];
+    for (int i = x->ndim - u->net.dims; i < x->ndim; i++)
+        if (x->dim[i] % ((int64_t)1 << (u->levels - 1)) != 0) {
+            snprintf(why, sizeof why,
+                     "%lld levels need a depth, height and width that are multiples of %lld, but the samples "
+                     "x have the shape %s; change data.patch or data.volume, or use fewer levels",
+                     (long long)u->levels, 1LL << (u->levels - 1), clt_shape_text(x, text, sizeof text));
+            return clt_model_key_fail(&u->net.b, "levels", why);
+        }
+    return CLT_OK;
+}
+
+static clt_status unet_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
+                             clt_graph *graph)
+{
+    unet u = {.net = {.b = {.doc = doc, .model = model, .inputs = inputs, .graph = graph},
+                      .dims = 3,
+                      .dense = true,
+                      .noun = NOUN}};
+    CLT_TRY(unet_read(&u));
+    CLT_TRY(clt_conv_net_open(&u.net));
+    CLT_TRY(check_sizes(&u));
+    for (int64_t level = 0; level < u.levels; level++)
+        CLT_TRY(add_level_down(&u, level));
+    for (int64_t level = u.levels - 2; level >= 0; level--)
+        CLT_TRY(add_level_up(&u, level));
+    graph->block++;
+    return add_loss(&u);
+}
+
+/* --- what the config knows of this family --- */
+
+static void check_rules(clt_config_rules *rules)
+{
+    clt_conv_net_rules(rules, NOUN);
+}
+
+static const clt_config_key keys[] = {
+    CLT_KEY_INT("model.levels", 2, MAX_LEVELS, "4", "",
+                "sizes at which the network works, each half of the one before; depth, height and width of "
+                "the data must be multiples of 2 to the power of levels - 1"),
+    CLT_KEY_INT("model.width", 0, 65536, "0", "channels",
+                "channels of the first level; each level has twice those of the one before; 0: 32"),
+    CLT_KEY_INT("model.width_limit", 1, 65536, "320", "channels", "the most channels that a level has"),
+    CLT_KEY_CHOICE("model.down", DOWN, "\"conv\"",
+                   "how sizes halve: the first convolution of a level has stride 2, or a max pool before it"),
+    CLT_CONV_NET_CLASSES,
+    CLT_KEY_END,
+};
+
+const clt_config_part clt_family_unet3d = {.name = "unet3d",
+                                           .help = "a U-Net that gives each voxel of a volume a class",
+                                           .keys = keys,
+                                           .check = check_rules};
+
+const clt_model_family clt_model_unet3d = {.part = &clt_family_unet3d,
+                                           .noun = NOUN,
+                                           .build = unet_build,
+                                           .width_from_data = clt_conv_net_classes_from_data};

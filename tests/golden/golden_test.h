@@ -28,7 +28,7 @@ static void must(clt_status status, const char *what)
 }
 
 /* "data/NET_REST.safetensors" */
-static clt_safetensors *open_file(const char *net, const char *rest)
+static inline clt_safetensors *open_file(const char *net, const char *rest)
 {
     char path[512];
     clt_safetensors *file;
@@ -58,7 +58,7 @@ __attribute__((unused)) static void read_doubles(const clt_safetensors *file, co
 }
 
 /* Must be freed. */
-static float *values_of(const clt_named_tensor *tensor)
+static inline float *values_of(const clt_named_tensor *tensor)
 {
     float *values = malloc((size_t)clt_shape_elements(&tensor->shape) * sizeof *values);
     assert_non_null(values);

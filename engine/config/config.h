@@ -19,7 +19,8 @@ typedef enum clt_config_type {
     CLT_CFG_INTS,     /* list of integers */
     CLT_CFG_STRINGS,  /* a string or a list of strings */
     CLT_CFG_AUTO_INT, /* integer or the word "auto" (value -1) */
-    CLT_CFG_LAYERS    /* list of layer objects (model.type graph) or a number of layers */
+    CLT_CFG_LAYERS,   /* list of layer objects (model.type graph) or a number of layers */
+    CLT_CFG_FLOATS    /* a number or a list of numbers */
 } clt_config_type;
 
 typedef struct clt_config_key {
@@ -28,7 +29,7 @@ typedef struct clt_config_key {
     const char *choices;      /* CHOICE */
     const char *for_bool[2];  /* CHOICE: the words that false and true stand for, in older configs; or NULL */
     const char *default_text; /* JSON text; NULL: required */
-    double min, max;          /* numbers (each element of INTS), inclusive unless said otherwise */
+    double min, max;          /* numbers (each element of INTS, FLOATS), inclusive unless said otherwise */
     bool min_exclusive, max_exclusive;
     const char *unit; /* "samples", "steps", "" */
     const char *help;
@@ -80,14 +81,15 @@ clt_status clt_config_parse_over(const char *text, const char *source, const cha
 void clt_config_destroy(clt_config *config);
 
 /* Values by key path; the key must be in the schema (anything else is a programming error and asserts). */
-int64_t clt_config_int(const clt_config *config, const char *key); /* AUTO_INT: -1 for "auto" */
-double clt_config_float(const clt_config *config, const char *key);
+int64_t clt_config_int(const clt_config *config, const char *key);  /* AUTO_INT: -1 for "auto" */
+double clt_config_float(const clt_config *config, const char *key); /* FLOATS: the first of them */
 bool clt_config_bool(const clt_config *config, const char *key);
 const char *clt_config_string(const clt_config *config, const char *key); /* STRING, CHOICE; "" when unset */
 /* CHOICE: the index of the chosen word in the key's list, from 0; choices.h has enumerators for it. */
 int clt_config_choice(const clt_config *config, const char *key);
-int clt_config_list_count(const clt_config *config, const char *key); /* INTS, STRINGS */
+int clt_config_list_count(const clt_config *config, const char *key); /* INTS, FLOATS, STRINGS */
 int64_t clt_config_list_int(const clt_config *config, const char *key, int index);
+double clt_config_list_float(const clt_config *config, const char *key, int index);
 const char *clt_config_list_string(const clt_config *config, const char *key, int index);
 /* "default", "file", "override", "init": where the value came from. */
 const char *clt_config_origin(const clt_config *config, const char *key);

@@ -61,6 +61,13 @@ int64_t clt_config_list_int(const clt_config *config, const char *key, int index
     return value->ints[index];
 }
 
+double clt_config_list_float(const clt_config *config, const char *key, int index)
+{
+    const clt_config_value *value = clt_config_at(config, key);
+    assert(index >= 0 && index < value->count);
+    return value->floats[index];
+}
+
 const char *clt_config_list_string(const clt_config *config, const char *key, int index)
 {
     const clt_config_value *value = clt_config_at(config, key);

@@ -26,11 +26,12 @@ typedef struct clt_config_value {
     bool present;         /* false: required and not given */
     bool bad;             /* given but invalid: already reported, so rules between keys skip it */
     int64_t i;            /* INT, AUTO_INT; LAYERS given as a number, 0 for a list */
-    double f;             /* FLOAT, and INT as a number */
+    double f;             /* FLOAT, INT as a number, the first of FLOATS */
     bool b;               /* BOOL */
     const char *s;        /* STRING, CHOICE */
-    int count;            /* INTS, STRINGS, LAYERS (list) */
+    int count;            /* INTS, FLOATS, STRINGS, LAYERS (list) */
     const int64_t *ints;  /* INTS */
+    const double *floats; /* FLOATS */
     const char **strings; /* STRINGS */
     const clt_json *json; /* keys of the model section: as it was given, in config->given */
     const char *source;   /* name for messages: the file, or "override 'key=value'" */

@@ -50,6 +50,14 @@ void clt_config_write_value(clt_json_writer *w, const clt_config_key *key, const
         }
         clt_jw_end_array(w);
         break;
+    case CLT_CFG_FLOATS: /* one number is written without brackets */
+        if (value->count != 1)
+            clt_jw_array(w);
+        for (int i = 0; i < value->count; i++)
+            clt_jw_double(w, value->floats[i]);
+        if (value->count != 1)
+            clt_jw_end_array(w);
+        break;
     case CLT_CFG_LAYERS: /* written by clt_config_print, from the document of the model section */
         break;
     }
@@ -98,14 +106,15 @@ static const char *type_name(clt_config_type type)
                                         "list of integers",
                                         "string or list of strings",
                                         "integer or \"auto\"",
-                                        "list of layers"};
+                                        "list of layers",
+                                        "number or list of numbers"};
     return names[type];
 }
 
 static bool has_range(const clt_config_key *key)
 {
     return key->type == CLT_CFG_INT || key->type == CLT_CFG_FLOAT || key->type == CLT_CFG_INTS ||
-           key->type == CLT_CFG_AUTO_INT;
+           key->type == CLT_CFG_AUTO_INT || key->type == CLT_CFG_FLOATS;
 }
 
 static void write_choices(clt_json_writer *w, const char *choices)

@@ -178,6 +178,32 @@ static clt_status read_ints(reader *r, const clt_json *json)
     return CLT_OK;
 }
 
+static clt_status read_floats(reader *r, const clt_json *json)
+{
+    bool list = clt_json_typeof(json) == CLT_JSON_ARRAY;
+    size_t count = list ? clt_json_count(json) : 1;
+    if (count > 10000) {
+        wrong(r, json, "the list has %zu entries, at most 10000 are possible", count);
+        return CLT_OK;
+    }
+    double *floats = clt_arena_alloc(r->config->arena, (count + 1) * sizeof *floats);
+    if (!floats)
+        CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", r->key->path);
+    int i = 0;
+    for (const clt_json *item = list ? clt_json_first(json) : json; item;
+         item = list ? clt_json_next(item) : NULL, i++) {
+        floats[i] = clt_json_number(item);
+        if (clt_json_typeof(item) != CLT_JSON_NUMBER)
+            wrong_type(r, item, list ? "a number in the list" : "a number or a list of numbers");
+        else
+            check_range(r, item, floats[i]);
+    }
+    r->value->floats = floats;
+    r->value->count = i;
+    r->value->f = floats[0];
+    return CLT_OK;
+}
+
 static clt_status keep_string(reader *r, const clt_json *json, const char **out)
 {
     *out = clt_arena_strdup(r->config->arena, clt_json_string(json));
@@ -331,6 +357,8 @@ clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, 
         return read_ints(&r, json);
     case CLT_CFG_STRINGS:
         return read_strings(&r, json);
+    case CLT_CFG_FLOATS:
+        return read_floats(&r, json);
     case CLT_CFG_LAYERS:
         read_layers(&r, json);
         return CLT_OK;

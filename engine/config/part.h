@@ -49,6 +49,11 @@
         .path = key, .type = CLT_CFG_INTS, .default_text = preset, .min = low, .max = high, .unit = "",      \
         .help = text                                                                                         \
     }
+#define CLT_KEY_FLOATS(key, low, open_low, high, preset, text)                                               \
+    {                                                                                                        \
+        .path = key, .type = CLT_CFG_FLOATS, .default_text = preset, .min = low, .max = high,                \
+        .min_exclusive = open_low, .unit = "", .help = text                                                  \
+    }
 /* A key that takes a list of layers, or their number. */
 #define CLT_KEY_LAYERS(text)                                                                                 \
     {                                                                                                        \

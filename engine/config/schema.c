@@ -43,8 +43,9 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_INT("data.prefetch", 2, 64, "4", "micro-batches", "filled ahead of the device"),
     CLT_KEY_BOOL("data.shuffle", "true", "a new order of the training samples in every epoch"),
     CLT_KEY_FLOAT("data.scale", -1e30, 1e30, "1", "", "input = (stored value * scale - mean) / std"),
-    CLT_KEY_FLOAT("data.mean", -1e30, 1e30, "0", "", "see data.scale"),
-    CLT_KEY_FLOAT_OPEN("data.std", 0, true, 1e30, false, "1", "", "see data.scale"),
+    CLT_KEY_FLOATS("data.mean", -1e30, false, 1e30, "0",
+                   "see data.scale; of images of integers also a list with a number for each channel"),
+    CLT_KEY_FLOATS("data.std", 0, true, 1e30, "1", "see data.mean"),
 
     CLT_KEY_CHOICE("optimizer.type", NULL, "\"adamw\"", "how parameters follow from gradients"),
     CLT_KEY_FLOAT_OPEN("optimizer.learning_rate", 0, true, 1e6, false, "0.001", "",

@@ -61,6 +61,9 @@ typedef struct clt_source_type {
      * Called before any read whose values must be in bounds. */
     clt_status (*check_bound)(const clt_source *source, int field, int64_t bound, bool has_ignore,
                               int64_t ignore, bool *done);
+    /* Reads all that is stored of sample `index`, with all checks and nothing random. NULL: reading it does
+     * that. May be called by several threads. */
+    clt_status (*check_sample)(const clt_source *source, int64_t index);
     /* Reads everything once, with all checks. NULL: every sample is read. */
     clt_status (*scan)(const clt_source *source);
     /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint. */
@@ -107,6 +110,9 @@ struct clt_source {
     /* Normalisation of x on the device: (x*scale - mean)/std. 1, 0, 1 when the config has none, and for
      * float data, which is normalised when it is read. */
     float scale, mean, std;
+    /* Channels, dimension 0 of x, that have a mean and std of their own; 0: all have the same. */
+    int channels;
+    double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
     int64_t bytes; /* size of the raw data, for reports */
     /* Text and tokens: */
     const struct clt_tokenizer *tokenizer; /* NULL: unknown, or the data is not text */

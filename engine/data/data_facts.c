@@ -88,6 +88,9 @@ void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_da
     facts->scale = (double)train->scale;
     facts->mean = (double)train->mean;
     facts->std = (double)train->std;
+    facts->channels = train->channels;
+    memcpy(facts->channel_mean, train->channel_mean, sizeof facts->channel_mean);
+    memcpy(facts->channel_std, train->channel_std, sizeof facts->channel_std);
     facts->n_fields = train->n_fields;
     for (int i = 0; i < train->n_fields; i++) {
         const clt_source_field *from = &train->fields[i];
@@ -151,6 +154,20 @@ static void write_tokens(clt_json_writer *w, const clt_data_facts *facts)
     clt_jw_kstring(w, "tokenizer_xxh64", clt_hash64_text(facts->tokenizer_hash, hash));
 }
 
+/* One number, or a list of one for each channel. */
+static void write_numbers(clt_json_writer *w, const char *key, double one, const double *each, int count)
+{
+    if (count == 0) {
+        clt_jw_kdouble(w, key, one);
+        return;
+    }
+    clt_jw_key(w, key);
+    clt_jw_array(w);
+    for (int i = 0; i < count; i++)
+        clt_jw_double(w, each[i]);
+    clt_jw_end_array(w);
+}
+
 clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out)
 {
     clt_json_writer w = clt_json_writer_make(out, 2);
@@ -167,8 +184,8 @@ clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out)
         write_field(&w, &facts->fields[i]);
     clt_jw_end_array(&w);
     clt_jw_kdouble(&w, "scale", facts->scale);
-    clt_jw_kdouble(&w, "mean", facts->mean);
-    clt_jw_kdouble(&w, "std", facts->std);
+    write_numbers(&w, "mean", facts->mean, facts->channel_mean, facts->channels);
+    write_numbers(&w, "std", facts->std, facts->channel_std, facts->channels);
     if (facts->classes)
         clt_jw_kint(&w, "classes", facts->classes);
     write_class_names(&w, facts);
@@ -216,6 +233,24 @@ static clt_status get_number(const reading *r, const char *key, double low, doub
         !(clt_json_number(value) <= high))
         return bad(r, key, "a number in range");
     *out = clt_json_number(value);
+    return CLT_OK;
+}
+
+/* One number, or a list of 2 to CLT_MAX_NUMBERS; *count: of the list, 0 for a number. */
+static clt_status get_numbers(const reading *r, const char *key, double *one, double *each, int *count)
+{
+    const clt_json *value = clt_json_get(r->object, key);
+    *count = 0;
+    if (!value || clt_json_typeof(value) != CLT_JSON_ARRAY)
+        return get_number(r, key, -1e30, 1e30, one);
+    if (clt_json_count(value) < 2 || clt_json_count(value) > CLT_MAX_NUMBERS)
+        return bad(r, key, "a list of numbers of the right length");
+    for (const clt_json *e = clt_json_first(value); e; e = clt_json_next(e)) {
+        if (clt_json_typeof(e) != CLT_JSON_NUMBER || !(fabs(clt_json_number(e)) <= 1e30))
+            return bad(r, key, "a list of numbers in range");
+        each[(*count)++] = clt_json_number(e);
+    }
+    *one = each[0];
     return CLT_OK;
 }
 
@@ -361,8 +396,11 @@ static clt_status read_members(const reading *r, clt_data_facts *facts)
     CLT_TRY(get_int(r, "bytes", 0, INT64_MAX, &facts->bytes));
     CLT_TRY(read_fields(r, facts));
     CLT_TRY(get_number(r, "scale", -1e30, 1e30, &facts->scale));
-    CLT_TRY(get_number(r, "mean", -1e30, 1e30, &facts->mean));
-    CLT_TRY(get_number(r, "std", -1e30, 1e30, &facts->std));
+    int means = 0;
+    CLT_TRY(get_numbers(r, "mean", &facts->mean, facts->channel_mean, &means));
+    CLT_TRY(get_numbers(r, "std", &facts->std, facts->channel_std, &facts->channels));
+    if (means != facts->channels)
+        return bad(r, "mean", "as long as \"std\"");
     IF_THERE(r, "classes", get_int(r, "classes", 1, (int64_t)INT32_MAX + 1, &facts->classes));
     IF_THERE(r, "class_names", read_class_names(r, facts));
     IF_THERE(r, "tokens", get_int(r, "tokens", 0, INT64_MAX, &facts->tokens));
@@ -458,6 +496,9 @@ clt_status clt_source_open_facts(const clt_data_facts *facts, clt_source **out)
         source->scale = (float)facts->scale;
         source->mean = (float)facts->mean;
         source->std = (float)facts->std;
+        source->channels = facts->channels;
+        memcpy(source->channel_mean, facts->channel_mean, sizeof source->channel_mean);
+        memcpy(source->channel_std, facts->channel_std, sizeof source->channel_std);
         source->n_fields = facts->n_fields;
         source->description = clt_arena_printf(arena, "data that is not there: %s", facts->description);
         if (!source->description)

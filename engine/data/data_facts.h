@@ -32,8 +32,10 @@ typedef struct clt_data_facts {
     int n_fields;
     clt_data_facts_field fields[CLT_MAX_FIELDS];
     double scale, mean, std; /* see clt_source */
-    int64_t classes;         /* number of classes, when the target of a sample is a class; else 0 */
-    int64_t n_class_names;   /* 0: the classes have no names, or the names are too long to be kept */
+    int channels;            /* with a mean and std of their own, see clt_source */
+    double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
+    int64_t classes;       /* number of classes, when the target of a sample is a class; else 0 */
+    int64_t n_class_names; /* 0: the classes have no names, or the names are too long to be kept */
     char class_names[CLT_CLASS_NAMES]; /* one after the other, each with the NUL that ends it */
     int64_t vocabulary;                /* tokens that the tokenizer has; 0: there is no tokenizer */
     /* mean over the training part; 0: unknown; 1 for the byte tokenizer */

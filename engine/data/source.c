@@ -114,6 +114,23 @@ static clt_status add_fetch_hint(clt_status status, const clt_config *config)
                     clt_error_text(), set->name);
 }
 
+/* Means and deviations of channels are for integers whose first dimension is channels. */
+static clt_status check_channels(const clt_source *source)
+{
+    char shape[CLT_SHAPE_TEXT];
+    const clt_source_field *x = &source->fields[0];
+    if (source->channels == 0)
+        return CLT_OK;
+    if (clt_dtype_is_float(x->dtype) || x->shape.ndim < 2 || x->shape.dim[0] != source->channels)
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "data.mean and data.std: lists of %d numbers are for samples of integers with %d channels as "
+            "their first dimension; these samples are %s %s: give one number for all",
+            source->channels, source->channels, clt_shape_text(&x->shape, shape, sizeof shape),
+            clt_dtype_name(x->dtype));
+    return CLT_OK;
+}
+
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out)
 {
     *out = NULL;
@@ -132,6 +149,8 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
     source->scale = 1.0f;
     source->std = 1.0f;
     clt_status status = type->open(source, config, split);
+    if (status == CLT_OK)
+        status = check_channels(source);
     if (status != CLT_OK) {
         clt_source_close(source);
         return add_fetch_hint(status, config);

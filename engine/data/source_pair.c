@@ -36,8 +36,30 @@ clt_status clt_source_config_shape(const clt_config *config, const char *key, cl
     return CLT_OK;
 }
 
+/* The lists of data.mean and data.std, where they are lists. */
+static clt_status read_channels(clt_source *source, const clt_config *config)
+{
+    int means = clt_config_list_count(config, "data.mean"), stds = clt_config_list_count(config, "data.std");
+    source->channels = means > stds ? means : stds;
+    if (means < 1 || stds < 1 || source->channels > CLT_MAX_NUMBERS ||
+        (means > 1 && stds > 1 && means != stds))
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "reading data.mean and data.std: %d and %d numbers; each takes one number for all channels, or "
+            "one for each, up to %d",
+            means, stds, CLT_MAX_NUMBERS);
+    for (int c = 0; c < source->channels; c++) {
+        source->channel_mean[c] = clt_config_list_float(config, "data.mean", c < means ? c : 0);
+        source->channel_std[c] = clt_config_list_float(config, "data.std", c < stds ? c : 0);
+    }
+    if (source->channels == 1)
+        source->channels = 0;
+    return CLT_OK;
+}
+
 clt_status clt_source_config_scale(clt_source *source, const clt_config *config)
 {
+    CLT_TRY(read_channels(source, config));
     double scale = clt_config_float(config, "data.scale");
     double mean = clt_config_float(config, "data.mean");
     double std = clt_config_float(config, "data.std");

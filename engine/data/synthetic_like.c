@@ -140,6 +140,9 @@ clt_status clt_source_open_like(const clt_config *config, clt_source **out)
             source->scale = model->scale;
             source->mean = model->mean;
             source->std = model->std;
+            source->channels = model->channels;
+            memcpy(source->channel_mean, model->channel_mean, sizeof source->channel_mean);
+            memcpy(source->channel_std, model->channel_std, sizeof source->channel_std);
         }
         for (int i = 0; status == CLT_OK && i < model->n_fields; i++) {
             source->fields[i] = model->fields[i];

@@ -15,6 +15,7 @@
 #define CLT_MAX_OUT 4
 #define CLT_MAX_NODE_PARAMS 4
 #define CLT_MAX_SAVED 4
+#define CLT_MAX_NUMBERS 8 /* in an attribute that is a list of numbers */
 #define CLT_MAX_ATTRS 12
 #define CLT_MAX_LOSSES 16
 #define CLT_MAX_FOLDED 2 /* a residual sum and an activation */
@@ -127,6 +128,7 @@ typedef struct clt_attr {
     const char *s;
     int32_t n_list;
     int64_t list[CLT_MAX_DIMS];
+    double number[CLT_MAX_NUMBERS]; /* a list of n_list numbers */
 } clt_attr;
 
 typedef struct clt_node {

@@ -25,6 +25,9 @@ typedef struct clt_model_inputs {
     int n_fields;
     clt_model_field field[CLT_MODEL_MAX_FIELDS];
     float scale, mean, std; /* for x; 1, 0, 1 change nothing */
+    /* above 0: the channels of x have a mean and std of their own */
+    int channels;
+    double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
 } clt_model_inputs;
 
 /* clt_model_build: declares the fields and adds the layers of `model` (the config's model section) to an

@@ -55,8 +55,13 @@ static int choice_index(const char *choices, const char *word)
 
 static const char *type_text(clt_attr_type type)
 {
-    static const char *const names[] = {"an integer", "a number", "true or false",
-                                        "a string",   "a string", "a list of integers"};
+    static const char *const names[] = {"an integer",
+                                        "a number",
+                                        "true or false",
+                                        "a string",
+                                        "a string",
+                                        "a list of integers",
+                                        "a number or a list of numbers"};
     return names[type];
 }
 
@@ -66,6 +71,10 @@ static void set_default(const clt_attr_spec *spec, clt_attr *attr)
     attr->f = spec->default_value;
     attr->b = spec->default_value != 0;
     attr->choice = (int)spec->default_value;
+    if (spec->type == CLT_ATTR_FLOATS) {
+        attr->n_list = 1;
+        attr->number[0] = spec->default_value;
+    }
 }
 
 static bool in_range(const clt_attr_spec *spec, double value)
@@ -88,6 +97,22 @@ static bool read_list(const clt_attr_spec *spec, const clt_json *value, clt_attr
             return false;
         attr->list[attr->n_list++] = i;
     }
+    return true;
+}
+
+/* A plain number is a list of one. */
+static bool read_numbers(const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
+{
+    bool list = clt_json_typeof(value) == CLT_JSON_ARRAY;
+    if (list && (clt_json_count(value) < 1 || clt_json_count(value) > CLT_MAX_NUMBERS))
+        return false;
+    attr->n_list = 0;
+    for (const clt_json *e = list ? clt_json_first(value) : value; e; e = list ? clt_json_next(e) : NULL) {
+        if (clt_json_typeof(e) != CLT_JSON_NUMBER || !in_range(spec, clt_json_number(e)))
+            return false;
+        attr->number[attr->n_list++] = clt_json_number(e);
+    }
+    attr->f = attr->number[0];
     return true;
 }
 
@@ -119,6 +144,8 @@ static bool read_value(clt_graph *graph, const clt_attr_spec *spec, const clt_js
         return attr->s != NULL;
     case CLT_ATTR_INTS:
         return read_list(spec, value, attr);
+    case CLT_ATTR_FLOATS:
+        return read_numbers(spec, value, attr);
     }
     return false;
 }
@@ -226,14 +253,20 @@ static bool take_value(clt_graph *graph, const clt_attr_spec *spec, const clt_at
 {
     bool number = spec->type == CLT_ATTR_FLOAT && given->type == CLT_ATTR_INT;
     bool word = spec->type == CLT_ATTR_STRING && given->type == CLT_ATTR_CHOICE;
-    if ((spec->type != given->type && !number && !word) || given->n_list > CLT_MAX_DIMS)
+    if ((spec->type != given->type && !number && !word) ||
+        given->n_list > (given->numbers ? CLT_MAX_NUMBERS : CLT_MAX_DIMS))
         return false;
     attr->i = given->i;
     attr->b = given->i != 0;
     attr->f = given->type == CLT_ATTR_FLOAT ? given->f : (double)given->i;
     attr->n_list = given->n_list;
     for (int i = 0; i < given->n_list; i++)
-        attr->list[i] = given->list[i];
+        if (given->numbers)
+            attr->number[i] = given->numbers[i];
+        else
+            attr->list[i] = given->list[i];
+    if (given->numbers)
+        attr->f = given->numbers[0];
     if (given->word)
         attr->s = clt_arena_strdup(graph->arena, given->word);
     return !given->word || attr->s;

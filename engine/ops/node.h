@@ -15,6 +15,7 @@ typedef struct clt_attr_given {
     const char *word;    /* CHOICE, STRING */
     const int64_t *list; /* INTS */
     int n_list;
+    const double *numbers; /* FLOATS, n_list of them */
 } clt_attr_given;
 
 #define CLT_A_INT(key, value)                                                                                \
@@ -36,6 +37,10 @@ typedef struct clt_attr_given {
 #define CLT_A_INTS(key, values, count)                                                                       \
     {                                                                                                        \
         .name = key, .type = CLT_ATTR_INTS, .list = values, .n_list = count                                  \
+    }
+#define CLT_A_FLOATS(key, values, count)                                                                     \
+    {                                                                                                        \
+        .name = key, .type = CLT_ATTR_FLOATS, .numbers = values, .n_list = count                             \
     }
 /* CLT_ATTRS(CLT_A_INT("out", 10), CLT_A_BOOL("bias", false)) */
 #define CLT_ATTRS(...)                                                                                       \

@@ -19,14 +19,15 @@ typedef enum clt_attr_type {
     CLT_ATTR_BOOL,
     CLT_ATTR_CHOICE, /* one of `choices` ("a|b|c") */
     CLT_ATTR_STRING,
-    CLT_ATTR_INTS /* list of up to CLT_MAX_DIMS integers */
+    CLT_ATTR_INTS,  /* list of up to CLT_MAX_DIMS integers */
+    CLT_ATTR_FLOATS /* a number, or a list of up to CLT_MAX_NUMBERS; f is the first of them */
 } clt_attr_type;
 
 typedef struct clt_attr_spec {
     const char *name;
     clt_attr_type type;
     bool required;
-    double default_value, min, max; /* INT, FLOAT, BOOL (0/1); CHOICE: index; INTS: each element */
+    double default_value, min, max; /* INT, FLOAT, BOOL (0/1); CHOICE: index; INTS, FLOATS: each element */
     const char *choices;            /* CHOICE */
     const char *help;               /* with unit where there is one */
     bool no_default;                /* leaving it out has a meaning of its own, which `help` explains */
@@ -40,6 +41,11 @@ typedef struct clt_attr_spec {
 #define CLT_SPEC_FLOAT(word, value, least, most, text)                                                       \
     {                                                                                                        \
         .name = word, .type = CLT_ATTR_FLOAT, .default_value = value, .min = least, .max = most,             \
+        .help = text                                                                                         \
+    }
+#define CLT_SPEC_FLOATS(word, value, least, most, text)                                                      \
+    {                                                                                                        \
+        .name = word, .type = CLT_ATTR_FLOATS, .default_value = value, .min = least, .max = most,            \
         .help = text                                                                                         \
     }
 #define CLT_SPEC_BOOL(word, value, text)                                                                     \

@@ -13,14 +13,20 @@
 
 static const char *type_word(clt_attr_type type)
 {
-    static const char *const words[] = {"integer", "number", "true or false",
-                                        "word",    "string", "list of integers"};
+    static const char *const words[] = {"integer",
+                                        "number",
+                                        "true or false",
+                                        "word",
+                                        "string",
+                                        "list of integers",
+                                        "number or list of numbers"};
     return words[type];
 }
 
 static bool has_range(const clt_attr_spec *spec)
 {
-    bool number = spec->type == CLT_ATTR_INT || spec->type == CLT_ATTR_FLOAT || spec->type == CLT_ATTR_INTS;
+    bool number = spec->type == CLT_ATTR_INT || spec->type == CLT_ATTR_FLOAT || spec->type == CLT_ATTR_INTS ||
+                  spec->type == CLT_ATTR_FLOATS;
     return number && (spec->min < 0 || spec->max > 0);
 }
 

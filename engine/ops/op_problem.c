@@ -32,6 +32,12 @@ static void write_attr(clt_json_writer *w, const clt_attr_spec *spec, const clt_
             clt_jw_int(w, attr->list[i]);
         clt_jw_end_array(w);
         break;
+    case CLT_ATTR_FLOATS:
+        clt_jw_array(w);
+        for (int32_t i = 0; i < attr->n_list; i++)
+            clt_jw_double(w, attr->number[i]);
+        clt_jw_end_array(w);
+        break;
     }
 }
 

@@ -58,6 +58,17 @@ static int put_value(const clt_config *config, const clt_config_key *key, clt_st
         clt_pb_string(out, VALUE_STRING, list.text ? list.text : "");
         clt_str_free(&list);
         return TYPE_STRING;
+    case CLT_CFG_FLOATS:
+        if (clt_config_list_count(config, key->path) == 1) {
+            clt_pb_double(out, VALUE_NUMBER, clt_config_float(config, key->path));
+            return TYPE_FLOAT;
+        }
+        for (int i = 0; i < clt_config_list_count(config, key->path) && i < 64; i++)
+            clt_str_printf(&list, "%s%g", i ? ", " : "", clt_config_list_float(config, key->path, i));
+        out->failed |= list.failed;
+        clt_pb_string(out, VALUE_STRING, list.text ? list.text : "");
+        clt_str_free(&list);
+        return TYPE_STRING;
     default:
         return 0;
     }

@@ -11,11 +11,12 @@
  * memory  no workspace                                   errors  CLT_ESHAPE for an integer x
  * source  -                                              tested  verify -t 'scale*', tol 2, or exact */
 
-/* cast: y = (x * scale - mean) / std
+/* cast: y = (x * scale - mean) / std, with one mean and std, or with one of them for each channel
  * shapes  x any -> y as x                                dtypes  x u8|u16|i32|u32|f32|f16|bf16; y f32
  * grads   dx = dy * scale / std for floats: write or accumulate
  * units   mean, std: unit of x * scale
- * memory  no workspace                                   errors  CLT_ESHAPE for an x of 64-bit type
+ * memory  no workspace
+ * errors  CLT_ESHAPE for an x of 64-bit type, for lists whose length is not that of x's dimension 1
  * source  -
  * tested  verify -t 'cast*', tol 4; exact by default */
 
@@ -25,8 +26,8 @@ static const clt_attr_spec scale_attrs[] = {
 };
 static const clt_attr_spec cast_attrs[] = {
     CLT_SPEC_FLOAT("scale", 1, 0, 0, "factor of the stored number: 1/255 for pixels"),
-    CLT_SPEC_FLOAT("mean", 0, 0, 0, "subtracted after the factor"),
-    CLT_SPEC_FLOAT("std", 1, 1e-30, 1e30, "divides what is left"),
+    CLT_SPEC_FLOATS("mean", 0, 0, 0, "subtracted after the factor; a list: one for each channel"),
+    CLT_SPEC_FLOATS("std", 1, 1e-30, 1e30, "divides what is left; a list: one for each channel"),
 };
 
 /* y = x * factor + shift; both numbers are computed in double and rounded once. */
@@ -34,13 +35,23 @@ typedef struct affine {
     float factor, shift;
 } affine;
 
-static affine affine_of(const clt_node *node)
+/* How many channels have constants of their own; 1: all have the same. */
+static int channels_of(const clt_node *node)
+{
+    if (node->op->attrs == scale_attrs)
+        return 1;
+    int means = clt_node_attr(node, "mean")->n_list, stds = clt_node_attr(node, "std")->n_list;
+    return means > stds ? means : stds;
+}
+
+static affine affine_of(const clt_node *node, int channel)
 {
     if (node->op->attrs == scale_attrs)
         return (affine){(float)clt_node_attr(node, "value")->f, (float)clt_node_attr(node, "shift")->f};
-    double std = clt_node_attr(node, "std")->f;
-    return (affine){(float)(clt_node_attr(node, "scale")->f / std),
-                    (float)(-clt_node_attr(node, "mean")->f / std)};
+    const clt_attr *mean = clt_node_attr(node, "mean"), *std = clt_node_attr(node, "std");
+    double divisor = std->number[channel < std->n_list ? channel : 0];
+    return (affine){(float)(clt_node_attr(node, "scale")->f / divisor),
+                    (float)(-mean->number[channel < mean->n_list ? channel : 0] / divisor)};
 }
 
 static clt_status scale_infer(clt_infer *ctx)
@@ -60,13 +71,52 @@ static clt_status cast_infer(clt_infer *ctx)
             "input '%s' has type %s; 64-bit fields cannot be converted on the device, store them as "
             "f32 or i32",
             x->name, clt_dtype_name(x->dtype));
+    const clt_node *node = ctx->node;
+    int means = clt_node_attr(node, "mean")->n_list, stds = clt_node_attr(node, "std")->n_list;
+    int64_t channels = shape.ndim > 1 ? shape.dim[1] : 1;
+    if ((means > 1 && means != channels) || (stds > 1 && stds != channels))
+        return clt_infer_fail(ctx,
+                              "mean has %d numbers and std %d, but '%s' has %lld channels (its dimension 1); "
+                              "give one number, or one for each channel",
+                              means, stds, x->name, (long long)channels);
     return clt_infer_out(ctx, CLT_F32, &shape);
+}
+
+/* A kernel that has constants for every channel. */
+static void emit_channels(ocl_emitter *e, const clt_call *call, clt_style style, uint64_t n, bool backward)
+{
+    int32_t to = backward ? call->din[0] : call->out[0], from = backward ? call->dout[0] : call->in[0];
+    bool accumulate = backward && call->din_accumulate[0];
+    const clt_tensor *x = clt_call_tensor(call, call->in[0]);
+    int channels = channels_of(call->node);
+    /* elements in memory between two channels of a sample */
+    int64_t inner = 1;
+    for (int d = 2; d < x->shape.ndim && x->layout == CLT_LAYOUT_ROW_MAJOR; d++)
+        inner *= x->shape.dim[d];
+    clt_elementwise_begin(e, "channels", "channels_affine", style);
+    ocl_define(e, "SHIFTED", !backward);
+    ocl_define(e, "CHANNELS", channels);
+    clt_define_type_of(e, "DT", call, from);
+    clt_define_type_of(e, "GT", call, to);
+    clt_arg_grad_of(e, call, to, n, accumulate);
+    clt_arg_in_of(e, call, from, n);
+    clt_arg_size32(e, inner, "elements of a channel");
+    for (int c = 0; c < CLT_MAX_NUMBERS; c++) {
+        affine a = affine_of(call->node, c < channels ? c : 0);
+        ocl_arg_f32(e, a.factor);
+        ocl_arg_f32(e, a.shift);
+    }
+    clt_elementwise_end(e, n, (2 + accumulate) * (double)n, style);
 }
 
 static clt_status affine_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
-    affine a = affine_of(call->node);
     uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
+    if (channels_of(call->node) > 1) {
+        emit_channels(e, call, style, n, false);
+        return CLT_OK;
+    }
+    affine a = affine_of(call->node, 0);
     clt_emit_affine(e, call->out[0], clt_call_dtype(call, call->out[0]), call->in[0],
                     clt_call_dtype(call, call->in[0]), n, a.factor, a.shift, style);
     return CLT_OK;
@@ -77,13 +127,17 @@ static clt_status affine_backward(ocl_emitter *e, const clt_call *call, clt_styl
     if (call->din[0] < 0)
         return CLT_OK;
     uint64_t n = (uint64_t)clt_call_elements(call, call->in[0]);
+    if (channels_of(call->node) > 1) {
+        emit_channels(e, call, style, n, true);
+        return CLT_OK;
+    }
     clt_elementwise_begin(e, "elementwise", "elementwise_bwd_affine", style);
     clt_define_type_of(e, "DT", call, call->dout[0]);
     clt_define_type_of(e, "GT", call, call->din[0]);
     clt_define_stores(e, style, clt_call_dtype(call, call->din[0]), n, call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], n, call->din_accumulate[0]);
     clt_arg_in_of(e, call, call->dout[0], n);
-    ocl_arg_f32(e, affine_of(call->node).factor);
+    ocl_arg_f32(e, affine_of(call->node, 0).factor);
     clt_elementwise_end(e, n, (1 + call->din_accumulate[0]) * (double)n, style);
     return CLT_OK;
 }
@@ -102,7 +156,7 @@ static const clt_op_doc scale_doc = {
 static const clt_op_doc cast_doc = {
     .text = "Makes numbers of stored integers. Where a layer needs numbers and gets integers, the model puts "
             "one there itself, for the field x with data.scale, data.mean and data.std.",
-    .inputs = "x: any shape, u8, u16, i32, u32, f32, f16 or bf16",
+    .inputs = "x: any shape, u8, u16, i32, u32, f32, f16 or bf16; channels are its dimension 1",
     .output = "y: shape of x, f32",
     .example = "{\"op\": \"cast\", \"scale\": 0.00392156862745098, \"mean\": 0.1307, \"std\": 0.3081}",
     .before = "",

@@ -26,14 +26,30 @@ static void scale_backward(clt_ref_call *call)
     affine_gradient(call, clt_node_attr(call->node, "value")->f);
 }
 
+/* The mean or std of element i of x, whose channels are dimension 1. */
+static double of_channel(const clt_ref_call *call, const char *name, int64_t i)
+{
+    const clt_attr *attr = clt_node_attr(call->node, name);
+    int64_t inner = 1;
+    for (int d = 2; d < call->in[0].shape.ndim; d++)
+        inner *= call->in[0].shape.dim[d];
+    return attr->n_list == 1 ? attr->number[0] : attr->number[i / inner % call->in[0].shape.dim[1]];
+}
+
 static void cast_forward(clt_ref_call *call)
 {
-    double std = clt_node_attr(call->node, "std")->f;
-    affine(call, clt_node_attr(call->node, "scale")->f / std, -clt_node_attr(call->node, "mean")->f / std);
+    int64_t n = clt_shape_elements(&call->in[0].shape);
+    for (int64_t i = 0; i < n; i++)
+        call->out[0].data[i] =
+            (call->in[0].data[i] * clt_node_attr(call->node, "scale")->f - of_channel(call, "mean", i)) /
+            of_channel(call, "std", i);
 }
 static void cast_backward(clt_ref_call *call)
 {
-    affine_gradient(call, clt_node_attr(call->node, "scale")->f / clt_node_attr(call->node, "std")->f);
+    int64_t n = clt_shape_elements(&call->in[0].shape);
+    for (int64_t i = 0; call->din[0].data && i < n; i++)
+        call->din[0].data[i] +=
+            call->dout[0].data[i] * clt_node_attr(call->node, "scale")->f / of_channel(call, "std", i);
 }
 
 static const clt_op_case scale_cases[] = {
@@ -53,6 +69,14 @@ static const clt_op_case cast_cases[] = {
     /* Numbers below 2^24 convert exactly. */
     CLT_CASE("i32", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_I32, 1 << 24, 1, 33)),
     CLT_CASE("f32", "{\"scale\":3,\"mean\":0.5,\"std\":0.25}", CLT_SMALL, CLT_CASE_F32(2, 33, 17)),
+    CLT_CASE("channels",
+             "{\"scale\":0.00392156862745098,\"mean\":[0.485,0.456,0.406],\"std\":[0.229,0.224,0.225]}",
+             CLT_SMALL, CLT_CASE_INDEX(CLT_U8, 256, 2, 3, 5, 7)),
+    CLT_CASE("channels_large", "{\"mean\":[1,2,3,4,5],\"std\":0.5}", CLT_EXACT,
+             CLT_CASE_INDEX(CLT_U8, 256, 3, 5, 31, 67)),
+    CLT_CASE("channels_f32", "{\"scale\":3,\"mean\":0.5,\"std\":[0.25,4]}", CLT_SMALL,
+             CLT_CASE_F32(3, 2, 17)),
+    CLT_CASE("channels_vector", "{\"mean\":[0.5,3],\"std\":[0.25,4]}", CLT_SMALL, CLT_CASE_F32(3, 2)),
 };
 
 static const clt_op_case scale_timed[] = {

@@ -103,7 +103,10 @@ static clt_status mark_params(const clt_config *config, clt_graph *graph)
 clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
                          clt_graph **out, int32_t *prediction)
 {
-    clt_model_inputs inputs = {.scale = source->scale, .mean = source->mean, .std = source->std};
+    clt_model_inputs inputs = {
+        .scale = source->scale, .mean = source->mean, .std = source->std, .channels = source->channels};
+    memcpy(inputs.channel_mean, source->channel_mean, sizeof inputs.channel_mean);
+    memcpy(inputs.channel_std, source->channel_std, sizeof inputs.channel_std);
     const clt_json_doc *doc;
     const clt_json *model = clt_config_model(config, &doc);
     clt_graph *graph;

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Affine maps with constants for every channel: the op cast. Channel c of an element with index i is
+ * i / inner % CHANNELS: inner is the size of a channel's plane where channels lie one after the other, and 1
+ * where they are the last dimension in memory. Knows flat arrays only.
+ *
+ * -DDT=type read  -DGT=type written  -DCHANNELS=2..8  -DSHIFTED=1: y = x * factor + shift, 0: without shift
+ * -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
+#include "common.clh"
+#include "elements.clh"
+#include "types.clh"
+
+#ifndef CHANNELS
+#define CHANNELS 3
+#endif
+#ifndef SHIFTED
+#define SHIFTED 1
+#endif
+
+/* y (+)= x * factor[channel] + shift[channel], rounded once. */
+ELEMENTWISE void channels_affine(__global STORAGE(GT) *restrict y, ulong y0, int accumulate,
+                                 __global const STORAGE(DT) *restrict x, ulong x0, uint inner, float f0,
+                                 float s0, float f1, float s1, float f2, float s2, float f3, float s3,
+                                 float f4, float s4, float f5, float s5, float f6, float s6, float f7,
+                                 float s7, ulong count)
+{
+    const float factor[8] = {f0, f1, f2, f3, f4, f5, f6, f7};
+    const float shift[8] = {s0, s1, s2, s3, s4, s5, s6, s7};
+    ulong base = clt_chunk_base();
+    uint size = clt_chunk_size(base, count);
+    y += y0 + base;
+    x += x0 + base;
+#if LS == 1
+    /* one item has a run of elements: it counts along, and divides once */
+    uint channel = (uint)(base / inner % CHANNELS), left = inner - (uint)(base % inner);
+    for (uint k = 0; k < size;) {
+        uint end = min(size, k + left);
+        float f = factor[channel], s = SHIFTED ? shift[channel] : 0.0f;
+        for (; k < end; k++)
+            STORE_GRAD(GT, y, k, fma(LOAD(DT, x, k), f, s), accumulate);
+        channel = channel + 1 == CHANNELS ? 0 : channel + 1;
+        left = inner;
+    }
+#else
+    FOR_ELEMENTS(k, size)
+    {
+        uint channel = (uint)((base + k) / inner % CHANNELS);
+        STORE_GRAD(GT, y, k, fma(LOAD(DT, x, k), factor[channel], SHIFTED ? shift[channel] : 0.0f),
+                   accumulate);
+    }
+#endif
+}

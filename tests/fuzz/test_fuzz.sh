@@ -76,7 +76,7 @@ printf '1%s\n{"step":8,"eval_loss":1.5,"eval_losses":{"a":1}}\n%s\n{"step":9,"lo
 
 # --- run ---
 for target in $targets; do
-    if ! "$clang" "${flags[@]}" -fsanitize=fuzzer,address,undefined "$root/tests/fuzz/fuzz_$target.c" rooms.a -lcjson -lz -lpcre2-8 -lm \
+    if ! "$clang" "${flags[@]}" -fsanitize=fuzzer,address,undefined "$root/tests/fuzz/fuzz_$target.c" rooms.a -lcjson -lz -lpcre2-8 -ljpeg -lpng -lm \
         -lpthread -o "fuzz_$target" >"$out" 2>&1; then
         fail "fuzz_$target does not build"
         continue

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Images: JPEG and PNG in memory become pixels of four bytes (red, green, blue, unused), as Pillow's
+ * convert("RGB") makes them; regions of them are resized as Pillow's BILINEAR does. Content decides on the
+ * format, never a name. Every thread has memory of its own, which grows to its largest image and is used
+ * again. It knows nothing of data sets. */
+#ifndef ENGINE_DATA_IMAGE_H
+#define ENGINE_DATA_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+/* Larger images are refused before anything is allocated for them. */
+#define CLT_IMAGE_MAX_PIXELS (INT64_C(1) << 27)
+#define CLT_IMAGE_MAX_SIDE 65500
+#define CLT_PIXEL 4 /* bytes of a pixel */
+
+typedef struct clt_box {
+    int x, y, width, height;
+} clt_box;
+
+/* Pixels in memory of the calling thread, or in the caller's: rows of `stride` bytes. */
+typedef struct clt_view {
+    const uint8_t *pixels;
+    int width, height;
+    size_t stride;
+} clt_view;
+
+/* Memory of the calling thread that lives until it is asked for again under the same number, or the thread
+ * ends. Contents are kept only while the size fits. NULL: out of memory, with the error set. */
+enum {
+    CLT_SCRATCH_FILE,
+    CLT_SCRATCH_PIXELS,
+    CLT_SCRATCH_ROWS,
+    CLT_SCRATCH_RESIZE,
+    CLT_SCRATCH_SAMPLE,
+    CLT_SCRATCH_PARTNER,
+    CLT_SCRATCH_PLANES,
+    CLT_SCRATCH_COUNT
+};
+void *clt_image_scratch(int which, size_t bytes);
+
+/* An encoded image whose header was read. */
+typedef struct clt_encoded {
+    const uint8_t *bytes;
+    size_t size;
+    bool png;
+    int width, height;
+} clt_encoded;
+
+/* clt_image_header: size and format. CLT_EDATA says why the bytes are no image that can be read (empty, a
+ * git-lfs pointer, another format by its name, too many pixels). The messages of this file name no file:
+ * callers put that in front. */
+clt_status clt_image_header(const void *bytes, size_t size, clt_encoded *out);
+
+/* clt_image_decode: the pixels of `box`, which lies inside the image, exactly as a decoder of the whole image
+ * gives them. shrink above 1 (2, 4, 8): of the box at 1/shrink of its size, which JPEG decoders do faster
+ * (each pixel is a mean of the pixels that it replaces); images of other formats come in full size. Of a JPEG
+ * that is whole (its end is there) only the rows down to the end of the box are decoded. CLT_EDATA: damaged or
+ * cut off. The view lives until this thread decodes again. */
+clt_status clt_image_decode(const clt_encoded *image, clt_box box, int shrink, clt_view *out);
+
+/* A part of a view. */
+static inline clt_view clt_view_part(const clt_view *view, clt_box box)
+{
+    return (clt_view){view->pixels + (size_t)box.y * view->stride + (size_t)box.x * CLT_PIXEL, box.width,
+                      box.height, view->stride};
+}
+
+/* clt_image_resize: the window of a view's resized form. The view is resized to `width` by `height` with a
+ * triangle filter that widens with the factor (antialiasing), as Pillow's BILINEAR; of the result `window` is
+ * written to three planes of window.width*window.height bytes each, mirrored from left to right if `flip`.
+ * Where nothing is resized the pixels are copied exactly; else they differ from Pillow's by at most one level.
+ * Parts of the window outside of the resized form are 0. */
+clt_status clt_image_resize(const clt_view *view, int width, int height, clt_box window, bool flip,
+                            uint8_t *planes);
+
+/* Three planes as they lie in a sample, as pixels. */
+void clt_image_from_planes(const uint8_t *planes, int width, int height, uint8_t *pixels);
+
+/* Appends a PNG file of three planes of bytes (channels 3) or one (channels 1). */
+clt_status clt_png_write(const uint8_t *planes, int channels, int width, int height, clt_str *out);
+
+/* --- the two formats --- */
+
+clt_status clt_jpeg_header(clt_encoded *image);
+clt_status clt_jpeg_decode(const clt_encoded *image, clt_box box, int shrink, clt_view *out);
+clt_status clt_png_header(clt_encoded *image);
+clt_status clt_png_decode(const clt_encoded *image, clt_box box, clt_view *out);
+/* Frees what a decoder keeps for a thread; called when the thread ends. */
+void clt_jpeg_forget(void *kept);
+/* Where the JPEG decoder keeps its object for the calling thread; NULL: out of memory. */
+void **clt_image_kept_decoder(void);
+/* Refuses sizes beyond the limits. */
+clt_status clt_image_check_size(int64_t width, int64_t height);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Folders of images, CLASS/name.jpg: which files there are, in a fixed order (torchvision's ImageFolder).
+ * Classes are the folders, by name in byte order; the files of a class come by folder and name in byte order.
+ * It does not open files. */
+#ifndef ENGINE_DATA_IMAGE_FOLDER_H
+#define ENGINE_DATA_IMAGE_FOLDER_H
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+typedef struct clt_image_file {
+    size_t name; /* place of "CLASS/name.jpg" in names */
+    uint64_t size;
+    int32_t class_number;
+} clt_image_file;
+
+typedef struct clt_image_list {
+    clt_str names; /* each with the NUL that ends it */
+    clt_image_file *files;
+    size_t count, capacity;
+    char **classes;
+    size_t n_classes, class_capacity;
+    uint64_t bytes; /* of all files */
+    int64_t others; /* files in class folders whose names are not those of images */
+} clt_image_list;
+
+/* clt_image_list_folder: CLT_EDATA: the folder cannot be read, has no folders of classes, or one of them has no
+ * images. Free the list even after a failure. */
+clt_status clt_image_list_folder(const char *root, clt_image_list *list);
+void clt_image_list_free(clt_image_list *list);
+/* Whether a folder has a folder with an image in it. */
+bool clt_is_image_folder(const char *path);
+
+#endif

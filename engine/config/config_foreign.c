@@ -326,6 +326,8 @@ static bool takes(const clt_config_key *key, const clt_json *json)
         return (type == CLT_JSON_BOOL && key->for_bool[0]) ||
                (type == CLT_JSON_STRING && clt_config_has_word(key->choices, clt_json_string(json)));
     case CLT_CFG_INTS:
+        if (clt_json_int(json, &i))
+            return in_range(key, (double)i);
         for (const clt_json *e = clt_json_first(json); e; e = clt_json_next(e))
             if (!clt_json_int(e, &i) || !in_range(key, (double)i))
                 return false;

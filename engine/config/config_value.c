@@ -157,8 +157,10 @@ static bool read_int(reader *r, const clt_json *json, const char *expected, int6
 
 static clt_status read_ints(reader *r, const clt_json *json)
 {
-    size_t count = clt_json_typeof(json) == CLT_JSON_ARRAY ? clt_json_count(json) : 0;
-    if (clt_json_typeof(json) != CLT_JSON_ARRAY) {
+    /* A plain integer is a list of one. */
+    bool list = clt_json_typeof(json) == CLT_JSON_ARRAY;
+    size_t count = list ? clt_json_count(json) : 1;
+    if (!list && clt_json_typeof(json) != CLT_JSON_NUMBER) {
         wrong_type(r, json, "a list of integers such as [64, 32]");
         return CLT_OK;
     }
@@ -170,8 +172,9 @@ static clt_status read_ints(reader *r, const clt_json *json)
     if (!ints)
         CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", r->key->path);
     int i = 0;
-    for (const clt_json *item = clt_json_first(json); item; item = clt_json_next(item), i++)
-        if (read_int(r, item, "an integer in the list", &ints[i]))
+    for (const clt_json *item = list ? clt_json_first(json) : json; item;
+         item = list ? clt_json_next(item) : NULL, i++)
+        if (read_int(r, item, list ? "an integer in the list" : "an integer or a list of them", &ints[i]))
             check_range(r, item, (double)ints[i]);
     r->value->ints = ints;
     r->value->count = i;

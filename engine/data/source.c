@@ -313,6 +313,11 @@ clt_status clt_source_scan(const clt_source *source)
     if (source->type->scan)
         return source->type->scan(source);
     clt_status status = CLT_OK;
+    if (source->type->check_sample) {
+        for (int64_t index = 0; index < source->samples && status == CLT_OK; index++)
+            status = source->type->check_sample(source, index);
+        return status;
+    }
     for (int f = 0; f < source->n_fields && status == CLT_OK; f++) {
         const clt_source_field *field = &source->fields[f];
         void *sample = NULL;

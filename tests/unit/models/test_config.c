@@ -666,8 +666,8 @@ static void mutate_value(const char *text, const place *p, mutation_stats *stats
     const clt_config_key *key = schema_key(p);
     for (size_t i = 0; i < 5; i++)
         must_refuse(splice(text, p->value_at, p->value_end, wrong[i]), "wrong type", p->key, stats);
-    bool number = key->type == CLT_CFG_INT || key->type == CLT_CFG_FLOAT ||
-                  key->type == CLT_CFG_AUTO_INT || key->type == CLT_CFG_FLOATS;
+    bool number = key->type == CLT_CFG_INT || key->type == CLT_CFG_FLOAT || key->type == CLT_CFG_AUTO_INT ||
+                  key->type == CLT_CFG_FLOATS;
     bool word = key->type == CLT_CFG_STRING || key->type == CLT_CFG_CHOICE || key->type == CLT_CFG_STRINGS;
     must_refuse(splice(text, p->value_at, p->value_end, word ? "3" : "\"3\""), "wrong type", p->key, stats);
     if (number || key->type == CLT_CFG_INTS) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain data: dispatches to its parts, and implements prepare, which converts text files into token
- * shards. */
+ * shards and folders of images into one file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "cli/args.h"
 #include "cli/console.h"
 #include "cli/data_fetch.h"
+#include "cli/data_images.h"
 #include "cli/data_verify.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
@@ -151,9 +152,10 @@ static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o
 static clt_status data_prepare(cmd_context *context, int argc, char **argv)
 {
     clt_prepare_options o = {.tokenizer = "", .split = 0.1, .shard_tokens = 100000000};
-    int64_t threads = clt_cpu_count();
+    clt_pack_options pack = {.folder = NULL};
+    int64_t threads = clt_cpu_count(), resize = 0;
     const args_option options[] = {
-        ARGS_TEXT("--out", "DIR", o.out, "the folder to create"),
+        ARGS_TEXT("--out", "PATH", o.out, "the folder to create; for images the file"),
         ARGS_TEXT("--tokenizer", "PATH", o.tokenizer,
                   "bytes (the default), or a folder or file of a BPE vocabulary"),
         ARGS_INT("--train-bpe", "N", o.train_bpe, 257, 1048576,
@@ -161,11 +163,16 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
         ARGS_FLOAT("--split", "X", o.split, 0, 0.999, "part of the text, at its end, for evaluation (0.1)"),
         ARGS_INT("--shard-tokens", "N", o.shard_tokens, 1, 2147483647, "tokens in a file (100000000)"),
         ARGS_INT("--threads", "N", threads, 1, 64, "threads that tokenise (one per core)"),
+        ARGS_INT("--resize", "N", resize, 0, 16384,
+                 "images: store pixels whose shorter side is at most N, instead of JPEG and PNG files"),
+        ARGS_FLAG("--skip-bad", pack.skips_bad, "images: leave out those that cannot be decoded"),
         ARGS_END};
     const args_usage usage = {.command = "data prepare",
-                              .operands = "TEXT...",
-                              .summary = "Converts text files (plain or .gz; @LIST: the files that LIST "
-                                         "names) into token shards for data.type tokens.",
+                              .operands = "TEXT...|FOLDER",
+                              .summary =
+                                  "Converts text files (plain or .gz; @LIST: the files that LIST "
+                                  "names) into token shards for data.type tokens, or a folder of images "
+                                  "(CLASS/name.jpg) into one file for data.type images.",
                               .options = options,
                               .min_operands = 1,
                               .max_operands = ARGS_MAX};
@@ -174,7 +181,15 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     if (!o.out)
-        CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: name the folder to create with --out DIR");
+        CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: name what to create with --out PATH");
+    if (r.n_operands == 1 && clt_is_directory(r.operands[0])) {
+        pack.folder = r.operands[0];
+        pack.out = o.out;
+        pack.resize = (int)resize;
+        return data_pack(context, &pack);
+    }
+    if (resize > 0 || pack.skips_bad)
+        CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: --resize and --skip-bad are for a folder of images");
     o.inputs = r.operands;
     o.n_inputs = r.n_operands;
     o.threads = (int)threads;
@@ -183,8 +198,9 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
 
 static const args_part parts[] = {
     {"fetch", "download a published data set: mnist, cifar10, tinyshakespeare ...", data_fetch},
-    {"prepare", "convert text files into token shards", data_prepare},
-    {"verify", "read every shard, idx and npy file or tokenizer to its end, or all data of a config",
+    {"prepare", "convert text files into token shards, or a folder of images into one file", data_prepare},
+    {"show", "write a page of samples of images as training sees them", data_show},
+    {"verify", "read every image, shard, idx and npy file or tokenizer to its end, or all data of a config",
      data_verify},
     {NULL, NULL, NULL},
 };

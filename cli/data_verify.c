@@ -10,6 +10,7 @@
 
 #include "cli/args.h"
 #include "cli/console.h"
+#include "cli/data_images.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/data/prepare.h"
@@ -49,9 +50,48 @@ static bool ends_with(const char *text, const char *end)
     return a >= b && strcmp(text + a - b, end) == 0;
 }
 
+/* --- samples one by one --- */
+
+typedef struct sample_view {
+    verify_run *v;
+    const char *what;
+} sample_view;
+
+static void on_bad(void *context)
+{
+    const sample_view *s = context;
+    report(s->v, s->what, CLT_EDATA, "");
+}
+
+static clt_status on_checked(void *context, int64_t done, int64_t total)
+{
+    const sample_view *s = context;
+    char text[160];
+    if (stopped(s->v))
+        CLT_FAIL(CLT_EINTERRUPTED, "verifying data: stopped by a signal; run it again");
+    (void)snprintf(text, sizeof text, "decoding: %lld of %lld, %d bad", (long long)done, (long long)total,
+                   s->v->bad);
+    console_observer(&s->v->console).progress(&s->v->console, text, done, total);
+    return CLT_OK;
+}
+
+/* Checks every sample and names each bad one. The set itself counts as good only if all of them are. */
+static clt_status verify_samples(verify_run *v, const char *what, const clt_source *source)
+{
+    sample_view view = {.v = v, .what = what};
+    data_check check = {.bad = on_bad, .progress = on_checked, .context = &view};
+    CLT_TRY(data_check_samples(source, &check));
+    v->good += (int)check.good;
+    console_clear(&v->console);
+    printf("%s %s: %s; %lld of %lld samples are good\n", check.n_bad ? "BAD " : "ok  ", what,
+           source->description, (long long)check.good, (long long)source->samples);
+    return CLT_OK;
+}
+
 /* --- a config --- */
 
-/* Checks that indices are in the range that the config's model accepts, then reads every value. */
+/* Checks that indices are in the range that the config's model accepts, then reads every value, unless samples
+ * are checked one by one. */
 static clt_status check_source(const clt_config *config, const clt_source *shapes, const clt_source *source)
 {
     clt_graph *graph;
@@ -68,10 +108,19 @@ static clt_status check_source(const clt_config *config, const clt_source *shape
                                                 field->bound_ignore);
     }
     clt_graph_destroy(graph);
-    return status == CLT_OK ? clt_source_scan(source) : status;
+    return status == CLT_OK && !source->type->check_sample ? clt_source_scan(source) : status;
 }
 
-static void verify_config(verify_run *v, const char *path, const clt_config *config)
+/* Reports what check_source found, or checks and reports the samples. */
+static clt_status report_source(verify_run *v, const char *what, clt_status status, const clt_source *source)
+{
+    if (status == CLT_OK && source->type->check_sample)
+        return verify_samples(v, what, source);
+    report(v, what, status, source ? source->description : "");
+    return CLT_OK;
+}
+
+static clt_status verify_config(verify_run *v, const char *path, const clt_config *config)
 {
     clt_source *train = NULL, *eval = NULL;
     clt_str what = {0};
@@ -79,18 +128,32 @@ static void verify_config(verify_run *v, const char *path, const clt_config *con
     if (status == CLT_OK)
         status = check_source(config, train, train);
     clt_str_printf(&what, "%s, training data", path);
-    report(v, what.text, status, train ? train->description : "");
-    if (clt_source_has_eval(config)) {
+    clt_status ended = report_source(v, what.text, status, train);
+    if (ended == CLT_OK && clt_source_has_eval(config)) {
         status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
         if (status == CLT_OK)
             status = check_source(config, train ? train : eval, eval);
         what.length = 0;
         clt_str_printf(&what, "%s, evaluation data", path);
-        report(v, what.text, status, eval ? eval->description : "");
+        ended = report_source(v, what.text, status, eval);
     }
     clt_source_close(train);
     clt_source_close(eval);
     clt_str_free(&what);
+    return ended;
+}
+
+/* A folder of images, or a pack of one. */
+static clt_status verify_images(verify_run *v, const char *path, const args_result *r)
+{
+    clt_config *config = NULL;
+    clt_source *source = NULL;
+    CLT_TRY(data_images_config(path, r->overrides, r->n_overrides, &config));
+    clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
+    clt_config_destroy(config);
+    status = report_source(v, path, status, source);
+    clt_source_close(source);
+    return status;
 }
 
 /* --- files --- */
@@ -155,10 +218,12 @@ static clt_status verify_operand(verify_run *v, const char *path, const args_res
     if (is_config(path)) {
         clt_config *config = NULL;
         CLT_TRY(clt_config_load(path, r->overrides, r->n_overrides, &config));
-        verify_config(v, path, config);
+        clt_status status = verify_config(v, path, config);
         clt_config_destroy(config);
-        return CLT_OK;
+        return status;
     }
+    if (data_is_images(path))
+        return verify_images(v, path, r);
     if (clt_is_directory(path))
         verify_folder(v, path);
     else if (ends_with(path, ".json") || ends_with(path, ".bpe") || ends_with(path, "merges.txt"))
@@ -176,15 +241,15 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
                   "vocabulary of shards given by name; without it the tokenizer.json "
                   "beside them, if any"),
         ARGS_END};
-    const args_usage usage = {.command = "data verify",
-                              .operands = "CONFIG|FILE|FOLDER... [section.key=value ...]",
-                              .summary =
-                                  "Reads all data of a config, or single files (idx, npy, .bin shards, "
-                                  "tokenizers) and folders of shards, to the end.",
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = ARGS_MAX,
-                              .overrides = true};
+    const args_usage usage = {
+        .command = "data verify",
+        .operands = "CONFIG|FILE|FOLDER... [section.key=value ...]",
+        .summary = "Reads all data of a config, folders of images, or single files (idx, npy, .bin "
+                   "shards, tokenizers, packed images) and folders of shards, to the end.",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = ARGS_MAX,
+        .overrides = true};
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)

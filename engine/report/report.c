@@ -8,9 +8,8 @@
 
 #include "engine/report/report_internal.h"
 
-static void open_page(const report_page *page, const char *title)
+void report_open_page(clt_str *out, const char *title, const char *more_style)
 {
-    clt_str *out = page->out;
     clt_str_append(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     clt_str_printf(
         out,
@@ -21,19 +20,21 @@ static void open_page(const report_page *page, const char *title)
                         "<meta name=\"color-scheme\" content=\"light dark\">\n"
                         "<meta name=\"generator\" content=\"cltrain " CLT_VERSION "\">\n<title>");
     clt_html_text_cut(out, title, 300);
-    clt_str_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", clt_report_style);
+    clt_str_printf(out, "</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<main>\n", clt_report_style,
+                   more_style);
 }
 
-static void close_page(const report_page *page, double now)
+void report_close_page(clt_str *out, double now, bool script)
 {
-    clt_str *out = page->out;
     clt_str_append(out, "<footer>written by cltrain " CLT_VERSION);
     if (now > 0) {
         clt_str_append(out, " on ");
         clt_html_time(out, now);
     }
     clt_str_append(out, "</footer>\n</main>\n");
-    clt_str_printf(out, "<script>%s</script>\n</body>\n</html>\n", clt_report_script);
+    if (script)
+        clt_str_printf(out, "<script>%s</script>\n", clt_report_script);
+    clt_str_append(out, "</body>\n</html>\n");
 }
 
 /* --- head --- */
@@ -196,9 +197,9 @@ clt_status clt_report_html(clt_run_record *const *records, int count, const clt_
     if (status == CLT_OK)
         status = clt_str_check(&title);
     if (status == CLT_OK) {
-        open_page(&page, title.text);
+        report_open_page(page.out, title.text, "");
         status = count == 1 ? one_run(&page, title.text) : several_runs(&page, title.text);
-        close_page(&page, options->now);
+        report_close_page(page.out, options->now, true);
     }
     for (int i = 0; i < count; i++)
         clt_run_config_entries_free(&page.configs[i]);

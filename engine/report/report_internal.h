@@ -23,6 +23,11 @@ static inline void report_release(clt_str *out, clt_str *piece)
     clt_str_free(piece);
 }
 
+/* report.c: the beginning of any page up to its first element, and its end. more_style: CSS behind that of
+ * reports; script: of charts. */
+void report_open_page(clt_str *out, const char *title, const char *more_style);
+void report_close_page(clt_str *out, double now, bool script);
+
 /* report_charts.c: charts of all runs. */
 clt_status report_charts(const report_page *page);
 /* report_tables.c; each function writes nothing if it has nothing to show. */

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain data show, and what prepare and verify do with images: see data_images.h. */
+#include "cli/data_images.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/args.h"
+#include "cli/console.h"
+#include "engine/base/json.h"
+#include "engine/base/thread.h"
+#include "engine/data/image_folder.h"
+#include "engine/report/data_page.h"
+
+bool data_is_images(const char *path)
+{
+    return clt_is_image_pack(path) || clt_is_image_folder(path);
+}
+
+clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
+                              clt_config **out)
+{
+    clt_str text = {0};
+    if (!data_is_images(path))
+        return clt_config_load(path, overrides, n_overrides, out);
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":{\"type\":"
+                          "\"images\",\"path\":");
+    clt_jw_string(&w, path);
+    clt_str_append(&text, "}}");
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, path, overrides, n_overrides, out);
+    clt_str_free(&text);
+    return status;
+}
+
+/* --- checking --- */
+
+#define AT_ONCE 512
+
+typedef struct checking {
+    const clt_source *source;
+    int64_t first;
+    clt_error *errors;
+} checking;
+
+static void check_range(void *context, uint64_t first, uint64_t last)
+{
+    checking *c = context;
+    for (uint64_t i = first; i < last; i++) {
+        clt_status status = c->source->type->check_sample(c->source, c->first + (int64_t)i);
+        if (status == CLT_OK)
+            c->errors[i].status = CLT_OK;
+        else
+            clt_error_take(status, &c->errors[i]);
+    }
+}
+
+clt_status data_check_samples(const clt_source *source, data_check *check)
+{
+    checking c = {.source = source};
+    clt_status status = clt_alloc(&c.errors, AT_ONCE, sizeof *c.errors, "messages");
+    for (; c.first < source->samples && status == CLT_OK; c.first += AT_ONCE) {
+        int64_t left = source->samples - c.first, n = left < AT_ONCE ? left : AT_ONCE;
+        status = check->progress(check->context, c.first, source->samples);
+        if (status != CLT_OK)
+            break;
+        clt_for_ranges((uint64_t)n, 4, "clt-check", check_range, &c);
+        for (int64_t i = 0; i < n && status == CLT_OK; i++) {
+            check->good += c.errors[i].status == CLT_OK;
+            if (c.errors[i].status == CLT_OK)
+                continue;
+            if (clt_error_put(&c.errors[i]) != CLT_EDATA)
+                status = c.errors[i].status;
+            check->n_bad++;
+            check->bad(check->context);
+        }
+    }
+    free(c.errors);
+    return status;
+}
+
+/* --- prepare --- */
+
+typedef struct pack_view {
+    const cmd_context *context;
+    console *console;
+} pack_view;
+
+static clt_status on_packed(void *context, int64_t done, int64_t total)
+{
+    pack_view *v = context;
+    char text[80];
+    if (v->context->stop && atomic_load(v->context->stop))
+        CLT_FAIL(CLT_EINTERRUPTED, "packing images: stopped by a signal; nothing was kept, run it again");
+    (void)snprintf(text, sizeof text, "packing images: %lld of %lld", (long long)done, (long long)total);
+    console_observer(v->console).progress(v->console, text, done, total);
+    return CLT_OK;
+}
+
+static void on_left_out(void *context, const char *line)
+{
+    pack_view *v = context;
+    console_clear(v->console);
+    printf("left out: %s\n", line);
+}
+
+clt_status data_pack(const cmd_context *context, clt_pack_options *o)
+{
+    console c;
+    clt_pack_result r;
+    char bytes[32];
+    pack_view view = {.context = context, .console = &c};
+    console_init(&c, context, 1);
+    o->progress = on_packed;
+    o->message = on_left_out;
+    o->context = &view;
+    clt_status status = clt_pack_write(o, &r);
+    console_close(&c);
+    CLT_TRY(status);
+    printf("%s: %lld images of %lld classes, %s", o->out, (long long)r.images, (long long)r.classes,
+           console_bytes(r.bytes, bytes, sizeof bytes));
+    if (o->resize > 0)
+        printf(", as pixels whose shorter side is at most %d", o->resize);
+    if (r.left_out > 0)
+        printf("; %lld images that cannot be decoded were left out", (long long)r.left_out);
+    printf("\nto train on it, set data.type=images data.path=%s\n", o->out);
+    return CLT_OK;
+}
+
+/* --- show --- */
+
+static clt_status write_page(const char *title, const clt_config *config, const char *out_path,
+                             int64_t samples)
+{
+    clt_source *train = NULL, *eval = NULL;
+    clt_str page = {0};
+    clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &train);
+    if (status == CLT_OK && clt_source_has_eval(config))
+        status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
+    if (status == CLT_OK) {
+        const clt_data_page p = {.title = title,
+                                 .train = train,
+                                 .eval = eval,
+                                 .seed = (uint64_t)clt_config_int(config, "train.seed"),
+                                 .shuffle = clt_config_bool(config, "data.shuffle"),
+                                 .samples = (int)samples,
+                                 .now = clt_wall_time()};
+        status = clt_data_page_write(&p, &page);
+    }
+    if (status == CLT_OK)
+        status = clt_file_write(out_path, page.text, page.length);
+    clt_str_free(&page);
+    clt_source_close(train);
+    clt_source_close(eval);
+    return status;
+}
+
+clt_status data_show(cmd_context *context, int argc, char **argv)
+{
+    const char *out = NULL;
+    int64_t samples = 36;
+    (void)context;
+    const args_option options[] = {
+        ARGS_TEXT("--out", "FILE", out, "the page to write, such as samples.html"),
+        ARGS_INT("--samples", "N", samples, 1, 1000, "samples of the training data on it (36)"), ARGS_END};
+    const args_usage usage = {.command = "data show",
+                              .operands = "CONFIG|FOLDER|FILE [section.key=value ...]",
+                              .summary =
+                                  "Writes a page (HTML) of samples as training sees them, augmented, with "
+                                  "their classes: of a config, a folder of images or a packed one.",
+                              .options = options,
+                              .min_operands = 1,
+                              .max_operands = 1,
+                              .overrides = true};
+    args_result r;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    if (!out)
+        CLT_FAIL(CLT_EUSAGE, "cltrain data show: name the page to write with --out FILE");
+    clt_config *config = NULL;
+    CLT_TRY(data_images_config(r.operands[0], r.overrides, r.n_overrides, &config));
+    clt_status status = write_page(r.operands[0], config, out, samples);
+    clt_config_destroy(config);
+    if (status == CLT_OK)
+        printf("%s: open it in a browser\n", out);
+    return status;
+}

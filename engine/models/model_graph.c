@@ -303,6 +303,19 @@ static void take_previous(listing *l, int index, source *out)
                 "has no 'inputs', and the data has no field 'x' to start from");
 }
 
+/* A loss compares with both classes of a mixed sample. */
+static clt_status add_mixed(listing *l, graph_layer *layer)
+{
+    int field[2], count;
+    if (!layer->op)
+        return CLT_OK;
+    CLT_TRY(
+        clt_model_at(l->b.doc, layer->value, clt_model_mixed_fields(l->b.inputs, layer->op, field, &count)));
+    for (int i = 0; i < count; i++)
+        layer->in[layer->n_in++] = (source){-1, field[i], 0};
+    return CLT_OK;
+}
+
 static clt_status read_inputs(listing *l, int index)
 {
     graph_layer *layer = &l->layers[index];
@@ -315,6 +328,7 @@ static clt_status read_inputs(listing *l, int index)
                 finding(l, layer->value, layer,
                         "has no 'inputs', and the data has no field 'y' to compare with");
             layer->in[layer->n_in++] = (source){-1, y, 0};
+            CLT_TRY(add_mixed(l, layer));
         }
         return CLT_OK;
     }

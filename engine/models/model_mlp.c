@@ -155,10 +155,15 @@ static clt_status mlp_loss(mlp *m)
         CLT_A_FLOAT("label_smoothing", smoothing), CLT_A_INT("ignore_index", ignore), {.name = NULL}};
     if (ignore == NO_IGNORE_INDEX)
         attrs[1].name = NULL;
-    int32_t in[2] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
+    int32_t in[4] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
+    int field[2], mixed;
+    CLT_TRY(clt_model_at(m->b.doc, m->b.model,
+                         clt_model_mixed_fields(m->b.inputs, clt_op_find(m->loss), field, &mixed)));
+    for (int i = 0; i < mixed; i++)
+        in[2 + i] = m->b.graph->fields[field[i]].tensor;
     return clt_model_at(
         m->b.doc, m->b.model,
-        clt_graph_add_op(m->b.graph, m->loss, "loss", NULL, in, 2, entropy ? attrs : NULL, &node));
+        clt_graph_add_op(m->b.graph, m->loss, "loss", NULL, in, 2 + mixed, entropy ? attrs : NULL, &node));
 }
 
 static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,

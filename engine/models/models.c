@@ -63,7 +63,7 @@ clt_status clt_model_at(const clt_json_doc *doc, const clt_json *value, clt_stat
     if (strncmp(clt_error_text(), source, length) == 0 && clt_error_text()[length] == ':')
         return status;
     clt_model_position(doc, value, &where);
-    if (clt_str_check(&where) == CLT_OK)
+    if (where.text && clt_str_check(&where) == CLT_OK)
         status = clt_fail_prefix(status, "%s", where.text);
     clt_str_free(&where);
     return status;
@@ -75,6 +75,21 @@ int clt_model_find_field(const clt_model_inputs *inputs, const char *name)
         if (strcmp(inputs->field[i].name, name) == 0)
             return i;
     return -1;
+}
+
+clt_status clt_model_mixed_fields(const clt_model_inputs *inputs, const clt_op *loss, int field[2],
+                                  int *count)
+{
+    field[0] = clt_model_find_field(inputs, "y2");
+    field[1] = clt_model_find_field(inputs, "share");
+    *count = field[0] >= 0 && field[1] >= 0 ? 2 : 0;
+    if (*count > 0 && loss->max_in < 4)
+        CLT_FAIL(CLT_ECONFIG,
+                 "the data mixes samples (data.mixup, data.cutmix), and the loss '%s' has no inputs for the "
+                 "second "
+                 "class and its share; set both to 0, or use a loss that has them",
+                 loss->name);
+    return CLT_OK;
 }
 
 /* The name of the field whose integers a tensor holds: only layers that move elements can come between. */

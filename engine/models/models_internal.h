@@ -43,6 +43,12 @@ clt_status clt_model_read_word(const clt_model_builder *b, const char *key, cons
 /* Index of a field in inputs->field, -1 none. */
 int clt_model_find_field(const clt_model_inputs *inputs, const char *name);
 
+/* What a loss takes behind predictions and targets where the data mixes samples (data.mixup, data.cutmix): the
+ * fields y2 and share, by their index. *count: 2, or 0 where nothing is mixed. CLT_ECONFIG for a loss that has
+ * no inputs for them. */
+clt_status clt_model_mixed_fields(const clt_model_inputs *inputs, const clt_op *loss, int field[2],
+                                  int *count);
+
 /* freeze.c: model.freeze, a pattern of names or a list of patterns. CLT_ECONFIG when a pattern matches no
  * parameter, or when no trainable parameter is left. */
 clt_status clt_model_freeze(const clt_json *model, const clt_json_doc *doc, clt_graph *graph);

@@ -48,6 +48,10 @@ check_calls() {
     grep -E '[^A-Za-z0-9_](CLBlast[A-Za-z]*)|include *<clblast' "$code" | outside 'cl/gemm/blas_clblast\.c:|tests/' | report clblast
     grep -E '[^A-Za-z0-9_]MPI_[A-Z]|include *<mpi\.h>' "$code" | outside 'comm/comm_mpi\.c:' | report mpi
     grep -E '[^A-Za-z0-9_]cJSON|include *<(cjson/)?cJSON' "$code" | outside 'engine/base/|engine/config/' | report cjson
+    grep -E '[^A-Za-z0-9_]jpeg_[a-z_]+[[:space:]]*\(|include *<(jpeglib|jerror|turbojpeg)\.h' "$code" |
+        outside 'engine/data/image_jpeg\.c:|tests/' | report jpeg
+    grep -E '[^A-Za-z0-9_]png_[a-z_]+[[:space:]]*\(|include *<(libpng[0-9]*/)?png\.h' "$code" |
+        outside 'engine/data/image_png\.c:|tests/' | report png
     # A member such as transport->abort is another thing than abort.
     grep -E '(^|[^A-Za-z0-9_>.])(_?exit|_Exit|quick_exit|abort|v?printf|puts|putchar|perror)[[:space:]]*\(|[^A-Za-z0-9_](stdout|stderr)([^A-Za-z0-9_]|$)' "$code" |
         outside 'cli/|tests/|docs/' | report process
@@ -242,6 +246,10 @@ self_test() {
     must_catch mpi comm/comm.h '#include <mpi.h>'
     must_catch cjson engine/ops/op.c 'cJSON *f(void);'
     must_catch cjson cli/main.c '#include <cjson/cJSON.h>'
+    must_catch jpeg engine/data/image.c 'int f(void) { return jpeg_start_decompress(0); }'
+    must_catch jpeg engine/ops/op.c '#include <jpeglib.h>'
+    must_catch png engine/data/image_jpeg.c 'void f(void) { png_read_end(0, 0); }'
+    must_catch png cli/main.c '#include <png.h>'
     must_catch process engine/ops/op.c 'void f(void) { exit(1); }'
     must_catch process cl/dev.c 'void f(void) { abort(); }'
     must_catch process comm/collectives.c 'void f(void) { printf("x"); }'

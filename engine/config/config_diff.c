@@ -33,6 +33,8 @@ static unsigned kind_of(const char *path)
                                             "data.global_batch", /* resuming compares what it comes to */
                                             "data.workers",
                                             "data.prefetch",
+                                            /* a run that met no bad sample is the same either way */
+                                            "data.on_bad_sample",
                                             "data.eval_path",
                                             "data.eval_targets",
                                             "train.log_every",

@@ -247,13 +247,13 @@ clt_status clt_images_check_sample(const clt_source *source, int64_t index)
     clt_encoded encoded;
     clt_view view;
     clt_status status = state->get(source, index, &stored);
+    if (status == CLT_OK && state->check)
+        status = state->check(source, index);
     if (status == CLT_OK && stored.kind == CLT_STORED_ENCODED) {
         status = clt_image_header(stored.bytes, stored.size, &encoded);
         if (status == CLT_OK)
             status = clt_image_decode(&encoded, (clt_box){0, 0, encoded.width, encoded.height}, 1, &view);
     }
-    if (status == CLT_OK && state->check)
-        status = state->check(source, index);
     return name_sample(source, index, status);
 }
 

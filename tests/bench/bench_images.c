@@ -65,7 +65,8 @@ static void decode_by_libjpeg(const char *bytes, size_t size)
     while (info.output_scanline < info.output_height) {
         JSAMPROW rows[8];
         for (unsigned i = 0; i < 8; i++)
-            rows[i] = pixels + stride * (info.output_scanline + i < info.output_height ? info.output_scanline + i : 0);
+            rows[i] = pixels +
+                      stride * (info.output_scanline + i < info.output_height ? info.output_scanline + i : 0);
         (void)jpeg_read_scanlines(&info, rows, 8);
     }
     (void)jpeg_finish_decompress(&info);
@@ -97,10 +98,11 @@ static double sample_rate(const char *folder, double seconds)
     char text[4096];
     clt_config *config = NULL;
     clt_source *source = NULL;
-    (void)snprintf(text, sizeof text,
-                   "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":{\"type\":\"images\","
-                   "\"path\":\"%s\",\"size\":224,\"flip\":0.5}}",
-                   folder);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":{\"type\":\"images\","
+        "\"path\":\"%s\",\"size\":224,\"flip\":0.5}}",
+        folder);
     if (clt_config_parse(text, "bench", NULL, 0, &config) != CLT_OK ||
         clt_source_open(config, CLT_SPLIT_TRAIN, &source) != CLT_OK)
         die("opening");

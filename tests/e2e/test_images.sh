@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 25 ctest-optimise: no
+#
+# Images from end to end: CIFAR files and a folder of images train a classifier; bad images end the run or are replaced; verify names
+# each of them; packs and any number of loader threads give the same weights; a page of samples shows them.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+plane() { head -c 1024 /dev/zero | tr '\0' "\\$(printf %03o "$1")"; } # a plane of one value
+
+# record CLASS SHADE: a class is a colour, images of it have different shades.
+record() {
+    printf "\\x$(printf %02x "$1")"
+    plane $((20 + 107 * ($1 % 3))) && plane $((10 + 80 * ($1 / 3))) && plane $((40 + $2))
+}
+mkdir cifar
+for ((k = 0; k < 10; k++)); do for ((i = 0; i < 4; i++)); do record "$k" $((30 * i)); done; done >cifar/data_batch_1.bin
+for b in 2 3 4 5; do cp cifar/data_batch_1.bin cifar/data_batch_$b.bin; done
+for ((k = 0; k < 10; k++)); do record "$k" 50; done >cifar/test_batch.bin
+cat >cifar.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [32]}, "optimizer": {"learning_rate": 0.001}, "train": {"steps": 300},
+ "data": {"type": "cifar", "path": "cifar", "crop": "pad", "padding": 2, "flip": 0.5, "micro_batch": 20, "scale": 0.00392156862745098,
+          "mean": [0.49, 0.48, 0.45], "std": [0.25, 0.24, 0.26]}}
+JSON
+
+# --- verify, show, prepare: no device is needed ---
+expect_code 0 "$CLTRAIN" data verify cifar.json
+expect_text 'training data: cifar: 200 images of 10 classes' '10 of 10 samples are good' '210 good, none bad'
+expect_code 0 "$CLTRAIN" data show cifar.json --out page.html --samples 200 data.shuffle=false data.crop=center data.flip=0
+expect_text 'page.html'
+[ "$(grep -c '<figure' page.html)" = 210 ] && pass || fail "the page has $(grep -c '<figure' page.html) samples"
+if grep -v 'data:image/png' page.html | grep -q -E 'src=|href=|url\('; then fail 'the page refers to other files'; else pass; fi
+grep -q '<b>truck</b>' page.html && pass || fail 'the page does not name classes'
+
+# The page's images are PNG files: they make a folder of images.
+n=0
+sed -n 's|.*<figure[^>]*>.*base64,\([^"]*\)".*<b>\([a-z]*\)</b>.*|\2 \1|p' page.html | head -n 200 | while read -r class data; do
+    n=$((n + 1))
+    mkdir -p "set/$class" && printf '%s' "$data" | base64 -d >"set/$class/$n.png"
+done
+[ "$(find set -name '*.png' | wc -l)" = 200 ] && pass || fail 'the page has other images'
+cat >images.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [32]}, "optimizer": {"learning_rate": 0.01}, "train": {"steps": 40},
+ "data": {"type": "images", "path": "set", "eval_path": "set", "size": 24, "flip": 0.5, "micro_batch": 20, "brightness": 0.1,
+          "scale": 0.00392156862745098, "mean": [0.49, 0.48, 0.45], "std": 0.25}}
+JSON
+expect_code 0 "$CLTRAIN" data verify set images.json
+expect_text '200 of 200 samples are good' '600 good, none bad'
+expect_code 0 "$CLTRAIN" data prepare set --out set.images
+expect_text 'set.images: 200 images of 10 classes'
+expect_code 0 "$CLTRAIN" data verify set.images
+expect_code 0 "$CLTRAIN" data prepare set --out small.images --resize 16
+expect_text 'shorter side is at most 16'
+expect_code 2 "$CLTRAIN" data prepare page.html --out x --resize 16
+expect_text 'are for a folder of images'
+
+# --- bad images ---
+cp -r set bad
+: >bad/cat/empty.jpg
+head -c 60 "$(find set/dog -name '*.png' | head -n 1)" >bad/dog/cut.png
+printf 'version https://git-lfs.github.com/spec/v1\n' >bad/frog/pointer.jpg
+expect_code 3 "$CLTRAIN" data verify bad
+expect_text 'BAD .*bad/cat/empty.jpg.*empty' 'BAD .*bad/dog/cut.png.*cut off' 'BAD .*bad/frog/pointer.jpg.*git lfs pull' \
+    '200 of 203 samples are good' '3 of 203 are bad'
+expect_code 3 "$CLTRAIN" data prepare bad --out bad.images
+expect_text 'bad/cat/empty.jpg' '--skip-bad'
+expect_absent bad.images
+expect_code 0 "$CLTRAIN" data prepare bad --out bad.images --skip-bad
+expect_text '200 images of 10 classes' '3 images that cannot be decoded were left out'
+printf x | dd of=bad.images bs=1 seek=200 conv=notrunc 2>/dev/null
+expect_code 3 "$CLTRAIN" data verify bad.images
+expect_text 'checksum'
+
+# --- training ---
+"$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
+expect_code 0 "$CLTRAIN" train cifar.json --out cifar_run
+expect_text 'eval at step 300 .* accuracy (9|10)0.00% \| 10 samples'
+expect_code 0 "$CLTRAIN" eval cifar_run
+expect_text 'accuracy (9|10)0.00%'
+
+weights() { cat "$1"/checkpoints/step_"$2"/*.safetensors | cksum; }
+expect_code 0 "$CLTRAIN" train images.json --out one data.workers=1
+expect_code 0 "$CLTRAIN" train images.json --out three data.workers=3
+expect_code 0 "$CLTRAIN" train images.json --out packed data.path=set.images
+expect_code 0 "$CLTRAIN" train images.json --out resumed --max-steps 17
+expect_code 0 "$CLTRAIN" train --resume resumed
+want=$(weights one 40)
+for run in three packed resumed; do
+    [ "$(weights $run 40)" = "$want" ] && pass || fail "$run has other weights than with one loader thread"
+done
+
+expect_code 3 "$CLTRAIN" train images.json --out stops data.path=bad data.eval_path=set
+expect_text 'reading image .bad/'
+expect_code 0 "$CLTRAIN" train images.json --out skips data.path=bad data.eval_path=set data.on_bad_sample=skip
+expect_text 'warning: .*bad/cat/empty.jpg' 'samples were replaced by the next ones, since 3 images cannot be read'
+[ "$(grep -c 'empty.jpg' "$out")" = 1 ] && pass || fail 'a bad image is named more than once'
+
+# --- what does not fit ---
+expect_code 2 "$CLTRAIN" train images.json data.mean=[0.1,0.2]
+expect_text '2 channels|2 numbers'
+expect_code 2 "$CLTRAIN" train images.json data.crop_scale=[0.5,0.1]
+expect_text 'smaller one first'
+expect_code 3 "$CLTRAIN" train images.json model.outputs=4 --out few
+expect_text '10 classes'
+mkdir -p other/wolf && cp set/cat/*.png other/wolf/
+expect_code 3 "$CLTRAIN" train images.json data.eval_path=other --out other_run
+expect_text "class 'wolf'"
+finish

@@ -33,10 +33,10 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
     if (a->n_files > 0)
         return CLT_OK;
     if (clt_config_list_count(c, "data.eval_path") == 0)
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "cltrain predict: name what to predict: --input FILE (idx, npy, csv or raw), or --input - for "
-            "lines of numbers on the standard input; the run has no evaluation data to take instead");
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw or an image), or "
+                 "--input - for "
+                 "lines of numbers on the standard input; the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
     a->files[a->n_files++] = clt_config_list_string(c, "data.eval_path", 0);
     if (!a->rows_type)

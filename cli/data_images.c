@@ -16,7 +16,7 @@
 
 bool data_is_images(const char *path)
 {
-    return clt_is_image_pack(path) || clt_is_image_folder(path);
+    return clt_is_image_pack(path) || clt_is_image_folder(path) || clt_is_image_file(path);
 }
 
 clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,

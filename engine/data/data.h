@@ -99,6 +99,7 @@ typedef struct clt_source_type {
     clt_likeness (*input_likeness)(const unsigned char *first, size_t n);
     bool input_lines;     /* each line has the numbers of a sample */
     bool input_shapeless; /* the file does not state the shape of a sample */
+    bool input_like_run;  /* keys of the run's config change what is read */
 } clt_source_type;
 
 struct clt_source {

@@ -115,11 +115,23 @@ static clt_status no_image(const uint8_t *bytes, size_t size)
              bytes[0], size > 1 ? bytes[1] : 0);
 }
 
+static bool is_jpeg(const uint8_t *b, size_t size)
+{
+    return size >= 3 && b[0] == 0xff && b[1] == 0xd8 && b[2] == 0xff;
+}
+
+bool clt_image_begins(const void *bytes, size_t size)
+{
+    static const char png[] = "\x89PNG\r\n\x1a\n";
+    size_t n = size < 8 ? size : 8;
+    return is_jpeg(bytes, size) || (n >= 4 && memcmp(bytes, png, n) == 0);
+}
+
 clt_status clt_image_header(const void *bytes, size_t size, clt_encoded *out)
 {
     const uint8_t *b = bytes;
     *out = (clt_encoded){.bytes = b, .size = size};
-    if (size >= 3 && b[0] == 0xff && b[1] == 0xd8 && b[2] == 0xff) {
+    if (is_jpeg(b, size)) {
         CLT_TRY(clt_jpeg_header(out));
     } else if (size >= 8 && memcmp(b, "\x89PNG\r\n\x1a\n", 8) == 0) {
         out->png = true;

@@ -95,6 +95,8 @@ clt_status clt_png_decode(const clt_encoded *image, clt_box box, clt_view *out);
 void clt_jpeg_forget(void *kept);
 /* Where the JPEG decoder keeps its object for the calling thread; NULL: out of memory. */
 void **clt_image_kept_decoder(void);
+/* Whether bytes begin like an image of a format that is read; 8 bytes tell. */
+bool clt_image_begins(const void *bytes, size_t size);
 /* Refuses sizes beyond the limits. */
 clt_status clt_image_check_size(int64_t width, int64_t height);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lists folders of images: see image_folder.h. Links are followed; names that begin with a point are passed
- * over. */
+ * over. Only clt_is_image_file opens a file. */
 #include "engine/data/image_folder.h"
 
 #include <dirent.h>
@@ -14,6 +14,7 @@
 
 #include "engine/base/fileio.h"
 #include "engine/base/fileio_error.h"
+#include "engine/data/image.h"
 
 #define MAX_DEPTH 16 /* links may make circles */
 #define MAX_FILES ((size_t)1 << 31)
@@ -223,4 +224,14 @@ bool clt_is_image_folder(const char *path)
     free_names(&found);
     clt_error_clear();
     return yes;
+}
+
+bool clt_is_image_file(const char *path)
+{
+    char first[8];
+    FILE *file = clt_is_regular(path) ? fopen(path, "rb") : NULL;
+    size_t n = file ? fread(first, 1, sizeof first, file) : 0;
+    if (file)
+        (void)fclose(file);
+    return clt_image_begins(first, n);
 }

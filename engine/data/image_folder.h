@@ -31,5 +31,7 @@ clt_status clt_image_list_folder(const char *root, clt_image_list *list);
 void clt_image_list_free(clt_image_list *list);
 /* Whether a folder has a folder with an image in it. */
 bool clt_is_image_folder(const char *path);
+/* Whether a path is a file that begins like an image. */
+bool clt_is_image_file(const char *path);
 
 #endif

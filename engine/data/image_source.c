@@ -22,9 +22,10 @@ clt_status clt_images_begin(clt_source *source, clt_image_state *state, const cl
 {
     clt_augment *a = &state->augment;
     CLT_TRY(clt_source_config_scale(source, config));
-    CLT_TRY(clt_augment_read(config, split, width, height, a));
+    CLT_TRY(clt_augment_read(config, state->alone ? CLT_SPLIT_EVAL : split, width, height, a));
     state->skips = strcmp(clt_config_string(config, "data.on_bad_sample"), "skip") == 0;
-    state->mixed = clt_config_float(config, "data.mixup") > 0 || clt_config_float(config, "data.cutmix") > 0;
+    state->mixed = !state->alone && (clt_config_float(config, "data.mixup") > 0 ||
+                                     clt_config_float(config, "data.cutmix") > 0);
     pthread_mutex_init(&state->lock, NULL);
     state->lock_made = true;
     CLT_TRY(clt_alloc(&state->bad, (size_t)source->samples / 8 + 1, 1, "a list of bad samples"));
@@ -34,7 +35,7 @@ clt_status clt_images_begin(clt_source *source, clt_image_state *state, const cl
     source->fields[FIELD_Y] = (clt_source_field){"y", CLT_I32, clt_shape_make(0, NULL), true, largest};
     source->fields[FIELD_Y2] = (clt_source_field){"y2", CLT_I32, clt_shape_make(0, NULL), true, largest};
     source->fields[FIELD_SHARE] = (clt_source_field){"share", CLT_F32, clt_shape_make(0, NULL), false, 0};
-    source->n_fields = state->mixed ? 4 : 2;
+    source->n_fields = state->alone ? 1 : state->mixed ? 4 : 2;
     return CLT_OK;
 }
 
@@ -207,6 +208,8 @@ clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw dra
             clt_augment_blend(a, &mix, x, partner);
         }
     }
+    if (state->alone)
+        return CLT_OK;
     int32_t y = state->label(source, first), y2 = mix.on ? state->label(source, second) : y;
     if (to[FIELD_Y])
         memcpy(to[FIELD_Y], &y, sizeof y);

@@ -24,6 +24,7 @@ typedef struct clt_stored_image {
 /* Base of the state of such sources: its first member. */
 typedef struct clt_image_state {
     clt_augment augment;
+    bool alone; /* one image without a class, to be predicted: there is only x, as in evaluation */
     bool mixed; /* there are fields y2 and share */
     bool skips; /* data.on_bad_sample */
     clt_status (*get)(const clt_source *source, int64_t index, clt_stored_image *out);

@@ -139,20 +139,32 @@ static clt_status open_array(clt_rows *rows, const char *path, const clt_source_
 
 /* Opens the file with the run's config, so that a table is read as it was in training, but as a whole
  * (without a split) and without normalisation. */
-static clt_status open_like_run(clt_rows *rows, const char *path, const clt_config *run)
+static clt_status open_like_run(clt_rows *rows, const char *path, const clt_source_type *type,
+                                const clt_shape *shape, const clt_config *run)
 {
+    char name[64], size[64], resize[64];
     clt_str text = {0}, file = {0};
+    (void)snprintf(name, sizeof name, "data.type=%s", type->format->name);
     clt_str_append(&file, "data.path=");
     clt_json_writer w = clt_json_writer_make(&file, 0);
     clt_jw_string(&w, path);
     clt_status status = clt_config_print(run, false, &text);
     if (status == CLT_OK)
         status = clt_str_check(&file);
-    const char *const overrides[] = {file.text,      "data.eval_path=[]", "data.split=0",
-                                     "data.scale=1", "data.mean=0",       "data.std=1"};
+    const char *overrides[9] = {file.text,      "data.eval_path=[]", "data.split=0", name,
+                                "data.scale=1", "data.mean=0",       "data.std=1"};
+    int count = 7;
+    /* Images of any size become what the run's samples are. */
+    bool sized = clt_config_part_has(type->format, "data.size") && shape->ndim == 3;
+    long long height = sized ? (long long)shape->dim[1] : 0, width = sized ? (long long)shape->dim[2] : 0;
+    (void)snprintf(size, sizeof size, "data.size=[%lld,%lld]", height, width);
+    (void)snprintf(resize, sizeof resize, "data.resize=%lld", height > width ? height : width);
+    if (sized)
+        overrides[count++] = size;
+    if (sized && clt_source_type_of(run) != type && clt_config_int(run, "data.resize") == 0)
+        overrides[count++] = resize;
     if (status == CLT_OK)
-        status = clt_config_parse(text.text, path, overrides, sizeof overrides / sizeof overrides[0],
-                                  &rows->config);
+        status = clt_config_parse(text.text, path, overrides, count, &rows->config);
     clt_str_free(&text);
     clt_str_free(&file);
     return status == CLT_OK ? open_source(rows) : status;
@@ -393,9 +405,11 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
     if (table)
         CLT_TRY(count_cells(path, &cells));
     table = table && cells > clt_shape_elements(shape);
+    bool like_run = table || (type && type->input_like_run && run && clt_source_type_of(run)->input_like_run);
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
-    clt_status status = table  ? open_like_run(rows, path, run)
+    clt_status status = like_run
+                            ? open_like_run(rows, path, table ? clt_source_type_of(run) : type, shape, run)
                         : text ? open_text(rows, path, shape)
                                : open_array(rows, path, type, shape);
     if (status == CLT_OK)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples to predict, read one after another: idx (plain or .gz), npy and raw f32 files, and text with a
- * sample on each line (csv). Numbers are delivered as they are written, without data.scale. Text of any
- * length takes no more memory than its longest line. It knows no model. */
+ * Samples to predict, read one after another: idx (plain or .gz), npy and raw f32 files, images (resized and cut
+ * as in the run's evaluation), and text with a sample on each line (csv). Numbers are delivered as they are
+ * written, without data.scale. Text of any length takes no more memory than its longest line. It knows no
+ * model. */
 #ifndef ENGINE_DATA_ROWS_H
 #define ENGINE_DATA_ROWS_H
 

@@ -342,5 +342,6 @@ const clt_source_type clt_source_cifar = {
     .fingerprint = cifar_fingerprint,
     .has_eval = cifar_has_eval,
     .holds_targets = true,
+    .input_like_run = true, /* images are read as this data is */
     .eval_hint = "data.eval_path, or a folder with the test images too",
 };

@@ -23,7 +23,7 @@
 typedef struct images_state {
     clt_image_state base; /* first member */
     const char *path;
-    bool packed;
+    bool packed, alone; /* alone: `path` is an image, to be predicted */
     clt_image_list list;
     clt_image_pack pack;
     int32_t *number; /* evaluation: the training data's number of each class; NULL: the same */
@@ -31,6 +31,8 @@ typedef struct images_state {
 
 static const char *name_of(const images_state *s, int64_t index)
 {
+    if (s->alone)
+        return "";
     return s->packed ? clt_pack_name(&s->pack, index) : s->list.names.text + s->list.files[index].name;
 }
 
@@ -88,6 +90,8 @@ static clt_status images_get(const clt_source *source, int64_t index, clt_stored
         clt_pack_image(&s->pack, index, out);
         return CLT_OK;
     }
+    if (s->alone)
+        return read_file(s->path, LARGEST, out);
     CLT_TRY(path_of(s, index, path, sizeof path));
     return read_file(path, LARGEST, out);
 }
@@ -117,12 +121,15 @@ static clt_status one_path(const clt_config *config, const char *key, const char
 }
 
 /* The classes of a folder or pack as names in the arena. */
-static clt_status open_set(clt_arena *arena, const char *path, images_state *s, const char *const **names,
-                           int64_t *count)
+static clt_status open_set(clt_arena *arena, const char *path, bool for_classes, images_state *s,
+                           const char *const **names, int64_t *count)
 {
     s->path = clt_arena_strdup(arena, path);
     if (!s->path)
         return CLT_ENOMEM;
+    s->alone = !for_classes && clt_is_image_file(path);
+    if (s->alone)
+        return CLT_OK;
     s->packed = clt_is_regular(path);
     if (s->packed) {
         CLT_TRY(clt_pack_open(path, arena, &s->pack));
@@ -150,7 +157,7 @@ static clt_status match_training(clt_source *source, const clt_config *config, i
     const char *const *names = NULL;
     int64_t count = 0;
     CLT_TRY(one_path(config, "data.path", &path));
-    clt_status status = open_set(source->arena, path, &training, &names, &count);
+    clt_status status = open_set(source->arena, path, true, &training, &names, &count);
     s->number = clt_arena_alloc(source->arena, (size_t)source->n_class_names * sizeof *s->number + 1);
     const char **kept = clt_arena_alloc(source->arena, (size_t)count * sizeof *kept + 1);
     if (status == CLT_OK && (!s->number || !kept))
@@ -179,8 +186,10 @@ static clt_status images_open(clt_source *source, const clt_config *config, clt_
     s->base.label = images_label;
     s->base.check = images_check;
     CLT_TRY(one_path(config, split == CLT_SPLIT_EVAL ? "data.eval_path" : "data.path", &path));
-    CLT_TRY(open_set(source->arena, path, s, &source->class_names, &source->n_class_names));
-    source->samples = s->packed ? s->pack.count : (int64_t)s->list.count;
+    CLT_TRY(open_set(source->arena, path, split == CLT_SPLIT_EVAL, s, &source->class_names,
+                     &source->n_class_names));
+    s->base.alone = s->alone;
+    source->samples = s->alone ? 1 : s->packed ? s->pack.count : (int64_t)s->list.count;
     source->bytes = s->packed ? (int64_t)s->pack.mapping.size : (int64_t)s->list.bytes;
     int64_t classes = source->n_class_names;
     if (split == CLT_SPLIT_EVAL)
@@ -208,6 +217,10 @@ static void images_locate(const clt_source *source, int64_t index, int field, cl
 {
     const images_state *s = source->state;
     (void)field;
+    if (s->alone) {
+        clt_str_printf(out, "'%s'", s->path);
+        return;
+    }
     clt_str_printf(out, s->packed ? "'%s' in '%s'" : "'%s/%s'", s->packed ? name_of(s, index) : s->path,
                    s->packed ? s->path : name_of(s, index));
 }
@@ -216,6 +229,8 @@ static void images_locate(const clt_source *source, int64_t index, int field, cl
 static void images_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const images_state *s = source->state;
+    if (s->alone)
+        return;
     if (s->packed) {
         clt_fingerprint_add(state, s->pack.mapping.data, s->pack.mapping.size);
         return;
@@ -253,6 +268,13 @@ const clt_config_part clt_format_images = {
     .check = clt_images_rules,
 };
 
+static clt_likeness images_likeness(const unsigned char *first, size_t n)
+{
+    return clt_image_begins(first, n) ? CLT_SURE : CLT_UNLIKE;
+}
+
+static const char *const images_ends[] = {".jpg", ".jpeg", ".JPG", ".JPEG", ".png", ".PNG", NULL};
+
 const clt_source_type clt_source_images = {
     .format = &clt_format_images,
     .open = images_open,
@@ -265,4 +287,7 @@ const clt_source_type clt_source_images = {
     .fingerprint = images_fingerprint,
     .holds_targets = true,
     .eval_hint = "data.eval_path",
+    .input_ends = images_ends,
+    .input_likeness = images_likeness,
+    .input_like_run = true,
 };

@@ -100,7 +100,7 @@ expect_text 'not a single byte'
 expect_code 3 "$CLTRAIN" data prepare one.txt --out x --tokenizer one.txt
 expect_absent x x.partial-*
 expect_code 2 "$CLTRAIN" data
-expect_text 'fetch, prepare, verify'
+expect_text 'fetch, prepare, show, verify'
 expect_code 2 "$CLTRAIN" data prepar
 expect_code 0 "$CLTRAIN" data --help
 expect_text 'prepare' 'verify'

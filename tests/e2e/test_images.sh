@@ -79,6 +79,16 @@ expect_text 'eval at step 300 .* accuracy (9|10)0.00% \| 10 samples'
 expect_code 0 "$CLTRAIN" eval cifar_run
 expect_text 'accuracy (9|10)0.00%'
 
+# Images are predicted as they are evaluated, also by a run on CIFAR's files.
+cp "$(find set/frog -name '*.png' | head -n 1)" frog.png
+cp "$(find set/ship -name '*.png' | head -n 1)" ship.jpg # content decides, not the name
+expect_code 0 "$CLTRAIN" predict cifar_run frog.png ship.jpg --out predicted.csv
+expect_text '2 samples predicted'
+[ "$(cut -d, -f4 predicted.csv | tr '\n' ' ')" = 'name frog ship ' ] && pass || fail "predicted: $(cut -d, -f4 predicted.csv | tr '\n' ' ')"
+head -c 50 frog.png >cut.png
+expect_code 3 "$CLTRAIN" predict cifar_run cut.png
+expect_text 'cut.png.*cut off'
+
 weights() { cat "$1"/checkpoints/step_"$2"/*.safetensors | cksum; }
 expect_code 0 "$CLTRAIN" train images.json --out one data.workers=1
 expect_code 0 "$CLTRAIN" train images.json --out three data.workers=3

@@ -52,6 +52,19 @@ done
 { be32 0x00000803 && be32 3 && be32 2 && be32 2 && bytes 12 3 256; } | seed idx images
 { be32 0x00000801 && be32 5 && bytes 5 4 10; } | seed idx labels
 { be32 0x00000801 && be32 5 && bytes 5 4 10; } | gzip -n | seed idx packed
+# A JPEG of 2 x 1 pixels; the pack holds it, too.
+mkdir -p images/a
+base64 -d >images/a/1.jpg <<'TEXT'
+/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABQODxIPDRQSEBIXFRQYHjIhHhwcHj0sLiQySUBMS0dA
+RkVQWnNiUFVtVkVGZIhlbXd7gYKBTmCNl4x9lnN+gXz/2wBDARUXFx4aHjshITt8U0ZTfHx8fHx8
+fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHx8fHz/wAARCAABAAIDASIA
+AhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAX/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/8QAFQEB
+AQAAAAAAAAAAAAAAAAAAAAX/xAAUEQEAAAAAAAAAAAAAAAAAAAAA/9oADAMBAAIRAxEAPwCeALz/
+2Q==
+TEXT
+{ printf '\0' && cat images/a/1.jpg; } | seed image jpeg
+"$CLTRAIN" data prepare images --out images.pack >"$out" 2>&1 || fail 'the seed for packs of images could not be made'
+{ printf '\4' && cat images.pack; } | seed image pack
 for i in $(seq 60); do echo "the cat number $i sat on the mat, and the $((i * 7 % 11)) hats didn't."; done >cats.txt
 "$CLTRAIN" data prepare cats.txt --train-bpe 290 --out prepared >"$out" 2>&1 || fail 'the seeds for tokens could not be made'
 for file in prepared/*.bin; do seed tokens "$(basename "$file")" <"$file"; done

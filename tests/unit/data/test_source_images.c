@@ -269,7 +269,8 @@ static void test_refused_folders(void **state)
     assert_int_equal(clt_mkdir_p(in_dir("set/train")), CLT_OK);
     assert_int_equal(clt_mkdir_p(in_dir("set/val")), CLT_OK);
     expect_refused(IMAGES, CLT_SPLIT_TRAIN, CLT_EDATA, "parts of a data set|set/train");
-    expect_refused("\"type\":\"images\",\"path\":\"%D/set/1.png\"", CLT_SPLIT_TRAIN, CLT_EDATA,
+    put_file("text", "text", 4);
+    expect_refused("\"type\":\"images\",\"path\":\"%D/text\"", CLT_SPLIT_TRAIN, CLT_EDATA,
                    "neither a folder");
     expect_refused(IMAGES ",\"crop_scale\":[0.5,0.1]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "smaller one first");
     expect_refused(IMAGES ",\"size\":[1,2,3]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "height and width");
@@ -338,6 +339,25 @@ static void test_fingerprint(void **state)
     clt_source_fingerprint(source, c);
     clt_source_close(source);
     assert_string_not_equal(a, c);
+}
+
+/* A single image has no class and is cut as in evaluation: it is there to be predicted. */
+static void test_alone(void **state)
+{
+    (void)state;
+    uint8_t x[3 * 20 * 20], want[3 * 20 * 20];
+    make_folder();
+    clt_source *alone =
+        must_open("\"type\":\"images\",\"path\":\"%D/set/b_cat/2.jpg\",\"size\":20,\"flip\":1,\"mixup\":1",
+                  CLT_SPLIT_TRAIN);
+    clt_source *eval = must_open(IMAGES ",\"eval_path\":\"%D/set\",\"size\":20", CLT_SPLIT_EVAL);
+    assert_int_equal(alone->samples, 1);
+    assert_int_equal(alone->n_fields, 1);
+    must_read(alone, 0, 0, x);
+    must_read(eval, 2, 0, want);
+    assert_memory_equal(x, want, sizeof x);
+    clt_source_close(alone);
+    clt_source_close(eval);
 }
 
 /* --- packs --- */
@@ -593,6 +613,7 @@ int main(void)
         TEST(test_refused_folders),
         TEST(test_bad_samples),
         TEST(test_fingerprint),
+        TEST(test_alone),
         TEST(test_pack),
         TEST(test_pack_resized),
         TEST(test_pack_of_bad_images),

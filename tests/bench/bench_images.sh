@@ -13,4 +13,6 @@ find "$images" -name '*.jpg' | sort | awk 'NR % 20 == 1' | head -n 240 >"$work/l
 xargs "$python" "$here/peer_images.py" --make "$work/set" <"$work/list"
 cmake --build "$build" --target bench_images >/dev/null
 "$build/tests/bench_images" "$work/set"
+"$build/cltrain" data prepare "$work/set" --resize 256 --out "$work/pixels" >/dev/null
+"$build/tests/bench_images" "$work/pixels"
 "$python" "$here/peer_images.py" "$work/set"

@@ -73,6 +73,28 @@ static void check_mean(const char *name, const clt_json *mean, const clt_view *v
     }
 }
 
+/* Parts that are decoded alone have the pixels of the whole. */
+static void check_parts(const char *name, const clt_encoded *image, const clt_view *whole)
+{
+    uint8_t *all = rgb_of(whole);
+    for (int i = 0; i < 12; i++) {
+        clt_box box = {image->width * i / 13, image->height * (i * 5 % 13) / 13, 0, 0};
+        clt_view view;
+        box.width = 1 + (image->width - box.x - 1) * (i % 4) / 3;
+        box.height = 1 + (image->height - box.y - 1) * (i % 3) / 2;
+        assert_int_equal(clt_image_decode(image, box, 1, &view), CLT_OK);
+        uint8_t *part = rgb_of(&view);
+        for (int y = 0; y < box.height; y++)
+            if (memcmp(part + (size_t)y * (size_t)box.width * 3,
+                       all + ((size_t)(box.y + y) * (size_t)image->width + (size_t)box.x) * 3,
+                       (size_t)box.width * 3) != 0)
+                fail_msg("%s: the part %d %d %d %d differs in its row %d", name, box.x, box.y, box.width,
+                         box.height, y);
+        free(part);
+    }
+    free(all);
+}
+
 /* Every file does what expected.json says a decoder should do; those that decode have Pillow's mean. */
 static void test_bad_images(void **state)
 {
@@ -109,6 +131,7 @@ static void test_bad_images(void **state)
             decoded++;
             if (mean)
                 check_mean(name, mean, &view);
+            check_parts(name, &image, &view);
         }
         free(bytes);
     }

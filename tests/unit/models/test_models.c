@@ -380,6 +380,44 @@ static void hints_of_losses(void **state)
     }
 }
 
+/* Colour images with constants for each channel; where samples are mixed, the loss compares with both classes,
+ * if it can. */
+static void channels_and_mixtures(void **state)
+{
+    static const char net[] = "{\"type\":\"mlp\",\"outputs\":10}";
+    static const char list[] = LAYERS("{\"op\":\"flatten\"},{\"op\":\"linear\",\"out\":10},{\"op\":\"%s\"}");
+    clt_model_inputs colour = {.n_fields = 2,
+                               .field = {{"x", CLT_U8, {3, {3, 4, 5}}, -1}, {"y", CLT_I32, {0, {0}}, 9}},
+                               .scale = 0.5f,
+                               .channels = 3,
+                               .channel_mean = {0.25, 0.5, 1},
+                               .channel_std = {1, 2, 4}};
+    (void)state;
+    clt_graph *graph = good(net, &colour);
+    const clt_node *cast = graph->nodes[0];
+    assert_string_equal(cast->op->name, "cast");
+    assert_int_equal(clt_node_attr(cast, "mean")->n_list, 3);
+    assert_true(clt_node_attr(cast, "std")->number[2] > 3.9 && clt_node_attr(cast, "scale")->f > 0.49);
+    clt_graph_destroy(graph);
+
+    colour.n_fields = 4;
+    colour.field[2] = (clt_model_field){"y2", CLT_I32, {0, {0}}, 9};
+    colour.field[3] = (clt_model_field){"share", CLT_F32, {0, {0}}, -1};
+    for (int i = 0; i < 3; i++) {
+        char listed[512];
+        const char *loss = i == 2 ? "mse" : "cross_entropy";
+        snprintf(listed, sizeof listed, list, loss);
+        clt_status status = build(i == 0 ? net : listed, &colour, &graph);
+        bool can = clt_op_find(loss)->max_in >= 4;
+        assert_int_equal(status, can ? CLT_OK : CLT_ECONFIG);
+        if (can)
+            assert_int_equal(graph->nodes[graph->losses[0].node]->n_in, 4);
+        else
+            assert_non_null(strstr(clt_error_text(), "the data mixes samples"));
+        clt_graph_destroy(graph);
+    }
+}
+
 static void bad_models(void **state)
 {
     (void)state;
@@ -423,6 +461,7 @@ int main(void)
         cmocka_unit_test(bad_models),
         cmocka_unit_test(all_of_a_list),
         cmocka_unit_test(hints_of_losses),
+        cmocka_unit_test(channels_and_mixtures),
         cmocka_unit_test(all_mistakes_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,11 +12,13 @@
 #include "engine/base/json.h"
 #include "engine/base/thread.h"
 #include "engine/data/image_folder.h"
+#include "engine/data/image_source.h"
 #include "engine/report/data_page.h"
 
 bool data_is_images(const char *path)
 {
-    return clt_is_image_pack(path) || clt_is_image_folder(path) || clt_is_image_file(path);
+    return clt_is_image_pack(path) || clt_is_image_folder(path) || clt_is_image_file(path) ||
+           clt_is_cifar_folder(path);
 }
 
 clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
@@ -26,8 +28,10 @@ clt_status data_images_config(const char *path, const char *const *overrides, in
     if (!data_is_images(path))
         return clt_config_load(path, overrides, n_overrides, out);
     clt_json_writer w = clt_json_writer_make(&text, 0);
-    clt_str_append(&text, "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":{\"type\":"
-                          "\"images\",\"path\":");
+    clt_str_printf(&text,
+                   "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":{\"type\":\"%s\","
+                   "\"path\":",
+                   clt_is_cifar_folder(path) ? "cifar" : "images");
     clt_jw_string(&w, path);
     clt_str_append(&text, "}}");
     clt_status status = clt_str_check(&text);

@@ -15,7 +15,7 @@ clt_status data_show(cmd_context *context, int argc, char **argv);
 /* Packs a folder, with progress, and prints what was made and how to train on it. */
 clt_status data_pack(const cmd_context *context, clt_pack_options *options);
 
-/* Whether a path is a folder of images, a pack or an image. */
+/* Whether a path is a folder of images, a pack, an image or a folder of CIFAR. */
 bool data_is_images(const char *path);
 /* A config with such a path, or one read from a JSON file, with overrides. */
 clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,

@@ -143,16 +143,19 @@ static clt_status verify_config(verify_run *v, const char *path, const clt_confi
     return ended;
 }
 
-/* A folder of images, or a pack of one. */
+/* A folder of images, or a pack of one; of CIFAR's folder also the test images. */
 static clt_status verify_images(verify_run *v, const char *path, const args_result *r)
 {
     clt_config *config = NULL;
-    clt_source *source = NULL;
+    clt_status status = CLT_OK;
     CLT_TRY(data_images_config(path, r->overrides, r->n_overrides, &config));
-    clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
+    for (int split = 0; split < (clt_source_has_eval(config) ? 2 : 1) && status == CLT_OK; split++) {
+        clt_source *source = NULL;
+        status = clt_source_open(config, split ? CLT_SPLIT_EVAL : CLT_SPLIT_TRAIN, &source);
+        status = report_source(v, path, status, source);
+        clt_source_close(source);
+    }
     clt_config_destroy(config);
-    status = report_source(v, path, status, source);
-    clt_source_close(source);
     return status;
 }
 

@@ -60,6 +60,8 @@ clt_status clt_images_match(const char *const *names, int64_t count, const char 
                                      "an image that cannot be read: stop ends the run and names the file; "  \
                                      "skip takes the next sample that can, warns once for each file, and "   \
                                      "tells their number at the end")
+/* Whether a folder has CIFAR's training files, as published or made by data fetch. */
+bool clt_is_cifar_folder(const char *path);
 /* Rules between these keys. */
 void clt_images_rules(clt_config_rules *rules);
 

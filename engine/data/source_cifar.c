@@ -303,6 +303,13 @@ static void cifar_fingerprint(const clt_source *source, clt_hash64_state *state)
     }
 }
 
+bool clt_is_cifar_folder(const char *path)
+{
+    return clt_is_directory(path) &&
+           (has(path, "data_batch_1.bin") || (has(path, "train.bin") && has(path, "test.bin")) ||
+            has(path, "train-images-idx4-ubyte"));
+}
+
 /* A folder has the test images beside those for training. */
 static bool cifar_has_eval(const clt_config *config)
 {

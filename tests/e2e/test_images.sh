@@ -27,6 +27,8 @@ JSON
 # --- verify, show, prepare: no device is needed ---
 expect_code 0 "$CLTRAIN" data verify cifar.json
 expect_text 'training data: cifar: 200 images of 10 classes' '10 of 10 samples are good' '210 good, none bad'
+expect_code 0 "$CLTRAIN" data verify cifar
+expect_text '200 of 200 samples are good' '210 good, none bad'
 expect_code 0 "$CLTRAIN" data show cifar.json --out page.html --samples 200 data.shuffle=false data.crop=center data.flip=0
 expect_text 'page.html'
 [ "$(grep -c '<figure' page.html)" = 210 ] && pass || fail "the page has $(grep -c '<figure' page.html) samples"

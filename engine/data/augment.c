@@ -113,6 +113,12 @@ clt_status clt_augment_read(const clt_config *config, clt_split split, int width
     return CLT_OK;
 }
 
+bool clt_augment_changes(const clt_augment *a, int width, int height)
+{
+    return a->crop != CLT_CROP_CENTER || a->width != width || a->height != height || a->flip > 0 ||
+           a->resize > 0;
+}
+
 /* --- which part is seen --- */
 
 /* The size of an image whose shorter side becomes `shorter`, as torchvision's Resize computes it. */

@@ -46,6 +46,9 @@ void clt_color_contrast(uint8_t *planes, size_t n, float factor);
 void clt_color_saturation(uint8_t *planes, size_t n, float factor);
 void clt_color_hue(uint8_t *planes, size_t n, float turn);
 
+/* Whether samples are anything else than the stored images of this size. */
+bool clt_augment_changes(const clt_augment *a, int width, int height);
+
 /* How a sample is mixed: with which other one, and which share of it stays. Mixup: x = share*x + (1-share)*x2.
  * Cutmix: `box` of x is replaced by that of x2, and share is what is left. */
 typedef struct clt_mix {
@@ -58,7 +61,8 @@ bool clt_augment_mixes(const clt_augment *a);
 clt_mix clt_augment_mix(const clt_augment *a, clt_draw draw, int64_t index, int64_t samples);
 void clt_augment_blend(const clt_augment *a, const clt_mix *mix, uint8_t *x, const uint8_t *partner);
 
-#define CLT_AUGMENT_KEYS                                                                                     \
+/* Keys of what is seen of an image, and all keys. */
+#define CLT_CROP_KEYS                                                                                        \
     CLT_KEY_INTS(                                                                                            \
         "data.size", 1, 16384, "[]",                                                                         \
         "height and width of a sample, or one number for both; []: 224 for images, else the stored "         \
@@ -76,7 +80,9 @@ void clt_augment_blend(const clt_augment *a, const clt_mix *mix, uint8_t *x, con
                        "resized: least and largest width / height"),                                         \
         CLT_KEY_INT("data.padding", 0, 1024, "4", "pixels", "pad: black border on every side"),              \
         CLT_KEY_FLOAT("data.flip", 0, 1, "0", "",                                                            \
-                      "probability that a training sample is mirrored from left to right"),                  \
+                      "probability that a training sample is mirrored from left to right")
+#define CLT_AUGMENT_KEYS                                                                                     \
+    CLT_CROP_KEYS,                                                                                           \
         CLT_KEY_FLOAT("data.brightness", 0, 100, "0", "",                                                    \
                       "training: random factor of the brightness, from 1 - x to 1 + x"),                     \
         CLT_KEY_FLOAT("data.contrast", 0, 100, "0", "", "the same of the contrast"),                         \

@@ -3,6 +3,7 @@
  * The idx format, which MNIST and its relatives are published in: a big-endian header of 2 zero bytes, a type
  * byte, the number of dimensions, then one 32-bit size per dimension. Plain or packed with gzip. It knows the
  * header and nothing else. */
+#include "engine/data/augment.h"
 #include "engine/data/source_pair.h"
 
 #define IDX_MAGIC_BYTES 4
@@ -101,7 +102,8 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
 
 static clt_status idx_open(clt_source *source, const clt_config *config, clt_split split)
 {
-    return clt_pair_open(source, config, split, read_header);
+    CLT_TRY(clt_pair_open(source, config, split, read_header));
+    return clt_pair_augment(source, config, split);
 }
 
 static clt_status idx_check_file(const char *path, const char *tokenizer, clt_str *out)
@@ -112,6 +114,7 @@ static clt_status idx_check_file(const char *path, const char *tokenizer, clt_st
 
 static const clt_config_key idx_keys[] = {
     CLT_PAIR_KEYS,
+    CLT_CROP_KEYS,
     CLT_KEY_END,
 };
 static const char *const idx_required[] = {"data.path", NULL};

@@ -5,12 +5,17 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "engine/data/augment.h"
 #include "engine/data/fingerprint.h"
 
 typedef struct pair_state {
     clt_array_file file[2]; /* x, y */
     int count;              /* 1: no targets */
+    bool augmented;
+    clt_augment augment;
+    int channels, width, height; /* augmented: of a stored image */
 } pair_state;
 
 static const char *const field_names[2] = {"x", "y"};
@@ -206,10 +211,60 @@ static clt_status read_field(const clt_source *source, int64_t index, int field,
     return clt_array_file_read(&state->file[field], index, dst);
 }
 
+clt_status clt_pair_augment(clt_source *source, const clt_config *config, clt_split split)
+{
+    pair_state *s = source->state;
+    clt_shape *shape = &source->fields[0].shape;
+    int n = shape->ndim;
+    bool image = s->file[0].dtype == CLT_U8 &&
+                 (n == 2 || (n == 3 && (shape->dim[0] == 1 || shape->dim[0] == 3))) &&
+                 shape->dim[n - 1] <= CLT_IMAGE_MAX_SIDE && shape->dim[n - 2] <= CLT_IMAGE_MAX_SIDE;
+    s->channels = image && n == 3 ? (int)shape->dim[0] : 1;
+    s->width = image ? (int)shape->dim[n - 1] : 1;
+    s->height = image ? (int)shape->dim[n - 2] : 1;
+    CLT_TRY(clt_augment_read(config, split, s->width, s->height, &s->augment));
+    s->augmented = clt_augment_changes(&s->augment, s->width, s->height);
+    if (!s->augmented)
+        return CLT_OK;
+    if (!image)
+        CLT_FAIL(CLT_ECONFIG,
+                 "opening the data: data.size, data.crop and data.flip are for images of bytes, (H,W), "
+                 "(1,H,W) or (3,H,W); remove them");
+    shape->dim[n - 1] = s->augment.width;
+    shape->dim[n - 2] = s->augment.height;
+    return CLT_OK;
+}
+
+/* The part of an image that the draw shows. A gray image is one whose three channels are the same. */
+static clt_status read_augmented(const clt_source *source, int64_t index, clt_draw draw, uint8_t *to)
+{
+    const pair_state *s = source->state;
+    size_t plane = (size_t)s->width * (size_t)s->height;
+    size_t result = (size_t)s->augment.width * (size_t)s->augment.height;
+    uint8_t *stored = clt_image_scratch(CLT_SCRATCH_SAMPLE, 3 * plane);
+    uint8_t *pixels = clt_image_scratch(CLT_SCRATCH_PIXELS, CLT_PIXEL * plane);
+    uint8_t *planes = clt_image_scratch(CLT_SCRATCH_PLANES, 3 * result);
+    if (!stored || !pixels || !planes)
+        return CLT_ENOMEM;
+    CLT_TRY(clt_array_file_read(&s->file[0], index, stored));
+    for (int c = s->channels; c < 3; c++)
+        memcpy(stored + (size_t)c * plane, stored, plane);
+    clt_image_from_planes(stored, s->width, s->height, pixels);
+    clt_view view = {pixels, s->width, s->height, (size_t)s->width * CLT_PIXEL};
+    clt_cut cut = clt_augment_cut(&s->augment, draw, index, s->width, s->height);
+    view = clt_view_part(&view, cut.box);
+    CLT_TRY(clt_image_resize(&view, cut.width, cut.height, cut.window, cut.flip, planes));
+    memcpy(to, planes, (size_t)s->channels * result);
+    return CLT_OK;
+}
+
 clt_status clt_pair_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
-    (void)draw;
-    return clt_source_read_fields(source, index, to, read_field);
+    const pair_state *s = source->state;
+    void *rest[CLT_MAX_FIELDS] = {NULL, to[1]};
+    if (s->augmented && to[0])
+        CLT_TRY(read_augmented(source, index, draw, to[0]));
+    return clt_source_read_fields(source, index, s->augmented ? rest : to, read_field);
 }
 
 int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)

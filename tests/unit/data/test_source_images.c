@@ -586,6 +586,51 @@ static void test_cifar_refused(void **state)
     free(bytes);
 }
 
+/* --- idx --- */
+
+#define IDX "\"type\":\"idx\",\"path\":\"%D/images\",\"targets\":\"%D/labels\""
+
+/* Crops and flips of the gray images of idx files, as MNIST has them. */
+static void test_idx(void **state)
+{
+    (void)state;
+    uint8_t images[16 + 2 * 30] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 6}, x[30],
+                            labels[10] = {0, 0, 8, 1, 0, 0, 0, 2, 4, 7};
+    for (int k = 0; k < 60; k++)
+        images[16 + k] = (uint8_t)(k + 1);
+    put_file("images", images, sizeof images);
+    put_file("labels", labels, sizeof labels);
+    clt_source *source = must_open(IDX ",\"flip\":1", CLT_SPLIT_TRAIN);
+    must_read(source, 1, 0, x);
+    for (int k = 0; k < 30; k++)
+        assert_int_equal(x[k], images[16 + 30 + k / 6 * 6 + 5 - k % 6]);
+    uint8_t y = 0;
+    must_read(source, 1, 1, &y);
+    assert_int_equal(y, 7);
+    clt_source_close(source);
+    source = must_open(IDX ",\"size\":[3,4]", CLT_SPLIT_TRAIN);
+    assert_int_equal(source->fields[0].shape.ndim, 2);
+    assert_int_equal(source->fields[0].shape.dim[1], 4);
+    must_read(source, 0, 0, x);
+    for (int k = 0; k < 12; k++)
+        assert_int_equal(x[k], images[16 + (k / 4 + 1) * 6 + k % 4 + 1]);
+    clt_source_close(source);
+    source = must_open(IDX ",\"crop\":\"pad\",\"padding\":2", CLT_SPLIT_TRAIN);
+    int seen = 0;
+    for (uint32_t epoch = 0; epoch < 40; epoch++) {
+        void *to[CLT_MAX_FIELDS] = {x, NULL};
+        assert_int_equal(source->type->read(source, 0, (clt_draw){5, epoch}, to), CLT_OK);
+        for (int k = 0; k < 30; k++)
+            seen |= x[k] == 0 ? 1 : x[k] == 1 ? 2 : x[k] == 30 ? 4 : 0;
+        assert_true(x[2 * 6 + 2] > 0); /* the middle is never the border */
+    }
+    assert_int_equal(seen, 7);
+    clt_source_close(source);
+    put_file("images", labels, sizeof labels); /* no images */
+    source = NULL;
+    assert_int_equal(try_open(IDX ",\"flip\":1", CLT_SPLIT_TRAIN, &source), CLT_EDATA);
+}
+
 /* --- means of channels --- */
 
 static void test_channel_means(void **state)
@@ -622,6 +667,7 @@ int main(void)
         TEST(test_cifar100),
         TEST(test_cifar_of_fetch),
         TEST(test_cifar_refused),
-        TEST(test_channel_means)};
+        TEST(test_channel_means),
+        TEST(test_idx)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

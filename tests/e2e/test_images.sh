@@ -102,6 +102,15 @@ for run in three packed resumed; do
     [ "$(weights $run 40)" = "$want" ] && pass || fail "$run has other weights than with one loader thread"
 done
 
+# --- mixtures: training compares with both classes, evaluation with one ---
+for mix in data.mixup=0.2 data.cutmix=1; do
+    expect_code 0 "$CLTRAIN" train images.json --out "${mix%=*}" $mix
+    expect_text 'eval at step 40 .* 200 samples'
+    [ "$(weights "${mix%=*}" 40)" != "$want" ] && pass || fail "$mix changes nothing"
+done
+expect_code 2 "$CLTRAIN" train images.json --out never data.mixup=0.2 model.loss=mse
+expect_text 'the data mixes samples'
+
 expect_code 3 "$CLTRAIN" train images.json --out stops data.path=bad data.eval_path=set
 expect_text 'reading image .bad/'
 expect_code 0 "$CLTRAIN" train images.json --out skips data.path=bad data.eval_path=set data.on_bad_sample=skip

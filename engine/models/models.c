@@ -104,8 +104,10 @@ static const char *root_field(const clt_graph *graph, int32_t tensor)
 clt_status clt_model_number(clt_model_builder *b, const clt_op *op, int index, bool mixed, int32_t *tensor)
 {
     const clt_tensor *t = clt_graph_tensor(b->graph, *tensor);
-    bool takes_integers = ((op->no_grad_inputs >> index) & 1) || strcmp(op->name, "cast") == 0 ||
-                          ((op->flags & CLT_OP_MOVE) && !mixed);
+    bool is_x = strcmp(root_field(b->graph, *tensor), "x") == 0;
+    /* channels that have constants of their own are converted before a layer moves them */
+    bool moves = (op->flags & CLT_OP_MOVE) && !mixed && !(is_x && b->inputs->channels > 0);
+    bool takes_integers = ((op->no_grad_inputs >> index) & 1) || strcmp(op->name, "cast") == 0 || moves;
     if (clt_dtype_is_float(t->dtype) || takes_integers)
         return CLT_OK;
     for (int i = 0; i < b->n_casts; i++) {
@@ -117,7 +119,6 @@ clt_status clt_model_number(clt_model_builder *b, const clt_op *op, int index, b
     char name[256];
     clt_node *node;
     snprintf(name, sizeof name, "%s.f32", t->name);
-    bool is_x = strcmp(root_field(b->graph, *tensor), "x") == 0;
     const clt_model_inputs *in = b->inputs;
     const double mean = (double)in->mean, std = (double)in->std;
     const clt_attr_given *attrs = CLT_ATTRS(

@@ -409,7 +409,8 @@ static void channels_and_mixtures(void **state)
         snprintf(listed, sizeof listed, list, loss);
         clt_status status = build(i == 0 ? net : listed, &colour, &graph);
         bool can = clt_op_find(loss)->max_in >= 4;
-        assert_int_equal(status, can ? CLT_OK : CLT_ECONFIG);
+        if (status != (can ? CLT_OK : CLT_ECONFIG))
+            fail_msg("case %d: %s", i, clt_error_text());
         if (can)
             assert_int_equal(graph->nodes[graph->losses[0].node]->n_in, 4);
         else

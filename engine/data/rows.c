@@ -94,6 +94,9 @@ static clt_status guess_type(const char *path, const clt_source_type **type)
     size_t n = fread(first, 1, sizeof first, file);
     fclose(file);
     *type = named_type(path);
+    /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
+    if (*type && ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
+        return CLT_OK;
     clt_likeness least = *type && (*type)->input_shapeless ? CLT_SURE : CLT_LIKE;
     for (int i = 0; i < count; i++)
         if (types[i]->input_likeness && types[i]->input_likeness(first, n) >= least) {
@@ -393,11 +396,12 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
     if (table)
         CLT_TRY(count_cells(path, &cells));
     table = table && cells > clt_shape_elements(shape);
+    bool like_run = table || (type && type->input_like_run && run && clt_source_type_of(run) == type);
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
-    clt_status status = table  ? open_like_run(rows, path, run)
-                        : text ? open_text(rows, path, shape)
-                               : open_array(rows, path, type, shape);
+    clt_status status = like_run ? open_like_run(rows, path, run)
+                        : text   ? open_text(rows, path, shape)
+                                 : open_array(rows, path, type, shape);
     if (status == CLT_OK)
         *out = rows;
     else

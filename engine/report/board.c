@@ -268,6 +268,8 @@ void clt_board_eval(clt_board *b, const clt_eval_metrics *m, double time)
         put_scalar(b, "eval/perplexity", m->perplexity);
     if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
         put_scalar(b, "eval/bits_per_byte", m->bits_per_byte);
+    if (m->volumes > 0)
+        put_known(b, "eval/volume_dice", m->volume_dice);
     put_known(b, "eval/seconds", m->seconds);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++) {
         (void)snprintf(tag, sizeof tag, "eval/loss/%s", m->loss_name[i]);

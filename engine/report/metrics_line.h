@@ -32,7 +32,8 @@
     X(EVAL_LOSS, "eval_loss")                                                                                \
     X(EVAL_ACCURACY, "eval_accuracy")                                                                        \
     X(EVAL_PERPLEXITY, "eval_perplexity")                                                                    \
-    X(EVAL_BITS_PER_BYTE, "eval_bits_per_byte")
+    X(EVAL_BITS_PER_BYTE, "eval_bits_per_byte")                                                              \
+    X(EVAL_VOLUME_DICE, "eval_volume_dice")
 
 typedef enum clt_metric {
 #define CLT_METRIC_ENUM(name, key) CLT_METRIC_##name,

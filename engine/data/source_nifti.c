@@ -3,7 +3,6 @@
  * Volumes of a folder (volume_list.h) as samples. Training: whole volumes, or random patches. Evaluation of
  * segmentations: windows of the patch's size that cover every volume. It knows nothing of file formats. */
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,32 +12,10 @@
 #include "engine/config/choices.h"
 #include "engine/data/source_pair.h"
 #include "engine/data/volume_check.h"
-#include "engine/data/volume_set.h"
-#include "engine/data/volumes.h"
-
-extern const clt_source_type clt_source_nifti;
+#include "engine/data/volumes_state.h"
 
 #define SPLIT_SEED 20170 /* the choice of volumes for evaluation depends on their number alone */
 #define MIB 1048576.0
-
-typedef struct nifti_state {
-    clt_volume_set *set;
-    bool borrows;    /* the set belongs to another source */
-    int64_t *volume; /* the volumes of this split, by their numbers in the set */
-    int64_t count;
-    bool training;      /* random patches and augmentation */
-    int64_t box[3];     /* size of a sample */
-    bool patches;       /* smaller than the volumes, perhaps */
-    int64_t per_volume; /* training: patches of a volume in an epoch */
-    clt_patch_options patch;
-    clt_intensity intensity;
-    bool windows; /* samples are windows */
-    double overlap;
-    int64_t *first_window;       /* by volume, and the number of all */
-    bool seen[CLT_MASK_CLASSES]; /* classes in the masks, where they were read */
-    bool skip_bad;
-    atomic_uchar *warned; /* by volume of the set: it was reported as bad */
-} nifti_state;
 
 /* --- opening --- */
 
@@ -80,7 +57,7 @@ static clt_status open_list(clt_source *source, const clt_config *config, bool e
 
 /* Chooses the volumes of this split. */
 static clt_status choose_volumes(clt_source *source, const clt_config *config, clt_split split, bool divided,
-                                 nifti_state *s)
+                                 clt_volumes_state *s)
 {
     int64_t all = s->set->list.count;
     double part = clt_config_float(config, "data.split");
@@ -101,7 +78,7 @@ static clt_status choose_volumes(clt_source *source, const clt_config *config, c
 }
 
 /* Without data.volume and data.patch, all volumes must be of one size. */
-static clt_status choose_box(const clt_config *config, nifti_state *s)
+static clt_status choose_box(const clt_config *config, clt_volumes_state *s)
 {
     const clt_volume_list *list = &s->set->list;
     int64_t patch[3];
@@ -129,7 +106,7 @@ static clt_status choose_box(const clt_config *config, nifti_state *s)
     return CLT_OK;
 }
 
-static void read_augmentation(const clt_config *config, nifti_state *s)
+static void read_augmentation(const clt_config *config, clt_volumes_state *s)
 {
     memcpy(s->patch.patch, s->box, sizeof s->box);
     s->patch.foreground = clt_config_float(config, "data.patch_foreground");
@@ -141,28 +118,8 @@ static void read_augmentation(const clt_config *config, nifti_state *s)
         s->patch.flip[clt_config_list_int(config, "data.flip_axes", i)] = true;
 }
 
-/* Numbers the windows of all volumes. */
-static clt_status number_windows(clt_source *source, nifti_state *s)
-{
-    int64_t total = 0;
-    s->first_window = clt_arena_alloc(source->arena, (size_t)(s->count + 1) * sizeof *s->first_window);
-    if (!s->first_window)
-        return CLT_ENOMEM;
-    for (int64_t i = 0; i < s->count; i++) {
-        int64_t size[3];
-        clt_windows grid;
-        clt_volume_set_size(s->set, s->volume[i], size);
-        clt_status status = clt_windows_make(size, s->box, s->overlap, &grid);
-        CLT_TRY(clt_fail_prefix(status, "opening '%s'", s->set->list.entry[s->volume[i]].image));
-        s->first_window[i] = total;
-        total += clt_windows_count(&grid);
-    }
-    s->first_window[s->count] = source->samples = total;
-    return CLT_OK;
-}
-
 /* The largest class of the masks. */
-static clt_status find_classes(const clt_config *config, nifti_state *s, int64_t *largest)
+static clt_status find_classes(const clt_config *config, clt_volumes_state *s, int64_t *largest)
 {
     int64_t given = clt_config_int(config, "data.mask_classes");
     s->set->mask_classes = given > 0 ? given : CLT_MASK_CLASSES;
@@ -176,7 +133,7 @@ static clt_status find_classes(const clt_config *config, nifti_state *s, int64_t
     return CLT_OK;
 }
 
-static clt_status set_fields(clt_source *source, const clt_config *config, nifti_state *s)
+static clt_status set_fields(clt_source *source, const clt_config *config, clt_volumes_state *s)
 {
     const clt_volume_list *list = &s->set->list;
     clt_shape x = clt_shape_make(4, (int64_t[]){s->set->channels, s->box[0], s->box[1], s->box[2]});
@@ -204,7 +161,7 @@ static clt_status set_fields(clt_source *source, const clt_config *config, nifti
     return CLT_OK;
 }
 
-static clt_status describe(clt_source *source, const nifti_state *s)
+static clt_status describe(clt_source *source, const clt_volumes_state *s)
 {
     const clt_volume_list *list = &s->set->list;
     char shape[CLT_SHAPE_TEXT], target[64] = "no targets";
@@ -224,7 +181,8 @@ static clt_status describe(clt_source *source, const nifti_state *s)
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
-static clt_status open_set(clt_source *source, const clt_config *config, bool eval_folder, nifti_state *s)
+static clt_status open_set(clt_source *source, const clt_config *config, bool eval_folder,
+                           clt_volumes_state *s)
 {
     clt_volume_set *set = s->set = clt_arena_alloc(source->arena, sizeof *set);
     if (!set)
@@ -241,7 +199,7 @@ static clt_status open_set(clt_source *source, const clt_config *config, bool ev
 
 static clt_status nifti_open(clt_source *source, const clt_config *config, clt_split split)
 {
-    nifti_state *s = clt_arena_alloc(source->arena, sizeof *s);
+    clt_volumes_state *s = clt_arena_alloc(source->arena, sizeof *s);
     bool own_eval = clt_config_list_count(config, "data.eval_path") > 0;
     if (!s)
         return CLT_ENOMEM;
@@ -265,7 +223,7 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     source->together = s->per_volume;
     if (s->windows) {
         source->together = 1;
-        CLT_TRY(number_windows(source, s));
+        CLT_TRY(clt_volumes_number(source, s));
     }
     CLT_TRY(set_fields(source, config, s));
     return describe(source, s);
@@ -273,47 +231,15 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
 
 static void nifti_close(clt_source *source)
 {
-    nifti_state *s = source->state;
+    clt_volumes_state *s = source->state;
     if (s && s->set && !s->borrows)
         clt_volume_set_close(s->set);
 }
 
 /* --- reading --- */
 
-/* The place of a window among the volumes of the source: the last one that begins with it or before it. */
-static int64_t volume_of_window(const nifti_state *s, int64_t sample)
-{
-    int64_t low = 0, high = s->count;
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (s->first_window[middle] <= sample)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-void clt_volumes_grid(const clt_source *source, int64_t volume, clt_windows *out)
-{
-    const nifti_state *s = source->state;
-    int64_t size[3];
-    clt_volume_set_size(s->set, s->volume[volume], size);
-    (void)clt_windows_make(size, s->box, s->overlap, out); /* it succeeded when the source was opened */
-}
-
-clt_volumes_place clt_volumes_window(const clt_source *source, int64_t sample)
-{
-    const nifti_state *s = source->state;
-    clt_volumes_place place = {.volume = volume_of_window(s, sample)};
-    clt_windows grid;
-    clt_volumes_grid(source, place.volume, &grid);
-    clt_windows_at(&grid, sample - s->first_window[place.volume], place.at);
-    return place;
-}
-
 /* Where the patch of a training sample lies. */
-static clt_status draw_patch(const nifti_state *s, int64_t volume, clt_draw draw, int64_t index,
+static clt_status draw_patch(const clt_volumes_state *s, int64_t volume, clt_draw draw, int64_t index,
                              clt_patch *patch)
 {
     const clt_foreground *foreground = NULL;
@@ -331,7 +257,7 @@ static clt_status draw_patch(const nifti_state *s, int64_t volume, clt_draw draw
 static clt_status read_patch(const clt_source *source, int64_t volume, const clt_patch *patch,
                              void *const *to)
 {
-    const nifti_state *s = source->state;
+    const clt_volumes_state *s = source->state;
     int64_t voxels = clt_voxels(s->box) * s->set->channels;
     if (to[0]) {
         float *x = to[0];
@@ -356,7 +282,7 @@ static clt_status read_patch(const clt_source *source, int64_t volume, const clt
 static clt_status read_from(const clt_source *source, int64_t volume, int64_t index, clt_draw draw,
                             void *const *to)
 {
-    const nifti_state *s = source->state;
+    const clt_volumes_state *s = source->state;
     clt_patch patch = {.scale = 1.0f};
     if (s->windows)
         memcpy(patch.at, clt_volumes_window(source, index).at, sizeof patch.at);
@@ -367,10 +293,10 @@ static clt_status read_from(const clt_source *source, int64_t volume, int64_t in
 
 static clt_status nifti_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
-    const nifti_state *s = source->state;
+    const clt_volumes_state *s = source->state;
     if (index < 0 || index >= source->samples)
         CLT_FAIL(CLT_EINTERNAL, "reading sample %lld of %lld", (long long)index, (long long)source->samples);
-    int64_t place = s->windows ? volume_of_window(s, index) : index / s->per_volume;
+    int64_t place = s->windows ? clt_volumes_place_of(s, index) : index / s->per_volume;
     clt_status status = CLT_OK;
     for (int64_t tried = 0; tried < s->count; tried++) {
         int64_t volume = s->volume[(place + tried) % s->count];
@@ -385,8 +311,8 @@ static clt_status nifti_read(const clt_source *source, int64_t index, clt_draw d
 
 static void nifti_locate(const clt_source *source, int64_t index, int field, clt_str *out)
 {
-    const nifti_state *s = source->state;
-    int64_t place = s->windows ? volume_of_window(s, index) : index / s->per_volume;
+    const clt_volumes_state *s = source->state;
+    int64_t place = s->windows ? clt_volumes_place_of(s, index) : index / s->per_volume;
     const clt_volume_entry *e = &s->set->list.entry[s->volume[place]];
     clt_str_printf(out, "'%s'", field == 1 && e->mask ? e->mask : e->image);
 }
@@ -395,7 +321,7 @@ static void nifti_locate(const clt_source *source, int64_t index, int field, clt
 static clt_status nifti_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {
-    const nifti_state *s = source->state;
+    const clt_volumes_state *s = source->state;
     *done = field == 1;
     if (field != 1 || s->set->list.kind != CLT_VOLUMES_MASKS) {
         *done = field == 1 && source->fields[1].max_value < bound;
@@ -412,7 +338,7 @@ static clt_status nifti_check_bound(const clt_source *source, int field, int64_t
 
 static clt_status nifti_scan(const clt_source *source)
 {
-    const nifti_state *s = source->state;
+    const clt_volumes_state *s = source->state;
     const char *bad;
     for (int64_t i = 0; i < s->count; i++)
         CLT_TRY(clt_volume_set_check(s->set, s->volume[i], &bad));
@@ -434,89 +360,14 @@ static void add_file(const char *path, clt_hash64_state *state)
 
 static void nifti_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
-    const nifti_state *s = source->state;
+    const clt_volumes_state *s = source->state;
     for (int64_t i = 0; i < s->count; i++) {
         add_file(s->set->list.entry[s->volume[i]].image, state);
         add_file(s->set->list.entry[s->volume[i]].mask, state);
     }
 }
 
-/* --- windows of evaluation --- */
-
-int64_t clt_volumes_count(const clt_source *source)
-{
-    return ((const nifti_state *)source->state)->count;
-}
-
-clt_status clt_volumes_mask(const clt_source *source, int64_t volume, int64_t first, int64_t planes,
-                            uint8_t *out)
-{
-    const nifti_state *s = source->state;
-    int64_t size[3], at[3] = {first, 0, 0};
-    clt_volume_set_size(s->set, s->volume[volume], size);
-    size[0] = planes;
-    return clt_volume_set_mask(s->set, s->volume[volume], at, size, out);
-}
-
-int64_t clt_volumes_within(const clt_source *source, int64_t samples)
-{
-    const nifti_state *s = source->state;
-    int64_t n = 1;
-    while (n < s->count && s->first_window[n + 1] <= samples)
-        n++;
-    return n;
-}
-
-clt_status clt_volumes_part(const clt_source *source, int64_t volumes, int rank, int ranks, clt_source **out)
-{
-    const nifti_state *all = source->state;
-    clt_arena *arena;
-    *out = NULL;
-    CLT_TRY(clt_arena_create(&arena));
-    clt_source *part =
-        clt_arena_alloc(arena, sizeof *part); /* lives in its own arena: see clt_source_close */
-    nifti_state *s = part ? clt_arena_alloc(arena, sizeof *s) : NULL;
-    int64_t *chosen = s ? clt_arena_alloc(arena, (size_t)(volumes + 1) * sizeof *chosen) : NULL;
-    if (!chosen) {
-        clt_arena_destroy(arena);
-        return CLT_ENOMEM;
-    }
-    *part = *source;
-    *s = *all;
-    part->arena = arena;
-    part->state = s;
-    s->borrows = true;
-    s->volume = chosen;
-    s->count = 0;
-    for (int64_t i = rank; i < volumes; i += ranks)
-        chosen[s->count++] = all->volume[i];
-    clt_status status = number_windows(part, s);
-    if (status != CLT_OK) {
-        clt_arena_destroy(arena);
-        return status;
-    }
-    *out = part;
-    return CLT_OK;
-}
-
 /* --- the config --- */
-
-clt_status clt_volumes_cover_read(const clt_config *config, clt_volumes_cover *out)
-{
-    *out = (clt_volumes_cover){.known = clt_source_type_of(config) == &clt_source_nifti};
-    if (!out->known)
-        return CLT_OK;
-    out->resized = clt_config_list_count(config, "data.volume") > 0 &&
-                   clt_config_choice(config, "data.volume_fit") == CLT_FIT_RESIZE;
-    out->overlap = clt_config_float(config, "data.window_overlap");
-    out->weights = (clt_window_weights)clt_config_choice(config, "data.window_weights");
-    return clt_intensity_read(config, &out->intensity);
-}
-
-bool clt_volumes_windowed(const clt_source *source)
-{
-    return source && source->type == &clt_source_nifti && ((const nifti_state *)source->state)->windows;
-}
 
 static bool nifti_has_eval(const clt_config *config)
 {

@@ -79,6 +79,21 @@ for other in half rest; do
         fail "the weights of '$other' are others than those of the whole run"
 done
 
+# A net that looks at neighbours, whose windows matter: gaussian weights come close to the whole volume at once.
+cat >conv.json <<'JSON'
+{"model": {"type": "graph", "layers": [{"op": "conv3d", "out": 8, "kernel": [3], "padding": [1]}, {"op": "relu"},
+   {"op": "conv3d", "out": 8, "kernel": [3], "padding": [1]}, {"op": "relu"}, {"op": "conv3d", "out": 2, "kernel": [1]},
+   {"op": "transpose", "perm": [0, 2, 3, 4, 1]}, {"op": "cross_entropy"}]},
+ "data": {"type": "nifti", "path": "train", "eval_path": "val", "patch": [8], "patches_per_volume": 4, "mask_classes": 2,
+   "window_low": -100, "window_high": 250, "flip_axes": [0, 1, 2], "micro_batch": 4},
+ "optimizer": {"learning_rate": 0.01}, "train": {"steps": 150, "seed": 3}}
+JSON
+expect_code 0 "$CLTRAIN" train conv.json --out conv_run
+expect_code 0 "$CLTRAIN" eval conv_run 'data.patch=[16,20,24]' --json direct.json
+expect_code 0 "$CLTRAIN" eval conv_run data.window_weights=gaussian data.window_overlap=0.5 --json windows.json
+awk -v a="$(dice_of direct.json)" -v b="$(dice_of windows.json)" 'BEGIN { exit !(a > 0.85 && b > 0.85 && a - b < 0.03 && b - a < 0.03) }' &&
+    pass || fail "Dice $(dice_of direct.json) of whole volumes, $(dice_of windows.json) by windows"
+
 # Classes: whole volumes, brought to one size, with the names of their folders.
 cat >kinds.json <<'JSON'
 {"model": {"type": "graph", "layers": [{"op": "flatten"}, {"op": "linear", "out": 16}, {"op": "relu"},

@@ -52,6 +52,11 @@ done
 { be32 0x00000803 && be32 3 && be32 2 && be32 2 && bytes 12 3 256; } | seed idx images
 { be32 0x00000801 && be32 5 && bytes 5 4 10; } | seed idx labels
 { be32 0x00000801 && be32 5 && bytes 5 4 10; } | gzip -n | seed idx packed
+"$CLTRAIN_BUILD_DIR/tests/make_volumes" masks volumes --count 1 --size 8,8,8 >"$out" 2>&1 || fail 'the seeds for nifti could not be made'
+for file in volumes/*/*.nii; do
+    seed nifti "$(basename "$(dirname "$file")")" <"$file"
+    gzip -nc "$file" | seed nifti "$(basename "$(dirname "$file")")_packed"
+done
 for i in $(seq 60); do echo "the cat number $i sat on the mat, and the $((i * 7 % 11)) hats didn't."; done >cats.txt
 "$CLTRAIN" data prepare cats.txt --train-bpe 290 --out prepared >"$out" 2>&1 || fail 'the seeds for tokens could not be made'
 for file in prepared/*.bin; do seed tokens "$(basename "$file")" <"$file"; done

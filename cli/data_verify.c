@@ -70,9 +70,10 @@ static clt_status check_source(const clt_config *config, const clt_source *shape
 }
 
 /* Of data in many files, each one is told about. */
-static void on_file(void *context, const char *path, clt_status status, const char *text)
+static bool on_file(void *context, const char *path, clt_status status, const char *text)
 {
     report(context, path, status, text);
+    return !stopped(context);
 }
 
 static void verify_config(verify_run *v, const char *path, const clt_config *config)
@@ -83,7 +84,7 @@ static void verify_config(verify_run *v, const char *path, const clt_config *con
         clt_status checked = type->check_config(config, on_file, v);
         if (checked != CLT_OK)
             report(v, path, checked, "");
-        if (v->bad > bad) /* opening would only repeat the first of them */
+        if (v->bad > bad || stopped(v)) /* opening would only repeat the first of them */
             return;
     }
     clt_source *train = NULL, *eval = NULL;

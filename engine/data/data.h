@@ -44,8 +44,8 @@ typedef enum clt_likeness {
 } clt_likeness;
 
 /* Told about every file of a folder that is checked: status CLT_OK and what it is, or why it is bad (the text of
- * the thread's error). */
-typedef void (*clt_file_tell)(void *context, const char *path, clt_status status, const char *text);
+ * the thread's error). False: no more files are wanted. */
+typedef bool (*clt_file_tell)(void *context, const char *path, clt_status status, const char *text);
 
 typedef struct clt_source_type {
     const clt_config_part *format; /* the format's part of the config: name, keys, rules */

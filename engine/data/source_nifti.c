@@ -133,6 +133,22 @@ static clt_status find_classes(const clt_config *config, clt_volumes_state *s, i
     return CLT_OK;
 }
 
+/* Takes over data.class_names as those of a mask's classes. */
+static clt_status name_classes(clt_source *source, const clt_config *config)
+{
+    int n = clt_config_list_count(config, "data.class_names");
+    const char **names = clt_arena_alloc(source->arena, (size_t)(n + 1) * sizeof *names);
+    if (!names)
+        return CLT_ENOMEM;
+    for (int i = 0; i < n; i++)
+        if (!(names[i] =
+                  clt_arena_strdup(source->arena, clt_config_list_string(config, "data.class_names", i))))
+            return CLT_ENOMEM;
+    source->class_names = n ? names : NULL;
+    source->n_class_names = n;
+    return CLT_OK;
+}
+
 static clt_status set_fields(clt_source *source, const clt_config *config, clt_volumes_state *s)
 {
     const clt_volume_list *list = &s->set->list;
@@ -151,6 +167,7 @@ static clt_status set_fields(clt_source *source, const clt_config *config, clt_v
     source->fields[0] = (clt_source_field){"x", CLT_F32, x, false, 0};
     if (list->kind == CLT_VOLUMES_MASKS) {
         CLT_TRY(find_classes(config, s, &largest));
+        CLT_TRY(name_classes(source, config));
         source->fields[1] =
             (clt_source_field){"y", CLT_U8, clt_shape3(s->box[0], s->box[1], s->box[2]), true, largest};
     } else if (list->kind == CLT_VOLUMES_CLASSES) {
@@ -404,8 +421,10 @@ static const clt_config_key nifti_keys[] = {
         "data.split", 0, false, 1, true, "0.1", "",
         "part of the volumes kept for evaluation when data.eval_path is empty, drawn once and for "
         "all; 0: none"),
-    CLT_KEY_STRINGS("data.class_names", "[]",
-                    "class folders in the order of their classes; []: all folders of data.path, sorted"),
+    CLT_KEY_STRINGS(
+        "data.class_names", "[]",
+        "class folders in the order of their classes, []: all folders of data.path, sorted; with masks: "
+        "names of the classes, the background first"),
     CLT_KEY_INT("data.mask_classes", 0, CLT_MASK_CLASSES, "0", "classes",
                 "classes of masks, with the background, class 0; 0: found by reading all masks at the start"),
     CLT_KEY_INTS(

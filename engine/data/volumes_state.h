@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of a source of volumes, for source_nifti.c and volumes.c alone. */
+ * The state of a source of volumes, for source_nifti.c and volume_windows.c alone. */
 #ifndef ENGINE_DATA_VOLUMES_STATE_H
 #define ENGINE_DATA_VOLUMES_STATE_H
 

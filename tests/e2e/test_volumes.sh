@@ -18,7 +18,8 @@ cat >seg.json <<'JSON'
 {"model": {"type": "graph", "layers": [{"op": "reshape", "shape": [-1, 1]},
    {"op": "linear", "out": 8}, {"op": "relu"}, {"op": "linear", "out": 2}, {"op": "cross_entropy"}]},
  "data": {"type": "nifti", "path": "train", "eval_path": "val", "patch": [8, 8, 8], "patches_per_volume": 4,
-   "mask_classes": 2, "window_low": -100, "window_high": 250, "flip_axes": [0, 1, 2], "scale_intensity": 0.02,
+   "mask_classes": 2, "class_names": ["tissue", "lesion"], "window_low": -100, "window_high": 250,
+   "flip_axes": [0, 1, 2], "scale_intensity": 0.02,
    "micro_batch": 4},
  "optimizer": {"learning_rate": 0.03}, "train": {"steps": 300, "seed": 3, "eval_every": 150}}
 JSON
@@ -51,7 +52,7 @@ expect_text 'of 6 volumes'
 mkdir -p again/images again/masks
 for name in ct000 ct001; do
     expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out again/masks/$name.nii.gz
-    expect_text 'voxels in .* windows? predicted' 'class 1: '
+    expect_text 'voxels in .* windows? predicted' 'class 1 lesion: [0-9]+ voxels'
     expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out other.nii.gz data.window_overlap=0.6 data.window_weights=gaussian
     cmp -s <(gzip -dc other.nii.gz) <(gzip -dc again/masks/$name.nii.gz) && pass || fail "$name: the windows changed the mask"
     # geometry: pixdim and srow are those of the image

@@ -351,7 +351,7 @@ static void test_rules(void **state)
     refused(good, "data.path=[\"a\", \"\"]", "data.path", "empty string", NULL);
     refused(good, "data.eval_path=e", "data.eval_targets: required together", NULL);
     refused(good, "data.eval_targets=e", "data.eval_path: required together", NULL);
-    refused(good, "data.split=0.2", "data.split: only for data.type csv or text", NULL);
+    refused(good, "data.split=0.2", "data.split: only for data.type csv, text or nifti", NULL);
     const char *const none[] = {"data.split=0"};
     clt_config_destroy(parse_ok(good, none, 1)); /* true of data that is never split */
     refused(good, "schedule.type=step", "schedule.step_every: required", NULL);

@@ -206,6 +206,10 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));
     clt_status status = choose_files(a, r, saved);
+    if (status == CLT_OK && clt_nifti_named(a->files[0]) && clt_predictor_check_volumes(p) == CLT_OK)
+        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                          "cltrain predict: this run predicts masks of volumes, which are NIfTI files: --out "
+                          "MASK.nii.gz");
     out.of = p;
     out.files = a->n_files > 1;
     if (status == CLT_OK && a->top && p->kind != CLT_PREDICT_CLASSES)

@@ -68,6 +68,8 @@ expect_text 'Dice 1(\.0*)? of 2 volumes' # its own masks
 
 expect_code 2 "$CLTRAIN" predict run val/images/ct000.nii val/images/ct001.nii --out two.nii.gz
 expect_text 'one volume gives one mask'
+expect_code 2 "$CLTRAIN" predict run val/images/ct000.nii --out mask.csv
+expect_text 'this run predicts masks of volumes'
 expect_code 3 "$CLTRAIN" predict run seg.json --out no.nii.gz
 expect_text 'it is no NIfTI file'
 
@@ -107,6 +109,9 @@ expect_code 0 "$CLTRAIN" train kinds.json --out kinds_run
 expect_text 'acc 100.0%' '2 samples'
 expect_code 0 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz kinds/sphere/ct004.nii.gz
 expect_text 'file,sample,class,name,probability' 'shell/ct000.nii.gz,0,' 'sphere/ct004.nii.gz,1,'
+expect_code 0 "$CLTRAIN" predict kinds_run kinds/*/*.nii.gz --out single.csv
+expect_code 0 "$CLTRAIN" predict kinds_run data.eval_path=kinds data.flip_axes='[0,1,2]' data.shift_intensity=2 --out folder.csv
+cmp -s <(cut -d, -f3- single.csv) <(cut -d, -f2- folder.csv) && pass || fail 'a folder is predicted otherwise than its files'
 expect_code 2 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz --out mask.nii.gz
 expect_text 'masks are predicted by models that were trained on volumes with masks'
 

@@ -56,7 +56,7 @@ clt_status clt_eval_volumes_begin(clt_run *run, int64_t batches, clt_eval_volume
     if (!clt_volumes_windowed(run->job->eval_source))
         return CLT_OK;
     CLT_TRY(clt_model_describe(run->job->model, &info));
-    if (!clt_slide_view_of(graph, run->job->prediction, info.classes,
+    if (!clt_slide_view_of(graph, run->job->prediction, &info,
                            &graph->fields[clt_graph_find_field(graph, "x")].shape, &view))
         return CLT_OK;
     CLT_TRY(clt_alloc(&e, 1, sizeof *e, "an evaluation of volumes"));

@@ -55,12 +55,14 @@ static clt_status open_volume(volume_run *r, const char *path)
 {
     clt_predictor *p = r->p;
     const clt_run *run = p->run;
+    clt_model_info info;
+    CLT_TRY(clt_model_describe(run->job->model, &info));
     CLT_TRY(clt_volumes_cover_read(p->saved->config, &r->cover));
     CLT_TRY(clt_volume_open(&r->image, path, "predict"));
     if (r->image.channels != p->input.dim[0])
         CLT_FAIL(CLT_EDATA, "predicting '%s': it has %lld channels, the run was trained on volumes with %lld",
                  path, (long long)r->image.channels, (long long)p->input.dim[0]);
-    if (!clt_slide_view_of(run->eval->plan->graph, run->job->prediction, p->outputs, &p->input, &r->view))
+    if (!clt_slide_view_of(run->eval->plan->graph, run->job->prediction, &info, &p->input, &r->view))
         CLT_FAIL(CLT_EUSAGE, "predicting '%s': the model of '%s' does not predict a class for each voxel",
                  path, p->saved->path);
     CLT_TRY(clt_windows_make(r->image.size, r->view.window, r->cover.overlap, &r->grid));

@@ -27,8 +27,8 @@ struct clt_slide {
     int64_t not_finite;
 };
 
-bool clt_slide_view_of(const clt_graph *graph, int32_t prediction, int64_t classes, const clt_shape *x,
-                       clt_slide_view *out)
+bool clt_slide_view_of(const clt_graph *graph, int32_t prediction, const clt_model_info *info,
+                       const clt_shape *x, clt_slide_view *out)
 {
     const clt_shape *p = &clt_graph_tensor(graph, prediction)->shape;
     if (x->ndim != 4 || p->ndim < 2)
@@ -37,9 +37,11 @@ bool clt_slide_view_of(const clt_graph *graph, int32_t prediction, int64_t class
     int64_t voxels = size[0] * size[1] * size[2], n = p->dim[0], all = clt_shape_elements(p) / n;
     bool first = p->ndim == 5 && memcmp(p->dim + 2, size, 3 * sizeof *size) == 0;
     bool last = clt_shape_rows(p) == n * voxels;
+    if (info->is_classifier)
+        first = first && info->classes_first;
     if ((!first && !last) || all % voxels != 0)
         return false;
-    *out = (clt_slide_view){.classes = first ? p->dim[1] : classes,
+    *out = (clt_slide_view){.classes = first && !info->is_classifier ? p->dim[1] : info->classes,
                             .class_stride = first ? voxels : 1,
                             .voxel_stride = first ? 1 : clt_shape_last(p),
                             .window = {size[0], size[1], size[2]},

@@ -11,6 +11,7 @@
 #define ENGINE_TRAIN_SLIDING_H
 
 #include "engine/data/volumes.h"
+#include "engine/models/models.h"
 
 #define CLT_SLIDE_CLASSES 256 /* of a map, which is u8 */
 
@@ -23,10 +24,10 @@ typedef struct clt_slide_view {
 } clt_slide_view;
 
 /* Finds out how a prediction (a tensor of the graph) gives the classes of the voxels of x, (C, depth, height,
- * width): (N, classes, depth, height, width), or (N, ..., classes) with one row for each voxel. `classes`: without
- * padding (clt_model_info). False: it does not. */
-bool clt_slide_view_of(const clt_graph *graph, int32_t prediction, int64_t classes, const clt_shape *x,
-                       clt_slide_view *out);
+ * width): (N, classes, depth, height, width), or (N, ..., classes) with one row for each voxel. cross_entropy says
+ * which of them it is (info); for other losses it is the first one where both fit. False: it is neither. */
+bool clt_slide_view_of(const clt_graph *graph, int32_t prediction, const clt_model_info *info,
+                       const clt_shape *x, clt_slide_view *out);
 
 /* Takes a complete plane, (height, width), from plane 0 on. */
 typedef clt_status (*clt_slide_plane)(void *context, int64_t plane, const uint8_t *classes);

@@ -174,15 +174,20 @@ static void test_views(void **state)
     must(clt_graph_new_tensor(graph, "rows", CLT_F32, &shape, CLT_TC_ACTIVATION, &rows));
     shape = clt_shape2(2, 10);
     must(clt_graph_new_tensor(graph, "other", CLT_F32, &shape, CLT_TC_ACTIVATION, &other));
-    assert_true(clt_slide_view_of(graph, first, 6, &x, &view));
+    clt_model_info info = {.classes = 3, .is_classifier = true, .classes_first = true};
+    assert_true(clt_slide_view_of(graph, first, &info, &x, &view));
     assert_int_equal(view.classes, 3);
     assert_int_equal(view.class_stride, 120);
-    assert_true(clt_slide_view_of(graph, last, 7, &x, &view)); /* one of 8 is padding */
+    info = (clt_model_info){.classes = 6}; /* another loss, which has no axis */
+    assert_true(clt_slide_view_of(graph, first, &info, &x, &view));
+    assert_int_equal(view.classes, 3);
+    info = (clt_model_info){.classes = 7, .is_classifier = true};
+    assert_true(clt_slide_view_of(graph, last, &info, &x, &view)); /* one of 8 is padding */
     assert_int_equal(view.classes, 7);
     assert_int_equal(view.voxel_stride, 8);
-    assert_true(clt_slide_view_of(graph, rows, 3, &x, &view));
+    assert_true(clt_slide_view_of(graph, rows, &info, &x, &view));
     assert_int_equal(view.elements, 360);
-    assert_false(clt_slide_view_of(graph, other, 10, &x, &view));
+    assert_false(clt_slide_view_of(graph, other, &info, &x, &view));
     clt_graph_destroy(graph);
 }
 

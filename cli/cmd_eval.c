@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
+#include "engine/report/rundir.h"
 #include "engine/train/run/evaluate.h"
 #include "engine/checkpoint/saved_run.h"
 
@@ -26,6 +27,11 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m, const 
         clt_jw_kdouble(&w, "perplexity", m->perplexity);
     if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
         clt_jw_kdouble(&w, "bits_per_byte", m->bits_per_byte);
+    if (m->volumes > 0) {
+        clt_jw_kdouble(&w, "volume_dice", m->volume_dice);
+        clt_jw_kint(&w, "volumes", m->volumes);
+        clt_volume_dice_write(m, &w, "volume_dice_of");
+    }
     clt_jw_kint(&w, "samples", m->samples);
     clt_jw_kint(&w, "samples_available", m->available);
     clt_jw_kint(&w, "targets", m->targets);

@@ -11,7 +11,9 @@
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
 #include "engine/data/data.h"
+#include "engine/data/nifti.h"
 #include "engine/data/rows.h"
+#include "engine/train/run/predict_volume.h"
 
 typedef struct predict_args {
     const char *input, *type, *out, *format, *device, *caps;
@@ -34,7 +36,7 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
         return CLT_OK;
     if (clt_config_list_count(c, "data.eval_path") == 0)
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw or an image), or "
+                 "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a volume), or "
                  "--input - for "
                  "lines of numbers on the standard input; the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
@@ -143,8 +145,60 @@ static clt_status predict_files(const predict_args *a, clt_predictor *p, predict
     return CLT_OK;
 }
 
+/* --- masks of volumes --- */
+
+static clt_status check_mask_args(const predict_args *a)
+{
+    if (a->format || a->top)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: a mask has neither --format nor --top-k");
+    if (a->n_files != 1)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: one volume gives one mask, and there are %d; call it for each",
+                 a->n_files);
+    if (!clt_file_exists(a->files[0]) || clt_is_directory(a->files[0]))
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: '%s' is no file; name a volume (.nii, .nii.gz or .npy)",
+                 a->files[0]);
+    return clt_file_can_write(a->out);
+}
+
+static clt_status write_mask(const predict_args *a, clt_predictor *p)
+{
+    clt_volume_prediction result;
+    double start = clt_now();
+    CLT_TRY(clt_predictor_volume(p, a->files[0], a->out, NULL, &result));
+    fprintf(stderr, "%lld x %lld x %lld voxels in %lld window%s predicted in %.2f s, written to %s\n",
+            (long long)result.size[0], (long long)result.size[1], (long long)result.size[2],
+            (long long)result.windows, result.windows == 1 ? "" : "s", clt_now() - start, a->out);
+    for (int64_t c = 0; c < 256; c++)
+        if (result.voxels[c] > 0) {
+            const char *name = clt_predictor_class(p, c);
+            fprintf(stderr, "class %lld%s%s: %lld voxels\n", (long long)c, name ? " " : "", name ? name : "",
+                    (long long)result.voxels[c]);
+        }
+    return CLT_OK;
+}
+
+/* One volume gives one mask, if the name to write to is that of a NIfTI file. */
+static clt_status predict_mask(predict_args *a, const args_result *r, const clt_saved_run *saved)
+{
+    clt_predictor *p;
+    CLT_TRY(clt_predictor_open(saved, &p));
+    clt_status status = clt_predictor_check_volumes(p);
+    if (status == CLT_OK)
+        status = choose_files(a, r, saved);
+    if (status == CLT_OK)
+        status = check_mask_args(a);
+    if (status == CLT_OK)
+        status = clt_predictor_start(p, a->device, a->caps_mask, NULL);
+    if (status == CLT_OK)
+        status = write_mask(a, p);
+    clt_predictor_close(p);
+    return status;
+}
+
 static clt_status predict(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
+    if (a->out && clt_nifti_named(a->out))
+        return predict_mask(a, r, saved);
     clt_predictor *p;
     predict_out out = {.top = a->top, .path = a->out};
     if (a->out && strcmp(a->out, "-") == 0) /* the standard output, as with --json */
@@ -152,6 +206,10 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));
     clt_status status = choose_files(a, r, saved);
+    if (status == CLT_OK && clt_nifti_named(a->files[0]) && clt_predictor_check_volumes(p) == CLT_OK)
+        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                          "cltrain predict: this run predicts masks of volumes, which are NIfTI files: --out "
+                          "MASK.nii.gz");
     out.of = p;
     out.files = a->n_files > 1;
     if (status == CLT_OK && a->top && p->kind != CLT_PREDICT_CLASSES)
@@ -188,10 +246,14 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
     clt_rows_types("|", "|", types + strlen(types), sizeof types - strlen(types));
     const args_option options[] = {
         ARGS_TEXT("--input", "FILE", a.input,
-                  "samples: idx (plain or .gz), npy, csv or raw f32; - for lines of numbers on the standard "
+                  "samples: idx (plain or .gz), npy, csv, raw f32 or a volume (.nii, .nii.gz); - for lines "
+                  "of numbers on the standard "
                   "input (the run's evaluation data)"),
         ARGS_TEXT("--input-type", types, a.type, "what the input is (by content and name)"),
-        ARGS_TEXT("--out", "FILE", a.out, "write .csv, .jsonl or .npy (the standard output, as csv)"),
+        ARGS_TEXT("--out", "FILE", a.out,
+                  "write .csv, .jsonl or .npy (the standard output, as csv); .nii or .nii.gz: the mask of a "
+                  "volume, by a "
+                  "run that was trained on masks"),
         ARGS_TEXT("--format", "csv|jsonl|npy", a.format, "whatever the name of the file says"),
         ARGS_BEST(best),
         ARGS_INT("--top-k", "K", a.top, 1, 1e6, "classifiers: only the K most likely classes, in that order"),

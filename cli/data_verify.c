@@ -120,8 +120,24 @@ static clt_status report_source(verify_run *v, const char *what, clt_status stat
     return CLT_OK;
 }
 
+/* Of data in many files, each one is told about. */
+static bool on_file(void *context, const char *path, clt_status status, const char *text)
+{
+    report(context, path, status, text);
+    return !stopped(context);
+}
+
 static clt_status verify_config(verify_run *v, const char *path, const clt_config *config)
 {
+    const clt_source_type *type = clt_source_type_of(config);
+    int bad = v->bad;
+    if (type->check_config) {
+        clt_status checked = type->check_config(config, on_file, v);
+        if (checked != CLT_OK)
+            report(v, path, checked, "");
+        if (v->bad > bad || stopped(v)) /* opening would only repeat the first of them */
+            return CLT_OK;
+    }
     clt_source *train = NULL, *eval = NULL;
     clt_str what = {0};
     clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &train);
@@ -179,6 +195,23 @@ static void on_prepared(void *context, const char *path, clt_status status, int6
     report(context, path, status, text);
 }
 
+/* Checks a folder of a format that knows folders; false: it is none. */
+static bool verify_files_of(verify_run *v, const char *folder)
+{
+    int n;
+    bool mine = false;
+    const clt_source_type *const *types = clt_source_types(&n);
+    for (int i = 0; i < n && !mine; i++) {
+        clt_status status = CLT_OK;
+        if (types[i]->check_folder)
+            status = types[i]->check_folder(folder, on_file, v, &mine);
+        if (status != CLT_OK)
+            report(v, folder, status, "");
+        mine = mine || status != CLT_OK;
+    }
+    return mine;
+}
+
 static void verify_folder(verify_run *v, const char *folder)
 {
     char *manifest = NULL;
@@ -186,7 +219,7 @@ static void verify_folder(verify_run *v, const char *folder)
     clt_status status = clt_path_join(folder, "manifest.json", &manifest);
     if (status == CLT_OK && clt_file_exists(manifest)) {
         status = clt_prepare_check(folder, on_prepared, v);
-    } else if (status == CLT_OK) {
+    } else if (status == CLT_OK && !verify_files_of(v, folder)) {
         status = clt_shard_paths(folder, "", "data verify", &list);
         for (size_t i = 0; i < list.count && !stopped(v); i++)
             verify_file(v, list.path[i]);
@@ -247,7 +280,7 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
     const args_usage usage = {
         .command = "data verify",
         .operands = "CONFIG|FILE|FOLDER... [section.key=value ...]",
-        .summary = "Reads all data of a config, folders of images, or single files (idx, npy, .bin "
+        .summary = "Reads all data of a config, folders of images or volumes, or single files (idx, npy, nifti, .bin "
                    "shards, tokenizers, packed images) and folders of shards, to the end.",
         .options = options,
         .min_operands = 1,

@@ -17,6 +17,10 @@
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
                          size_t *size);
 
+/* clt_file_read_start: the first bytes of a file, at most `size`, unpacked when it begins with the gzip magic;
+ * *got is smaller for a shorter file. `code` is the status for any failure. */
+clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got);
+
 /* clt_gzip: the bytes as a gzip file in memory, with free(). */
 clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length);
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packing in memory, for fileio.h; unpacking is in fileio.c. */
+ * Packing in memory and the beginning of a packed file, for fileio.h; unpacking a whole file is in
+ * fileio.c. */
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
 
 #define GZIP_WINDOW (15 + 16) /* 15: the largest window; 16: a gzip header */
@@ -37,5 +40,33 @@ clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length)
         free(*out);
         *out = NULL;
     }
+    return status;
+}
+
+clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got)
+{
+    *got = 0;
+    if (size > INT_MAX)
+        CLT_FAIL(CLT_EINTERNAL, "reading the first %zu bytes of '%s'", size, path);
+    if (clt_is_directory(path))
+        CLT_FAIL(code, "reading '%s': it is a folder, a file is expected; check the path", path);
+    errno = 0;
+    gzFile file = gzopen(path, "rbe");
+    if (!file)
+        return clt_fail_errno(errno ? code : CLT_ENOMEM, errno ? errno : ENOMEM, "opening '%s' for reading",
+                              path);
+    int n = gzread(file, buffer, (unsigned)size), problem = Z_OK;
+    clt_status status = CLT_OK;
+    const char *text = gzerror(file, &problem);
+    if (n < 0 || (problem != Z_OK && problem != Z_BUF_ERROR)) {
+        if (problem == Z_ERRNO)
+            status = clt_fail_errno(code, errno, "reading '%s'", path);
+        else
+            status = clt_fail(code, __FILE__, __LINE__,
+                              "unpacking '%s': the gzip stream is damaged: %s; copy or download it again",
+                              path, text);
+    }
+    (void)gzclose(file);
+    *got = n > 0 ? (size_t)n : 0;
     return status;
 }

@@ -42,10 +42,11 @@ static bool starts_with(const clt_array_file *file, const char *text)
 
 /* A gzip file may unpack to a thousand times its size, so the result must fit the memory that is
  * available. */
-static clt_status unpack(clt_array_file *file, const char *key)
+static clt_status unpack(clt_array_file *file, const char *key, uint64_t most)
 {
     size_t size = 0;
     uint64_t limit = clt_memory_available();
+    limit = most > 0 && most < limit ? most : limit;
     clt_map_close(&file->mapping);
     file->bytes = NULL;
     clt_status status = clt_file_read(file->path, true, limit ? limit : 1, CLT_EDATA, &file->unpacked, &size);
@@ -59,18 +60,23 @@ static clt_status unpack(clt_array_file *file, const char *key)
 clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key)
 {
     memset(file, 0, sizeof *file);
+    const char *kept = clt_arena_strdup(arena, path);
+    return kept ? clt_array_file_open_at_most(file, kept, key, 0) : CLT_ENOMEM;
+}
+
+clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, const char *key, uint64_t most)
+{
+    memset(file, 0, sizeof *file);
     file->std = 1.0f;
     file->scale = 1.0f;
-    file->path = clt_arena_strdup(arena, path);
-    if (!file->path)
-        return CLT_ENOMEM;
+    file->path = path;
     clt_status status = clt_map_open(path, CLT_EDATA, &file->mapping);
     if (status != CLT_OK)
         return clt_fail_prefix(status, "opening the data file of %s", key);
     file->bytes = file->mapping.data;
     file->size = file->mapping.size;
     if (starts_with(file, "\x1f\x8b"))
-        CLT_TRY(unpack(file, key));
+        CLT_TRY(unpack(file, key, most));
     if (file->size == 0)
         CLT_FAIL(CLT_EDATA, "reading '%s' (%s): the file is empty; copy or download it again", path, key);
     if (starts_with(file, "version https://git-lfs"))
@@ -235,10 +241,11 @@ static bool all_finite(const float *values, int64_t count)
     return bad == 0;
 }
 
-static clt_status not_finite(const clt_array_file *file, int64_t sample, const float *values)
+/* values: those of the elements from number `first` on; one of them is not finite. */
+static clt_status not_finite(const clt_array_file *file, int64_t sample, int64_t first, const float *values)
 {
-    int64_t at = 0;
-    while (at + 1 < file->sample_elements && all_finite(values + at, 1))
+    int64_t at = first;
+    while (at + 1 < file->sample_elements && all_finite(values + (at - first), 1))
         at++;
     double value = element_value(file, sample, at);
     bool infinite_in_file = value - value != 0.0;
@@ -250,14 +257,14 @@ static clt_status not_finite(const clt_array_file *file, int64_t sample, const f
                               : "which does not fit a 32-bit float after conversion and scaling");
 }
 
-static clt_status read_float(const clt_array_file *file, int64_t sample, float *out)
+static clt_status read_float(const clt_array_file *file, int64_t sample, int64_t first, int64_t count,
+                             float *out)
 {
-    const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, 0);
-    int64_t count = file->sample_elements;
+    const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, first);
     bool swap = must_swap(file);
     size_t width = clt_element_bytes(file->element);
     if (file->element == CLT_EL_F32 && !swap) {
-        memcpy(out, src, file->sample_bytes);
+        memcpy(out, src, (size_t)count * width);
     } else {
         for (int64_t i = 0; i < count; i++)
             out[i] = (float)real_of(load_bits(src + (size_t)i * width, width, swap), file->element);
@@ -266,8 +273,18 @@ static clt_status read_float(const clt_array_file *file, int64_t sample, float *
         for (int64_t i = 0; i < count; i++)
             out[i] = (out[i] * file->scale - file->mean) / file->std;
     if (!all_finite(out, count))
-        return not_finite(file, sample, out);
+        return not_finite(file, sample, first, out);
     return CLT_OK;
+}
+
+clt_status clt_array_file_read_part(const clt_array_file *file, int64_t sample, int64_t first, int64_t count,
+                                    float *dst)
+{
+    if (file->dtype != CLT_F32 || sample < 0 || sample >= file->samples || first < 0 || count < 0 ||
+        count > file->sample_elements - first)
+        CLT_FAIL(CLT_EINTERNAL, "reading %lld elements from number %lld on of sample %lld of '%s'",
+                 (long long)count, (long long)first, (long long)sample, file->path);
+    return read_float(file, sample, first, count, dst);
 }
 
 clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void *dst)
@@ -276,7 +293,7 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
         CLT_FAIL(CLT_EINTERNAL, "reading sample %lld of '%s': it has %lld samples", (long long)sample,
                  file->path, (long long)file->samples);
     if (file->dtype == CLT_F32)
-        return read_float(file, sample, dst);
+        return read_float(file, sample, 0, file->sample_elements, dst);
     const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, 0);
     size_t width = clt_element_bytes(file->element);
     bool swap = must_swap(file);

@@ -35,7 +35,7 @@ size_t clt_element_bytes(clt_element element);
 bool clt_element_is_float(clt_element element);
 
 typedef struct clt_array_file {
-    const char *path;    /* arena of the source */
+    const char *path;    /* borrowed: of the source's arena, for instance */
     clt_mapping mapping; /* the file, when it is read in place */
     char *unpacked;      /* the file's content, when it was a gzip file; owned */
     const uint8_t *bytes;
@@ -58,6 +58,10 @@ typedef struct clt_array_file {
  * that named it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even after a
  * failure. */
 clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key);
+/* The same for a path that stays valid while the file is open; an unpacked file may have at most so many
+ * bytes (0: as many as memory is available). */
+clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, const char *key,
+                                       uint64_t most);
 void clt_array_file_close(clt_array_file *file);
 
 /* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that exactly
@@ -68,6 +72,9 @@ clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *di
 /* Writes one sample as file->dtype. A number that is not finite, as read or after conversion, is CLT_EDATA
  * with file, sample and element. Safe to call from several threads. */
 clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void *dst);
+/* Writes `count` elements of a sample of a file whose dtype is F32, from element `first` on. */
+clt_status clt_array_file_read_part(const clt_array_file *file, int64_t sample, int64_t first, int64_t count,
+                                    float *dst);
 /* Elements of one sample that differ from `ignore`. */
 int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore);
 /* Smallest and largest number of an integer array; CLT_EDATA when one of them does not fit the delivered

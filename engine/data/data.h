@@ -43,6 +43,10 @@ typedef enum clt_likeness {
     CLT_SURE
 } clt_likeness;
 
+/* Told about every file of a folder that is checked: status CLT_OK and what it is, or why it is bad (the text of
+ * the thread's error). False: no more files are wanted. */
+typedef bool (*clt_file_tell)(void *context, const char *path, clt_status status, const char *text);
+
 typedef struct clt_source_type {
     const clt_config_part *format; /* the format's part of the config: name, keys, rules */
     clt_status (*open)(clt_source *source, const clt_config *config, clt_split split);
@@ -91,6 +95,10 @@ typedef struct clt_source_type {
      * path, or "". check_file NULL: a file cannot be checked without a config. */
     const char *suffix;
     clt_status (*check_file)(const char *path, const char *tokenizer, clt_str *out);
+    /* Data of many files: reads all of a config's, or of a folder (*mine false: it holds other things), and tells
+     * about each of them. NULL: there are no such folders. */
+    clt_status (*check_config)(const clt_config *config, clt_file_tell tell, void *context);
+    clt_status (*check_folder)(const char *folder, clt_file_tell tell, void *context, bool *mine);
 
     /* --- files of samples to predict (rows.h) --- */
 
@@ -108,6 +116,9 @@ struct clt_source {
     int n_fields;
     clt_source_field fields[CLT_MAX_FIELDS];
     int64_t samples;
+    /* Shuffling leaves groups of so many neighbouring samples together, in their order, since they are read from
+     * the same file; it divides `samples`. 0 and 1: each sample by itself. */
+    int64_t together;
     /* Normalisation of x on the device: (x*scale - mean)/std. 1, 0, 1 when the config has none, and for
      * float data, which is normalised when it is read. */
     float scale, mean, std;
@@ -177,6 +188,10 @@ const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH6
 int64_t clt_sample_index(uint64_t position, int64_t n, uint64_t seed, bool shuffle);
 /* The draw of the sample at that position. */
 clt_draw clt_sample_draw(uint64_t position, int64_t n, uint64_t seed);
+/* Index and draw of the sample at a position of a source's stream: where the source has groups, clt_sample_index
+ * gives the order of these. */
+int64_t clt_source_sample(const clt_source *source, uint64_t position, uint64_t seed, bool shuffle,
+                          clt_draw *draw);
 
 /* A filled slot: one micro-batch of one rank. */
 typedef struct clt_slot {

@@ -100,8 +100,7 @@ static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t
     if (o->evaluation)
         return i < slot->valid_samples ? (int64_t)slot->sample_base + i : 0;
     uint64_t position = (uint64_t)slot->step * (uint64_t)o->global_batch + slot->sample_base + (uint64_t)i;
-    *draw = clt_sample_draw(position, o->source->samples, o->seed);
-    return clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
+    return clt_source_sample(o->source, position, o->seed, o->shuffle, draw);
 }
 
 /* Counts the targets of all samples in the step's global batch, including those of other ranks. */
@@ -112,8 +111,8 @@ static clt_status count_step(loader_worker *worker, int64_t step, double value[C
     int64_t total[CLT_MAX_LOSSES] = {0};
     for (int64_t i = 0; loader->counts_values && i < o->global_batch && !atomic_load(&loader->closing); i++) {
         uint64_t position = (uint64_t)step * (uint64_t)o->global_batch + (uint64_t)i;
-        int64_t index = clt_sample_index(position, o->source->samples, o->seed, o->shuffle);
-        clt_draw draw = clt_sample_draw(position, o->source->samples, o->seed);
+        clt_draw draw;
+        int64_t index = clt_source_sample(o->source, position, o->seed, o->shuffle, &draw);
         for (int k = 0; k < loader->n_losses; k++) {
             const counted_loss *loss = &loader->losses[k];
             int64_t count = 0;

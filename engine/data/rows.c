@@ -94,6 +94,9 @@ static clt_status guess_type(const char *path, const clt_source_type **type)
     size_t n = fread(first, 1, sizeof first, file);
     fclose(file);
     *type = named_type(path);
+    /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
+    if (*type && ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
+        return CLT_OK;
     clt_likeness least = *type && (*type)->input_shapeless ? CLT_SURE : CLT_LIKE;
     for (int i = 0; i < count; i++)
         if (types[i]->input_likeness && types[i]->input_likeness(first, n) >= least) {
@@ -114,7 +117,10 @@ static clt_status open_source(clt_rows *rows)
 {
     /* messages of the source name this config key, which means nothing here */
     static const char prefix[] = "opening data.path: ";
-    clt_status status = clt_source_open(rows->config, CLT_SPLIT_TRAIN, &rows->source);
+    /* read once, a sample is not augmented */
+    bool like_run = clt_source_type_of(rows->config)->input_like_run;
+    clt_status status =
+        clt_source_open(rows->config, like_run ? CLT_SPLIT_TRAIN_ONCE : CLT_SPLIT_TRAIN, &rows->source);
     if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
         clt_error error;
         clt_error_take(status, &error);
@@ -405,7 +411,11 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
     if (table)
         CLT_TRY(count_cells(path, &cells));
     table = table && cells > clt_shape_elements(shape);
-    bool like_run = table || (type && type->input_like_run && run && clt_source_type_of(run)->input_like_run);
+    const clt_source_type *run_type = run ? clt_source_type_of(run) : NULL;
+    bool sized = run_type && type && clt_config_part_has(run_type->format, "data.size") &&
+                 clt_config_part_has(type->format, "data.size");
+    bool like_run = table || (run_type && run_type->input_like_run && type && type->input_like_run &&
+                              (run_type == type || sized));
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
     clt_status status = like_run

@@ -15,7 +15,7 @@ struct clt_source_type;
 
 /* The format of input with this name; NULL: none. */
 const struct clt_source_type *clt_rows_type(const char *name);
-/* The names of all of them, such as "idx, npy, raw or csv"; returns buffer. */
+/* The names of all of them, such as "idx, npy, raw, csv or nifti"; returns buffer. */
 const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size);
 
 typedef struct clt_rows clt_rows;

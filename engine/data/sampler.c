@@ -17,3 +17,15 @@ clt_draw clt_sample_draw(uint64_t position, int64_t n, uint64_t seed)
 {
     return (clt_draw){.seed = seed, .epoch = (uint32_t)(n > 0 ? position / (uint64_t)n : 0)};
 }
+
+int64_t clt_source_sample(const clt_source *source, uint64_t position, uint64_t seed, bool shuffle,
+                          clt_draw *draw)
+{
+    int64_t n = source->samples, group = source->together;
+    *draw = clt_sample_draw(position, n, seed);
+    if (group <= 1 || n % group != 0)
+        return clt_sample_index(position, n, seed, shuffle);
+    /* n is a multiple of the group, so that position / group counts through the epochs of groups as well */
+    int64_t inside = (int64_t)(position % (uint64_t)group);
+    return clt_sample_index(position / (uint64_t)group, n / group, seed, shuffle) * group + inside;
+}

@@ -3,6 +3,8 @@
  * The .npy format of NumPy, versions 1 to 3: magic, version, header length, a Python dictionary as text, then
  * the array. The dictionary is parsed strictly, with three known keys; nothing in it is ever evaluated. It
  * knows the header and nothing else. */
+#include "engine/data/source_npy.h"
+
 #include "engine/data/source_pair.h"
 
 #include <stdio.h>
@@ -260,7 +262,7 @@ static clt_status find_header(clt_array_file *file, uint64_t *start)
     return CLT_OK;
 }
 
-static clt_status read_header(clt_array_file *file, const clt_config *config, bool is_target)
+clt_status clt_npy_read_header(clt_array_file *file, const clt_config *config, bool is_target)
 {
     (void)config;
     (void)is_target;
@@ -290,13 +292,13 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
 
 static clt_status npy_open(clt_source *source, const clt_config *config, clt_split split)
 {
-    return clt_pair_open(source, config, split, read_header);
+    return clt_pair_open(source, config, split, clt_npy_read_header);
 }
 
 static clt_status npy_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     (void)tokenizer;
-    return clt_pair_check_file(path, read_header, out);
+    return clt_pair_check_file(path, clt_npy_read_header, out);
 }
 
 static const clt_config_key npy_keys[] = {

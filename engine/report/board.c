@@ -273,6 +273,8 @@ void clt_board_eval(clt_board *b, const clt_eval_metrics *m, double time)
         put_known(b, "eval/f1", m->f1);
         put_known(b, "eval/dice", m->dice);
     }
+    if (m->volumes > 0)
+        put_known(b, "eval/volume_dice", m->volume_dice);
     put_known(b, "eval/seconds", m->seconds);
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++) {
         (void)snprintf(tag, sizeof tag, "eval/loss/%s", m->loss_name[i]);

@@ -218,6 +218,9 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
     else if (m->classes > 0 && m->step >= 0 &&
              isfinite(m->f1)) /* a training counts classes only when it is asked to */
         add(buffer, " | macro F1 %.4f", m->f1);
+    if (m->volumes > 0)
+        add(buffer, " | Dice %s of %lld volume%s", clt_value_text(m->volume_dice, 4, loss, sizeof loss),
+            (long long)m->volumes, m->volumes == 1 ? "" : "s");
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
         add(buffer, " | %s %s", m->loss_name[i], clt_value_text(m->loss_value[i], 4, loss, sizeof loss));
     add(buffer, " | %lld", (long long)m->samples);

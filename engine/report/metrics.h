@@ -7,6 +7,8 @@
 
 #include "engine/graph/graph.h"
 
+#define CLT_METRIC_CLASSES 256 /* of a volume's mask */
+
 /* A line of metrics.jsonl. Times are in ms; unknown values are NAN. */
 typedef struct clt_step_metrics {
     int64_t step, update, skipped; /* skipped: total so far */
@@ -41,6 +43,13 @@ typedef struct clt_eval_metrics {
     bool on_train; /* on the training data */
     int64_t samples, targets;
     int64_t available; /* samples in the data: more than `samples` if train.eval_batches leaves some out */
+    /* Segmentation of volumes, which are evaluated as a whole; else `volumes` is 0 and the rest means nothing. Dice of a
+     * class is the mean over the volumes that have it, NAN if none does; volume_dice is the mean over the classes
+     * without the background, class 0. */
+    int64_t volumes;
+    double volume_dice;
+    int32_t volume_classes;
+    double volume_dice_of[CLT_METRIC_CLASSES];
     double seconds;
     int n_losses;
     char loss_name[CLT_MAX_LOSSES][64];

@@ -464,6 +464,15 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics)
     return write_line(dir, m->step, true, &line);
 }
 
+void clt_volume_dice_write(const clt_eval_metrics *m, clt_json_writer *w, const char *key)
+{
+    clt_jw_key(w, key);
+    clt_jw_array(w);
+    for (int i = 0; i < m->volume_classes; i++)
+        clt_jw_double(w, m->volume_dice_of[i]);
+    clt_jw_end_array(w);
+}
+
 clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
 {
     clt_str line = {0};
@@ -487,6 +496,11 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
         clt_jw_kdouble(&w, "eval_f1", m->f1);
     if (m->classes > 0 && !isnan(m->dice))
         clt_jw_kdouble(&w, "eval_dice", m->dice);
+    if (m->volumes > 0) {
+        clt_jw_kdouble(&w, "eval_volume_dice", m->volume_dice);
+        clt_jw_kint(&w, "eval_volumes", m->volumes);
+        clt_volume_dice_write(m, &w, "eval_volume_dice_of");
+    }
     clt_jw_kint(&w, "eval_samples", m->samples);
     clt_jw_kdouble(&w, "eval_seconds", m->seconds);
     put_time(&w, 0);

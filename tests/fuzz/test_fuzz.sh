@@ -65,6 +65,11 @@ TEXT
 { printf '\0' && cat images/a/1.jpg; } | seed image jpeg
 "$CLTRAIN" data prepare images --out images.pack >"$out" 2>&1 || fail 'the seed for packs of images could not be made'
 { printf '\4' && cat images.pack; } | seed image pack
+"$CLTRAIN_BUILD_DIR/tests/make_volumes" masks volumes --count 1 --size 8,8,8 >"$out" 2>&1 || fail 'the seeds for nifti could not be made'
+for file in volumes/*/*.nii; do
+    seed nifti "$(basename "$(dirname "$file")")" <"$file"
+    gzip -nc "$file" | seed nifti "$(basename "$(dirname "$file")")_packed"
+done
 for i in $(seq 60); do echo "the cat number $i sat on the mat, and the $((i * 7 % 11)) hats didn't."; done >cats.txt
 "$CLTRAIN" data prepare cats.txt --train-bpe 290 --out prepared >"$out" 2>&1 || fail 'the seeds for tokens could not be made'
 for file in prepared/*.bin; do seed tokens "$(basename "$file")" <"$file"; done

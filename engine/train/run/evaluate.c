@@ -13,6 +13,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
 #include "engine/train/run/eval_metrics.h"
+#include "engine/train/run/eval_volumes.h"
 #include "engine/train/run/evaluate.h"
 #include "engine/train/run/run.h"
 #include "engine/checkpoint/saved_run.h"
@@ -81,8 +82,9 @@ void clt_eval_language(double nats, double targets, double bytes, clt_eval_metri
     m->bits_per_byte = bytes > 0 ? nats / log(2) / bytes : NAN;
 }
 
-/* Runs micro-batches and adds up their loss records. */
-static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eval_sums *sums)
+/* Runs `all` micro-batches and adds up their loss records. volumes: NULL, or they take the predictions. */
+static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eval_volumes *volumes,
+                              eval_sums *sums)
 {
     const clt_plan *plan = run->eval->plan;
     size_t floats = (size_t)plan->graph->n_losses * 4;
@@ -95,7 +97,7 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
     CLT_TRY(clt_realized_resolve(run->eval, plan->losses, &losses, &offset));
     CLT_TRY(clt_alloc(&got, FLUSH_EVERY * floats, sizeof *got, "evaluation"));
     clt_status status = CLT_OK;
-    int64_t all = micro_batches(run, batches);
+    int64_t waiting = 0; /* samples of the micro-batch before, whose predictions are on the device */
     clt_run_progress(run, "evaluating", 0, all);
     for (int64_t done = 0; status == CLT_OK && !fed.end && done < all;) {
         size_t n = 0;
@@ -104,7 +106,11 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
             if (status != CLT_OK || fed.end)
                 break;
             sums->samples += (double)fed.valid_samples;
-            status = clt_realized_run(run->eval, CLT_PHASE_FORWARD);
+            if (volumes)
+                status = clt_eval_volumes_read(volumes, waiting);
+            waiting = fed.valid_samples;
+            if (status == CLT_OK)
+                status = clt_realized_run(run->eval, CLT_PHASE_FORWARD);
             if (status == CLT_OK)
                 status = ocl_read_async(OCL_QUEUE_COMPUTE, losses, offset, got + n * floats,
                                         floats * sizeof *got, NULL, NULL);
@@ -112,6 +118,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
                 status = clt_eval_classes_take(run, fed.valid_samples);
             if (bytes) /* counted while the device computes */
                 sums->bytes += bytes_of_batch(run, loss, &fed);
+            if (volumes && status == CLT_OK)
+                status = clt_eval_volumes_add(volumes);
         }
         clt_status finished = ocl_finish(run->device, OCL_QUEUE_COMPUTE);
         status = status == CLT_OK ? finished : status;
@@ -119,6 +127,10 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t batches, eva
             sums->record[i % floats / 4][i % 4] += (double)got[i];
         clt_run_progress(run, "evaluating", done, all);
     }
+    if (volumes && status == CLT_OK)
+        status = clt_eval_volumes_read(volumes, waiting);
+    if (volumes && status == CLT_OK)
+        status = clt_eval_volumes_add(volumes);
     clt_run_progress(run, "evaluating", 0, -1);
     if (!ocl_commands_failed(run->device)) /* otherwise pending reads may still write into this memory */
         free(got);
@@ -152,21 +164,15 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
     m->available = run->job->eval_source->samples;
 }
 
-clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics)
+/* Sends the data of this rank through the evaluation plan. */
+static clt_status feed_batches(clt_run *run, int64_t batches, clt_eval_volumes *volumes, eval_sums *sums)
 {
     const clt_config *config = run->options->config;
-    memset(metrics, 0, sizeof *metrics);
-    metrics->step = step;
-    metrics->on_train = run->job->on_train;
-    metrics->accuracy = metrics->perplexity = metrics->bits_per_byte = NAN;
-    metrics->top_k_accuracy = metrics->f1 = metrics->dice = NAN;
-    if (!run->eval)
-        return CLT_OK;
-    double start = clt_now();
-    int64_t workers = clt_config_int(config, "data.workers");
+    int64_t workers = clt_config_int(config, "data.workers"), micro = run->job->micro_batch;
+    int64_t all = micro_batches(run, batches);
     clt_feed_options options = {.realized = run->eval,
                                 .source = run->job->eval_source,
-                                .global_batch = run->job->micro_batch * run->ranks.ranks,
+                                .global_batch = micro * run->ranks.ranks,
                                 .accumulation = 1,
                                 .rank = run->ranks.rank,
                                 .ranks = run->ranks.ranks,
@@ -175,18 +181,48 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
                                 .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.core_ranks)
                                                        : (int)workers,
                                 .prefetch = (int)clt_config_int(config, "data.prefetch")};
-    clt_feed *feed;
-    eval_sums sums = {0};
+    if (volumes) { /* a rank has volumes of its own, all of which it evaluates */
+        options.source = clt_eval_volumes_source(volumes);
+        options.global_batch = micro;
+        options.rank = 0;
+        options.ranks = 1;
+        all = (options.source->samples + micro - 1) / micro;
+    }
     CLT_TRY(clt_eval_classes_begin(run));
+    if (options.source->samples == 0)
+        return CLT_OK;
+    clt_feed *feed;
     CLT_TRY(clt_feed_create(&options, &feed));
-    clt_status status = sum_batches(run, feed, batches, &sums);
+    clt_status status = sum_batches(run, feed, all, volumes, sums);
     clt_feed_destroy(feed);
+    return status;
+}
+
+clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics)
+{
+    memset(metrics, 0, sizeof *metrics);
+    metrics->step = step;
+    metrics->on_train = run->job->on_train;
+    metrics->accuracy = metrics->perplexity = metrics->bits_per_byte = NAN;
+    metrics->top_k_accuracy = metrics->f1 = metrics->dice = NAN;
+    if (!run->eval)
+        return CLT_OK;
+    double start = clt_now();
+    eval_sums sums = {0};
+    clt_eval_volumes *volumes;
+    CLT_TRY(clt_eval_volumes_begin(run, batches, &volumes));
+    clt_status status = feed_batches(run, batches, volumes, &sums);
+    if (status == CLT_OK && run->ranks.ranks > 1)
+        status = comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
+                                 COMM_SUM);
+    if (status == CLT_OK && volumes)
+        status = clt_eval_volumes_end(volumes, metrics);
+    clt_eval_volumes_free(volumes);
     CLT_TRY(status);
-    if (run->ranks.ranks > 1)
-        CLT_TRY(comm_all_reduce(run->options->comm, &sums, (int64_t)(sizeof sums / sizeof(double)), COMM_F64,
-                                COMM_SUM));
     mean_over_targets(run, &sums, metrics);
     CLT_TRY(clt_eval_classes_end(run, metrics));
+    if (metrics->volumes > 0) /* that of whole volumes, not of their windows */
+        metrics->dice = metrics->volume_dice;
     metrics->seconds = clt_now() - start;
     return CLT_OK;
 }

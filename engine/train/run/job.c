@@ -10,6 +10,7 @@
 
 #include "engine/base/log.h"
 #include "engine/data/synthetic_like.h"
+#include "engine/data/volumes.h"
 #include "engine/models/models.h"
 
 /* What plans for a CPU assume with parallel.rank_invariant, whatever share of its cores a rank has: more than most
@@ -268,7 +269,8 @@ clt_status clt_job_plan_eval(clt_job *job)
 {
     clt_graph *graph;
     CLT_TRY(model_graph(job, &graph, &job->prediction));
-    clt_graph_tensor(graph, job->prediction)->is_output = job->predicts;
+    clt_graph_tensor(graph, job->prediction)->is_output =
+        job->predicts || clt_volumes_windowed(job->eval_source); /* which Dice is computed from */
     job->correct_losses = 0;
     for (int i = 0; i < graph->n_losses; i++)
         job->correct_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) != 0;

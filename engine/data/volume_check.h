@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks of volumes for `data verify`: every file is read to the end, and every bad one is told with its reason:
+ * headers, cut files, voxels that are not finite, masks that are missing, of another size than their image, or
+ * with values beyond the classes. The functions are those of clt_source_type. */
+#ifndef ENGINE_DATA_VOLUME_CHECK_H
+#define ENGINE_DATA_VOLUME_CHECK_H
+
+#include "engine/data/data.h"
+
+clt_status clt_volumes_check_file(const char *path, const char *tokenizer, clt_str *out);
+clt_status clt_volumes_check_config(const clt_config *config, clt_file_tell tell, void *context);
+clt_status clt_volumes_check_folder(const char *folder, clt_file_tell tell, void *context, bool *mine);
+
+#endif

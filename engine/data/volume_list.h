@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The volumes of a folder. Segmentation: images/NAME.nii.gz with masks/NAME.nii.gz, or imagesTr with labelsTr as
+ * the Medical Segmentation Decathlon has them. Classification: CLASS/NAME.nii.gz. A single file is a list of
+ * one volume without a target. Headers alone are read, so that a long list is quick. */
+#ifndef ENGINE_DATA_VOLUME_LIST_H
+#define ENGINE_DATA_VOLUME_LIST_H
+
+#include "engine/data/volume_file.h"
+
+typedef enum clt_volume_kind {
+    CLT_VOLUMES_MASKS,   /* every image has a mask */
+    CLT_VOLUMES_CLASSES, /* every image has a class */
+    CLT_VOLUMES_PLAIN    /* a single image without a target */
+} clt_volume_kind;
+
+typedef struct clt_volume_entry {
+    const char *image, *mask; /* paths; mask NULL: there is none */
+    int32_t class_number;
+    int64_t size[3], channels;
+} clt_volume_entry;
+
+typedef struct clt_volume_list {
+    clt_volume_kind kind;
+    const char *folder;
+    clt_volume_entry *entry; /* in byte order of the names; classes one after the other */
+    int64_t count;
+    const char **class_names; /* CLASSES, in byte order */
+    int64_t n_classes;
+    int64_t bytes; /* of all files */
+} clt_volume_list;
+
+/* Told about every file that was looked at: status CLT_OK, or why it is bad (the thread's error has the text). */
+typedef void (*clt_volume_tell)(void *context, const char *path, clt_status status);
+
+typedef struct clt_volume_list_options {
+    const char *path; /* a folder or a single file */
+    const char *key;  /* that named it, for messages */
+    /* CLASSES: names whose places in this list are the classes; 0: the folder's own subfolders */
+    const char *const *class_names;
+    int64_t n_classes;
+    bool skip_bad; /* bad files are left out, with a warning for each; else the first one is an error */
+    clt_volume_tell tell; /* NULL: nobody is told; else bad files are left out without a warning */
+    void *context;
+} clt_volume_list_options;
+
+/* Everything that the list holds is allocated from the arena. CLT_EDATA names the folder or file and what is
+ * wrong with it: no volumes, a mask that is missing or of another size than its image, a bad header. */
+clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options *options,
+                                clt_volume_list *out);
+
+/* The names of the subfolders of a classification folder that hold volumes, in byte order. */
+clt_status clt_volume_list_classes(clt_arena *arena, const char *path, const char ***names, int64_t *count);
+
+#endif

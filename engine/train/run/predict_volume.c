@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See predict_volume.h. */
+#include "engine/train/run/predict_volume.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/volume_file.h"
+#include "engine/models/models.h"
+#include "engine/train/run/sliding.h"
+
+typedef struct volume_run {
+    clt_predictor *p;
+    clt_volume image;
+    clt_volumes_cover cover;
+    clt_windows grid;
+    clt_slide_view view;
+    clt_slide *slide;
+    uint8_t *mask;
+    clt_volume_prediction *result;
+} volume_run;
+
+clt_status clt_predictor_check_volumes(const clt_predictor *p)
+{
+    clt_volumes_cover cover;
+    CLT_TRY(clt_volumes_cover_read(p->saved->config, &cover));
+    bool segments = p->kind == CLT_PREDICT_CLASSES || p->kind == CLT_PREDICT_YES_NO;
+    if (!cover.known || p->input.ndim != 4 || p->dtype != CLT_F32 || !segments ||
+        p->rows * p->padded < p->input.dim[1] * p->input.dim[2] * p->input.dim[3])
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "predicting: masks are predicted by models that were trained on volumes with masks (data.type "
+            "nifti); the run '%s' was not",
+            p->saved->path);
+    if (cover.resized)
+        CLT_FAIL(CLT_EUSAGE,
+                 "predicting: the run '%s' was trained on volumes that were resampled to one size "
+                 "(data.volume_fit resize), so its masks do not fit a volume; train with data.patch instead",
+                 p->saved->path);
+    return CLT_OK;
+}
+
+static clt_status keep_plane(void *context, int64_t plane, const uint8_t *classes)
+{
+    volume_run *r = context;
+    int64_t area = r->grid.size[1] * r->grid.size[2];
+    memcpy(r->mask + plane * area, classes, (size_t)area);
+    for (int64_t i = 0; i < area; i++)
+        r->result->voxels[classes[i]]++;
+    return CLT_OK;
+}
+
+static clt_status open_volume(volume_run *r, const char *path)
+{
+    clt_predictor *p = r->p;
+    const clt_run *run = p->run;
+    clt_model_info info;
+    CLT_TRY(clt_model_describe(run->job->model, &info));
+    CLT_TRY(clt_volumes_cover_read(p->saved->config, &r->cover));
+    CLT_TRY(clt_volume_open(&r->image, path, "predict"));
+    if (r->image.channels != p->input.dim[0])
+        CLT_FAIL(CLT_EDATA, "predicting '%s': it has %lld channels, the run was trained on volumes with %lld",
+                 path, (long long)r->image.channels, (long long)p->input.dim[0]);
+    if (!clt_slide_view_of(run->eval->plan->graph, run->job->prediction, &info, &p->input, &r->view))
+        CLT_FAIL(CLT_EUSAGE, "predicting '%s': the model of '%s' does not predict a class for each voxel",
+                 path, p->saved->path);
+    CLT_TRY(clt_windows_make(r->image.size, r->view.window, r->cover.overlap, &r->grid));
+    CLT_TRY(clt_alloc(&r->mask, (size_t)clt_voxels(r->image.size), 1, "the predicted mask"));
+    return clt_slide_create(&r->grid, &r->view, r->cover.weights, keep_plane, r, &r->slide);
+}
+
+/* Predicts windows first ... first + n - 1, and adds them to the map. */
+static clt_status predict_windows(volume_run *r, int64_t first, int64_t n)
+{
+    clt_predictor *p = r->p;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at[3];
+        float *x = (float *)p->x + i * p->elements;
+        clt_windows_at(&r->grid, first + i, at);
+        CLT_TRY(clt_volume_box(&r->image, at, r->view.window, clt_intensity_outside(&r->cover.intensity), x));
+        clt_intensity_apply(&r->cover.intensity, x, p->elements);
+    }
+    CLT_TRY(clt_run_predict(p->run, p->x, p->y));
+    for (int64_t i = 0; i < n; i++)
+        CLT_TRY(clt_slide_add(r->slide, p->y + i * r->view.elements));
+    return CLT_OK;
+}
+
+static clt_status predict_all(volume_run *r, const clt_observer *observer)
+{
+    int64_t all = clt_windows_count(&r->grid), each = r->p->micro_batch;
+    memset(r->p->x, 0, (size_t)(each * r->p->elements) * sizeof(float));
+    for (int64_t done = 0; done < all; done += each) {
+        if (observer)
+            clt_progress(observer, "predicting windows", done, all);
+        CLT_TRY(predict_windows(r, done, all - done < each ? all - done : each));
+    }
+    if (observer)
+        clt_progress(observer, "predicting windows", 0, -1);
+    r->result->windows = all;
+    return clt_slide_finish(r->slide);
+}
+
+static clt_status write_mask(const volume_run *r, const char *out)
+{
+    const int64_t *size = r->grid.size;
+    const clt_nifti_image image = {.element = CLT_EL_U8,
+                                   .ndim = 3,
+                                   .dim = {size[2], size[1], size[0]},
+                                   .data = r->mask,
+                                   .like = r->image.is_nifti ? &r->image.header : NULL};
+    return clt_nifti_write(out, &image);
+}
+
+clt_status clt_predictor_volume(clt_predictor *p, const char *path, const char *out,
+                                const clt_observer *observer, clt_volume_prediction *result)
+{
+    volume_run r = {.p = p, .result = result};
+    memset(result, 0, sizeof *result);
+    clt_status status = open_volume(&r, path);
+    if (status == CLT_OK)
+        status = predict_all(&r, observer);
+    if (status == CLT_OK)
+        status = write_mask(&r, out);
+    int64_t bad = status == CLT_OK ? clt_slide_not_finite(r.slide) : 0;
+    memcpy(result->size, r.image.size, sizeof result->size);
+    clt_slide_destroy(r.slide);
+    clt_volume_close(&r.image);
+    free(r.mask);
+    CLT_TRY(status);
+    if (bad > 0)
+        CLT_FAIL(
+            CLT_ENUMERIC,
+            "predicting '%s': the predictions of %lld voxels hold numbers that are not finite; the weights "
+            "or the volume's values are too large",
+            path, (long long)bad);
+    return CLT_OK;
+}

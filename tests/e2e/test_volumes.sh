@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-optimise: no
+#
+# Volumes from end to end: a model that judges voxel by voxel learns to segment synthetic CT; its whole-volume Dice does not
+# depend on how windows cover a volume, and is that of the masks that predict writes; a classifier of whole volumes; bad files
+# are listed.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+make_volumes=$CLTRAIN_BUILD_DIR/tests/make_volumes
+
+"$make_volumes" masks train --count 6 --size 16,20,24 --gz || fail 'no volumes were made'
+"$make_volumes" masks val --count 2 --size 16,20,24 --seed 9 || fail 'no volumes were made'
+"$make_volumes" classes kinds --count 5 --size 10,10,10 --gz || fail 'no volumes were made'
+
+# Each voxel is judged by its own value, so it does not matter in which window it lies.
+cat >seg.json <<'JSON'
+{"model": {"type": "graph", "layers": [{"op": "reshape", "shape": [-1, 1]},
+   {"op": "linear", "out": 8}, {"op": "relu"}, {"op": "linear", "out": 2}, {"op": "cross_entropy"}]},
+ "data": {"type": "nifti", "path": "train", "eval_path": "val", "patch": [8, 8, 8], "patches_per_volume": 4,
+   "mask_classes": 2, "class_names": ["tissue", "lesion"], "window_low": -100, "window_high": 250,
+   "flip_axes": [0, 1, 2], "scale_intensity": 0.02,
+   "micro_batch": 4},
+ "optimizer": {"learning_rate": 0.03}, "train": {"steps": 300, "seed": 3, "eval_every": 150}}
+JSON
+expect_code 0 "$CLTRAIN" data verify seg.json
+expect_text 'train/images/ct000.nii.gz: 16 x 20 x 24 voxels, with its mask' 'train/images/ct001.nii.gz: 16 x 15 x 24' \
+    '24 patches an epoch of \(1,8,8,8\) f32, masks of 2 classes' '10 good, none bad'
+expect_code 0 "$CLTRAIN" data verify val val/images/ct000.nii
+expect_text '16 x 20 x 24 voxels \(depth, height, width\) of i16' '3 good, none bad'
+
+"$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
+expect_code 0 "$CLTRAIN" train seg.json --out run
+expect_text 'Dice 0\.[5-9][0-9]* of 2 volumes' # the noise allows no more to a model without neighbours
+[ "$(grep -c '"eval_volume_dice":0\.[0-9]*,"eval_volumes":2,"eval_volume_dice_of":\[' run/metrics.jsonl)" = 2 ] && pass ||
+    fail 'metrics.jsonl has no Dice of two evaluations'
+
+# How windows overlap changes nothing for such a model, nor does a single window for a whole volume (the direct evaluation).
+dice_of() { sed -n 's/.*"volume_dice": *\([0-9.]*\).*/\1/p' "$1"; }
+expect_code 0 "$CLTRAIN" eval run --json quarter.json
+for way in data.window_overlap=0 data.window_overlap=0.7 data.window_weights=gaussian 'data.patch=[16,20,24]' data.micro_batch=3; do
+    expect_code 0 "$CLTRAIN" eval run "$way" --json other.json
+    [ -n "$(dice_of other.json)" ] && [ "$(dice_of other.json)" = "$(dice_of quarter.json)" ] && pass ||
+        fail "$way: Dice $(dice_of other.json) instead of $(dice_of quarter.json)"
+done
+expect_code 0 "$CLTRAIN" eval run train.eval_batches=1
+expect_text 'of 1 volume '
+expect_code 0 "$CLTRAIN" eval run --on train
+expect_text 'of 6 volumes'
+
+# Masks: of the volume's geometry, the same for every way of covering it, with the Dice that eval tells.
+mkdir -p again/images again/masks
+for name in ct000 ct001; do
+    expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out again/masks/$name.nii.gz
+    expect_text 'voxels in .* windows? predicted' 'class 1 lesion: [0-9]+ voxels'
+    expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out other.nii.gz data.window_overlap=0.6 data.window_weights=gaussian
+    cmp -s <(gzip -dc other.nii.gz) <(gzip -dc again/masks/$name.nii.gz) && pass || fail "$name: the windows changed the mask"
+    # geometry: pixdim and srow are those of the image
+    for place in '76 32' '252 96'; do
+        cmp -s <(tail -c +$((${place% *} + 1)) val/images/$name.nii | head -c "${place#* }") \
+            <(gzip -dc again/masks/$name.nii.gz | tail -c +$((${place% *} + 1)) | head -c "${place#* }") && pass ||
+            fail "$name: the mask has another geometry"
+    done
+    cp val/images/$name.nii again/images/
+done
+expect_code 0 "$CLTRAIN" eval run data.eval_path=again
+expect_text 'Dice 1(\.0*)? of 2 volumes' # its own masks
+
+expect_code 2 "$CLTRAIN" predict run val/images/ct000.nii val/images/ct001.nii --out two.nii.gz
+expect_text 'one volume gives one mask'
+expect_code 2 "$CLTRAIN" predict run val/images/ct000.nii --out mask.csv
+expect_text 'this run predicts masks of volumes'
+expect_code 3 "$CLTRAIN" predict run seg.json --out no.nii.gz
+expect_text 'it is no NIfTI file'
+
+# Patches of a resumed run go on as if it had not stopped.
+expect_code 0 "$CLTRAIN" train seg.json --out whole train.steps=40 data.workers=1
+expect_code 0 "$CLTRAIN" train seg.json --out half train.steps=40 data.workers=3 checkpoint.every=20 data.cache_mb=0
+expect_code 0 "$CLTRAIN" train --resume half/checkpoints/step_20 train.steps=40 --out rest
+for other in half rest; do
+    cmp -s whole/checkpoints/step_40/model.safetensors $other/checkpoints/step_40/model.safetensors && pass ||
+        fail "the weights of '$other' are others than those of the whole run"
+done
+
+# A net that looks at neighbours, whose windows matter: gaussian weights come close to the whole volume at once.
+cat >conv.json <<'JSON'
+{"model": {"type": "graph", "layers": [{"op": "conv3d", "out": 8, "kernel": [3], "padding": [1]}, {"op": "relu"},
+   {"op": "conv3d", "out": 8, "kernel": [3], "padding": [1]}, {"op": "relu"}, {"op": "conv3d", "out": 2, "kernel": [1]},
+   {"op": "cross_entropy"}]},
+ "data": {"type": "nifti", "path": "train", "eval_path": "val", "patch": [8], "patches_per_volume": 4, "mask_classes": 2,
+   "window_low": -100, "window_high": 250, "flip_axes": [0, 1, 2], "micro_batch": 4},
+ "optimizer": {"learning_rate": 0.01}, "train": {"steps": 150, "seed": 3}}
+JSON
+expect_code 0 "$CLTRAIN" train conv.json --out conv_run
+expect_code 0 "$CLTRAIN" eval conv_run 'data.patch=[16,20,24]' --json direct.json
+expect_code 0 "$CLTRAIN" eval conv_run data.window_weights=gaussian data.window_overlap=0.5 --json windows.json
+awk -v a="$(dice_of direct.json)" -v b="$(dice_of windows.json)" 'BEGIN { exit !(a > 0.85 && b > 0.85 && a - b < 0.03 && b - a < 0.03) }' &&
+    pass || fail "Dice $(dice_of direct.json) of whole volumes, $(dice_of windows.json) by windows"
+
+expect_code 0 "$CLTRAIN" predict conv_run val/images/ct001.nii --out conv_mask.nii.gz
+expect_text '16 x 15 x 24 voxels in 36 windows' 'class 1: [1-9]'
+
+# Classes: whole volumes, brought to one size, with the names of their folders.
+cat >kinds.json <<'JSON'
+{"model": {"type": "graph", "layers": [{"op": "flatten"}, {"op": "linear", "out": 16}, {"op": "relu"},
+   {"op": "linear", "out": 2}, {"op": "cross_entropy"}]},
+ "data": {"type": "nifti", "path": "kinds", "split": 0.2, "volume": [8, 8, 8], "volume_fit": "resize", "window_low": -100,
+   "window_high": 250, "micro_batch": 4},
+ "optimizer": {"learning_rate": 0.01}, "train": {"steps": 60}}
+JSON
+expect_code 0 "$CLTRAIN" train kinds.json --out kinds_run
+expect_text 'acc 100.0%' '2 samples'
+expect_code 0 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz kinds/sphere/ct004.nii.gz
+expect_text 'file,sample,class,name,probability' 'shell/ct000.nii.gz,0,' 'sphere/ct004.nii.gz,1,'
+expect_code 0 "$CLTRAIN" predict kinds_run kinds/*/*.nii.gz --out single.csv
+expect_code 0 "$CLTRAIN" predict kinds_run data.eval_path=kinds data.flip_axes='[0,1,2]' data.shift_intensity=2 --out folder.csv
+cmp -s <(cut -d, -f3- single.csv) <(cut -d, -f2- folder.csv) && pass || fail 'a folder is predicted otherwise than its files'
+expect_code 2 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz --out mask.nii.gz
+expect_text 'masks are predicted by models that were trained on volumes with masks'
+
+# Every bad file is named with its reason, and the command ends with 3.
+cp -r val bad
+cp bad/images/ct000.nii bad/images/lonely.nii
+head -c 5000 val/images/ct000.nii >bad/images/short.nii
+cp val/masks/ct000.nii bad/masks/short.nii
+cp val/images/ct000.nii bad/images/other.nii
+cp val/masks/ct001.nii bad/masks/other.nii
+cp val/images/ct000.nii bad/images/classes.nii
+cp val/images/ct000.nii bad/masks/classes.nii
+expect_code 3 "$CLTRAIN" data verify seg.json data.eval_path=bad
+expect_text "BAD  bad/images/lonely.nii: .* has no mask" "BAD  bad/images/short.nii: .* cut off" \
+    'BAD  bad/masks/other.nii: .* they must be of one size' 'BAD  bad/masks/classes.nii: .*voxel 0,0,.* is ' \
+    'ok   bad/images/ct001.nii' '4 of 12 are bad'
+expect_code 3 "$CLTRAIN" train seg.json data.path=bad --out never
+expect_text 'classes|short|other|lonely'
+expect_code 0 "$CLTRAIN" train seg.json data.path=bad data.on_bad_sample=skip train.steps=20 --out skipped
+expect_text 'left out \(data.on_bad_sample skip\)' 'the next volume takes its place'
+finish

@@ -16,7 +16,7 @@
  * errors  CLT_ESHAPE: types, not one target per voxel, more than 256 classes; a target out of range (the loader
  *         refuses it) gives NaN
  * source  Milletari, Navab & Ahmadi 2016, arXiv:1606.04797; as monai.losses.DiceLoss with smooth_nr = smooth_dr
- * tested  verify -t 'dice_loss*', tol 64; test_golden */
+ * tested  verify -t 'dice_loss*', tol 64 */
 
 enum { DICE_SOFTMAX, DICE_SIGMOID }; /* choices of `activation` */
 

@@ -20,7 +20,7 @@
  *         for instance_norm without positions, or with one, where nothing varies
  * source  Wu & He 2018, arXiv:1803.08494; Ulyanov, Vedaldi & Lempitsky 2016, arXiv:1607.08022; as
  *         torch.nn.GroupNorm and InstanceNorm2d/3d without running statistics
- * tested  verify -t 'group_norm*', 'instance_norm*', tol 64; test_golden */
+ * tested  verify -t 'group_norm*', 'instance_norm*', tol 64 */
 
 static const clt_attr_spec group_norm_attrs[] = {
     CLT_SPEC_NEEDED(INT, "groups", 1, INT32_MAX, "number of groups, which divides the channels"),

@@ -330,7 +330,7 @@ static void all_of_a_list(void **state)
                            "{\"op\":\"reshape\",\"name\":\"bad\",\"inputs\":[\"x\"],\"shape\":[7]},\n"
                            "{\"op\":\"linear\",\"inputs\":[\"bad\"],\"out\":\"3\"},\n"
                            "{\"op\":\"linear\",\"inputs\":[\"linear1\"],\"out\":3},\n"
-                           "{\"op\":\"conv2d\"},\n"
+                           "{\"op\":\"lstm\"},\n"
                            "{\"op\":\"mse\"}]}",
                            &numbers, &graph),
                      CLT_ECONFIG);

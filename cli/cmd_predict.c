@@ -36,7 +36,8 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
         return CLT_OK;
     if (clt_config_list_count(c, "data.eval_path") == 0)
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a volume), or "
+                 "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a "
+                 "volume), or "
                  "--input - for "
                  "lines of numbers on the standard input; the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));

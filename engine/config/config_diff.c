@@ -22,43 +22,18 @@ static bool is_one_of(const char *path, const char *const *keys)
  */
 static unsigned kind_of(const char *path)
 {
-    static const char *const free_keys[] = {"device.",
-                                            "checkpoint.",
-                                            "log.",
-                                            "parallel.deadline",
-                                            "parallel.start_deadline",
-                                            "parallel.share_devices",
-                                            "parallel.allreduce",
-                                            "parallel.embeddings",
-                                            "data.global_batch", /* resuming compares what it comes to */
-                                            "data.workers",
-                                            "data.prefetch",
-                                            /* a run that met no bad sample is the same either way */
-                                            "data.on_bad_sample",
-                                            "data.eval_path",
-                                            "data.eval_targets",
-                                            "data.cache_mb",
-                                            "data.window_overlap",
-                                            "data.window_weights",
-                                            "train.log_every",
-                                            "train.eval_every",
-                                            "train.eval_batches",
-                                            "train.eval_metrics",
-                                            "train.eval_top_k",
-                                            "train.eval_background",
-                                            "train.early_stop_evals",
-                                            "train.early_stop_delta",
-                                            "train.max_nonfinite",
-                                            "train.on_spike",
-                                            "train.spike_loss",
-                                            "train.spike_gradient",
-                                            "train.spike_window",
-                                            "train.recompute",
-                                            "parallel.bucket_mb",
-                                            "parallel.shared_memory",
-                                            "parallel.first_bucket_mb",
-                                            "parallel.shard",
-                                            NULL};
+    static const char *const free_keys[] = {
+        "device.", "checkpoint.", "log.", "parallel.deadline", "parallel.start_deadline",
+        "parallel.share_devices", "parallel.allreduce", "parallel.embeddings",
+        "data.global_batch", /* resuming compares what it comes to */
+        "data.workers", "data.prefetch",
+        /* a run that met no bad sample is the same either way */
+        "data.on_bad_sample", "data.eval_path", "data.eval_targets", "data.cache_mb", "data.window_overlap",
+        "data.window_weights", "train.log_every", "train.eval_every", "train.eval_batches",
+        "train.eval_metrics", "train.eval_top_k", "train.eval_background", "train.early_stop_evals",
+        "train.early_stop_delta", "train.max_nonfinite", "train.on_spike", "train.spike_loss",
+        "train.spike_gradient", "train.spike_window", "train.recompute", "parallel.bucket_mb",
+        "parallel.shared_memory", "parallel.first_bucket_mb", "parallel.shard", NULL};
     static const char *const length[] = {"train.steps", "train.epochs", "schedule.", NULL};
     static const char *const data[] = {"data.path", "data.targets", "data.tokenizer", NULL};
     return is_one_of(path, free_keys) ? 0

@@ -35,7 +35,7 @@
     X(EVAL_BITS_PER_BYTE, "eval_bits_per_byte")                                                              \
     X(EVAL_TOP_K, "eval_top_k_accuracy")                                                                     \
     X(EVAL_F1, "eval_f1")                                                                                    \
-    X(EVAL_DICE, "eval_dice")                                      \
+    X(EVAL_DICE, "eval_dice")                                                                                \
     X(EVAL_VOLUME_DICE, "eval_volume_dice")
 
 typedef enum clt_metric {

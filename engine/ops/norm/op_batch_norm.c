@@ -4,8 +4,6 @@
  * Knows rows and channels, no model. Its running statistics are buffers (clt_param): a command of the forward
  * pass updates them, in training only. */
 #include "cl/kernels/kernel_shared.clh"
-#include "cl/kernels/kernel_shared.clh"
-#include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/norm/norm.h"
 #include "engine/ops/norm/norm_shared.clh"
@@ -144,18 +142,6 @@ static void define_stores(ocl_emitter *e, const batch_norm *n, clt_dtype dtype, 
     clt_define_stores(e, n->style, dtype, n->rows * n->cols, accumulate || n->cols % LANES != 0);
 }
 
-/* The result of type `dtype` that the kernel writes may go past the caches: see clt_define_stores. */
-static void define_stores(ocl_emitter *e, const batch_norm *n, clt_dtype dtype, bool accumulate)
-{
-    clt_define_stores(e, n->style, dtype, n->rows * n->cols, accumulate || n->cols % LANES != 0);
-}
-
-/* The result of type `dtype` that the kernel writes may go past the caches: see clt_define_stores. */
-static void define_stores(ocl_emitter *e, const batch_norm *n, clt_dtype dtype, bool accumulate)
-{
-    clt_define_stores(e, n->style, dtype, n->rows * n->cols, accumulate || n->cols % LANES != 0);
-}
-
 /* For kernels that loop over blocks of rows: adds the size arguments, and sets how the kernel is launched. */
 static void arg_rows(ocl_emitter *e, const batch_norm *n, const clt_column_blocks *blocks)
 {
@@ -286,8 +272,6 @@ static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_s
     else
         emit_constants(e, &n);
     begin(e, &n, "batch_norm_fwd");
-    define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
-    define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
     define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
     clt_arg_out_of(e, call, call->out[0], n.rows * n.cols);
     ocl_define(e, "RELU", n.relu);

@@ -75,6 +75,9 @@ static clt_status describe_call(const clt_call *call, bool backward, clt_op_prob
         if (backward && call->din[i] >= 0)
             out->wanted |= 1u << i;
     }
+    out->no_params = backward && node->n_param > 0;
+    for (int i = 0; i < node->n_param; i++)
+        out->no_params = out->no_params && call->dparam[i] < 0;
     if (backward && call->dout[0] >= 0)
         out->narrow = clt_call_tensor(call, call->dout[0])->dtype != CLT_F32;
     return write_attrs(node, out->attrs, sizeof out->attrs);

@@ -14,6 +14,7 @@ typedef struct clt_op_problem {
     bool backward;
     bool narrow;     /* gradients have the types of their tensors, as in half-precision runs; else f32 */
     uint32_t wanted; /* backward: inputs whose gradient is wanted, bit i = input i */
+    bool no_params;  /* backward: those of the parameters are not wanted */
     int n_in;
     /* values of integer inputs are below 2, unless the op declares another bound */
     clt_case_input in[CLT_MAX_IN];

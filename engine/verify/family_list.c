@@ -8,7 +8,7 @@
 #include "engine/verify/op_bench.h"
 #include "engine/verify/update_bench.h"
 
-#define MAX_FAMILIES 32
+#define MAX_FAMILIES 64
 
 void clt_families_register(void)
 {

@@ -124,7 +124,7 @@ clt_status clt_phase_trial_time(clt_phase_trial *trial, double *ns)
 
 /* --- the bench for the tuner --- */
 
-#define MAX_RESULTS (CLT_MAX_IN + CLT_MAX_OUT + CLT_MAX_SAVED)
+#define MAX_RESULTS (CLT_MAX_IN + CLT_MAX_OUT + CLT_MAX_SAVED + CLT_MAX_NODE_PARAMS)
 
 typedef struct op_trial {
     clt_verify_bench *bench;
@@ -148,6 +148,12 @@ static int results(const op_tuning *t, const clt_verify_bench *b, int32_t tensor
     for (int i = 0; t->problem.backward && i < node->n_in; i++)
         if (b->plan->gradient[node->in[i]] >= 0)
             tensor[n++] = b->plan->gradient[node->in[i]];
+    for (int i = 0; t->problem.backward && (node->op->flags & CLT_OP_SPLIT_BACKWARD) && i < node->n_param;
+         i++) {
+        int32_t value = b->plan->graph->params[node->param[i]].tensor;
+        if (b->plan->gradient[value] >= 0)
+            tensor[n++] = b->plan->gradient[value];
+    }
     for (int i = 0; !t->problem.backward && i < node->n_out; i++)
         tensor[n++] = node->out[i];
     for (int i = 0; !t->problem.backward && i < node->n_saved; i++)
@@ -173,7 +179,7 @@ static clt_status make_trial(op_tuning *t, const ocl_device_desc *desc, const ch
     clt_verify_setup setup = {.mode = CLT_PLAN_CHECK,
                               .copies = 1,
                               .want_in = p->backward ? p->wanted : UINT32_MAX,
-                              .want_params = true,
+                              .want_params = !p->no_params,
                               .narrow = p->narrow,
                               .candidate = candidate,
                               .asked = asked};

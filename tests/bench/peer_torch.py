@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training step of GPT-2 or of an MLP, or a matrix product, in PyTorch, timed the way `cltrain bench` times ours.
+"""One training step of GPT-2, of an MLP or of a residual network, or a matrix product, in PyTorch, timed the way `cltrain bench` times ours.
 
 It exists so that the benchmarks can put a peer beside us; the product and its tests need no Python. It runs one setting per
 process (CPU or GPU, f32 or autocast, eager or compiled, which AdamW, what happens to gradients) and prints one JSON object: the
@@ -100,9 +100,29 @@ class MLP(nn.Module):
         return F.cross_entropy(self.layers[-1](x), targets)
 
 
+class ResNet(nn.Module):
+    """torchvision's network; with --stem cifar the first layer of networks for images of 32 x 32."""
+
+    def __init__(self, a):
+        super().__init__()
+        import torchvision
+        self.net = getattr(torchvision.models, a.model)(num_classes=a.classes)
+        if a.stem == "cifar":
+            self.net.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
+            self.net.maxpool = nn.Identity()
+
+    def forward(self, x, targets):
+        return F.cross_entropy(self.net(x), targets)
+
+
 def make_model(a):
     torch.manual_seed(1)
-    if a.model == "mlp":
+    if a.model.startswith("resnet"):
+        form = torch.channels_last if a.channels_last else torch.contiguous_format
+        draw = lambda: (torch.randn(a.batch, 3, a.image, a.image).to(memory_format=form),
+                        torch.randint(a.classes, (a.batch,)))
+        model = ResNet(a).to(memory_format=form)
+    elif a.model == "mlp":
         draw = lambda: (torch.randn(a.batch, a.sizes[0]), torch.randint(a.sizes[-1], (a.batch,)))
         model = MLP(a.sizes)
     else:
@@ -139,6 +159,8 @@ def make_product(a):
 
 
 def make_optimizer(a, model):
+    if a.model.startswith("resnet"):
+        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=True)
     decayed = [p for p in model.parameters() if p.dim() > 1]
     plain = [p for p in model.parameters() if p.dim() <= 1]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
@@ -212,7 +234,7 @@ def profile_table(step):
 def arguments():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--probe", action="store_true", help="print the release and what it can do, then end")
-    a.add_argument("--model", choices=("gpt2", "mlp", "matmul"), default="gpt2")
+    a.add_argument("--model", choices=("gpt2", "mlp", "resnet18", "resnet50", "matmul"), default="gpt2")
     a.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     a.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="autocast to it; of a product: the storage")
     a.add_argument("--tf32", action="store_true", help="f32 products may use tf32 units")
@@ -224,6 +246,10 @@ def arguments():
     a.add_argument("--heads", type=int, default=12)
     a.add_argument("--channels", type=int, default=768)
     a.add_argument("--vocab", type=int, default=50304)
+    a.add_argument("--image", type=int, default=224, help="height and width of an image")
+    a.add_argument("--classes", type=int, default=1000)
+    a.add_argument("--stem", choices=("imagenet", "cifar"), default="imagenet")
+    a.add_argument("--channels-last", action="store_true", help="memory format of images and weights")
     a.add_argument("--sizes", type=lambda s: [int(x) for x in s.split("-")], default=[784, 512, 512, 10])
     a.add_argument("--mode", choices=("eager", "compile"), default="eager")
     a.add_argument("--compile-mode", default="default")

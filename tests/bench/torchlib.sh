@@ -57,6 +57,13 @@ torch_settings() {
         esac
         name="$name, MKL told Intel"
     fi
+    if [ "$2" = resnet ]; then
+        echo "eager, channels last, $name;$memory;--channels-last"
+        $quick || echo "eager, $name;$memory;"
+        $quick || echo "eager as installed, channels last;NONE=1;--channels-last"
+        case $has in *compile*) $quick || echo "compiled, channels last, $name;$memory;--channels-last --mode compile" ;; esac
+        return
+    fi
     echo "eager, $name;$memory;"
     $quick || echo "eager as installed;NONE=1;"
     case $has in

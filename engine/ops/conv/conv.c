@@ -23,17 +23,18 @@ double clt_conv_flops(const clt_conv *c)
 
 const char *clt_conv_text(const clt_conv *c, char *buffer, size_t size)
 {
+    /* numbers behind '=' may differ a little between a problem and its tuning record, words may not */
     static const char *const kinds[] = {"result", "image", "weight"};
     const clt_spatial *s = &c->s;
 #define CLT_THREE(v) (long long)(v)[0], (long long)(v)[1], (long long)(v)[2]
     snprintf(buffer, size,
-             "%s n=%lld c=%lld k=%lld groups=%lld in=%lldx%lldx%lld kernel=%lldx%lldx%lld "
-             "stride=%lldx%lldx%lld padding=%lldx%lldx%lld dilation=%lldx%lldx%lld %s*%s->%s%s%s",
-             kinds[c->kind], (long long)s->n, (long long)s->channels, (long long)c->results,
-             (long long)c->groups, CLT_THREE(s->in), CLT_THREE(s->kernel), CLT_THREE(s->stride),
-             CLT_THREE(s->padding), CLT_THREE(s->dilation), clt_dtype_name(c->type_image),
-             clt_dtype_name(c->type_weight), clt_dtype_name(c->type_result), c->bias >= 0 ? " +bias" : "",
-             c->accumulate ? " +add" : "");
+             "%s n=%lld c=%lld k=%lld d=%lld h=%lld w=%lld groups:%lld window:%lld.%lld.%lld "
+             "stride:%lld.%lld.%lld "
+             "padding:%lld.%lld.%lld dilation:%lld.%lld.%lld %s*%s->%s%s%s",
+             kinds[c->kind], (long long)s->n, (long long)s->channels, (long long)c->results, CLT_THREE(s->in),
+             (long long)c->groups, CLT_THREE(s->kernel), CLT_THREE(s->stride), CLT_THREE(s->padding),
+             CLT_THREE(s->dilation), clt_dtype_name(c->type_image), clt_dtype_name(c->type_weight),
+             clt_dtype_name(c->type_result), c->bias >= 0 ? " +bias" : "", c->accumulate ? " +add" : "");
 #undef CLT_THREE
     return buffer;
 }

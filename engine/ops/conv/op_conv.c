@@ -4,11 +4,12 @@
  * shapes and the choice of an algorithm; what an algorithm does is in its own file. Knows images and volumes, no
  * model. */
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/bias.h"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/op_problem.h"
 
 /* conv2d, conv3d: y[n,k,o] = b[k] + sum over c, t of w[k,c,t] x[n, c, o stride - padding + t dilation]
  * shapes  x (N,C,in...), w (K,window...,C/groups) in memory, (K,C/groups,window...) in files, b (K)
@@ -307,6 +308,53 @@ static const char *standard_backward(const void *problem, const ocl_device_desc 
     return choose(&c, device);
 }
 
+/* --- the families --- */
+
+static clt_conv backward_of(const clt_call *call)
+{
+    bool transposed = is_transposed(call->node);
+    return call->din[0] >= 0 ? clt_conv_data_of(call, transposed) : clt_conv_weight_of(call, transposed);
+}
+
+static const char *forward_problem(const void *call, char *buffer, size_t size)
+{
+    clt_conv c = clt_conv_forward_of(call, is_transposed(((const clt_call *)call)->node));
+    return clt_conv_text(&c, buffer, size);
+}
+
+static const char *backward_problem(const void *problem, char *buffer, size_t size)
+{
+    const clt_call *call = problem;
+    if (call->din[0] < 0 && call->dparam[0] < 0) {
+        snprintf(buffer, size, "bias");
+        return buffer;
+    }
+    clt_conv c = backward_of(call);
+    return clt_conv_text(&c, buffer, size);
+}
+
+static double forward_flops(const void *call)
+{
+    clt_conv c = clt_conv_forward_of(call, is_transposed(((const clt_call *)call)->node));
+    return clt_conv_flops(&c);
+}
+
+static double backward_flops(const void *problem)
+{
+    const clt_call *call = problem;
+    if (call->din[0] < 0 && call->dparam[0] < 0)
+        return 0.0;
+    clt_conv c = backward_of(call);
+    return clt_conv_flops(&c);
+}
+
+#define CONV_FAMILY(word, direction, way)                                                                    \
+    {                                                                                                        \
+        .variants = direction##_variants, .name = #word "." #direction, .sources = "conv",                   \
+        .variable = "CLTRAIN_CONV", .problem = direction##_problem, .flops = direction##_flops,              \
+        .standard = standard_##direction, .describe = clt_op_##way##_describe                                \
+    }
+
 /* --- the ops --- */
 
 #define CONV_OP(word, about, page, table, count, reference)                                                  \
@@ -322,8 +370,8 @@ static const char *standard_backward(const void *problem, const ocl_device_desc 
         .max_in = 1,                                                                                         \
         .flags = CLT_OP_SPLIT_BACKWARD,                                                                      \
         .infer = word##_infer,                                                                               \
-        .forward = {.variants = forward_variants, .standard = standard_forward},                             \
-        .backward = {.variants = backward_variants, .standard = standard_backward},                          \
+        .forward = CONV_FAMILY(word, forward, fwd),                                                          \
+        .backward = CONV_FAMILY(word, backward, bwd),                                                        \
         .layout = clt_spatial_layout,                                                                        \
         .narrow_params = 1,                                                                                  \
         .inexact_variant = "winograd",                                                                       \

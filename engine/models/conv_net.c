@@ -57,10 +57,25 @@ clt_status clt_conv_net_conv(clt_conv_net *net, const char *name, const clt_conv
         NULL);
 }
 
+clt_status clt_conv_net_read_norm(clt_conv_net *net, const char *otherwise)
+{
+    net->norm = "auto";
+    net->norm_groups = 8;
+    CLT_TRY(clt_model_read_word(&net->b, "norm", CLT_CONV_NET_NORMS, &net->norm));
+    CLT_TRY(clt_model_read_int(&net->b, "norm_groups", 1, &net->norm_groups));
+    if (strcmp(net->norm, "auto") == 0)
+        net->norm = otherwise;
+    return CLT_OK;
+}
+
 clt_status clt_conv_net_norm(clt_conv_net *net, const char *name, bool zero)
 {
     clt_node *node;
-    CLT_TRY(clt_conv_net_next(net, "batch_norm", name, NULL, &node));
+    const char *norm = net->norm ? net->norm : "batch_norm";
+    const clt_attr_given *grouped =
+        CLT_ATTRS(CLT_A_INT("groups", net->norm_groups), CLT_A_BOOL("affine", true));
+    bool groups = strcmp(norm, "group_norm") == 0;
+    CLT_TRY(clt_conv_net_next(net, norm, name, groups ? grouped : grouped + 1, &node));
     if (zero)
         net->b.graph->params[node->param[0]].init.kind = CLT_INIT_ZEROS;
     return CLT_OK;
@@ -145,9 +160,14 @@ clt_status clt_conv_net_classify(clt_conv_net *net)
     CLT_TRY(clt_conv_net_next(net, "flatten", "flatten", NULL, NULL));
     CLT_TRY(clt_conv_net_next(net, "linear", "fc", CLT_ATTRS(CLT_A_INT("out", net->classes)), NULL));
     clt_node *node;
-    int32_t inputs[2] = {net->at, net->target};
+    int32_t inputs[4] = {net->at, net->target};
+    int field[2], mixed;
+    CLT_TRY(clt_model_at(net->b.doc, net->b.model,
+                         clt_model_mixed_fields(net->b.inputs, clt_op_find("cross_entropy"), field, &mixed)));
+    for (int i = 0; i < mixed; i++)
+        inputs[2 + i] = net->b.graph->fields[field[i]].tensor;
     return clt_model_at(net->b.doc, net->b.model,
-                        clt_graph_add_op(net->b.graph, "cross_entropy", "loss", NULL, inputs, 2,
+                        clt_graph_add_op(net->b.graph, "cross_entropy", "loss", NULL, inputs, 2 + mixed,
                                          CLT_ATTRS(CLT_A_FLOAT("label_smoothing", smoothing)), &node));
 }
 

@@ -16,9 +16,11 @@ typedef struct clt_conv_net {
     const char *noun; /* for messages: "a resnet" */
     bool dense;       /* y is a mask: a class for each place, not for each sample */
     const clt_model_field *x, *y;
-    int32_t target;  /* tensor of y */
-    int32_t at;      /* output of the layer that was added last */
-    int64_t classes; /* model.classes, or from the data */
+    int32_t target;      /* tensor of y */
+    int32_t at;          /* output of the layer that was added last */
+    int64_t classes;     /* model.classes, or from the data */
+    const char *norm;    /* the op; NULL: batch_norm */
+    int64_t norm_groups; /* of group_norm */
 } clt_conv_net;
 
 /* A convolution. Windows have the same size in all dimensions and are padded so that a stride of 1 keeps the
@@ -32,6 +34,8 @@ typedef struct clt_conv_layer {
  * (N,C,spatial...): data without a dimension for channels has one of them. CLT_ECONFIG says what the data
  * lacks. */
 clt_status clt_conv_net_open(clt_conv_net *net);
+/* Reads model.norm and model.norm_groups; `otherwise` is the norm that auto stands for. */
+clt_status clt_conv_net_read_norm(clt_conv_net *net, const char *otherwise);
 /* Adds a layer that reads the output of the layer before it; *node (may be NULL): the layer. */
 clt_status clt_conv_net_next(clt_conv_net *net, const char *op, const char *name, const clt_attr_given *attrs,
                              clt_node **node);
@@ -55,6 +59,13 @@ bool clt_conv_net_classes_from_data(const clt_config *config);
 
 #define CLT_CONV_NET_CLASSES                                                                                 \
     CLT_KEY_INT("model.classes", 0, CLT_KEY_WIDE, "0", "", "number of classes; 0: from the data")
+#define CLT_CONV_NET_NORMS "batch_norm|group_norm|instance_norm|auto"
+#define CLT_CONV_NET_NORM(auto_is)                                                                           \
+    CLT_KEY_CHOICE("model.norm", CLT_CONV_NET_NORMS, "\"auto\"",                                             \
+                   "norm behind each convolution: batch_norm over the micro-batch, group_norm and "          \
+                   "instance_norm over each sample by itself, for small micro-batches; auto: " auto_is),     \
+        CLT_KEY_INT("model.norm_groups", 1, 65536, "8", "",                                                  \
+                    "group_norm: groups of channels; each layer's channels must be a multiple of it")
 #define CLT_CONV_NET_SMOOTHING                                                                               \
     CLT_KEY_FLOAT_OPEN("model.label_smoothing", 0, false, 1, true, "0", "",                                  \
                        "cross entropy: share of the target spread over all classes")

@@ -19,6 +19,7 @@ static clt_status cnn3d_build(const clt_json *model, const clt_json_doc *doc, co
                               .noun = NOUN}};
     const char *stem = "auto";
     CLT_TRY(clt_model_read_word(&r.net.b, "stem", STEMS, &stem));
+    CLT_TRY(clt_conv_net_read_norm(&r.net, "batch_norm"));
     r.large_stem = strcmp(stem, "small") != 0;
     return clt_residual_build(&r);
 }
@@ -38,6 +39,7 @@ static const clt_config_key keys[] = {
                    "2, for volumes of 64 voxels and more in each dimension; small: a 3x3x3 convolution of "
                    "stride 1; auto: large"),
     CLT_RESIDUAL_KEYS,
+    CLT_CONV_NET_NORM("batch_norm"),
     CLT_KEY_END,
 };
 static const char *const required[] = {"model.depth", NULL};

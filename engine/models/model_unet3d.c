@@ -2,9 +2,10 @@
  *
  * The unet3d family: a U-Net that gives each voxel of a volume a class. Every level has two 3x3x3 convolutions,
  * each with a norm and a ReLU; on the way down size halves and channels double from level to level, on the way up
- * the voxels of the level above are put beside those that come from below. Sources: Cicek et al. 2016, 3D U-Net
- * (arXiv:1606.06650); Isensee et al. 2021, nnU-Net (arXiv:1809.10486) for the limit on channels and for
- * convolutions of stride 2 instead of pools. Knows the keys of the model section and the batch fields x and y. */
+ * the voxels of the level above are put beside those that come from below. The loss is cross entropy plus Dice.
+ * Sources: Cicek et al. 2016, 3D U-Net (arXiv:1606.06650); Isensee et al. 2021, nnU-Net (arXiv:1809.10486) for the
+ * loss, the norm, the limit on channels, and convolutions of stride 2 instead of pools. Knows the keys of the model
+ * section and the batch fields x and y. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,11 +15,14 @@
 #define DOWN "conv|max_pool"
 #define MAX_LEVELS 8
 #define DEFAULT_WIDTH 32
+#define NO_LOSS "must be above 0 where model.cross_entropy_weight is 0: there would be nothing to minimise"
 
 typedef struct unet {
     clt_conv_net net;
     int64_t levels, width, width_limit;
-    bool pools;               /* on the way down */
+    bool pools; /* on the way down */
+    bool dice_background;
+    double dice_weight, cross_entropy_weight;
     int32_t skip[MAX_LEVELS]; /* what the way up reads of each level */
 } unet;
 
@@ -76,16 +80,37 @@ static clt_status add_level_up(unet *u, int64_t level)
     return add_conv(u, "dec", level, 2, 1);
 }
 
-/* The class of each voxel, and what training minimises. */
-static clt_status add_loss(unet *u)
+/* The sum of both losses is what training minimises. cross_entropy is the first, which is reported as the model's
+ * loss and counts correct voxels. */
+static clt_status add_losses(unet *u)
 {
     const clt_conv_layer layer = {.out = u->net.classes, .kernel = 1, .stride = 1, .bias = true};
-    CLT_TRY(clt_conv_net_conv(&u->net, "head", &layer));
+    const clt_model_builder *b = &u->net.b;
     clt_node *node;
+    CLT_TRY(clt_conv_net_conv(&u->net, "head", &layer));
     int32_t inputs[2] = {u->net.at, u->net.target};
-    return clt_model_at(
-        u->net.b.doc, u->net.b.model,
-        clt_graph_add_op(u->net.b.graph, "cross_entropy", "loss", NULL, inputs, 2, NULL, &node));
+    CLT_TRY(clt_model_at(b->doc, b->model,
+                         clt_graph_add_op(b->graph, "cross_entropy", "loss", NULL, inputs, 2,
+                                          CLT_ATTRS(CLT_A_FLOAT("weight", u->cross_entropy_weight)), &node)));
+    if (u->dice_weight == 0)
+        return CLT_OK;
+    return clt_model_at(b->doc, b->model,
+                        clt_graph_add_op(b->graph, "dice_loss", "dice", NULL, inputs, 2,
+                                         CLT_ATTRS(CLT_A_BOOL("include_background", u->dice_background),
+                                                   CLT_A_FLOAT("weight", u->dice_weight)),
+                                         &node));
+}
+
+static clt_status read_losses(unet *u)
+{
+    const clt_model_builder *b = &u->net.b;
+    u->dice_weight = u->cross_entropy_weight = 1;
+    CLT_TRY(clt_model_read_number(b, "dice_weight", 0, &u->dice_weight));
+    CLT_TRY(clt_model_read_number(b, "cross_entropy_weight", 0, &u->cross_entropy_weight));
+    CLT_TRY(clt_model_read_bool(b, "dice_background", &u->dice_background));
+    if (u->dice_weight == 0 && u->cross_entropy_weight == 0)
+        return clt_model_key_fail(b, "dice_weight", NO_LOSS);
+    return CLT_OK;
 }
 
 static clt_status unet_read(unet *u)
@@ -98,6 +123,8 @@ static clt_status unet_read(unet *u)
     CLT_TRY(clt_model_read_int(b, "width", 0, &u->width));
     CLT_TRY(clt_model_read_int(b, "width_limit", 1, &u->width_limit));
     CLT_TRY(clt_model_read_word(b, "down", DOWN, &down));
+    CLT_TRY(clt_conv_net_read_norm(&u->net, "instance_norm"));
+    CLT_TRY(read_losses(u));
     u->pools = strcmp(down, "max_pool") == 0;
     if (u->width == 0)
         u->width = DEFAULT_WIDTH;
@@ -129,13 +156,15 @@ static clt_status unet_build(const clt_json *model, const clt_json_doc *doc, con
                       .noun = NOUN}};
     CLT_TRY(unet_read(&u));
     CLT_TRY(clt_conv_net_open(&u.net));
+    if (u.net.classes < 2)
+        return clt_model_key_fail(&u.net.b, "classes", "must be at least 2; class 0 is the background");
     CLT_TRY(check_sizes(&u));
     for (int64_t level = 0; level < u.levels; level++)
         CLT_TRY(add_level_down(&u, level));
     for (int64_t level = u.levels - 2; level >= 0; level--)
         CLT_TRY(add_level_up(&u, level));
     graph->block++;
-    return add_loss(&u);
+    return add_losses(&u);
 }
 
 /* --- what the config knows of this family --- */
@@ -143,6 +172,12 @@ static clt_status unet_build(const clt_json *model, const clt_json_doc *doc, con
 static void check_rules(clt_config_rules *rules)
 {
     clt_conv_net_rules(rules, NOUN);
+    if (clt_rules_usable(rules, "model.classes") && clt_config_int(rules->config, "model.classes") == 1)
+        clt_rules_broken(rules, "model.classes", "must be at least 2; class 0 is the background");
+    if (clt_rules_usable(rules, "model.dice_weight") && clt_rules_empty(rules, "model.dice_weight") &&
+        clt_rules_usable(rules, "model.cross_entropy_weight") &&
+        clt_rules_empty(rules, "model.cross_entropy_weight"))
+        clt_rules_broken(rules, "model.dice_weight", NO_LOSS);
 }
 
 static const clt_config_key keys[] = {
@@ -155,6 +190,12 @@ static const clt_config_key keys[] = {
     CLT_KEY_CHOICE("model.down", DOWN, "\"conv\"",
                    "how sizes halve: the first convolution of a level has stride 2, or a max pool before it"),
     CLT_CONV_NET_CLASSES,
+    CLT_CONV_NET_NORM("instance_norm"),
+    CLT_KEY_FLOAT("model.cross_entropy_weight", 0, 1e6, "1", "",
+                  "factor of the cross entropy of all voxels in the loss"),
+    CLT_KEY_FLOAT("model.dice_weight", 0, 1e6, "1", "",
+                  "factor of the Dice loss, which weighs small and large structures alike; 0: none"),
+    CLT_KEY_BOOL("model.dice_background", "false", "class 0 counts in the Dice loss too"),
     CLT_KEY_END,
 };
 

@@ -35,6 +35,7 @@ clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const
 clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64_t least, int64_t *out);
 /* In [0, 1). */
 clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out);
+clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double *out);
 clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out);
 /* A word out of choices ("a|b|c"). */
 clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,

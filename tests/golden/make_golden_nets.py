@@ -13,7 +13,7 @@ in float32. Weights are those of a state_dict of torchvision in its order of ele
 Per net NAME one file, NAME.safetensors, with f64 tensors:
   logits       predictions of the first batch in evaluation, classes last, with the initial weights and running statistics; of
                more than LOGITS of them so many samples
-  loss, norm   loss and gradient norm of five steps of SGD with momentum and weight decay, each on a batch of its own
+  loss, norm   cross entropy and gradient norm of five steps of SGD with momentum and weight decay, each on a batch of its own
   grad         for each parameter, sorted by name: the norm of its gradient in step 1 and SAMPLES of its elements
   after        for each parameter and buffer, sorted by name: the same of its value after step 5
   salt         the data is the noise of the name "x" with this number behind it
@@ -95,14 +95,22 @@ class Narrow(resnet.ResNet):
         self.fc = nn.Linear((width << 3) * block.expansion, classes)
 
 
+def group_norm(channels):
+    return nn.GroupNorm(3, channels)
+
+
+def instance_norm(channels):
+    return nn.InstanceNorm3d(channels, affine=True)
+
+
 class Block3d(nn.Module):
-    def __init__(self, before, planes, stride):
+    def __init__(self, before, planes, stride, norm):
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv3d(before, planes, 3, stride, 1, bias=False), nn.BatchNorm3d(planes)
-        self.conv2, self.bn2 = nn.Conv3d(planes, planes, 3, 1, 1, bias=False), nn.BatchNorm3d(planes)
+        self.conv1, self.bn1 = nn.Conv3d(before, planes, 3, stride, 1, bias=False), norm(planes)
+        self.conv2, self.bn2 = nn.Conv3d(planes, planes, 3, 1, 1, bias=False), norm(planes)
         self.downsample = None
         if stride != 1 or before != planes:
-            self.downsample = nn.Sequential(nn.Conv3d(before, planes, 1, stride, bias=False), nn.BatchNorm3d(planes))
+            self.downsample = nn.Sequential(nn.Conv3d(before, planes, 1, stride, bias=False), norm(planes))
 
     def forward(self, x):
         y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
@@ -110,13 +118,14 @@ class Block3d(nn.Module):
 
 
 class Cnn3d(nn.Module):
-    def __init__(self, channels, width, blocks, classes, large):
+    def __init__(self, channels, width, blocks, classes, large, norm):
         super().__init__()
         self.conv1 = nn.Conv3d(channels, width, 7 if large else 3, 2 if large else 1, 3 if large else 1, bias=False)
-        self.bn1, before = nn.BatchNorm3d(width), width
+        self.bn1, before = norm(width), width
         self.maxpool = nn.MaxPool3d(3, 2, 1) if large else nn.Identity()
         for i, count in enumerate(blocks):
-            stage = [Block3d(before if k == 0 else width << i, width << i, 2 if i > 0 and k == 0 else 1) for k in range(count)]
+            stage = [Block3d(before if k == 0 else width << i, width << i, 2 if i > 0 and k == 0 else 1, norm)
+                     for k in range(count)]
             setattr(self, f"layer{i + 1}", nn.Sequential(*stage))
             before = width << i
         self.fc = nn.Linear(before, classes)
@@ -128,26 +137,26 @@ class Cnn3d(nn.Module):
 
 
 class Level(nn.Module):
-    def __init__(self, before, channels, stride):
+    def __init__(self, before, channels, stride, norm):
         super().__init__()
-        self.conv1, self.norm1 = nn.Conv3d(before, channels, 3, stride, 1, bias=False), nn.BatchNorm3d(channels)
-        self.conv2, self.norm2 = nn.Conv3d(channels, channels, 3, 1, 1, bias=False), nn.BatchNorm3d(channels)
+        self.conv1, self.norm1 = nn.Conv3d(before, channels, 3, stride, 1, bias=False), norm(channels)
+        self.conv2, self.norm2 = nn.Conv3d(channels, channels, 3, 1, 1, bias=False), norm(channels)
 
     def forward(self, x):
         return F.relu(self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x))))))
 
 
 class Unet(nn.Module):
-    def __init__(self, channels, width, limit, levels, classes, pools):
+    def __init__(self, channels, width, limit, levels, classes, pools, norm):
         super().__init__()
         self.levels, self.pools = levels, pools
         sizes = [min(width << i, limit) for i in range(levels)]
         for i, size in enumerate(sizes):
             stride = 2 if i > 0 and not pools else 1
-            setattr(self, f"enc{i + 1}", Level(sizes[i - 1] if i > 0 else channels, size, stride))
+            setattr(self, f"enc{i + 1}", Level(sizes[i - 1] if i > 0 else channels, size, stride, norm))
             if i + 1 < levels:
                 setattr(self, f"up{i + 1}", nn.ConvTranspose3d(sizes[i + 1], size, 2, 2))
-                setattr(self, f"dec{i + 1}", Level(2 * size, size, 1))
+                setattr(self, f"dec{i + 1}", Level(2 * size, size, 1, norm))
         self.head = nn.Conv3d(width, classes, 1)
 
     def forward(self, x):
@@ -160,7 +169,14 @@ class Unet(nn.Module):
         return self.head(x)
 
 
-def run(net, shape, classes, dense, batch, lr, salt, dtype, shaken=None, steps=STEPS):
+def dice_loss(logits, y):
+    """1 - the Dice coefficient of the probabilities, the mean over samples and classes without the background."""
+    p, t = logits.softmax(1)[:, 1:], F.one_hot(y, logits.shape[1]).movedim(-1, 1)[:, 1:].to(logits.dtype)
+    places = tuple(range(2, logits.ndim))
+    return (1 - (2 * (p * t).sum(places) + 1e-5) / (p.sum(places) + t.sum(places) + 1e-5)).mean()
+
+
+def run(net, shape, classes, dense, dice, batch, lr, salt, dtype, shaken=None, steps=STEPS):
     """What the golden file holds, as a dict of lists. shaken: a seed for changes of the weights by rounding errors."""
     places = shape[1:] if dense else ()
     x = torch.tensor(np.float32(1.75) * noise(f"x{salt}", (STEPS * batch,) + shape)).to(dtype)
@@ -183,8 +199,9 @@ def run(net, shape, classes, dense, batch, lr, salt, dtype, shaken=None, steps=S
     net.train()
     for step in range(steps):
         optimizer.zero_grad()
-        loss = F.cross_entropy(net(x[step * batch:(step + 1) * batch]), y[step * batch:(step + 1) * batch])
-        loss.backward()
+        got, want = net(x[step * batch:(step + 1) * batch]), y[step * batch:(step + 1) * batch]
+        loss = F.cross_entropy(got, want)
+        (loss + dice * dice_loss(got, want) if dice else loss).backward()
         out["loss"].append(float(loss.detach()))
         out["norm"].append(float(torch.sqrt(sum((p.grad.double() ** 2).sum() for p in net.parameters()))))
         if step == 0:
@@ -197,17 +214,18 @@ def run(net, shape, classes, dense, batch, lr, salt, dtype, shaken=None, steps=S
 
 
 def difference(a, b):
-    """The largest one of a row, relative to its first element, the norm; or to the largest of a list."""
+    """The largest one of a row, relative to its first element, the norm, and to the largest of the others; or to the largest of a
+    list."""
     if a.ndim == 1:
         return np.abs(a - b).max() / np.abs(a).max()
-    size = np.maximum(a[:, :1], 1e-300)
-    return max((np.abs(a - b)[:, :1] / size).max(), (np.abs(a - b)[:, 1:].max(axis=1) / np.abs(a[:, 1:]).max(axis=1)).max())
+    norms = np.abs(a - b)[:, 0] / a[:, 0]
+    return max(norms.max(), (np.abs(a - b)[:, 1:].max(axis=1) / np.maximum(np.abs(a[:, 1:]).max(axis=1), 1e-30)).max())
 
 
-def make(name, net, shape, classes, batch, lr, dense=False, most=2e-4):
+def make(name, net, shape, classes, batch, lr, dense=False, dice=0, most=2e-4):
     """A ReLU whose input is nearly zero may go either way, and the gradient through it comes or goes as a whole. The data is
     chosen such that in the first step no such input has much weight: gradients change by less than `most`."""
-    args = (net, shape, classes, dense, batch, lr)
+    args = (net, shape, classes, dense, dice, batch, lr)
     for salt in range(40):
         first = run(*args, salt, torch.float64, steps=1)
         if all(difference(first["grad"], run(*args, salt, torch.float32, shaken, 1)["grad"]) < most for shaken in range(SHAKES)):
@@ -229,8 +247,8 @@ if __name__ == "__main__":
     make("resnet50_narrow", Narrow(bottle, [3, 4, 6, 3], 16, 7), (3, 64, 48), 7, 4, 1e-4)
     make("resnext50_narrow", Narrow(bottle, [3, 4, 6, 3], 16, 7, groups=4, width_per_group=32), (3, 64, 48), 7, 4, 1e-4)
     make("resnet18_cifar", Narrow(basic, [2, 2, 2, 2], 8, 10, cifar=True), (3, 32, 32), 10, 4, 1e-4)
-    make("cnn3d", Cnn3d(2, 6, [1, 1, 1, 1], 3, False), (2, 10, 14, 12), 3, 4, 1e-2)
-    make("cnn3d_large", Cnn3d(1, 5, [2, 2, 2, 2], 3, True), (1, 34, 40, 31), 3, 3, 1e-3)
-    make("unet3d", Unet(1, 6, 320, 3, 3, False), (1, 8, 16, 12), 3, 2, 1e-2, dense=True)
-    make("unet3d_pool", Unet(2, 5, 10, 3, 4, True), (2, 12, 8, 8), 4, 2, 1e-2, dense=True)
+    make("cnn3d", Cnn3d(2, 6, [1, 1, 1, 1], 3, False, nn.BatchNorm3d), (2, 10, 14, 12), 3, 4, 1e-2)
+    make("cnn3d_large", Cnn3d(1, 6, [2, 2, 2, 2], 3, True, group_norm), (1, 34, 40, 31), 3, 3, 1e-3)
+    make("unet3d", Unet(1, 6, 320, 3, 3, False, instance_norm), (1, 8, 16, 12), 3, 2, 1e-2, dense=True, dice=0.5)
+    make("unet3d_pool", Unet(2, 5, 10, 3, 4, True, nn.BatchNorm3d), (2, 12, 8, 8), 4, 2, 1e-2, dense=True)
     make("resnet50", Narrow(bottle, [3, 4, 6, 3], 64, 10), (3, 64, 64), 10, 2, 1e-4, most=2e-3)

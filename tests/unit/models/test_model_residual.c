@@ -256,6 +256,82 @@ static void test_unet(void **state)
     clt_graph_destroy(g);
 }
 
+static const clt_node *layer(const clt_graph *graph, const char *name)
+{
+    const clt_node *node = clt_graph_find(graph, name);
+    if (!node)
+        fail_msg("there is no layer '%s'", name);
+    return node;
+}
+
+/* Norms over samples, and the losses of segmentation. */
+static void test_norms_and_losses(void **state)
+{
+    static const sample volume = {CLT_F32, {4, {1, 32, 32, 32}}, CLT_I32, {0, {0}}, 1};
+    (void)state;
+    clt_graph *g = good("{\"type\": \"unet3d\", \"levels\": 2}", &scan);
+    assert_string_equal(layer(g, "enc1.norm1")->op->name, "instance_norm");
+    expect_shape(&param(g, "enc1.norm1.weight")->shape, "(32)"); /* it learns a factor and a shift */
+    assert_int_equal(g->n_losses, 2);
+    assert_string_equal(layer(g, "loss")->op->name, "cross_entropy");
+    assert_string_equal(layer(g, "dice")->op->name, "dice_loss");
+    assert_false(clt_node_attr(layer(g, "dice"), "include_background")->b);
+    assert_true(g->losses[0].weight == 1.0f && g->losses[1].weight == 1.0f);
+    clt_model_info info;
+    assert_int_equal(clt_model_describe(g, &info), CLT_OK);
+    assert_int_equal(info.classes, 4);
+    assert_int_equal(info.rows_per_sample, 32 * 48 * 40);
+    assert_true(info.is_classifier && info.classes_first);
+    clt_graph_destroy(g);
+    g = good("{\"type\": \"unet3d\", \"levels\": 2, \"norm\": \"batch_norm\", \"dice_weight\": 0.25, "
+             "\"cross_entropy_weight\": 0, \"dice_background\": true}",
+             &scan);
+    assert_string_equal(layer(g, "dec1.norm2")->op->name, "batch_norm");
+    assert_true(clt_node_attr(layer(g, "dice"), "include_background")->b);
+    assert_true(g->losses[0].weight == 0.0f && g->losses[1].weight == 0.25f);
+    clt_graph_destroy(g);
+    g = good("{\"type\": \"unet3d\", \"levels\": 2, \"dice_weight\": 0}", &scan);
+    assert_int_equal(g->n_losses, 1);
+    clt_graph_destroy(g);
+    g = good("{\"type\": \"cnn3d\", \"depth\": 10, \"norm\": \"group_norm\", \"norm_groups\": 4, "
+             "\"zero_init\": true}",
+             &volume);
+    assert_string_equal(layer(g, "layer1.0.bn2")->op->name, "group_norm");
+    assert_int_equal(clt_node_attr(layer(g, "bn1"), "groups")->i, 4);
+    assert_true(deviation(g, "layer1.0.bn2.weight") == 0.0 && deviation(g, "layer1.0.bn1.weight") == 1.0);
+    clt_graph_destroy(g);
+    g = good("{\"type\": \"cnn3d\", \"depth\": 10}", &volume);
+    assert_string_equal(layer(g, "bn1")->op->name, "batch_norm");
+    clt_graph_destroy(g);
+}
+
+/* Samples that the data mixed: the loss compares with both classes. */
+static void test_mixed(void **state)
+{
+    (void)state;
+    clt_model_inputs inputs = {
+        .n_fields = 4,
+        .field = {{"x", CLT_U8, {3, {3, 32, 32}}, -1},
+                  {"y", CLT_I32, {0, {0}}, 9},
+                  {"y2", CLT_I32, {0, {0}}, 9},
+                  {"share", CLT_F32, {0, {0}}, -1}},
+        .scale = 1,
+        .std = 1,
+    };
+    static const char json[] = "{\"type\": \"resnet\", \"depth\": 18, \"stem\": \"cifar\"}";
+    clt_json_doc *doc = NULL;
+    clt_graph *g = NULL;
+    assert_int_equal(clt_json_parse(json, strlen(json), "net.json", CLT_ECONFIG, &doc), CLT_OK);
+    assert_int_equal(clt_graph_create(2, &g), CLT_OK);
+    assert_int_equal(clt_model_build(clt_json_root(doc), doc, &inputs, g), CLT_OK);
+    const clt_node *loss = layer(g, "loss");
+    assert_int_equal(loss->n_in, 4);
+    assert_int_equal(loss->in[2], g->fields[2].tensor);
+    assert_int_equal(loss->in[3], g->fields[3].tensor);
+    clt_json_destroy(doc);
+    clt_graph_destroy(g);
+}
+
 static void test_refusals(void **state)
 {
     static const sample unknown = {CLT_U8, {3, {3, 32, 32}}, CLT_I32, {0, {0}}, -1},
@@ -276,6 +352,9 @@ static void test_refusals(void **state)
     refuses("{\"type\": \"cnn3d\", \"depth\": 18}", &scan, "one class for each sample");
     refuses("{\"type\": \"unet3d\"}", &photo, "needs a mask of the shape (3,224,224)");
     refuses("{\"type\": \"unet3d\", \"levels\": 4}", &odd, "multiples of 8");
+    refuses("{\"type\": \"unet3d\", \"levels\": 2, \"classes\": 1}", &scan, "must be at least 2");
+    refuses("{\"type\": \"unet3d\", \"dice_weight\": 0, \"cross_entropy_weight\": 0}", &scan,
+            "nothing to minimise");
 }
 
 static void rule(const char *model, const char *says)
@@ -309,15 +388,19 @@ static void test_rules(void **state)
     rule("\"type\": \"cnn3d\", \"depth\": 18, \"stem\": \"cifar\"", "model.stem");
     rule("\"type\": \"resnet\", \"depth\": 18, \"groups\": 32", "only for bottlenecks");
     rule("\"type\": \"unet3d\", \"levels\": 9", "model.levels");
+    rule("\"type\": \"unet3d\", \"classes\": 1", "must be at least 2");
+    rule("\"type\": \"unet3d\", \"dice_weight\": 0, \"cross_entropy_weight\": 0", "nothing to minimise");
+    rule("\"type\": \"resnet\", \"depth\": 18, \"norm\": \"group_norm\"", "model.norm");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_sizes), cmocka_unit_test(test_names_and_shapes),
-        cmocka_unit_test(test_blocks),          cmocka_unit_test(test_initial_values),
-        cmocka_unit_test(test_other_inputs),    cmocka_unit_test(test_unet),
-        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_published_sizes),  cmocka_unit_test(test_names_and_shapes),
+        cmocka_unit_test(test_blocks),           cmocka_unit_test(test_initial_values),
+        cmocka_unit_test(test_other_inputs),     cmocka_unit_test(test_unet),
+        cmocka_unit_test(test_norms_and_losses), cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

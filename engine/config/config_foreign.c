@@ -27,7 +27,9 @@
 #define ACCUMULATE "it is data.micro_batch times the accumulation steps times the ranks"
 #define BLOCKS "the number of blocks of a gpt; for an mlp see model.hidden"
 #define WIDTH "the width of a gpt; an mlp has a list, model.hidden"
-#define CLASSES "the width of an mlp's last layer; a graph says it in its last linear layer"
+#define CLASSES                                                                                              \
+    "the width of an mlp's last layer; resnet, cnn3d and unet3d have model.classes; a graph says it in its " \
+    "last linear layer"
 #define RATIO "it counts steps, not a share of them"
 #define MODE "the precision in which activations and the products' weights are kept"
 #define FOLDER "it is no key: name the run folder with --out DIR"
@@ -182,7 +184,6 @@ static const clt_foreign_key foreign_keys[] = {
     SAME("n_layers", "model.layers", BLOCKS),
     SAME("num_layers", "model.layers", BLOCKS),
     SAME("num_hidden_layers", "model.layers", BLOCKS),
-    SAME("depth", "model.layers", BLOCKS),
     SAME("n_blocks", "model.layers", BLOCKS),
     SAME("n_head", "model.heads", NULL),
     SAME("n_heads", "model.heads", NULL),

@@ -342,7 +342,7 @@ static void all_of_a_list(void **state)
         "net.json:6:32: layer 'add1' (add): input 'nowhere' is neither a layer nor a field",
         "net.json:7:1: layer 'bad' (reshape): ",
         "net.json:8:39: layer 'linear2' (linear): attribute 'out': expected an integer",
-        "net.json:10:7: model.layers[8]: there is no op 'conv2d': there is no convolution yet; 'cltrain ops' "
+        "net.json:10:7: model.layers[8]: there is no op 'lstm': there are no recurrent layers; 'cltrain ops' "
         "lists all of them",
     };
     const char *at = clt_error_text();

@@ -79,13 +79,15 @@ typedef struct comm_pieces {
     comm_type type;
     bool wide;     /* parts of 16-bit types are f32, as sums of several ranks */
     bool together; /* false: only begin and end are called, in the same order */
+    /* Other ranks of the host send messages: begin and end, which meet them, come in the same turns as there. */
+    bool beside;
     int64_t count; /* pieces; the same on every rank */
     int64_t most;  /* elements of a piece */
     void *context;
     /* Makes piece k; `wide` has room for a part of f32. */
     clt_status (*begin)(void *context, int64_t k, float *wide, comm_piece *piece);
-    /* Its sum is complete. Called after the beginning of piece k + COMM_PIECES_ALIVE - 1, or without messages of
-     * piece k + 2, if there is one. */
+    /* Its sum is complete. Called after the beginning of piece k + COMM_PIECES_ALIVE - 1, or where no rank of the
+     * host sends messages of piece k + 2, if there is one. */
     clt_status (*end)(void *context, int64_t k, const comm_piece *piece);
 } comm_pieces;
 clt_status comm_run_pieces(comm *group, const comm_pieces *pieces);

@@ -150,7 +150,8 @@ clt_status comm_run_pieces(comm *group, const comm_pieces *pieces)
                     .ranks = pieces->together ? group->info.ranks : 1,
                     .me = group->info.rank,
                     .wire = pieces->wide ? COMM_F32 : pieces->type};
-    s.lag = s.ranks > 1 ? LAG : 1; /* without messages there is nothing to wait for */
+    /* without messages there is nothing to wait for */
+    s.lag = s.ranks > 1 || pieces->beside ? LAG : 1;
     clt_status status = get_memory(&s);
     for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2 * s.lag; i++)
         status = take_turn(&s, i);

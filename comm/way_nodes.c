@@ -92,6 +92,7 @@ static clt_status run_pieces(node_sum *s, clt_status (*begin)(void *, int64_t, f
                            &(comm_pieces){.type = s->type,
                                           .wide = c->across && comm_widens(c, s->type),
                                           .together = c->across != NULL,
+                                          .beside = c->info.nodes > 1,
                                           .count = pieces_of(s),
                                           .most = s->most,
                                           .context = s,

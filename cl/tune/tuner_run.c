@@ -15,7 +15,7 @@
 #include "engine/base/thread.h"
 
 #define MAX_VARIANTS 16
-#define MAX_FAMILIES 16
+#define MAX_FAMILIES 32
 #define BEHIND 2      /* a variant that was far behind on this many problems is not tried again */
 #define MIN_SHARE 2.0 /* least seconds for a problem: with less it is left for the next time */
 

@@ -10,7 +10,7 @@
 bool clt_conv_is_pointwise(const clt_conv *c)
 {
     for (int i = 0; i < CLT_SPATIAL_MAX; i++)
-        if (c->s.kernel[i] != 1 || c->s.stride[i] != 1 || c->s.padding[i] != 0)
+        if (c->s.kernel[i] != 1 || c->s.stride[i] != 1 || c->s.padding[i] != 0 || c->s.in[i] != c->s.out[i])
             return false;
     return true;
 }

@@ -125,6 +125,18 @@ static void next_begin(const clt_conv *c, int64_t begin[3])
     }
 }
 
+/* With more phases than this each is a product of little work. */
+#define MOST_PHASES 64
+
+/* Kernels count elements of a row of places in 32 bits. */
+static bool is_wide(const clt_conv *c)
+{
+    const clt_spatial *s = &c->s;
+    int64_t around = s->padding[2] + s->dilation[2] * s->kernel[2];
+    int64_t image = (s->in[2] + around) * s->channels, result = (s->out[2] + around) * c->results;
+    return image > INT32_MAX || result > INT32_MAX;
+}
+
 /* Whether the backend takes every product of the problem. */
 static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
 {
@@ -139,13 +151,18 @@ static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, c
     }
     for (int i = 0; i < 3; i++)
         if (c->s.in[i] >= limit || c->s.out[i] >= limit || c->s.dilation[i] * c->s.kernel[i] >= limit ||
-            c->s.padding[i] >= limit || clt_conv_rows(c) > INT32_MAX || clt_conv_pixels(c) > INT32_MAX) {
+            c->s.padding[i] >= limit || clt_conv_rows(c) > INT32_MAX || clt_conv_pixels(c) > INT32_MAX ||
+            is_wide(c)) {
             (void)snprintf(reason, size, "the image is too large");
             return false;
         }
     if (c->kind != CLT_CONV_IMAGE) {
         ocl_gemm g = plain_product(c);
         return ocl_variant_accepts(&ocl_gemm_lane, &g, device, reason, size);
+    }
+    if (c->s.stride[0] * c->s.stride[1] * c->s.stride[2] > MOST_PHASES) {
+        (void)snprintf(reason, size, "there are more than %d phases", MOST_PHASES);
+        return false;
     }
     for (int64_t begin[3] = {0}; begin[0] < c->s.stride[0]; next_begin(c, begin)) {
         phase p;

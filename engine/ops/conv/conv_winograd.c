@@ -41,6 +41,8 @@ static bool winograd_accepts(const clt_conv *c, const ocl_device_desc *device, c
         why = "the window is dilated";
     else if (s->padding[0] != 0 || s->padding[1] > 2 || s->padding[2] > 2)
         why = "the padding is larger than 2";
+    else if (s->in[0] != s->out[0])
+        why = "image and result have different depths";
     else if (c->groups != 1)
         why = "the channels are in groups";
     if (why)

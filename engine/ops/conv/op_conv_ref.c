@@ -187,8 +187,15 @@ static const clt_op_case transpose2d_cases[] = {
              CLT_CASE_F32(1, 17, 4, 5)),
     CLT_CASE("groups", "{\"out\":6,\"kernel\":3,\"stride\":2,\"padding\":1,\"groups\":2}", SMALL,
              CLT_CASE_F32(2, 4, 5, 4)),
+    CLT_CASE("wider_output", "{\"out\":5,\"kernel\":1,\"dilation\":2,\"output_padding\":1,\"bias\":false}",
+             SMALL, CLT_CASE_F32(2, 6, 3, 4)),
+    CLT_CASE("patches", "{\"out\":4,\"kernel\":[9,10],\"stride\":[9,10]}", CLT_EXACT,
+             CLT_CASE_F32(2, 5, 3, 2)),
 };
 static const clt_op_case transpose3d_cases[] = {
+    CLT_CASE("deeper_output",
+             "{\"out\":16,\"kernel\":[1,3,3],\"dilation\":[2,1,1],\"output_padding\":[1,0,0],\"bias\":false}",
+             CLT_EXACT, CLT_CASE_F32(2, 16, 2, 5, 5)),
     CLT_CASE("double", "{\"out\":3,\"kernel\":2,\"stride\":2}", SMALL, CLT_CASE_F32(2, 4, 2, 3, 2)),
     CLT_CASE("uneven", "{\"out\":17,\"kernel\":[1,3,2],\"stride\":[1,2,1],\"padding\":[0,1,0]}", CLT_EXACT,
              CLT_CASE_F32(2, 16, 2, 4, 3)),

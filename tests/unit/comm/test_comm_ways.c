@@ -245,7 +245,22 @@ static void check_placed(comm *c, const placed_sum *s, comm_memory *m, bool ever
     EXPECT(memcmp(got, s->want, (size_t)(s->count * size)) == 0);
 }
 
-/* More than two pieces, and few elements; ordinary and shared memory. */
+/* More pieces than slots in shared memory: all ranks of a host must meet in the same order, also those that send
+ * nothing. */
+static void long_sum_over_hosts(comm *c, const void *places)
+{
+    enum { COUNT = 3700001 }; /* pieces are 2 MiB, and there are six slots */
+    float *own = malloc(COUNT * sizeof *own), *want = malloc(COUNT * sizeof *want);
+    EXPECT(own && want);
+    expected_of_hosts((void *)(uintptr_t)places, COUNT, COMM_F32, want);
+    fill(comm_describe(c)->rank, COUNT, COMM_F32, own);
+    EXPECT(comm_all_reduce(c, own, COUNT, COMM_F32, COMM_SUM) == CLT_OK);
+    EXPECT(memcmp(own, want, COUNT * sizeof *own) == 0);
+    free(own);
+    free(want);
+}
+
+/* Two pieces, and few elements; ordinary and shared memory. */
 static void sum_over_hosts(comm *c, void *context)
 {
     const comm_info *info = comm_describe(c);
@@ -266,6 +281,7 @@ static void sum_over_hosts(comm *c, void *context)
         check_placed(c, &s, memory[k % 2], false);
         check_placed(c, &s, memory[2], true);
     }
+    long_sum_over_hosts(c, context);
     EXPECT(comm_barrier(c) == CLT_OK);
     for (int i = 0; i < 3; i++)
         comm_memory_destroy(memory[i]);

@@ -9,6 +9,7 @@
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/bias.h"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/linear/linear.h"
 #include "engine/ops/op_problem.h"
 
 /* conv2d, conv3d: y[n,k,o] = b[k] + sum over c, t of w[k,c,t] x[n, c, o stride - padding + t dilation]
@@ -29,7 +30,8 @@
  * errors  besides: CLT_ESHAPE for an output_padding that is not below stride or dilation
  * source  torch.nn.ConvTranspose2d, ConvTranspose3d */
 
-enum { INIT_KAIMING_UNIFORM, INIT_KAIMING_NORMAL, INIT_KAIMING_NORMAL_OUT, INIT_XAVIER, INIT_NORMAL };
+/* Behind the choices that linear has. */
+#define INIT_KAIMING_NORMAL_OUT (CLT_LINEAR_ZEROS + 1)
 
 #define CONV_ATTRS                                                                                           \
     CLT_SPEC_NEEDED(INT, "out", 1, INT32_MAX, "output channels"), CLT_SPATIAL_KERNEL,                        \
@@ -37,8 +39,7 @@ enum { INIT_KAIMING_UNIFORM, INIT_KAIMING_NORMAL, INIT_KAIMING_NORMAL_OUT, INIT_
         CLT_SPEC_INT("groups", 1, 1, INT32_MAX,                                                              \
                      "groups of channels that are convolved apart; as many as channels: depthwise"),         \
         CLT_SPEC_BOOL("bias", true, "add a number to each output channel"),                                  \
-        CLT_SPEC_CHOICE("init", INIT_KAIMING_UNIFORM,                                                        \
-                        "kaiming_uniform|kaiming_normal|kaiming_normal_out|xavier|normal|zeros",             \
+        CLT_SPEC_CHOICE("init", CLT_LINEAR_KAIMING_UNIFORM, CLT_LINEAR_INITS "|kaiming_normal_out",          \
                         "weights at the start; kaiming_uniform is torch's default, its bias "                \
                         "U(+-1/sqrt(fan_in)), else zero; kaiming_normal_out: N(0, sqrt(2/fan_out)), as in "  \
                         "ResNets"),                                                                          \
@@ -62,28 +63,12 @@ static bool is_transposed(const clt_node *node)
 /* fan_in and fan_out as torch counts them: from the first two dimensions of a weight in a file. */
 static clt_init conv_weight_init(const clt_node *node, int64_t fan_in, int64_t fan_out)
 {
-    clt_init init = {CLT_INIT_ZEROS, 0.0f, fan_in, fan_out};
-    switch (clt_node_attr(node, "init")->choice) {
-    case INIT_KAIMING_UNIFORM:
-        init.kind = CLT_INIT_KAIMING_UNIFORM;
-        init.scale = sqrtf(5.0f);
-        break;
-    case INIT_KAIMING_NORMAL:
-        init.kind = CLT_INIT_KAIMING_NORMAL;
-        break;
-    case INIT_KAIMING_NORMAL_OUT:
+    clt_init init = clt_linear_init(node);
+    init.fan_in = fan_in;
+    init.fan_out = fan_out;
+    if (clt_node_attr(node, "init")->choice == INIT_KAIMING_NORMAL_OUT) {
         init.kind = CLT_INIT_NORMAL;
         init.scale = (float)sqrt(2.0 / (double)fan_out);
-        break;
-    case INIT_XAVIER:
-        init.kind = CLT_INIT_XAVIER_UNIFORM;
-        break;
-    case INIT_NORMAL:
-        init.kind = CLT_INIT_NORMAL;
-        init.scale = (float)clt_node_attr(node, "init_std")->f;
-        break;
-    default:
-        break;
     }
     return init;
 }
@@ -102,7 +87,7 @@ static clt_status conv_params(clt_infer *ctx, const clt_spatial *s, int64_t firs
     if (!clt_node_attr(ctx->node, "bias")->b)
         return CLT_OK;
     clt_init bias = {CLT_INIT_ZEROS, 0.0f, 0, 0};
-    if (clt_node_attr(ctx->node, "init")->choice == INIT_KAIMING_UNIFORM)
+    if (clt_node_attr(ctx->node, "init")->choice == CLT_LINEAR_KAIMING_UNIFORM)
         bias = (clt_init){CLT_INIT_UNIFORM, (float)(1.0 / sqrt((double)fan_in)), 0, 0};
     return clt_infer_param(ctx, "bias", &b, bias);
 }

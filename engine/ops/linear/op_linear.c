@@ -16,25 +16,23 @@
  * source  initialisation as torch.nn.Linear
  * tested  verify -t 'linear*', tol 32, exact on integers */
 
-enum { INIT_KAIMING_UNIFORM = CLT_LINEAR_KAIMING_UNIFORM, INIT_KAIMING_NORMAL, INIT_XAVIER, INIT_NORMAL };
-
 static const clt_attr_spec linear_attrs[] = {CLT_LINEAR_ATTRS};
 
-static clt_init linear_weight_init(const clt_node *node)
+clt_init clt_linear_init(const clt_node *node)
 {
     clt_init init = {CLT_INIT_ZEROS, 0.0f, 0, 0};
     switch (clt_node_attr(node, "init")->choice) {
-    case INIT_KAIMING_UNIFORM:
+    case CLT_LINEAR_KAIMING_UNIFORM:
         init.kind = CLT_INIT_KAIMING_UNIFORM;
         init.scale = sqrtf(5.0f);
         break;
-    case INIT_KAIMING_NORMAL:
+    case CLT_LINEAR_KAIMING_NORMAL:
         init.kind = CLT_INIT_KAIMING_NORMAL;
         break;
-    case INIT_XAVIER:
+    case CLT_LINEAR_XAVIER:
         init.kind = CLT_INIT_XAVIER_UNIFORM;
         break;
-    case INIT_NORMAL:
+    case CLT_LINEAR_NORMAL:
         init.kind = CLT_INIT_NORMAL;
         init.scale = (float)clt_node_attr(node, "init_std")->f;
         break;
@@ -61,11 +59,11 @@ clt_status clt_linear_params(clt_infer *ctx)
 {
     int64_t in = clt_shape_last(&clt_infer_in(ctx, 0)->shape), out = clt_node_attr(ctx->node, "out")->i;
     clt_shape w = clt_shape2(out, in), b = clt_shape1(out);
-    CLT_TRY(clt_infer_param(ctx, "weight", &w, linear_weight_init(ctx->node)));
+    CLT_TRY(clt_infer_param(ctx, "weight", &w, clt_linear_init(ctx->node)));
     if (!clt_node_attr(ctx->node, "bias")->b)
         return CLT_OK;
     clt_init bias = {CLT_INIT_ZEROS, 0.0f, 0, 0};
-    if (clt_node_attr(ctx->node, "init")->choice == INIT_KAIMING_UNIFORM)
+    if (clt_node_attr(ctx->node, "init")->choice == CLT_LINEAR_KAIMING_UNIFORM)
         bias = (clt_init){CLT_INIT_UNIFORM, (float)(1.0 / sqrt((double)in)), 0, 0};
     return clt_infer_param(ctx, "bias", &b, bias);
 }

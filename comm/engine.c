@@ -226,14 +226,15 @@ static clt_status too_late(comm_engine *e)
 
 clt_status comm_engine_wait_turn(comm_engine *e, int *turns)
 {
-    enum { SPINS = 200, YIELDS = 1000, RESTS = 200, LOOK_EVERY = 64 }; /* rests: 10 ms of short ones */
+    /* short rests: 10 ms of them, or where they take the core from others, 2 ms */
+    enum { SPINS = 200, YIELDS = 1000, RESTS = 200, FEW_RESTS = 40, LOOK_EVERY = 64 };
     int turn = (*turns)++, first_rest = e->crowded ? SPINS : YIELDS;
     if (turn < SPINS)
         return CLT_OK;
     if (turn < first_rest) {
         sched_yield();
     } else {
-        struct timespec rest = {0, !e->crowded && turn < first_rest + RESTS ? 50000 : 500000};
+        struct timespec rest = {0, turn < first_rest + (e->crowded ? FEW_RESTS : RESTS) ? 50000 : 500000};
         (void)nanosleep(&rest, NULL);
     }
     if (turn % LOOK_EVERY != 0)

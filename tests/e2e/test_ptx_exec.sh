@@ -27,6 +27,9 @@ verified 24 'layernorm*' --small
 verified 10 'rmsnorm*' --small
 verified 14 'batch_norm*' --small
 verified 8 'rotary*' --small
+verified 29 'conv*' --small --mode correct
+verified 10 'group_norm*' --small --mode correct
+verified 3 'dice*' --small --mode correct
 verified 30 '*pool*' --small
 verified 12 'upsample*' --small
 counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110

@@ -67,7 +67,10 @@ void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, con
         uint64_t u;
     } cell;
     for (size_t i = 0; i < n; i++) {
-        clt_dtype_store(filler->dtype, &cell, 0, fill_one(filler, stream, stream->first + i));
-        out[i] = clt_dtype_load(filler->dtype, &cell, 0);
+        double value = fill_one(filler, stream, stream->first + i);
+        clt_dtype_store(filler->dtype, &cell, 0, value);
+        out[i] = filler->unrounded && clt_dtype_is_float(filler->dtype)
+                     ? value
+                     : clt_dtype_load(filler->dtype, &cell, 0);
     }
 }

@@ -104,6 +104,7 @@ typedef struct clt_verify_filler {
     int64_t max;     /* CLT_FILL_INDEX */
     clt_dtype dtype; /* values are representable in this type */
     bool integers;   /* small integers, from -3 to 3, instead of real numbers */
+    bool unrounded;  /* real numbers keep all bits of a double, so that no two are equal */
 } clt_verify_filler;
 void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, const clt_verify_stream *stream);
 
@@ -214,6 +215,7 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
 typedef struct clt_verify_data {
     clt_arena *arena;
     bool integers;
+    bool unrounded; /* as in clt_verify_filler */
     double *in[CLT_MAX_IN];
     double *param[CLT_VERIFY_COPIES][CLT_MAX_NODE_PARAMS];
     double *dout[CLT_VERIFY_COPIES][CLT_MAX_OUT];

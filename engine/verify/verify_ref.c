@@ -24,7 +24,7 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
                               const clt_case_input *input, clt_verify_stream stream, double **out)
 {
     const clt_tensor *t = clt_graph_tensor(graph, tensor);
-    clt_verify_filler filler = {.dtype = t->dtype, .integers = data->integers};
+    clt_verify_filler filler = {.dtype = t->dtype, .integers = data->integers, .unrounded = data->unrounded};
     if (input) {
         filler.fill = input->fill;
         filler.max = input->fill_max;

@@ -68,8 +68,6 @@ static void max_pool_backward(clt_ref_call *call)
         }
 }
 
-/* Numbers in bf16 are often equal, which finite differences cannot judge; those with peaks are not given to
- * them. */
 static const clt_op_case max_pool_cases[] = {
     CLT_CASE("stem", "{\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_F32(2, 19, 9, 12)),

@@ -4,8 +4,8 @@
  * matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of op(B) at a
  * time into local memory (a micro-panel: converted to f32, transposed where the layout asks for it;
  * MICRO_PANELS of them together), and multiplies the micro-panel, now in the first cache level, with all its
- * rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. f32 rows of A that lie along k are read
- * where they are; others are packed once per block of k. What packing will read next, and the lines of C that
+ * rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. An A of f32 may be read where it is; others are
+ * packed once per block of k. What packing will read next, and the lines of C that
  * a tile will write, are prefetched.
  *
  * Every sum runs over k in order with fma, whatever the blocks are: no choice of MR, NV, kc, mt or nt
@@ -36,8 +36,8 @@
 #ifndef NV /* float16 vectors along a tile's columns */
 #define NV 1
 #endif
-#ifndef PACK_A /* needed when TA, when A is not f32, and when m < MR */
-#define PACK_A (TA)
+#ifndef PACK_A /* needed when A is not f32, and when m < MR */
+#define PACK_A 0
 #endif
 #ifndef PREFETCH /* 1: software prefetch, where the compiler has a builtin for it */
 #define PREFETCH 0
@@ -141,45 +141,73 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
 }
 
 #if WINDOWS == 2
-/* The same where B is a matrix of windows: rows are windows, columns their elements. */
+#define WINDOW_ROWS 8 /* rows of B that are put together before they are packed */
+
+/* Elements q.. up to `end` of a run. */
+static inline void copy_run(__global const STORAGE(DTB) * b, const clt_run *run, int q, int end, float *out)
+{
+    if (run->lo > q || run->hi < end) {
+        ROLLED_FOR(; q < end; q++)
+        *out++ = RUN_ELEMENT(DTB, b, *run, q);
+        return;
+    }
+    __global const STORAGE(DTB) *from = b + run->from;
+    for (; q + LANES <= end; q += LANES, out += LANES)
+        vstore16(LOAD16(DTB, from, q), 0, out);
+    if ((end - q) & 8) {
+        vstore8(LANES_LOAD8(DTB, from, q), 0, out);
+        q += 8;
+        out += 8;
+    }
+    if ((end - q) & 4) {
+        vstore4(LOAD4(DTB, from + q), 0, out);
+        q += 4;
+        out += 4;
+    }
+    ROLLED_FOR(; q < end; q++)
+    *out++ = LOAD(DTB, from, q);
+}
+
+/* The same where B is a matrix of windows: rows are windows, columns their elements. A row is put together run by
+ * run and then cut into micro-panels; several rows at a time, because a vector that is loaded soon after the
+ * pieces of it were stored waits. What lies behind the last column is never stored in C. */
 static inline void pack_windows_b(__global const STORAGE(DTB) * b, const clt_windows *w, uint n, uint k0,
                                   uint kn, uint j0, uint count, __local float *panel)
 {
-    int t0[MICRO_PANELS * NV], t1[MICRO_PANELS * NV], t2[MICRO_PANELS * NV], begin[MICRO_PANELS * NV];
-    for (uint v = 0; v < count * NV; v++) { /* the run in which each vector of columns begins */
-        int number = (int)min(j0 + v * LANES, n - 1) / w->run, row = number / w->runs[2];
-        begin[v] = (int)(j0 + v * LANES) - number * w->run;
-        t2[v] = number - row * w->runs[2];
-        t0[v] = row / w->runs[1];
-        t1[v] = row - t0[v] * w->runs[1];
-    }
+    float rows[WINDOW_ROWS][MICRO_PANELS * NR];
+    int first = (int)j0 / w->run, first_row = first / w->runs[2], first_q = (int)j0 - first * w->run;
+    int first_t2 = first - first_row * w->runs[2], first_t0 = first_row / w->runs[1];
+    int first_t1 = first_row - first_t0 * w->runs[1], columns = (int)min(n - j0, count * NR);
     clt_window window = window_of(w, k0);
-    for (uint k = 0; k < kn; k++) {
-        for (uint v = 0; v < count * NV; v++) {
-            uint micro_panel = v / NV, j = j0 + v * LANES;
-            __local float *out = panel + (micro_panel * kn + k) * NR + (v - micro_panel * NV) * LANES;
-            clt_run run = run_of(w, &window, t0[v], t1[v], t2[v]);
-            if (begin[v] + LANES <= w->run) {
-                vstore16(windows_load16(b, &run, begin[v]), 0, out);
-                continue;
+    for (uint r = 0; r < WINDOW_ROWS; r++)
+        for (uint v = 0; v < count * NV; v++)
+            vstore16((float16)(0.0f), v, rows[r]);
+    for (uint k = 0; k < kn; k += WINDOW_ROWS) {
+        uint here = min(kn - k, (uint)WINDOW_ROWS);
+        for (uint r = 0; r < here; r++) {
+            int t0 = first_t0, t1 = first_t1, t2 = first_t2, q = first_q, left = columns;
+            float *out = rows[r];
+            while (left > 0) {
+                int end = min(w->run, q + left);
+                clt_run run = run_of(w, &window, t0, t1, t2);
+                copy_run(b, &run, q, end, out);
+                out += end - q;
+                left -= end - q;
+                q = 0;
+                t2++;
+                t1 += t2 == w->runs[2];
+                t2 = t2 == w->runs[2] ? 0 : t2;
+                t0 += t1 == w->runs[1];
+                t1 = t1 == w->runs[1] ? 0 : t1;
             }
-            int q = begin[v], a0 = t0[v], a1 = t1[v], a2 = t2[v];
-            ROLLED_FOR(uint e = 0; e < LANES; e++)
-            {
-                if (q == w->run) { /* the next run of the window */
-                    q = 0;
-                    a2++;
-                    a1 += a2 == w->runs[2];
-                    a2 = a2 == w->runs[2] ? 0 : a2;
-                    a0 += a1 == w->runs[1];
-                    a1 = a1 == w->runs[1] ? 0 : a1;
-                    run = run_of(w, &window, a0, a1, a2);
-                }
-                out[e] = j + e < n ? RUN_ELEMENT(DTB, b, run, q) : 0.0f;
-                q++;
-            }
+            next_window(w, &window);
         }
-        next_window(w, &window);
+        for (uint v = 0; v < count * NV; v++) {
+            uint micro_panel = v / NV;
+            __local float *out = panel + (micro_panel * kn + k) * NR + (v - micro_panel * NV) * LANES;
+            for (uint r = 0; r < here; r++)
+                vstore16(vload16(v, rows[r]), 0, out + r * NR);
+        }
     }
 }
 #endif
@@ -390,7 +418,14 @@ static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_win
 #define A_COLUMN MRP /* distance between neighbours along k */
 #else
 #define A_SPACE __global const float
-#define A_COLUMN 1
+#define A_COLUMN a_column
+#endif
+
+/* Distance between neighbours along m: where it is one, the addresses of a step are one register and constants. */
+#if TA || PACK_A
+#define A_ROW 1
+#else
+#define A_ROW a_row
 #endif
 
 /* Accumulators stay in registers only in inlined functions. */
@@ -402,17 +437,19 @@ static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_win
         float16 w_[NV];                                                                                      \
         EACH_VECTOR w_[v] = vload16(v, panel + (at)*NR);                                                     \
         UNROLL_FOR (uint r = 0; r < MR; r++) {                                                               \
-            float16 s_ = (float16)(a[r * a_row + (at)*A_COLUMN]);                                            \
+            float16 s_ = (float16)(a[r * A_ROW + (at)*A_COLUMN]);                                            \
             EACH_VECTOR acc[r][v] = fma(s_, w_[v], acc[r][v]);                                               \
         }                                                                                                    \
     } while (0)
 
-/* acc += a tile of A times the packed micro_panel */
-INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, __local const float *panel, uint kn)
+/* acc += a tile of A times the packed micro_panel; a_row, a_column: distances between elements of an A that is not
+ * packed */
+INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_column, __local const float *panel,
+                     uint kn)
 {
     uint k = 0;
-/* without packing, unrolling gains nothing, because the rows' addresses are computed in every step */
-#if PACK_A
+/* where A lies along k, unrolling gains nothing, because the rows' addresses are computed in every step */
+#if PACK_A || TA
     for (; k + STEPS <= kn; k += STEPS) {
 #pragma unroll
         for (uint at = 0; at < STEPS; at++)
@@ -550,7 +587,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                         ahead = plan_b(b + after.z * stride_b, ldb, after_k0, after_kn, from,
                                        min(wide, n - from), rows * count);
                     }
-                    if (PACK_A && left <= 2 * MICRO_PANELS && (jt == 0 || left > MICRO_PANELS)) {
+                    if ((PACK_A || TA) && left <= 2 * MICRO_PANELS && (jt == 0 || left > MICRO_PANELS)) {
                         uint from = after.first_row * MR;
                         ahead_a = plan_a(a + after.z * stride_a, lda, after_k0, after_kn, from,
                                          min(after.rows * MR, m - from), rows * left);
@@ -558,7 +595,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                 }
                 for (uint it = 0; it < rows; it++) {
                     fetch_ahead(&ahead);
-                    if (PACK_A)
+                    if (PACK_A || TA)
                         fetch_ahead(&ahead_a);
                     __local float *sums = block_sums + (k > kc ? (jt * rows + it) * (MR * NR) : 0);
                     uint i = i0 + it * MR, skip = 0, height = min(m - i, (uint)MR);
@@ -570,14 +607,18 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                     else
                         EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);
 #if PACK_A
-                    multiply(acc, panel_a + it * kn * MRP, 1, panel, kn);
+                    multiply(acc, panel_a + it * kn * MRP, 1, MRP, panel, kn);
 #else
                     /* the last rows of C: a full tile that ends there and overlaps the previous one; only its
                      * new rows are stored */
                     skip = MR - height;
                     i -= skip;
                     height = MR;
-                    multiply(acc, item_a + i * lda + k0, lda, panel, kn);
+#if TA
+                    multiply(acc, item_a + k0 * lda + i, 1, lda, panel, kn);
+#else
+                    multiply(acc, item_a + i * lda + k0, lda, 1, panel, kn);
+#endif
 #endif
 #if DIRECT
                     if (last && skip == 0 && height == MR && width == NR) {

@@ -18,6 +18,7 @@
 /* Matrices up to NEAR_BYTES are assumed to be in a core's own cache, those above FAR_BYTES in memory. */
 #define NEAR_BYTES 4e6
 #define FAR_BYTES 16e6
+#define PAGE_BYTES 4096
 #define MICRO_PANELS 4 /* micro-panels of B that the kernel packs together */
 #define MAX_TILES_ACROSS 64
 #define MAX_PARTS 2 /* pieces into which the last blocks are cut */
@@ -129,11 +130,13 @@ static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int p
     b->cut = b->parts == 1 ? 0 : b->blocks < units ? b->blocks : units;
 }
 
-/* Whether A must be packed: because of its type, or since unpacked rows along k would need an address register
- * each. */
+/* Whether A must be packed: because of its type, since unpacked rows along k would need an address register each, or
+ * since its columns are whole pages apart, so that all their elements map to a few sets of the caches. */
 static bool must_pack(const ocl_gemm *g, int mr)
 {
-    return g->type_a != CLT_F32 || g->m < mr || (mr > 8 && !g->ta) || g->windows.operand == OCL_WINDOWS_A;
+    bool far_apart = g->ta && g->lda * (int64_t)sizeof(float) % PAGE_BYTES == 0;
+    return g->type_a != CLT_F32 || g->m < mr || far_apart || (mr > 8 && !g->ta) ||
+           g->windows.operand == OCL_WINDOWS_A;
 }
 
 /* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the

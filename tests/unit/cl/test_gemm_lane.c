@@ -34,7 +34,8 @@ static void check_blocks(const ocl_gemm *g, const ocl_device_desc *desc, const o
     assert_true(b->parts >= 1 && b->parts <= b->mt && b->cut <= b->blocks && (b->cut > 0) == (b->parts > 1));
     assert_true(b->kc >= 1 && (b->kc <= 520 || b->kc >= g->k));
     assert_true(ocl_lane_local_bytes(g, b) <= desc->local_bytes);
-    assert_true(b->pack_a || (!g->ta && g->type_a == CLT_F32 && g->m >= b->mr));
+    bool far_apart = g->ta && g->lda % 1024 == 0; /* columns of A, in whole pages */
+    assert_true(b->pack_a || (!far_apart && g->type_a == CLT_F32 && g->m >= b->mr));
     /* sums live across blocks of k */
     assert_true(g->k <= b->kc || ocl_lane_local_bytes(g, b) >= (uint64_t)b->mt * b->nt * b->mr * b->nv * 64);
 }
@@ -50,7 +51,7 @@ static void test_blocks(void **state)
                 ocl_lane_blocks b;
                 assert_true(ocl_lane_choose(&g, &desc, NULL, &b));
                 check_blocks(&g, &desc, &b);
-                assert_int_equal(b.mr, wide ? 14 : 6);
+                assert_int_equal(b.mr, wide ? 8 : 6);
             }
         }
     }

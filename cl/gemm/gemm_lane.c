@@ -32,8 +32,9 @@
 #define COST_PACK_B_TRANSPOSED 0.4
 #define COST_PACK_A 0.4
 #define COST_READ_A 0.05
-#define COST_SHARED 0.25    /* added if the operand comes from a cache that the cores share */
-#define COST_FAR 0.6        /* added if it comes from memory each time */
+#define COST_SHARED 0.25 /* added if the operand comes from a cache that the cores share */
+#define COST_FAR 0.6     /* added if it comes from memory each time */
+#define LONG_ROW 128.0   /* elements: pieces of A's rows of this length take twice as long as endless ones */
 #define COST_UNPACKED 0.025 /* added per multiply-add if A is not packed: addresses */
 #define COST_TILE 40.0      /* per tile and block of k: loading and storing the sums */
 #define COST_GROUP 3000.0   /* per block */
@@ -101,7 +102,9 @@ static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
 {
     double k = (double)g->k, tiles = (double)mt * b->nt, k_blocks = (double)up(g->k, b->kc);
     double pack_b = (g->tb ? COST_PACK_B_TRANSPOSED : COST_PACK_B) + distance_cost(g->k, g->n, g->type_b);
-    double pack_a = (b->pack_a ? COST_PACK_A : COST_READ_A) + distance_cost(g->m, g->k, g->type_a);
+    double short_rows = !g->ta ? 1.0 : 1.0 + LONG_ROW / ((double)mt * b->mr);
+    double pack_a =
+        (b->pack_a ? COST_PACK_A : COST_READ_A) + short_rows * distance_cost(g->m, g->k, g->type_a);
     double step = b->pack_a ? 1.0 : 1.0 + COST_UNPACKED;
     return tiles * b->mr * b->nv * k * step + (double)b->nt * b->nv * LANES * k * pack_b +
            (double)mt * b->mr * k * pack_a + tiles * k_blocks * COST_TILE + COST_GROUP;
@@ -150,10 +153,7 @@ static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const 
     b->mr = wanted->mr ? wanted->mr : large ? 8 : 6;
     b->nv = wanted->nv ? wanted->nv : large && g->n > LANES ? 2 : 1;
     b->pack_a = pack_a || must_pack(g, b->mr);
-    int longest = !b->pack_a && g->ta                       ? 512
-                  : b->nv > 1 || (b->pack_a && g->k <= 256) ? 256
-                  : b->pack_a                               ? 192
-                                                            : 384;
+    int longest = b->nv > 1 || (b->pack_a && g->k <= 256) ? 256 : b->pack_a ? 192 : 384;
     int64_t parts = up(g->k, wanted->kc ? wanted->kc : longest);
     b->kc = parts > 1 ? (int)(up(up(g->k, parts), 8) * 8) : (int)(g->k > 0 ? g->k : 1);
 }

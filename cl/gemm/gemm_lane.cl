@@ -49,6 +49,7 @@
 
 /* unrolling of the loop over k: with packed A a step is short, and the loop overhead matters */
 #define STEPS 4
+#define AHEAD_STEPS (PACK_A || TA ? 16 : 32) /* steps of k between prefetches */
 
 #ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
 #define DIRECT 0
@@ -443,25 +444,30 @@ static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_win
     } while (0)
 
 /* acc += a tile of A times the packed micro_panel; a_row, a_column: distances between elements of an A that is not
- * packed */
+ * packed. Prefetches between pieces of the work: many at once would wait for each other. */
 INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_column, __local const float *panel,
-                     uint kn)
+                     uint kn, clt_ahead *ahead, clt_ahead *ahead_a)
 {
-    uint k = 0;
+    for (uint k = 0; k < kn;) {
+        uint end = min(kn, k + AHEAD_STEPS);
+        fetch_ahead(ahead);
+        if (PACK_A || TA)
+            fetch_ahead(ahead_a);
 /* where A lies along k, unrolling gains nothing, because the rows' addresses are computed in every step */
 #if PACK_A || TA
-    for (; k + STEPS <= kn; k += STEPS) {
+        for (; k + STEPS <= end; k += STEPS) {
 #pragma unroll
-        for (uint at = 0; at < STEPS; at++)
-            STEP(at);
-        a += STEPS * A_COLUMN;
-        panel += STEPS * NR;
-    }
+            for (uint at = 0; at < STEPS; at++)
+                STEP(at);
+            a += STEPS * A_COLUMN;
+            panel += STEPS * NR;
+        }
 #endif
-    for (; k < kn; k++) {
-        STEP(0);
-        a += A_COLUMN;
-        panel += NR;
+        for (; k < end; k++) {
+            STEP(0);
+            a += A_COLUMN;
+            panel += NR;
+        }
     }
 }
 
@@ -546,6 +552,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
         ahead_a.rows = 0;
         do {
             uint kn = (uint)min((ulong)kc, k - k0);
+            uint pieces = (kn + AHEAD_STEPS - 1) / AHEAD_STEPS;
             bool last = k0 + kn == k;
             if (last && !known && tile + get_num_groups(0) < grid.whole) {
                 next = clt_next_tile(tile_counter) * (ulong)share;
@@ -580,23 +587,20 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
 #endif
                     if (step < columns) {
                         uint from = j0 + step * NR, wide = min(left - count, (uint)MICRO_PANELS) * NR;
-                        ahead = plan_b(item_b, ldb, k0, kn, from, min(wide, n - from), rows * count);
+                        ahead = plan_b(item_b, ldb, k0, kn, from, min(wide, n - from), rows * count * pieces);
                     } else {
                         uint from = after.first_column * NR,
                              wide = min(after.columns, (uint)MICRO_PANELS) * NR;
                         ahead = plan_b(b + after.z * stride_b, ldb, after_k0, after_kn, from,
-                                       min(wide, n - from), rows * count);
+                                       min(wide, n - from), rows * count * pieces);
                     }
                     if ((PACK_A || TA) && left <= 2 * MICRO_PANELS && (jt == 0 || left > MICRO_PANELS)) {
                         uint from = after.first_row * MR;
                         ahead_a = plan_a(a + after.z * stride_a, lda, after_k0, after_kn, from,
-                                         min(after.rows * MR, m - from), rows * left);
+                                         min(after.rows * MR, m - from), rows * left * pieces);
                     }
                 }
                 for (uint it = 0; it < rows; it++) {
-                    fetch_ahead(&ahead);
-                    if (PACK_A || TA)
-                        fetch_ahead(&ahead_a);
                     __local float *sums = block_sums + (k > kc ? (jt * rows + it) * (MR * NR) : 0);
                     uint i = i0 + it * MR, skip = 0, height = min(m - i, (uint)MR);
                     float16 acc[MR][NV];
@@ -607,7 +611,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                     else
                         EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);
 #if PACK_A
-                    multiply(acc, panel_a + it * kn * MRP, 1, MRP, panel, kn);
+                    multiply(acc, panel_a + it * kn * MRP, 1, MRP, panel, kn, &ahead, &ahead_a);
 #else
                     /* the last rows of C: a full tile that ends there and overlaps the previous one; only its
                      * new rows are stored */
@@ -615,9 +619,9 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                     i -= skip;
                     height = MR;
 #if TA
-                    multiply(acc, item_a + k0 * lda + i, 1, lda, panel, kn);
+                    multiply(acc, item_a + k0 * lda + i, 1, lda, panel, kn, &ahead, &ahead_a);
 #else
-                    multiply(acc, item_a + i * lda + k0, lda, 1, panel, kn);
+                    multiply(acc, item_a + i * lda + k0, lda, 1, panel, kn, &ahead, &ahead_a);
 #endif
 #endif
 #if DIRECT

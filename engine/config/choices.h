@@ -89,10 +89,10 @@ typedef enum clt_embeddings { CLT_EMBEDDINGS(CLT_CHOICE_ID) } clt_embeddings;
 typedef enum clt_allreduce { CLT_ALLREDUCES(CLT_CHOICE_ID) } clt_allreduce;
 
 /* train.recompute: which activations the backward pass recomputes instead of keeping them */
-#define CLT_RECOMPUTES(X)                                                                                    \
-    X(CLT_RECOMPUTE_NONE, "none")                                                                            \
-    X(CLT_RECOMPUTE_GELU,                                                                                    \
-      "gelu") /* outputs of activations, dropout and norms whose inputs are kept anyway */                   \
+#define CLT_RECOMPUTES(X)                                                                                                  \
+    X(CLT_RECOMPUTE_NONE, "none")                                                                                          \
+    X(CLT_RECOMPUTE_GELU,                                                                                                  \
+      "gelu") /* outputs of activations, dropout and norms (with what is folded into them) whose inputs are kept anyway */ \
     X(CLT_RECOMPUTE_BLOCK, "block") /* everything between the boundaries of blocks */
 typedef enum clt_recompute { CLT_RECOMPUTES(CLT_CHOICE_ID) } clt_recompute;
 

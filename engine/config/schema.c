@@ -209,7 +209,8 @@ const clt_config_key clt_config_common[] = {
      .unit = "",
      .help =
          "activations computed again in the backward pass, for less memory: gelu: outputs of activations, "
-         "dropout and norms; block: everything inside a block of the model"},
+         "dropout and norms, such as batch norms with the relu behind them, whose statistics are kept; "
+         "block: everything inside a block of the model"},
     CLT_KEY_CHOICE("train.fuse", CLT_CHOICE_WORDS(CLT_FUSINGS), "\"on\"",
                    "neighbouring layers become one kernel; off: every layer apart, to compare"),
     CLT_KEY_INT("train.log_every", 1, 1e9, "10", "steps",

@@ -104,6 +104,7 @@ typedef struct clt_call {
     bool training;
     /* forward also updates the node's buffers, which happens once for each micro-batch */
     bool update_buffers;
+    bool again; /* forward is repeated for the backward pass: see CLT_OP_REPEATS_BY_SAVED */
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     int32_t step; /* step block (SB_WORDS u32) */
     clt_epilogue epilogue;
@@ -220,7 +221,10 @@ enum {
      * its own. */
     CLT_OP_SPLIT_BACKWARD = 1 << 15,
     /* reads the layout of its tensors: they may lie in any, if it is the same for all inputs and the output */
-    CLT_OP_ALL_ONE_LAYOUT = 1 << 16
+    CLT_OP_ALL_ONE_LAYOUT = 1 << 16,
+    /* forward work that is repeated for the backward pass (clt_call.again) reads what the first one saved, and does
+     * not compute it again: statistics, whose passes over the input would cost more than the output itself */
+    CLT_OP_REPEATS_BY_SAVED = 1 << 17
 };
 
 typedef struct clt_op {

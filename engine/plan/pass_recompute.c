@@ -70,8 +70,9 @@ clt_status clt_again_push(clt_again *a, const clt_work *work, bool repeat)
         CLT_TRY(map_tensor(a, &node->in[i]));
     for (int i = 0; i < node->n_out; i++)
         CLT_TRY(repeat ? map_output(a, &node->out[i]) : map_tensor(a, &node->out[i]));
+    bool saves = repeat && !(node->op->flags & CLT_OP_REPEATS_BY_SAVED);
     for (int i = 0; i < node->n_saved; i++)
-        CLT_TRY(repeat ? map_output(a, &node->saved[i]) : map_tensor(a, &node->saved[i]));
+        CLT_TRY(saves ? map_output(a, &node->saved[i]) : map_tensor(a, &node->saved[i]));
     CLT_TRY(map_tensor(a, &copy->epilogue.residual));
     CLT_TRY(map_tensor(a, &copy->epilogue.dact));
     CLT_TRY(repeat ? map_output(a, &copy->epilogue.pre) : map_tensor(a, &copy->epilogue.pre));

@@ -86,7 +86,7 @@ static void call_common(const clt_plan *plan, const clt_node *node, clt_call *ca
     call->step = plan->graph->step;
     call->losses = plan->losses;
     call->loss_scale = plan->loss_scale;
-    call->record = call->update_buffers = false;
+    call->record = call->update_buffers = call->again = false;
     memset(call->din_accumulate, 0, sizeof call->din_accumulate);
     memset(call->dparam_accumulate, 0, sizeof call->dparam_accumulate);
 }
@@ -192,6 +192,7 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
     size_t first = emitter->list->count;
     call_common(plan, node, &call);
     call.update_buffers = may_write_buffers(plan, work);
+    call.again = work->again;
     call.epilogue = work->epilogue;
     call.record = work->record;
     if (!forward)

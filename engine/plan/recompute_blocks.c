@@ -63,6 +63,9 @@ static void find_homes(blocks *b)
             b->home[owner] = b->of_work[w];
             b->stays[owner] |= loss; /* losses are never recomputed */
         }
+        const clt_node *node = b->plan->work[w].node;
+        for (int i = 0; i < node->n_saved && (node->op->flags & CLT_OP_REPEATS_BY_SAVED); i++)
+            b->stays[clt_plan_owner(b->plan, node->saved[i])] = true; /* recomputed work reads them */
     }
     for (size_t w = 0; w < b->plan->n_work; w++)
         for (size_t i = 0; i < b->again->touched[w].n; i++) {

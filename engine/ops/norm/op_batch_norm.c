@@ -267,9 +267,9 @@ static void emit_constants(ocl_emitter *e, batch_norm *n)
 static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
     batch_norm n = measure(e, call, style);
-    if (n.batch)
+    if (!call->again && n.batch)
         CLT_TRY(emit_batch(e, &n));
-    else
+    else if (!call->again)
         emit_constants(e, &n);
     begin(e, &n, "batch_norm_fwd");
     define_stores(e, &n, clt_call_dtype(call, call->out[0]), false);
@@ -480,7 +480,7 @@ const clt_op clt_op_batch_norm = {
     .n_attrs = sizeof batch_norm_attrs / sizeof batch_norm_attrs[0],
     .min_in = 1,
     .max_in = 2,
-    .flags = CLT_OP_CHEAP,
+    .flags = CLT_OP_CHEAP | CLT_OP_REPEATS_BY_SAVED,
     .infer = batch_norm_infer,
     .forward = {.variants = batch_norm_forward_variants},
     .backward = {.variants = batch_norm_backward_variants},

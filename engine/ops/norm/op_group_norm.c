@@ -152,26 +152,35 @@ static void arg_mean_rstd(ocl_emitter *e, const norm *n)
     ocl_arg_in(e, n->call->saved[1], CLT_F32, n->samples * n->cols);
 }
 
+/* Emits mean and rstd of the groups. */
+static void emit_statistics(ocl_emitter *e, norm *n)
+{
+    const clt_call *call = n->call;
+    uint64_t parts = n->samples * n->blocks.count * n->cols;
+    int32_t part[2] = {ocl_workspace(e, CLT_F32, parts, "means of blocks"),
+                       ocl_workspace(e, CLT_F32, parts, "squares of blocks")};
+    begin(e, n, "batch_norm_moments");
+    ocl_arg_out(e, part[0], CLT_F32, parts);
+    ocl_arg_out(e, part[1], CLT_F32, parts);
+    clt_arg_in_of(e, call, call->in[0], n->samples * n->rows * n->cols);
+    arg_rows(e, n, &n->blocks);
+    end_2d(e, n, n->samples * n->blocks.count, 4.0 * elements(n));
+    begin(e, n, "group_norm_stats");
+    ocl_arg_out(e, call->saved[0], CLT_F32, n->samples * n->cols);
+    ocl_arg_out(e, call->saved[1], CLT_F32, n->samples * n->cols);
+    ocl_arg_in(e, part[0], CLT_F32, parts);
+    ocl_arg_in(e, part[1], CLT_F32, parts);
+    arg_groups(e, n);
+    ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
+    end_groups(e, n, 7.0);
+}
+
 static clt_status norm_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
     norm n = measure(e, call, style);
-    uint64_t all = n.samples * n.rows * n.cols, parts = n.samples * n.blocks.count * n.cols;
-    int32_t part[2] = {ocl_workspace(e, CLT_F32, parts, "means of blocks"),
-                       ocl_workspace(e, CLT_F32, parts, "squares of blocks")};
-    begin(e, &n, "batch_norm_moments");
-    ocl_arg_out(e, part[0], CLT_F32, parts);
-    ocl_arg_out(e, part[1], CLT_F32, parts);
-    clt_arg_in_of(e, call, call->in[0], all);
-    arg_rows(e, &n, &n.blocks);
-    end_2d(e, &n, n.samples * n.blocks.count, 4.0 * elements(&n));
-    begin(e, &n, "group_norm_stats");
-    ocl_arg_out(e, call->saved[0], CLT_F32, n.samples * n.cols);
-    ocl_arg_out(e, call->saved[1], CLT_F32, n.samples * n.cols);
-    ocl_arg_in(e, part[0], CLT_F32, parts);
-    ocl_arg_in(e, part[1], CLT_F32, parts);
-    arg_groups(e, &n);
-    ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
-    end_groups(e, &n, 7.0);
+    uint64_t all = n.samples * n.rows * n.cols;
+    if (!call->again)
+        emit_statistics(e, &n);
     begin(e, &n, "batch_norm_fwd");
     clt_define_stores(e, style, clt_call_dtype(call, call->out[0]), all, n.cols % LANES != 0);
     clt_arg_out_of(e, call, call->out[0], all);
@@ -317,7 +326,7 @@ const clt_op clt_op_group_norm = {
     .n_attrs = sizeof group_norm_attrs / sizeof group_norm_attrs[0],
     .min_in = 1,
     .max_in = 1,
-    .flags = CLT_OP_CHEAP,
+    .flags = CLT_OP_CHEAP | CLT_OP_REPEATS_BY_SAVED,
     .infer = norm_infer,
     .forward = {.variants = norm_forward_variants},
     .backward = {.variants = norm_backward_variants},
@@ -332,7 +341,7 @@ const clt_op clt_op_instance_norm = {
     .n_attrs = sizeof instance_norm_attrs / sizeof instance_norm_attrs[0],
     .min_in = 1,
     .max_in = 1,
-    .flags = CLT_OP_CHEAP,
+    .flags = CLT_OP_CHEAP | CLT_OP_REPEATS_BY_SAVED,
     .infer = norm_infer,
     .forward = {.variants = norm_forward_variants},
     .backward = {.variants = norm_backward_variants},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans that recompute against plans that keep everything: losses, gradients and parameters after several
- * steps must have the same bits, for GPTs, MLPs and graphs, with dropout and accumulation, fused and not; and
- * the activations must need less memory.
+ * Plans that recompute against plans that keep everything: losses, gradients and parameters with running statistics
+ * after several steps must have the same bits, for GPTs, MLPs, graphs and networks of convolutions, with dropout and
+ * accumulation, fused and not; and the activations must need less memory.
  * ctest-labels: quick ctest-full: all ctest-cost: 9 */
 #include "tests/unit/plan/fuse_test.h"
 
@@ -80,6 +80,36 @@ static void test_graphs(void **state)
     same_as_kept(OVER_NUMBERS(BRANCHES, TWICE), "");
     same_as_kept(OVER_NUMBERS(RESIDUAL, TWICE), "");
     same_as_kept(OVER_NUMBERS(BRANCHES, ""), "train.fuse=off");
+}
+
+/* Batch norms with the residual sum and relu folded in, in blocks of both kinds, and norms without running
+ * statistics. */
+#define OVER_IMAGES(model, image, batch, more)                                                               \
+    "{\"model\":{\"type\":" model ",\"classes\":7},\"data\":{\"type\":\"synthetic\",\"shape\":[3," image     \
+    "],\"classes\":7,\"samples\":64,\"micro_batch\":" batch more                                             \
+    "},\"optimizer\":{\"type\":\"sgd\",\"momentum\":0.9},\"train\":{\"steps\":3}}"
+#define RESNET(depth) "\"resnet\",\"depth\":" depth ",\"stem\":\"cifar\",\"width\":4"
+#define CONV(name) LAYER("conv2d", name, ",\"out\":6,\"kernel\":3,\"padding\":1")
+#define NORMS                                                                                                                                        \
+    GRAPH(LAYER("reshape", "image", ",\"inputs\":[\"x\"],\"shape\":[2,3,4]") "," CONV("c1") "," LAYER(                                               \
+        "group_norm", "n1",                                                                                                                          \
+        ",\"groups\":2") "," LAYER("relu", "a1",                                                                                                     \
+                                   "") "," CONV("c2") "," LAYER("instance_norm", "n2",                                                               \
+                                                                "") "," LAYER("gelu", "a2",                                                          \
+                                                                              "") "," CONV("c3") "," LAYER("batch_norm",                             \
+                                                                                                           "n3",                                     \
+                                                                                                           ",\"affine\":false") "," LAYER("flatten", \
+                                                                                                                                          "flat",    \
+                                                                                                                                          "") "," HEAD)
+
+static void test_convolutions(void **state)
+{
+    (void)state;
+    same_as_kept(OVER_IMAGES(RESNET("18"), "10,8", "3", ",\"global_batch\":6"), "");
+    same_as_kept(OVER_IMAGES(RESNET("50"), "9,9", "2", ""), "");
+    same_as_kept(OVER_IMAGES(RESNET("18"), "9,9", "2", ""), "train.fuse=off");
+    same_as_kept(OVER_IMAGES(RESNET("50"), "9,9", "2", ""), "precision.mode=bf16");
+    same_as_kept(OVER_NUMBERS(NORMS, TWICE), "");
 }
 
 /* --- memory --- */
@@ -200,11 +230,41 @@ static void test_what_is_repeated(void **state)
     }
 }
 
+/* Of a batch norm the output alone is computed again: one command, which reads the statistics that the first one saved. */
+static void test_saved_statistics(void **state)
+{
+    static const char *const tiers[] = {"train.recompute=gelu", "train.recompute=block"};
+    (void)state;
+    for (int tier = 0; tier < 2; tier++) {
+        clt_config *config = train_config(OVER_IMAGES(RESNET("50"), "32,32", "8", ""));
+        ocl_device_desc desc;
+        clt_job *job;
+        ocl_desc_generic(&desc);
+        override(config, tiers[tier]);
+        must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
+        for (int block = 0; block < 3; block++) {
+            char name[32];
+            snprintf(name, sizeof name, "layer2.%d.bn1", block);
+            assert_int_equal(repeats(job, name), 1);
+            snprintf(name, sizeof name, "layer2.%d.bn1.mean", block);
+            assert_true(reads_first(job, name));
+            snprintf(name, sizeof name, "layer2.%d.conv1", block);
+            assert_int_equal(repeats(job, name) > 0, tier == 1);
+        }
+        clt_job_destroy(job);
+        clt_config_destroy(config);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt), cmocka_unit_test(test_mlp),
-                                       cmocka_unit_test(test_graphs), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_what_is_repeated)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gpt),
+                                       cmocka_unit_test(test_mlp),
+                                       cmocka_unit_test(test_graphs),
+                                       cmocka_unit_test(test_convolutions),
+                                       cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_what_is_repeated),
+                                       cmocka_unit_test(test_saved_statistics)};
     every_case = argc > 1 && strcmp(argv[1], "all") == 0;
     int missing = train_need_device();
     return missing ? missing : cmocka_run_group_tests(tests, fuse_setup, train_teardown);

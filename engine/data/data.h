@@ -72,6 +72,8 @@ typedef struct clt_source_type {
     clt_status (*scan)(const clt_source *source);
     /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint. */
     void (*fingerprint)(const clt_source *source, clt_hash64_state *state);
+    /* Warns about data that can be trained on as the config says, though that is hardly meant. NULL: never. */
+    void (*advise)(const clt_source *source);
     /* Number of bytes of text in the targets of sample `index`, without targets that equal `ignore` or that
      * belong to an earlier sample too. NULL: the data is not text. Needs source->tokenizer. */
     int64_t (*target_bytes)(const clt_source *source, int64_t index, int64_t ignore);
@@ -90,6 +92,7 @@ typedef struct clt_source_type {
      * alone. NULL: the fields follow from the files. */
     clt_status (*shapes)(const clt_config *config, const struct clt_tokenizer *tokenizer, int64_t samples,
                          clt_source *source);
+    bool (*shapes_known)(const clt_config *config); /* whether this config allows that; NULL: all do */
     /* Checks one file without a config: reads it to the end, with all checks, and appends a line about it.
      * `suffix`: how names of such files end (NULL: any name that no other format claims). `tokenizer`: a
      * path, or "". check_file NULL: a file cannot be checked without a config. */

@@ -17,6 +17,36 @@ static clt_image_state *state_of(const clt_source *source)
     return source->state;
 }
 
+static bool mixes(const clt_config *config)
+{
+    return clt_config_float(config, "data.mixup") > 0 || clt_config_float(config, "data.cutmix") > 0;
+}
+
+/* Sets the fields; largest: the last class; alone and mixed as in the state. */
+static void make_fields(clt_source *source, const clt_augment *a, int64_t largest, bool alone, bool mixed)
+{
+    const int64_t shape[3] = {3, a->height, a->width};
+    source->fields[FIELD_X] = (clt_source_field){"x", CLT_U8, clt_shape_make(3, shape), false, 0};
+    source->fields[FIELD_Y] = (clt_source_field){"y", CLT_I32, clt_shape_make(0, NULL), true, largest};
+    source->fields[FIELD_Y2] = (clt_source_field){"y2", CLT_I32, clt_shape_make(0, NULL), true, largest};
+    source->fields[FIELD_SHARE] = (clt_source_field){"share", CLT_F32, clt_shape_make(0, NULL), false, 0};
+    source->n_fields = alone ? 1 : mixed ? 4 : 2;
+}
+
+bool clt_images_shapes_known(const clt_config *config)
+{
+    return clt_config_int(config, "model.classes") > 0;
+}
+
+clt_status clt_images_shapes(clt_source *source, const clt_config *config, int width, int height)
+{
+    clt_augment a;
+    CLT_TRY(clt_source_config_scale(source, config));
+    CLT_TRY(clt_augment_read(config, CLT_SPLIT_TRAIN, width, height, &a));
+    make_fields(source, &a, clt_config_int(config, "model.classes") - 1, false, mixes(config));
+    return CLT_OK;
+}
+
 clt_status clt_images_begin(clt_source *source, clt_image_state *state, const clt_config *config,
                             clt_split split, int width, int height)
 {
@@ -24,19 +54,61 @@ clt_status clt_images_begin(clt_source *source, clt_image_state *state, const cl
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(clt_augment_read(config, state->alone ? CLT_SPLIT_EVAL : split, width, height, a));
     state->skips = strcmp(clt_config_string(config, "data.on_bad_sample"), "skip") == 0;
-    state->mixed = !state->alone && (clt_config_float(config, "data.mixup") > 0 ||
-                                     clt_config_float(config, "data.cutmix") > 0);
+    state->mixed = !state->alone && mixes(config);
     pthread_mutex_init(&state->lock, NULL);
     state->lock_made = true;
     CLT_TRY(clt_alloc(&state->bad, (size_t)source->samples / 8 + 1, 1, "a list of bad samples"));
-    int64_t largest = source->n_class_names - 1;
-    const int64_t shape[3] = {3, a->height, a->width};
-    source->fields[FIELD_X] = (clt_source_field){"x", CLT_U8, clt_shape_make(3, shape), false, 0};
-    source->fields[FIELD_Y] = (clt_source_field){"y", CLT_I32, clt_shape_make(0, NULL), true, largest};
-    source->fields[FIELD_Y2] = (clt_source_field){"y2", CLT_I32, clt_shape_make(0, NULL), true, largest};
-    source->fields[FIELD_SHARE] = (clt_source_field){"share", CLT_F32, clt_shape_make(0, NULL), false, 0};
-    source->n_fields = state->alone ? 1 : state->mixed ? 4 : 2;
+    make_fields(source, a, source->n_class_names - 1, state->alone, state->mixed);
     return CLT_OK;
+}
+
+/* --- images that are much smaller than samples --- */
+
+#define LOOKED_AT 9  /* images, at even distances */
+#define ENLARGED 2.0 /* from this factor on there is a warning */
+
+typedef struct image_size {
+    int width, height;
+} image_size;
+
+static clt_status size_of(const clt_source *source, int64_t index, image_size *out)
+{
+    clt_stored_image stored;
+    clt_encoded encoded;
+    CLT_TRY(state_of(source)->get(source, index, &stored));
+    *out = (image_size){stored.width, stored.height};
+    if (stored.kind != CLT_STORED_ENCODED)
+        return CLT_OK;
+    CLT_TRY(clt_image_header(stored.bytes, stored.size, &encoded));
+    *out = (image_size){encoded.width, encoded.height};
+    return CLT_OK;
+}
+
+static int by_height(const void *a, const void *b)
+{
+    return ((const image_size *)a)->height - ((const image_size *)b)->height;
+}
+
+void clt_images_warn_enlarged(const clt_source *source)
+{
+    const clt_augment *a = &state_of(source)->augment;
+    int64_t n = source->samples < LOOKED_AT ? source->samples : LOOKED_AT;
+    image_size sizes[LOOKED_AT];
+    int known = 0;
+    for (int64_t i = 0; i < n; i++)
+        known += size_of(source, i * source->samples / n, &sizes[known]) == CLT_OK;
+    clt_error_clear(); /* bad images are reported when they are read */
+    if (known == 0)
+        return;
+    qsort(sizes, (size_t)known, sizeof *sizes, by_height);
+    image_size middle = sizes[known / 2];
+    double factor = (double)a->height / middle.height, across = (double)a->width / middle.width;
+    factor = across < factor ? across : factor;
+    if (factor >= ENLARGED)
+        CLT_WARN(
+            "the images have about %d x %d pixels (height x width) and are enlarged to %d x %d, which costs "
+            "time and adds nothing to see; set data.size=[%d,%d] to train on them as they are",
+            middle.height, middle.width, a->height, a->width, middle.height, middle.width);
 }
 
 void clt_images_close(clt_source *source)

@@ -43,6 +43,11 @@ typedef struct clt_image_state {
 clt_status clt_images_begin(clt_source *source, clt_image_state *state, const clt_config *config,
                             clt_split split, int width, int height);
 void clt_images_close(clt_source *source);
+/* The same fields without any file, and whether the config says all that they need (model.classes). */
+bool clt_images_shapes_known(const clt_config *config);
+clt_status clt_images_shapes(clt_source *source, const clt_config *config, int width, int height);
+/* Warns if most images of the training data are much smaller than the samples that are made of them. */
+void clt_images_warn_enlarged(const clt_source *source);
 clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
 int64_t clt_images_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore);
 clt_status clt_images_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,

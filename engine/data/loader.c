@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets; a worker takes
- * the next ticket together with a free slot, under one lock, so the lowest ticket that is not delivered yet
- * always has a slot and the consumer, which takes tickets in order, can never wait for one that nobody is
- * able to fill. The content of a micro-batch is a pure function of its ticket: the number of workers changes
- * nothing but the speed. It knows nothing of devices. */
+ * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets, and the next ticket
+ * gets the next free slot, under one lock, so the lowest ticket that is not delivered yet always has a slot and the
+ * consumer, which takes tickets in order, can never wait for one that nobody is able to fill. Workers fill a slot
+ * together: each takes the next few samples of it, and a new slot is begun when all samples of the last one have been
+ * taken. So any number of workers is busy with few slots, and a micro-batch is ready as early as they all can make
+ * it. Its content is a pure function of its ticket: the number of workers changes nothing but the speed. It knows
+ * nothing of devices. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,19 @@ typedef struct loader_slot {
     clt_slot slot; /* must be the first member: a pointer to it is converted back to its loader_slot */
     int state;
     int64_t ticket;
+    /* FILLING: how many samples workers have taken, how many workers are at it, and the first sample of the piece that
+     * slot.error is about (INT64_MAX: no sample has failed) */
+    int64_t taken, failed;
+    int filling;
 } loader_slot;
+
+/* Neighbouring samples of a slot, [first, last), which a worker fills at one go: as many as it fills in about
+ * PIECE_SECONDS, so that the lock costs nothing beside them. */
+#define PIECE_SECONDS 1e-3
+typedef struct loader_piece {
+    loader_slot *slot;
+    int64_t first, last;
+} loader_piece;
 
 struct clt_loader {
     clt_loader_options options;
@@ -54,9 +68,11 @@ struct clt_loader {
     loader_worker *workers;
 
     pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t has_free, has_ready, is_idle;
+    pthread_cond_t has_work, has_ready, is_idle;
     int64_t next_ticket, next_delivery;
-    bool failed; /* a worker failed: no more tickets are taken */
+    loader_slot *open;     /* its samples have not all been taken; NULL: the next ticket is to be begun */
+    double sample_seconds; /* that a worker needs for a sample, on average of the latest ones; 0: unknown */
+    bool failed;           /* a worker failed: no more samples are taken */
     bool delivered_failure;
     clt_error failure;
     int consumers; /* threads inside clt_loader_next */
@@ -157,11 +173,11 @@ static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
     return CLT_OK;
 }
 
-static clt_status fill_slot(loader_worker *worker, clt_slot *slot)
+static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece)
 {
-    const clt_loader *loader = worker->loader;
     const clt_loader_options *o = &loader->options;
-    for (int64_t i = 0; i < o->micro_batch; i++) {
+    const clt_slot *slot = &piece->slot->slot;
+    for (int64_t i = piece->first; i < piece->last; i++) {
         if (atomic_load(&loader->closing))
             return CLT_OK; /* the loader is closing: the slot will not be delivered */
         clt_draw draw;
@@ -174,7 +190,7 @@ static clt_status fill_slot(loader_worker *worker, clt_slot *slot)
             return clt_fail_prefix(status, "loading %s %lld", o->evaluation ? "evaluation batch" : "batch",
                                    (long long)slot->step);
     }
-    return find_normalisers(worker, slot);
+    return CLT_OK;
 }
 
 /* --- workers --- */
@@ -187,52 +203,116 @@ static loader_slot *free_slot(clt_loader *loader)
     return NULL;
 }
 
-/* Waits for a free slot and takes it with the next ticket; NULL when there is nothing more to do. */
-static loader_slot *take_work(clt_loader *loader)
+/* Gives the next ticket a free slot; NULL: there is none. */
+static loader_slot *begin_slot(clt_loader *loader)
+{
+    loader_slot *slot = free_slot(loader);
+    if (!slot)
+        return NULL;
+    slot->state = SLOT_FILLING;
+    slot->ticket = loader->next_ticket++;
+    slot->taken = 0;
+    slot->filling = 0;
+    slot->failed = INT64_MAX;
+    slot->slot.error.status = CLT_OK;
+    slot->slot.load_seconds = 0;
+    describe_ticket(loader, slot->ticket, &slot->slot);
+    return slot;
+}
+
+/* How many of the samples that are left a worker takes. */
+static int64_t piece_size(const clt_loader *loader, int64_t left)
+{
+    if (loader->options.workers == 1)
+        return left;
+    double most = loader->sample_seconds > 0 ? PIECE_SECONDS / loader->sample_seconds : 1;
+    return most >= (double)left ? left : most > 1 ? (int64_t)most : 1;
+}
+
+static bool may_begin(const clt_loader *loader)
+{
+    return !loader->failed && loader->next_ticket < loader->tickets;
+}
+
+/* Waits for samples to fill; false when there is nothing more to do. */
+static bool take_work(clt_loader *loader, loader_piece *piece)
 {
     for (;;) {
-        if (atomic_load(&loader->closing) || loader->failed || loader->next_ticket >= loader->tickets)
-            return NULL;
-        loader_slot *slot = free_slot(loader);
-        if (slot) {
-            slot->state = SLOT_FILLING;
-            slot->ticket = loader->next_ticket++;
-            return slot;
-        }
-        pthread_cond_wait(&loader->has_free, &loader->lock);
+        if (atomic_load(&loader->closing) || loader->failed || (!loader->open && !may_begin(loader)))
+            return false;
+        if (!loader->open)
+            loader->open = begin_slot(loader);
+        if (loader->open)
+            break;
+        pthread_cond_wait(&loader->has_work, &loader->lock);
     }
+    loader_slot *slot = loader->open;
+    int64_t end = loader->options.micro_batch;
+    *piece = (loader_piece){slot, slot->taken, slot->taken + piece_size(loader, end - slot->taken)};
+    slot->taken = piece->last;
+    slot->filling++;
+    if (slot->taken == end)
+        loader->open = NULL;
+    if (loader->open || (may_begin(loader) && free_slot(loader)))
+        pthread_cond_signal(&loader->has_work); /* there is something for another worker, too */
+    return true;
+}
+
+/* The error of a slot is that of its first sample that failed: all samples before that one have been taken. */
+static void note_failure(clt_loader *loader, const loader_piece *piece, clt_status status)
+{
+    clt_error error;
+    clt_error_take(status, &error);
+    if (piece->first < piece->slot->failed) {
+        piece->slot->failed = piece->first;
+        piece->slot->slot.error = error;
+    }
+    loader->failed = true;
+    pthread_cond_broadcast(&loader->has_work);
+}
+
+/* Counts the time of a piece, which ended with `status`. The last one of a slot makes it ready. */
+static void end_piece(loader_worker *worker, const loader_piece *piece, clt_status status, double seconds)
+{
+    clt_loader *loader = worker->loader;
+    loader_slot *slot = piece->slot;
+    double each = seconds / (double)(piece->last - piece->first);
+    loader->sample_seconds += (each - loader->sample_seconds) * (loader->sample_seconds > 0 ? 0.25 : 1);
+    slot->slot.load_seconds += seconds;
+    if (status != CLT_OK)
+        note_failure(loader, piece, status);
+    bool whole = slot->taken == loader->options.micro_batch || slot->failed < INT64_MAX;
+    if (--slot->filling > 0 || !whole)
+        return;
+    if (slot->failed == INT64_MAX) {
+        pthread_mutex_unlock(&loader->lock);
+        double begin = clt_now();
+        status = find_normalisers(worker, &slot->slot);
+        seconds = clt_now() - begin;
+        pthread_mutex_lock(&loader->lock);
+        slot->slot.load_seconds += seconds;
+        if (status != CLT_OK)
+            note_failure(loader, piece, status);
+    }
+    slot->state = SLOT_READY;
+    pthread_cond_broadcast(&loader->has_ready);
 }
 
 static void *work(void *context)
 {
     loader_worker *worker = context;
     clt_loader *loader = worker->loader;
+    loader_piece piece;
     pthread_mutex_lock(&loader->lock);
-    for (;;) {
-        loader_slot *taken = take_work(loader);
-        if (!taken)
-            break;
+    while (take_work(loader, &piece)) {
         pthread_mutex_unlock(&loader->lock);
-
         double begin = clt_now();
-        describe_ticket(loader, taken->ticket, &taken->slot);
-        clt_status status = fill_slot(worker, &taken->slot);
-        if (status != CLT_OK)
-            clt_error_take(status, &taken->slot.error);
-        else
-            taken->slot.error.status = CLT_OK;
+        clt_status status = fill_piece(loader, &piece);
         double end = clt_now();
-        taken->slot.load_seconds = end - begin;
         clt_spans_add(loader->options.spans, CLT_TRACK_LOADER + (int)(worker - loader->workers), "load",
-                      taken->slot.step + 1, begin, end);
-
+                      piece.slot->slot.step + 1, begin, end);
         pthread_mutex_lock(&loader->lock);
-        taken->state = SLOT_READY;
-        if (status != CLT_OK) {
-            loader->failed = true;
-            pthread_cond_broadcast(&loader->has_free);
-        }
-        pthread_cond_broadcast(&loader->has_ready);
+        end_piece(worker, &piece, status, end - begin);
     }
     pthread_mutex_unlock(&loader->lock);
     return NULL;
@@ -378,7 +458,7 @@ clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out
     CLT_TRY(clt_alloc(&loader, 1, sizeof *loader, "a loader"));
     loader->options = *options;
     pthread_mutex_init(&loader->lock, NULL);
-    pthread_cond_init(&loader->has_free, NULL);
+    pthread_cond_init(&loader->has_work, NULL);
     pthread_cond_init(&loader->has_ready, NULL);
     pthread_cond_init(&loader->is_idle, NULL);
     atomic_init(&loader->closing, false);
@@ -419,7 +499,7 @@ void clt_loader_stop(clt_loader *loader)
         return;
     pthread_mutex_lock(&loader->lock);
     atomic_store(&loader->closing, true);
-    pthread_cond_broadcast(&loader->has_free);
+    pthread_cond_broadcast(&loader->has_work);
     pthread_cond_broadcast(&loader->has_ready);
     while (loader->consumers > 0)
         pthread_cond_wait(&loader->is_idle, &loader->lock);
@@ -439,7 +519,7 @@ void clt_loader_destroy(clt_loader *loader)
     clt_loader_stop(loader);
     pthread_cond_destroy(&loader->is_idle);
     pthread_cond_destroy(&loader->has_ready);
-    pthread_cond_destroy(&loader->has_free);
+    pthread_cond_destroy(&loader->has_work);
     pthread_mutex_destroy(&loader->lock);
     free(loader->slots);
     free(loader);
@@ -512,7 +592,7 @@ void clt_loader_release(clt_loader *loader, clt_slot *slot)
     pthread_mutex_lock(&loader->lock);
     if (lent->state == SLOT_LENT) {
         lent->state = SLOT_FREE;
-        pthread_cond_signal(&loader->has_free);
+        pthread_cond_signal(&loader->has_work);
     }
     pthread_mutex_unlock(&loader->lock);
 }

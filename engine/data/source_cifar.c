@@ -319,6 +319,14 @@ static bool cifar_has_eval(const clt_config *config)
                                         has(folder, "test-images-idx4-ubyte"));
 }
 
+static clt_status cifar_shapes(const clt_config *config, const struct clt_tokenizer *tokenizer,
+                               int64_t samples, clt_source *source)
+{
+    (void)tokenizer;
+    (void)samples;
+    return clt_images_shapes(source, config, SIDE, SIDE);
+}
+
 static const clt_config_key cifar_keys[] = {
     CLT_KEY_STRINGS("data.path", "[]",
                     "folder of the binary version or of data fetch cifar10; or its files for training"),
@@ -351,4 +359,6 @@ const clt_source_type clt_source_cifar = {
     .holds_targets = true,
     .input_like_run = true, /* images are read as this data is */
     .eval_hint = "data.eval_path, or a folder with the test images too",
+    .shapes = cifar_shapes,
+    .shapes_known = clt_images_shapes_known,
 };

@@ -249,6 +249,14 @@ static void images_fingerprint(const clt_source *source, clt_hash64_state *state
     clt_error_clear();
 }
 
+static clt_status images_shapes(const clt_config *config, const struct clt_tokenizer *tokenizer,
+                                int64_t samples, clt_source *source)
+{
+    (void)tokenizer;
+    (void)samples;
+    return clt_images_shapes(source, config, 0, 0);
+}
+
 static const clt_config_key images_keys[] = {
     CLT_KEY_STRINGS(
         "data.path", "[]",
@@ -285,8 +293,11 @@ const clt_source_type clt_source_images = {
     .check_bound = clt_images_check_bound,
     .check_sample = clt_images_check_sample,
     .fingerprint = images_fingerprint,
+    .advise = clt_images_warn_enlarged,
     .holds_targets = true,
     .eval_hint = "data.eval_path",
+    .shapes = images_shapes,
+    .shapes_known = clt_images_shapes_known,
     .input_ends = images_ends,
     .input_likeness = images_likeness,
     .input_like_run = true,

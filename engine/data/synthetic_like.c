@@ -114,7 +114,8 @@ static clt_status shapes_alone(const clt_config *config, const clt_source_type *
 
 bool clt_source_like_needs_no_files(const clt_config *config)
 {
-    return clt_source_type_of(config)->shapes != NULL;
+    const clt_source_type *type = clt_source_type_of(config);
+    return type->shapes && (!type->shapes_known || type->shapes_known(config));
 }
 
 clt_status clt_source_open_like(const clt_config *config, clt_source **out)

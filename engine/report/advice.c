@@ -35,18 +35,9 @@ static clt_advice_kind about_data(const clt_advice_facts *f, char *text, size_t 
 {
     int needed = threads_needed(f), most = THREADS_PER_CPU * (f->cpus > 0 ? f->cpus : 1);
     int target = needed < most ? needed : most;
-    /* each thread fills a slot, and one more slot is being uploaded */
-    int slots = target + 1 < MOST_PREFETCH ? target + 1 : MOST_PREFETCH;
     int n = opening(f, text, size);
     char *rest = text + n;
     size_t left = size - (size_t)n;
-    if (target > f->workers && slots > f->prefetch) {
-        snprintf(rest, left,
-                 " waiting for data: loading a micro-batch takes a thread %.3g ms; try data.workers=%d "
-                 "data.prefetch=%d (now %d and %d)",
-                 f->load_ms, target, slots, f->workers, f->prefetch);
-        return CLT_ADVICE_WORKERS;
-    }
     if (target > f->workers) {
         snprintf(rest, left,
                  " waiting for data: loading a micro-batch takes a thread %.3g ms; try data.workers=%d (now "
@@ -54,8 +45,8 @@ static clt_advice_kind about_data(const clt_advice_facts *f, char *text, size_t 
                  f->load_ms, target, f->workers);
         return CLT_ADVICE_WORKERS;
     }
-    if (f->prefetch < MOST_PREFETCH && (needed <= f->workers || f->prefetch < f->workers)) {
-        int wanted = 2 * f->prefetch > slots ? 2 * f->prefetch : slots;
+    if (f->prefetch < MOST_PREFETCH && needed <= f->workers) {
+        int wanted = 2 * f->prefetch;
         snprintf(rest, left,
                  " waiting for data although %d threads load fast enough on average; try data.prefetch=%d "
                  "(now %d) to bridge slow moments",

@@ -3,9 +3,9 @@
 # ctest-labels: quick
 # ctest-cost: 8 ctest-optimise: no
 #
-# What half precision saves: `estimate` of GPT-2 124M compared with the bars and the formula of docs/precision.md, and of a small
-# GPT compared with the bytes that a real step uses on a device. An estimate does not need the text; if it is missing, that is
-# reported.
+# What half precision and recomputation save: `estimate` of GPT-2 124M compared with the bars and the formula of docs/precision.md, of
+# ResNet-50 and ResNet-152 with their bars, and of a small GPT and a small ResNet compared with the bytes that a real step uses on a
+# device. An estimate does not need the text or the images; if they are missing, that is reported.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 gpt2=$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json
 
@@ -64,8 +64,27 @@ refused() { # CODE TEXT SETTING...
 refused 2 "tensor 'lm_head': .*too large" data.micro_batch=2200000
 refused 5 "tensor 'wte' needs 12582912000 bytes in one buffer" data.micro_batch=4000
 
-# --- images need their files, because their shapes are given nowhere else ---
+# --- ResNets on batches of 32 images of 224 x 224, which do not exist here ---
+for depth in 50 152; do
+    for mode in f32 f16 bf16; do
+        estimated $depth.$mode "$CLTRAIN_SOURCE_DIR/configs/resnet$depth-imagenet.json" data.micro_batch=32 data.global_batch=32 \
+            precision.mode=$mode train.recompute=none --device generic
+    done
+    expect_text '"data_missing": ".*imagenet'
+done
+tier() { sed -n -E "/activations_by_recompute/,\$ s/^ *\"$2\": ([0-9]+).*/\1/p" "$1.json"; } # activations with that train.recompute
+for mode in f32 f16 bf16; do
+    holds "ResNet-50, batch norm and relu recomputed, $mode" "$(tier 50.$mode gelu) <= 0.70 * $(tier 50.$mode none)"
+    holds "ResNet-50, blocks recomputed, $mode" "$(tier 50.$mode block) <= 0.35 * $(tier 50.$mode none)"
+    [ $mode = f32 ] && continue
+    holds "ResNet-50, total in $mode" "$(bytes_of 50.$mode total) <= 0.60 * $(bytes_of 50.f32 total)"
+    holds "ResNet-152, total in $mode" "$(bytes_of 152.$mode total) <= 0.70 * $(bytes_of 152.f32 total)"
+done
+# Without the number of classes the files are needed, as for data whose shapes are given nowhere else.
+expect_code 3 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/resnet50-imagenet.json" model.classes=0 --device generic
+expect_text "imagenet/train'"
 expect_code 3 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/mlp-mnist.json" data.path='["missing"]'
+expect_code 0 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/resnet18-cifar10.json" model.classes=10 --device generic
 
 # --- a real step ---
 if ! "$CLTRAIN" devices 2>/dev/null | grep -q -w cpu; then
@@ -73,8 +92,15 @@ if ! "$CLTRAIN" devices 2>/dev/null | grep -q -w cpu; then
     finish
 fi
 small=(model.layers=2 model.heads=3 model.channels=15 model.vocab=500 model.context=64 data.micro_batch=4) # as in test_golden_half.c
-for setting in f32:none f16:block bf16:none; do
-    arguments=("$gpt2" "${small[@]}" precision.mode=${setting%:*} train.recompute=${setting#*:} --device cpu)
+image=("$CLTRAIN_SOURCE_DIR/configs/resnet50-imagenet.json" model.width=8 data.size=64 data.micro_batch=4 data.global_batch=4)
+for setting in gpt:f32:none gpt:f16:block gpt:bf16:none image:f32:none image:f32:gelu image:f16:gelu; do
+    mode=${setting#*:}
+    tier=${mode#*:} mode=${mode%:*}
+    case $setting in
+    gpt:*) arguments=("$gpt2" "${small[@]}") ;;
+    *) arguments=("${image[@]}") ;;
+    esac
+    arguments+=(precision.mode=$mode train.recompute=$tier --device cpu)
     expect_code 0 "$CLTRAIN" bench step "${arguments[@]}" --warmup 0 --steps 1 --json step.json
     used=$(sed -n -E 's/^.*"device_bytes": ([0-9]+).*/\1/p' step.json)
     estimated real "${arguments[@]}"

@@ -74,6 +74,18 @@ printf x | dd of=bad.images bs=1 seek=200 conv=notrunc 2>/dev/null
 expect_code 3 "$CLTRAIN" data verify bad.images
 expect_text 'checksum'
 
+# --- images that are smaller than the samples made of them ---
+expect_code 0 "$CLTRAIN" plan images.json data.size=96 --device generic
+expect_text 'about 32 x 32 pixels .* enlarged to 96 x 96.* set data.size=\[32,32\]'
+expect_code 0 "$CLTRAIN" plan images.json data.size=96 data.path=small.images --device generic
+expect_text 'about 16 x 16 pixels .* set data.size=\[16,16\]'
+for size in 24 32 60; do
+    expect_code 0 "$CLTRAIN" plan images.json data.size=$size --device generic
+    reject_text 'enlarged'
+done
+expect_code 0 "$CLTRAIN" data verify set
+reject_text 'enlarged'
+
 # --- training ---
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 expect_code 0 "$CLTRAIN" train cifar.json --out cifar_run

@@ -317,6 +317,8 @@ static clt_status open_files(clt_job *job, clt_job_kind kind)
     bool has_eval = clt_source_has_eval(job->config);
     if (kind == CLT_JOB_TRAIN)
         CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
+    if (kind == CLT_JOB_TRAIN && job->train_source->type->advise)
+        job->train_source->type->advise(job->train_source);
     if (kind == CLT_JOB_EVAL && job->on_train)
         return clt_source_open(job->config, CLT_SPLIT_TRAIN_ONCE, &job->eval_source);
     if (kind == CLT_JOB_EVAL)

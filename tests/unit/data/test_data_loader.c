@@ -15,11 +15,13 @@
 /* Sample i has x = i (i32) and y = {i % 7, (i*i) % 5} (u8). */
 typedef struct probe {
     clt_source source;
-    bool jitter;      /* reads take random times */
-    int64_t fail_at;  /* index whose read fails, -1 none */
-    int64_t slow_ns;  /* every read takes this long */
-    atomic_int reads; /* of field 0 */
-    bool draws;       /* y tells the draw */
+    bool jitter;                    /* reads take random times */
+    int64_t fail_at;                /* index whose read fails, -1 none */
+    int64_t slow_ns;                /* every read takes this long */
+    atomic_int reads;               /* of field 0 */
+    bool draws;                     /* y tells the draw */
+    bool fails_from;                /* reads of all indices from fail_at on fail */
+    atomic_int inside, most_inside; /* slow reads at this moment, and at most */
 } probe;
 
 static void nap(int64_t ns)
@@ -33,15 +35,19 @@ static void nap(int64_t ns)
 static clt_status probe_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
 {
     probe *p = source->state;
-    if (index == p->fail_at)
+    if (index == p->fail_at || (p->fails_from && index > p->fail_at))
         CLT_FAIL(CLT_EDATA, "reading sample %lld of 'probe': it is broken", (long long)index);
     if (to[0]) {
         int32_t value = (int32_t)index;
         memcpy(to[0], &value, 4);
         int count = atomic_fetch_add(&p->reads, 1);
-        if (p->slow_ns)
+        if (p->slow_ns) {
+            int here = atomic_fetch_add(&p->inside, 1) + 1, most = atomic_load(&p->most_inside);
+            while (here > most && !atomic_compare_exchange_weak(&p->most_inside, &most, here))
+                continue;
             nap(p->slow_ns);
-        else if (p->jitter && count % 3 == 0)
+            atomic_fetch_sub(&p->inside, 1);
+        } else if (p->jitter && count % 3 == 0)
             nap((int64_t)clt_rng_u32(1, CLT_RNG_VERIFY, 0, 0, (uint64_t)count) % 60000);
     }
     if (to[1]) {
@@ -530,6 +536,49 @@ static void test_bounded(void **state)
     clt_loader_destroy(loader);
 }
 
+/* With two slots eight threads are busy at once, because they share them; what they fill is what one thread fills. */
+static void test_slots_are_shared(void **state)
+{
+    (void)state;
+    static bench b;
+    make_bench(&b, 200, 32, 1, 1);
+    b.options.workers = 8;
+    b.options.n_slots = 2;
+    b.options.last_step = 4;
+    b.probe.slow_ns = 5000000;
+    drain(&b, NULL);
+    assert_int_equal(atomic_load(&b.probe.most_inside), 8);
+    /* pieces of many samples, where these are cheap */
+    make_bench(&b, 200, 64, 1, 1);
+    b.options.workers = 8;
+    b.options.n_slots = 2;
+    b.options.last_step = 2000;
+    drain(&b, NULL);
+}
+
+/* Of several samples that fail at the same time the first one is reported, whichever thread reads it. */
+static void test_first_failure(void **state)
+{
+    (void)state;
+    static bench b;
+    for (int round = 0; round < 20; round++) {
+        make_bench(&b, 64, 32, 1, 1);
+        b.options.shuffle = false;
+        b.options.workers = 8;
+        b.options.last_step = 2;
+        b.probe.jitter = true;
+        b.probe.fail_at = 3 + round;
+        b.probe.fails_from = true;
+        clt_loader *loader = open_loader(&b);
+        clt_slot *slot = NULL;
+        char words[64];
+        assert_int_equal(clt_loader_next(loader, &slot), CLT_EDATA);
+        (void)snprintf(words, sizeof words, "batch 0|sample %d of 'probe'", 3 + round);
+        expect_words(words);
+        clt_loader_destroy(loader);
+    }
+}
+
 typedef struct consumer {
     clt_loader *loader;
     const bench *bench;
@@ -698,6 +747,8 @@ int main(void)
         cmocka_unit_test(test_draws),
         cmocka_unit_test(test_error_travels),
         cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_slots_are_shared),
+        cmocka_unit_test(test_first_failure),
         cmocka_unit_test(test_consumers),
         cmocka_unit_test(test_check_while_waiting),
         cmocka_unit_test(test_options),

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Simulates storage that is far away: loaded with LD_PRELOAD, it lets every open of a file in a folder sleep before it
+ * opens the file. Anything else is as fast as it is. It must not use anything of the engine.
+ *
+ *   CLT_SLOW_OPEN_FOLDER  beginning of the paths that are slow, as the program names them
+ *   CLT_SLOW_OPEN_MS      how long an open takes, in milliseconds */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef int opener(const char *path, int flags, ...);
+
+static void sleep_for(const char *path)
+{
+    const char *folder = getenv("CLT_SLOW_OPEN_FOLDER"), *ms = getenv("CLT_SLOW_OPEN_MS");
+    long time = ms ? atol(ms) : 0;
+    if (!folder || strncmp(path, folder, strlen(folder)) != 0)
+        return;
+    struct timespec left = {time / 1000, time % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0)
+        continue;
+}
+
+/* Defines open or open64; files are made with a mode. */
+#define SLOW_OPEN(name)                                                                                      \
+    __attribute__((visibility("default"))) int name(const char *path, int flags, ...)                        \
+    {                                                                                                        \
+        static opener *real;                                                                                 \
+        va_list more;                                                                                        \
+        va_start(more, flags);                                                                               \
+        mode_t mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(more, mode_t) : 0;                            \
+        va_end(more);                                                                                        \
+        if (!real)                                                                                           \
+            real = (opener *)(uintptr_t)dlsym(RTLD_NEXT, #name);                                             \
+        sleep_for(path);                                                                                     \
+        return real(path, flags, mode);                                                                      \
+    }
+SLOW_OPEN(open)
+SLOW_OPEN(open64)

@@ -39,7 +39,8 @@ const clt_config_key clt_config_common[] = {
      .min = 1,
      .max = 1024,
      .unit = "threads",
-     .help = "loader threads of a rank; auto: 75 % of the cores divided by the ranks of this host"},
+     .help =
+         "loader threads of a rank; auto: 75 % of the cores divided by the ranks of this host, rounded up"},
     CLT_KEY_INT("data.prefetch", 2, 64, "4", "micro-batches", "filled ahead of the device"),
     CLT_KEY_BOOL("data.shuffle", "true", "a new order of the training samples in every epoch"),
     CLT_KEY_FLOAT("data.scale", -1e30, 1e30, "1", "", "input = (stored value * scale - mean) / std"),

@@ -240,7 +240,8 @@ typedef struct clt_loader_options {
 } clt_loader_options;
 
 typedef struct clt_loader clt_loader;
-/* "auto": 75 % of the cores divided by the ranks that share them, at least 1. */
+/* "auto": 75 % of the cores divided by the ranks that share them, rounded up: with two cores both can decode, since one
+ * may otherwise wait for a kernel that the loader has interrupted. */
 int clt_loader_auto_workers(int core_ranks);
 clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out);
 /* Joins the threads; safe at any moment. Slots may still be released until the loader is destroyed. */

@@ -84,8 +84,8 @@ struct clt_loader {
 
 int clt_loader_auto_workers(int core_ranks)
 {
-    int workers = clt_cpu_count() * 3 / 4 / (core_ranks > 1 ? core_ranks : 1);
-    return workers > 1 ? workers : 1;
+    int parts = 4 * (core_ranks > 1 ? core_ranks : 1);
+    return (clt_cpu_count() * 3 + parts - 1) / parts;
 }
 
 /* --- the content of a ticket's micro-batch --- */

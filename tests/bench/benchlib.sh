@@ -66,7 +66,7 @@ median() { sort -g | awk '{ v[NR] = $1 } END { if (NR) printf "%.6g\n", NR % 2 ?
 middle() { awk -F'\t' -v c="$1" -v s="$2" -v q="$3" '$1 == c && $2 == s && $3 == q { print $4 }' "$samples" | median; }
 # json_number FILE KEY: the first number of that key in our pretty-printed JSON.
 json_number() { sed -n -E "s/^ *\"$2\": ([-+.0-9eE]+),?\$/\\1/p" "$1" | head -n 1; }
-json_line() { sed -n -E "s/.*\"$2\": ([-+.0-9eE]+)[,}].*/\\1/p" "$1" | tail -n 1; } # of a one-line object
+json_line() { sed -n -E "s/.*\"$2\": *([-+.0-9eE]+)[,}].*/\\1/p" "$1" | tail -n 1; } # of a one-line object
 
 # bar CASE "what" VALUE RELATION LIMIT: a line of the bar table. Never in a self-test, whose figures mean nothing.
 bar() {

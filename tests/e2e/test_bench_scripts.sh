@@ -10,11 +10,11 @@
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
 command -v "${CC:-cc}" >/dev/null || skip_all "there is no C compiler"
 bench=$CLTRAIN_SOURCE_DIR/tests/bench
-export CLTRAIN
+export CLTRAIN BENCH_BUILD=$CLTRAIN_BUILD_DIR
 
 # Two subjects in the short run.
 subjects='gemm mlp'
-all_cases && subjects='gemm ops mlp gpt2 shakespeare resnet host gpu cluster'
+all_cases && subjects='gemm ops mlp gpt2 shakespeare resnet memory loader volumes host gpu cluster'
 # shellcheck disable=SC2046 # an option for each
 expect_code 0 bash "$bench/run.sh" --self-test --out results $(printf -- '--only-subject %s ' $subjects)
 expect_file results/records.tsv results/results.json results/results.md

@@ -93,7 +93,7 @@ cnn3d() {
     local length=()
     wanted "cnn3d small" || return 0
     $self_test && length=(train.steps=2 schedule.warmup=0 'data.volume=[16,16,16]')
-    volumes classes kinds --count 40
+    volumes classes kinds --count 80 --size 32,32,32
     ours train "$configs/cnn3d-tiny.json" --out "$work/cnn3d" data.path="$work/kinds" ${length[@]+"${length[@]}"}
     reached "cnn3d small" 0.92 eval_accuracy "$work/cnn3d" accuracy
 }

@@ -118,6 +118,7 @@ static clt_status add_train(launch *l, launch_line *line, bool again)
     CLT_TRY(launch_line_add(line, "train"));
     CLT_TRY(add_folders(l, line, again));
     CLT_TRY(add_option(line, "--init", a->init));
+    CLT_TRY(add_option(line, "--init-skip", a->init_skip));
     CLT_TRY(add_option(line, "--device", a->device));
     if (a->max_steps > 0) {
         snprintf(steps, sizeof steps, "%lld", (long long)a->max_steps);
@@ -415,6 +416,7 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
+    CLT_TRY(train_check_args(&l.train));
     if (comm_under_launcher())
         CLT_FAIL(CLT_EUSAGE, "cltrain launch starts the ranks itself; do not start it by mpirun or srun");
     l.given = &r;

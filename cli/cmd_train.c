@@ -110,6 +110,7 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
     clt_run_options options = {.config = config,
                                .out_dir = folder,
                                .init = a->init,
+                               .init_skip = a->init_skip ? a->init_skip : "",
                                .resume = a->resume,
                                .device_spec = a->device,
                                .caps_mask = caps,
@@ -217,6 +218,16 @@ static clt_status train_saved(cmd_context *context, const train_args *a, const a
     return status;
 }
 
+clt_status train_check_args(const train_args *a)
+{
+    if (a->init_skip && !a->init)
+        CLT_FAIL(CLT_EUSAGE,
+                 "--init-skip %.200s: it says which parameters --init PATH leaves out, and there is "
+                 "no --init",
+                 a->init_skip);
+    return CLT_OK;
+}
+
 clt_status cmd_train(cmd_context *context, int argc, char **argv)
 {
     train_args a = {0};
@@ -237,6 +248,7 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
+    CLT_TRY(train_check_args(&a));
     if (!context->comm) /* with several ranks none may end alone */
         cmd_signals_starting();
     if (r.n_operands == 0)

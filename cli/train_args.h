@@ -8,7 +8,7 @@
 #include "engine/base/mem.h"
 
 typedef struct train_args {
-    const char *out, *resume, *init, *device, *caps;
+    const char *out, *resume, *init, *init_skip, *device, *caps;
     int64_t max_steps, trace_from;
     bool dry_run, profile;
 } train_args;
@@ -23,6 +23,9 @@ typedef struct train_args {
                   "initial weights: a folder that save_pretrained of transformers wrote, a run, or a "       \
                   "safetensors file; "                                                                       \
                   "what is known of their model and tokenizer fills the CONFIG"),                            \
+        ARGS_TEXT("--init-skip", "PATTERNS", (a).init_skip,                                                  \
+                  "parameters that keep their random initial values instead of --init's, such as 'fc.*' "    \
+                  "for a head with another number of classes; several patterns are separated by commas"),    \
         ARGS_DEVICE((a).device), ARGS_CAPS((a).caps),                                                        \
         ARGS_INT("--max-steps", "N", (a).max_steps, 1, 1e12, "end early; the schedule stays as it is"),      \
         ARGS_FLAG("--dry-run", (a).dry_run, "check config, data and plan; train nothing"),                   \
@@ -35,5 +38,8 @@ typedef struct train_args {
 
 /* The name of the run folder without --out, before a number is added: "configs/mlp.json" -> "runs/mlp". */
 clt_status train_default_folder(const char *config, char *folder, size_t size);
+
+/* CLT_EUSAGE for options that mean nothing without another one. */
+clt_status train_check_args(const train_args *a);
 
 #endif

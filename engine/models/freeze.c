@@ -8,7 +8,7 @@
 #include "engine/base/text.h"
 #include "engine/models/models_internal.h"
 
-static clt_status no_parameter(const clt_graph *graph, const char *key, const char *pattern)
+clt_status clt_model_no_parameter(const clt_graph *graph, const char *key, const char *pattern)
 {
     const char **names;
     CLT_TRY(clt_alloc(&names, graph->n_params, sizeof *names, "names of parameters"));
@@ -33,7 +33,7 @@ clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern
             mark(&graph->params[i]);
             found = true;
         }
-    return found ? CLT_OK : no_parameter(graph, key, pattern);
+    return found ? CLT_OK : clt_model_no_parameter(graph, key, pattern);
 }
 
 static void freeze(clt_param *param)

@@ -42,6 +42,9 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
 clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern,
                           void (*mark)(clt_param *param));
 
+/* CLT_ECONFIG that names the key of such a pattern, and the parameter that was perhaps meant. */
+clt_status clt_model_no_parameter(const clt_graph *graph, const char *key, const char *pattern);
+
 /* Properties of a finished graph that training and generation need. */
 typedef struct clt_model_info {
     int32_t prediction;       /* tensor: input 0 of the first loss, marked is_output */

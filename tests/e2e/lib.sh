@@ -151,6 +151,16 @@ numbers() {
         "$1/metrics.jsonl"
 }
 
+# tensor FILE NAME: the bytes of a tensor of a safetensors file, as text. NAME is an extended regular expression.
+tensor() {
+    local length offsets
+    length=$(od -An -tu8 -N8 "$1" | tr -d ' ')
+    offsets=$(tail -c +9 "$1" | head -c "$length" | grep -oE "\"$2\":\{[^}]*\}" | sed -E 's/.*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2/')
+    # shellcheck disable=SC2086
+    set -- "$1" "$length" $offsets
+    [ "$#" -eq 4 ] && tail -c +$((9 + $2 + $3)) "$1" | head -c $(($4 - $3)) | od -An -v -tx1
+}
+
 # be32 N: a big-endian 32-bit integer, as idx files have it.
 be32() { printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $(($1 >> 24 & 255)) $(($1 >> 16 & 255)) $(($1 >> 8 & 255)) $(($1 & 255)))"; }
 # bytes N SEED MODULUS: N pseudo-random bytes below MODULUS.

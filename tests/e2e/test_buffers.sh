@@ -15,15 +15,6 @@ cat >net.json <<'JSON'
  "data": {"type": "synthetic", "samples": 96, "shape": [16], "classes": 4, "micro_batch": 8, "global_batch": 16},
  "optimizer": {"type": "adamw", "learning_rate": 0.01, "clip": 1}, "train": {"steps": 6, "seed": 5, "eval_every": 6}}
 JSON
-# tensor FILE NAME: its f32 values, one a line.
-tensor() {
-    local length offsets
-    length=$(od -An -tu8 -N8 "$1" | tr -d ' ')
-    offsets=$(tail -c +9 "$1" | head -c "$length" | grep -oE "\"$2\":\{[^}]*\}" | sed -E 's/.*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2/')
-    # shellcheck disable=SC2086
-    set -- "$1" "$length" $offsets
-    [ "$#" -eq 4 ] && tail -c +$((9 + $2 + $3)) "$1" | head -c $(($4 - $3)) | od -An -v -tf4 -w4 | tr -d ' '
-}
 running='bn1\.running_mean bn1\.running_var bn2\.running_mean bn2\.running_var'
 
 # 16*24 + 48 + 24*12 + 12*4 + 4 parameters; the buffers cost their values and nothing more.

@@ -99,6 +99,19 @@ static void add_weights(table *t, const clt_run *run)
             clt_hash64_text(w->hash, hash), w->notes[0] ? "; " : "", w->notes);
 }
 
+/* Says which parameters --init-skip leaves at random values. */
+static void add_kept(table *t, const clt_weights_taken *w)
+{
+    int names = w->kept_names[0] ? 1 : 0;
+    char more[48] = "";
+    for (const char *c = w->kept_names; *c; c++)
+        names += *c == ',';
+    if (names < w->kept)
+        snprintf(more, sizeof more, " and %d more", w->kept - names);
+    if (w->kept > 0)
+        add(t, "new parameters", "%s%s: not from --init's file, as --init-skip says", w->kept_names, more);
+}
+
 /* The tuner's minute pays only in long runs: below this much work it is not suggested. */
 #define TUNE_FLOPS 1e14
 
@@ -222,8 +235,9 @@ static void add_folder(table *t, const clt_run *run, const char *run_dir)
                   : "only when it is stopped");
 }
 
-/* Rows about the job; run is NULL if there is none yet. */
-static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, const clt_run *run)
+/* Rows about the job; run is NULL if there is none yet, taken if it starts from no weights. */
+static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, const clt_run *run,
+                    const clt_weights_taken *taken)
 {
     const clt_source *train = job->train_source, *eval = job->eval_source;
     char count[48], frozen[48], part[80] = "";
@@ -237,6 +251,8 @@ static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, cons
         grouped((long long)clt_graph_param_elements(job->train->graph), count, sizeof count), part);
     if (run)
         add_weights(t, run);
+    if (taken)
+        add_kept(t, taken);
     add_precision(t, job);
     add_hint(t, job, d);
     add(t, "training data", "%.380s", train->description ? train->description : "");
@@ -270,11 +286,12 @@ static void add_step_time(table *t, const clt_job *job, const clt_run_record *re
     clt_str_free(&device);
 }
 
-int clt_startup_job_rows(const clt_job *job, const char *resumed, clt_table_row rows[CLT_STARTUP_ROWS])
+int clt_startup_job_rows(const clt_job *job, const char *resumed, const clt_weights_taken *taken,
+                         clt_table_row rows[CLT_STARTUP_ROWS])
 {
     table t = {rows, 0};
     clt_run_record *record = NULL;
-    add_job(&t, job, &job->desc, NULL);
+    add_job(&t, job, &job->desc, NULL, taken);
     if (resumed && strcmp(resumed, "auto") != 0 && clt_run_record_load(resumed, &record) == CLT_OK)
         add_step_time(&t, job, record);
     clt_error_clear(); /* the row is left out */
@@ -287,7 +304,7 @@ int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows
     const clt_job *job = run->job;
     ocl_counters counters = ocl_device_counters(run->device);
     table t = {rows, 0};
-    add_job(&t, job, ocl_device_describe(run->device), run);
+    add_job(&t, job, ocl_device_describe(run->device), run, run->resumed_from[0] ? NULL : &run->taken);
     add(&t, "plan",
         "%zu commands per step, built in %.1f s (%llu programs, %llu of them from the cache, %llu compiled "
         "in child processes)",

@@ -6,10 +6,12 @@
 
 #include "engine/train/run/run.h"
 
-#define CLT_STARTUP_ROWS 18
+#define CLT_STARTUP_ROWS 20
 /* The rows that are known before a device allocates anything, for a dry run. resumed: the run that would be
- * resumed, whose step time is then shown; NULL: none. Returns the number of rows. */
-int clt_startup_job_rows(const clt_job *job, const char *resumed, clt_table_row rows[CLT_STARTUP_ROWS]);
+ * resumed, whose step time is then shown; NULL: none. taken: what clt_weights_check said of --init; NULL: there are no
+ * such weights. Returns the number of rows. */
+int clt_startup_job_rows(const clt_job *job, const char *resumed, const clt_weights_taken *taken,
+                         clt_table_row rows[CLT_STARTUP_ROWS]);
 /* The row "optimizer" alone: what it is called, its learning rate (with optimizer.base_batch also how it follows
  * from the batch), schedule, weight decay and clipping. */
 const char *clt_startup_optimizer(const clt_job *job, char *text, size_t size);

@@ -208,6 +208,44 @@ static void add_hints(const clt_misfits *list, clt_str *out)
     clt_str_free(&keys);
 }
 
+/* --- how to leave a head out --- */
+
+#define MAX_HEADS 3
+
+/* "fc.*" for "fc.weight": the layer that a tensor belongs to. */
+static void layer_pattern(const clt_misfit *m, char pattern[CLT_MISFIT_NAME + 2])
+{
+    const char *dot = strrchr(m->name, '.');
+    snprintf(pattern, CLT_MISFIT_NAME + 2, "%.*s.*", dot ? (int)(dot - m->name) : (int)strlen(m->name),
+             m->name);
+}
+
+/* If only a few layers do not fit, as with the head of a model for other classes: how to train these from random
+ * values. Numbered layers are left to add_hints. */
+static void add_skip_hint(const clt_misfits *list, clt_str *out)
+{
+    char patterns[MAX_HEADS][CLT_MISFIT_NAME + 2], one[CLT_MISFIT_NAME + 2];
+    int count = 0;
+    if (!list->may_skip || list->untold > 0 || (size_t)list->count * 2 > list->graph->n_params)
+        return;
+    for (int i = 0; i < list->n_lines; i++) {
+        bool known = false;
+        if (list->lines[i].first >= 0 || strchr(list->lines[i].name, '?'))
+            return;
+        layer_pattern(&list->lines[i], one);
+        for (int k = 0; k < count; k++)
+            known = known || strcmp(patterns[k], one) == 0;
+        if (!known && count == MAX_HEADS)
+            return;
+        if (!known)
+            memcpy(patterns[count++], one, sizeof one);
+    }
+    clt_str_append(out, "\nto keep the rest and begin with random values there: --init-skip '");
+    for (int k = 0; k < count; k++)
+        clt_str_printf(out, "%s%s", k ? "," : "", patterns[k]);
+    clt_str_append(out, "'");
+}
+
 clt_status clt_misfits_finish(const clt_misfits *list, const char *path)
 {
     clt_str text = {0};
@@ -225,6 +263,7 @@ clt_status clt_misfits_finish(const clt_misfits *list, const char *path)
     if (untold > 0)
         clt_str_printf(&text, "\n  and %lld more", (long long)untold);
     add_hints(list, &text);
+    add_skip_hint(list, &text);
     clt_status status = clt_str_check(&text);
     if (status == CLT_OK)
         status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,

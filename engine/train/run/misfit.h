@@ -31,6 +31,7 @@ typedef struct clt_misfit {
 typedef struct clt_misfits {
     const clt_graph *graph;
     const clt_safetensors *file;
+    bool may_skip; /* the user can leave tensors out by --init-skip */
     clt_misfit lines[CLT_MISFIT_LINES];
     int n_lines;
     int64_t count, untold; /* number of tensors, and of those that no line mentions */

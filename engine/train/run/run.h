@@ -22,6 +22,8 @@ typedef struct clt_weights_taken {
     int tensors;
     uint64_t hash;   /* of the file or files */
     char notes[400]; /* for instance "wpe.weight: the first 256 of 1024 rows", or "" */
+    int kept;        /* parameters that keep their initial values, because run_options.init_skip names them */
+    char kept_names[300]; /* "fc.weight, fc.bias", or as many as have space */
 } clt_weights_taken;
 
 typedef struct clt_run {
@@ -91,8 +93,8 @@ void clt_transpose_last(const clt_shape *shape, const float *in, float *out);
 clt_status clt_run_save_parameters(clt_run *run, const char *path);
 clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint);
 /* Checks that the weights of options->init fit the job's model, and their tokenizer the data. Needs no
- * device. */
-clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job);
+ * device. taken as for clt_weights_check. */
+clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job, clt_weights_taken *taken);
 /* Loads the weights of run->init and closes it; does nothing if there are none. Sets run->taken. */
 clt_status clt_run_take_init(clt_run *run);
 /* Loads one tensor of a file into an arena; loads every parameter from a file. */
@@ -116,10 +118,13 @@ const struct clt_model_published *clt_weights_published(const clt_graph *graph);
  * allowed. */
 bool clt_weights_fit_shape(const clt_param *param, const struct clt_named_tensor *tensor);
 /* Compares every name, shape and type of a file with the parameters of a graph, in both directions. Needs no
- * device. CLT_ECHECKPOINT lists all tensors that are missing, unused or of another shape. taken may be
- * NULL. */
+ * device. CLT_ECHECKPOINT lists all tensors that are missing, unused or of another shape. Parameters and tensors
+ * that a pattern of `skip` (run_options.init_skip, or NULL) fits are not compared; CLT_ECONFIG for a pattern that
+ * fits none, and when no parameter is left. taken may be NULL. */
 clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
-                             clt_weights_taken *taken);
+                             const char *skip, clt_weights_taken *taken);
+/* Whether the parameter is one that `skip` names. */
+bool clt_weights_skips(const char *skip, const clt_param *param);
 /* resume.c: loads parameters, optimizer state and counters; sets first_step and resumed_from. path: as for
  * clt_checkpoint_open. CLT_ECONFIG and CLT_EDATA as for clt_continuation_check; CLT_ECONFIG also for another
  * global batch. */

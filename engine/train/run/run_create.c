@@ -139,21 +139,21 @@ static clt_status open_init(clt_run *run)
     const char *path = run->options->init;
     const clt_saved_run *saved = run->options->saved;
     if (saved && saved->checkpoint->model && !path)
-        return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL);
+        return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL, NULL);
     if (!path)
         return CLT_OK;
     CLT_TRY(clt_weights_open(path, &run->init));
-    return clt_weights_check(run->job->model, run->init, path, &run->taken);
+    return clt_weights_check(run->job->model, run->init, path, run->options->init_skip, &run->taken);
 }
 
-clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job)
+clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job, clt_weights_taken *taken)
 {
     clt_safetensors *file;
     if (!options->init)
         return CLT_OK;
     CLT_TRY(clt_pretrained_check_tokenizer(options->init, options->config));
     CLT_TRY(clt_weights_open(options->init, &file));
-    clt_status status = clt_weights_check(job->model, file, options->init, NULL);
+    clt_status status = clt_weights_check(job->model, file, options->init, options->init_skip, taken);
     clt_safetensors_close(file);
     return status;
 }

@@ -19,7 +19,10 @@ typedef struct clt_run_options {
     const char *out_dir; /* run folder; NULL: nothing is written */
     /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; or a folder */
     const char *resume;
-    const char *init;                  /* safetensors file with initial parameters, or NULL */
+    const char *init; /* safetensors file with initial parameters, or NULL */
+    /* Patterns of names, separated by commas: parameters that `init` does not set, and tensors of it that are not used.
+     * "": none; NULL: none, and messages do not suggest any. */
+    const char *init_skip;
     const struct clt_saved_run *saved; /* eval: an open saved run with its tensors, or NULL */
     bool on_train; /* eval: evaluate the training data; else the evaluation data, which must exist */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */

@@ -457,11 +457,11 @@ static clt_status train(clt_loop *l)
 }
 
 /* Reports the part of the start-up table that is known without a run. */
-static void tell_dry_run(const clt_run_options *options, const clt_job *job)
+static void tell_dry_run(const clt_run_options *options, const clt_job *job, const clt_weights_taken *taken)
 {
     clt_table_row rows[CLT_STARTUP_ROWS];
     bool first = !options->comm || comm_describe(options->comm)->rank == 0;
-    int count = clt_startup_job_rows(job, resumes(options) ? options->resume : NULL, rows);
+    int count = clt_startup_job_rows(job, resumes(options) ? options->resume : NULL, taken, rows);
     if (first && options->observer.start)
         options->observer.start(options->observer.context, rows, count);
 }
@@ -475,6 +475,7 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
     ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
     const clt_job_data data = {0};
     const clt_update_order order = {0};
+    clt_weights_taken taken = {0};
     ocl_device *device;
     ocl_device_desc desc;
     ocl_tuning *set = NULL;
@@ -483,7 +484,7 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
     clt_status status = clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, &job);
     CLT_TRY_GOTO(status, done);
     CLT_TRY_GOTO(clt_eval_classes_check(job), done);
-    CLT_TRY_GOTO(clt_run_check_init(options, job), done);
+    CLT_TRY_GOTO(clt_run_check_init(options, job, &taken), done);
     CLT_TRY_GOTO(ocl_device_open(&open, &device), done);
     desc = *ocl_device_describe(device);
     ocl_device_close(device);
@@ -492,7 +493,7 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
     CLT_TRY_GOTO(clt_job_plan(job, &desc, &order), done);
     result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
     result->device_bytes = clt_plan_memory(job->train, job->eval).total;
-    tell_dry_run(options, job);
+    tell_dry_run(options, job, &taken);
     status = clt_job_check_memory(job);
 done:
     clt_job_destroy(job);

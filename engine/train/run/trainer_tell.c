@@ -203,6 +203,7 @@ static clt_status start_event(const clt_loop *l)
     char hash[CLT_HASH64_TEXT];
     const clt_event_field init[] = {CLT_FIELD_TEXT("file", run->taken.file),
                                     CLT_FIELD_INT("tensors", run->taken.tensors),
+                                    CLT_FIELD_INT("new_parameters", run->taken.kept),
                                     CLT_FIELD_TEXT("hash", clt_hash64_text(run->taken.hash, hash))};
     const clt_event_field fields[] = {
         CLT_FIELD_TEXT("version", CLT_VERSION),

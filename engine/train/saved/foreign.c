@@ -4,6 +4,7 @@
  * every name, buffers, and second copies of tied weights. Any other tensor that the model does not use is an
  * error, because a model that ignores a part of the weights computes something else. Nothing here needs a
  * device. misfit.c writes the list of differences. */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -142,30 +143,116 @@ static void note_rows(const clt_param *param, const clt_named_tensor *tensor, cl
                  used ? "; " : "", param->file_name, (long long)rows, (long long)tensor->shape.dim[0]);
 }
 
-clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file, const char *path,
-                             clt_weights_taken *taken)
+/* --- what --init-skip names --- */
+
+#define SKIP_PATTERN 200
+
+/* The next pattern of a list; false: there is none. *at begins at the list. */
+static bool next_pattern(const char **at, char pattern[SKIP_PATTERN])
 {
-    clt_misfits list = {.graph = graph, .file = file};
+    while (*at && (**at == ',' || **at == ' '))
+        ++*at;
+    if (!*at || !**at)
+        return false;
+    size_t length = strcspn(*at, ", ");
+    snprintf(pattern, SKIP_PATTERN, "%.*s", (int)(length < SKIP_PATTERN ? length : SKIP_PATTERN - 1), *at);
+    *at += length;
+    return true;
+}
+
+static bool fits_param(const char *pattern, const clt_param *param)
+{
+    return fnmatch(pattern, param->name, 0) == 0 || fnmatch(pattern, param->file_name, 0) == 0;
+}
+
+static bool fits_tensor(const char *pattern, const clt_named_tensor *tensor)
+{
+    return fnmatch(pattern, tensor->name, 0) == 0 ||
+           fnmatch(pattern, clt_weights_short_name(tensor->name), 0) == 0;
+}
+
+bool clt_weights_skips(const char *skip, const clt_param *param)
+{
+    char pattern[SKIP_PATTERN];
+    while (next_pattern(&skip, pattern))
+        if (fits_param(pattern, param))
+            return true;
+    return false;
+}
+
+static bool skips_tensor(const char *skip, const clt_named_tensor *tensor)
+{
+    char pattern[SKIP_PATTERN];
+    while (next_pattern(&skip, pattern))
+        if (fits_tensor(pattern, tensor))
+            return true;
+    return false;
+}
+
+/* A pattern may name parameters, or tensors of the file alone, such as an auxiliary head's. */
+static clt_status check_skip(const clt_graph *graph, const clt_safetensors *file, const char *skip)
+{
+    char pattern[SKIP_PATTERN];
+    while (next_pattern(&skip, pattern)) {
+        bool found = false;
+        for (size_t i = 0; i < graph->n_params && !found; i++)
+            found = fits_param(pattern, &graph->params[i]);
+        for (int i = 0; i < clt_safetensors_count(file) && !found; i++)
+            found = fits_tensor(pattern, clt_safetensors_at(file, i));
+        if (!found)
+            return clt_model_no_parameter(graph, "--init-skip", pattern);
+    }
+    return CLT_OK;
+}
+
+static void note_kept(const clt_param *param, clt_weights_taken *taken)
+{
+    size_t used = strlen(taken->kept_names);
+    int length = snprintf(taken->kept_names + used, sizeof taken->kept_names - used, "%s%s", used ? ", " : "",
+                          param->name);
+    if (used + (size_t)length >= sizeof taken->kept_names) /* no half names */
+        taken->kept_names[used] = '\0';
+    taken->kept++;
+}
+
+/* Adds the parameter to the list if its tensor is missing or does not fit. */
+static void compare(clt_misfits *list, const clt_param *param, clt_weights_taken *taken)
+{
+    const clt_named_tensor *tensor = clt_run_find_tensor(list->file, param);
+    clt_shape need = clt_param_file_shape(param);
+    if (!tensor)
+        clt_misfits_add(list, CLT_MISFIT_MISSING, param->file_name, &need, NULL);
+    else if (!clt_dtype_is_float(tensor->dtype))
+        clt_misfits_add(list, CLT_MISFIT_TYPE, tensor->name, &need, tensor);
+    else if (!clt_weights_fit_shape(param, tensor))
+        clt_misfits_add(list, CLT_MISFIT_SHAPE, tensor->name, &need, tensor);
+    else
+        note_rows(param, tensor, taken);
+    taken->tensors++;
+}
+
+clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file, const char *path,
+                             const char *skip, clt_weights_taken *taken)
+{
+    clt_misfits list = {.graph = graph, .file = file, .may_skip = skip != NULL};
     clt_weights_taken own;
     taken = taken ? taken : &own;
     memset(taken, 0, sizeof *taken);
-    for (size_t i = 0; i < graph->n_params; i++) {
-        const clt_param *param = &graph->params[i];
-        const clt_named_tensor *tensor = clt_run_find_tensor(file, param);
-        clt_shape need = clt_param_file_shape(param);
-        if (!tensor)
-            clt_misfits_add(&list, CLT_MISFIT_MISSING, param->file_name, &need, NULL);
-        else if (!clt_dtype_is_float(tensor->dtype))
-            clt_misfits_add(&list, CLT_MISFIT_TYPE, tensor->name, &need, tensor);
-        else if (!clt_weights_fit_shape(param, tensor))
-            clt_misfits_add(&list, CLT_MISFIT_SHAPE, tensor->name, &need, tensor);
+    CLT_TRY(check_skip(graph, file, skip));
+    for (size_t i = 0; i < graph->n_params; i++)
+        if (clt_weights_skips(skip, &graph->params[i]))
+            note_kept(&graph->params[i], taken);
         else
-            note_rows(param, tensor, taken);
-        taken->tensors++;
-    }
+            compare(&list, &graph->params[i], taken);
+    if (taken->tensors == 0 && taken->kept > 0)
+        CLT_FAIL(CLT_ECONFIG,
+                 "--init-skip: '%.200s' names all %d parameters, so that nothing of '%.300s' is used; "
+                 "without --init all of them start with their random initial values",
+                 skip, taken->kept, path);
     for (int i = 0; i < clt_safetensors_count(file); i++) {
         const clt_named_tensor *tensor = clt_safetensors_at(file, i);
-        if (!is_used(graph, file, tensor) && !may_be_left_out(graph, file, tensor))
+        if (!skips_tensor(skip, tensor) && !is_used(graph, file, tensor) &&
+            !may_be_left_out(graph, file, tensor))
             clt_misfits_add(&list, CLT_MISFIT_UNUSED, tensor->name, NULL, tensor);
     }
     return clt_misfits_finish(&list, path);

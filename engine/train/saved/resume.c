@@ -136,12 +136,15 @@ static void restore_init(clt_run *run, const clt_checkpoint *saved)
     const clt_json *file = init ? clt_json_get(init, "file") : NULL,
                    *hash = init ? clt_json_get(init, "hash") : NULL;
     const clt_json *tensors = init ? clt_json_get(init, "tensors") : NULL;
-    int64_t count = 0;
+    const clt_json *kept = init ? clt_json_get(init, "new_parameters") : NULL;
+    int64_t count = 0, n_kept = 0;
     memset(&run->taken, 0, sizeof run->taken);
     if (!file || !hash || !tensors || !clt_json_int(tensors, &count))
         return;
     snprintf(run->taken.file, sizeof run->taken.file, "%s", clt_json_string(file));
     run->taken.tensors = (int)count;
+    if (kept && clt_json_int(kept, &n_kept))
+        run->taken.kept = (int)n_kept;
     run->taken.hash = strtoull(clt_json_string(hash), NULL, 16);
 }
 

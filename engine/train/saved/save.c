@@ -127,15 +127,18 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
     return status;
 }
 
-/* From a file, or with saved (else NULL) the values that the checkpoint is evaluated with. */
+/* From a file, or with saved (else NULL) the values that the checkpoint is evaluated with. Parameters that `skip`
+ * (or NULL) names are left as they are. */
 static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_checkpoint *saved,
-                           const char *path)
+                           const char *path, const char *skip)
 {
     const clt_graph *graph = run->job->model;
     clt_named_tensor values;
     for (size_t i = 0; i < graph->n_params; i++) {
         const clt_param *param = &graph->params[i];
         clt_run_progress(run, "loading the parameters", (int64_t)i, (int64_t)graph->n_params);
+        if (clt_weights_skips(skip, param))
+            continue;
         bool found = saved && clt_checkpoint_values(saved, param->file_name, CLT_VALUES_AVERAGED, &values);
         CLT_TRY(clt_run_load_tensor(run, param, CLT_ARENA_PARAM,
                                     found ? &values : clt_run_find_tensor(file, param), path));
@@ -146,14 +149,14 @@ static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_
 
 clt_status clt_run_load_file(clt_run *run, const clt_safetensors *file, const char *path)
 {
-    CLT_TRY(clt_weights_check(run->job->model, file, path, NULL));
-    return load_all(run, file, NULL, path);
+    CLT_TRY(clt_weights_check(run->job->model, file, path, NULL, NULL));
+    return load_all(run, file, NULL, path, NULL);
 }
 
 clt_status clt_run_load_saved(clt_run *run, const clt_checkpoint *saved, const char *path)
 {
-    CLT_TRY(clt_weights_check(run->job->model, saved->model, path, NULL));
-    return load_all(run, saved->model, saved, path);
+    CLT_TRY(clt_weights_check(run->job->model, saved->model, path, NULL, NULL));
+    return load_all(run, saved->model, saved, path, NULL);
 }
 
 clt_status clt_run_take_init(clt_run *run)
@@ -162,7 +165,7 @@ clt_status clt_run_take_init(clt_run *run)
         return CLT_OK;
     run->taken.hash = clt_safetensors_hash(run->init);
     snprintf(run->taken.file, sizeof run->taken.file, "%s", run->options->init);
-    clt_status status = load_all(run, run->init, NULL, run->options->init);
+    clt_status status = load_all(run, run->init, NULL, run->options->init, run->options->init_skip);
     clt_safetensors_close(run->init);
     run->init = NULL;
     return status;

@@ -68,6 +68,8 @@ static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
     clt_jw_object(w);
     clt_jw_kstring(w, "file", taken->file);
     clt_jw_kint(w, "tensors", taken->tensors);
+    if (taken->kept > 0)
+        clt_jw_kint(w, "new_parameters", taken->kept);
     clt_jw_kstring(w, "hash", clt_hash64_text(taken->hash, hash));
     clt_jw_end_object(w);
 }

@@ -193,6 +193,7 @@ static clt_status read_floats(reader *r, const clt_json *json)
     if (!floats)
         CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", r->key->path);
     int i = 0;
+    floats[0] = 0;
     for (const clt_json *item = list ? clt_json_first(json) : json; item;
          item = list ? clt_json_next(item) : NULL, i++) {
         floats[i] = clt_json_number(item);

@@ -167,6 +167,18 @@ clt_status clt_source_read_field(const clt_source *source, int64_t index, int fi
  */
 clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_draw draw, int field,
                                   int64_t ignore, void *scratch, int64_t *count);
+/* The sum of the weights of the elements of `field` in a sample: weights[value] for those in [0, n), 0 for others and
+ * for `ignore`. scratch as above. */
+typedef struct clt_class_sum {
+    const float *weights;
+    int64_t n;
+    bool has_ignore;
+    int64_t ignore;
+} clt_class_sum;
+clt_status clt_source_sum_classes(const clt_source *source, int64_t index, clt_draw draw, int field,
+                                  const clt_class_sum *classes, void *scratch, double *sum);
+/* The same for `elements` values of a type in memory. */
+double clt_sum_classes(const clt_class_sum *classes, const void *values, clt_dtype dtype, int64_t elements);
 /* An implementation of `read` for formats whose fields are independent and not random: reads the wanted
  * fields one after the other. */
 typedef clt_status (*clt_field_reader)(const clt_source *source, int64_t index, int field, void *dst);
@@ -203,8 +215,11 @@ typedef struct clt_slot {
     int32_t micro;         /* 0 .. accumulation-1 */
     uint64_t sample_base;  /* index of the first sample in the global batch */
     int64_t valid_samples; /* < micro_batch only in the last evaluation batch */
-    /* Number of targets of each loss in the whole global batch, without ignored ones. */
+    /* Number of targets of each loss in the whole global batch, without ignored ones; where classes have weights, the
+     * sum of those. */
     double normaliser[CLT_MAX_LOSSES];
+    /* Evaluation, for losses whose classes have weights: the sum of those of the targets in this micro-batch. */
+    double class_weights[CLT_MAX_LOSSES];
     double load_seconds;
     clt_error error; /* status != CLT_OK: loading failed, text says why */
     int32_t index;   /* which slot */

@@ -23,7 +23,20 @@ typedef struct counted_loss {
     bool has_ignore;
     int64_t ignore;
     int64_t per_sample;
+    float *weights; /* of its classes, owned; NULL: targets are counted */
+    int64_t n_weights;
+    uint64_t offset; /* of its targets in a slot */
 } counted_loss;
+
+static bool reads_targets(const counted_loss *loss)
+{
+    return loss->has_ignore || loss->weights;
+}
+
+static clt_class_sum class_sum_of(const counted_loss *loss)
+{
+    return (clt_class_sum){loss->weights, loss->n_weights, loss->has_ignore, loss->ignore};
+}
 
 /* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. */
 #define NORMALISER_CACHE 16
@@ -62,8 +75,9 @@ struct clt_loader {
     uint64_t field_bytes[CLT_MAX_FIELDS]; /* of one sample */
     int n_losses;
     counted_loss losses[CLT_MAX_LOSSES];
-    bool counts_values; /* some loss has an ignore_index, so targets must be read to be counted */
-    int64_t tickets;    /* number of micro-batches of this rank */
+    bool
+        counts_values; /* some loss has an ignore_index or class weights, so targets must be read to be counted */
+    int64_t tickets; /* number of micro-batches of this rank */
     loader_slot *slots;
     loader_worker *workers;
 
@@ -119,29 +133,41 @@ static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t
     return clt_source_sample(o->source, position, o->seed, o->shuffle, draw);
 }
 
+/* What the targets of a sample add to the normaliser of a loss. */
+static clt_status count_sample(loader_worker *worker, const counted_loss *loss, int64_t index, clt_draw draw,
+                               double *total)
+{
+    const clt_source *source = worker->loader->options.source;
+    const clt_class_sum classes = class_sum_of(loss);
+    int64_t count = 0;
+    double sum = 0;
+    if (loss->weights)
+        CLT_TRY(
+            clt_source_sum_classes(source, index, draw, loss->source_field, &classes, worker->scratch, &sum));
+    else
+        CLT_TRY(clt_source_count_valid(source, index, draw, loss->source_field, loss->ignore, worker->scratch,
+                                       &count));
+    *total += loss->weights ? sum : (double)count;
+    return CLT_OK;
+}
+
 /* Counts the targets of all samples in the step's global batch, including those of other ranks. */
 static clt_status count_step(loader_worker *worker, int64_t step, double value[CLT_MAX_LOSSES])
 {
     const clt_loader *loader = worker->loader;
     const clt_loader_options *o = &loader->options;
-    int64_t total[CLT_MAX_LOSSES] = {0};
+    double total[CLT_MAX_LOSSES] = {0};
     for (int64_t i = 0; loader->counts_values && i < o->global_batch && !atomic_load(&loader->closing); i++) {
         uint64_t position = (uint64_t)step * (uint64_t)o->global_batch + (uint64_t)i;
         clt_draw draw;
         int64_t index = clt_source_sample(o->source, position, o->seed, o->shuffle, &draw);
-        for (int k = 0; k < loader->n_losses; k++) {
-            const counted_loss *loss = &loader->losses[k];
-            int64_t count = 0;
-            if (!loss->has_ignore)
-                continue;
-            CLT_TRY(clt_source_count_valid(o->source, index, draw, loss->source_field, loss->ignore,
-                                           worker->scratch, &count));
-            total[k] += count;
-        }
+        for (int k = 0; k < loader->n_losses; k++)
+            if (reads_targets(&loader->losses[k]))
+                CLT_TRY(count_sample(worker, &loader->losses[k], index, draw, &total[k]));
     }
     for (int k = 0; k < loader->n_losses; k++)
-        value[k] = loader->losses[k].has_ignore
-                       ? (double)total[k]
+        value[k] = reads_targets(&loader->losses[k])
+                       ? total[k]
                        : (double)o->global_batch * (double)loader->losses[k].per_sample;
     return CLT_OK;
 }
@@ -171,6 +197,22 @@ static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
     memcpy(entry->value, slot->normaliser, sizeof entry->value);
     pthread_mutex_unlock(&loader->lock);
     return CLT_OK;
+}
+
+/* Evaluation: the weights of the targets in a filled slot. */
+static void weigh_slot(const clt_loader *loader, clt_slot *slot)
+{
+    const clt_loader_options *o = &loader->options;
+    for (int k = 0; k < loader->n_losses; k++) {
+        const counted_loss *loss = &loader->losses[k];
+        if (!loss->weights || !o->evaluation)
+            continue;
+        const clt_source_field *field = &o->source->fields[loss->source_field];
+        const clt_class_sum classes = class_sum_of(loss);
+        slot->class_weights[k] =
+            clt_sum_classes(&classes, (const char *)slot->data + loss->offset, field->dtype,
+                            slot->valid_samples * clt_shape_elements(&field->shape));
+    }
 }
 
 static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece)
@@ -287,6 +329,7 @@ static void end_piece(loader_worker *worker, const loader_piece *piece, clt_stat
     if (slot->failed == INT64_MAX) {
         pthread_mutex_unlock(&loader->lock);
         double begin = clt_now();
+        weigh_slot(loader, &slot->slot);
         status = find_normalisers(worker, &slot->slot);
         seconds = clt_now() - begin;
         pthread_mutex_lock(&loader->lock);
@@ -390,6 +433,24 @@ static clt_status check_fields(clt_loader *loader)
     return CLT_OK;
 }
 
+/* Finds the field of the targets that are read to be counted. */
+static clt_status find_targets(const clt_loader *loader, const clt_loss *loss, counted_loss *counted)
+{
+    const clt_loader_options *o = &loader->options;
+    const clt_graph *graph = o->graph;
+    counted->source_field = -1;
+    for (size_t f = 0; f < graph->n_fields && f < (size_t)o->n_fields; f++)
+        if (loss->target_field && strcmp(graph->fields[f].name, loss->target_field) == 0) {
+            counted->source_field = o->source_field[f];
+            counted->offset = o->offset[f];
+        }
+    if (counted->source_field < 0)
+        CLT_FAIL(CLT_ECONFIG,
+                 "creating a loader: loss \"%s\" counts field \"%s\", which is not among the batch fields",
+                 loss->name ? loss->name : "", loss->target_field ? loss->target_field : "");
+    return CLT_OK;
+}
+
 static clt_status resolve_losses(clt_loader *loader, size_t *scratch_bytes)
 {
     const clt_loader_options *o = &loader->options;
@@ -401,17 +462,15 @@ static clt_status resolve_losses(clt_loader *loader, size_t *scratch_bytes)
         counted->has_ignore = loss->has_ignore;
         counted->ignore = loss->ignore_index;
         counted->per_sample = loss->targets_per_sample;
-        if (!loss->has_ignore)
+        if (loss->class_weights) {
+            counted->n_weights = loss->n_classes;
+            CLT_TRY(clt_alloc(&counted->weights, (size_t)loss->n_classes, sizeof *counted->weights,
+                              "class weights"));
+            memcpy(counted->weights, loss->class_weights, (size_t)loss->n_classes * sizeof *counted->weights);
+        }
+        if (!reads_targets(counted))
             continue;
-        counted->source_field = -1;
-        for (size_t f = 0; f < graph->n_fields && f < (size_t)o->n_fields; f++)
-            if (loss->target_field && strcmp(graph->fields[f].name, loss->target_field) == 0)
-                counted->source_field = o->source_field[f];
-        if (counted->source_field < 0)
-            CLT_FAIL(
-                CLT_ECONFIG,
-                "creating a loader: loss \"%s\" counts field \"%s\", which is not among the batch fields",
-                loss->name ? loss->name : "", loss->target_field ? loss->target_field : "");
+        CLT_TRY(find_targets(loader, loss, counted));
         loader->counts_values = true;
         size_t bytes = clt_source_field_bytes(&o->source->fields[counted->source_field]);
         if (bytes > *scratch_bytes)
@@ -521,6 +580,8 @@ void clt_loader_destroy(clt_loader *loader)
     pthread_cond_destroy(&loader->has_ready);
     pthread_cond_destroy(&loader->has_work);
     pthread_mutex_destroy(&loader->lock);
+    for (int k = 0; k < CLT_MAX_LOSSES; k++)
+        free(loader->losses[k].weights);
     free(loader->slots);
     free(loader);
 }

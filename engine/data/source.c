@@ -250,6 +250,26 @@ clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_d
     return CLT_OK;
 }
 
+double clt_sum_classes(const clt_class_sum *classes, const void *values, clt_dtype dtype, int64_t elements)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < elements; i++) {
+        int64_t value = element_value(values, dtype, i);
+        if (value >= 0 && value < classes->n && !(classes->has_ignore && value == classes->ignore))
+            sum += (double)classes->weights[value];
+    }
+    return sum;
+}
+
+clt_status clt_source_sum_classes(const clt_source *source, int64_t index, clt_draw draw, int field,
+                                  const clt_class_sum *classes, void *scratch, double *sum)
+{
+    const clt_source_field *f = &source->fields[field];
+    CLT_TRY(read_one(source, index, draw, field, scratch));
+    *sum = clt_sum_classes(classes, scratch, f->dtype, clt_shape_elements(&f->shape));
+    return CLT_OK;
+}
+
 static clt_status out_of_bound(const clt_source *source, int64_t index, int field, int64_t element,
                                int64_t value, int64_t bound, bool has_ignore, int64_t ignore)
 {

@@ -12,8 +12,8 @@
 const char *clt_tensor_class_name(clt_tensor_class c)
 {
     static const char *const names[CLT_TC_COUNT] = {
-        "field", "step",       "parameter", "parameter gradient", "optimizer",
-        "state", "activation", "saved",     "gradient",           "workspace"};
+        "field", "step",       "constant", "parameter", "parameter gradient", "optimizer",
+        "state", "activation", "saved",    "gradient",  "workspace"};
     return (unsigned)c < CLT_TC_COUNT ? names[c] : "?";
 }
 

@@ -15,7 +15,8 @@
 #define CLT_MAX_OUT 4
 #define CLT_MAX_NODE_PARAMS 4
 #define CLT_MAX_SAVED 4
-#define CLT_MAX_NUMBERS 8 /* in an attribute that is a list of numbers */
+#define CLT_MAX_NUMBERS 8  /* of channels that have numbers of their own */
+#define CLT_MAX_LIST 65536 /* in an attribute that is a list of numbers */
 #define CLT_MAX_ATTRS 12
 #define CLT_MAX_LOSSES 16
 #define CLT_MAX_FOLDED 2 /* a residual sum and an activation */
@@ -25,6 +26,7 @@ struct clt_op;
 typedef enum clt_tensor_class {
     CLT_TC_FIELD,      /* batch field: uploaded by the loader */
     CLT_TC_STEP,       /* the step block, SB_WORDS u32 */
+    CLT_TC_CONSTANT,   /* numbers that the graph knows, such as class weights: uploaded with each batch */
     CLT_TC_PARAM,      /* store */
     CLT_TC_PARAM_GRAD, /* store */
     CLT_TC_OPT,        /* store: optimizer state */
@@ -53,12 +55,13 @@ typedef struct clt_tensor {
      * in another layout, and sets it. */
     clt_layout layout;
     clt_tensor_class cls;
-    int32_t producer;   /* node id, -1 for fields, parameters, gradients */
-    int32_t param;      /* parameter index for PARAM, PARAM_GRAD; -1 */
-    int32_t view_of;    /* same bytes as that tensor (reshape); -1 */
-    bool requires_grad; /* set by the caller on inputs (checker) and by parameters */
-    bool persistent;    /* keeps its content between runs of the plan (the key-value cache of generation) */
-    bool is_output;     /* kept readable after the step */
+    int32_t producer;    /* node id, -1 for fields, parameters, gradients */
+    int32_t param;       /* parameter index for PARAM, PARAM_GRAD; -1 */
+    int32_t view_of;     /* same bytes as that tensor (reshape); -1 */
+    bool requires_grad;  /* set by the caller on inputs (checker) and by parameters */
+    bool persistent;     /* keeps its content between runs of the plan (the key-value cache of generation) */
+    bool is_output;      /* kept readable after the step */
+    const float *values; /* CONSTANT: what it holds, f32; else NULL */
 } clt_tensor;
 
 typedef enum clt_init_kind {
@@ -128,7 +131,7 @@ typedef struct clt_attr {
     const char *s;
     int32_t n_list;
     int64_t list[CLT_MAX_DIMS];
-    double number[CLT_MAX_NUMBERS]; /* a list of n_list numbers */
+    const double *number; /* a list of n_list numbers; lives as long as the graph */
 } clt_attr;
 
 typedef struct clt_node {
@@ -143,8 +146,9 @@ typedef struct clt_node {
     int32_t n_out, out[CLT_MAX_OUT];
     int32_t n_param, param[CLT_MAX_NODE_PARAMS]; /* parameter indices */
     int32_t n_saved, saved[CLT_MAX_SAVED];
-    int32_t loss;  /* index in losses, -1 */
-    int32_t share; /* node whose parameters this node uses too (tied weights), -1: none */
+    int32_t loss;     /* index in losses, -1 */
+    int32_t constant; /* tensor of class CONSTANT that its kernels read, -1 */
+    int32_t share;    /* node whose parameters this node uses too (tied weights), -1: none */
     /* number, from 1, of the repeated block of the model (a transformer layer) that it belongs to; 0: none */
     int32_t block;
     /* Nodes whose work is part of this one (engine/plan/pass_fold.c); NULL behind the last. */
@@ -162,6 +166,10 @@ typedef struct clt_loss {
     bool has_ignore;
     int64_t ignore_index;
     int64_t targets_per_sample;
+    /* NULL, or for each of n_classes classes the weight with which its targets count in the normaliser (instead of
+     * with 1). Lives as long as the graph. */
+    const float *class_weights;
+    int64_t n_classes;
 } clt_loss;
 
 /* A named, typed part of a batch. shape excludes the batch dimension. */

@@ -117,6 +117,17 @@ static clt_status read_classes(clt_conv_net *net)
     return CLT_OK;
 }
 
+static clt_status read_class_weights(clt_conv_net *net)
+{
+    int64_t count = 0;
+    CLT_TRY(clt_model_read_numbers(&net->b, "class_weights", &net->class_weights, &count));
+    if (count == net->classes || count == 0)
+        return CLT_OK;
+    return net_fail(net, "class_weights",
+                    "%s has %lld classes, but the list has %lld weights; give one for each", net->noun,
+                    (long long)net->classes, (long long)count);
+}
+
 /* Gives data without a dimension for channels one. */
 static clt_status add_channel(clt_conv_net *net)
 {
@@ -148,8 +159,24 @@ clt_status clt_conv_net_open(clt_conv_net *net)
                         clt_shape_text(&net->x->shape, text, sizeof text));
     CLT_TRY(check_target(net));
     CLT_TRY(read_classes(net));
+    CLT_TRY(read_class_weights(net));
     CLT_TRY(clt_model_number(&net->b, clt_op_find(net->dims == 2 ? "conv2d" : "conv3d"), 0, false, &net->at));
     return add_channel(net);
+}
+
+clt_status clt_conv_net_loss(clt_conv_net *net, const char *op, const char *name, const int32_t *inputs,
+                             int n_inputs, const clt_attr_given *attrs)
+{
+    clt_attr_given all[6];
+    clt_node *node;
+    int n = 0;
+    for (; attrs[n].name; n++)
+        all[n] = attrs[n];
+    if (net->class_weights)
+        all[n++] = (clt_attr_given)CLT_A_FLOATS("class_weights", net->class_weights, (int)net->classes);
+    all[n] = (clt_attr_given){.name = NULL};
+    return clt_model_at(net->b.doc, net->b.model,
+                        clt_graph_add_op(net->b.graph, op, name, NULL, inputs, n_inputs, all, &node));
 }
 
 clt_status clt_conv_net_classify(clt_conv_net *net)
@@ -159,16 +186,14 @@ clt_status clt_conv_net_classify(clt_conv_net *net)
     CLT_TRY(clt_conv_net_next(net, "adaptive_avg_pool", "avgpool", NULL, NULL));
     CLT_TRY(clt_conv_net_next(net, "flatten", "flatten", NULL, NULL));
     CLT_TRY(clt_conv_net_next(net, "linear", "fc", CLT_ATTRS(CLT_A_INT("out", net->classes)), NULL));
-    clt_node *node;
     int32_t inputs[4] = {net->at, net->target};
     int field[2], mixed;
     CLT_TRY(clt_model_at(net->b.doc, net->b.model,
                          clt_model_mixed_fields(net->b.inputs, clt_op_find("cross_entropy"), field, &mixed)));
     for (int i = 0; i < mixed; i++)
         inputs[2 + i] = net->b.graph->fields[field[i]].tensor;
-    return clt_model_at(net->b.doc, net->b.model,
-                        clt_graph_add_op(net->b.graph, "cross_entropy", "loss", NULL, inputs, 2 + mixed,
-                                         CLT_ATTRS(CLT_A_FLOAT("label_smoothing", smoothing)), &node));
+    return clt_conv_net_loss(net, "cross_entropy", "loss", inputs, 2 + mixed,
+                             CLT_ATTRS(CLT_A_FLOAT("label_smoothing", smoothing)));
 }
 
 /* --- what the config knows of these families --- */

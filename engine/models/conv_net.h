@@ -16,11 +16,12 @@ typedef struct clt_conv_net {
     const char *noun; /* for messages: "a resnet" */
     bool dense;       /* y is a mask: a class for each place, not for each sample */
     const clt_model_field *x, *y;
-    int32_t target;      /* tensor of y */
-    int32_t at;          /* output of the layer that was added last */
-    int64_t classes;     /* model.classes, or from the data */
-    const char *norm;    /* the op; NULL: batch_norm */
-    int64_t norm_groups; /* of group_norm */
+    int32_t target;              /* tensor of y */
+    int32_t at;                  /* output of the layer that was added last */
+    int64_t classes;             /* model.classes, or from the data */
+    const char *norm;            /* the op; NULL: batch_norm */
+    int64_t norm_groups;         /* of group_norm */
+    const double *class_weights; /* model.class_weights, one for each class; NULL: all are 1 */
 } clt_conv_net;
 
 /* A convolution. Windows have the same size in all dimensions and are padded so that a stride of 1 keeps the
@@ -46,6 +47,9 @@ clt_status clt_conv_net_join(clt_conv_net *net, const char *op, const char *name
 clt_status clt_conv_net_conv(clt_conv_net *net, const char *name, const clt_conv_layer *layer);
 /* A norm with factor 1 and shift 0. zero: the factor starts at 0, so that what follows it adds nothing. */
 clt_status clt_conv_net_norm(clt_conv_net *net, const char *name, bool zero);
+/* Adds a loss with model.class_weights and these attributes (up to 4, ended by a NULL name), which reads inputs. */
+clt_status clt_conv_net_loss(clt_conv_net *net, const char *op, const char *name, const int32_t *inputs,
+                             int n_inputs, const clt_attr_given *attrs);
 /* The mean over all places, the linear layer "fc" with PyTorch's initial values, and cross_entropy with
  * model.label_smoothing. */
 clt_status clt_conv_net_classify(clt_conv_net *net);
@@ -59,6 +63,9 @@ bool clt_conv_net_classes_from_data(const clt_config *config);
 
 #define CLT_CONV_NET_CLASSES                                                                                 \
     CLT_KEY_INT("model.classes", 0, CLT_KEY_WIDE, "0", "", "number of classes; 0: from the data")
+#define CLT_CONV_NET_CLASS_WEIGHTS(losses)                                                                   \
+    CLT_KEY_FLOATS("model.class_weights", 0, false, 1e6, "[]",                                               \
+                   "weight of each class in the loss, for instance more for rare ones: " losses)
 #define CLT_CONV_NET_NORMS "batch_norm|group_norm|instance_norm|auto"
 #define CLT_CONV_NET_NORM(auto_is)                                                                           \
     CLT_KEY_CHOICE("model.norm", CLT_CONV_NET_NORMS, "\"auto\"",                                             \

@@ -56,6 +56,32 @@ clt_status clt_model_read_number(const clt_model_builder *b, const char *key, do
     return *out >= least && *out <= 1e6 ? CLT_OK : clt_model_key_fail(b, key, why);
 }
 
+clt_status clt_model_read_numbers(const clt_model_builder *b, const char *key, const double **out,
+                                  int64_t *count)
+{
+    static const char why[] = "must be a list of numbers of at least 0";
+    const clt_json *value = given(b, key);
+    if (!value)
+        return CLT_OK;
+    if (clt_json_typeof(value) != CLT_JSON_ARRAY || clt_json_count(value) > CLT_MAX_LIST)
+        return clt_model_key_fail(b, key, why);
+    size_t n = clt_json_count(value);
+    double *numbers = clt_arena_alloc(b->graph->arena, n * sizeof *numbers + 1);
+    if (!numbers)
+        return CLT_ENOMEM;
+    n = 0;
+    for (const clt_json *e = clt_json_first(value); e; e = clt_json_next(e)) {
+        if (clt_json_typeof(e) != CLT_JSON_NUMBER || !(clt_json_number(e) >= 0 && clt_json_number(e) <= 1e6))
+            return clt_model_key_fail(b, key, why);
+        numbers[n++] = clt_json_number(e);
+    }
+    if (n > 0) {
+        *out = numbers;
+        *count = (int64_t)n;
+    }
+    return CLT_OK;
+}
+
 clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out)
 {
     const clt_json *value = clt_json_get(b->model, key);

@@ -85,20 +85,15 @@ static clt_status add_level_up(unet *u, int64_t level)
 static clt_status add_losses(unet *u)
 {
     const clt_conv_layer layer = {.out = u->net.classes, .kernel = 1, .stride = 1, .bias = true};
-    const clt_model_builder *b = &u->net.b;
-    clt_node *node;
     CLT_TRY(clt_conv_net_conv(&u->net, "head", &layer));
     int32_t inputs[2] = {u->net.at, u->net.target};
-    CLT_TRY(clt_model_at(b->doc, b->model,
-                         clt_graph_add_op(b->graph, "cross_entropy", "loss", NULL, inputs, 2,
-                                          CLT_ATTRS(CLT_A_FLOAT("weight", u->cross_entropy_weight)), &node)));
+    CLT_TRY(clt_conv_net_loss(&u->net, "cross_entropy", "loss", inputs, 2,
+                              CLT_ATTRS(CLT_A_FLOAT("weight", u->cross_entropy_weight))));
     if (u->dice_weight == 0)
         return CLT_OK;
-    return clt_model_at(b->doc, b->model,
-                        clt_graph_add_op(b->graph, "dice_loss", "dice", NULL, inputs, 2,
-                                         CLT_ATTRS(CLT_A_BOOL("include_background", u->dice_background),
-                                                   CLT_A_FLOAT("weight", u->dice_weight)),
-                                         &node));
+    return clt_conv_net_loss(&u->net, "dice_loss", "dice", inputs, 2,
+                             CLT_ATTRS(CLT_A_BOOL("include_background", u->dice_background),
+                                       CLT_A_FLOAT("weight", u->dice_weight)));
 }
 
 static clt_status read_losses(unet *u)
@@ -190,6 +185,9 @@ static const clt_config_key keys[] = {
     CLT_KEY_CHOICE("model.down", DOWN, "\"conv\"",
                    "how sizes halve: the first convolution of a level has stride 2, or a max pool before it"),
     CLT_CONV_NET_CLASSES,
+    CLT_CONV_NET_CLASS_WEIGHTS(
+        "the cross entropy is a weighted mean over the voxels, and the Dice loss of each "
+        "class is multiplied; []: all are 1"),
     CLT_CONV_NET_NORM("instance_norm"),
     CLT_KEY_FLOAT("model.cross_entropy_weight", 0, 1e6, "1", "",
                   "factor of the cross entropy of all voxels in the loss"),

@@ -36,6 +36,9 @@ clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64
 /* In [0, 1). */
 clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out);
 clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double *out);
+/* A list of numbers of at least 0, in the graph's memory. An empty one is as an absent key: *out and *count stay. */
+clt_status clt_model_read_numbers(const clt_model_builder *b, const char *key, const double **out,
+                                  int64_t *count);
 clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out);
 /* A word out of choices ("a|b|c"). */
 clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,

@@ -73,7 +73,7 @@ static void set_default(const clt_attr_spec *spec, clt_attr *attr)
     attr->choice = (int)spec->default_value;
     if (spec->type == CLT_ATTR_FLOATS) {
         attr->n_list = 1;
-        attr->number[0] = spec->default_value;
+        attr->number = &spec->default_value;
     }
 }
 
@@ -101,16 +101,19 @@ static bool read_list(const clt_attr_spec *spec, const clt_json *value, clt_attr
 }
 
 /* A plain number is a list of one. */
-static bool read_numbers(const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
+static bool read_numbers(clt_graph *graph, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
     bool list = clt_json_typeof(value) == CLT_JSON_ARRAY;
-    if (list && (clt_json_count(value) < 1 || clt_json_count(value) > CLT_MAX_NUMBERS))
+    size_t count = list ? clt_json_count(value) : 1;
+    double *numbers = clt_arena_alloc(graph->arena, count * sizeof *numbers + 1);
+    if (!numbers || count < 1 || count > CLT_MAX_LIST)
         return false;
     attr->n_list = 0;
+    attr->number = numbers;
     for (const clt_json *e = list ? clt_json_first(value) : value; e; e = list ? clt_json_next(e) : NULL) {
         if (clt_json_typeof(e) != CLT_JSON_NUMBER || !in_range(spec, clt_json_number(e)))
             return false;
-        attr->number[attr->n_list++] = clt_json_number(e);
+        numbers[attr->n_list++] = clt_json_number(e);
     }
     attr->f = attr->number[0];
     return true;
@@ -145,7 +148,7 @@ static bool read_value(clt_graph *graph, const clt_attr_spec *spec, const clt_js
     case CLT_ATTR_INTS:
         return read_list(spec, value, attr);
     case CLT_ATTR_FLOATS:
-        return read_numbers(spec, value, attr);
+        return read_numbers(graph, spec, value, attr);
     }
     return false;
 }
@@ -247,6 +250,18 @@ static clt_status finish(attr_problems *p, const clt_json *attrs)
     return status;
 }
 
+static bool take_numbers(clt_graph *graph, const clt_attr_given *given, clt_attr *attr)
+{
+    size_t count = (size_t)given->n_list;
+    double *numbers = clt_arena_alloc(graph->arena, count * sizeof *numbers + 1);
+    if (!numbers)
+        return false;
+    memcpy(numbers, given->numbers, count * sizeof *numbers);
+    attr->number = numbers;
+    attr->f = count > 0 ? numbers[0] : 0;
+    return true;
+}
+
 /* Takes an attribute given by code as the type that the op declares; an integer may stand for a float. */
 static bool take_value(clt_graph *graph, const clt_attr_spec *spec, const clt_attr_given *given,
                        clt_attr *attr)
@@ -254,19 +269,16 @@ static bool take_value(clt_graph *graph, const clt_attr_spec *spec, const clt_at
     bool number = spec->type == CLT_ATTR_FLOAT && given->type == CLT_ATTR_INT;
     bool word = spec->type == CLT_ATTR_STRING && given->type == CLT_ATTR_CHOICE;
     if ((spec->type != given->type && !number && !word) ||
-        given->n_list > (given->numbers ? CLT_MAX_NUMBERS : CLT_MAX_DIMS))
+        given->n_list > (given->numbers ? CLT_MAX_LIST : CLT_MAX_DIMS))
         return false;
     attr->i = given->i;
     attr->b = given->i != 0;
     attr->f = given->type == CLT_ATTR_FLOAT ? given->f : (double)given->i;
     attr->n_list = given->n_list;
-    for (int i = 0; i < given->n_list; i++)
-        if (given->numbers)
-            attr->number[i] = given->numbers[i];
-        else
-            attr->list[i] = given->list[i];
-    if (given->numbers)
-        attr->f = given->numbers[0];
+    for (int i = 0; !given->numbers && i < given->n_list; i++)
+        attr->list[i] = given->list[i];
+    if (given->numbers && !take_numbers(graph, given, attr))
+        return false;
     if (given->word)
         attr->s = clt_arena_strdup(graph->arena, given->word);
     return !given->word || attr->s;

@@ -128,6 +128,19 @@ clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, 
     return CLT_OK;
 }
 
+clt_status clt_infer_constant(clt_infer *ctx, const char *suffix, const double *values, int64_t n)
+{
+    clt_shape shape = clt_shape1(n);
+    float *copy = clt_arena_alloc(ctx->graph->arena, (size_t)n * sizeof *copy + 1);
+    if (!copy)
+        return CLT_ENOMEM;
+    for (int64_t i = 0; i < n; i++)
+        copy[i] = (float)values[i];
+    CLT_TRY(infer_tensor(ctx, suffix, CLT_F32, &shape, CLT_TC_CONSTANT, &ctx->node->constant));
+    clt_graph_tensor(ctx->graph, ctx->node->constant)->values = copy;
+    return CLT_OK;
+}
+
 clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,
                           int64_t ignore_index, int64_t targets_per_sample)
 {

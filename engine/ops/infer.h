@@ -22,6 +22,8 @@ clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *
 clt_status clt_infer_buffer(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init,
                             bool averaged);
 clt_status clt_infer_saved(clt_infer *ctx, const char *suffix, clt_dtype dtype, const clt_shape *shape);
+/* Gives the node a constant of n numbers, f32: clt_call.constant. A node has at most one. */
+clt_status clt_infer_constant(clt_infer *ctx, const char *suffix, const double *values, int64_t n);
 /* Makes the node a loss; `target_input` must be a batch field (for the normaliser). */
 clt_status clt_infer_loss(clt_infer *ctx, double weight, int target_input, bool has_ignore,
                           int64_t ignore_index, int64_t targets_per_sample);

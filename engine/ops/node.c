@@ -46,7 +46,7 @@ static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name,
         return CLT_ENOMEM;
     node->id = node->stream = (int32_t)graph->n_nodes;
     node->op = op;
-    node->loss = node->share = -1;
+    node->loss = node->share = node->constant = -1;
     node->block = graph->block;
     node->name = name ? clt_arena_strdup(graph->arena, name)
                       : clt_arena_printf(graph->arena, "%s%zu", op->name, graph->n_nodes);

@@ -20,7 +20,7 @@ typedef enum clt_attr_type {
     CLT_ATTR_CHOICE, /* one of `choices` ("a|b|c") */
     CLT_ATTR_STRING,
     CLT_ATTR_INTS,  /* list of up to CLT_MAX_DIMS integers */
-    CLT_ATTR_FLOATS /* a number, or a list of up to CLT_MAX_NUMBERS; f is the first of them */
+    CLT_ATTR_FLOATS /* a number, or a list of up to CLT_MAX_LIST; f is the first of them */
 } clt_attr_type;
 
 typedef struct clt_attr_spec {
@@ -106,7 +106,8 @@ typedef struct clt_call {
     bool update_buffers;
     bool again; /* forward is repeated for the backward pass: see CLT_OP_REPEATS_BY_SAVED */
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
-    int32_t step; /* step block (SB_WORDS u32) */
+    int32_t step;     /* step block (SB_WORDS u32) */
+    int32_t constant; /* the node's constant (clt_infer_constant), -1 */
     clt_epilogue epilogue;
     /* backward */
     int32_t dout[CLT_MAX_OUT];           /* gradient of each output; -1: no gradient arrives */

@@ -42,8 +42,8 @@ static bool find_head(const clt_fuse *f, size_t at, head *h)
         clt_fuse_kept(f, logits))
         return false;
     const clt_node *loss = plan->work[h->loss].node;
-    /* the fused op has rows of logits, the classes last, and one target for each */
-    if (!loss->op->with_gemm || loss->n_in != 2 ||
+    /* the fused op has rows of logits, the classes last, one target for each, and no weights of classes */
+    if (!loss->op->with_gemm || loss->n_in != 2 || loss->constant >= 0 ||
         clt_graph_tensor(plan->graph, logits)->layout != CLT_LAYOUT_ROW_MAJOR ||
         !clt_fuse_same(plan, loss->in[0], logits) ||
         clt_shape_last(&clt_graph_tensor(plan->graph, loss->in[0])->shape) !=

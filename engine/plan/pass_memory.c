@@ -134,13 +134,13 @@ static clt_status check_inputs(const clt_plan *plan)
     return CLT_OK;
 }
 
-/* Fields and the step block lie side by side at the start of slab 0, so that one copy fills them all. */
+/* Fields, the step block and constants lie side by side at the start of slab 0, so that one copy fills them all. */
 static clt_status place_inputs(clt_plan *plan)
 {
     uint64_t offset = 0, guard = plan->options.guard_bytes, align = plan->device.align_bytes;
     for (size_t i = 0; i < plan->graph->n_tensors; i++) {
         const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
-        if (t->cls != CLT_TC_FIELD && t->cls != CLT_TC_STEP)
+        if (t->cls != CLT_TC_FIELD && t->cls != CLT_TC_STEP && t->cls != CLT_TC_CONSTANT)
             continue;
         offset = clt_align_up(offset + guard, align);
         plan->place[i] = (clt_place){CLT_PLACE_PLAN, 0, 0, offset, tensor_bytes(t), 0, UINT32_MAX};

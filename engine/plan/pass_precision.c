@@ -22,7 +22,7 @@ typedef struct precision {
 
 static bool loaded(const clt_tensor *t)
 {
-    return t->cls == CLT_TC_FIELD || t->cls == CLT_TC_STEP;
+    return t->cls == CLT_TC_FIELD || t->cls == CLT_TC_STEP || t->cls == CLT_TC_CONSTANT;
 }
 
 /* For f32 runs, and for the checker's single nodes, whose types are given by the cases. */

@@ -84,6 +84,7 @@ static void call_common(const clt_plan *plan, const clt_node *node, clt_call *ca
     for (int i = 0; i < node->n_saved; i++)
         call->saved[i] = node->saved[i];
     call->step = plan->graph->step;
+    call->constant = node->constant;
     call->losses = plan->losses;
     call->loss_scale = plan->loss_scale;
     call->record = call->update_buffers = call->again = false;

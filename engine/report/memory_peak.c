@@ -21,7 +21,7 @@ static bool passes_through(const clt_plan *plan, size_t i)
 {
     const clt_tensor *t = clt_graph_tensor(plan->graph, (int32_t)i);
     return i < plan->n_place && plan->place[i].kind == CLT_PLACE_PLAN && t->view_of < 0 &&
-           t->cls != CLT_TC_FIELD && t->cls != CLT_TC_STEP;
+           t->cls != CLT_TC_FIELD && t->cls != CLT_TC_STEP && t->cls != CLT_TC_CONSTANT;
 }
 
 static bool alive(const clt_place *p, uint32_t time)

@@ -73,6 +73,8 @@ static clt_status write_all(const clt_realized *r, const clt_verify_bench *b, co
     for (int i = 0; i < node->n_out; i++)
         if (b->dout[0][i] >= 0)
             CLT_TRY(write_tensor(r, b->dout[0][i], NULL, (uint32_t)(128 + i)));
+    if (node->constant >= 0)
+        CLT_TRY(clt_realized_write(r, node->constant, clt_graph_tensor(graph, node->constant)->values));
     return clt_realized_write(r, graph->step, &step);
 }
 

@@ -56,6 +56,10 @@ static void put_data(op_run *r, uint32_t pattern)
                 clt_verify_bench_put(b, b->dout[k][i], r->data.dout[k][i]);
     }
     clt_verify_bench_put_bytes(b, graph->step, &r->data.step);
+    for (int k = 0; k < b->copies; k++)
+        if (b->node[k]->constant >= 0)
+            clt_verify_bench_put_bytes(b, b->node[k]->constant,
+                                       clt_graph_tensor(graph, b->node[k]->constant)->values);
     if (b->plan->loss_scale >= 0)
         clt_verify_bench_put(b, b->plan->loss_scale, &r->data.loss_scale);
 }

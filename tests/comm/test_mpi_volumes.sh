@@ -4,7 +4,7 @@
 # ctest-cost: 8
 # ctest-optimise: no
 #
-# Ranks take whole volumes in an evaluation: Dice and loss are those of one rank, also when a rank has none; training with
+# Ranks take whole volumes in an evaluation: Dice and loss, whose mean is weighted by class, are those of one rank, also when a rank has none; training with
 # evaluations in between learns from the same patches.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
@@ -12,7 +12,7 @@
 "$CLTRAIN_BUILD_DIR/tests/make_volumes" masks val --count 2 --size 12,16,16 --seed 9 || fail 'no volumes were made'
 cat >seg.json <<'JSON'
 {"model": {"type": "graph", "layers": [{"op": "reshape", "shape": [-1, 1]},
-   {"op": "linear", "out": 8}, {"op": "relu"}, {"op": "linear", "out": 2}, {"op": "cross_entropy"}]},
+   {"op": "linear", "out": 8}, {"op": "relu"}, {"op": "linear", "out": 2}, {"op": "cross_entropy", "class_weights": [0.25, 2]}]},
  "data": {"type": "nifti", "path": "train", "eval_path": "val", "patch": [8, 8, 8], "patches_per_volume": 4, "mask_classes": 2,
    "window_low": -100, "window_high": 250, "micro_batch": 1, "global_batch": 6},
  "optimizer": {"learning_rate": 0.03}, "train": {"steps": 120, "seed": 3, "eval_every": 60}}

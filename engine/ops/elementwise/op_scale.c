@@ -74,6 +74,9 @@ static clt_status cast_infer(clt_infer *ctx)
     const clt_node *node = ctx->node;
     int means = clt_node_attr(node, "mean")->n_list, stds = clt_node_attr(node, "std")->n_list;
     int64_t channels = shape.ndim > 1 ? shape.dim[1] : 1;
+    if (means > CLT_MAX_NUMBERS || stds > CLT_MAX_NUMBERS)
+        return clt_infer_fail(ctx, "mean has %d numbers and std %d; there may be up to %d", means, stds,
+                              CLT_MAX_NUMBERS);
     if ((means > 1 && means != channels) || (stds > 1 && stds != channels))
         return clt_infer_fail(ctx,
                               "mean has %d numbers and std %d, but '%s' has %lld channels (its dimension 1); "

@@ -9,6 +9,7 @@
  * row0 on (arrays start there).
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
+ * -DWEIGHTED=0|1: classes have weights, by which the terms of the loss are multiplied
  * -DMIXED=0|1: a row has a second target, and a sample the share of the first one (mixup, cutmix)
  * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were
  * -DWIDE=1: 64-bit element indices  -DWG=work-group size */
@@ -32,6 +33,9 @@
 #endif
 #ifndef MIXED
 #define MIXED 0
+#endif
+#ifndef WEIGHTED
+#define WEIGHTED 0
 #endif
 #ifndef HAS_SCALE
 #define HAS_SCALE 0
@@ -89,6 +93,32 @@ static inline cross_entropy_targets cross_entropy_single(int target)
     return t;
 }
 
+/* The weights of the classes: the loss is -sum w_c q_c log p_c for the target distribution q, and its derivative by
+ * logit c is p_c * sum w q - w_c q_c. */
+typedef struct cross_entropy_weights {
+    __global const float *of;
+    float mean; /* of all classes */
+} cross_entropy_weights;
+
+#if WEIGHTED
+#define WEIGHT_ARGS , __global const float *class_weight, ulong class_weight0, float mean_weight
+#define WEIGHTS cross_entropy_weigh(class_weight + class_weight0, mean_weight)
+#define WEIGHT_OF(w, c) (w).of[c]
+#define WEIGHT4_OF(w, c) vload4(0, (w).of + (c))
+#define WEIGHT16_OF(w, c) vload16(0, (w).of + (c))
+#else
+#define WEIGHT_ARGS
+#define WEIGHTS cross_entropy_weigh(0, 1.0f)
+#define WEIGHT_OF(w, c) 1.0f
+#define WEIGHT4_OF(w, c) (float4)(1.0f)
+#define WEIGHT16_OF(w, c) (float16)(1.0f)
+#endif
+static inline cross_entropy_weights cross_entropy_weigh(__global const float *of, float mean)
+{
+    cross_entropy_weights w = {of, mean};
+    return w;
+}
+
 static inline bool cross_entropy_in_range(int target, uint cols)
 {
     return target >= 0 && (uint)target < cols;
@@ -109,20 +139,56 @@ static inline float cross_entropy_hot(cross_entropy_targets t, int c)
 #endif
 }
 
-/* Writes {loss, 1, correct} of one row from its reductions. xt: the target's logit, xm: the mean of those of
- * mixed targets. centred: the sum of (x -
- * max), used with label smoothing only. beaten: a class before the target has the maximum too (of equal
- * logits the first is the prediction). */
-static inline void cross_entropy_finish(__global float *out, uint cols, bool in_range, float xt, float xm,
-                                        float top, float exp_sum, float centred, bool beaten, float smoothing)
+/* The weights of the targets, times their shares; 1 without weights. */
+static inline float cross_entropy_hot_weight(cross_entropy_targets t, cross_entropy_weights w)
 {
-    float log_sum = clt_log(exp_sum), loss = NAN, correct = 0.0f;
-    if (in_range) {
-        loss = log_sum - (xm - top);
-#if SMOOTH
-        loss = (1.0f - smoothing) * loss + smoothing * (log_sum - centred / (float)cols);
+#if WEIGHTED && MIXED
+    return t.share * WEIGHT_OF(w, t.first) + (1.0f - t.share) * WEIGHT_OF(w, t.second);
+#elif WEIGHTED
+    return WEIGHT_OF(w, t.first);
+#else
+    return 1.0f;
 #endif
-        correct = xt == top && !beaten ? 1.0f : 0.0f;
+}
+
+/* sum w q, the factor of the probabilities in the gradient. */
+static inline float cross_entropy_weight_sum(cross_entropy_targets t, cross_entropy_weights w,
+                                             float smoothing)
+{
+#if WEIGHTED && SMOOTH
+    return (1.0f - smoothing) * cross_entropy_hot_weight(t, w) + smoothing * w.mean;
+#else
+    return cross_entropy_hot_weight(t, w);
+#endif
+}
+
+/* What both directions need of a row that counts. */
+typedef struct cross_entropy_row {
+    float xt, top, exp_sum;
+    float xm;  /* the mean of the logits of mixed targets; with weights the second target's logit */
+    float hot; /* the weight of the targets */
+    bool in_range;
+} cross_entropy_row;
+
+/* Writes {loss, 1, correct} of one row from its reductions. centred: the sum of w * (x - max), used with label
+ * smoothing only. beaten: a class before the target has the maximum too (of equal logits the first is the
+ * prediction). */
+static inline void cross_entropy_finish(__global float *out, uint cols, cross_entropy_row row, float centred,
+                                        bool beaten, float smoothing, cross_entropy_targets t,
+                                        cross_entropy_weights w)
+{
+    float log_sum = clt_log(row.exp_sum), loss = NAN, correct = 0.0f;
+    if (row.in_range) {
+#if WEIGHTED && MIXED
+        loss = t.share * WEIGHT_OF(w, t.first) * (log_sum - (row.xt - row.top)) +
+               (1.0f - t.share) * WEIGHT_OF(w, t.second) * (log_sum - (row.xm - row.top));
+#else
+        loss = row.hot * (log_sum - (row.xm - row.top));
+#endif
+#if SMOOTH
+        loss = (1.0f - smoothing) * loss + smoothing * (w.mean * log_sum - centred / (float)cols);
+#endif
+        correct = row.xt == row.top && !beaten ? 1.0f : 0.0f;
     }
     out[0] = loss;
     out[1] = 1.0f;
@@ -147,33 +213,32 @@ static inline bool cross_entropy_tie(__global const STORAGE(DT) * x, int end, fl
     return false;
 }
 
-/* Sum of x - top over a row, for label smoothing. */
-static inline float cross_entropy_centred(__global const STORAGE(DT) * x, uint cols, float top)
+/* Sum of w * (x - top) over a row, for label smoothing. */
+static inline float cross_entropy_centred(__global const STORAGE(DT) * x, uint cols, float top,
+                                          cross_entropy_weights w)
 {
     float16 sum = 0.0f;
     uint c = 0;
     for (; c + LANES <= cols; c += LANES)
-        sum += LOAD16(DT, x, c) - top;
+        sum += WEIGHT16_OF(w, c) * (LOAD16(DT, x, c) - top);
     float centred = clt_sum16(sum);
     for (; c < cols; c++)
-        centred += LOAD(DT, x, c) - top;
+        centred += WEIGHT_OF(w, c) * (LOAD(DT, x, c) - top);
     return centred;
 }
 
-/* What both directions need of a row that counts. */
-typedef struct cross_entropy_row {
-    float xt, xm, top, exp_sum;
-    bool in_range;
-} cross_entropy_row;
-
 /* A row with the logits of its targets. */
 static inline cross_entropy_row cross_entropy_begin(__global const STORAGE(DT) * x, uint cols,
-                                                    cross_entropy_targets t)
+                                                    cross_entropy_targets t, cross_entropy_weights w)
 {
     cross_entropy_row row = {.in_range = cross_entropy_targets_in_range(t, cols)};
     row.xt = row.in_range ? LOAD(DT, x, t.first) : 0.0f;
+    row.hot = row.in_range ? cross_entropy_hot_weight(t, w) : 0.0f;
     row.xm = row.xt;
-#if MIXED
+#if MIXED && WEIGHTED
+    if (row.in_range)
+        row.xm = LOAD(DT, x, t.second);
+#elif MIXED
     if (row.in_range)
         row.xm = t.share * row.xt + (1.0f - t.share) * LOAD(DT, x, t.second);
 #endif
@@ -183,15 +248,14 @@ static inline cross_entropy_row cross_entropy_begin(__global const STORAGE(DT) *
 /* The reductions of a row and its record, by one item. */
 static inline cross_entropy_row cross_entropy_row_of(__global float *out, __global const STORAGE(DT) * x,
                                                      uint cols, cross_entropy_targets targets,
-                                                     float smoothing)
+                                                     float smoothing, cross_entropy_weights w)
 {
     int t = targets.first;
-    cross_entropy_row row = cross_entropy_begin(x, cols, targets);
+    cross_entropy_row row = cross_entropy_begin(x, cols, targets, w);
     row.top = clt_row_of(x, cols, &row.exp_sum);
-    float centred = SMOOTH ? cross_entropy_centred(x, cols, row.top) : 0.0f;
+    float centred = SMOOTH ? cross_entropy_centred(x, cols, row.top, w) : 0.0f;
     bool beaten = row.in_range && row.xt == row.top && cross_entropy_tie(x, t, row.top);
-    cross_entropy_finish(out, cols, row.in_range, row.xt, row.xm, row.top, row.exp_sum, centred, beaten,
-                         smoothing);
+    cross_entropy_finish(out, cols, row, centred, beaten, smoothing, targets, w);
     return row;
 }
 
@@ -200,11 +264,12 @@ static inline cross_entropy_row cross_entropy_row_of(__global float *out, __glob
 static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
                                                        __global const STORAGE(DT) * x,
                                                        __global STORAGE(DT) * kept, uint cols,
-                                                       cross_entropy_targets targets, float smoothing)
+                                                       cross_entropy_targets targets, float smoothing,
+                                                       cross_entropy_weights w)
 {
     uint lane = (uint)get_local_id(0);
     int t = targets.first;
-    cross_entropy_row row = cross_entropy_begin(x, cols, targets);
+    cross_entropy_row row = cross_entropy_begin(x, cols, targets, w);
     barrier(CLK_GLOBAL_MEM_FENCE); /* all items have read x[t] before its owner overwrites it */
     float top = -INFINITY, exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
     uint whole = WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept));
@@ -220,7 +285,7 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
         if (kept)
             STORE4(DT, kept, c, e);
         sum4 += e;
-        centred4 += d;
+        centred4 += SMOOTH ? WEIGHT4_OF(w, c) * d : d;
         /* equal maxima among elements c .. c + 3 that come before the target */
         int4 tie = (d == (float4)(0.0f)) & ((int4)((int)c, (int)c + 1, (int)c + 2, (int)c + 3) < (int4)(t));
         ties += any(tie) ? 1.0f : 0.0f;
@@ -231,7 +296,7 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
         if (kept)
             STORE(DT, kept, c, e);
         exp_sum += e;
-        centred += d;
+        centred += SMOOTH ? WEIGHT_OF(w, c) * d : d;
         ties += d == 0.0f && (int)c < t ? 1.0f : 0.0f;
     }
     row.exp_sum = clt_group_sum(scratch, exp_sum + clt_sum4(sum4));
@@ -240,8 +305,7 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
     centred = clt_group_sum(scratch, centred + clt_sum4(centred4));
 #endif
     if (lane == 0)
-        cross_entropy_finish(out, cols, row.in_range, row.xt, row.xm, row.top, row.exp_sum, centred,
-                             ties > 0.0f, smoothing);
+        cross_entropy_finish(out, cols, row, centred, ties > 0.0f, smoothing, targets, w);
     return row;
 }
 
@@ -249,9 +313,10 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
  * work-group per row. */
 __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
                                       __global const STORAGE(DT) * x, ulong x0,
-                                      __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS,
-                                      __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride,
-                                      uint rows_per_sample, int ignore, float smoothing, ulong row0)
+                                      __global const STORAGE(TT) * target,
+                                      ulong target0 MIXED_ARGS WEIGHT_ARGS, __global const uint *sb,
+                                      ulong sb0, ulong rows, uint cols, uint stride, uint rows_per_sample,
+                                      int ignore, float smoothing, ulong row0)
 {
     __local float scratch[WG];
     ulong r = get_group_id(0);
@@ -268,7 +333,8 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
         }
         return;
     }
-    cross_entropy_row row = cross_entropy_group_of(scratch, out, x, 0, cols, TARGETS(target, r), smoothing);
+    cross_entropy_row row =
+        cross_entropy_group_of(scratch, out, x, 0, cols, TARGETS(target, r), smoothing, WEIGHTS);
     if (lane == 0) {
         stats[0] = row.top;
         stats[1] = row.exp_sum;
@@ -278,7 +344,7 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
 /* One item per row, sixteen classes at a time. */
 __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global float *stats, ulong stats0,
                                     __global const STORAGE(DT) * x, ulong x0,
-                                    __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS,
+                                    __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS WEIGHT_ARGS,
                                     __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride,
                                     uint rows_per_sample, int ignore, float smoothing, ulong row0)
 {
@@ -294,7 +360,7 @@ __kernel void cross_entropy_fwd_row(__global float *out, ulong out0, __global fl
         return;
     }
     x += x0 + r * stride;
-    cross_entropy_row row = cross_entropy_row_of(out, x, cols, TARGETS(target, r), smoothing);
+    cross_entropy_row row = cross_entropy_row_of(out, x, cols, TARGETS(target, r), smoothing, WEIGHTS);
     stats[0] = row.top;
     stats[1] = row.exp_sum;
 }
@@ -317,11 +383,11 @@ static inline float cross_entropy_scale(__global const uint *sb, float weight, u
 /* dx (rows,cols) (+)= scale * (softmax(x) - target distribution); one item per element; dx may be x. */
 __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
                                      __global const STORAGE(DT) * x, ulong x0,
-                                     __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS,
-                                     __global const float *stats, ulong stats0, __global const uint *sb,
-                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
-                                     uint rows_per_sample, int ignore, float smoothing, ulong row0,
-                                     float weight, uint loss_index)
+                                     __global const STORAGE(TT) * target,
+                                     ulong target0 MIXED_ARGS WEIGHT_ARGS, __global const float *stats,
+                                     ulong stats0, __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
+                                     uint cols, uint stride, uint rows_per_sample, int ignore,
+                                     float smoothing, ulong row0, float weight, uint loss_index)
 {
     INDEX i = (INDEX)get_global_id(0);
     if (i >= (INDEX)rows * stride)
@@ -337,7 +403,11 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int a
         float p = clt_exp_down(LOAD(DT, x + x0, i) - stats[0]) * (1.0f / stats[1]);
         float q = SMOOTH ? smoothing / (float)cols : 0.0f;
         q += (SMOOTH ? 1.0f - smoothing : 1.0f) * cross_entropy_hot(t, (int)c);
-        g = cross_entropy_targets_in_range(t, cols) ? scale * (p - q) : NAN;
+        g = NAN;
+        if (cross_entropy_targets_in_range(t, cols)) {
+            const cross_entropy_weights w = WEIGHTS;
+            g = scale * (cross_entropy_weight_sum(t, w, smoothing) * p - WEIGHT_OF(w, c) * q);
+        }
     }
     STORE_GRAD(GT, dx + dx0, i, g, accumulate);
 }
@@ -345,7 +415,7 @@ __kernel void cross_entropy_bwd_flat(__global STORAGE(GT) * dx, ulong dx0, int a
 /* One item per row, sixteen classes at a time. */
 __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int accumulate,
                                     __global const STORAGE(DT) * x, ulong x0,
-                                    __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS,
+                                    __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS WEIGHT_ARGS,
                                     __global const float *stats, ulong stats0, __global const uint *sb,
                                     ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
                                     uint rows_per_sample, int ignore, float smoothing, ulong row0,
@@ -368,7 +438,10 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     int t = targets.first;
     bool in_range = cross_entropy_targets_in_range(targets, cols);
     float scale = in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
+    const cross_entropy_weights w = WEIGHTS;
+    /* the factor of the exponentials */
     float top = stats[0], inverse = 1.0f / stats[1];
+    inverse *= in_range ? cross_entropy_weight_sum(targets, w, smoothing) : 1.0f;
     float base = SMOOTH ? smoothing / (float)cols : 0.0f;
     /* the target's element is corrected after the loop, from values read before the loop overwrites them */
     float xt = in_range ? LOAD(DT, x, t) : 0.0f;
@@ -380,22 +453,25 @@ __kernel void cross_entropy_bwd_row(__global STORAGE(GT) * dx, ulong dx0, int ac
     for (; c + 2 * LANES <= cols; c += 2 * LANES) {
         float16 e[2] = {LOAD16(DT, x, c) - top, LOAD16(DT, x, c + LANES) - top};
         clt_exp_down_two16(e);
-        STORE16_GRAD(GT, dx, c, scale * (e[0] * inverse - base), accumulate);
-        STORE16_GRAD(GT, dx, c + LANES, scale * (e[1] * inverse - base), accumulate);
+        STORE16_GRAD(GT, dx, c, scale * (e[0] * inverse - WEIGHT16_OF(w, c) * base), accumulate);
+        STORE16_GRAD(GT, dx, c + LANES, scale * (e[1] * inverse - WEIGHT16_OF(w, c + LANES) * base),
+                     accumulate);
     }
     for (; c < cols; c++) {
-        float g = scale * (clt_exp_down(LOAD(DT, x, c) - top) * inverse - base);
+        float g = scale * (clt_exp_down(LOAD(DT, x, c) - top) * inverse - WEIGHT_OF(w, c) * base);
         STORE_GRAD(GT, dx, c, g, accumulate);
     }
     for (; c < stride; c++)
         STORE_GRAD(GT, dx, c, 0.0f, accumulate);
     if (in_range) {
         float q = base + (SMOOTH ? 1.0f - smoothing : 1.0f) * cross_entropy_hot(targets, t);
+        q *= WEIGHT_OF(w, t);
         STORE(GT, dx, t, before + scale * (clt_exp_down(xt - top) * inverse - q));
     }
 #if MIXED
     if (in_range && targets.second != t) {
         float q = base + (SMOOTH ? 1.0f - smoothing : 1.0f) * cross_entropy_hot(targets, targets.second);
+        q *= WEIGHT_OF(w, targets.second);
         STORE(GT, dx, targets.second, before_second + scale * (clt_exp_down(xs - top) * inverse - q));
     }
 #endif
@@ -423,7 +499,8 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
         return;
     }
     int t = (int)*target;
-    cross_entropy_row row = cross_entropy_row_of(out, x, cols, cross_entropy_single(t), smoothing);
+    cross_entropy_row row =
+        cross_entropy_row_of(out, x, cols, cross_entropy_single(t), smoothing, cross_entropy_weigh(0, 1.0f));
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
     float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     for (; c + 2 * LANES <= cols; c += 2 * LANES) {
@@ -464,7 +541,8 @@ __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0,
     }
     int t = (int)*target;
     cross_entropy_row row =
-        cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, cols, cross_entropy_single(t), smoothing);
+        cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, cols, cross_entropy_single(t), smoothing,
+                               cross_entropy_weigh(0, 1.0f));
     float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
     /* the elements are divided among the items as in the passes before */

@@ -35,6 +35,8 @@ typedef struct clt_cross_entropy {
     uint64_t first, rows;  /* the range of rows */
     uint64_t cols, stride; /* a row has `stride` logits, of which the first `cols` are classes */
     int64_t per_sample;    /* rows of a sample */
+    int32_t weights;       /* (cols) f32 of the classes; -1: none */
+    float mean_weight;
     clt_dtype dtype, target_dtype;
 } clt_cross_entropy;
 

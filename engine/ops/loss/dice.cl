@@ -9,7 +9,8 @@
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DCLASSES=number of logits
  * -DSIGMOID=0|1: sigmoids instead of a softmax  -DSQUARED=0|1: squares of p in the denominator
- * -DFIRST=first class that counts  -DHAS_IGNORE=0|1: voxels of class `ignore` do not count
+ * -DFIRST=first class that counts  -DWEIGHTED=0|1: classes have weights
+ * -DHAS_IGNORE=0|1: voxels of class `ignore` do not count
  * -DHAS_SCALE=0|1: a loss scale follows */
 #include "common.clh"
 #include "step_block.clh"
@@ -32,6 +33,9 @@
 #endif
 #ifndef HAS_IGNORE
 #define HAS_IGNORE 0
+#endif
+#ifndef WEIGHTED
+#define WEIGHTED 0
 #endif
 #ifndef HAS_SCALE
 #define HAS_SCALE 0
@@ -108,17 +112,26 @@ __kernel void dice_fwd_sums(__global float *part, ulong part0, __global const ST
         part[k] = sums[k];
 }
 
+#if WEIGHTED
+#define WEIGHT_ARGS , __global const float *class_weight, ulong class_weight0
+#define WEIGHT_OF(c) class_weight[class_weight0 + (c)]
+#else
+#define WEIGHT_ARGS
+#define WEIGHT_OF(c) 1.0f
+#endif
+
 /* part (samples,blocks,CLASSES,SUMS) -> term (samples,CLASSES): the class's share of the sample's loss;
  * slope (samples,CLASSES,2): its derivatives with respect to the sums of p and of p * t. An item for each sample
  * and class. */
 __kernel void dice_fwd_terms(__global float *term, ulong term0, __global float *slope, ulong slope0,
-                             __global const float *part, ulong part0, uint samples, uint blocks, float smooth)
+                             __global const float *part, ulong part0 WEIGHT_ARGS, uint samples, uint blocks,
+                             float smooth)
 {
     ulong item = get_global_id(0);
     if (item >= (ulong)samples * CLASSES)
         return;
     ulong sample = item / CLASSES, c = item % CLASSES;
-    float sums[SUMS] = {0.0f, 0.0f, 0.0f}, share = 1.0f / (float)(CLASSES - FIRST);
+    float sums[SUMS] = {0.0f, 0.0f, 0.0f}, share = WEIGHT_OF(c) / (float)(CLASSES - FIRST);
     part += part0 + (sample * blocks * CLASSES + c) * SUMS;
     for (ulong b = 0; b < blocks; b++)
         for (int k = 0; k < SUMS; k++)

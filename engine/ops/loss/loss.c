@@ -10,6 +10,22 @@
 #define ONE_STAGE_ROWS 64
 #define MAX_PARTS 256
 
+clt_status clt_infer_class_weights(clt_infer *ctx, int64_t classes)
+{
+    const clt_attr *weights = clt_node_attr(ctx->node, CLT_CLASS_WEIGHTS);
+    bool some = false;
+    if (!weights->set)
+        return CLT_OK;
+    if (weights->n_list != classes)
+        return clt_infer_fail(ctx, "\"%s\" has %d numbers, but there are %lld classes", CLT_CLASS_WEIGHTS,
+                              (int)weights->n_list, (long long)classes);
+    for (int i = 0; i < weights->n_list; i++)
+        some = some || weights->number[i] > 0;
+    if (!some)
+        return clt_infer_fail(ctx, "\"%s\": all are 0, so that no target would count", CLT_CLASS_WEIGHTS);
+    return clt_infer_constant(ctx, CLT_CLASS_WEIGHTS, weights->number, classes);
+}
+
 void clt_emit_loss_record(ocl_emitter *e, const clt_call *call, int32_t rows_tensor, int64_t rows)
 {
     uint64_t n = (uint64_t)rows, parts = n;

@@ -19,4 +19,10 @@
  * 0/1}. */
 void clt_emit_loss_record(ocl_emitter *e, const clt_call *call, int32_t rows_tensor, int64_t rows);
 
+/* The attribute for weights of classes. */
+#define CLT_CLASS_WEIGHTS "class_weights"
+/* Makes its list, if the node has one, the node's constant; CLT_ESHAPE unless it has a number for each class and one
+ * that is not 0. */
+clt_status clt_infer_class_weights(clt_infer *ctx, int64_t classes);
+
 #endif

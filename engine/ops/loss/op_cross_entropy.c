@@ -5,19 +5,29 @@
 #include "engine/ops/emit_util.h"
 #include "engine/ops/loss/loss.h"
 
-/* cross_entropy: loss = -sum_c q_c log softmax(x)_c, q = (1 - s) h + s / C, h = onehot(target), or with mixed
- *         targets h = share * onehot(target) + (1 - share) * onehot(second)
+/* cross_entropy: loss = -sum_c w_c q_c log softmax(x)_c, q = (1 - s) h + s / C, h = onehot(target), or with mixed
+ *         targets h = share * onehot(target) + (1 - share) * onehot(second); w = class_weights, or 1
  * shapes  x (N,...,P), target (N,...), or x (N,P,...), target (N,...), where x lies channels-last in memory;
  *         second as target, share (N) -> record (4); saves stats (R,2) = {max, sum exp(x - max)}
  *         the first C = classes of P logits count; the others have no probability and a gradient of zero
  * dtypes  x f32|f16|bf16; target, second u8|u16|i32; share f32; arithmetic f32
- * grads   dx = weight/normaliser * loss_scale * (softmax(x) - q): write or accumulate
+ * grads   dx = weight/normaliser * loss_scale * (softmax(x) sum(w q) - w q): write or accumulate. The normaliser is
+ *         the number of targets that count; with class_weights and without mixed targets the sum of their weights
  * memory  workspace 12*R bytes                                  units   loss in nats
  * errors  CLT_ESHAPE: types, not one target per row, axis neither 1 nor the last; a target out of range (the loader refuses it) gives NaN
- * source  torch.nn.functional.cross_entropy, mean over counted targets
+ * source  torch.nn.functional.cross_entropy, mean over counted targets; mixed targets are its probabilities, whose
+ *         mean is over their number with weights, too
  * tested  verify -t 'cross_entropy*', tol 8 */
 
-static const clt_attr_spec cross_entropy_attrs[] = {CLT_CROSS_ENTROPY_ATTRS};
+static const clt_attr_spec cross_entropy_attrs[] = {
+    CLT_CROSS_ENTROPY_ATTRS,
+    {.name = CLT_CLASS_WEIGHTS,
+     .type = CLT_ATTR_FLOATS,
+     .max = 1e6,
+     .help = "a weight for each class; the mean is divided by the sum of the targets' weights; left out: all "
+             "are 1",
+     .no_default = true},
+};
 
 static clt_attr *axis_of(clt_node *node)
 {
@@ -134,14 +144,36 @@ clt_status clt_cross_entropy_infer(clt_infer *ctx, const clt_shape *logits)
     return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, ignore->set, ignore->i, per_sample);
 }
 
+/* The normaliser of class numbers is the sum of their weights. Mixed targets are probabilities, which count as one. */
+static clt_status infer_weights(clt_infer *ctx, int64_t classes)
+{
+    clt_loss *loss = &ctx->graph->losses[ctx->node->loss];
+    CLT_TRY(clt_infer_class_weights(ctx, classes));
+    if (ctx->node->constant < 0 || ctx->node->n_in > 2)
+        return CLT_OK;
+    loss->class_weights = clt_graph_tensor(ctx->graph, ctx->node->constant)->values;
+    loss->n_classes = classes;
+    return CLT_OK;
+}
+
 static clt_status cross_entropy_infer(clt_infer *ctx)
 {
     CLT_TRY(clt_infer_need_float(ctx, 0));
     clt_shape x = clt_infer_in(ctx, 0)->shape;
     CLT_TRY(clt_cross_entropy_infer(ctx, &x));
     x = clt_cross_entropy_shape(ctx->node, &x);
+    CLT_TRY(infer_weights(ctx, cross_entropy_classes(ctx->node, &x)));
     clt_shape stats = clt_shape2(clt_shape_rows(&x), 2);
     return clt_infer_saved(ctx, "stats", CLT_F32, &stats);
+}
+
+static float mean_weight(const clt_call *call, int64_t classes)
+{
+    const float *weights = clt_graph_tensor(call->graph, call->constant)->values;
+    double sum = 0;
+    for (int64_t c = 0; c < classes; c++)
+        sum += (double)weights[c];
+    return (float)(sum / (double)classes);
 }
 
 clt_cross_entropy clt_cross_entropy_make(const clt_call *call, const clt_shape *x, clt_dtype dtype)
@@ -156,9 +188,13 @@ clt_cross_entropy clt_cross_entropy_make(const clt_call *call, const clt_shape *
                            .rows = (uint64_t)clt_shape_rows(x),
                            .cols = (uint64_t)cross_entropy_classes(call->node, x),
                            .stride = (uint64_t)clt_shape_last(x),
+                           .weights = call->constant,
+                           .mean_weight = 1,
                            .dtype = dtype,
                            .target_dtype = clt_call_dtype(call, call->in[1])};
     s.per_sample = (int64_t)s.rows / x->dim[0];
+    if (s.weights >= 0)
+        s.mean_weight = mean_weight(call, (int64_t)s.cols);
     return s;
 }
 
@@ -174,6 +210,7 @@ static void cross_entropy_define(ocl_emitter *e, const clt_cross_entropy *s)
     clt_define_dtype(e, "DT", s->dtype);
     clt_define_dtype(e, "TT", s->target_dtype);
     ocl_define(e, "MIXED", s->second >= 0);
+    ocl_define(e, "WEIGHTED", s->weights >= 0);
     ocl_define(e, "HAS_IGNORE", clt_node_attr(s->call->node, "ignore_index")->set);
     ocl_define(e, "SMOOTH", clt_node_attr(s->call->node, "label_smoothing")->f > 0.0);
 }
@@ -186,14 +223,18 @@ static void cross_entropy_rows_arg(ocl_emitter *e, const clt_cross_entropy *s, o
     ocl_arg_tensor(e, access, ref, dtype, s->rows * per_row);
 }
 
-/* Targets of these rows, and those that are mixed with them. */
+/* Targets of these rows, those that are mixed with them, and the weights of the classes. */
 static void cross_entropy_target_args(ocl_emitter *e, const clt_cross_entropy *s)
 {
     cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);
-    if (s->second < 0)
-        return;
-    cross_entropy_rows_arg(e, s, OCL_READ, s->second, s->target_dtype, 1);
-    ocl_arg_in(e, s->share, CLT_F32, (uint64_t)clt_call_elements(s->call, s->share));
+    if (s->second >= 0) {
+        cross_entropy_rows_arg(e, s, OCL_READ, s->second, s->target_dtype, 1);
+        ocl_arg_in(e, s->share, CLT_F32, (uint64_t)clt_call_elements(s->call, s->share));
+    }
+    if (s->weights >= 0) {
+        ocl_arg_in(e, s->weights, CLT_F32, s->cols);
+        ocl_arg_f32(e, s->mean_weight);
+    }
 }
 
 /* The arguments that end forward, and go before the backward ones. */
@@ -305,7 +346,10 @@ static const clt_op_doc cross_entropy_doc = {
         "the rows whose largest logit is the target's. For segmentation the logits are images or volumes "
         "whose channels are the classes, and a target is a mask. For mixup and cutmix each sample has two "
         "targets: the loss is share * loss(target) + (1 - share) * loss(second); where the second one is "
-        "ignored the first counts alone.",
+        "ignored the first counts alone. class_weights make up for rare classes, as PyTorch's weight does: "
+        "each "
+        "class's term of the loss is multiplied by its weight, and the mean is divided by the sum of the "
+        "targets' weights (of mixed targets, by their number).",
     .inputs = "x: logits (N,...,C), or (N,C,...) with a target for each position, f32, f16 or bf16\n"
               "target: a field of the data with one class number for each row, u8, u16 or i32\n"
               "second: shape and type of target; may be left out\n"

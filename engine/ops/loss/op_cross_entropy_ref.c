@@ -9,8 +9,15 @@ typedef struct ce_row {
     bool counts, correct, in_range;
     int64_t target, second;
     double share; /* of target; 1 - share of second */
-    double top, sum, log_sum, mean_log_p;
+    double top, sum, log_sum;
+    double spread; /* sum over the classes of w log p, divided by their number: what smoothing adds */
 } ce_row;
+
+static double ce_weight(const clt_ref_call *call, int64_t c)
+{
+    const clt_attr *weights = clt_node_attr(call->node, "class_weights");
+    return weights->set && c >= 0 && c < weights->n_list ? (double)(float)weights->number[c] : 1;
+}
 
 /* The number of logits of a row; the function below gives how many of them are classes. */
 static bool ce_channels(const clt_ref_call *call)
@@ -59,14 +66,11 @@ static ce_row ce_look(const clt_ref_call *call, int64_t r)
             best = c;
         }
     }
-    double sum = 0.0, centred = 0.0;
-    for (int64_t c = 0; c < cols; c++) {
-        sum += exp(x[ce_at(call, r, c)] - row.top);
-        centred += x[ce_at(call, r, c)] - row.top;
-    }
-    row.sum = sum;
-    row.log_sum = log(sum);
-    row.mean_log_p = centred / (double)cols - row.log_sum;
+    for (int64_t c = 0; c < cols; c++)
+        row.sum += exp(x[ce_at(call, r, c)] - row.top);
+    row.log_sum = log(row.sum);
+    for (int64_t c = 0; c < cols; c++)
+        row.spread += ce_weight(call, c) * (x[ce_at(call, r, c)] - row.top - row.log_sum) / (double)cols;
     row.correct = best == row.target && row.in_range;
     return row;
 }
@@ -86,11 +90,12 @@ static void ce_forward(clt_ref_call *call)
         if (!row.counts)
             continue;
         const double *x = call->in[0].data;
-        double log_p = row.in_range
-                           ? row.share * x[ce_at(call, r, row.target)] +
-                                 (1 - row.share) * x[ce_at(call, r, row.second)] - row.top - row.log_sum
-                           : (double)NAN;
-        loss -= (1.0 - s) * log_p + s * row.mean_log_p;
+        double first = row.share * ce_weight(call, row.target),
+               second = (1 - row.share) * ce_weight(call, row.second);
+        double log_p = row.in_range ? first * (x[ce_at(call, r, row.target)] - row.top - row.log_sum) +
+                                          second * (x[ce_at(call, r, row.second)] - row.top - row.log_sum)
+                                    : (double)NAN;
+        loss -= (1.0 - s) * log_p + s * row.spread;
         counted += 1.0;
         correct += row.correct ? 1.0 : 0.0;
     }
@@ -100,25 +105,36 @@ static void ce_forward(clt_ref_call *call)
     call->loss_record[3] += correct;
 }
 
+/* w q of class c: its weight times its probability in the target distribution. */
+static double ce_weighted(const clt_ref_call *call, const ce_row *row, int64_t c)
+{
+    double s = clt_node_attr(call->node, "label_smoothing")->f;
+    double q = s / (double)ce_cols(call) + (c == row->target ? (1.0 - s) * row->share : 0.0) +
+               (c == row->second ? (1.0 - s) * (1 - row->share) : 0.0);
+    return row->in_range ? ce_weight(call, c) * q : (double)NAN;
+}
+
 static void ce_backward(clt_ref_call *call)
 {
     int64_t rows = ce_rows(call), cols = ce_cols(call);
-    double s = clt_node_attr(call->node, "label_smoothing")->f;
     double scale = clt_node_attr(call->node, "weight")->f * call->loss_norm * call->loss_scale;
     if (!call->din[0].data)
         return;
     for (int64_t r = 0; r < rows; r++) {
         ce_row row = ce_look(call, r);
+        double sum = 0;
+        for (int64_t c = 0; c < cols; c++)
+            sum += ce_weighted(call, &row, c);
         for (int64_t c = 0; row.counts && c < cols; c++) {
             double p = exp(call->in[0].data[ce_at(call, r, c)] - row.top - row.log_sum);
-            double q = s / (double)cols + (c == row.target ? (1.0 - s) * row.share : 0.0) +
-                       (c == row.second ? (1.0 - s) * (1 - row.share) : 0.0);
-            if (!row.in_range)
-                q = (double)NAN;
-            call->din[0].data[ce_at(call, r, c)] += scale * (p - q);
+            call->din[0].data[ce_at(call, r, c)] += scale * (p * sum - ce_weighted(call, &row, c));
         }
     }
 }
+
+/* Thirty-seven weights. */
+#define CE_9 "0.5,1,2,0.25,3,1.5,0,1,0.125"
+#define CE_37 CE_9 "," CE_9 "," CE_9 "," CE_9 ",2"
 
 /* exp and log of the device have errors of up to 3 ulp; sums of C terms and of R rows are made in blocks.
  * Errors of the record are relative to the record itself. */
@@ -162,6 +178,28 @@ static const clt_op_case ce_cases[] = {
              CLT_CASE_INDEX(CLT_U8, 35, 3, 2, 3), CLT_CASE_INDEX(CLT_U8, 35, 3, 2, 3), CLT_CASE_F32(3)),
     CLT_CASE("mixed_stray", NULL, CLT_SMALL, CLT_CASE_F32(31, 21), CLT_CASE_INDEX(CLT_I32, 21, 31),
              CLT_CASE_STRAY(CLT_I32, 21, 31), CLT_CASE_F32(31)),
+    CLT_CASE("weights", "{\"class_weights\":[1,0.25,3,0,2]}", CLT_SMALL, CLT_CASE_F32(37, 5),
+             CLT_CASE_INDEX(CLT_U8, 5, 37)),
+    CLT_CASE("weights_smooth",
+             "{\"class_weights\":[1,0.25,3,0,2,1.5,0.1],\"label_smoothing\":0.2,\"ignore_index\":3,"
+             "\"weight\":0.5}",
+             CLT_SMALL, CLT_CASE_F32(31, 7), CLT_CASE_INDEX(CLT_I32, 7, 31)),
+    CLT_CASE("weights_mask", "{\"class_weights\":[0.1,2,5],\"ignore_index\":-1}", CLT_SMALL,
+             CLT_CASE_F32(2, 3, 4, 3, 5), CLT_CASE_INDEX(CLT_I32, 3, 2, 4, 3, 5)),
+    CLT_CASE("weights_mask_bf16", "{\"class_weights\":[0.1,2,5,1],\"label_smoothing\":0.1}", CLT_SMALL,
+             CLT_CASE_FLOAT(CLT_BF16, 2, 4, 3, 5), CLT_CASE_INDEX(CLT_U8, 4, 2, 3, 5)),
+    CLT_CASE("weights_f16", "{\"class_weights\":[0.1,2,5,1]}", 0, CLT_CASE_FLOAT(CLT_F16, 35, 4),
+             CLT_CASE_INDEX(CLT_U16, 4, 35)),
+    CLT_CASE("weights_mixed", "{\"class_weights\":[0.1,2,5,1,0.5]}", CLT_SMALL, CLT_CASE_F32(37, 5),
+             CLT_CASE_INDEX(CLT_U8, 5, 37), CLT_CASE_INDEX(CLT_U8, 5, 37), CLT_CASE_F32(37)),
+    CLT_CASE("weights_mixed_smooth",
+             "{\"class_weights\":[0.1,2,5,1,0.5],\"label_smoothing\":0.1,\"ignore_index\":2}", CLT_SMALL,
+             CLT_CASE_F32(3, 5, 2, 3), CLT_CASE_INDEX(CLT_U8, 5, 3, 2, 3), CLT_CASE_INDEX(CLT_U8, 5, 3, 2, 3),
+             CLT_CASE_F32(3)),
+    CLT_CASE("weights_wide", "{\"class_weights\":[" CE_37 "],\"label_smoothing\":0.1,\"classes\":37}", 0,
+             CLT_CASE_F32(9, 41), CLT_CASE_INDEX(CLT_U8, 37, 9)),
+    CLT_CASE("weights_stray", "{\"class_weights\":[1,2,3]}", CLT_SMALL, CLT_CASE_F32(31, 3),
+             CLT_CASE_STRAY(CLT_I32, 3, 31)),
     CLT_CASE("digits", NULL, 0, CLT_CASE_F32(200, 10), CLT_CASE_INDEX(CLT_U8, 10, 200)),
     CLT_CASE("bytes", NULL, 0, CLT_CASE_F32(8, 33, 256), CLT_CASE_INDEX(CLT_U8, 256, 8, 33)),
     CLT_CASE("vocabulary", NULL, 0, CLT_CASE_F32(3, 50257), CLT_CASE_INDEX(CLT_U16, 50257, 3)),

@@ -6,8 +6,8 @@
 #include "engine/ops/loss/loss.h"
 #include "engine/ops/spatial/spatial.h"
 
-/* dice_loss: loss of a sample = mean over classes of 1 - (2 sum(p t) + s) / (sum(p) + sum(t) + s), sums over its
- *         voxels; p = softmax or sigmoid of x, t = onehot(target); with squared_pred sum(p^2) instead of sum(p)
+/* dice_loss: loss of a sample = mean over classes of w (1 - (2 sum(p t) + s) / (sum(p) + sum(t) + s)), sums over its
+ *         voxels, w = class_weights, or 1; p = softmax or sigmoid of x, t = onehot(target); with squared_pred sum(p^2) instead of sum(p)
  * shapes  x (N,C,...), which lies channels-last in memory, target (N,...) -> record (4); saves slope (N,C,2), the
  *         derivatives with respect to sum(p) and sum(p t). With C = 1 the target is 0 or 1
  * dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32
@@ -15,7 +15,8 @@
  * memory  workspace 12*N*C*blocks + 4*N*C + 12*N bytes, blocks <= 1024
  * errors  CLT_ESHAPE: types, not one target per voxel, more than 256 classes; a target out of range (the loader
  *         refuses it) gives NaN
- * source  Milletari, Navab & Ahmadi 2016, arXiv:1606.04797; as monai.losses.DiceLoss with smooth_nr = smooth_dr
+ * source  Milletari, Navab & Ahmadi 2016, arXiv:1606.04797; as monai.losses.DiceLoss with
+ *         smooth_nr = smooth_dr; its weight has no number for a background that is left out, class_weights has one
  * tested  verify -t 'dice_loss*', tol 64 */
 
 enum { DICE_SOFTMAX, DICE_SIGMOID }; /* choices of `activation` */
@@ -32,6 +33,12 @@ static const clt_attr_spec dice_attrs[] = {
      .help = "voxels of this value do not count; left out: all count",
      .no_default = true},
     CLT_SPEC_FLOAT("weight", 1, 0, 1e6, "factor of this loss"),
+    {.name = CLT_CLASS_WEIGHTS,
+     .type = CLT_ATTR_FLOATS,
+     .max = 1e6,
+     .help = "a factor for the loss of each class, that of a background that is left out, too; left out: all "
+             "are 1",
+     .no_default = true},
 };
 
 #define MAX_CLASSES 256
@@ -73,6 +80,7 @@ static clt_status dice_loss_infer(clt_infer *ctx)
     clt_infer_bound(ctx, 1, x.dim[1] == 1 ? 2 : x.dim[1], ignore->set, ignore->i);
     clt_shape slope = clt_shape3(x.dim[0], x.dim[1], 2);
     CLT_TRY(clt_infer_saved(ctx, "slope", CLT_F32, &slope));
+    CLT_TRY(clt_infer_class_weights(ctx, x.dim[1]));
     return clt_infer_loss(ctx, clt_node_attr(ctx->node, "weight")->f, 1, false, 0, 1);
 }
 
@@ -143,9 +151,12 @@ static clt_status dice_forward_voxel(ocl_emitter *e, const void *problem)
     arg_ignore(e, &d);
     end(e, d.samples * d.blocks, 8.0 * (double)(d.samples * d.voxels * d.classes));
     begin(e, &d, "dice_fwd_terms");
+    ocl_define(e, "WEIGHTED", call->constant >= 0);
     ocl_arg_out(e, term, CLT_F32, terms);
     ocl_arg_out(e, call->saved[0], CLT_F32, 2 * terms);
     ocl_arg_in(e, part, CLT_F32, parts);
+    if (call->constant >= 0)
+        ocl_arg_in(e, call->constant, CLT_F32, d.classes);
     ocl_arg_u32(e, (uint32_t)d.samples);
     ocl_arg_u32(e, (uint32_t)d.blocks);
     ocl_arg_f32(e, (float)clt_node_attr(call->node, "smooth")->f);
@@ -194,7 +205,9 @@ extern const clt_op_ref clt_op_dice_loss_ref;
 static const clt_op_doc dice_loss_doc = {
     .text =
         "The soft Dice loss of segmentation: how little the predicted regions overlap those of the mask, as "
-        "the mean over samples and classes. Give it logits, not probabilities. Often a second loss beside "
+        "the mean over samples and classes, where class_weights multiply those of each class. Give it "
+        "logits, not "
+        "probabilities. Often a second loss beside "
         "cross_entropy on the same logits.",
     .inputs =
         "x: logits (N,C,...), f32, f16 or bf16\ntarget: a field of the data with a class number for each "

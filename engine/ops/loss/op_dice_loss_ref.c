@@ -26,6 +26,14 @@ static dice_sizes sizes_of(const clt_ref_call *call)
     return d;
 }
 
+/* The factor of a class's loss in that of its sample. */
+static double share_of(const clt_ref_call *call, const dice_sizes *d, int64_t c)
+{
+    const clt_attr *weights = clt_node_attr(call->node, "class_weights");
+    double weight = weights->set ? (double)(float)weights->number[c] : 1;
+    return c < d->first ? 0 : weight / (double)(d->classes - d->first);
+}
+
 static int64_t at(const dice_sizes *d, int64_t n, int64_t c, int64_t v)
 {
     return (n * d->classes + c) * d->voxels + v;
@@ -91,7 +99,7 @@ static void dice_loss_forward(clt_ref_call *call)
         double loss = 0;
         for (int64_t c = d.first; c < d.classes; c++) {
             overlap o = overlap_of(call, &d, n, c);
-            loss += (1 - o.both / o.below) / (double)(d.classes - d.first);
+            loss += (1 - o.both / o.below) * share_of(call, &d, c);
         }
         call->loss_record[0] += loss * d.weight * call->loss_norm;
         call->loss_record[1] += loss;
@@ -121,10 +129,10 @@ static void dice_loss_backward(clt_ref_call *call)
             o[c] = overlap_of(call, &d, n, c);
         for (int64_t v = 0; v < d.voxels; v++) {
             for (int64_t c = 0; c < d.classes; c++) {
-                double p = probability(call, &d, n, c, v), counts = c < d.first ? 0 : 1;
-                g[c] = counts / (double)(d.classes - d.first) *
-                       (o[c].both / (o[c].below * o[c].below) * (d.squared ? 2 * p : 1) -
-                        2 / o[c].below * is_class(call, &d, n, c, v));
+                double p = probability(call, &d, n, c, v);
+                g[c] =
+                    share_of(call, &d, c) * (o[c].both / (o[c].below * o[c].below) * (d.squared ? 2 * p : 1) -
+                                             2 / o[c].below * is_class(call, &d, n, c, v));
             }
             if (is_class(call, &d, n, 0, v) >= 0)
                 add_gradient(call, &d, n, v, g);
@@ -146,6 +154,14 @@ static const clt_op_case dice_loss_cases[] = {
              CLT_CASE_F32(3, 1, 6, 3), CLT_CASE_INDEX(CLT_U8, 2, 3, 6, 3)),
     CLT_CASE("ignore", "{\"ignore_index\":2}", CLT_SMALL, CLT_CASE_F32(2, 3, 4, 5),
              CLT_CASE_INDEX(CLT_U8, 3, 2, 4, 5)),
+    CLT_CASE("weights", "{\"class_weights\":[0.25,2,0,1,3]}", CLT_SMALL, CLT_CASE_F32(3, 5, 4, 7),
+             CLT_CASE_INDEX(CLT_U8, 5, 3, 4, 7)),
+    CLT_CASE("weights_foreground",
+             "{\"class_weights\":[9,2,0.5],\"include_background\":false,\"squared_pred\":true,\"weight\":0.5,"
+             "\"ignore_index\":1}",
+             CLT_SMALL, CLT_CASE_F32(2, 3, 4, 3, 5), CLT_CASE_INDEX(CLT_I32, 3, 2, 4, 3, 5)),
+    CLT_CASE("weights_sigmoid_bf16", "{\"class_weights\":[0.25,2,3],\"activation\":\"sigmoid\"}", CLT_SMALL,
+             CLT_CASE_FLOAT(CLT_BF16, 2, 3, 5, 4), CLT_CASE_INDEX(CLT_U8, 3, 2, 5, 4)),
     CLT_CASE("one_pixel", NULL, CLT_SMALL, CLT_CASE_F32(4, 3, 1, 1), CLT_CASE_INDEX(CLT_U8, 3, 4, 1, 1)),
     CLT_CASE("stray", NULL, CLT_SMALL, CLT_CASE_F32(3, 3, 2, 2), CLT_CASE_STRAY(CLT_I32, 3, 3, 2, 2)),
     CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 4, 3, 5),

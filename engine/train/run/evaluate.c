@@ -22,6 +22,7 @@
 
 typedef struct eval_sums {
     double record[CLT_MAX_LOSSES][4];
+    double class_weights[CLT_MAX_LOSSES]; /* sums over the targets, for losses that have them */
     double samples;
     double bytes; /* of the text that the target tokens represent */
 } eval_sums;
@@ -50,7 +51,7 @@ static int language_loss(const clt_run *run)
         if (strcmp(node->op->name, "cross_entropy") != 0 &&
             strcmp(node->op->name, "linear_cross_entropy") != 0)
             continue;
-        if (found >= 0 || clt_node_attr(node, "label_smoothing")->f > 0)
+        if (found >= 0 || node->constant >= 0 || clt_node_attr(node, "label_smoothing")->f > 0)
             return -1;
         found = i;
     }
@@ -106,6 +107,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
             if (status != CLT_OK || fed.end)
                 break;
             sums->samples += (double)fed.valid_samples;
+            for (int k = 0; k < plan->graph->n_losses; k++)
+                sums->class_weights[k] += fed.class_weights[k];
             if (volumes)
                 status = clt_eval_volumes_read(volumes, waiting);
             waiting = fed.valid_samples;
@@ -145,7 +148,8 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
     m->n_losses = graph->n_losses;
     for (int i = 0; i < graph->n_losses; i++) {
         const double *record = sums->record[i];
-        double mean = record[2] > 0 ? record[1] / record[2] : NAN;
+        double divisor = graph->losses[i].class_weights ? sums->class_weights[i] : record[2];
+        double mean = divisor > 0 ? record[1] / divisor : NAN;
         snprintf(m->loss_name[i], sizeof m->loss_name[i], "%s", graph->losses[i].name);
         m->loss_value[i] = mean;
         m->loss += (double)graph->losses[i].weight * mean;

@@ -63,6 +63,18 @@ static clt_status map_fields(const clt_plan *plan, const clt_source *source, clt
     return CLT_OK;
 }
 
+/* Constants stay in a slot: the loader writes only the fields. */
+static void fill_constants(const clt_feed *feed, void *slot)
+{
+    const clt_plan *plan = feed->realized->plan;
+    for (size_t i = 0; i < feed->graph->n_tensors; i++) {
+        const clt_tensor *t = clt_graph_tensor(feed->graph, (int32_t)i);
+        if (t->cls == CLT_TC_CONSTANT)
+            memcpy((char *)slot + plan->place[i].offset, t->values,
+                   (size_t)clt_shape_elements(&t->shape) * sizeof *t->values);
+    }
+}
+
 static clt_status make_slots(clt_feed *feed, int prefetch)
 {
     ocl_device *device = feed->realized->device;
@@ -74,6 +86,7 @@ static clt_status make_slots(clt_feed *feed, int prefetch)
         CLT_TRY(ocl_pinned_create(device, feed->bytes, "loader slot", &feed->pinned[i]));
         feed->slots[i] = ocl_pinned_data(feed->pinned[i]);
         memset(feed->slots[i], 0, feed->bytes);
+        fill_constants(feed, feed->slots[i]);
     }
     feed->ring_stride = clt_align_up(feed->bytes, feed->realized->plan->device.align_bytes);
     return ocl_buffer_create(device, feed->ring_stride * RING, "staging ring", &feed->ring);
@@ -201,7 +214,8 @@ clt_status clt_feed_next(clt_feed *feed, clt_fed *fed)
     clt_spans_add(spans, CLT_TRACK_HOST, "wait for data", slot->step + 1, begin, got);
     feed->loaded += slot->load_seconds;
     feed->fed++;
-    *fed = (clt_fed){slot->step, slot->valid_samples, slot->micro, false};
+    *fed = (clt_fed){.step = slot->step, .valid_samples = slot->valid_samples, .micro = slot->micro};
+    memcpy(fed->class_weights, slot->class_weights, sizeof fed->class_weights);
     fill_step_block(feed, slot);
     uint64_t offset = feed->ring_stride * (uint64_t)piece;
     CLT_TRY(ocl_write_async(OCL_QUEUE_COPY, feed->ring, offset, slot->data, feed->bytes, feed->copied[piece],

@@ -29,6 +29,8 @@ typedef struct clt_fed {
     int64_t step, valid_samples;
     int32_t micro;
     bool end; /* evaluation: there are no more micro-batches */
+    /* Evaluation: for losses with class weights the sum of those of the micro-batch's targets. */
+    double class_weights[CLT_MAX_LOSSES];
 } clt_fed;
 /* Enqueues upload and copy of the next micro-batch. Blocks only while the loader has none ready. */
 clt_status clt_feed_next(clt_feed *feed, clt_fed *fed);

@@ -290,6 +290,14 @@ static void test_resume(void **state)
     drain(&b, parts);
 }
 
+/* Weights of the classes 0 to 4; values of 5 and 6 are none. They add up without rounding. */
+static const float class_weights[5] = {0.5f, 2, 0, 8, 0.25f};
+
+static double weight_of(int64_t value, int64_t ignore)
+{
+    return value < 5 && value != ignore ? (double)class_weights[value] : 0;
+}
+
 static void test_evaluation(void **state)
 {
     (void)state;
@@ -301,9 +309,11 @@ static void test_evaluation(void **state)
                 make_bench(&b, samples, 4, 1, ranks);
                 b.options.evaluation = true;
                 b.options.rank = rank;
-                b.graph.n_losses = 1;
+                b.graph.n_losses = 2;
                 b.graph.losses[0] =
                     (clt_loss){.name = "l", .target_field = "y", .has_ignore = true, .ignore_index = 0};
+                b.graph.losses[1] = (clt_loss){
+                    .name = "w", .target_field = "y", .class_weights = class_weights, .n_classes = 5};
                 clt_loader *loader = open_loader(&b);
                 clt_slot *slot = NULL;
                 int64_t turn = 0;
@@ -317,6 +327,13 @@ static void test_evaluation(void **state)
                     assert_true(slot->normaliser[0] == 1.0);
                     assert_true(slot->valid_samples >= 1 && slot->valid_samples <= 4);
                     assert_true(slot->valid_samples == 4 || slot->step == (samples - 1) / 4);
+                    double weights = 0;
+                    for (int64_t i = 0; i < slot->valid_samples; i++) {
+                        int64_t s = slot->step * 4 + i;
+                        weights += weight_of(s % 7, -1) + weight_of(s * s % 5, -1);
+                    }
+                    assert_true(slot->normaliser[1] == 1.0 && slot->class_weights[0] == 0);
+                    assert_true(slot->class_weights[1] == weights);
                     for (int64_t i = 0; i < 4; i++) {
                         if (i < slot->valid_samples)
                             seen[slot_x(slot, i)]++;
@@ -342,7 +359,7 @@ static void test_normalisers(void **state)
             b.options.rank = rank;
             b.options.workers = workers;
             b.options.last_step = 40; /* more than the loader remembers */
-            b.graph.n_losses = 3;
+            b.graph.n_losses = 5;
             b.graph.losses[0] = (clt_loss){.name = "plain", .target_field = "y", .targets_per_sample = 2};
             b.graph.losses[1] = (clt_loss){.name = "some",
                                            .target_field = "y",
@@ -354,20 +371,32 @@ static void test_normalisers(void **state)
                                            .has_ignore = true,
                                            .ignore_index = -100,
                                            .targets_per_sample = 1};
+            b.graph.losses[3] = (clt_loss){.name = "weighted",
+                                           .target_field = "y",
+                                           .targets_per_sample = 2,
+                                           .class_weights = class_weights,
+                                           .n_classes = 5};
+            b.graph.losses[4] = b.graph.losses[3];
+            b.graph.losses[4].has_ignore = true;
+            b.graph.losses[4].ignore_index = 3;
             clt_loader *loader = open_loader(&b);
             clt_slot *slot = NULL;
             int64_t least = INT64_MAX, most = 0;
             for (int64_t ticket = 0; ticket < 40 * ACC; ticket++) {
                 int64_t valid = 0;
+                double weighted = 0, some = 0;
                 assert_int_equal(clt_loader_next(loader, &slot), CLT_OK);
                 check_slot(&b, slot, ticket);
                 for (int64_t i = 0; i < G; i++) {
                     int64_t s = clt_sample_index((uint64_t)(slot->step * G + i), SAMPLES, 99, true);
                     valid += (s % 7 != 1) + (s * s % 5 != 1);
+                    weighted += weight_of(s % 7, -1) + weight_of(s * s % 5, -1);
+                    some += weight_of(s % 7, 3) + weight_of(s * s % 5, 3);
                 }
                 assert_true(slot->normaliser[0] == 2.0 * G);
                 assert_true(slot->normaliser[1] == (double)valid);
                 assert_true(slot->normaliser[2] == (double)G);
+                assert_true(slot->normaliser[3] == weighted && slot->normaliser[4] == some);
                 least = valid < least ? valid : least;
                 most = valid > most ? valid : most;
                 clt_loader_release(loader, slot);

@@ -305,6 +305,35 @@ static void test_norms_and_losses(void **state)
     clt_graph_destroy(g);
 }
 
+/* model.class_weights goes to all losses, and into the normaliser of cross_entropy. */
+static void test_class_weights(void **state)
+{
+    static const sample small = {CLT_U8, {3, {3, 32, 32}}, CLT_I32, {0, {0}}, 2};
+    (void)state;
+    clt_graph *g = good("{\"type\": \"unet3d\", \"levels\": 2, \"class_weights\": [0.5, 2, 0, 8]}", &scan);
+    for (int i = 0; i < 2; i++) {
+        const clt_node *loss = g->nodes[g->losses[i].node];
+        const clt_tensor *weights = clt_graph_tensor(g, loss->constant);
+        assert_non_null(weights);
+        assert_int_equal(weights->cls, CLT_TC_CONSTANT);
+        assert_true(clt_shape_elements(&weights->shape) == 4 && weights->values[3] == 8.0f);
+    }
+    assert_true(g->losses[0].n_classes == 4 && g->losses[0].class_weights[1] == 2.0f);
+    assert_null(g->losses[1].class_weights); /* Dice: a mean over samples */
+    clt_graph_destroy(g);
+    g = good("{\"type\": \"resnet\", \"depth\": 18, \"stem\": \"cifar\", \"class_weights\": [1, 0, 3]}",
+             &small);
+    assert_true(g->losses[0].n_classes == 3 && g->losses[0].class_weights[2] == 3.0f);
+    clt_graph_destroy(g);
+    g = good("{\"type\": \"resnet\", \"depth\": 18, \"stem\": \"cifar\", \"class_weights\": []}", &small);
+    assert_true(g->nodes[g->losses[0].node]->constant == -1 && !g->losses[0].class_weights);
+    clt_graph_destroy(g);
+    refuses("{\"type\": \"resnet\", \"depth\": 18, \"class_weights\": [1, 2]}", &small,
+            "has 3 classes, but the list has 2 weights");
+    refuses("{\"type\": \"resnet\", \"depth\": 18, \"class_weights\": [1, -2, 1]}", &small, "at least 0");
+    refuses("{\"type\": \"resnet\", \"depth\": 18, \"class_weights\": 2}", &small, "must be a list");
+}
+
 /* Samples that the data mixed: the loss compares with both classes. */
 static void test_mixed(void **state)
 {
@@ -396,11 +425,17 @@ static void test_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_sizes),  cmocka_unit_test(test_names_and_shapes),
-        cmocka_unit_test(test_blocks),           cmocka_unit_test(test_initial_values),
-        cmocka_unit_test(test_other_inputs),     cmocka_unit_test(test_unet),
-        cmocka_unit_test(test_norms_and_losses), cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_published_sizes),
+        cmocka_unit_test(test_names_and_shapes),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_initial_values),
+        cmocka_unit_test(test_other_inputs),
+        cmocka_unit_test(test_unet),
+        cmocka_unit_test(test_norms_and_losses),
+        cmocka_unit_test(test_class_weights),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

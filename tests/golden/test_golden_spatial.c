@@ -6,15 +6,7 @@
  *
  * Tolerance: max|d| <= 1e-6 max|ref| + 1e-7 per tensor; maxima and their gradients are compared like the others,
  * NaN must be NaN. ctest-labels: quick ctest-cost: 18 */
-#include "tests/golden/golden_test.h"
-
-#include "cl/device/device.h"
-#include "engine/ops/node.h"
-#include "engine/plan/realize.h"
-
-#define SKIPPED 77
-
-static ocl_device *device;
+#include "tests/golden/golden_op.h"
 
 /* A case of the script: the op that computes it. */
 typedef struct golden_case {
@@ -52,9 +44,7 @@ static const golden_case cases[] = {
 
 /* The op as a whole graph: x and dy in, y and dx out. */
 typedef struct rig {
-    clt_plan *plan;
-    clt_slab_pool *pool;
-    clt_realized *realized;
+    golden_rig op;
     int32_t x, y, dy;
 } rig;
 
@@ -71,50 +61,7 @@ static void open_rig(rig *r, const golden_case *c, const clt_shape *shape, bool 
     clt_graph_tensor(graph, r->y)->is_output = true;
     clt_shape out = clt_graph_tensor(graph, r->y)->shape;
     must(clt_graph_new_tensor(graph, "dy", CLT_F32, &out, CLT_TC_FIELD, &r->dy), "dy");
-    ocl_device_desc desc = *ocl_device_describe(device);
-    if (group)
-        desc.quirks |= OCL_QUIRK_ANY_STYLE;
-    clt_plan_options options = {.mode = CLT_PLAN_CHECK,
-                                .accumulation = 1,
-                                .ranks = 1,
-                                .force_variant = group ? "flat" : "lane",
-                                .n_seeds = 1,
-                                .seed_tensor = {r->y},
-                                .seed_gradient = {r->dy}};
-    must(clt_plan_compute(graph, &desc, &options, &r->plan), c->name);
-    const clt_plan *plans[1] = {r->plan};
-    must(clt_pool_create(device, plans, 1, &r->pool), "pool");
-    clt_realize_options realize = {.pool = r->pool};
-    must(clt_plan_realize(r->plan, device, &realize, &r->realized), "realize");
-}
-
-static void close_rig(rig *r)
-{
-    clt_realized_destroy(r->realized);
-    clt_pool_destroy(r->pool);
-    clt_plan_destroy(r->plan);
-}
-
-/* NaN must be where PyTorch has it; both become 0 for the comparison of the rest. */
-static void check(const rig *r, int32_t tensor, const clt_named_tensor *golden, const char *what)
-{
-    float *want = values_of(golden);
-    int64_t n = clt_shape_elements(&golden->shape);
-    float *got = malloc((size_t)n * sizeof *got);
-    assert_non_null(got);
-    if (!clt_shape_equal(&golden->shape, &clt_graph_tensor(r->plan->graph, tensor)->shape))
-        fail_msg("%s: PyTorch's has another shape", what);
-    must(clt_realized_read(r->realized, tensor, got), what);
-    for (int64_t i = 0; i < n; i++) {
-        if (isnan(want[i]) != isnan(got[i]))
-            fail_msg("%s, element %lld: got %g, PyTorch has %g", what, (long long)i, (double)got[i],
-                     (double)want[i]);
-        if (isnan(want[i]))
-            want[i] = got[i] = 0.0f;
-    }
-    compare(what, got, want, n, 1e-6, 1e-7);
-    free(got);
-    free(want);
+    open_golden(&r->op, graph, c->name, group, group ? "flat" : "lane", r->y, r->dy);
 }
 
 static void run_case(const clt_safetensors *file, const golden_case *c, bool group)
@@ -123,20 +70,16 @@ static void run_case(const clt_safetensors *file, const golden_case *c, bool gro
     rig r;
     snprintf(prefix, sizeof prefix, "%s.", c->name);
     const clt_named_tensor *x = tensor_of(file, prefix, "x"), *dy = tensor_of(file, prefix, "dy");
-    float *values = values_of(x), *gradient = values_of(dy);
     open_rig(&r, c, &x->shape, group);
-    assert_true(clt_shape_equal(&dy->shape, &clt_graph_tensor(r.plan->graph, r.y)->shape));
-    must(clt_realized_write(r.realized, r.x, values), "x");
-    must(clt_realized_write(r.realized, r.dy, gradient), "dy");
-    must(clt_realized_run(r.realized, CLT_PHASE_FORWARD), "forward");
-    must(clt_realized_run(r.realized, CLT_PHASE_BACKWARD), "backward");
+    assert_true(clt_shape_equal(&dy->shape, &clt_graph_tensor(r.op.plan->graph, r.y)->shape));
+    write_golden(&r.op, r.x, x);
+    write_golden(&r.op, r.dy, dy);
+    run_golden(&r.op);
     snprintf(what, sizeof what, "%s y (%s)", c->name, group ? "flat" : "lane");
-    check(&r, r.y, tensor_of(file, prefix, "y"), what);
+    check_golden(&r.op, r.y, tensor_of(file, prefix, "y"), what, 1e-6, 1e-7);
     snprintf(what, sizeof what, "%s dx (%s)", c->name, group ? "flat" : "lane");
-    check(&r, r.plan->gradient[r.x], tensor_of(file, prefix, "dx"), what);
-    close_rig(&r);
-    free(values);
-    free(gradient);
+    check_golden(&r.op, r.op.plan->gradient[r.x], tensor_of(file, prefix, "dx"), what, 1e-6, 1e-7);
+    close_golden(&r.op);
 }
 
 static void test_cases(void **state)
@@ -150,29 +93,8 @@ static void test_cases(void **state)
     clt_safetensors_close(file);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
-    return ocl_device_open(&options, &device) == CLT_OK ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    ocl_device_close(device);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases)};
-    ocl_device_desc *list;
-    int found;
-    if (ocl_list_devices(&list, &found) != CLT_OK) {
-        fprintf(stderr, "skipped: %s\n", clt_error_text());
-        return SKIPPED;
-    }
-    free(list);
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return has_device() ? cmocka_run_group_tests(tests, open_device, close_device) : SKIPPED;
 }

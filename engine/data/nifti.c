@@ -90,6 +90,16 @@ static double get_real(const uint8_t *at, int version, bool big_endian)
     return (double)single;
 }
 
+double clt_nifti_real(const clt_nifti *header, int at)
+{
+    return get_real(header->header + at, header->version, header->big_endian);
+}
+
+int64_t clt_nifti_whole(const clt_nifti *header, int at, int bytes)
+{
+    return get_int(header->header + at, bytes, header->big_endian);
+}
+
 static void put_real(uint8_t *at, int version, bool big_endian, double value)
 {
     float single = (float)value;

@@ -33,6 +33,11 @@ clt_status clt_nifti_parse(const void *bytes, uint64_t size, const char *path, c
 /* The same for a file, of which no more than the header is read. */
 clt_status clt_nifti_read_header(const char *path, clt_nifti *out);
 
+/* The number that begins at this byte of the header: a real one as the version stores them (f32 or f64), or a whole one of
+ * so many bytes. */
+double clt_nifti_real(const clt_nifti *header, int at);
+int64_t clt_nifti_whole(const clt_nifti *header, int at, int bytes);
+
 /* The bytes that header and numbers take, unpacked; CLT_EDATA if there are more than a file can have. */
 clt_status clt_nifti_bytes(const clt_nifti *header, const char *path, uint64_t *bytes);
 

@@ -52,6 +52,9 @@ static clt_status open_list(clt_source *source, const clt_config *config, bool e
         CLT_TRY(clt_volume_list_classes(source->arena, training, &names, &options.n_classes));
     options.class_names = names;
     set->key = key;
+    clt_volume_want want;
+    clt_volume_want_read(config, &want);
+    options.want = &want;
     return clt_volume_list_open(source->arena, &options, &set->list);
 }
 
@@ -178,10 +181,37 @@ static clt_status set_fields(clt_source *source, const clt_config *config, clt_v
     return CLT_OK;
 }
 
-static clt_status describe(clt_source *source, const clt_volumes_state *s)
+/* ", voxels of 2 x 0.8 x 0.8 mm, RAS": what all volumes have in common, after data.spacing and data.orientation. */
+static void describe_space(const clt_volumes_state *s, const clt_volume_want *want, char *text, size_t size)
 {
+    const clt_nifti_space *first = &s->set->list.entry[s->volume[0]].space;
+    bool spaced = true, turned = first->axes[0] != '\0';
+    for (int64_t i = 0; i < s->count; i++) {
+        const clt_nifti_space *space = &s->set->list.entry[s->volume[i]].space;
+        turned = turned && strcmp(space->axes, first->axes) == 0;
+        for (int k = 0; k < 3; k++)
+            spaced = spaced && space->spacing[k] > 0 &&
+                     fabs(space->spacing[k] - first->spacing[k]) <= 1e-4 * first->spacing[k];
+    }
+    const double own[3] = {first->spacing[2], first->spacing[1], first->spacing[0]},
+                 *mm = want->spaces ? want->spacing : own;
+    size_t used = 0;
+    text[0] = '\0';
+    if (want->spaces || (spaced && !want->axes[0]))
+        used = (size_t)snprintf(text, size, ", voxels of %.4g x %.4g x %.4g mm", mm[0], mm[1], mm[2]);
+    else if (s->set->list.entry[s->volume[0]].has_space)
+        used = (size_t)snprintf(text, size, ", voxels of several sizes");
+    if (used < size && (want->axes[0] || turned))
+        (void)snprintf(text + used, size - used, ", %s", want->axes[0] ? want->axes : first->axes);
+}
+
+static clt_status describe(clt_source *source, const clt_config *config, const clt_volumes_state *s)
+{
+    clt_volume_want want;
     const clt_volume_list *list = &s->set->list;
-    char shape[CLT_SHAPE_TEXT], target[64] = "no targets";
+    char shape[CLT_SHAPE_TEXT], target[64] = "no targets", space[96];
+    clt_volume_want_read(config, &want);
+    describe_space(s, &want, space, sizeof space);
     clt_shape_text(&source->fields[0].shape, shape, sizeof shape);
     if (list->kind == CLT_VOLUMES_CLASSES)
         (void)snprintf(target, sizeof target, "%lld classes", (long long)list->n_classes);
@@ -189,12 +219,12 @@ static clt_status describe(clt_source *source, const clt_volumes_state *s)
         (void)snprintf(target, sizeof target, "masks of %lld classes",
                        (long long)source->fields[1].max_value + 1);
     source->description =
-        clt_arena_printf(source->arena, "nifti: %lld volumes from '%s', %lld %s of %s f32, %s",
+        clt_arena_printf(source->arena, "nifti: %lld volumes from '%s', %lld %s of %s f32, %s%s",
                          (long long)s->count, list->folder, (long long)source->samples,
                          s->windows && s->patches ? "windows"
                          : s->patches             ? "patches an epoch"
                                                   : "samples",
-                         shape, target);
+                         shape, target, space);
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -227,6 +257,8 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     source->mean = 0.0f;
     CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, s));
     clt_volume_kind kind = s->set->list.kind;
+    if (clt_config_string(config, "data.orientation")[0] == '\0' && (split == CLT_SPLIT_TRAIN || own_eval))
+        clt_volume_list_warn(&s->set->list, s->set->key, "data.orientation=RAS turns all alike");
     bool divided = !own_eval && kind != CLT_VOLUMES_PLAIN && clt_config_float(config, "data.split") > 0;
     s->training = split == CLT_SPLIT_TRAIN && kind != CLT_VOLUMES_PLAIN;
     s->skip_bad = s->training && clt_config_choice(config, "data.on_bad_sample") == 1;
@@ -243,7 +275,7 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
         CLT_TRY(clt_volumes_number(source, s));
     }
     CLT_TRY(set_fields(source, config, s));
-    return describe(source, s);
+    return describe(source, config, s);
 }
 
 static void nifti_close(clt_source *source)
@@ -402,6 +434,13 @@ static void nifti_rules(clt_config_rules *rules)
 {
     check_list(rules, "data.patch");
     check_list(rules, "data.volume");
+    check_list(rules, "data.spacing");
+    if (clt_rules_usable(rules, "data.orientation") && !clt_rules_empty(rules, "data.orientation") &&
+        !clt_axes_are(clt_config_string(rules->config, "data.orientation")))
+        clt_rules_broken(
+            rules, "data.orientation",
+            "three letters such as RAS: R or L, A or P and S or I, each once, for the directions of the "
+            "width, the height and the depth");
     if (clt_rules_usable(rules, "data.patch") && clt_rules_usable(rules, "data.volume") &&
         !clt_rules_empty(rules, "data.patch") && !clt_rules_empty(rules, "data.volume"))
         clt_rules_broken(rules, "data.volume",
@@ -433,6 +472,16 @@ static const clt_config_key nifti_keys[] = {
         "are of one size"),
     CLT_KEY_CHOICE("data.volume_fit", "crop|resize", "\"crop\"",
                    "how: crop: cut around the centre and padded where smaller; resize: resampled, trilinear"),
+    CLT_KEY_FLOATS(
+        "data.spacing", 0, true, 1e6, "[]",
+        "millimetres between voxels to which volumes are resampled (trilinear; masks: the nearest voxel), "
+        "before data.volume and data.patch: depth, height and width (z, y, x of NIfTI), or one number "
+        "for all; []: as they are"),
+    CLT_KEY_STRING(
+        "data.orientation", "\"\"",
+        "directions in which width, height and depth (x, y, z of NIfTI) are to go, such as RAS: to the "
+        "right, the front and the head; volumes are turned and mirrored; \"\": they stay as they are, with "
+        "a warning if they differ"),
     CLT_KEY_INTS(
         "data.patch", 1, 4096, "[]",
         "depth, height and width of random training patches of volumes with masks, and of the windows "

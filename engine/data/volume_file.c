@@ -59,6 +59,7 @@ static clt_status take_nifti(clt_volume *v, const char *path)
     for (int i = 0; i < 5; i++)
         dim[4 - i] = i < v->header.ndim ? v->header.dim[i] : 1;
     v->is_nifti = true;
+    clt_nifti_space_of(&v->header, &v->space);
     return take_size(v, path, 5, dim);
 }
 
@@ -171,6 +172,38 @@ clt_status clt_volume_box(const clt_volume *v, const int64_t at[3], const int64_
     return CLT_OK;
 }
 
+void clt_values_box(const float *values, int64_t channels, const int64_t size[3], const int64_t at[3],
+                    const int64_t box[3], float outside, float *out)
+{
+    const int64_t *n = size;
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t z = at[0]; z < at[0] + box[0]; z++)
+            for (int64_t y = at[1]; y < at[1] + box[1]; y++)
+                for (int64_t x = at[2]; x < at[2] + box[2]; x++) {
+                    bool inside = z >= 0 && z < n[0] && y >= 0 && y < n[1] && x >= 0 && x < n[2];
+                    *out++ = inside ? values[((c * n[0] + z) * n[1] + y) * n[2] + x] : outside;
+                }
+}
+
+clt_status clt_volume_posed_values(const clt_volume *v, const clt_volume_pose *pose, float **out)
+{
+    float *all = NULL;
+    int64_t origin[3] = {0};
+    *out = NULL;
+    CLT_TRY(clt_alloc(&all, (size_t)(v->channels * clt_voxels(v->size)), sizeof *all, "a volume"));
+    clt_status status = clt_volume_box(v, origin, v->size, 0.0f, all);
+    if (status == CLT_OK && !clt_volume_posed(pose)) {
+        *out = all;
+        return CLT_OK;
+    }
+    if (status == CLT_OK)
+        status = clt_alloc(out, (size_t)(v->channels * clt_voxels(pose->size)), sizeof **out, "a volume");
+    if (status == CLT_OK)
+        clt_volume_pose_image(pose, all, v->channels, *out);
+    free(all);
+    return status;
+}
+
 static clt_status bad_class(const clt_volume *v, int64_t voxel, double value, int64_t classes)
 {
     int64_t x = voxel % v->size[2], y = voxel / v->size[2] % v->size[1], z = voxel / v->size[2] / v->size[1];
@@ -216,46 +249,15 @@ clt_status clt_volume_check(const clt_volume *v)
 
 /* --- resampling --- */
 
-/* The two voxels along one axis between which voxel i of `to` lies, and the weight of the second one. */
-typedef struct between {
-    int64_t low, high;
-    float part;
-} between;
-
-static between find_between(int64_t i, int64_t from, int64_t to)
-{
-    double at = ((double)i + 0.5) * (double)from / (double)to - 0.5;
-    at = at < 0 ? 0 : at;
-    int64_t low = (int64_t)at;
-    low = low > from - 1 ? from - 1 : low;
-    return (between){low, low + 1 < from ? low + 1 : low, (float)(at - (double)low)};
-}
-
-static float mix(float a, float b, float part)
-{
-    return a + (b - a) * part;
-}
-
 void clt_volume_resize(const float *in, int64_t channels, const int64_t from[3], const int64_t to[3],
                        float *out)
 {
-    for (int64_t c = 0; c < channels; c++, in += clt_voxels(from))
-        for (int64_t z = 0; z < to[0]; z++)
-            for (int64_t y = 0; y < to[1]; y++) {
-                between bz = find_between(z, from[0], to[0]), by = find_between(y, from[1], to[1]);
-                const float *row[2][2] = {
-                    {in + (bz.low * from[1] + by.low) * from[2], in + (bz.low * from[1] + by.high) * from[2]},
-                    {in + (bz.high * from[1] + by.low) * from[2],
-                     in + (bz.high * from[1] + by.high) * from[2]}};
-                for (int64_t x = 0; x < to[2]; x++) {
-                    between bx = find_between(x, from[2], to[2]);
-                    float plane[2];
-                    for (int k = 0; k < 2; k++)
-                        plane[k] = mix(mix(row[k][0][bx.low], row[k][0][bx.high], bx.part),
-                                       mix(row[k][1][bx.low], row[k][1][bx.high], bx.part), by.part);
-                    *out++ = mix(plane[0], plane[1], bz.part);
-                }
-            }
+    const int64_t stride[3] = {from[1] * from[2], from[2], 1};
+    double step[3];
+    for (int i = 0; i < 3; i++)
+        step[i] = (double)from[i] / (double)to[i];
+    for (int64_t c = 0; c < channels; c++)
+        clt_volume_sample(in + c * clt_voxels(from), stride, from, step, to, out + c * clt_voxels(to));
 }
 
 static int64_t nearest(int64_t i, int64_t from, int64_t to)

@@ -6,7 +6,7 @@
 #ifndef ENGINE_DATA_VOLUME_FILE_H
 #define ENGINE_DATA_VOLUME_FILE_H
 
-#include "engine/data/nifti.h"
+#include "engine/data/volume_pose.h"
 
 #define CLT_MASK_CLASSES 256 /* classes of a mask, which is delivered as u8 */
 
@@ -15,7 +15,8 @@ typedef struct clt_volume {
     int64_t channels;     /* 1; or the 4th (and 5th) dimension of NIfTI, the first of 4 in .npy */
     int64_t size[3];      /* depth, height, width */
     bool is_nifti;
-    clt_nifti header; /* is_nifti */
+    clt_nifti header;      /* is_nifti */
+    clt_nifti_space space; /* is_nifti */
 } clt_volume;
 
 /* The endings of such files, the last one NULL. */
@@ -37,6 +38,13 @@ void clt_volume_close(clt_volume *volume);
  * with file and number. Safe to call from several threads. */
 clt_status clt_volume_box(const clt_volume *volume, const int64_t at[3], const int64_t box[3], float outside,
                           float *out);
+
+/* The same from voxels in memory, (channels, size). */
+void clt_values_box(const float *values, int64_t channels, const int64_t size[3], const int64_t at[3],
+                    const int64_t box[3], float outside, float *out);
+
+/* Reads the whole volume as the pose has it, (channels, pose->size); *out must be freed. */
+clt_status clt_volume_posed_values(const clt_volume *volume, const clt_volume_pose *pose, float **out);
 
 /* Reads the whole volume as a mask, (size). CLT_EDATA, with file and voxel, for values that are no whole
  * numbers from 0 to `classes` - 1, and for a volume of several channels. */

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -87,7 +88,34 @@ static clt_status bad_file(const listing *l, const char *path, clt_status status
     return CLT_OK;
 }
 
-static clt_status look_at_mask(const clt_volume *image, const char *image_path, const char *path)
+static const clt_nifti_space *space_of(const clt_volume *v)
+{
+    return v->is_nifti ? &v->space : NULL;
+}
+
+/* A mask has the voxels of its image, whatever its own header says of their distances, but may be turned otherwise. */
+static clt_status pose_mask(const listing *l, const clt_volume *image, const clt_volume *mask,
+                            const char *path, clt_volume_entry *e)
+{
+    static const clt_volume_want nothing = {.spaces = false};
+    const clt_volume_want *want = l->options->want ? l->options->want : &nothing;
+    clt_nifti_space space = image->space;
+    snprintf(e->mask_axes, sizeof e->mask_axes, "%s", mask->space.axes);
+    if (mask->space.axes[0])
+        memcpy(space.axes, mask->space.axes, sizeof space.axes);
+    CLT_TRY(clt_volume_pose_find(want, space_of(image) || mask->is_nifti ? &space : NULL, mask->size, path,
+                                 &e->mask_pose));
+    if (memcmp(e->mask_pose.from, e->pose.from, sizeof e->pose.from) == 0)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "the axes of the mask '%s' are %s, those of its image %s: other axes for the same size; write "
+             "the mask "
+             "with the axes of its image",
+             path, mask->space.axes, image->space.axes);
+}
+
+static clt_status look_at_mask(const listing *l, const clt_volume *image, const char *image_path,
+                               const char *path, clt_volume_entry *e)
 {
     clt_volume mask;
     CLT_TRY(clt_volume_look(&mask, path));
@@ -102,7 +130,7 @@ static clt_status look_at_mask(const clt_volume *image, const char *image_path, 
                      path, (long long)mask.size[0], (long long)mask.size[1], (long long)mask.size[2],
                      image_path, (long long)image->size[0], (long long)image->size[1],
                      (long long)image->size[2]);
-    return CLT_OK;
+    return pose_mask(l, image, &mask, path, e);
 }
 
 static int64_t file_bytes(const char *path)
@@ -113,21 +141,26 @@ static int64_t file_bytes(const char *path)
 
 static clt_status add_file(listing *l, const char *image, const char *mask, int32_t class_number)
 {
+    static const clt_volume_want nothing = {.spaces = false};
     clt_volume v;
+    clt_volume_entry e = {.image = image, .mask = mask, .class_number = class_number};
     const char *bad = image;
     clt_status status = clt_volume_look(&v, image);
+    if (status == CLT_OK)
+        status = clt_volume_pose_find(l->options->want ? l->options->want : &nothing, space_of(&v), v.size,
+                                      image, &e.pose);
     if (status == CLT_OK && mask) {
         bad = mask;
-        status = look_at_mask(&v, image, mask);
+        status = look_at_mask(l, &v, image, mask, &e);
     }
     if (status != CLT_OK)
         return bad_file(l, bad, status);
+    e.channels = v.channels;
+    e.has_space = v.is_nifti;
+    e.space = v.space;
     clt_volume_list *list = l->list;
     CLT_TRY(clt_grow(&list->entry, &l->room, (size_t)list->count + 1, sizeof *list->entry, "volumes"));
-    clt_volume_entry *e = &list->entry[list->count++];
-    *e = (clt_volume_entry){
-        .image = image, .mask = mask, .class_number = class_number, .channels = v.channels};
-    memcpy(e->size, v.size, sizeof e->size);
+    list->entry[list->count++] = e;
     list->bytes += file_bytes(image) + file_bytes(mask);
     return CLT_OK;
 }
@@ -311,4 +344,32 @@ clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options 
             ".npy are read, too",
             options->key, options->path);
     return CLT_OK;
+}
+
+void clt_volume_list_warn(const clt_volume_list *list, const char *key, const char *advice)
+{
+    const clt_volume_entry *first = NULL;
+    int64_t others = 0, other = -1, masks = 0, mask = -1;
+    for (int64_t i = 0; i < list->count; i++) {
+        const clt_volume_entry *e = &list->entry[i];
+        if (!e->space.axes[0])
+            continue;
+        first = first ? first : e;
+        if (strcmp(e->space.axes, first->space.axes) != 0) {
+            other = others++ ? other : i;
+        }
+        if (e->mask_axes[0] && strcmp(e->mask_axes, e->space.axes) != 0)
+            mask = masks++ ? mask : i;
+    }
+    if (others > 0)
+        CLT_WARN("%s: %lld of %lld volumes lie in the body otherwise than the first: the axes of '%s' are "
+                 "%s, those of "
+                 "'%s' %s; %s",
+                 key, (long long)others, (long long)list->count, list->entry[other].image,
+                 list->entry[other].space.axes, first->image, first->space.axes, advice);
+    if (masks > 0)
+        CLT_WARN(
+            "%s: %lld mask%s otherwise than the image: the axes of '%s' are %s, those of its image %s; %s",
+            key, (long long)masks, masks == 1 ? " lies" : "s lie", list->entry[mask].mask,
+            list->entry[mask].mask_axes, list->entry[mask].space.axes, advice);
 }

@@ -17,7 +17,11 @@ typedef enum clt_volume_kind {
 typedef struct clt_volume_entry {
     const char *image, *mask; /* paths; mask NULL: there is none */
     int32_t class_number;
-    int64_t size[3], channels;
+    int64_t channels;
+    clt_volume_pose pose, mask_pose; /* of the files; pose.size is the volume's size */
+    bool has_space;                  /* the image is NIfTI */
+    clt_nifti_space space;
+    char mask_axes[CLT_AXES]; /* "" without a mask, or where its header does not say */
 } clt_volume_entry;
 
 typedef struct clt_volume_list {
@@ -39,6 +43,7 @@ typedef struct clt_volume_list_options {
     /* CLASSES: names whose places in this list are the classes; 0: the folder's own subfolders */
     const char *const *class_names;
     int64_t n_classes;
+    const clt_volume_want *want; /* NULL: volumes stay as they are */
     bool skip_bad; /* bad files are left out, with a warning for each; else the first one is an error */
     clt_volume_tell tell; /* NULL: nobody is told; else bad files are left out without a warning */
     void *context;
@@ -48,6 +53,10 @@ typedef struct clt_volume_list_options {
  * wrong with it: no volumes, a mask that is missing or of another size than its image, a bad header. */
 clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options *options,
                                 clt_volume_list *out);
+
+/* Warns, naming two of them, if the volumes lie in the body in different ways, or a mask otherwise than its image: a
+ * model is better off if all lie alike. `advice` says what to do. */
+void clt_volume_list_warn(const clt_volume_list *list, const char *key, const char *advice);
 
 /* The names of the subfolders of a classification folder that hold volumes, in byte order. */
 clt_status clt_volume_list_classes(clt_arena *arena, const char *path, const char ***names, int64_t *count);

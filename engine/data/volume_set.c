@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See volume_set.h. The cache holds images as they are in their files (mapped, or unpacked), unless they are
+ * See volume_set.h. The cache holds images as they are in their files (mapped, or unpacked), unless they are turned or
  * resampled, and masks as bytes together with the places of their foreground. */
 #include "engine/data/volume_set.h"
 
@@ -12,8 +12,9 @@
 
 /* What the cache holds: number 2 * index is the image of a volume, 2 * index + 1 its mask. */
 typedef struct cached_part {
-    clt_volume image; /* as it is in the file; not open if it was resampled */
-    float *values;    /* the resampled image, (channels, target) */
+    clt_volume image; /* as it is in the file; not open if there are values */
+    float *values;    /* the image that was turned or resampled, (channels, size) */
+    int64_t size[3];  /* of values */
     uint8_t *mask;    /* (size of the volume) */
     uint64_t *before; /* of foreground */
     clt_foreground foreground;
@@ -33,14 +34,14 @@ static void drop_part(void *thing)
 
 void clt_volume_set_size(const clt_volume_set *set, int64_t index, int64_t size[3])
 {
-    memcpy(size, set->fits ? set->target : set->list.entry[index].size, 3 * sizeof *size);
+    memcpy(size, set->fits ? set->target : set->list.entry[index].pose.size, 3 * sizeof *size);
 }
 
-/* Where voxel 0 of a volume that is cropped or padded lies in its file. */
+/* Where voxel 0 of a volume that is cropped or padded lies in the whole one. */
 static void find_shift(const clt_volume_set *set, int64_t index, int64_t shift[3])
 {
     for (int i = 0; i < 3; i++) {
-        int64_t room = set->list.entry[index].size[i] - set->target[i];
+        int64_t room = set->list.entry[index].pose.size[i] - set->target[i];
         shift[i] = !set->fits || set->fit != CLT_FIT_CROP ? 0 : room >= 0 ? room / 2 : -(-room / 2);
     }
 }
@@ -59,28 +60,34 @@ static clt_status check_unchanged(const clt_volume *v, const int64_t size[3], in
              path);
 }
 
+static clt_status resize_values(const clt_volume_set *set, const clt_volume_entry *e, cached_part *part)
+{
+    float *small;
+    CLT_TRY(clt_alloc(&small, (size_t)(e->channels * clt_voxels(set->target)), sizeof *small, "a volume"));
+    clt_volume_resize(part->values, e->channels, part->size, set->target, small);
+    free(part->values);
+    part->values = small;
+    memcpy(part->size, set->target, sizeof part->size);
+    return CLT_OK;
+}
+
 static clt_status make_image(const clt_volume_set *set, int64_t index, cached_part *part, uint64_t *bytes)
 {
     const clt_volume_entry *e = &set->list.entry[index];
     clt_volume *v = &part->image;
     CLT_TRY(clt_volume_open(v, e->image, set->key));
-    CLT_TRY(check_unchanged(v, e->size, e->channels, e->image));
+    CLT_TRY(check_unchanged(v, e->pose.file, e->channels, e->image));
     *bytes = v->array.unpacked ? v->array.size : 0;
-    if (!set->fits || set->fit != CLT_FIT_RESIZE)
+    bool resizes = set->fits && set->fit == CLT_FIT_RESIZE;
+    if (!resizes && !clt_volume_posed(&e->pose))
         return CLT_OK;
-    float *all = NULL;
-    int64_t origin[3] = {0};
-    uint64_t count = (uint64_t)(v->channels * clt_voxels(set->target));
-    CLT_TRY(clt_alloc(&all, (size_t)(v->channels * clt_voxels(v->size)), sizeof *all, "a volume"));
-    clt_status status = clt_alloc(&part->values, count, sizeof *part->values, "a volume");
-    if (status == CLT_OK)
-        status = clt_volume_box(v, origin, v->size, 0.0f, all);
-    if (status == CLT_OK)
-        clt_volume_resize(all, v->channels, v->size, set->target, part->values);
-    free(all);
+    CLT_TRY(clt_volume_posed_values(v, &e->pose, &part->values));
     clt_volume_close(v);
-    *bytes = count * sizeof *part->values;
-    return status;
+    memcpy(part->size, e->pose.size, sizeof part->size);
+    if (resizes)
+        CLT_TRY(resize_values(set, e, part));
+    *bytes = (uint64_t)(e->channels * clt_voxels(part->size)) * sizeof *part->values;
+    return CLT_OK;
 }
 
 static void crop_mask(const uint8_t *in, const int64_t from[3], const int64_t at[3], const int64_t box[3],
@@ -105,7 +112,7 @@ static clt_status read_mask(const clt_volume_set *set, int64_t index, uint8_t **
     *out = NULL;
     clt_status status = clt_volume_open(&v, e->mask, set->key);
     if (status == CLT_OK)
-        status = check_unchanged(&v, e->size, 1, e->mask);
+        status = check_unchanged(&v, e->mask_pose.file, 1, e->mask);
     if (status == CLT_OK)
         status = clt_alloc(out, (size_t)clt_voxels(v.size), 1, "a mask");
     if (status == CLT_OK)
@@ -120,14 +127,21 @@ static clt_status make_mask(const clt_volume_set *set, int64_t index, cached_par
     int64_t size[3], shift[3];
     clt_volume_set_size(set, index, size);
     CLT_TRY(read_mask(set, index, &part->mask));
+    if (clt_volume_posed(&e->mask_pose)) {
+        uint8_t *posed;
+        CLT_TRY(clt_alloc(&posed, (size_t)clt_voxels(e->mask_pose.size), 1, "a mask"));
+        clt_volume_pose_mask(&e->mask_pose, part->mask, posed);
+        free(part->mask);
+        part->mask = posed;
+    }
     if (set->fits) {
         uint8_t *fitted;
         CLT_TRY(clt_alloc(&fitted, (size_t)clt_voxels(size), 1, "a mask"));
         find_shift(set, index, shift);
         if (set->fit == CLT_FIT_RESIZE)
-            clt_volume_resize_mask(part->mask, e->size, size, fitted);
+            clt_volume_resize_mask(part->mask, e->pose.size, size, fitted);
         else
-            crop_mask(part->mask, e->size, shift, size, fitted);
+            crop_mask(part->mask, e->pose.size, shift, size, fitted);
         free(part->mask);
         part->mask = fitted;
     }
@@ -181,23 +195,9 @@ static clt_status take(const clt_volume_set *set, int64_t number, cached_part **
     return status;
 }
 
-/* A box of an image that was resampled. */
-static void copy_values(const clt_volume_set *set, const float *values, const int64_t at[3],
-                        const int64_t box[3], float outside, float *out)
-{
-    const int64_t *n = set->target;
-    for (int64_t c = 0; c < set->channels; c++)
-        for (int64_t z = at[0]; z < at[0] + box[0]; z++)
-            for (int64_t y = at[1]; y < at[1] + box[1]; y++)
-                for (int64_t x = at[2]; x < at[2] + box[2]; x++) {
-                    bool inside = z >= 0 && z < n[0] && y >= 0 && y < n[1] && x >= 0 && x < n[2];
-                    *out++ = inside ? values[((c * n[0] + z) * n[1] + y) * n[2] + x] : outside;
-                }
-}
-
 /* A voxel that lies outside of the target, though not of the file, is outside of the volume, too. */
-static clt_status copy_shifted(const clt_volume_set *set, int64_t index, const clt_volume *image,
-                               const int64_t at[3], const int64_t box[3], float outside, float *out)
+static clt_status copy_box(const clt_volume_set *set, int64_t index, const cached_part *part,
+                           const int64_t at[3], const int64_t box[3], float outside, float *out)
 {
     int64_t shift[3], there[3];
     find_shift(set, index, shift);
@@ -206,7 +206,10 @@ static clt_status copy_shifted(const clt_volume_set *set, int64_t index, const c
         if (set->fits && (at[i] < 0 || at[i] + box[i] > set->target[i]))
             CLT_FAIL(CLT_EINTERNAL, "a box beyond a volume that was brought to its size");
     }
-    return clt_volume_box(image, there, box, outside, out);
+    if (!part->values)
+        return clt_volume_box(&part->image, there, box, outside, out);
+    clt_values_box(part->values, set->channels, part->size, there, box, outside, out);
+    return CLT_OK;
 }
 
 clt_status clt_volume_set_image(const clt_volume_set *set, int64_t index, const int64_t at[3],
@@ -214,11 +217,7 @@ clt_status clt_volume_set_image(const clt_volume_set *set, int64_t index, const 
 {
     cached_part *part;
     CLT_TRY(take(set, 2 * index, &part));
-    clt_status status = CLT_OK;
-    if (part->values)
-        copy_values(set, part->values, at, box, outside, out);
-    else
-        status = copy_shifted(set, index, &part->image, at, box, outside, out);
+    clt_status status = copy_box(set, index, part, at, box, outside, out);
     clt_volume_cache_release(set->cache, 2 * index);
     return status;
 }
@@ -266,7 +265,7 @@ static void search_range(void *context, uint64_t first, uint64_t last)
         bool here[CLT_MASK_CLASSES] = {false};
         uint8_t *mask = NULL;
         clt_status status = read_mask(s->set, (int64_t)i, &mask);
-        int64_t voxels = clt_voxels(s->set->list.entry[i].size);
+        int64_t voxels = clt_voxels(s->set->list.entry[i].mask_pose.file);
         for (int64_t k = 0; k < voxels && status == CLT_OK; k++)
             here[mask[k]] = true;
         free(mask);

@@ -121,6 +121,7 @@ clt_status clt_volumes_cover_read(const clt_config *config, clt_volumes_cover *o
     out->resized = clt_config_list_count(config, "data.volume") > 0 &&
                    clt_config_choice(config, "data.volume_fit") == CLT_FIT_RESIZE;
     out->overlap = clt_config_float(config, "data.window_overlap");
+    clt_volume_want_read(config, &out->want);
     out->weights = (clt_window_weights)clt_config_choice(config, "data.window_weights");
     return clt_intensity_read(config, &out->intensity);
 }

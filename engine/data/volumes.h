@@ -6,6 +6,7 @@
 #define ENGINE_DATA_VOLUMES_H
 
 #include "engine/data/volume_patch.h"
+#include "engine/data/volume_pose.h"
 
 /* Whether the samples of a source are windows of volumes with masks, in order: those of a volume follow each other,
  * by depth first. */
@@ -39,6 +40,7 @@ typedef struct clt_volumes_cover {
     double overlap;
     clt_window_weights weights;
     clt_intensity intensity;
+    clt_volume_want want;
 } clt_volumes_cover;
 clt_status clt_volumes_cover_read(const clt_config *config, clt_volumes_cover *out);
 

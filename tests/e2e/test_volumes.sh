@@ -24,10 +24,20 @@ cat >seg.json <<'JSON'
  "optimizer": {"learning_rate": 0.03}, "train": {"steps": 300, "seed": 3, "eval_every": 150}}
 JSON
 expect_code 0 "$CLTRAIN" data verify seg.json
-expect_text 'train/images/ct000.nii.gz: 16 x 20 x 24 voxels, with its mask' 'train/images/ct001.nii.gz: 16 x 15 x 24' \
-    '24 patches an epoch of \(1,8,8,8\) f32, masks of 2 classes' '10 good, none bad'
+expect_text 'train/images/ct000.nii.gz: 16 x 20 x 24 voxels, 2.5 x 0.8 x 0.8 mm, axes RAS, with its mask' 'train/images/ct001.nii.gz: 16 x 15 x 24' \
+    '24 patches an epoch of \(1,8,8,8\) f32, masks of 2 classes, voxels of 2.5 x 0.8 x 0.8 mm, RAS' '10 good, none bad'
 expect_code 0 "$CLTRAIN" data verify val val/images/ct000.nii
-expect_text '16 x 20 x 24 voxels \(depth, height, width\) of i16' '3 good, none bad'
+expect_text '16 x 20 x 24 voxels \(depth, height, width\) of i16' '2.5 x 0.8 x 0.8 mm, axes RAS' '3 good, none bad'
+expect_code 0 "$CLTRAIN" data verify seg.json 'data.spacing=[4,1,1]' data.orientation=LPS
+expect_text 'voxels of 4 x 1 x 1 mm, LPS'
+# A volume whose width goes to the left (srow_x begins with -1): a warning, unless all are turned alike.
+cp -r val mixed
+printf '\x00\x00\x80\xbf' | dd of=mixed/images/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
+printf '\x00\x00\x80\xbf' | dd of=mixed/masks/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
+expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed
+expect_text "1 of 2 volumes lie in the body otherwise than the first: the axes of 'mixed/images/ct001.nii' are LAS" 'data.orientation=RAS'
+expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed data.orientation=RAS
+reject_text 'otherwise'
 
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 expect_code 0 "$CLTRAIN" train seg.json --out run
@@ -38,7 +48,7 @@ expect_text 'Dice 0\.[5-9][0-9]* of 2 volumes' # the noise allows no more to a m
 # How windows overlap changes nothing for such a model, nor does a single window for a whole volume (the direct evaluation).
 dice_of() { sed -n 's/.*"volume_dice": *\([0-9.]*\).*/\1/p' "$1"; }
 expect_code 0 "$CLTRAIN" eval run --json quarter.json
-for way in data.window_overlap=0 data.window_overlap=0.7 data.window_weights=gaussian 'data.patch=[16,20,24]' data.micro_batch=3; do
+for way in data.window_overlap=0 data.window_overlap=0.7 data.orientation=LPI data.orientation=SRA data.window_weights=gaussian 'data.patch=[16,20,24]' data.micro_batch=3; do
     expect_code 0 "$CLTRAIN" eval run "$way" --json other.json
     [ -n "$(dice_of other.json)" ] && [ "$(dice_of other.json)" = "$(dice_of quarter.json)" ] && pass ||
         fail "$way: Dice $(dice_of other.json) instead of $(dice_of quarter.json)"
@@ -49,12 +59,16 @@ expect_code 0 "$CLTRAIN" eval run --on train
 expect_text 'of 6 volumes'
 
 # Masks: of the volume's geometry, the same for every way of covering it, with the Dice that eval tells.
-mkdir -p again/images again/masks
+mkdir -p again/images again/masks spaced
 for name in ct000 ct001; do
     expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out again/masks/$name.nii.gz
     expect_text 'voxels in .* windows? predicted' 'class 1 lesion: [0-9]+ voxels'
     expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out other.nii.gz data.window_overlap=0.6 data.window_weights=gaussian
     cmp -s <(gzip -dc other.nii.gz) <(gzip -dc again/masks/$name.nii.gz) && pass || fail "$name: the windows changed the mask"
+    expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out other.nii.gz data.orientation=PIR
+    cmp -s <(gzip -dc other.nii.gz) <(gzip -dc again/masks/$name.nii.gz) && pass || fail "$name: turning the volume changed the mask"
+    expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out spaced/$name.nii.gz 'data.spacing=[0.7,2,1.3]'
+    [ "$(gzip -dc spaced/$name.nii.gz | wc -c)" = "$(gzip -dc again/masks/$name.nii.gz | wc -c)" ] && pass || fail "$name: the mask has another size"
     # geometry: pixdim and srow are those of the image
     for place in '76 32' '252 96'; do
         cmp -s <(tail -c +$((${place% *} + 1)) val/images/$name.nii | head -c "${place#* }") \

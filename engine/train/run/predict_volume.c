@@ -14,6 +14,8 @@ typedef struct volume_run {
     clt_predictor *p;
     clt_volume image;
     clt_volumes_cover cover;
+    clt_volume_pose pose; /* from the file to what the model was trained on */
+    float *values;        /* the volume in that pose; NULL: as it is in the file */
     clt_windows grid;
     clt_slide_view view;
     clt_slide *slide;
@@ -46,8 +48,19 @@ static clt_status keep_plane(void *context, int64_t plane, const uint8_t *classe
     volume_run *r = context;
     int64_t area = r->grid.size[1] * r->grid.size[2];
     memcpy(r->mask + plane * area, classes, (size_t)area);
-    for (int64_t i = 0; i < area; i++)
-        r->result->voxels[classes[i]]++;
+    return CLT_OK;
+}
+
+/* Brings the mask back to the voxels of the file. */
+static clt_status turn_back(volume_run *r)
+{
+    uint8_t *back;
+    if (!r->values)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&back, (size_t)clt_voxels(r->image.size), 1, "the predicted mask"));
+    clt_volume_pose_back(&r->pose, r->mask, back);
+    free(r->mask);
+    r->mask = back;
     return CLT_OK;
 }
 
@@ -65,8 +78,12 @@ static clt_status open_volume(volume_run *r, const char *path)
     if (!clt_slide_view_of(run->eval->plan->graph, run->job->prediction, &info, &p->input, &r->view))
         CLT_FAIL(CLT_EUSAGE, "predicting '%s': the model of '%s' does not predict a class for each voxel",
                  path, p->saved->path);
-    CLT_TRY(clt_windows_make(r->image.size, r->view.window, r->cover.overlap, &r->grid));
-    CLT_TRY(clt_alloc(&r->mask, (size_t)clt_voxels(r->image.size), 1, "the predicted mask"));
+    CLT_TRY(clt_volume_pose_find(&r->cover.want, r->image.is_nifti ? &r->image.space : NULL, r->image.size,
+                                 path, &r->pose));
+    if (clt_volume_posed(&r->pose))
+        CLT_TRY(clt_volume_posed_values(&r->image, &r->pose, &r->values));
+    CLT_TRY(clt_windows_make(r->pose.size, r->view.window, r->cover.overlap, &r->grid));
+    CLT_TRY(clt_alloc(&r->mask, (size_t)clt_voxels(r->pose.size), 1, "the predicted mask"));
     return clt_slide_create(&r->grid, &r->view, r->cover.weights, keep_plane, r, &r->slide);
 }
 
@@ -78,7 +95,11 @@ static clt_status predict_windows(volume_run *r, int64_t first, int64_t n)
         int64_t at[3];
         float *x = (float *)p->x + i * p->elements;
         clt_windows_at(&r->grid, first + i, at);
-        CLT_TRY(clt_volume_box(&r->image, at, r->view.window, clt_intensity_outside(&r->cover.intensity), x));
+        float outside = clt_intensity_outside(&r->cover.intensity);
+        if (r->values)
+            clt_values_box(r->values, r->image.channels, r->pose.size, at, r->view.window, outside, x);
+        else
+            CLT_TRY(clt_volume_box(&r->image, at, r->view.window, outside, x));
         clt_intensity_apply(&r->cover.intensity, x, p->elements);
     }
     CLT_TRY(clt_run_predict(p->run, p->x, p->y));
@@ -104,7 +125,7 @@ static clt_status predict_all(volume_run *r, const clt_observer *observer)
 
 static clt_status write_mask(const volume_run *r, const char *out)
 {
-    const int64_t *size = r->grid.size;
+    const int64_t *size = r->image.size;
     const clt_nifti_image image = {.element = CLT_EL_U8,
                                    .ndim = 3,
                                    .dim = {size[2], size[1], size[0]},
@@ -122,12 +143,17 @@ clt_status clt_predictor_volume(clt_predictor *p, const char *path, const char *
     if (status == CLT_OK)
         status = predict_all(&r, observer);
     if (status == CLT_OK)
+        status = turn_back(&r);
+    for (int64_t i = 0; status == CLT_OK && i < clt_voxels(r.image.size); i++)
+        result->voxels[r.mask[i]]++;
+    if (status == CLT_OK)
         status = write_mask(&r, out);
     int64_t bad = status == CLT_OK ? clt_slide_not_finite(r.slide) : 0;
     memcpy(result->size, r.image.size, sizeof result->size);
     clt_slide_destroy(r.slide);
     clt_volume_close(&r.image);
     free(r.mask);
+    free(r.values);
     CLT_TRY(status);
     if (bad > 0)
         CLT_FAIL(

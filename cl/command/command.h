@@ -62,7 +62,7 @@ typedef enum ocl_command_kind {
     OCL_CMD_MARKER
 } ocl_command_kind;
 
-#define OCL_MAX_ARGS 36
+#define OCL_MAX_ARGS 44
 
 struct ocl_buffer;
 struct ocl_device;

@@ -64,6 +64,8 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
     const char *why = NULL;
     if (g->type_a != CLT_F32 || g->type_b != CLT_F32 || g->type_c != CLT_F32)
         why = "f32 only";
+    else if (g->windows.operand != OCL_WINDOWS_NONE)
+        why = "it reads matrices in memory, not windows of an image";
     else if (ocl_gemm_epilogue_refusal(g) != NULL)
         why = ocl_gemm_epilogue_refusal(g);
     else if (g->m <= 0 || g->n <= 0 || g->k <= 0)

@@ -72,12 +72,13 @@ const char *ocl_gemm_activation_text(const ocl_gemm *g)
 
 const char *ocl_gemm_text(const ocl_gemm *g, char *buffer, size_t size)
 {
-    snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s",
+    snprintf(buffer, size, "gemm %c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s",
              g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
              (long long)g->batch, clt_dtype_name(g->type_a), clt_dtype_name(g->type_b),
              clt_dtype_name(g->type_c), given(g->bias) ? " +bias" : "", ocl_gemm_activation_text(g),
              given(g->pre) ? " +pre" : "", given(g->dact) ? " +dact" : "",
-             given(g->residual) ? " +residual" : "", g->tf32 ? " +tf32" : "");
+             given(g->residual) ? " +residual" : "", g->tf32 ? " +tf32" : "",
+             g->windows.operand != OCL_WINDOWS_NONE ? " +windows" : "");
     return buffer;
 }
 
@@ -271,30 +272,6 @@ void ocl_gemm_operand_args(ocl_emitter *e, const ocl_gemm *g)
     ocl_arg_f32(e, g->beta);
 }
 
-static uint64_t three(const int64_t values[3], int64_t added)
-{
-    uint64_t packed = 0;
-    for (int i = 0; i < 3; i++)
-        packed |= (uint64_t)(values[i] + added) << (21 * i);
-    return packed;
-}
-
-void ocl_gemm_windows_args(ocl_emitter *e, const ocl_windows *w)
-{
-    /* the places of a row of the window are neighbours: one run */
-    bool merged = w->dilation[2] == 1 && w->place == w->channels;
-    int64_t kernel[3] = {w->kernel[0], w->kernel[1], merged ? 1 : w->kernel[2]};
-    ocl_arg_u64(e, three(w->in, 0));
-    ocl_arg_u64(e, three(w->out, 0));
-    ocl_arg_u64(e, three(kernel, 0));
-    ocl_arg_u64(e, three(w->stride, 0));
-    ocl_arg_u64(e, three(w->dilation, 0));
-    ocl_arg_u64(e, three(w->padding, INT64_C(1) << 20));
-    ocl_arg_u32(e, (uint32_t)w->channels);
-    ocl_arg_u32(e, (uint32_t)(w->channels * (merged ? w->kernel[2] : 1)));
-    ocl_arg_u64(e, (uint64_t)w->place);
-}
-
 void ocl_gemm_part_args(ocl_emitter *e, const ocl_gemm *g, int32_t part, uint64_t floats)
 {
     ocl_arg_out(e, part, CLT_F32, floats);
@@ -335,7 +312,14 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
     return ocl_emit_status(e);
 }
 
-static const ocl_variant gemm_simple = {.name = "simple", .emit = simple_emit};
+static bool simple_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    (void)device;
+    snprintf(reason, size, "it reads matrices in memory, not windows of an image");
+    return ((const ocl_gemm *)problem)->windows.operand == OCL_WINDOWS_NONE;
+}
+
+static const ocl_variant gemm_simple = {.name = "simple", .accepts = simple_accepts, .emit = simple_emit};
 
 const ocl_variant *const ocl_gemm_variants[] = {&ocl_gemm_lane,
 #ifdef CLT_HAVE_CLBLAST

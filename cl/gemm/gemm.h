@@ -22,8 +22,8 @@ typedef enum ocl_activation {
 } ocl_activation;
 
 /* An operand that is the matrix of all windows of an image, which is channels-last: row m is the window of place m of
- * a convolution's result, columns are (window..., channels). Sizes are below 2^20; padding may be negative. Only the
- * backend `lane` reads it. */
+ * a convolution's result, columns are (window..., channels). Sizes are below 2^20; padding may be negative. The
+ * backends `lane`, `tile` and `mma` read it where it lies; others refuse (cl/gemm/gemm_windows.h). */
 typedef struct ocl_windows {
     enum { OCL_WINDOWS_NONE, OCL_WINDOWS_A, OCL_WINDOWS_B } operand;
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3];
@@ -58,7 +58,7 @@ typedef struct ocl_gemm {
     bool optional_operands;
 } ocl_gemm;
 
-/* The backends in order, NULL-terminated; the last one (simple) accepts everything. problem = const ocl_gemm
+/* The backends in order, NULL-terminated; the last one (simple) accepts everything without windows. problem = const ocl_gemm
  * *. */
 extern const ocl_variant *const ocl_gemm_variants[];
 #define OCL_GEMM_FAMILY "gemm"
@@ -92,8 +92,6 @@ void ocl_gemm_epilogue_args(ocl_emitter *emitter, const ocl_gemm *gemm);
  * partial sums in `floats` elements of `part`; the argument C alone. */
 void ocl_gemm_operand_defines(ocl_emitter *emitter, const ocl_gemm *gemm);
 void ocl_gemm_operand_args(ocl_emitter *emitter, const ocl_gemm *gemm);
-/* The arguments WINDOWS_PARAMS of cl/gemm/gemm_windows.clh. */
-void ocl_gemm_windows_args(ocl_emitter *emitter, const ocl_windows *windows);
 void ocl_gemm_part_args(ocl_emitter *emitter, const ocl_gemm *gemm, int32_t part, uint64_t floats);
 void ocl_gemm_result_arg(ocl_emitter *emitter, const ocl_gemm *gemm);
 

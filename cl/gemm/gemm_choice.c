@@ -129,8 +129,6 @@ clt_status ocl_gemm_emit(ocl_emitter *e, const ocl_gemm *gemm, const char *force
         fold_batch(&g);
         g.tf32 = (g.tf32 || e->tf32) && g.type_a == CLT_F32 && g.type_b == CLT_F32;
         ocl_gemm_text(&g, what, sizeof what);
-        if (g.windows.operand != OCL_WINDOWS_NONE)
-            force = ocl_gemm_lane.name;
         status = ocl_family_emit(e, &ocl_gemm_family, &g, what, force);
     }
     ocl_emit_fail(e, status);

@@ -7,6 +7,7 @@
 #include "cl/gemm/gemm_forms.h"
 
 #include "cl/command/fallback.h"
+#include "cl/gemm/gemm_windows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -226,6 +227,10 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     } else {
         ocl_gemm_epilogue_defines(e, g);
         ocl_gemm_operand_args(e, g);
+    }
+    if (ocl_has_windows(g)) {
+        ocl_define(e, "WINDOWS", (int64_t)g->windows.operand);
+        ocl_windows_tile_args(e, &g->windows, f->bk);
     }
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
 }

@@ -5,6 +5,7 @@
  * weights that were packed ahead: a packed element of B serves all rows of a block, which makes packing a few
  * percent of the work. It must not know what the matrices mean. */
 #include "cl/gemm/gemm_lane.h"
+#include "cl/gemm/gemm_windows.h"
 #include "cl/kernels/kernel_shared.clh"
 
 #include <stdio.h>
@@ -242,7 +243,7 @@ static void lane_args(ocl_emitter *e, const ocl_gemm *g, const ocl_lane_blocks *
 {
     ocl_gemm_operand_args(e, g);
     if (g->windows.operand != OCL_WINDOWS_NONE)
-        ocl_gemm_windows_args(e, &g->windows);
+        ocl_windows_args(e, &g->windows, true);
     ocl_arg_u32(e, (uint32_t)b->mt);
     ocl_arg_u32(e, (uint32_t)b->nt);
     ocl_arg_u32(e, (uint32_t)b->kc);

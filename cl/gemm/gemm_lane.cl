@@ -26,6 +26,7 @@
 #endif
 #if WINDOWS
 #include "gemm_windows.clh"
+#include "gemm_window_runs.clh"
 #else
 #define WINDOWS_PARAMS
 #endif

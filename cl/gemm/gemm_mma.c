@@ -20,12 +20,14 @@
  * quarter fewer bytes of fragments and of global memory for each. tf32 takes as many with 64 x 32, and 217 to
  * 224 with 64 x 64. wmma takes up to 165. */
 #include "cl/gemm/gemm_mma.h"
+#include "cl/gemm/gemm_windows.h"
 #include "cl/kernels/kernel_shared.clh"
 
 #include <stddef.h>
 #include <stdio.h>
 
 #define WARP 32
+#define MOST_STEPS 64 /* bk of any form */
 
 /* Three or four stages hide the memory's latency. The small forms are for products that would leave compute
  * units idle; those of two stages also serve devices without asynchronous copies. Of forms with equal cost in
@@ -100,6 +102,8 @@ bool ocl_mma_aligned(const ocl_gemm *g, bool of_a)
     uint64_t bytes = clt_dtype_bytes(g->type_a), start = of_a ? g->a.offset : g->b.offset;
     uint64_t ld = (uint64_t)(of_a ? g->lda : g->ldb) * bytes;
     uint64_t stride = g->batch > 1 ? (uint64_t)(of_a ? g->stride_a : g->stride_b) * bytes : 0;
+    if (ocl_is_windows(g, of_a))
+        return ocl_windows_divisible(g, chunk(g));
     return (start | ld | stride) % 16 == 0;
 }
 
@@ -276,6 +280,8 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
                  clt_dtype_name(g->type_b));
         return false;
     }
+    if (!ocl_windows_tiled(g, MOST_STEPS, reason, size))
+        return false;
     if (g->lda > UINT32_MAX || g->ldb > UINT32_MAX) {
         snprintf(reason, size, "rows of %s lie more than 2^32 elements apart",
                  g->lda > UINT32_MAX ? "A" : "B");

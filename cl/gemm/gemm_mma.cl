@@ -3,7 +3,8 @@
  * GEMM backend `mma`, for GPUs with matrix units: A and B of one 16-bit type, or f32 rounded to 10 bits of
  * mantissa (MMA_TF32); f32 sums. A work-group makes a BM x BN tile of C, each of its warps a WM x WN part.
  * Tiles of A and B of BK steps of k go through STAGES slots of local memory: while one is multiplied, the
- * next STAGES - 1 are on their way from global memory. Any layout, any size, any stride. Host side:
+ * next STAGES - 1 are on their way from global memory. Any layout, any size, any stride; A or B may be the
+ * matrix of windows of an image, which stands nowhere (WINDOWS, gemm_window_tiles.clh). Host side:
  * cl/gemm/gemm_mma.c, which says why the tiles have these sizes. Must not know what the matrices mean.
  *
  * Instructions. A scheduler issues one a clock, and a matrix multiplication occupies the matrix unit for 8
@@ -186,13 +187,7 @@
  *   land_NAME(memory, to, raw): puts into local memory what is in registers
  *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: the item's own chunks to
  *       registers, and back rounded, in pairs of steps as `pair` packs two steps of two lines. */
-#define DEFINE_TILE(name, tile_lines, along, aligned, pair)                                                  \
-    static inline uint to_##name(void)                                                                       \
-    {                                                                                                        \
-        uint v = (uint)get_local_id(0);                                                                      \
-        return 16 * (PLACE(CHUNK_ROW(v, along, tile_lines), CHUNK_IN_ROW(v, along, tile_lines), along,       \
-                           tile_lines));                                                                     \
-    }                                                                                                        \
+#define DEFINE_TILE(name, tile_lines, along, aligned)                                                        \
     static inline void start_##name(__global const STORAGE(DTA) * *from, __global const STORAGE(DTA) * base, \
                                     ulong ld)                                                                \
     {                                                                                                        \
@@ -240,6 +235,68 @@
                          (__global const ushort *)from);                                                     \
         else                                                                                                 \
             raw[i] = *(__global const uint4 *)from;                                                          \
+    }
+
+/* DEFINE_WINDOW_TILE: the same of a matrix of windows (gemm_window_tiles.clh), where `inside` says whether a chunk is
+ * inside of the image and `tile` has what an item knows of its rows and columns.
+ *   start_NAME(tile, from, w, base, first, rows, column, columns): the tile begins in row `first` and in `column` of
+ *       the matrix, of which `rows` and `columns` exist; the image is at `base` */
+#define DEFINE_WINDOW_TILE(name, tile_lines, along, aligned)                                                 \
+    static inline void start_##name(clt_window_tile *tile, __global const STORAGE(DTA) * *from,              \
+                                    const clt_windows *w, __global const STORAGE(DTA) * base, uint first,    \
+                                    uint rows, uint column, uint columns)                                    \
+    {                                                                                                        \
+        uint v = (uint)get_local_id(0);                                                                      \
+        window_tile_column(tile, w, column + CHUNK * CHUNK_IN_ROW(v, along, tile_lines), columns);           \
+        UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
+            uint row = CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines);                     \
+            from[i] = base + window_tile_row(tile, w, i, first + row, rows);                                 \
+        }                                                                                                    \
+    }                                                                                                        \
+    static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw,                               \
+                                   __global const STORAGE(DTA) * from, uint i, bool inside)                  \
+    {                                                                                                        \
+        if (!HAS_CHUNKS(along, tile_lines))                                                                  \
+            return;                                                                                          \
+        if (MMA_ASYNCHRONOUS) {                                                                              \
+            MMA_COPY((__local ushort *)AT(memory, PASS_PLACE(to, i, along, tile_lines)), 0,                  \
+                     (__global const ushort *)from, inside ? 16 : 0);                                        \
+        } else {                                                                                             \
+            raw[i] = (uint4)(0);                                                                             \
+            if (inside)                                                                                      \
+                raw[i] = *(__global const uint4 *)from;                                                      \
+        }                                                                                                    \
+    }                                                                                                        \
+    static inline void bring_##name(__local uint4 *memory, uint to, uint4 *raw,                              \
+                                    __global const STORAGE(DTA) * *item, const clt_windows *w,               \
+                                    const clt_window_tile *tile, int left)                                   \
+    {                                                                                                        \
+        UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
+            uint v = (uint)get_local_id(0);                                                                  \
+            if (!HAS_CHUNKS(along, tile_lines))                                                              \
+                break;                                                                                       \
+            uint row = CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines);                     \
+            bool exists = (along) || (int)row < left;                                                        \
+            if (aligned) {                                                                                   \
+                pass_##name(memory, to, raw, item[i], i, exists && WINDOW_INSIDE(tile, i));                  \
+            } else {                                                                                         \
+                STORAGE(DTA) e[CHUNK];                                                                       \
+                UNROLL_FOR (int j = 0; j < CHUNK; j++)                                                       \
+                    e[j] = 0;                                                                                \
+                if (exists)                                                                                  \
+                    WINDOW_ELEMENTS(e, w, tile, i, item[i]);                                                 \
+                raw[i] = PACK_CHUNK(e);                                                                      \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+/* DEFINE_PLACES: what does not depend on where a tile comes from. */
+#define DEFINE_PLACES(name, tile_lines, along, aligned, pair)                                                \
+    static inline uint to_##name(void)                                                                       \
+    {                                                                                                        \
+        uint v = (uint)get_local_id(0);                                                                      \
+        return 16 * (PLACE(CHUNK_ROW(v, along, tile_lines), CHUNK_IN_ROW(v, along, tile_lines), along,       \
+                           tile_lines));                                                                     \
     }                                                                                                        \
     static inline void land_##name(__local uint4 *memory, uint to, const uint4 *raw)                         \
     {                                                                                                        \
@@ -286,8 +343,53 @@ static inline uint4 round_chunk(uint4 r)
 #define PAIR_A_1(step, later) (uint4)((step).z, (step).w, (later).z, (later).w)
 #define PAIR_B_0(step, later) (uint4)((step).x, (later).x, (step).z, (later).z)
 #define PAIR_B_1(step, later) (uint4)((step).y, (later).y, (step).w, (later).w)
-DEFINE_TILE(a, BM, ALONG_A, ALIGNED_A, PAIR_A)
-DEFINE_TILE(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
+#if WINDOWS == 1
+#define WINDOWS_PASSES ITEM_CHUNKS(ALONG_A, BM)
+#define WINDOWS_WIDE CHUNK
+#include "gemm_window_tiles.clh"
+DEFINE_WINDOW_TILE(a, BM, ALONG_A, ALIGNED_A)
+#else
+DEFINE_TILE(a, BM, ALONG_A, ALIGNED_A)
+#endif
+#if WINDOWS == 2
+#define WINDOWS_PASSES ITEM_CHUNKS(ALONG_B, BN)
+#define WINDOWS_WIDE CHUNK
+#include "gemm_window_tiles.clh"
+DEFINE_WINDOW_TILE(b, BN, ALONG_B, ALIGNED_B)
+#else
+DEFINE_TILE(b, BN, ALONG_B, ALIGNED_B)
+#endif
+DEFINE_PLACES(a, BM, ALONG_A, ALIGNED_A, PAIR_A)
+DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
+
+/* What differs between a matrix in memory and one of windows: chunk p of the next tile of A (of B), the whole tile
+ * with all checks, and the step to the tile after it. */
+#if WINDOWS == 1
+#define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p, WINDOW_INSIDE(&window_tile, p))
+#define BRING_A(left) bring_a(memory, to_left, raw_a, from_left, &windows, &window_tile, left)
+#define GO_ON_A() WINDOWS_GO_ON(&window_tile, from_left, &walk)
+#else
+#define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p)
+#define BRING_A(left) bring_a(memory, to_left, raw_a, from_left, a, lines_a, left)
+#define GO_ON_A()                                                                                            \
+    do {                                                                                                     \
+        UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_A, BM); p++)                                           \
+            from_left[p] = ALONG_A ? from_left[p] + BK : MMA_ROWS_ON(from_left[p], BK, lda);                 \
+    } while (0)
+#endif
+#if WINDOWS == 2
+#define PASS_B(p) pass_b(memory, to_right, raw_b, from_right[p], p, WINDOW_INSIDE(&window_tile, p))
+#define BRING_B(left) bring_b(memory, to_right, raw_b, from_right, &windows, &window_tile, left)
+#define GO_ON_B() WINDOWS_GO_ON(&window_tile, from_right, &walk)
+#else
+#define PASS_B(p) pass_b(memory, to_right, raw_b, from_right[p], p)
+#define BRING_B(left) bring_b(memory, to_right, raw_b, from_right, b, lines_b, left)
+#define GO_ON_B()                                                                                            \
+    do {                                                                                                     \
+        UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_B, BN); p++)                                           \
+            from_right[p] = ALONG_B ? from_right[p] + BK : MMA_ROWS_ON(from_right[p], BK, ldb);              \
+    } while (0)
+#endif
 
 #if MMA_SM >= 75
 
@@ -431,10 +533,9 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 #define COPY_ONE(p)                                                                                          \
     do {                                                                                                     \
         if ((p) < ITEM_CHUNKS(ALONG_A, BM))                                                                  \
-            pass_a(memory, to_left, raw_a, from_left[p], p);                                                 \
+            PASS_A(p);                                                                                       \
         else                                                                                                 \
-            pass_b(memory, to_right, raw_b, from_right[(p)-ITEM_CHUNKS(ALONG_A, BM)],                        \
-                   (p)-ITEM_CHUNKS(ALONG_A, BM));                                                            \
+            PASS_B((p)-ITEM_CHUNKS(ALONG_A, BM));                                                            \
     } while (0)
 #define COPY_SOME(row)                                                                                       \
     if (now_whole) {                                                                                         \
@@ -468,8 +569,8 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 #define BRING(s)                                                                                             \
     do {                                                                                                     \
         int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                      \
-        bring_a(memory, to_left, raw_a, from_left, a, lines_a, left_);                                       \
-        bring_b(memory, to_right, raw_b, from_right, b, lines_b, left_);                                     \
+        BRING_A(left_);                                                                                      \
+        BRING_B(left_);                                                                                      \
     } while (0)
 #define LAND()                                                                                               \
     do {                                                                                                     \
@@ -478,10 +579,8 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
     } while (0)
 #define GO_ON()                                                                                              \
     do {                                                                                                     \
-        UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_A, BM); p++)                                           \
-            from_left[p] = ALONG_A ? from_left[p] + BK : MMA_ROWS_ON(from_left[p], BK, lda);                 \
-        UNROLL_FOR (uint p = 0; p < ITEM_CHUNKS(ALONG_B, BN); p++)                                           \
-            from_right[p] = ALONG_B ? from_right[p] + BK : MMA_ROWS_ON(from_right[p], BK, ldb);              \
+        GO_ON_A();                                                                                           \
+        GO_ON_B();                                                                                           \
     } while (0)
 #if MMA_TF32 /* every item rounds the elements that it copied itself, which it can read before the barrier */
 #define ROUND_OWN()                                                                                          \
@@ -530,8 +629,21 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
     b += b_at;
     __global const STORAGE(DTA) * from_left[ITEM_CHUNKS(ALONG_A, BM)];
     __global const STORAGE(DTB) * from_right[ITEM_CHUNKS(ALONG_B, BN)];
+#if WINDOWS
+    const clt_windows windows = windows_of(WINDOWS_ARGS);
+    const clt_walk walk = WALK;
+    clt_window_tile window_tile;
+#endif
+#if WINDOWS == 1
+    start_a(&window_tile, from_left, &windows, a + z * stride_a, i0, m, k0, k);
+#else
     start_a(from_left, a + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0), lda);
+#endif
+#if WINDOWS == 2
+    start_b(&window_tile, from_right, &windows, b + z * stride_b, k0, k, j0, n);
+#else
     start_b(from_right, b + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0), ldb);
+#endif
 
     SUMS sums[MI][NI];
     MMA_UNROLL_FOR (uint i = 0; i < MI; i++) {
@@ -556,7 +668,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
         MMA_COPIES_END();
     }
     /* Number of steps whose tiles are whole. */
-    uint whole = ALIGNED_A && ALIGNED_B && lines_a == BM && lines_b == BN ? depth / BK : 0;
+    bool whole_a = WINDOWS == 1 || lines_a == BM, whole_b = WINDOWS == 2 || lines_b == BN;
+    uint whole = ALIGNED_A && ALIGNED_B && whole_a && whole_b ? depth / BK : 0;
     /* The slot that is multiplied, and its distance to the slot to fill. */
     uint now = 0, ahead = (uint) - (STAGES - 1) * 16 * SLOT;
 #if defined(__NV_CL_C_VERSION)

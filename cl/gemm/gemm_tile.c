@@ -5,9 +5,12 @@
  * reasons for the forms). It must not know what the matrices mean, and it decides by capabilities of a
  * device, never by its name. */
 #include "cl/gemm/gemm_tile.h"
+#include "cl/gemm/gemm_windows.h"
 
 #include <stddef.h>
 #include <stdio.h>
+
+#define MOST_STEPS 32 /* bk of any form */
 
 /* Tall and wide forms are for products with a short side, where a large square tile would be mostly
  * padding. */
@@ -51,16 +54,24 @@ uint64_t ocl_tile_local_bytes(const ocl_gemm *g, const ocl_gemm_form *f)
     return 2 * 4 * (uint64_t)floats;
 }
 
+static bool is_aligned(const ocl_gemm *g, bool of_a, uint64_t width)
+{
+    uint64_t bytes = clt_dtype_bytes(of_a ? g->type_a : g->type_b);
+    uint64_t start = (of_a ? g->a.offset : g->b.offset) / bytes;
+    uint64_t ld = (uint64_t)(of_a ? g->lda : g->ldb), stride = (uint64_t)(of_a ? g->stride_a : g->stride_b);
+    if (ocl_is_windows(g, of_a))
+        return ocl_windows_divisible(g, (int64_t)width);
+    return (start | ld | (g->batch > 1 ? stride : 0)) % width == 0;
+}
+
 /* The vector width of loads: the largest power of two up to `limit` to which all vectors of the operand are
  * aligned, that fills at most 16 bytes, and with which every item has something to load. */
 static int vector_width(const ocl_gemm *g, bool of_a, const ocl_gemm_form *f, int limit)
 {
     clt_dtype type = of_a ? g->type_a : g->type_b;
-    uint64_t bytes = clt_dtype_bytes(type), start = (of_a ? g->a.offset : g->b.offset) / bytes;
-    uint64_t ld = (uint64_t)(of_a ? g->lda : g->ldb), stride = (uint64_t)(of_a ? g->stride_a : g->stride_b);
-    int elements = (of_a ? f->bm : f->bn) * f->bk, width = 16 / (int)bytes;
-    while (width > 1 && ((start | ld | (g->batch > 1 ? stride : 0)) % (uint64_t)width != 0 || width > limit ||
-                         width > f->bk || elements / width < ocl_tile_items(f)))
+    int elements = (of_a ? f->bm : f->bn) * f->bk, width = 16 / (int)clt_dtype_bytes(type);
+    while (width > 1 && (!is_aligned(g, of_a, (uint64_t)width) || width > limit || width > f->bk ||
+                         elements / width < ocl_tile_items(f)))
         width /= 2;
     return width;
 }
@@ -73,12 +84,19 @@ static void set_widths(const ocl_gemm *g, const ocl_gemm_form *wanted, ocl_gemm_
 
 /* Limits of the device */
 
+/* All vectors of windows that an item loads are in the same columns of their matrix (gemm_stage.clh). */
+static bool reads_windows(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    int row = ocl_is_windows(g, true) ? f->bk / f->va : f->bn / f->vb;
+    return !ocl_has_windows(g) || ocl_tile_items(f) >= row;
+}
+
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     uint64_t local = ocl_tile_local_bytes(g, f), slab = (uint64_t)(f->bm / f->pm * f->bn) * 4;
     return f->bm >= f->pm && f->bn >= f->pn && ocl_tile_items(f) >= 8 &&
            ocl_tile_items(f) <= ocl_form_max_items(device) && local <= ocl_form_max_local(device) &&
-           slab <= local;
+           slab <= local && reads_windows(g, f);
 }
 
 /* A cost model to rank forms, right within a factor of two, which is enough until the tuner has measured. The
@@ -202,6 +220,8 @@ const ocl_form_family ocl_tile_family = {.variant = &ocl_gemm_tile,
 static bool tile_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     ocl_gemm_form form;
+    if (!ocl_windows_tiled(problem, MOST_STEPS, reason, size))
+        return false;
     return ocl_form_choose(&ocl_tile_family, problem, device, NULL, &form, reason, size);
 }
 

@@ -3,8 +3,8 @@
  * GEMM backend `tile`, for GPUs: a work-group makes a BM x BN tile of C. It walks k in steps of BK, of which
  * two tiles of A and B are in local memory: while the items multiply one pair, the next one is loaded from
  * global memory to registers. Every item keeps TM x TN sums in registers. Any layout, any size, storage types
- * f32, f16 and bf16 with f32 arithmetic. Host side: cl/gemm/gemm_tile.c. Must not know what the matrices
- * mean.
+ * f32, f16 and bf16 with f32 arithmetic. A or B may be the matrix of windows of an image, which stands nowhere
+ * (WINDOWS, gemm_window_tiles.clh). Host side: cl/gemm/gemm_tile.c. Must not know what the matrices mean.
  *
  * Every sum runs over k in order with fma and ends with the last product, so that no choice of tile
  * changes a bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits.
@@ -81,8 +81,52 @@
 #define TILE_B STAGE_FLOATS(ALONG_B, BN, VB)
 #define LOCAL_FLOATS (2 * (TILE_A + TILE_B))
 
-DEFINE_STAGE(a, DTA, VA, BM, ALONG_A)
-DEFINE_STAGE(b, DTB, VB, BN, ALONG_B)
+#if WINDOWS == 1
+#define WINDOWS_PASSES STAGE_COUNT(BM, VA)
+#define WINDOWS_WIDE VA
+#include "gemm_window_tiles.clh"
+DEFINE_WINDOW_FETCH(a, DTA, VA, BM, ALONG_A)
+#else
+DEFINE_FETCH(a, DTA, VA, BM, ALONG_A)
+#endif
+#if WINDOWS == 2
+#define WINDOWS_PASSES STAGE_COUNT(BN, VB)
+#define WINDOWS_WIDE VB
+#include "gemm_window_tiles.clh"
+DEFINE_WINDOW_FETCH(b, DTB, VB, BN, ALONG_B)
+#else
+DEFINE_FETCH(b, DTB, VB, BN, ALONG_B)
+#endif
+DEFINE_PUT(a, DTA, VA, BM, ALONG_A)
+DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
+
+/* Loads the tiles of A and B of which `left` steps exist to registers, and goes on to the next ones. */
+#if WINDOWS == 1
+#define FETCH_A(left)                                                                                        \
+    do {                                                                                                     \
+        fetch_a(raw_a, window_from, &window_tile, left);                                                     \
+        WINDOWS_GO_ON(&window_tile, window_from, &walk);                                                     \
+    } while (0)
+#else
+#define FETCH_A(left)                                                                                        \
+    do {                                                                                                     \
+        fetch_a(raw_a, a, (OFFSET)lda, lines_a, left);                                                       \
+        a += step_a;                                                                                         \
+    } while (0)
+#endif
+#if WINDOWS == 2
+#define FETCH_B(left)                                                                                        \
+    do {                                                                                                     \
+        fetch_b(raw_b, window_from, &window_tile, left);                                                     \
+        WINDOWS_GO_ON(&window_tile, window_from, &walk);                                                     \
+    } while (0)
+#else
+#define FETCH_B(left)                                                                                        \
+    do {                                                                                                     \
+        fetch_b(raw_b, b, (OFFSET)ldb, lines_b, left);                                                       \
+        b += step_b;                                                                                         \
+    } while (0)
+#endif
 
 /* An item's sums are in chunks of up to 4 x 4, spread over the tile, so that neighbouring items read
  * neighbouring vectors. */
@@ -172,10 +216,27 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     TILES_SHARE(share);
     uint i0 = share.i0, j0 = share.j0, z = share.z, k0 = share.k0, depth = share.depth, item = share.item;
     (void)item;
-    uint lines_a = min(m - i0, (uint)BM), lines_b = min(n - j0, (uint)BN);
-    ulong step_a = TA ? BK * lda : BK, step_b = TB ? BK : BK * ldb;
+#if WINDOWS
+    const clt_windows windows = windows_of(WINDOWS_ARGS);
+    const clt_walk walk = WALK;
+    clt_window_tile window_tile;
+#endif
+#if WINDOWS == 1
+    __global const STORAGE(DTA) * window_from[STAGE_COUNT(BM, VA)];
+    start_a(&window_tile, window_from, &windows, a + a_at + z * stride_a, i0, m, k0, k);
+#else
+    uint lines_a = min(m - i0, (uint)BM);
+    ulong step_a = TA ? BK * lda : BK;
     a += a_at + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0);
+#endif
+#if WINDOWS == 2
+    __global const STORAGE(DTB) * window_from[STAGE_COUNT(BN, VB)];
+    start_b(&window_tile, window_from, &windows, b + b_at + z * stride_b, k0, k, j0, n);
+#else
+    uint lines_b = min(n - j0, (uint)BN);
+    ulong step_b = TB ? BK : BK * ldb;
     b += b_at + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0);
+#endif
 
     FLOATN sums[TM][CHUNKS];
 #pragma unroll
@@ -193,10 +254,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     for (uint t = 0; t <= whole; t++) {
         uint next = t & 1, now = next ^ 1;
         if (t < steps) {
-            fetch_a(raw_a, a, (OFFSET)lda, lines_a, depth - t * BK);
-            fetch_b(raw_b, b, (OFFSET)ldb, lines_b, depth - t * BK);
-            a += step_a;
-            b += step_b;
+            FETCH_A(depth - t * BK);
+            FETCH_B(depth - t * BK);
         }
         if (t > 0)
             multiply_tile(sums, from_a + now * TILE_A, from_b + now * TILE_B);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "cl/gemm/gemm_mma.h"
+#include "cl/gemm/gemm_windows.h"
 #include "cl/command/retarget.h"
 
 #define WARPGROUP 128 /* items of a warpgroup, which multiply together */
@@ -140,6 +141,10 @@ static bool wgmma_accepts(const void *problem, const ocl_device_desc *device, ch
     if (g->type_a != g->type_b || (g->type_a != CLT_F16 && g->type_a != CLT_BF16)) {
         snprintf(reason, size, "it multiplies f16 by f16 or bf16 by bf16, not %s by %s",
                  clt_dtype_name(g->type_a), clt_dtype_name(g->type_b));
+        return false;
+    }
+    if (ocl_has_windows(g)) {
+        snprintf(reason, size, "it reads matrices in memory, not windows of an image");
         return false;
     }
     if (!ocl_mma_aligned(g, true) || !ocl_mma_aligned(g, false)) {

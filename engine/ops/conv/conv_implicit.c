@@ -5,6 +5,7 @@
  * product, too: of windows of the result's gradient with the turned weight. With a stride the places of the image fall
  * into phases, by their remainder: each phase has its own elements of the window, and is a product of its own. */
 #include "engine/ops/conv/conv.h"
+#include "cl/gemm/gemm_windows.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
 
@@ -137,7 +138,7 @@ static bool is_wide(const clt_conv *c)
     return image > INT32_MAX || result > INT32_MAX;
 }
 
-/* Whether the backend takes every product of the problem. */
+/* Whether some backend takes every product of the problem. */
 static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
 {
     const int64_t limit = INT64_C(1) << 20;
@@ -158,7 +159,7 @@ static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, c
         }
     if (c->kind != CLT_CONV_IMAGE) {
         ocl_gemm g = plain_product(c);
-        return ocl_variant_accepts(&ocl_gemm_lane, &g, device, reason, size);
+        return ocl_gemm_is_possible(&g, device, reason, size);
     }
     if (c->s.stride[0] * c->s.stride[1] * c->s.stride[2] > MOST_PHASES) {
         (void)snprintf(reason, size, "there are more than %d phases", MOST_PHASES);
@@ -169,7 +170,7 @@ static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, c
         if (!find_phase(c, begin, &p) || clt_spatial_volume(p.count) == 0)
             continue;
         ocl_gemm g = phase_product(c, &p, c->weight, c->image, CLT_F32);
-        if (!ocl_variant_accepts(&ocl_gemm_lane, &g, device, reason, size))
+        if (!ocl_gemm_is_possible(&g, device, reason, size))
             return false;
     }
     return true;

@@ -243,8 +243,8 @@ static const ocl_tunable winograd_tunables[] = {
 CONV_VARIANT(forward, winograd, clt_conv_winograd, .tunables = winograd_tunables);
 CONV_VARIANT(backward, winograd, clt_conv_winograd, .tunables = winograd_tunables);
 
-CONV_VARIANT(forward, implicit, clt_conv_implicit, .needs = OCL_CAP_WIDE_VECTORS);
-CONV_VARIANT(backward, implicit, clt_conv_implicit, .needs = OCL_CAP_WIDE_VECTORS);
+CONV_VARIANT(forward, implicit, clt_conv_implicit, .tunables = NULL);
+CONV_VARIANT(backward, implicit, clt_conv_implicit, .tunables = NULL);
 
 CONV_VARIANT(forward, depthwise, clt_conv_depthwise, .tunables = NULL);
 CONV_VARIANT(backward, depthwise, clt_conv_depthwise, .tunables = NULL);
@@ -267,8 +267,7 @@ static const char *choose(const clt_conv *c, const ocl_device_desc *device)
         return "depthwise";
     if (least >= WINOGRAD_CHANNELS && accepts(&clt_conv_winograd, c, device, reason, sizeof reason))
         return "winograd";
-    if ((device->caps & OCL_CAP_WIDE_VECTORS) &&
-        accepts(&clt_conv_implicit, c, device, reason, sizeof reason))
+    if (accepts(&clt_conv_implicit, c, device, reason, sizeof reason))
         return "implicit";
     return "matrix";
 }

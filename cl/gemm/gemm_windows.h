@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products with an operand that is the matrix of windows of an image (ocl_gemm.windows): what kernels are told about
+ * it, and which of them can be read in tiles (gemm_window_tiles.clh). Plain arithmetic. It must not know what the
+ * images are. */
+#ifndef CL_GEMM_WINDOWS_H
+#define CL_GEMM_WINDOWS_H
+
+#include "cl/gemm/gemm.h"
+
+static inline bool ocl_has_windows(const ocl_gemm *gemm)
+{
+    return gemm->windows.operand != OCL_WINDOWS_NONE;
+}
+/* Whether A (B) is the matrix of windows. */
+static inline bool ocl_is_windows(const ocl_gemm *gemm, bool of_a)
+{
+    return gemm->windows.operand == (of_a ? OCL_WINDOWS_A : OCL_WINDOWS_B);
+}
+
+/* What the element of a matrix of windows that lies `width` elements further has in common with the first one: all
+ * multiples of `width` elements start at multiples of that many elements in the image, and lie in one place. */
+bool ocl_windows_divisible(const ocl_gemm *gemm, int64_t width);
+/* Whether a kernel that goes through k in tiles of at most `most` steps can read the windows; else the reason is
+ * written. True for products without windows. */
+bool ocl_windows_tiled(const ocl_gemm *gemm, int64_t most, char *reason, size_t size);
+/* The arguments WINDOWS_PARAMS of cl/gemm/gemm_windows.clh. by_rows: places of the window that are neighbours in the
+ * image, channels and all, count as one place with the channels of all of them, where that is so. */
+void ocl_windows_args(ocl_emitter *emitter, const ocl_windows *windows, bool by_rows);
+/* The arguments WINDOWS_PARAMS and WALK_PARAMS of cl/gemm/gemm_window_tiles.clh, for tiles of `bk` steps of k. */
+void ocl_windows_tile_args(ocl_emitter *emitter, const ocl_windows *windows, int64_t bk);
+
+/* Whether any backend takes the product on this device; else the reason of the last one is written. */
+bool ocl_gemm_is_possible(const ocl_gemm *gemm, const ocl_device_desc *device, char *reason, size_t size);
+
+#endif

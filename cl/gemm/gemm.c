@@ -54,9 +54,12 @@ static bool span(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64
 
 bool ocl_gemm_spans(const ocl_gemm *g, int64_t *a, int64_t *b, int64_t *c)
 {
-    return span(g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->batch, g->stride_a, a) &&
-           span(g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->batch, g->stride_b, b) &&
-           span(g->m, g->n, g->ldc, g->batch, g->stride_c, c);
+    bool fit = span(g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->batch, g->stride_a, a) &&
+               span(g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->batch, g->stride_b, b) &&
+               span(g->m, g->n, g->ldc, g->batch, g->stride_c, c);
+    if (g->windows.operand != OCL_WINDOWS_NONE)
+        *(g->windows.operand == OCL_WINDOWS_A ? a : b) = g->windows.elements;
+    return fit;
 }
 
 static bool given(ocl_tensor_ref ref)

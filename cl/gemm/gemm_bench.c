@@ -2,6 +2,7 @@
  *
  * Operands of a product, its commands on a device, runs and guard zones. It must not know what is right. */
 #include "cl/gemm/gemm_bench.h"
+#include "cl/gemm/gemm_windows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -80,6 +81,20 @@ static void spoil_gaps(ocl_gemm_array *a, int64_t rows, int64_t cols, int64_t ld
     }
 }
 
+/* An image has no gaps, only surroundings. */
+static void spoil_gaps_of(ocl_gemm_bench *b, bool of_a)
+{
+    const ocl_gemm *g = &b->gemm;
+    ocl_gemm_array *array = &b->array[of_a ? OCL_GEMM_A : OCL_GEMM_B];
+    int64_t elements = g->windows.elements;
+    if (ocl_is_windows(g, of_a))
+        spoil_gaps(array, 1, elements, elements, 0, 1);
+    else if (of_a)
+        spoil_gaps(array, g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->stride_a, g->batch);
+    else
+        spoil_gaps(array, g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->stride_b, g->batch);
+}
+
 static bool given(ocl_tensor_ref ref)
 {
     return ref.tensor != OCL_NO_TENSOR_ID;
@@ -109,10 +124,8 @@ static clt_status fill_all(ocl_gemm_bench *b, const ocl_gemm_fill *fill)
     CLT_TRY(fill_array(b, OCL_GEMM_B, g->type_b, g->b.offset, bb, fill, false));
     CLT_TRY(fill_array(b, OCL_GEMM_C, g->type_c, g->c.offset, c, fill, !read_c));
     if (fill->gaps) {
-        spoil_gaps(&b->array[OCL_GEMM_A], g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->stride_a,
-                   g->batch);
-        spoil_gaps(&b->array[OCL_GEMM_B], g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->stride_b,
-                   g->batch);
+        spoil_gaps_of(b, true);
+        spoil_gaps_of(b, false);
     }
     if (given(g->bias)) {
         g->bias.tensor = OCL_GEMM_BIAS;

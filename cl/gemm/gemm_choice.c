@@ -26,11 +26,18 @@ static void fold_batch(ocl_gemm *g)
 /* Problems */
 
 /* The problem as words, on which a choice depends (cl/tune/tuning.h compares them): layout, sizes, types;
- * words with '+' for epilogue and strides. */
+ * words with '+' for epilogue and strides; the window and its stride where an operand is a matrix of windows. */
 const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
 {
+    char windows[96] = "";
+    const ocl_windows *w = &g->windows;
+    if (w->operand != OCL_WINDOWS_NONE)
+        snprintf(windows, sizeof windows, " windows:%s:%lldx%lldx%lld:%lld.%lld.%lld c=%lld",
+                 w->operand == OCL_WINDOWS_A ? "A" : "B", (long long)w->kernel[0], (long long)w->kernel[1],
+                 (long long)w->kernel[2], (long long)w->stride[0], (long long)w->stride[1],
+                 (long long)w->stride[2], (long long)w->channels);
     bool dense = g->lda == (g->ta ? g->m : g->k) && g->ldb == (g->tb ? g->k : g->n) && g->ldc == g->n;
-    snprintf(buffer, size, "%c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s%s%s",
+    snprintf(buffer, size, "%c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s%s%s%s",
              g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
              (long long)g->batch, clt_dtype_name(g->type_a), clt_dtype_name(g->type_b),
              clt_dtype_name(g->type_c), g->beta != 0.0f ? " +add" : "",
@@ -38,7 +45,7 @@ const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
              g->pre.tensor != OCL_NO_TENSOR_ID ? " +pre" : "",
              g->dact.tensor != OCL_NO_TENSOR_ID ? " +dact" : "",
              g->residual.tensor != OCL_NO_TENSOR_ID ? " +residual" : "", dense ? "" : " +strided",
-             g->batch > 1 && g->stride_b == 0 ? " +shared" : "", g->tf32 ? " +tf32" : "");
+             g->batch > 1 && g->stride_b == 0 ? " +shared" : "", g->tf32 ? " +tf32" : "", windows);
     return buffer;
 }
 

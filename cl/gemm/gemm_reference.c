@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cl/gemm/gemm_bench.h"
+#include "cl/gemm/gemm_windows.h"
 
 #define EPS32 0x1p-23
 #define STEEPEST 1.13 /* largest slope of an activation */
@@ -54,6 +55,33 @@ static void load_many(const ocl_gemm_array *a, int64_t at, int64_t step, int64_t
         out[i] = clt_dtype_load(a->type, a->image, a->first + (size_t)(at + i * step));
 }
 
+/* Element (row, column) of a matrix of windows by its definition, or 0 outside of the image. */
+static double window_element(const ocl_gemm_array *a, const ocl_windows *w, int64_t start, int64_t row,
+                             int64_t column)
+{
+    int64_t channel = column % w->channels, tap = column / w->channels, at = 0, step = 1;
+    for (int i = 2; i >= 0; i--) {
+        int64_t x = row % w->out[i] * w->stride[i] - w->padding[i] + tap % w->kernel[i] * w->dilation[i];
+        if (x < 0 || x >= w->in[i])
+            return 0.0;
+        at += x * step;
+        step *= w->in[i];
+        row /= w->out[i];
+        tap /= w->kernel[i];
+    }
+    at += row * step;
+    return clt_dtype_load(a->type, a->image, a->first + (size_t)(start + at * w->place + channel));
+}
+
+static void load_windows(const ocl_gemm_bench *b, bool of_a, int64_t z, int64_t row, int64_t column,
+                         int64_t n, double *out)
+{
+    const ocl_gemm *g = &b->gemm;
+    const ocl_gemm_array *a = &b->array[of_a ? OCL_GEMM_A : OCL_GEMM_B];
+    for (int64_t i = 0; i < n; i++)
+        out[i] = window_element(a, &g->windows, z * (of_a ? g->stride_a : g->stride_b), row, column + i);
+}
+
 /* Adds up row i of op(A) times columns j to j + n - 1 of op(B). scratch: 2 k + n values. */
 static void add_products(const ocl_gemm_bench *b, int64_t z, int64_t i, int64_t j, int64_t n, double *scratch,
                          sums *out)
@@ -61,8 +89,11 @@ static void add_products(const ocl_gemm_bench *b, int64_t z, int64_t i, int64_t 
     const ocl_gemm *g = &b->gemm;
     double *row = scratch, *other = scratch + g->k;
     memset(out, 0, (size_t)n * sizeof *out);
-    load_many(&b->array[OCL_GEMM_A], z * g->stride_a + (g->ta ? i : i * g->lda), g->ta ? g->lda : 1, g->k,
-              row);
+    if (ocl_is_windows(g, true))
+        load_windows(b, true, z, i, 0, g->k, row);
+    else
+        load_many(&b->array[OCL_GEMM_A], z * g->stride_a + (g->ta ? i : i * g->lda), g->ta ? g->lda : 1,
+                  g->k, row);
     if (g->tb) {
         for (int64_t e = 0; e < n; e++) {
             load_many(&b->array[OCL_GEMM_B], z * g->stride_b + (j + e) * g->ldb, 1, g->k, other);
@@ -76,7 +107,10 @@ static void add_products(const ocl_gemm_bench *b, int64_t z, int64_t i, int64_t 
         return;
     }
     for (int64_t p = 0; p < g->k; p++) {
-        load_many(&b->array[OCL_GEMM_B], z * g->stride_b + p * g->ldb + j, 1, n, other);
+        if (ocl_is_windows(g, false))
+            load_windows(b, false, z, p, j, n, other);
+        else
+            load_many(&b->array[OCL_GEMM_B], z * g->stride_b + p * g->ldb + j, 1, n, other);
         for (int64_t e = 0; e < n; e++) {
             double product = row[p] * other[e];
             out[e].sum += product;

@@ -2,6 +2,7 @@
  *
  * One matrix product as the tuner measures it. It must not know which candidate is better than which. */
 #include "cl/gemm/gemm_tune.h"
+#include "cl/gemm/gemm_windows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,6 +48,20 @@ static int64_t rows_b(const ocl_gemm *g)
     return g->tb ? g->n : g->k;
 }
 
+/* The rows of a matrix of windows are places, of which there may be fewer; its columns are what they are. */
+static bool can_halve(const ocl_gemm *g, char size)
+{
+    int64_t value = size == 'm' ? g->m : size == 'n' ? g->n : g->k;
+    return value > 1 && !(ocl_is_windows(g, true) && size == 'k') && !(ocl_is_windows(g, false) && size == 'n');
+}
+
+/* Adapts the image to the number of rows. */
+static void resize_image(ocl_windows *w, int64_t rows)
+{
+    int64_t places = w->out[0] * w->out[1] * w->out[2], images = (rows + places - 1) / places;
+    w->elements = images * w->in[0] * w->in[1] * w->in[2] * w->place;
+}
+
 /* Changes the sizes and adapts the strides: dense rows stay dense, stacked batch items stay stacked. */
 static void resize(ocl_gemm *g, int64_t m, int64_t n, int64_t k, int64_t batch)
 {
@@ -63,6 +78,8 @@ static void resize(ocl_gemm *g, int64_t m, int64_t n, int64_t k, int64_t batch)
     g->stride_a = batch == 1 ? 0 : stack_a ? rows_a(g) * g->lda : g->stride_a;
     g->stride_b = batch == 1 ? 0 : stack_b ? rows_b(g) * g->ldb : g->stride_b;
     g->stride_c = batch == 1 ? 0 : stack_c ? g->m * g->ldc : g->stride_c;
+    if (ocl_has_windows(g))
+        resize_image(&g->windows, ocl_is_windows(g, true) ? m : k);
 }
 
 static double bytes_of(const ocl_gemm *g)
@@ -81,16 +98,19 @@ static void make_measurable(ocl_gemm *g, const ocl_device_desc *desc)
     double room = (double)desc->usable_bytes / 16.0,
            flops = FLOPS_PER_UNIT * (desc->compute_units < 2 ? 2.0 : (double)desc->compute_units);
     room = room > MAX_BYTES ? MAX_BYTES : room;
-    while ((ocl_gemm_flops(g) > flops || bytes_of(g) > room) &&
-           (g->batch > 1 || g->m > 1 || g->n > 1 || g->k > 1)) {
+    while (ocl_gemm_flops(g) > flops || bytes_of(g) > room) {
+        int64_t m = can_halve(g, 'm') ? g->m : 0, n = can_halve(g, 'n') ? g->n : 0;
+        int64_t k = can_halve(g, 'k') ? g->k : 0;
         if (g->batch > 1)
             resize(g, g->m, g->n, g->k, (g->batch + 1) / 2);
-        else if (g->m >= g->n && g->m >= g->k)
-            resize(g, (g->m + 1) / 2, g->n, g->k, 1);
-        else if (g->n >= g->k)
-            resize(g, g->m, (g->n + 1) / 2, g->k, 1);
+        else if (m == 0 && n == 0 && k == 0)
+            return;
+        else if (m >= n && m >= k)
+            resize(g, (m + 1) / 2, g->n, g->k, 1);
+        else if (n >= k)
+            resize(g, g->m, (n + 1) / 2, g->k, 1);
         else
-            resize(g, g->m, g->n, (g->k + 1) / 2, 1);
+            resize(g, g->m, g->n, (k + 1) / 2, 1);
     }
 }
 
@@ -234,7 +254,9 @@ static clt_status device_reference(ocl_tune_bench *t, const ocl_device_desc *des
     ocl_gemm_ready *ready;
     bool right = true;
     char why[200];
-    CLT_TRY(ocl_tune_bench_ready(t, desc, NULL, "simple", NULL, &ready));
+    /* windows are read by other backends only: then it is the standard one, checked by the host like `simple` */
+    const char *by = ocl_has_windows(&t->bench->gemm) ? NULL : "simple";
+    CLT_TRY(ocl_tune_bench_ready(t, desc, NULL, by, NULL, &ready));
     clt_status status = ocl_gemm_ready_run(ready);
     for (int i = 0; i < 2 && t->want[i] != NULL && status == CLT_OK; i++)
         status = ocl_gemm_ready_read(ready, results[i], t->want[i]);

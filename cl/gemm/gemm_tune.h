@@ -11,7 +11,8 @@
 typedef struct ocl_tune_bench ocl_tune_bench;
 
 /* Makes operands and the reference result, which is computed on the host or, for large problems, by the
- * backend `simple` and checked on the host (CLT_ECHECK: even that is wrong). A problem that would take too
+ * backend `simple` (for windows of an image: the standard one) and checked on the host (CLT_ECHECK: even
+ * that is wrong). A problem that would take too
  * long or too much memory is made smaller, and times are scaled accordingly. */
 clt_status ocl_tune_bench_create(ocl_device *device, const ocl_device_desc *desc, const ocl_gemm *gemm,
                                  ocl_tune_bench **out);

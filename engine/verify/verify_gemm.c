@@ -31,11 +31,62 @@ typedef struct gemm_run {
 
 /* --- problem --- */
 
+static int64_t or_one(int64_t value)
+{
+    return value ? value : 1;
+}
+
+/* The sizes of the image and of the result, and their numbers of places. */
+static ocl_windows windows_of(const clt_gemm_windows *c, int64_t *pixels, int64_t *places, int64_t *taps)
+{
+    ocl_windows w = {.operand = c->operand, .channels = c->channels, .place = c->channels * or_one(c->groups)};
+    *pixels = *places = c->n;
+    *taps = 1;
+    for (int i = 0; i < 3; i++) {
+        w.in[i] = or_one(c->in[i]);
+        w.kernel[i] = or_one(c->kernel[i]);
+        w.stride[i] = or_one(c->stride[i]);
+        w.dilation[i] = or_one(c->dilation[i]);
+        w.padding[i] = c->padding[i];
+        int64_t room = w.in[i] + 2 * w.padding[i] - w.dilation[i] * (w.kernel[i] - 1);
+        w.out[i] = c->out[i] ? c->out[i] : (room - 1) / w.stride[i] + 1;
+        *pixels *= w.in[i];
+        *places *= w.out[i];
+        *taps *= w.kernel[i];
+    }
+    w.elements = *pixels * w.place;
+    return w;
+}
+
+/* The product of a convolution: of the windows of an image with a weight or, for the gradient of the weight, of the
+ * gradient of the result with these windows. */
+static ocl_gemm make_windows(const clt_gemm_case *c)
+{
+    int64_t pixels, places, taps;
+    ocl_windows w = windows_of(&c->windows, &pixels, &places, &taps);
+    bool of_a = w.operand == OCL_WINDOWS_A;
+    int64_t groups = or_one(c->windows.groups), width = taps * w.channels;
+    ocl_gemm g = ocl_gemm_make(of_a ? places : c->m, of_a ? c->n : width, of_a ? width : places, c->ta, c->tb);
+    g.windows = w;
+    g.batch = groups;
+    if (of_a) {
+        g.ldc = g.n * groups;
+        g.stride_a = w.channels;
+        g.stride_c = g.n;
+    } else {
+        g.lda = g.m * groups;
+        g.stride_a = g.m;
+        g.stride_b = w.channels;
+    }
+    return g;
+}
+
 static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
 {
-    ocl_gemm g = ocl_gemm_make(c->m, c->n, c->k, c->ta, c->tb);
+    bool windows = c->windows.operand != OCL_WINDOWS_NONE;
+    ocl_gemm g = windows ? make_windows(c) : ocl_gemm_make(c->m, c->n, c->k, c->ta, c->tb);
     int64_t rows_a = g.ta ? g.k : g.m, rows_b = g.tb ? g.n : g.k;
-    g.batch = c->batch ? c->batch : 1;
+    g.batch = windows ? g.batch : or_one(c->batch);
     g.alpha = c->alpha != 0.0f ? c->alpha : 1.0f;
     g.beta = c->beta;
     g.type_a = c->type[0];
@@ -43,6 +94,8 @@ static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
     g.type_c = c->type[2];
     g.activation = c->activation;
     g.tf32 = c->tf32;
+    if (windows)
+        return g;
     if (c->form == FORM_PADDED || c->form == FORM_SHARED) {
         g.lda += 1 + clt_verify_word(s, 0) % 5;
         g.ldb += 1 + clt_verify_word(s, 1) % 5;
@@ -117,7 +170,7 @@ static clt_status refused(gemm_run *r)
             *close = '\0';
     }
     clt_error_clear();
-    if (!r->choice && strcmp(r->backend, "simple") == 0)
+    if (!r->choice && strcmp(r->backend, "simple") == 0 && r->problem->windows.operand == OCL_WINDOWS_NONE)
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the last backend must accept everything: %s", reason);
     else
         clt_verify_set(r->outcome, CLT_VERIFY_SKIP, "%s", reason);
@@ -462,7 +515,8 @@ static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
         narrow.tf32 = types[t] == CLT_F32;
         /* only some of the combinations, since compiling takes most of the time */
         bool turn = c->form == FORM_PADDED && c->ta == t % 2 && (t < 2 || strncmp(c->name, "odd", 3) == 0);
-        narrow.small = c->small && (c->form == FORM_ALIGNED || turn);
+        bool windows = c->windows.operand != OCL_WINDOWS_NONE && (int)strlen(c->name) % 3 == t;
+        narrow.small = c->small && (c->form == FORM_ALIGNED || turn || windows);
         CLT_TRY(check_modes(session, &narrow, labels[t], "mma", NULL));
         if (types[t] == CLT_F16) {
             CLT_TRY(check_mma_generation(session, &narrow, 75));

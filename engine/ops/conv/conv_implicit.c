@@ -182,16 +182,6 @@ static void end(ocl_emitter *e, int64_t rows, int64_t channels, uint64_t items, 
     ocl_kernel_end_1d(e, clt_div_up(all, items) * items, items, flops);
 }
 
-/* Products are not logged for the tuner, which makes operands of matrices. */
-static clt_status emit_product(ocl_emitter *e, const ocl_gemm *g)
-{
-    struct ocl_tuning_log *log = e->log;
-    e->log = NULL;
-    clt_status status = ocl_gemm_emit(e, g, NULL);
-    e->log = log;
-    return status;
-}
-
 static int32_t emit_turned(ocl_emitter *e, const clt_conv *c, const phase *p)
 {
     clt_style style = clt_style_of(e->device);
@@ -258,7 +248,7 @@ static clt_status emit_image(ocl_emitter *e, const clt_conv *c)
         int32_t turned = emit_turned(e, c, &p);
         ocl_gemm g = phase_product(c, &p, turned, to, single ? c->type_image : CLT_F32);
         g.beta = single && c->accumulate ? 1.0f : 0.0f;
-        CLT_TRY(emit_product(e, &g));
+        CLT_TRY(ocl_gemm_emit(e, &g, NULL));
         if (!single)
             emit_scatter(e, c, &p, to);
     }
@@ -270,7 +260,7 @@ static clt_status implicit_emit(ocl_emitter *e, const clt_conv *c)
     if (c->kind == CLT_CONV_IMAGE)
         return emit_image(e, c);
     ocl_gemm g = plain_product(c);
-    return emit_product(e, &g);
+    return ocl_gemm_emit(e, &g, NULL);
 }
 
 const clt_conv_algorithm clt_conv_implicit = {.accepts = implicit_accepts, .emit = implicit_emit};

@@ -267,9 +267,9 @@
                 raw[i] = *(__global const uint4 *)from;                                                      \
         }                                                                                                    \
     }                                                                                                        \
-    static inline void bring_##name(__local uint4 *memory, uint to, uint4 *raw,                              \
-                                    __global const STORAGE(DTA) * *item, const clt_windows *w,               \
-                                    const clt_window_tile *tile, int left)                                   \
+    static inline __attribute__((always_inline)) void bring_##name(                                          \
+        __local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * *item,                     \
+        const clt_windows *w, const clt_window_tile *tile, int left)                                         \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
             uint v = (uint)get_local_id(0);                                                                  \

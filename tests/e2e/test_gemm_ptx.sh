@@ -62,6 +62,8 @@ while read -r bm bn bk tm tn; do
     form=(-DBM="$bm" -DBN="$bn" -DBK="$bk" -DTM="$tm" -DTN="$tn")
     items=$((bm / tm * (bn / tn)))
     check "${bm}x${bn}x$bk of ${tm}x$tn NN f32" $items "${form[@]}"
+    check "${bm}x${bn}x$bk of ${tm}x$tn NT f32 windows of A" $items "${form[@]}" -DTB=1 -DWINDOWS=1
+    check "${bm}x${bn}x$bk of ${tm}x$tn TN bf16 windows of B" $items "${form[@]}" -DTA=1 -DDTA=bf16 -DDTB=bf16 -DDTC=bf16 -DWINDOWS=2
     check "${bm}x${bn}x$bk of ${tm}x$tn TT bf16" $items "${form[@]}" -DTA=1 -DTB=1 -DDTA=bf16 -DDTB=bf16 -DDTC=bf16
 done <<<"$forms"
 form=(-DBM=128 -DBN=128 -DBK=16 -DTM=8 -DTN=8)
@@ -130,7 +132,17 @@ check_form_mma() {
     check_mma "mma $name TN f16 into f32" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTA=1 -DVC=4
     check_mma "mma $name NT tf32" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4
     check_mma "mma $name TN tf32" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTA=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4
+    check_mma "mma $name NT f16 windows of A" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8 -DWINDOWS=1
+    check_mma "mma $name NN bf16 windows of A" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 \
+        -DWINDOWS=1
+    check_mma "mma $name TN f16 windows of B" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTA=1 -DVC=4 -DPARTIAL=1 -DWINDOWS=2
+    check_mma "mma $name NT tf32 windows of A" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4 \
+        -DWINDOWS=1
+    check_mma "mma $name TN tf32 windows of B" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTA=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4 \
+        -DWINDOWS=2
     if [ "$stages" -eq 2 ]; then
+        check_mma "mma $name NT f16 windows of A m16n8k8" $items 255 75 75 "${form[@]}" -DBK="$bk" -DTB=1 -DVC=4 -DWINDOWS=1
+        check_mma "mma $name TN f16 windows of B m16n8k8" $items 255 75 75 "${form[@]}" -DBK="$bk" -DTA=1 -DVC=4 -DWINDOWS=2
         check_mma "mma $name NT f16 m16n8k8" $items 255 75 75 "${form[@]}" -DBK="$bk" -DTB=1 -DVC=4
         if [ -n "$volta" ] && [ $((bm + bn)) -le 256 ]; then
             check_mma "mma $name NT f16 wmma" $items 255 70 70 "${form[@]}" -DBK="$bk" -DTB=1 -DVC=4
@@ -176,9 +188,15 @@ if command -v nvdisasm >/dev/null; then
         f32=(-DBK=16 -DDTA=f32 -DMMA_TF32=1 -DVC=4)
         limit=70
         if [ "$bm" -eq 64 ]; then limit=80; fi
-        for layout in NT NN TN TT; do
+        for layout in NT NN TN TT "NT windows" "TN windows"; do
             turn=()
-            case $layout in NT) turn=(-DTB=1) ;; TN) turn=(-DTA=1) ;; TT) turn=(-DTA=1 -DTB=1) ;; esac
+            case $layout in
+            NT) turn=(-DTB=1) ;;
+            TN) turn=(-DTA=1) ;;
+            TT) turn=(-DTA=1 -DTB=1) ;;
+            "NT windows") turn=(-DTB=1 -DWINDOWS=1) ;;
+            "TN windows") turn=(-DTA=1 -DWINDOWS=2) ;;
+            esac
             check_slots "mma ${bm}x$bn $layout f16" 80 80 $limit "${form[@]}" -DBK=32 -DDTC=f16 -DVC=8 "${turn[@]}"
             check_slots "mma ${bm}x$bn $layout f16" 90 65 $limit "${form[@]}" -DBK=32 -DDTC=f16 -DVC=8 "${turn[@]}"
             if [ "$bm" -ge 128 ] && [ "$bn" -ge 128 ]; then
@@ -208,6 +226,14 @@ check_mma 'mma 128x128x32 TT bf16' 256 128 80 "$ampere" "${form[@]}" -DBK=32 -DT
 check_mma 'mma 128x128x16 TT tf32' 256 255 80 "$ampere" "${form[@]}" -DBK=16 -DTA=1 -DTB=1 -DDTA=f32 -DMMA_TF32=1
 check_mma 'mma 128x128x16 NT tf32 rounded to even' 256 128 80 90 "${form[@]}" -DBK=16 -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4 -DMMA_ROUND_EVEN=1
 check_mma 'mma 128x128x16 NN tf32' 256 255 80 "$ampere" "${form[@]}" -DBK=16 -DDTA=f32 -DMMA_TF32=1
+
+# Windows that are read element by element, because channels do not fill 16 bytes.
+check_mma 'mma 128x128x32 NT f16 windows of A, channels' 256 255 80 "$ampere" "${form[@]}" -DBK=32 -DTB=1 -DALIGNED_A=0 -DWINDOWS=1
+check_mma 'mma 128x128x32 TN f16 windows of B, channels' 256 255 80 "$ampere" "${form[@]}" -DBK=32 -DTA=1 -DALIGNED_B=0 -DWINDOWS=2
+check_mma 'mma 64x64x32 NT f16 windows of A, channels' 128 255 80 "$ampere" -DBM=64 -DBN=64 -DWM=32 -DWN=32 -DSTAGES=4 -DBK=32 -DTB=1 \
+    -DALIGNED_A=0 -DWINDOWS=1
+check_mma 'mma 64x64x32 TN f16 windows of B, channels' 128 255 80 "$ampere" -DBM=64 -DBN=64 -DWM=32 -DWN=32 -DSTAGES=4 -DBK=32 -DTA=1 \
+    -DALIGNED_B=0 -DWINDOWS=2
 
 # The check notices what it is about: 16 x 16 sums an item do not fit 255 registers.
 rm -f k.log

@@ -161,6 +161,13 @@ static const clt_op_case conv2d_cases[] = {
         CLT_EXACT, CLT_CASE_F32(2, 19, 14, 13)),
     CLT_CASE("empty_phases", "{\"out\":17,\"kernel\":1,\"stride\":[2,3],\"bias\":false}", SMALL,
              CLT_CASE_F32(2, 24, 5, 7)),
+    CLT_CASE("f16", "{\"out\":24,\"kernel\":3,\"stride\":2,\"padding\":1,\"bias\":false}", SMALL,
+             CLT_CASE_FLOAT(CLT_F16, 2, 16, 11, 10)),
+    CLT_CASE("f16_odd", "{\"out\":17,\"kernel\":[3,2],\"stride\":[1,2],\"padding\":[2,0],\"dilation\":[2,1]}", SMALL,
+             CLT_CASE_FLOAT(CLT_F16, 2, 5, 7, 9)),
+    CLT_CASE("bf16", "{\"out\":16,\"kernel\":3,\"padding\":1}", SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 24, 6, 7)),
+    CLT_CASE("bf16_groups", "{\"out\":24,\"kernel\":3,\"padding\":1,\"groups\":3,\"bias\":false}", CLT_EXACT,
+             CLT_CASE_FLOAT(CLT_BF16, 2, 24, 6, 7)),
     CLT_CASE("deep", "{\"out\":20,\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_EXACT,
              CLT_CASE_F32(2, 96, 7, 7)),
 };
@@ -176,8 +183,12 @@ static const clt_op_case conv3d_cases[] = {
              CLT_CASE_F32(1, 16, 3, 4, 3)),
     CLT_CASE("stride", "{\"out\":33,\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_EXACT,
              CLT_CASE_F32(2, 17, 6, 7, 9)),
+    CLT_CASE("f16", "{\"out\":16,\"kernel\":3,\"padding\":1,\"bias\":false}", CLT_EXACT,
+             CLT_CASE_FLOAT(CLT_F16, 1, 16, 4, 5, 6)),
 };
 static const clt_op_case transpose2d_cases[] = {
+    CLT_CASE("f16", "{\"out\":8,\"kernel\":2,\"stride\":2,\"bias\":false}", SMALL,
+             CLT_CASE_FLOAT(CLT_F16, 2, 16, 3, 4)),
     CLT_CASE("double", "{\"out\":3,\"kernel\":2,\"stride\":2}", SMALL, CLT_CASE_F32(2, 5, 3, 4)),
     CLT_CASE("pointwise", "{\"out\":7,\"kernel\":1}", SMALL, CLT_CASE_F32(2, 4, 3, 5)),
     CLT_CASE("uneven",

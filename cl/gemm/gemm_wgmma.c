@@ -143,10 +143,12 @@ static bool wgmma_accepts(const void *problem, const ocl_device_desc *device, ch
                  clt_dtype_name(g->type_a), clt_dtype_name(g->type_b));
         return false;
     }
-    if (ocl_has_windows(g)) {
-        snprintf(reason, size, "it reads matrices in memory, not windows of an image");
+    if (ocl_is_windows(g, false)) {
+        snprintf(reason, size, "it reads windows of an image as A only");
         return false;
     }
+    if (!ocl_windows_tiled(g, BK, reason, size))
+        return false;
     if (!ocl_mma_aligned(g, true) || !ocl_mma_aligned(g, false)) {
         snprintf(reason, size, "rows of %s do not start at multiples of 16 bytes",
                  ocl_mma_aligned(g, true) ? "B" : "A");

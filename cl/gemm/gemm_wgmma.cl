@@ -6,7 +6,8 @@
  * without registers in between (wgmma.clh). Any layout and any size; chunks of 16 bytes must start at
  * multiples of 16 bytes in global memory, as they do in every row whose length is a multiple of eight:
  * other products are `mma`'s, since what goes through registers value by value gains nothing from faster
- * units. Host side: cl/gemm/gemm_wgmma.c. Must not know what the matrices mean.
+ * units. A may be the matrix of windows of an image, which stands nowhere (WINDOWS 1, gemm_window_tiles.clh).
+ * Host side: cl/gemm/gemm_wgmma.c. Must not know what the matrices mean.
  *
  * Edges. Tiles at the edges and the last steps of k are copied with zeros for what does not exist, in the
  * same loop: copies with a size cost about 18 instructions each, which is much for `mma` and little here,
@@ -153,7 +154,35 @@ static inline uint first_place(void)
                      2 * (uint)have);                                                                        \
         }                                                                                                    \
     }
+#if WINDOWS == 1
+#define WINDOWS_PASSES PASSES(BM)
+#define WINDOWS_WIDE CHUNK
+#include "gemm_window_tiles.clh"
+/* The same of A as a matrix of windows (gemm_window_tiles.clh), in which every chunk has an address of its own; no
+ * tile of it has edges. It begins in row `first` and in `column`; `rows` and `columns` exist. */
+static inline void start_a(clt_window_tile *tile, __global const ushort **from, const clt_windows *w,
+                           __global const ushort *base, uint first, uint rows, uint column, uint columns)
+{
+    uint row = (uint)get_local_id(0) / (ROW / CHUNK), chunk = (uint)get_local_id(0) & (ROW / CHUNK - 1);
+    window_tile_column(tile, w, column + CHUNK * chunk, columns);
+    UNROLL_FOR (uint i = 0; i < PASSES(BM); i++)
+        from[i] = base + window_tile_row(tile, w, i, first + row + i * PASS_ROWS, rows);
+}
+static inline void bring_a(__local ushort *memory, uint to, __global const ushort *const *from,
+                           const clt_window_tile *tile)
+{
+    UNROLL_FOR (uint i = 0; i < PASSES(BM); i++)
+        MMA_COPY(memory, to + i * PASS_ROWS * ROW, from[i], WINDOW_INSIDE(tile, i) ? 16 : 0);
+}
+#define BRING_A(to) bring_a(memory, to, from_a, &window_tile)
+#define BRING_EDGE_A(to, left) BRING_A(to)
+#define GO_ON_A() WINDOWS_GO_ON(&window_tile, from_a, &walk)
+#else
 DEFINE_TILE(a, BM, TA)
+#define BRING_A(to) bring_a(memory, to, from_a, lda)
+#define BRING_EDGE_A(to, left) bring_edge_a(memory, to, from_a, lda, any_a, lines_a, left)
+#define GO_ON_A() from_a += TA ? BK * lda : BK
+#endif
 DEFINE_TILE(b, BN, !(TB))
 
 /* Starts the copies of the tiles of step s to the slot that starts at chunk `fill`. */
@@ -162,14 +191,14 @@ DEFINE_TILE(b, BN, !(TB))
         uint to_ = to + CHUNK * (fill);                                                                      \
         if (COPIERS < ITEMS && lid >= COPIERS) {                                                             \
         } else if ((s) < whole) {                                                                            \
-            bring_a(memory, to_, from_a, lda);                                                               \
+            BRING_A(to_);                                                                                    \
             bring_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb);                                              \
         } else if ((s) < steps) {                                                                            \
             int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                  \
-            bring_edge_a(memory, to_, from_a, lda, any_a, lines_a, left_);                                   \
+            BRING_EDGE_A(to_, left_);                                                                        \
             bring_edge_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb, any_b, lines_b, left_);                  \
         }                                                                                                    \
-        from_a += TA ? BK * lda : BK;                                                                        \
+        GO_ON_A();                                                                                           \
         from_b += TB ? BK : BK * ldb;                                                                        \
         MMA_COPIES_END();                                                                                    \
     } while (0)
@@ -201,7 +230,15 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
     int lines_a = (int)min(m - i0, (uint)BM), lines_b = (int)min(n - j0, (uint)BN);
     __global const ushort *any_a = (__global const ushort *)a + a_at,
                           *any_b = (__global const ushort *)b + b_at;
+#if WINDOWS == 1
+    const clt_windows windows = windows_of(WINDOWS_ARGS);
+    const clt_walk walk = WALK;
+    clt_window_tile window_tile;
+    __global const ushort *from_a[PASSES(BM)];
+    start_a(&window_tile, from_a, &windows, any_a + z * stride_a, i0, m, k0, k);
+#else
     __global const ushort *from_a = start_a(any_a + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0), lda);
+#endif
     __global const ushort *from_b = start_b(any_b + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0), ldb);
 
     float sums[WGMMA_PARTS][WN / 2];
@@ -210,7 +247,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
             sums[i][j] = 0.0f;
     }
 
-    uint steps = (depth + BK - 1) / BK, whole = lines_a == BM && lines_b == BN ? depth / BK : 0;
+    uint steps = (depth + BK - 1) / BK, whole = (WINDOWS == 1 || lines_a == BM) && lines_b == BN ? depth / BK : 0;
     /* now, fill: the slots that are multiplied and filled, in chunks */
     uint to = first_place(), now = 0, fill = 0;
     ulong left = WGMMA_DESCRIPTOR(slots + row * (ROW / CHUNK)),

@@ -548,8 +548,9 @@ static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_
 {
     clt_gemm_case tiles = *c;
     tiles.m = 201;
-    tiles.n = 331;
+    tiles.n = c->windows.operand != OCL_WINDOWS_NONE && !c->tb ? 336 : 331; /* rows of B are aligned */
     tiles.k = 390;
+    tiles.windows.n *= 3;
     for (int i = 0; ocl_wgmma_forms[i].bm; i++)
         if ((i + c->tb) % 2 == turn)
             CLT_TRY(check_wgmma_form(session, &tiles, &ocl_wgmma_forms[i], 1 + (i / 2 + c->ta) % 2));
@@ -563,6 +564,7 @@ static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};
     static const char *const labels[] = {"wgmma_f16", "wgmma_bf16"};
     bool dense = c->form == FORM_TIGHT && (c->m | c->n | c->k) % 8 == 0;
+    bool windows = c->windows.operand != OCL_WINDOWS_NONE;
     if ((session->desc.caps & OCL_CAP_WGMMA) == 0)
         return CLT_OK;
     for (int t = 0; t < 2; t++) {
@@ -571,7 +573,7 @@ static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *
         if (!dense && (c->form == FORM_TIGHT || c->form == FORM_PADDED))
             narrow.form = FORM_ALIGNED;
         /* fewer small cases, since compiling takes most of the time */
-        narrow.small = c->small && c->ta == t % 2;
+        narrow.small = c->small && (windows || c->ta == t % 2);
         CLT_TRY(check_modes(session, &narrow, labels[t], "wgmma", NULL));
         if (c->forms)
             CLT_TRY(check_wgmma_forms(session, &narrow, t));

@@ -15,6 +15,9 @@ expect_text 'PTX executor sm_90' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32,wgmma$'
 verified 30 'gemm.*[mma*' --small
 verified 8 'gemm.odd*[wgmma*' --small
 verified 1 'gemm.deep_tiles[wgmma_bf16]' --mode correct
+# Windows of images: forward, image's and weight's gradient; the convolutions below take them in f16 and bf16.
+verified 7 'gemm.windows_*[mma*' --small --mode correct
+verified 7 'gemm.windows_*[tile]' --small --mode correct
 verified 30 'gemm.*[tile*' --small
 verified 11 'gemm.tails_nt[tile_*' --mode correct # one of them has a predicate turned round by xor in its loop
 verified 4 'attention*[mma*' --small
@@ -27,7 +30,7 @@ verified 24 'layernorm*' --small
 verified 10 'rmsnorm*' --small
 verified 14 'batch_norm*' --small
 verified 8 'rotary*' --small
-verified 29 'conv*' --small --mode correct
+verified 45 'conv*' --small --mode correct
 verified 10 'group_norm*' --small --mode correct
 verified 3 'dice*' --small --mode correct
 verified 30 '*pool*' --small
@@ -42,5 +45,11 @@ counted 'sectors of pooling' '^(pool_sum|pool_spread|pool_max_fwd|upsample_fwd|u
 count
 verified 3 'gemm.large_batch[mma*' --mode correct
 verified 2 'gemm.large_batch[wgmma*' --mode correct
-counted 'passes over the banks' '^gemm_fwd_w?g?mma' 'load store matrix' 100
+# A 3 x 3 layer of ResNet-50 on a smaller image, all three products.
+verified 3 'gemm.windows_large_*[mma_f16]' --mode correct
+verified 3 'gemm.windows_large_*[mma_tf32]' --mode correct
+counted 'passes over the banks and sectors of copies' '^gemm_fwd_w?g?mma' 'load store matrix' 100
+count
+verified 3 'gemm.windows_large_*[tile]' --mode correct
+counted 'sectors and passes of tile on windows' '^gemm_fwd_tile' 'read write load store' 100
 finish

@@ -12,11 +12,12 @@ export limit=1700
 case ${1:?which part} in
 mma) # sm_80: all cases with each type, all forms with tails in all layouts. At edges sums are read one by one.
     count
-    verified 240 'gemm.*[mma_*' --mode correct
+    verified 350 'gemm.*[mma_*' --mode correct
     counted 'passes over the banks: to local memory' '^gemm_fwd_mma' 'store' 100
     counted 'passes over the banks: from local memory, edges too' '^gemm_fwd_mma' 'load matrix' 105
     count
     verified 3 'gemm.large_batch[mma*' --mode correct
+    verified 9 'gemm.windows_large_*[mma_*' --mode correct
     counted 'passes over the banks: whole vectors' '^gemm_fwd_mma' 'load store matrix' 100
     ;;
 wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48 KiB of local memory, then all
@@ -26,7 +27,7 @@ wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48
     seed=11 CLTRAIN_PTX_SEED=11 verified 52 'gemm.tails*[wgmma_*' --mode correct
     ;;
 tile)
-    verified 100 'gemm.*[tile*' --mode correct
+    verified 150 'gemm.*[tile*' --mode correct
     count
     verified 1 'gemm.large_batch[tile]' --mode correct
     counted 'passes over the banks: whole vectors' '^gemm_fwd_tile' 'load store' 100

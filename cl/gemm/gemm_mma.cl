@@ -278,7 +278,7 @@
             uint row = CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines);                     \
             bool exists = (along) || (int)row < left;                                                        \
             if (aligned) {                                                                                   \
-                pass_##name(memory, to, raw, item[i], i, exists && WINDOW_INSIDE(tile, i));                  \
+                pass_##name(memory, to, raw, item[i], i, exists &&WINDOW_INSIDE(tile, i));                   \
             } else {                                                                                         \
                 STORAGE(DTA) e[CHUNK];                                                                       \
                 UNROLL_FOR (int j = 0; j < CHUNK; j++)                                                       \

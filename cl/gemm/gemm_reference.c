@@ -92,8 +92,8 @@ static void add_products(const ocl_gemm_bench *b, int64_t z, int64_t i, int64_t 
     if (ocl_is_windows(g, true))
         load_windows(b, true, z, i, 0, g->k, row);
     else
-        load_many(&b->array[OCL_GEMM_A], z * g->stride_a + (g->ta ? i : i * g->lda), g->ta ? g->lda : 1,
-                  g->k, row);
+        load_many(&b->array[OCL_GEMM_A], z * g->stride_a + (g->ta ? i : i * g->lda), g->ta ? g->lda : 1, g->k,
+                  row);
     if (g->tb) {
         for (int64_t e = 0; e < n; e++) {
             load_many(&b->array[OCL_GEMM_B], z * g->stride_b + (j + e) * g->ldb, 1, g->k, other);

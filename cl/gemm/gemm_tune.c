@@ -52,7 +52,8 @@ static int64_t rows_b(const ocl_gemm *g)
 static bool can_halve(const ocl_gemm *g, char size)
 {
     int64_t value = size == 'm' ? g->m : size == 'n' ? g->n : g->k;
-    return value > 1 && !(ocl_is_windows(g, true) && size == 'k') && !(ocl_is_windows(g, false) && size == 'n');
+    return value > 1 && !(ocl_is_windows(g, true) && size == 'k') &&
+           !(ocl_is_windows(g, false) && size == 'n');
 }
 
 /* Adapts the image to the number of rows. */

@@ -76,7 +76,9 @@ static uint32_t sizes_of(const ocl_gemm_form *f)
 
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
-    (void)g;
+    /* 384 items have 168 registers each, which are too few for the addresses and masks of windows */
+    if (ocl_has_windows(g) && ocl_wgmma_items(f) > 256)
+        return false;
     if (!has_part(f) || f->bm < f->pm || f->bn < f->pn || (sizes_of(f) & ~device->caps) != 0)
         return false;
     uint64_t items = (uint64_t)ocl_wgmma_items(f), most = (uint64_t)ocl_form_max_items(device);

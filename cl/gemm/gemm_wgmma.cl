@@ -247,7 +247,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
             sums[i][j] = 0.0f;
     }
 
-    uint steps = (depth + BK - 1) / BK, whole = (WINDOWS == 1 || lines_a == BM) && lines_b == BN ? depth / BK : 0;
+    uint steps = (depth + BK - 1) / BK,
+         whole = (WINDOWS == 1 || lines_a == BM) && lines_b == BN ? depth / BK : 0;
     /* now, fill: the slots that are multiplied and filled, in chunks */
     uint to = first_place(), now = 0, fill = 0;
     ulong left = WGMMA_DESCRIPTOR(slots + row * (ROW / CHUNK)),

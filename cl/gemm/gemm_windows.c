@@ -49,7 +49,8 @@ static walk walk_of_rows(const ocl_windows *w, int64_t bk)
         s.add[i] = left % w->out[dim] * w->stride[dim];
         s.size[i] = w->out[dim] * w->stride[dim];
         s.on += s.add[i] * apart[dim];
-        s.carry[i] = (dim > 0 ? apart[dim - 1] * w->stride[dim - 1] : apart[0] * w->in[0]) - s.size[i] * apart[dim];
+        s.carry[i] =
+            (dim > 0 ? apart[dim - 1] * w->stride[dim - 1] : apart[0] * w->in[0]) - s.size[i] * apart[dim];
         left /= w->out[dim];
     }
     s.on += left * apart[0] * w->in[0];

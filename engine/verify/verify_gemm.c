@@ -39,7 +39,8 @@ static int64_t or_one(int64_t value)
 /* The sizes of the image and of the result, and their numbers of places. */
 static ocl_windows windows_of(const clt_gemm_windows *c, int64_t *pixels, int64_t *places, int64_t *taps)
 {
-    ocl_windows w = {.operand = c->operand, .channels = c->channels, .place = c->channels * or_one(c->groups)};
+    ocl_windows w = {
+        .operand = c->operand, .channels = c->channels, .place = c->channels * or_one(c->groups)};
     *pixels = *places = c->n;
     *taps = 1;
     for (int i = 0; i < 3; i++) {
@@ -66,7 +67,8 @@ static ocl_gemm make_windows(const clt_gemm_case *c)
     ocl_windows w = windows_of(&c->windows, &pixels, &places, &taps);
     bool of_a = w.operand == OCL_WINDOWS_A;
     int64_t groups = or_one(c->windows.groups), width = taps * w.channels;
-    ocl_gemm g = ocl_gemm_make(of_a ? places : c->m, of_a ? c->n : width, of_a ? width : places, c->ta, c->tb);
+    ocl_gemm g =
+        ocl_gemm_make(of_a ? places : c->m, of_a ? c->n : width, of_a ? width : places, c->ta, c->tb);
     g.windows = w;
     g.batch = groups;
     if (of_a) {

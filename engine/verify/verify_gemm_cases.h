@@ -21,10 +21,10 @@ typedef enum clt_gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } clt_gemm_extra;
 /* A or B is the matrix of windows of an image of n samples: m, k and n of the product that follow from it are 0 in the
  * case. With groups the batch items are groups of channels. */
 typedef struct clt_gemm_windows {
-    int operand; /* OCL_WINDOWS_... */
+    int operand;                                                     /* OCL_WINDOWS_... */
     int64_t n, in[3], kernel[3], stride[3], dilation[3], padding[3]; /* stride, dilation 0 mean 1 */
-    int64_t out[3];                                                  /* 0: as many as fit with the same padding at both sides */
-    int64_t channels, groups;                                        /* channels: of a group; groups 0 means 1 */
+    int64_t out[3];           /* 0: as many as fit with the same padding at both sides */
+    int64_t channels, groups; /* channels: of a group; groups 0 means 1 */
 } clt_gemm_windows;
 
 typedef struct clt_gemm_case {

@@ -176,7 +176,8 @@
 #define PASS_CHUNK(memory, to, i, along, lines)                                                              \
     ((__local uint4 *)(AT(memory, PASS_FROM(to, i, along, lines)) + PASS_FAR(i, along, lines)))
 
-/* DEFINE_TILE(name, lines_of_tile, along, aligned, pair) defines what an item does for a tile of A or B. `to`
+/* DEFINE_TILE(name, lines_of_tile, along, aligned) and DEFINE_PLACES, which has `pair`, too, define what an item
+ * does for a tile of A or B: DEFINE_PLACES defines to, land, get and put_rounded, DEFINE_TILE the others. `to`
  * is the place of its first chunk in slot 0 of `memory`; raw holds elements that are loaded in registers.
  *   to_NAME(): in slot 0
  *   start_NAME(from, base, ld): where its chunks of the tile at `base` start in global memory
@@ -290,7 +291,6 @@
         }                                                                                                    \
     }
 
-/* DEFINE_PLACES: what does not depend on where a tile comes from. */
 #define DEFINE_PLACES(name, tile_lines, along, aligned, pair)                                                \
     static inline uint to_##name(void)                                                                       \
     {                                                                                                        \

@@ -104,13 +104,12 @@ defect 'a part of k not added' gemm_tile.cl 'for (uint s = 1; s < splits; s++)' 
 
 # --- gemm_window_tiles.clh ---
 windows='gemm.windows_nt_stride[mma_f16]'
-defect 'windows: places outside of the image read' gemm_window_tiles.clh '(uint)w->in[i] ? bit : 0' '(uint)w->in[i] + 1 ? bit : 0' "$windows"
+defect 'windows: places outside of the image read' gemm_window_tiles.clh '(uint)w->in[i] ? bit : 0' '(uint)w->in[i] + 1 ? bit : 0' 'gemm.windows_nt[mma_f16]'
 defect 'windows: rows that are not' gemm_window_tiles.clh 'row < rows ? mask_of' 'row <= rows ? mask_of' "$windows"
 defect 'windows: a carry forgotten' gemm_window_tiles.clh '(carried ? walk->unit[i] : 0)' '0' "$windows"
 defect 'windows: pointer not carried' gemm_window_tiles.clh 'move += carried ? walk->carry[i] : 0' 'move += 0' "$windows"
-defect 'windows: columns that are not' gemm_window_tiles.clh 's->columns > 0 ? (uint)w->in[i] : 0' '(uint)w->in[i]' 'gemm.windows_tn[tile]'
 defect 'windows: places after the last one' gemm_mma.cl '(along) || (int)row < left' '(along) || (int)row <= left' 'gemm.windows_tn_stride[mma_f16]'
-defect 'windows: channels of another place' gemm_window_tiles.clh 'over0 ? m->to[1] : m->to[0]' 'm->to[0]' 'gemm.windows_nt_odd[mma_f16]'
+defect 'windows: row of another place' gemm_window_tiles.clh 'over1 ? m->to[2] : over0' 'over0' 'gemm.windows_nt_odd[mma_f16]'
 
 # --- attention ---
 attention='attention.f16_odd[mma]'
@@ -141,5 +140,5 @@ defect 'reduce: sums read too early' reduce.cl 'scratch[lane] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);' 'scratch[lane] = sum;' 'reduce.sum_all[group]'
 
 echo "$reported defects reported"
-if [ "$reported" -ge 61 ]; then pass; else fail "only $reported defects were reported"; fi
+if [ "$reported" -ge 60 ]; then pass; else fail "only $reported defects were reported"; fi
 finish

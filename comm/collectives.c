@@ -63,6 +63,8 @@ static clt_status check_call(const comm *c, const comm_call *call)
                          call->offset + call->count * comm_type_bytes(call->type) > call->memory->bytes))
         CLT_FAIL(CLT_EINTERNAL, "%s of %lld elements at %lld of shared memory", names[call->kind],
                  (long long)call->count, (long long)call->offset);
+    if (call->urgent && !c->parent)
+        CLT_FAIL(CLT_EINTERNAL, "%s of the group of all ranks cannot be urgent", names[call->kind]);
     if (call->count < 0 || (call->count > 0 && !call->data && !call->memory))
         CLT_FAIL(CLT_EINTERNAL, "%s was asked for %lld elements at %p", names[call->kind],
                  (long long)call->count, call->data);
@@ -85,6 +87,7 @@ static void fill(posted *p, comm *c, const comm_call *call)
     p->request.context = p;
     p->request.ended = call_ended;
     p->request.what = call->what;
+    p->request.urgent = call->urgent;
 }
 
 static clt_status run_blocking(comm *c, const comm_call *call)

@@ -73,7 +73,10 @@ void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *firs
 /* A posted collective starts when comm_request_ready is called for it, which happens once and from any
  * thread, such as an event callback; ok = false makes the wait fail. Requests of all groups of the process run
  * in the order in which they were posted, so a blocking collective also waits for all requests that were posted
- * before it. */
+ * before it. Urgent ones are the exception: they run in the order among themselves as soon as they are ready, also
+ * in the middle of another one, so that little data that a device waits for does not queue behind much data that it
+ * does not need yet. They need a group of their own (comm_split), and what makes them ready must not wait for a
+ * request that is not urgent and was not done when the same one of another rank became ready. */
 typedef enum comm_kind {
     COMM_ALL_REDUCE,
     COMM_REDUCE_SCATTER,
@@ -100,6 +103,7 @@ typedef struct comm_call {
     void (*done)(void *context, bool ok);
     void *context;
     const char *what; /* a string constant for messages, or NULL: "gradients" */
+    bool urgent;
 } comm_call;
 typedef struct comm_request comm_request;
 clt_status comm_post(comm *c, const comm_call *call, comm_request **out);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The communication thread: it makes every call of the transport from init to finalize and runs the requests of
- * all groups, in the order of posting, each within a deadline. When a deadline passes, the ranks that still
+ * all groups, in the order of posting, each within a deadline. Urgent requests have an order of their own and run
+ * inside others wherever these wait. When a deadline passes, the ranks that still
  * answer call the roll (roll.c), so that the message names those that do not. It must not know what a request
  * does nor which transport it drives. */
 #include "comm/engine.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,8 @@ struct comm_engine {
     pthread_cond_t work;       /* wakes the communication thread */
     pthread_cond_t change;     /* wakes the threads that wait for a request, for the start or for an abort */
     comm_request *head, *tail; /* posted and not yet waited for, in the order of posting */
-    comm_request *cursor;      /* the next to run */
+    comm_request *cursor;      /* the next to run of those that are not urgent */
+    comm_request *urgent;      /* and of those that are */
     bool started, stop;
     bool broken; /* a collective failed here: this rank is out of step with the others */
     abort_state abort;
@@ -38,6 +41,7 @@ struct comm_engine {
     clt_error start_error;
     char first_failure[512];
     int last_tag;            /* of a group; the thread that makes groups */
+    _Atomic bool pressing;   /* an urgent request can run; written under mutex */
     _Atomic double deadline; /* seconds for each request */
     bool crowded;            /* the cores of this process have others to run; set once */
     char phase[96];          /* what the process is doing */
@@ -47,9 +51,10 @@ struct comm_engine {
     comm_roll *roll;
     const char *what; /* the request that runs */
     double begun;
-    uint64_t number;
-    void *scratch;
-    int64_t scratch_bytes;
+    bool within;       /* it is urgent */
+    uint64_t count[2]; /* of requests so far; [1]: of urgent ones */
+    void *scratch[2];
+    int64_t scratch_bytes[2];
 };
 
 static clt_status host_failed(const char *file, int line, const char *text)
@@ -61,25 +66,46 @@ static const comm_host host_table = {.abi_version = COMM_ABI_VERSION, .failed = 
 
 /* --- the communication thread --- */
 
-/* Called with the mutex held; lets go of it while the request runs. */
+/* Called with the mutex held; lets go of it while the request runs. The clock of a request that this one interrupts
+ * stands still. */
 static clt_status run_body(comm_engine *e, comm_request *r)
 {
+    const char *interrupted = e->what;
+    double begun = e->begun, start = clt_now();
     e->what = r->what;
-    e->number++;
-    e->begun = clt_now();
+    e->begun = start;
+    e->within = r->urgent;
+    e->count[r->urgent]++;
     pthread_mutex_unlock(&e->mutex);
     clt_status status = r->body(r->context);
     double end = clt_now();
     pthread_mutex_lock(&e->mutex);
     r->times = (comm_times){.inside = end - e->begun, .since_ready = end - r->ready_at};
+    e->what = interrupted;
+    e->begun = begun + (end - start);
+    e->within = false;
     return clt_fail_prefix(status, "rank %d (%s)", e->rank, e->host);
 }
 
-/* Called with the mutex held. */
-static void run_next(comm_engine *e)
+static comm_request **cursor_of(comm_engine *e, const comm_request *r)
 {
-    comm_request *r = e->cursor;
-    e->cursor = r->next;
+    return r->urgent ? &e->urgent : &e->cursor;
+}
+
+/* Called with the mutex held whenever an urgent request was posted, has become ready, or was begun. */
+static void note_urgent(comm_engine *e)
+{
+    atomic_store_explicit(&e->pressing, e->urgent && e->urgent->ready, memory_order_relaxed);
+}
+
+/* Called with the mutex held. */
+static void run_next(comm_engine *e, comm_request *r)
+{
+    comm_request *next = r->next;
+    while (next && next->urgent != r->urgent)
+        next = next->next;
+    *cursor_of(e, r) = next;
+    note_urgent(e);
     clt_status status = CLT_OK;
     if (e->broken)
         status = clt_fail(CLT_ECOMM, __FILE__, __LINE__,
@@ -107,9 +133,27 @@ static void run_next(comm_engine *e)
     pthread_cond_broadcast(&e->change);
 }
 
+clt_status comm_engine_give_way(comm_engine *e)
+{
+    if (e->within || !atomic_load_explicit(&e->pressing, memory_order_relaxed))
+        return CLT_OK;
+    pthread_mutex_lock(&e->mutex);
+    while (e->urgent && e->urgent->ready)
+        run_next(e, e->urgent);
+    bool broken = e->broken;
+    pthread_mutex_unlock(&e->mutex);
+    if (broken)
+        CLT_FAIL(CLT_ECOMM, "this collective was given up, because another one failed (%s)",
+                 e->first_failure);
+    return CLT_OK;
+}
+
 static comm_word own_word(comm_engine *e, bool inside)
 {
-    comm_word own = {.number = (int64_t)e->number, .inside = inside};
+    comm_word own = {.number = (int64_t)e->count[0],
+                     .urgent = (int64_t)e->count[1],
+                     .within = inside && e->within,
+                     .inside = inside};
     double now = clt_now();
     pthread_mutex_lock(&e->mutex);
     (void)snprintf(own.phase, sizeof own.phase, "%s", e->phase[0] ? e->phase : "work without a name");
@@ -147,7 +191,8 @@ static void listen_for_the_roll(comm_engine *e)
 static void serve(comm_engine *e)
 {
     for (;;) {
-        while (e->abort != ABORT_ASKED && !e->stop && !(e->cursor && e->cursor->ready)) {
+        while (e->abort != ABORT_ASKED && !e->stop && !(e->cursor && e->cursor->ready) &&
+               !(e->urgent && e->urgent->ready)) {
             if (e->roll && !e->broken)
                 listen_for_the_roll(e);
             else
@@ -163,7 +208,7 @@ static void serve(comm_engine *e)
         } else if (e->stop) {
             return;
         } else {
-            run_next(e);
+            run_next(e, e->urgent && e->urgent->ready ? e->urgent : e->cursor);
         }
     }
 }
@@ -187,7 +232,7 @@ static void *engine_thread(void *context)
     /* If a request never ran here, the other ranks still wait inside that collective, and finalizing would
      * block until they join. So the transport is finalized only when no collective failed, none is left over
      * and no other rank has given up. */
-    bool in_step = !e->broken && !e->cursor && e->abort == ABORT_NONE;
+    bool in_step = !e->broken && !e->cursor && !e->urgent && e->abort == ABORT_NONE;
     pthread_mutex_unlock(&e->mutex);
     in_step = in_step && status == CLT_OK && !comm_roll_was_called(e->roll);
     comm_roll_destroy(e->roll, in_step);
@@ -198,15 +243,16 @@ static void *engine_thread(void *context)
 
 clt_status comm_engine_scratch(comm_engine *e, int64_t bytes, void **out)
 {
+    int own = e->within;
     *out = NULL;
-    if (bytes > e->scratch_bytes) {
-        free(e->scratch);
-        e->scratch = NULL;
-        e->scratch_bytes = 0;
-        CLT_TRY(clt_alloc(&e->scratch, (size_t)bytes, 1, "gradients of other ranks"));
-        e->scratch_bytes = bytes;
+    if (bytes > e->scratch_bytes[own]) {
+        free(e->scratch[own]);
+        e->scratch[own] = NULL;
+        e->scratch_bytes[own] = 0;
+        CLT_TRY(clt_alloc(&e->scratch[own], (size_t)bytes, 1, "gradients of other ranks"));
+        e->scratch_bytes[own] = bytes;
     }
-    *out = e->scratch;
+    *out = e->scratch[own];
     return CLT_OK;
 }
 
@@ -220,14 +266,15 @@ static clt_status too_late(comm_engine *e)
     CLT_FAIL(CLT_ECOMM,
              "a collective did not end: %s. This rank was in collective %llu (%s) for %.1f s, during %s; it "
              "may take %.3g s (parallel.deadline)",
-             late, (unsigned long long)e->number, e->what ? e->what : "unnamed", own.seconds, own.phase,
-             e->deadline);
+             late, (unsigned long long)e->count[e->within], e->what ? e->what : "unnamed", own.seconds,
+             own.phase, e->deadline);
 }
 
 clt_status comm_engine_wait_turn(comm_engine *e, int *turns)
 {
     /* short rests: 10 ms of them, or where they take the core from others, 2 ms */
     enum { SPINS = 200, YIELDS = 1000, RESTS = 200, FEW_RESTS = 40, LOOK_EVERY = 64 };
+    CLT_TRY(comm_engine_give_way(e));
     int turn = (*turns)++, first_rest = e->crowded ? SPINS : YIELDS;
     if (turn < SPINS)
         return CLT_OK;
@@ -328,7 +375,8 @@ void comm_engine_destroy(comm_engine *e)
     pthread_cond_destroy(&e->change);
     pthread_cond_destroy(&e->work);
     pthread_mutex_destroy(&e->mutex);
-    free(e->scratch);
+    free(e->scratch[0]);
+    free(e->scratch[1]);
     free(e);
 }
 
@@ -386,8 +434,9 @@ void comm_engine_post(comm_engine *e, comm_request *r)
     else
         e->head = r;
     e->tail = r;
-    if (!e->cursor)
-        e->cursor = r;
+    if (!*cursor_of(e, r))
+        *cursor_of(e, r) = r;
+    note_urgent(e);
     if (r->ready)
         pthread_cond_signal(&e->work);
     pthread_mutex_unlock(&e->mutex);
@@ -428,6 +477,7 @@ void comm_request_ready(comm_request *request, bool ok)
     request->ready = true;
     request->ready_at = clt_now();
     request->ok = ok;
+    note_urgent(e);
     pthread_cond_signal(&e->work);
     pthread_mutex_unlock(&e->mutex);
 }

@@ -20,6 +20,7 @@ struct comm_request {
     const char *what;
     void (*ended)(void *context, bool ok); /* after body, also when it did not run; or NULL */
     bool ready, ok, done;
+    bool urgent;  /* see comm_call */
     bool on_heap; /* false: lives on the stack of a blocking call */
     clt_error error;
     double ready_at; /* clt_now() */
@@ -54,9 +55,12 @@ int comm_engine_last_tag(const comm_engine *e);
 void comm_engine_use_tag(comm_engine *e, int tag);
 bool comm_engine_abort(comm_engine *e, int exit_code);
 
-/* For the communication thread. Memory that stays until the next call with a larger size. */
+/* For the communication thread. Memory that stays until the next call with a larger size; urgent requests have their
+ * own. */
 clt_status comm_engine_scratch(comm_engine *e, int64_t bytes, void **out);
-/* Called again and again by whatever waits on the communication thread: yields the core, after a while sleeps.
+/* Called between the parts of a long request: runs urgent ones that are ready. CLT_ECOMM when one of them failed. */
+clt_status comm_engine_give_way(comm_engine *e);
+/* The same, called again and again by whatever waits on the communication thread: yields the core, after a while sleeps.
  * CLT_ECOMM when the request's deadline has passed here or on another rank. *turns begins at 0. */
 clt_status comm_engine_wait_turn(comm_engine *e, int *turns);
 
@@ -68,7 +72,10 @@ void comm_engine_watch(comm_engine *e, int rank, int64_t process);
  * what they are doing. Communication thread only. */
 typedef struct comm_roll comm_roll;
 typedef struct comm_word {
-    int64_t number;  /* of the collective that it is in, or was in last */
+    int64_t number; /* of the collective that it is in, or was in last */
+    int64_t
+        urgent; /* the same of urgent ones, which have numbers of their own; 1 in `within`: it is in one of them */
+    int64_t within;
     int64_t inside;  /* 1: it is in it, 0: it runs none */
     double seconds;  /* in that collective, or in its phase */
     char phase[104]; /* "step 17 (forward and backward)" */

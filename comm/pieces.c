@@ -153,8 +153,11 @@ clt_status comm_run_pieces(comm *group, const comm_pieces *pieces)
     /* without messages there is nothing to wait for */
     s.lag = s.ranks > 1 || pieces->beside ? LAG : 1;
     clt_status status = get_memory(&s);
-    for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2 * s.lag; i++)
+    for (int64_t i = 0; status == CLT_OK && i < pieces->count + 2 * s.lag; i++) {
         status = take_turn(&s, i);
+        if (status == CLT_OK)
+            status = comm_engine_give_way(group->engine);
+    }
     for (int i = 0; status != CLT_OK && s.messages && i < AHEAD; i++) {
         comm_flight_drop(group, &s.out[i]);
         comm_flight_drop(group, &s.back[i]);

@@ -150,7 +150,7 @@ static bool describe(const comm_roll *roll, int r, char *text, size_t size)
         (void)snprintf(text, size, "the process of rank %d has ended", r);
     else if (!roll->received[r])
         (void)snprintf(text, size, "no answer from rank %d", r);
-    else if (!word->inside || word->number < own->number)
+    else if (!word->inside || (own->within ? word->urgent < own->urgent : word->number < own->number))
         (void)snprintf(text, size, "rank %d was late: it has been in %.103s for %.1f s", r, word->phase,
                        word->seconds);
     else

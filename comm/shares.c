@@ -274,6 +274,7 @@ static clt_status take_turns(shares_run *s, bool sums)
             CLT_TRY(sums ? begin_sum(s, k) : begin_gather(s, k));
         if (k > 0)
             CLT_TRY(sums ? end_sum(s, k - 1) : end_gather(s, k - 1));
+        CLT_TRY(comm_engine_give_way(s->group->engine));
     }
     return s->part ? meet(s) : CLT_OK; /* nobody changes what others still read */
 }

@@ -214,8 +214,14 @@ static clt_status sum_slice(node_sum *s)
     int n = c->info.local_ranks;
     if (c->info.nodes > 1)
         return run_pieces(s, begin_in_place, end_in_place);
-    comm_sum_parts((const void *const *)s->part, n, s->count, s->type,
-                   s->everywhere ? s->part : &s->part[c->info.local_rank], s->everywhere ? n : 1);
+    for (int64_t at = 0; at < s->count; at += s->most) {
+        void *here[COMM_MOST_LOCAL];
+        for (int r = 0; r < n; r++)
+            here[r] = (char *)s->part[r] + at * s->size;
+        comm_sum_parts((const void *const *)here, n, s->count - at < s->most ? s->count - at : s->most,
+                       s->type, s->everywhere ? here : &here[c->info.local_rank], s->everywhere ? n : 1);
+        CLT_TRY(comm_engine_give_way(c->engine));
+    }
     return CLT_OK;
 }
 

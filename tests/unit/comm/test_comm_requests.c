@@ -118,6 +118,123 @@ static void requests_run_in_the_order_of_posting(void **state)
     assert_int_equal(atomic_load(&wire.finalized), 1);
 }
 
+/* Runs until the flag is set, and waits as collectives do. */
+static atomic_bool released;
+static clt_status wait_for_release(void *context)
+{
+    comm_engine *e = *(comm_engine **)context;
+    int turns = 0;
+    for (double begin = clt_now(); !atomic_load(&released);) {
+        CLT_TRY(comm_engine_wait_turn(e, &turns));
+        if (clt_now() - begin > 20)
+            CLT_FAIL(CLT_ECOMM, "nothing urgent ran");
+    }
+    return CLT_OK;
+}
+
+static clt_status release(void *context)
+{
+    atomic_store(&released, true);
+    return note(context);
+}
+
+static void urgent_requests_do_not_queue(void **state)
+{
+    (void)state;
+    comm_engine *e = new_engine();
+    atomic_store(&released, false);
+    for (int i = 0; i < 4; i++)
+        traced.number[i] = i;
+    comm_request slow = {.body = wait_for_release, .context = &e},
+                 behind = {.body = note, .context = &traced.number[2]},
+                 first = {.body = note, .context = &traced.number[0], .urgent = true},
+                 second = {.body = release, .context = &traced.number[1], .urgent = true};
+    comm_engine_post(e, &slow);
+    comm_engine_post(e, &behind);
+    comm_request_ready(&behind, true);
+    comm_request_ready(&slow, true);
+    usleep(20000); /* it runs */
+    comm_engine_post(e, &first);
+    comm_engine_post(e, &second);
+    comm_request_ready(&second, true); /* they keep their order */
+    usleep(20000);
+    assert_int_equal(traced.count, 0);
+    comm_request_ready(&first, true);
+    assert_int_equal(comm_engine_finish(&second), CLT_OK);
+    assert_int_equal(comm_engine_finish(&first), CLT_OK);
+    assert_int_equal(comm_engine_finish(&slow), CLT_OK);
+    assert_int_equal(comm_engine_finish(&behind), CLT_OK);
+    assert_int_equal(traced.count, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(traced.order[i], i);
+    assert_true(slow.times.inside < slow.times.since_ready + 1e-3);
+    /* one that fails ends the request that it interrupts */
+    comm_request failing = {.body = cut, .urgent = true};
+    slow = (comm_request){.body = wait_for_release, .context = &e};
+    atomic_store(&released, false);
+    comm_engine_post(e, &slow);
+    comm_engine_post(e, &failing);
+    comm_request_ready(&slow, true);
+    usleep(20000);
+    comm_request_ready(&failing, true);
+    assert_int_equal(comm_engine_finish(&failing), CLT_ECOMM);
+    assert_int_equal(comm_engine_finish(&slow), CLT_ECOMM);
+    assert_text_has("the cable was cut");
+    comm_engine_destroy(e);
+}
+
+/* Sums that rank 0 joins only when everything urgent has ended, in which all others take part inside of these sums. */
+static void urgent_beside_sums(comm *c, void *context)
+{
+    enum { COUNT = 300000, ROUNDS = 5 };
+    const comm_info *info = comm_describe(c);
+    comm *own = NULL;
+    comm_request *sum = NULL;
+    float *x = malloc(COUNT * sizeof *x);
+    EXPECT(x != NULL && comm_set_way(c, context, COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(comm_split(c, 0, info->rank, &own) == CLT_OK);
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(info->rank + i % 5);
+    EXPECT(comm_all_reduce_post(c, x, COUNT, COMM_F32, COMM_SUM, &sum) == CLT_OK);
+    if (info->rank > 0)
+        comm_request_ready(sum, true);
+    for (int round = 0; round < ROUNDS; round++) {
+        int64_t told[MOST_RANKS] = {0};
+        comm_request *urgent = NULL;
+        told[info->rank] = 100 * round + info->rank;
+        comm_call call = {.kind = COMM_ALL_GATHER,
+                          .data = told,
+                          .count = info->ranks,
+                          .grain = 1,
+                          .type = COMM_I64,
+                          .urgent = true};
+        EXPECT(comm_post(own, &call, &urgent) == CLT_OK);
+        usleep(info->rank == round % info->ranks ? 3000 : 0);
+        comm_request_ready(urgent, true);
+        EXPECT(comm_request_wait(urgent) == CLT_OK);
+        for (int r = 0; r < info->ranks; r++)
+            EXPECT(told[r] == 100 * round + r);
+    }
+    if (info->rank == 0)
+        comm_request_ready(sum, true);
+    EXPECT(comm_request_wait(sum) == CLT_OK);
+    for (int i = 0; i < COUNT; i++)
+        EXPECT(x[i] == (float)(info->ranks * (info->ranks - 1) / 2 + info->ranks * (i % 5)));
+    comm_call call = {.kind = COMM_BARRIER, .urgent = true};
+    EXPECT(comm_post(c, &call, &sum) == CLT_EINTERNAL); /* which needs a group of its own */
+    comm_destroy(own);
+    free(x);
+}
+
+static void urgent_requests_run_inside_sums(void **state)
+{
+    (void)state;
+    static char ring[] = "ring", slices[] = "slices", nodes[] = "nodes";
+    assert_int_equal(run_ranks(3, urgent_beside_sums, ring), 3);
+    assert_int_equal(run_ranks(4, urgent_beside_sums, slices), 4);
+    assert_int_equal(run_ranks(4, urgent_beside_sums, nodes), 4);
+}
+
 static void failures_end_all_that_follows(void **state)
 {
     (void)state;
@@ -230,6 +347,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_run_in_the_order_of_posting),
+        cmocka_unit_test(urgent_requests_do_not_queue),
+        cmocka_unit_test(urgent_requests_run_inside_sums),
         cmocka_unit_test(failures_end_all_that_follows),
         cmocka_unit_test(failed_init_is_reported),
         cmocka_unit_test(destroy_drops_requests_that_never_ran),

@@ -103,6 +103,7 @@ typedef struct ocl_command {
     struct ocl_gemm *gemm;      /* GEMM (list's arena) */
     const ocl_library *library; /* GEMM: the library that computes it; NULL: this build has none */
     int32_t host_code;          /* HOST: passed to the callback */
+    bool host_waits;            /* HOST: lets the device wait for something, such as other ranks */
     double flops;               /* floating point operations, for reports */
 } ocl_command;
 
@@ -200,6 +201,7 @@ void ocl_emit_library(ocl_emitter *e, const ocl_library *library, const struct o
                       double flops, const ocl_span_use use[3]);
 /* Tensors that the host code reads or writes are added with ocl_arg_tensor before ocl_host_end. */
 void ocl_host_begin(ocl_emitter *e, int32_t code);
+void ocl_host_waits(ocl_emitter *e); /* sets host_waits */
 void ocl_host_end(ocl_emitter *e);
 void ocl_emit_marker(ocl_emitter *e);
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);

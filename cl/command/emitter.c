@@ -392,6 +392,13 @@ void ocl_host_begin(ocl_emitter *e, int32_t code)
         command->host_code = code;
 }
 
+void ocl_host_waits(ocl_emitter *e)
+{
+    ocl_command *command = opened(e);
+    if (command != NULL)
+        command->host_waits = true;
+}
+
 void ocl_host_end(ocl_emitter *e)
 {
     ocl_command *command = opened(e);

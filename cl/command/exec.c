@@ -170,7 +170,7 @@ static uint32_t edges_of(const ocl_exec *exec, size_t first, size_t index, size_
     bool after = index > 0 && commands[index - 1].kind == OCL_CMD_HOST, opens = index == first || after;
     bool closes = index + 1 == last || commands[index + 1].kind == OCL_CMD_HOST;
     return (opens ? (uint32_t)OCL_SPAN_OPENS : 0) | (closes ? (uint32_t)OCL_SPAN_CLOSES : 0) |
-           (after ? (uint32_t)OCL_SPAN_AFTER_HOST : 0);
+           (after && commands[index - 1].host_waits ? (uint32_t)OCL_SPAN_AFTER_WAIT : 0);
 }
 
 static void add_tally(ocl_device *device, const ocl_counters *tally)

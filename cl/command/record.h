@@ -23,10 +23,10 @@ typedef enum ocl_span_kind {
     OCL_SPAN_COPY     /* ocl_copy_async */
 } ocl_span_kind;
 
-/* AFTER_HOST: a host command stands before it in the executor's list.
+/* AFTER_WAIT: a host command that lets the device wait stands before it in the executor's list.
  * A stretch is a sequence of commands that an executor enqueues without host commands in between. Its first
  * command has the flag OPENS and its last one CLOSES; a single command has both. */
-enum { OCL_SPAN_OPENS = 1, OCL_SPAN_CLOSES = 2, OCL_SPAN_AFTER_HOST = 4 };
+enum { OCL_SPAN_OPENS = 1, OCL_SPAN_CLOSES = 2, OCL_SPAN_AFTER_WAIT = 4 };
 
 typedef struct ocl_span {
     int64_t tag;

@@ -33,9 +33,7 @@ static void add_transfer(clt_step_times *t, const ocl_span *s)
 
 static clt_idle_kind idle_before(const ocl_span *s, clt_phase phase)
 {
-    bool waits = phase == CLT_PHASE_SYNC || phase == CLT_PHASE_UPDATE || phase == CLT_PHASE_FORWARD;
-    bool meets = s->kind == OCL_SPAN_COMMAND &&
-                 (phase == CLT_PHASE_TAKE || (waits && (s->flags & OCL_SPAN_AFTER_HOST)));
+    bool meets = s->kind == OCL_SPAN_COMMAND && (phase == CLT_PHASE_TAKE || (s->flags & OCL_SPAN_AFTER_WAIT));
     return s->kind == OCL_SPAN_COPY ? CLT_IDLE_INPUT : meets ? CLT_IDLE_COMM : CLT_IDLE_HOST;
 }
 

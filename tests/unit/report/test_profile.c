@@ -115,11 +115,12 @@ static void test_step_times_unknown(void **state)
     clt_step_times_begin(&t, 100);
     s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_IN, 64, 300, 390);
     clt_step_times_add(&t, &fill, &s, CLT_PHASE_SYNC);
-    s = command_span(400, 500, OCL_SPAN_OPENS | OCL_SPAN_CLOSES | OCL_SPAN_AFTER_HOST, true);
+    s = command_span(400, 500, OCL_SPAN_OPENS | OCL_SPAN_CLOSES | OCL_SPAN_AFTER_WAIT, true);
     clt_step_times_add(&t, &fill, &s, CLT_PHASE_UPDATE);
     near("communication", t.idle_ns[CLT_IDLE_COMM], 300);
     near("busy", clt_step_times_busy(&t), 0.25);
-    s.start_ns = 520, s.end_ns = 600; /* a sum that was posted is not waited for */
+    s = command_span(520, 600, OCL_SPAN_OPENS | OCL_SPAN_CLOSES,
+                     true); /* what was posted is not waited for */
     clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
     near("communication", t.idle_ns[CLT_IDLE_COMM], 300);
     near("host", t.idle_ns[CLT_IDLE_HOST], 20);

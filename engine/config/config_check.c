@@ -117,6 +117,12 @@ static void check_parallel(rules *r)
         broken(
             r, "parallel.gradients",
             "must be f32 with parallel.rank_invariant: 16 bits round once more where there are more ranks");
+    if (invariant && usable(r, "parallel.sync_batch_norm") && get(r, "parallel.sync_batch_norm")->b)
+        broken(
+            r, "parallel.sync_batch_norm",
+            "the samples that batch_norm normalises together depend on the number of ranks, so that results "
+            "cannot be the same with every number, as parallel.rank_invariant promises: turn one of the two "
+            "off");
     if (is(r, "parallel.gradients", CLT_GRADIENTS_F16) && known && !(either && scaled))
         broken(r, "parallel.gradients",
                "f16 loses small gradients unless the loss is scaled: set precision.mode f16, or bf16 with "

@@ -110,6 +110,11 @@ const clt_config_key clt_config_common[] = {
         "parallel.rank_invariant", "false",
         "the same bits with 1, 2, 4 ... ranks and the same data.global_batch: micro-batches are added up as "
         "a binary tree; their number and that of the ranks must be powers of two"),
+    CLT_KEY_BOOL(
+        "parallel.sync_batch_norm", "false",
+        "batch_norm takes mean and variance over the micro-batches of all ranks, as torch.nn.SyncBatchNorm; "
+        "false: "
+        "each rank over its own; one rank computes the same either way; not with parallel.rank_invariant"),
     CLT_KEY_CHOICE(
         "parallel.gradients", CLT_CHOICE_WORDS(CLT_GRADIENT_TYPES), "\"f32\"",
         "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),

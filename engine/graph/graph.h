@@ -99,7 +99,8 @@ typedef struct clt_param {
     /* A buffer: values that the forward pass of training computes itself, such as running statistics. It has
      * no gradient and no optimizer state; it is saved, and kernels read it like a parameter. */
     bool buffer;
-    bool averaged; /* a buffer: after each step ranks take the mean of theirs; else all compute the same */
+    /* a buffer: after each step ranks take the mean of theirs, unless they share statistics; else all compute the same */
+    bool averaged;
     clt_param_group group;
     float lr_scale;
     bool elementwise;      /* updated element by element also where the optimizer updates whole matrices */

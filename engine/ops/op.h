@@ -105,6 +105,10 @@ typedef struct clt_call {
     /* forward also updates the node's buffers, which happens once for each micro-batch */
     bool update_buffers;
     bool again; /* forward is repeated for the backward pass: see CLT_OP_REPEATS_BY_SAVED */
+    /* More than 1: statistics of a micro-batch are those of the samples of so many ranks (engine/ops/exchange.h), of
+     * which at least `present` have a micro-batch. absent: only what a rank without one contributes is emitted. */
+    int32_t ranks, present;
+    bool absent;
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
     int32_t step;     /* step block (SB_WORDS u32) */
     int32_t constant; /* the node's constant (clt_infer_constant), -1 */
@@ -225,7 +229,8 @@ enum {
     CLT_OP_ALL_ONE_LAYOUT = 1 << 16,
     /* forward work that is repeated for the backward pass (clt_call.again) reads what the first one saved, and does
      * not compute it again: statistics, whose passes over the input would cost more than the output itself */
-    CLT_OP_REPEATS_BY_SAVED = 1 << 17
+    CLT_OP_REPEATS_BY_SAVED = 1 << 17,
+    CLT_OP_EXCHANGES = 1 << 18 /* with call.ranks its works may exchange records with those of other ranks */
 };
 
 typedef struct clt_op {

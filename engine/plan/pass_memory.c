@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 11, memory: gives every tensor its offset in memory. Lifetimes follow from the reads and writes that
+ * Pass 12, memory: gives every tensor its offset in memory. Lifetimes follow from the reads and writes that
  * commands declare; a use of a view counts as a use of the tensor that owns the bytes. Greedy best-fit
  * placement is tried in three orders, and the smallest result is kept. A tensor larger than the device's
  * largest buffer is an error that names it. */

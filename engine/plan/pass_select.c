@@ -87,7 +87,9 @@ static void call_common(const clt_plan *plan, const clt_node *node, clt_call *ca
     call->constant = node->constant;
     call->losses = plan->losses;
     call->loss_scale = plan->loss_scale;
-    call->record = call->update_buffers = call->again = false;
+    call->ranks = plan->options.sync_norms ? plan->options.ranks : 1;
+    call->present = plan->options.present;
+    call->record = call->update_buffers = call->again = call->absent = false;
     memset(call->din_accumulate, 0, sizeof call->din_accumulate);
     memset(call->dparam_accumulate, 0, sizeof call->dparam_accumulate);
 }
@@ -185,7 +187,8 @@ static clt_status check_writes(const clt_plan *plan, const clt_work *work, const
     return CLT_OK;
 }
 
-clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add)
+/* absent: only what it exchanges with other ranks that have a micro-batch. */
+static clt_status emit_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add, bool absent)
 {
     const clt_node *node = work->node;
     bool forward = work->kind == CLT_WORK_FORWARD;
@@ -194,6 +197,7 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
     call_common(plan, node, &call);
     call.update_buffers = may_write_buffers(plan, work);
     call.again = work->again;
+    call.absent = absent;
     call.epilogue = work->epilogue;
     call.record = work->record;
     if (!forward)
@@ -214,6 +218,11 @@ clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work 
                                 clt_forced_variant(plan, family->variants)));
     CLT_TRY(ocl_emit_status(emitter));
     return check_writes(plan, work, emitter->list, first);
+}
+
+clt_status clt_select_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add)
+{
+    return emit_work(plan, emitter, work, add, false);
 }
 
 static clt_status select_add(clt_plan *plan, ocl_emitter *emitter, const clt_work *work)
@@ -293,14 +302,27 @@ static clt_status select_rows(clt_plan *plan, ocl_emitter *emitter)
     return CLT_OK;
 }
 
-/* The ROWS and UPDATE phases get times after those of all other work. */
+/* Where a rank may have one micro-batch fewer than others: its part of what these exchange in their first one. */
+static clt_status select_absent(clt_plan *plan, ocl_emitter *emitter)
+{
+    const clt_plan_options *options = &plan->options;
+    for (size_t w = 0; w < plan->n_work && options->sync_norms && options->present < options->ranks; w++) {
+        const clt_work *work = &plan->work[w];
+        if (work->kind != CLT_WORK_ADD && !work->again && (work->node->op->flags & CLT_OP_EXCHANGES))
+            CLT_TRY(emit_work(plan, emitter, work, false, true));
+    }
+    return CLT_OK;
+}
+
+/* The ROWS, UPDATE and ABSENT phases get times after those of all other work. */
 static clt_status select_after_work(clt_plan *plan, clt_phase phase)
 {
     ocl_emitter emitter;
     size_t capacity = 0;
     clt_emitter_start(plan, phase, &emitter);
-    clt_status status =
-        phase == CLT_PHASE_ROWS ? select_rows(plan, &emitter) : clt_update_emit(plan, &emitter);
+    clt_status status = phase == CLT_PHASE_ROWS     ? select_rows(plan, &emitter)
+                        : phase == CLT_PHASE_ABSENT ? select_absent(plan, &emitter)
+                                                    : clt_update_emit(plan, &emitter);
     if (status == CLT_OK)
         status = ocl_emit_status(&emitter);
     ocl_emitter_free(&emitter);
@@ -344,5 +366,6 @@ clt_status clt_pass_select(clt_plan *plan)
     if (plan->options.mode != CLT_PLAN_TRAIN)
         return CLT_OK;
     CLT_TRY(select_after_work(plan, CLT_PHASE_ROWS));
+    CLT_TRY(select_after_work(plan, CLT_PHASE_ABSENT));
     return select_after_work(plan, CLT_PHASE_UPDATE);
 }

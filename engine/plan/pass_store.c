@@ -95,7 +95,7 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
         slot->shape = param->shape;
         slot->trainable = clt_param_is_trained(param);
         slot->buffer = param->buffer;
-        slot->averaged = param->buffer && param->averaged && !param->frozen;
+        slot->averaged = param->buffer && param->averaged && !param->frozen && !plan->options.sync_norms;
         slot->group = update->decay_all ? CLT_GROUP_DECAY : param->group;
         slot->lr_scale = param->lr_scale;
         slot->elements = (uint64_t)clt_shape_elements(&param->shape);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 10, sync: with several ranks, what is summed over them in a step, and when. The loss records come first,
+ * Pass 11, sync: with several ranks, what is summed over them in a step, and when. The loss records come first,
  * then indices of embeddings, the buffers that are averaged, the gradients bucket by bucket, and rows of embeddings. A host command posts each sum as soon
  * as the backward pass no longer uses the tensor, which follows from the reads and writes that its commands
  * declare; another one, in the phase SYNC, lets the device wait for the result. What the update does with each
@@ -113,6 +113,8 @@ static void emit_host(clt_plan *plan, ocl_emitter *e, size_t k, const clt_sum *s
     bool rows = clt_sum_of_rows(sum);
     ocl_access access = rows ? OCL_WRITE : code == CLT_HOST_POST ? OCL_READ : OCL_READ_WRITE;
     ocl_host_begin(e, code);
+    if (code == CLT_HOST_WAIT)
+        ocl_host_waits(e);
     host_tensor(plan, e, access, sum->tensor);
     ocl_arg_u32(e, (uint32_t)k);
     if (rows)

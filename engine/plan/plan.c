@@ -7,8 +7,8 @@
 
 const char *clt_phase_name(clt_phase phase)
 {
-    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "rows",
-                                                       "send",    "sync",     "update",       "take"};
+    static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "rows",  "send",
+                                                       "sync",    "update",   "take",         "absent"};
     return (unsigned)phase < CLT_PHASE_COUNT ? names[phase] : "?";
 }
 
@@ -21,9 +21,9 @@ clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, con
                             clt_plan **out)
 {
     static clt_status (*const passes[])(clt_plan *) = {
-        clt_pass_fold,  clt_pass_precision, clt_pass_layout, clt_pass_autodiff,
-        clt_pass_rows,  clt_pass_store,     clt_pass_fuse,   clt_pass_recompute,
-        clt_pass_share, clt_pass_select,    clt_pass_sync,   clt_pass_memory};
+        clt_pass_fold,     clt_pass_precision, clt_pass_layout,    clt_pass_autodiff, clt_pass_rows,
+        clt_pass_store,    clt_pass_fuse,      clt_pass_recompute, clt_pass_share,    clt_pass_select,
+        clt_pass_exchange, clt_pass_sync,      clt_pass_memory};
     clt_plan *plan;
     *out = NULL;
     clt_status status = clt_alloc(&plan, 1, sizeof *plan, "plan");
@@ -62,6 +62,7 @@ void clt_plan_destroy(clt_plan *plan)
     free(plan->buckets);
     free(plan->sums);
     free(plan->gathered);
+    free(plan->exchanges);
     free(plan);
 }
 
@@ -98,7 +99,7 @@ bool clt_sum_arena(const clt_plan *plan, const clt_sum *sum, clt_arena_kind *are
            (sum->kind == CLT_SUM_GRADIENTS || place->arena == CLT_ARENA_PARAM);
 }
 
-/* Host memory that gradients, rows, and what the update shares, are copied through. */
+/* Host memory that gradients, rows, what the update shares, and what is exchanged, are copied through. */
 static uint64_t sum_bytes(const clt_plan *plan)
 {
     uint64_t bytes = 0;
@@ -110,6 +111,8 @@ static uint64_t sum_bytes(const clt_plan *plan)
         if (!in_place || !clt_sum_arena(plan, sum, &arena))
             bytes += (uint64_t)clt_shape_elements(&t->shape) * clt_dtype_bytes(t->dtype);
     }
+    for (size_t k = 0; k < plan->n_exchanges; k++)
+        bytes += plan->exchanges[k].elements * sizeof(float) * (uint64_t)plan->options.ranks;
     return bytes;
 }
 

@@ -3,7 +3,7 @@
  * Plans. clt_plan_compute is a pure function from graph and device description to commands, gradients and
  * memory offsets. It needs no device, so `plan`, `estimate`, dry runs and tests use it alone.
  * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: fold, precision, layout, autodiff, rows, store,
- * fuse, recompute, share, select, sync, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
+ * fuse, recompute, share, select, exchange, sync, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
  * cl/; they know nothing of data, schedules or the trainer.
  *
  * Where a plan's tensors lie (clt_place), and what moves them:
@@ -40,7 +40,7 @@
 #include "cl/tune/family.h"
 #include "engine/config/choices.h"
 #include "engine/graph/graph.h"
-#include "engine/ops/op.h"
+#include "engine/ops/exchange.h"
 #include "engine/optim/optimizer.h"
 #include "engine/plan/buckets.h"
 #include "engine/state/arenas.h"
@@ -62,6 +62,8 @@ typedef enum clt_phase {
     CLT_PHASE_SYNC,   /* waits for sums over all ranks, takes them, and begins the norm */
     CLT_PHASE_UPDATE, /* norm, finite check, clipping, optimizer */
     CLT_PHASE_TAKE,   /* what is derived from gathered parameters; run in parts, see clt_sum */
+    /* a rank that has one micro-batch fewer than others runs it instead of the first one: see clt_exchange */
+    CLT_PHASE_ABSENT,
     CLT_PHASE_COUNT
 } clt_phase;
 const char *clt_phase_name(clt_phase phase);
@@ -134,6 +136,10 @@ typedef struct clt_plan_options {
     int32_t ranks; /* > 1 adds SYNC */
     float
         part; /* ranks > 1: of a step's micro-batches that the rank computes; means of buffers are weighted by it */
+    /* ranks > 1: norms of batches use the statistics of all ranks' samples. present: so many ranks have as many
+     * micro-batches as any; the others have one fewer, which is the first one */
+    bool sync_norms;
+    int32_t present;
     int32_t rank;           /* with `shard`: the one that the plan is for */
     bool shard;             /* each rank updates a share of the parameters, and keeps the states of these */
     clt_update_spec update; /* TRAIN */
@@ -195,10 +201,9 @@ typedef struct clt_place {
     uint32_t first, last;
 } clt_place;
 
-/* What is summed over the ranks in a step. Posting and waiting are host commands: args[0] is the tensor, args[1]
- * the number of the sum. The posts stand in both backward phases, and hold for the last micro-batch. */
-typedef enum clt_host_code { CLT_HOST_POST, CLT_HOST_WAIT } clt_host_code;
-/* INDICES and ROWS are no sums: every rank gives `own` and gets those of all, in the order of the ranks.
+/* What is summed over the ranks in a step. Posting and waiting are host commands (engine/ops/exchange.h). The posts stand
+ * in both backward phases, and hold for the last micro-batch.
+ * INDICES and ROWS are no sums: every rank gives `own` and gets those of all, in the order of the ranks.
  * GATHERED: by the update. PARAMETERS: a bucket of them; the update posts it, and FORWARD of the next step waits for it
  * before its first use. With a grain ranks have shares (comm_share): of gradients each gets its share of the sum; what
  * is gathered is no sum then, every rank gives its share and gets all. */
@@ -229,6 +234,13 @@ static inline bool clt_sum_of_rows(const clt_sum *sum)
 {
     return sum->kind == CLT_SUM_INDICES || sum->kind == CLT_SUM_ROWS;
 }
+
+/* What ranks exchange in each micro-batch (engine/ops/exchange.h): first those of FORWARD in their order, then those of
+ * BACKWARD, which are those of BACKWARD_ADD. ABSENT has all of them. */
+typedef struct clt_exchange {
+    uint64_t elements; /* f32 numbers of each rank */
+    bool covered;      /* the device has work while it is under way */
+} clt_exchange;
 
 #define CLT_MAX_PLAN_SLABS 64
 
@@ -264,6 +276,8 @@ typedef struct clt_plan {
     size_t n_buckets, n_sums;
     clt_sum *gathered; /* by the UPDATE phase; they become the last ones of `sums` */
     size_t n_gathered;
+    clt_exchange *exchanges;
+    size_t n_exchanges, exchanges_forward; /* so many of them are those of FORWARD */
     ocl_tuning_log tuning; /* problems of all phases that can be tuned, and the records that were used */
 } clt_plan;
 
@@ -303,6 +317,7 @@ clt_status clt_pass_fuse(clt_plan *plan);
 clt_status clt_pass_recompute(clt_plan *plan);
 clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
+clt_status clt_pass_exchange(clt_plan *plan);
 clt_status clt_pass_sync(clt_plan *plan);
 /* pass_sync.c: emits the commands of UPDATE by which every rank gets the whole tensor, of which each has its share
  * (comm_share in `grain` elements); grain 0: the sum of what they have. */

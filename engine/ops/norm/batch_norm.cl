@@ -6,7 +6,9 @@
  * squared distances from that mean; those of all rows follow from them without cancellation (Chan, Golub &
  * LeVeque 1979). Many blocks are first combined in parts of `span` blocks each. A separate kernel updates the
  * running statistics. The backward pass needs two sums for each column, by blocks again. Group normalisation is
- * the same with a segment of rows for each sample, where columns are combined as well. Knows matrices only.
+ * the same with a segment of rows for each sample, where columns are combined as well. Where several ranks share
+ * statistics, each makes a record of its rows, and all combine the records of all ranks in the same order, as blocks
+ * are combined. Knows matrices only.
  *
  * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels alone have one block. An
  * item of the lane form owns a tile of columns, sixteen at a time; an item of the flat form owns one column.
@@ -16,6 +18,7 @@
  * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx past the caches
  * -DRESIDUAL=0|1: a residual is added to the result  -DRELU=0|1: then negative numbers become zero
  * -DMASK=where backward finds out what relu let pass (norm_shared.clh)
+ * -DRECORD=0|1: batch_norm_bwd_total writes a record for other ranks
  * -DSUMS=0|1: batch_norm_bwd_sums makes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
  * -DRT=type of that gradient
  * -DGROUPED=0|1: channels share statistics with others, so that the sums of backward contain their factors */
@@ -51,6 +54,9 @@
 #endif
 #ifndef GROUPED
 #define GROUPED 0
+#endif
+#ifndef RECORD
+#define RECORD 0
 #endif
 #ifndef RT
 #define RT f32
@@ -211,6 +217,59 @@ KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ul
     STORE##N(f32, var, c, spread);                                                                           \
     STORE##N(f32, rstd, c, (type)(1.0f) / sqrt(spread + eps));
     STEPS(STATISTICS, 1)
+}
+
+/* A record (2 * cols + 1): two numbers for each channel, and behind them of how many rows they are. */
+#define RECORD_WORDS (2 * cols + 1)
+#define RECORD_AT(r) ((r)*RECORD_WORDS)
+#define RECORD_ROWS(r) records[records0 + RECORD_AT(r) + 2 * cols]
+#define RECORD_FIRST(N, r) LOAD##N(f32, records, records0 + begin + RECORD_AT(r) + c)
+#define RECORD_SECOND(N, r) LOAD##N(f32, records, records0 + begin + RECORD_AT(r) + cols + c)
+
+/* part, square (blocks,cols) -> record: mean of this rank's rows, sum of squared distances from it. */
+KERNEL batch_norm_record(OUT(record), IN(part), IN(square), ulong rows, ulong cols, ulong block_rows,
+                         ulong blocks, uint tile)
+{
+    COLUMNS;
+    part += part0 + begin;
+    square += square0 + begin;
+    record += record0;
+    if (begin == 0) {
+        record[2 * cols] = (float)rows;
+    }
+    record += begin;
+#define COMBINE_RECORD(type, N, n)                                                                           \
+    COMBINE(type, N, 0, blocks)                                                                              \
+    STORE##N(f32, record, c, middle);                                                                        \
+    STORE##N(f32, record, cols + c, squares);
+    STEPS(COMBINE_RECORD, 1)
+}
+
+/* records (ranks) -> mean and rstd (cols) of the rows of all ranks, and their unbiased variance. A record of no rows
+ * holds zeros. */
+KERNEL batch_norm_records_stats(OUT(mean), OUT(rstd), OUT(var), IN(records), ulong cols, uint ranks,
+                                uint tile, float eps)
+{
+    COLUMNS;
+    float count = 0.0f;
+    mean += mean0 + begin;
+    rstd += rstd0 + begin;
+    var += var0 + begin;
+    for (uint r = 0; r < ranks; r++)
+        count += RECORD_ROWS(r);
+#define STATISTICS_OF_RECORDS(type, N, n)                                                                    \
+    type sum = (type)(0.0f), squares = (type)(0.0f);                                                         \
+    for (uint r = 0; r < ranks; r++)                                                                         \
+        sum += RECORD_ROWS(r) * RECORD_FIRST(N, r);                                                          \
+    type middle = sum / count;                                                                               \
+    for (uint r = 0; r < ranks; r++) {                                                                       \
+        type d = RECORD_FIRST(N, r) - middle;                                                                \
+        squares += RECORD_SECOND(N, r) + RECORD_ROWS(r) * d * d;                                             \
+    }                                                                                                        \
+    STORE##N(f32, mean, c, middle);                                                                          \
+    STORE##N(f32, var, c, squares / fmax(count - 1.0f, 1.0f));                                               \
+    STORE##N(f32, rstd, c, (type)(1.0f) / sqrt(squares / count + eps));
+    STEPS(STATISTICS_OF_RECORDS, 1)
 }
 
 /* running += momentum * (batch - running); unbiased: n / (n - 1). Statistics that are not finite change
@@ -422,11 +481,23 @@ KERNEL batch_norm_bwd_part(OUT(sum), OUT(product), IN(part_sum), IN(part_product
 #define STORE_DB(N, v)
 #endif
 
-/* Adds up the sums of the blocks; the totals (cols) are also the gradients of b and w. */
+#if RECORD
+#define ROWS_ARG , ulong rows
+#else
+#define ROWS_ARG
+#endif
+
+/* Adds up the sums of the blocks; the totals (cols) are also the gradients of b and w. With RECORD they are the two
+ * halves of a record, whose last number comes behind them. */
 KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), IN(part_product),
-                            ulong blocks, ulong cols, uint tile)
+                            ulong blocks, ulong cols, uint tile ROWS_ARG)
 {
     COLUMNS;
+#if RECORD
+    if (begin == 0) {
+        product[product0 + cols] = (float)rows;
+    }
+#endif
     part_sum += part_sum0 + begin;
     part_product += part_product0 + begin;
     sum += sum0 + begin;
@@ -438,6 +509,26 @@ KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), 
     STORE_DW(N, p)                                                                                           \
     STORE_DB(N, s)
     STEPS(TOTAL_ALL, 1)
+}
+
+/* records (ranks) of such totals -> sum, product (cols): the means over the rows of all ranks. */
+KERNEL batch_norm_records_sums(OUT(sum), OUT(product), IN(records), ulong cols, uint ranks, uint tile)
+{
+    COLUMNS;
+    float count = 0.0f;
+    sum += sum0 + begin;
+    product += product0 + begin;
+    for (uint r = 0; r < ranks; r++)
+        count += RECORD_ROWS(r);
+#define MEANS_OF_RECORDS(type, N, n)                                                                         \
+    type s = (type)(0.0f), p = (type)(0.0f);                                                                 \
+    for (uint r = 0; r < ranks; r++) {                                                                       \
+        s += RECORD_FIRST(N, r);                                                                             \
+        p += RECORD_SECOND(N, r);                                                                            \
+    }                                                                                                        \
+    STORE##N(f32, sum, c, s / count);                                                                        \
+    STORE##N(f32, product, c, p / count);
+    STEPS(MEANS_OF_RECORDS, 1)
 }
 
 #define NEEDS_X (BATCH || MASK == MASK_BY_X)
@@ -470,7 +561,8 @@ KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), 
 #define DX(N, g, at) SCALED(CENTRED(N, g, at) * scale)
 #endif
 
-/* dx (rows,cols) (+)= rstd * w * (g - (sum + normalised x * product) / rows); share: 1 / rows; g: as above. */
+/* dx (rows,cols) (+)= rstd * w * (g - (sum + normalised x * product) * share); share: 1 / rows, or 1 where sum and
+ * product are means; g: as above. */
 KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) MASK_ARG X_ARG TOTALS_ARG WEIGHTS_ARG, ulong rows,
                       ulong cols, ulong block_rows, uint tile, float share)
 {

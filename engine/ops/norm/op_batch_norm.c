@@ -2,9 +2,11 @@
  *
  * The op batch_norm for features, images and volumes, with the residual sum and the relu that may follow it.
  * Knows rows and channels, no model. Its running statistics are buffers (clt_param): a command of the forward
- * pass updates them, in training only. */
+ * pass updates them, in training only. Where ranks share statistics (clt_call.ranks), forward exchanges the moments
+ * of each rank's rows, and backward the two sums. */
 #include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/emit_util.h"
+#include "engine/ops/exchange.h"
 #include "engine/ops/norm/norm.h"
 #include "engine/ops/norm/norm_shared.clh"
 #include "engine/ops/reduce/column_sums.h"
@@ -17,10 +19,12 @@
  * dtypes  x,y f32|f16|bf16; all else f32
  * grads   dx, dresidual, dw, db: write or accumulate     units   eps: square of x's unit
  *         What relu let pass follows from x, or with a residual from y; nothing else is kept for it
- * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64
+ * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64; with ranks that share statistics
+ *         8*C*(ranks + 1) more
  * errors  CLT_ESHAPE for an integer x or one without channels, a residual of another shape or type; CLT_ECONFIG for training with one value per
- *         channel
- * source  Ioffe & Szegedy 2015, arXiv:1502.03167; running statistics as torch.nn.BatchNorm1d, 2d and 3d
+ *         channel, of all ranks where they share statistics
+ * source  Ioffe & Szegedy 2015, arXiv:1502.03167; running statistics as torch.nn.BatchNorm1d, 2d and 3d;
+ *         shared by ranks: torch.nn.SyncBatchNorm, moments combined as by Chan, Golub & LeVeque 1979
  * tested  verify -t 'batch_norm*', tol 32; test_golden */
 
 enum { CLT_BATCH_NORM_NONE, CLT_BATCH_NORM_RELU }; /* choices of `activation` */
@@ -86,6 +90,7 @@ typedef struct batch_norm {
     uint64_t span, parts;     /* blocks of a part, and their number; span 1: the blocks are the parts */
     clt_column_blocks pass;   /* rows of an item in kernels without sums */
     bool affine, batch, relu; /* batch: normalises by the statistics of the batch */
+    int32_t ranks;            /* that share these statistics; 1: this rank alone */
     int32_t residual;         /* -1: there is none */
     int32_t running_mean, running_var;
 } batch_norm;
@@ -119,6 +124,7 @@ static batch_norm measure(const ocl_emitter *e, const clt_call *call, clt_style 
     cut_rows(&n);
     n.tile = clt_column_tile(e->device, n.cols, n.blocks.count);
     n.batch = call->training && clt_node_updates_buffers(call->graph, call->node);
+    n.ranks = n.batch && call->ranks > 1 ? call->ranks : 1;
     n.relu = clt_node_attr(call->node, "activation")->choice == CLT_BATCH_NORM_RELU;
     n.residual = call->node->n_in > 1 ? call->in[1] : -1;
     n.running_mean = call->param[n.affine ? 2 : 0];
@@ -173,18 +179,23 @@ static void arg_mean_rstd(ocl_emitter *e, const batch_norm *n)
     ocl_arg_in(e, n->call->saved[1], CLT_F32, n->cols);
 }
 
+/* Statistics of a batch: those that the call saves and the variance, which of several ranks is the unbiased one. */
+typedef struct moments {
+    int32_t mean, rstd, var;
+} moments;
+
 /* Emits the update of the running statistics. */
-static void emit_running(ocl_emitter *e, batch_norm *n, int32_t var)
+static void emit_running(ocl_emitter *e, batch_norm *n, const moments *of)
 {
     begin(e, n, "batch_norm_running");
     ocl_arg_inout(e, n->running_mean, CLT_F32, n->cols);
     ocl_arg_inout(e, n->running_var, CLT_F32, n->cols);
-    ocl_arg_in(e, n->call->saved[0], CLT_F32, n->cols);
-    ocl_arg_in(e, var, CLT_F32, n->cols);
+    ocl_arg_in(e, of->mean, CLT_F32, n->cols);
+    ocl_arg_in(e, of->var, CLT_F32, n->cols);
     ocl_arg_u64(e, n->cols);
     ocl_arg_u32(e, (uint32_t)n->tile);
     ocl_arg_f32(e, (float)clt_node_attr(n->call->node, "momentum")->f);
-    ocl_arg_f32(e, (float)((double)n->rows / (double)(n->rows - 1)));
+    ocl_arg_f32(e, n->ranks > 1 ? 1.0f : (float)((double)n->rows / (double)(n->rows - 1)));
     end_channels(e, n, 8.0);
 }
 
@@ -210,21 +221,108 @@ static void emit_combine(ocl_emitter *e, batch_norm *n, int32_t *mean, int32_t *
     *square = of_parts[1];
 }
 
+/* --- records: what a rank gives to an exchange --- */
+
+static uint64_t record_words(const batch_norm *n)
+{
+    return 2 * n->cols + 1;
+}
+
+static int32_t new_record(ocl_emitter *e, const batch_norm *n)
+{
+    return ocl_workspace(e, CLT_F32, record_words(n), "record of this rank");
+}
+
+/* A rank without a micro-batch gives a record of no rows. */
+static int32_t empty_record(ocl_emitter *e, const batch_norm *n)
+{
+    int32_t record = new_record(e, n);
+    ocl_emit_fill(e, ocl_ref(record), record_words(n) * sizeof(float), 0);
+    return record;
+}
+
+/* Returns the records of all ranks. */
+static int32_t emit_exchange(ocl_emitter *e, const batch_norm *n, int32_t record)
+{
+    int32_t all = ocl_workspace(e, CLT_F32, (uint64_t)n->ranks * record_words(n), "records of all ranks");
+    clt_emit_exchange(e, n->call, record, all, record_words(n));
+    return all;
+}
+
+/* The arguments of kernels that combine the records of all ranks. */
+static void arg_records(ocl_emitter *e, const batch_norm *n, int32_t all)
+{
+    ocl_arg_in(e, all, CLT_F32, (uint64_t)n->ranks * record_words(n));
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u32(e, (uint32_t)n->ranks);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+}
+
+/* The blocks of this rank, whose moments were made: their number and rows, as arguments. */
+static void arg_block_moments(ocl_emitter *e, const batch_norm *n, int32_t mean, int32_t square)
+{
+    ocl_arg_in(e, mean, CLT_F32, n->parts * n->cols);
+    ocl_arg_in(e, square, CLT_F32, n->parts * n->cols);
+    ocl_arg_u64(e, n->rows);
+    ocl_arg_u64(e, n->cols);
+    ocl_arg_u64(e, n->blocks.rows * n->span);
+    ocl_arg_u64(e, n->parts);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+}
+
+static void arg_moments(ocl_emitter *e, const batch_norm *n, const moments *of)
+{
+    ocl_arg_out(e, of->mean, CLT_F32, n->cols);
+    ocl_arg_out(e, of->rstd, CLT_F32, n->cols);
+    ocl_arg_out(e, of->var, CLT_F32, n->cols);
+}
+
+/* The statistics of all ranks from the record of this one. */
+static void emit_shared_stats(ocl_emitter *e, batch_norm *n, int32_t record, const moments *of)
+{
+    int32_t all = emit_exchange(e, n, record);
+    begin(e, n, "batch_norm_records_stats");
+    arg_moments(e, n, of);
+    arg_records(e, n, all);
+    ocl_arg_f32(e, (float)clt_node_attr(n->call->node, "eps")->f);
+    end_channels(e, n, 7.0 * (double)n->ranks + 6.0);
+}
+
+static int32_t emit_record(ocl_emitter *e, batch_norm *n, int32_t mean, int32_t square)
+{
+    int32_t record = new_record(e, n);
+    begin(e, n, "batch_norm_record");
+    ocl_arg_out(e, record, CLT_F32, record_words(n));
+    arg_block_moments(e, n, mean, square);
+    end_channels(e, n, 7.0 * (double)n->parts);
+    return record;
+}
+
+/* --- forward --- */
+
+static clt_status check_rows(const batch_norm *n)
+{
+    const clt_call *call = n->call;
+    bool positions = clt_call_tensor(call, call->in[0])->shape.ndim > 2;
+    if (n->rows * (uint64_t)(n->ranks > 1 ? call->present : 1) >= 2)
+        return CLT_OK;
+    CLT_FAIL(CLT_ECONFIG,
+             "layer '%s' (batch_norm): a micro-batch of one sample%s has no variance to train with; use a "
+             "data.micro_batch of 2 or more%s",
+             call->node->name, positions ? " with one value per channel" : "",
+             n->ranks > 1 ? ", or a data.global_batch of which at least two ranks always have a micro-batch"
+                          : "");
+}
+
 /* Emits mean and rstd of the batch and, where this work may do so, the update of the running statistics. */
 static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
 {
     const clt_call *call = n->call;
     uint64_t parts = n->blocks.count * n->cols;
-    if (n->rows < 2)
-        CLT_FAIL(
-            CLT_ECONFIG,
-            "layer '%s' (batch_norm): a micro-batch of one sample%s has no variance to train with; use a "
-            "data.micro_batch of 2 or more",
-            call->node->name,
-            clt_call_tensor(call, call->in[0])->shape.ndim > 2 ? " with one value per channel" : "");
+    CLT_TRY(check_rows(n));
     int32_t mean = ocl_workspace(e, CLT_F32, parts, "means of blocks"),
-            square = ocl_workspace(e, CLT_F32, parts, "squares of blocks"),
-            var = ocl_workspace(e, CLT_F32, n->cols, "variances");
+            square = ocl_workspace(e, CLT_F32, parts, "squares of blocks");
+    moments of = {call->saved[0], call->saved[1], ocl_workspace(e, CLT_F32, n->cols, "variances")};
     begin(e, n, "batch_norm_moments");
     ocl_arg_out(e, mean, CLT_F32, parts);
     ocl_arg_out(e, square, CLT_F32, parts);
@@ -233,22 +331,28 @@ static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
     end_rows(e, n, &n->blocks, 4.0);
     if (n->span > 1)
         emit_combine(e, n, &mean, &square);
-    begin(e, n, "batch_norm_stats");
-    ocl_arg_out(e, call->saved[0], CLT_F32, n->cols);
-    ocl_arg_out(e, call->saved[1], CLT_F32, n->cols);
-    ocl_arg_out(e, var, CLT_F32, n->cols);
-    ocl_arg_in(e, mean, CLT_F32, n->parts * n->cols);
-    ocl_arg_in(e, square, CLT_F32, n->parts * n->cols);
-    ocl_arg_u64(e, n->rows);
-    ocl_arg_u64(e, n->cols);
-    ocl_arg_u64(e, n->blocks.rows * n->span);
-    ocl_arg_u64(e, n->parts);
-    ocl_arg_u32(e, (uint32_t)n->tile);
-    ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
-    end_channels(e, n, 7.0 * (double)n->parts + 5.0);
+    if (n->ranks > 1) {
+        emit_shared_stats(e, n, emit_record(e, n, mean, square), &of);
+    } else {
+        begin(e, n, "batch_norm_stats");
+        arg_moments(e, n, &of);
+        arg_block_moments(e, n, mean, square);
+        ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
+        end_channels(e, n, 7.0 * (double)n->parts + 5.0);
+    }
     if (call->update_buffers)
-        emit_running(e, n, var);
+        emit_running(e, n, &of);
     return CLT_OK;
+}
+
+/* What a rank without a micro-batch does: its running statistics follow those of the other ranks. */
+static void emit_absent(ocl_emitter *e, batch_norm *n)
+{
+    moments of = {ocl_workspace(e, CLT_F32, n->cols, "means"), ocl_workspace(e, CLT_F32, n->cols, "rstds"),
+                  ocl_workspace(e, CLT_F32, n->cols, "variances")};
+    emit_shared_stats(e, n, empty_record(e, n), &of);
+    if (n->call->update_buffers)
+        emit_running(e, n, &of);
 }
 
 static void emit_constants(ocl_emitter *e, batch_norm *n)
@@ -267,6 +371,11 @@ static void emit_constants(ocl_emitter *e, batch_norm *n)
 static clt_status batch_norm_forward(ocl_emitter *e, const clt_call *call, clt_style style)
 {
     batch_norm n = measure(e, call, style);
+    if (call->absent) {
+        if (n.ranks > 1)
+            emit_absent(e, &n);
+        return CLT_OK;
+    }
     if (!call->again && n.batch)
         CLT_TRY(emit_batch(e, &n));
     else if (!call->again)
@@ -354,8 +463,27 @@ static void emit_block_sums(ocl_emitter *e, batch_norm *n, const int32_t *part)
     end_rows(e, n, &n->blocks, (part ? 5.0 : 0.0) + (a.mask != MASK_NONE) + 2.0 * (a.mask == MASK_BY_X));
 }
 
-/* Emits sum and product (C), see batch_norm.cl, and with them the gradients of w and b. */
-static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t product)
+/* The sums and products of channels, (C) each: as two tensors, or as the two halves of a record. */
+typedef struct totals {
+    ocl_tensor_ref sum, product;
+    bool record;
+} totals;
+
+static totals new_totals(ocl_emitter *e, const batch_norm *n, bool record)
+{
+    totals t = {.record = record};
+    if (record) {
+        t.sum = t.product = ocl_ref(new_record(e, n));
+        t.product.offset = n->cols * sizeof(float);
+    } else {
+        t.sum = ocl_ref(ocl_workspace(e, CLT_F32, n->cols, "sums of channels"));
+        t.product = ocl_ref(ocl_workspace(e, CLT_F32, n->cols, "products of channels"));
+    }
+    return t;
+}
+
+/* Emits sums and products, see batch_norm.cl, and with them the gradients of w and b. */
+static void emit_sums(ocl_emitter *e, batch_norm *n, const totals *t)
 {
     const clt_call *call = n->call;
     uint64_t parts = n->blocks.count * n->cols;
@@ -368,8 +496,9 @@ static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t produc
     begin(e, n, "batch_norm_bwd_total");
     ocl_define(e, "HAVE_DW", n->affine && call->dparam[0] >= 0);
     ocl_define(e, "HAVE_DB", n->affine && call->dparam[1] >= 0);
-    ocl_arg_out(e, sum, CLT_F32, n->cols);
-    ocl_arg_out(e, product, CLT_F32, n->cols);
+    ocl_define(e, "RECORD", t->record);
+    ocl_arg_tensor(e, OCL_WRITE, t->sum, CLT_F32, n->cols);
+    ocl_arg_tensor(e, OCL_WRITE, t->product, CLT_F32, n->cols + t->record);
     for (int i = 0; n->affine && i < 2; i++)
         if (call->dparam[i] >= 0)
             ocl_arg_grad(e, call->dparam[i], CLT_F32, n->cols, call->dparam_accumulate[i]);
@@ -378,7 +507,21 @@ static void emit_sums(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t produc
     ocl_arg_u64(e, n->parts);
     ocl_arg_u64(e, n->cols);
     ocl_arg_u32(e, (uint32_t)n->tile);
+    if (t->record)
+        ocl_arg_u64(e, n->rows);
     end_channels(e, n, 2.0 * (double)n->parts);
+}
+
+/* The record of this rank becomes the means over the rows of all ranks. */
+static void emit_shared_means(ocl_emitter *e, batch_norm *n, totals *t)
+{
+    int32_t all = emit_exchange(e, n, t->sum.tensor);
+    *t = new_totals(e, n, false);
+    begin(e, n, "batch_norm_records_sums");
+    ocl_arg_tensor(e, OCL_WRITE, t->sum, CLT_F32, n->cols);
+    ocl_arg_tensor(e, OCL_WRITE, t->product, CLT_F32, n->cols);
+    arg_records(e, n, all);
+    end_channels(e, n, 2.0 * (double)n->ranks + 2.0);
 }
 
 /* The gradient of the residual is that before the activation. Where it was written as a whole, and without
@@ -393,7 +536,7 @@ static arrival shorter_arrival(const batch_norm *n)
     return arrival_of(n);
 }
 
-static void emit_dx(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t product)
+static void emit_dx(ocl_emitter *e, batch_norm *n, const totals *t)
 {
     const clt_call *call = n->call;
     const arrival a = shorter_arrival(n);
@@ -410,13 +553,13 @@ static void emit_dx(ocl_emitter *e, batch_norm *n, int32_t sum, int32_t product)
         ocl_arg_in(e, call->saved[1], CLT_F32, n->cols);
     }
     if (n->batch) {
-        ocl_arg_in(e, sum, CLT_F32, n->cols);
-        ocl_arg_in(e, product, CLT_F32, n->cols);
+        ocl_arg_tensor(e, OCL_READ, t->sum, CLT_F32, n->cols);
+        ocl_arg_tensor(e, OCL_READ, t->product, CLT_F32, n->cols);
     }
     for (int i = 0; n->affine && i < (a.mask == MASK_BY_X ? 2 : 1); i++)
         ocl_arg_in(e, call->param[i], CLT_F32, n->cols);
     arg_rows(e, n, &n->pass);
-    ocl_arg_f32(e, (float)(1.0 / (double)n->rows));
+    ocl_arg_f32(e, n->ranks > 1 ? 1.0f : (float)(1.0 / (double)n->rows));
     end_rows(e, n, &n->pass, (n->batch ? 7.0 : 1.0) + n->affine + (a.mask != MASK_NONE));
 }
 
@@ -424,16 +567,23 @@ static clt_status batch_norm_backward(ocl_emitter *e, const clt_call *call, clt_
 {
     batch_norm n = measure(e, call, style);
     bool params = n.affine && (call->dparam[0] >= 0 || call->dparam[1] >= 0);
-    int32_t sum = -1, product = -1;
+    bool shared = n.ranks > 1 && call->din[0] >= 0;
+    totals t = {.record = false};
+    if (call->absent) {
+        if (shared)
+            (void)emit_exchange(e, &n, empty_record(e, &n));
+        return CLT_OK;
+    }
     if (params || (n.batch && call->din[0] >= 0)) {
-        sum = ocl_workspace(e, CLT_F32, n.cols, "sums of channels");
-        product = ocl_workspace(e, CLT_F32, n.cols, "products of channels");
-        emit_sums(e, &n, sum, product);
+        t = new_totals(e, &n, shared);
+        emit_sums(e, &n, &t);
     } else if (n.residual >= 0 && call->din[1] >= 0) {
         emit_block_sums(e, &n, NULL);
     }
+    if (shared)
+        emit_shared_means(e, &n, &t);
     if (call->din[0] >= 0)
-        emit_dx(e, &n, sum, product);
+        emit_dx(e, &n, &t);
     return CLT_OK;
 }
 CLT_ELEMENTWISE_VARIANTS(batch_norm_forward)
@@ -455,7 +605,8 @@ static const clt_op_doc batch_norm_doc = {
         "all of their pixels, too, then a learned factor and shift. Evaluation uses running statistics, "
         "which are saved with the model and which every "
         "micro-batch of training moves: running += momentum * (batch - running). With several ranks each "
-        "one normalises by its own micro-batch, and the running statistics are the mean of all ranks'. "
+        "one normalises by its own micro-batch, and the running statistics are the mean of all ranks'; "
+        "with parallel.sync_batch_norm all normalise by the mean and variance of all their micro-batches. "
         "model.freeze of the running statistics makes the layer use them in training, too. A second input, a "
         "residual, is added to the result before the activation. The plan also fuses an 'add' and a 'relu' "
         "that follow.",
@@ -480,7 +631,7 @@ const clt_op clt_op_batch_norm = {
     .n_attrs = sizeof batch_norm_attrs / sizeof batch_norm_attrs[0],
     .min_in = 1,
     .max_in = 2,
-    .flags = CLT_OP_CHEAP | CLT_OP_REPEATS_BY_SAVED,
+    .flags = CLT_OP_CHEAP | CLT_OP_EXCHANGES | CLT_OP_REPEATS_BY_SAVED,
     .infer = batch_norm_infer,
     .forward = {.variants = batch_norm_forward_variants},
     .backward = {.variants = batch_norm_backward_variants},

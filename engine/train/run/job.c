@@ -221,6 +221,8 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
         .tree = train && clt_config_bool(job->config, "parallel.rank_invariant"),
         .ranks = train ? job->ranks : 1,
         .part = train ? clt_job_part(job) : 1, /* generation has no batch */
+        .sync_norms = train && job->ranks > 1 && clt_config_bool(job->config, "parallel.sync_batch_norm"),
+        .present = train ? clt_job_present(job) : 1,
         .rank = job->rank,
         .shard = clt_config_choice(job->config, "parallel.shard") == CLT_SHARD_OPTIMIZER,
         .update = update,

@@ -113,6 +113,8 @@ float clt_job_part(const clt_job *job);
 clt_status clt_job_read_batch(clt_job *job);
 clt_status clt_job_check_batch(clt_job *job); /* the second half of it, when micro_batch is another one */
 int32_t clt_job_most(const clt_job *job);
+/* How many ranks have as many as that; the others have one fewer. */
+int32_t clt_job_present(const clt_job *job);
 /* Whether a micro-batch divides the given global batch so that every rank has one; the largest that is tried without a
  * given one. */
 bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro_batch);

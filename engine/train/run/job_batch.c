@@ -32,6 +32,12 @@ float clt_job_part(const clt_job *job)
                    (double)job->global_batch);
 }
 
+int32_t clt_job_present(const clt_job *job)
+{
+    int64_t more = job->global_batch / job->micro_batch % job->ranks;
+    return more > 0 ? (int32_t)more : job->ranks;
+}
+
 int32_t clt_job_most(const clt_job *job)
 {
     int64_t first;

@@ -9,6 +9,10 @@ clt_status clt_step(clt_run *run, int64_t step)
 {
     clt_fed fed;
 
+    CLT_TRY(clt_sync_begin(run->sync, step));
+    /* absent: other ranks have one micro-batch more; this one takes part in what they exchange in their first one */
+    CLT_TRY(run->micro_batches < clt_job_most(run->job) ? clt_realized_run(run->train, CLT_PHASE_ABSENT)
+                                                        : CLT_OK);
     for (int32_t micro = 0; micro < run->micro_batches; micro++) {
         bool last = micro + 1 == run->micro_batches;
         /* data: upload on the copy queue, then a device copy to the plan's inputs */
@@ -18,7 +22,8 @@ clt_status clt_step(clt_run *run, int64_t step)
         /* backward: the first micro-batch writes parameter gradients, the others add to them; in the last one
          * sums over the ranks are posted as gradients become ready (nothing for one rank). With
          * parallel.rank_invariant all write, and their sums are a binary tree */
-        CLT_TRY(last ? clt_sync_begin(run->sync, step) : CLT_OK);
+        if (last)
+            clt_sync_last(run->sync, step);
         CLT_TRY(clt_realized_run(run->train, clt_plan_backward(run->train->plan, micro)));
         /* rows: those of embeddings that travel by themselves; sync adds the last micro-batch's of all ranks */
         CLT_TRY(last ? CLT_OK : clt_realized_run(run->train, CLT_PHASE_ROWS));

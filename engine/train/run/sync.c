@@ -4,25 +4,12 @@
  * the sum of the gradients is the mean gradient. */
 #include "engine/train/run/sync.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cl/command/faults.h"
-#include "engine/base/span.h"
-#include "engine/base/thread.h"
+#include "engine/train/run/exchanges.h"
 #include "engine/train/run/run.h"
-
-/* One sum of a step under way. */
-typedef struct flight {
-    clt_sync *sync;
-    comm_request *request; /* NULL: not posted, or its times were taken */
-    const char *what;
-    int64_t step;
-    double ready;       /* when its data was */
-    ocl_event *summed;  /* completed on the communication thread */
-    ocl_event *written; /* NULL: the device already waits for it */
-} flight;
 
 /* Bytes of a sum. */
 typedef struct part {
@@ -47,20 +34,18 @@ typedef struct sum_place {
 } sum_place;
 
 struct clt_sync {
+    clt_flights shared;
     clt_run *run;
+    clt_exchanges *exchanges; /* NULL: there are none */
     size_t n;
     sum_place *places;
-    flight *flights; /* of `steps` steps, n of each */
-    int64_t steps;   /* as many as are ever under way */
-    int64_t *step;   /* which step each of them is, -1: none */
-    int64_t now;     /* the step whose posts hold, -1: none */
-    flight **open;   /* of each sum of parameters: it was posted, and nobody has waited for it; else NULL */
+    clt_flight *flights; /* of `steps` steps, n of each */
+    int64_t steps;       /* as many as are ever under way */
+    int64_t *step;       /* which step each of them is, -1: none */
+    int64_t now;         /* the step whose posts hold, -1: none */
+    clt_flight **open; /* of each sum of parameters: it was posted, and nobody has waited for it; else NULL */
     uint64_t bytes;
     float say[CLT_SYNC_WORDS];
-    double last_end; /* of a sum; the communication thread's own */
-    pthread_mutex_t lock;
-    /* a command has failed, so sums may end later than the run and its device; under lock */
-    bool gone;
 };
 
 static comm_type type_of(clt_dtype dtype)
@@ -160,12 +145,12 @@ static clt_status make(clt_sync *s)
     for (int64_t i = 0; i < s->steps; i++)
         s->step[i] = -1;
     for (size_t i = 0; i < s->n * (size_t)s->steps; i++)
-        s->flights[i].sync = s;
+        s->flights[i].shared = &s->shared;
     CLT_TRY(ocl_device_open_queue(run->device, OCL_QUEUE_OUT));
     CLT_TRY(ocl_device_open_queue(run->device, OCL_QUEUE_IN));
     for (size_t k = 0; k < s->n; k++)
         CLT_TRY(make_place(s, k));
-    return CLT_OK;
+    return clt_exchanges_create(&s->shared, s->steps, &s->exchanges);
 }
 
 /* All ranks must sum the same things in the same order. */
@@ -199,7 +184,7 @@ clt_status clt_sync_create(clt_run *run, clt_sync **out)
         return CLT_OK;
     CLT_TRY(clt_alloc(&s, 1, sizeof *s, "sums over ranks"));
     s->run = run;
-    pthread_mutex_init(&s->lock, NULL);
+    clt_flights_init(&s->shared, run);
     clt_status status = make(s);
     if (status == CLT_OK)
         status = compare_sums(s);
@@ -207,20 +192,6 @@ clt_status clt_sync_create(clt_run *run, clt_sync **out)
         clt_sync_destroy(s);
     else
         *out = s;
-    return status;
-}
-
-/* Waits for the sum, which has ended if its step's results have arrived, and forgets it. */
-static clt_status end_flight(flight *f, comm_times *times)
-{
-    clt_status status = CLT_OK;
-    *times = (comm_times){0};
-    if (f->request)
-        status = comm_request_wait_timed(f->request, times);
-    ocl_event_release(f->summed);
-    ocl_event_release(f->written);
-    f->request = NULL;
-    f->summed = f->written = NULL;
     return status;
 }
 
@@ -236,7 +207,7 @@ static char *words_of(const clt_sync *s, int64_t slot)
     return host_of(&s->places[0], slot) + s->places[0].bytes;
 }
 
-static flight *flight_of(const clt_sync *s, int64_t step, size_t k)
+static clt_flight *flight_of(const clt_sync *s, int64_t step, size_t k)
 {
     return &s->flights[(size_t)(step % s->steps) * s->n + k];
 }
@@ -250,9 +221,9 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
     for (size_t k = 0; k < s->n; k++) {
         clt_sum_kind kind = s->run->job->train->sums[k].kind;
         comm_times times = {0};
-        flight *f = flight_of(s, kind == CLT_SUM_PARAMETERS ? step + s->steps - 1 : step, k);
+        clt_flight *f = flight_of(s, kind == CLT_SUM_PARAMETERS ? step + s->steps - 1 : step, k);
         bool ended = kind != CLT_SUM_PARAMETERS || (f->step == step - 1 && f != s->open[k]);
-        clt_status status = ended ? end_flight(f, &times) : CLT_OK;
+        clt_status status = ended ? clt_flight_end(f, &times) : CLT_OK;
         if (status != CLT_OK && first.status == CLT_OK)
             clt_error_take(status, &first);
         out->inside += times.inside;
@@ -260,6 +231,9 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
         if (times.since_ready > 0 && kind != CLT_SUM_PARAMETERS)
             out->waited = times.since_ready + (kind == CLT_SUM_GATHERED ? out->waited : 0);
     }
+    clt_status status = clt_exchanges_end(s->exchanges, step, &out->inside, &out->waited);
+    if (status != CLT_OK && first.status == CLT_OK)
+        clt_error_take(status, &first);
     memcpy(out->heard, words_of(s, slot), sizeof out->heard);
     s->step[slot] = -1;
     return clt_error_put(&first);
@@ -267,16 +241,8 @@ static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
 
 void clt_sync_drain(clt_sync *s)
 {
-    clt_error kept;
-    clt_error_take(CLT_EINTERNAL, &kept);
-    for (int q = OCL_QUEUE_COMPUTE; s && q < OCL_QUEUE_COUNT; q++)
-        (void)ocl_finish(s->run->device, (ocl_queue)q);
-    if (s && ocl_commands_failed(s->run->device)) {
-        pthread_mutex_lock(&s->lock);
-        s->gone = true;
-        pthread_mutex_unlock(&s->lock);
-    }
-    clt_error_put(&kept);
+    if (s)
+        clt_flights_drain(&s->shared);
 }
 
 void clt_sync_destroy(clt_sync *s)
@@ -295,15 +261,16 @@ void clt_sync_destroy(clt_sync *s)
                 (void)end_step(s, i, &unread);
         for (size_t i = 0; s->flights && i < s->n * (size_t)s->steps; i++) {
             comm_times times;
-            (void)end_flight(&s->flights[i], &times);
+            (void)clt_flight_end(&s->flights[i], &times);
         }
+        clt_exchanges_destroy(s->exchanges);
         for (size_t k = 0; k < s->n && s->places; k++)
             ocl_pinned_destroy(s->places[k].staging);
         free(s->places);
         free(s->flights);
         free(s->open);
         free(s->step);
-        pthread_mutex_destroy(&s->lock);
+        pthread_mutex_destroy(&s->shared.lock);
         free(s);
     }
     clt_error_put(&kept);
@@ -311,61 +278,18 @@ void clt_sync_destroy(clt_sync *s)
 
 /* --- posting and waiting --- */
 
-static void data_ready(void *context, bool ok)
-{
-    flight *f = context;
-    f->ready = clt_now();
-    comm_request_ready(f->request, ok);
-}
-
-/* On the communication thread. */
-static void summed(void *context, bool ok)
-{
-    flight *f = context;
-    clt_sync *s = f->sync;
-    double now = clt_now();
-    pthread_mutex_lock(&s->lock);
-    if (!s->gone && !ok)
-        ocl_commands_spoil(s->run->device, CLT_ECOMM, clt_error_text());
-    else if (!s->gone)
-        clt_spans_add(s->run->train->spans, CLT_TRACK_SUMS, f->what, f->step + 1,
-                      f->ready > s->last_end ? f->ready : s->last_end, now);
-    s->last_end = now;
-    pthread_mutex_unlock(&s->lock);
-    ocl_user_event_complete(f->summed);
-}
-
-static clt_status hand_out(const sum_place *p, char *host, ocl_event *made, ocl_event **out)
+static clt_route route_of(const sum_place *p, char *host)
 {
     if (p->memory)
-        return ocl_map_async(OCL_QUEUE_OUT, p->buffer, p->offset, p->bytes, made, out);
-    return ocl_read_async(OCL_QUEUE_OUT, p->from, p->from_at, host + p->given.at, p->given.bytes, made, out);
-}
-
-static clt_status take_back(const sum_place *p, const char *host, ocl_event *summed, ocl_event **back)
-{
-    if (p->memory)
-        return ocl_unmap_async(OCL_QUEUE_IN, p->buffer, p->offset, summed, back);
-    return ocl_write_async(OCL_QUEUE_IN, p->buffer, p->offset + p->taken.at, host + p->taken.at,
-                           p->taken.bytes, summed, back);
-}
-
-/* Enqueues the read behind all commands so far, the sum behind it, and the write back behind that. */
-static clt_status enqueue(const sum_place *p, flight *f, char *host, bool *announced)
-{
-    ocl_device *device = f->sync->run->device;
-    ocl_event *made = NULL, *read = NULL;
-    clt_status status = ocl_marker(device, OCL_QUEUE_COMPUTE, &made);
-    if (status == CLT_OK)
-        status = hand_out(p, host, made, &read);
-    if (status == CLT_OK)
-        status = ocl_event_callback(read, data_ready, f);
-    *announced = status == CLT_OK;
-    if (status == CLT_OK)
-        status = take_back(p, host, f->summed, &f->written);
-    ocl_event_release(made);
-    ocl_event_release(read);
-    return status;
+        return (clt_route){.mapped = true, .from = p->buffer, .from_at = p->offset, .from_bytes = p->bytes};
+    return (clt_route){.from = p->from,
+                       .from_at = p->from_at,
+                       .from_bytes = p->given.bytes,
+                       .from_host = host + p->given.at,
+                       .to = p->buffer,
+                       .to_at = p->offset + p->taken.at,
+                       .to_bytes = p->taken.bytes,
+                       .to_host = host + p->taken.at};
 }
 
 static clt_status post(clt_sync *s, size_t k)
@@ -379,16 +303,14 @@ static clt_status post(clt_sync *s, size_t k)
     const clt_sum *sum = &run->job->train->sums[k];
     const sum_place *p = &s->places[k];
     int64_t slot = s->now % s->steps;
-    flight *f = flight_of(s, s->now, k);
+    clt_flight *f = flight_of(s, s->now, k);
     bool losses = sum->kind == CLT_SUM_LOSSES, parameters = sum->kind == CLT_SUM_PARAMETERS;
     size_t sends = run->train->first[CLT_PHASE_SEND];
-    bool announced = false;
     comm_times unread;
-    CLT_TRY(parameters ? end_flight(f, &unread) : CLT_OK); /* nobody asked for the results of a step */
+    CLT_TRY(parameters ? clt_flight_end(f, &unread) : CLT_OK); /* nobody asked for the results of a step */
     if (f->request || s->open[k])
         CLT_FAIL(CLT_EINTERNAL, "sum %zu is posted twice in a step", k);
     CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
-    CLT_TRY(ocl_user_event_create(run->device, &f->summed));
     f->what = what[sum->kind];
     f->step = s->now;
     if (losses)
@@ -401,29 +323,10 @@ static clt_status post(clt_sync *s, size_t k)
                       .everywhere = true,
                       .count = p->elements + (losses ? CLT_SYNC_WORDS : 0),
                       .type = p->type,
-                      .op = COMM_SUM,
-                      .done = summed,
-                      .context = f,
-                      .what = f->what};
-    clt_status status = comm_post(run->options->comm, &call, &f->request);
-    if (status != CLT_OK) {
-        ocl_user_event_complete(f->summed);
-        return status;
-    }
-    s->open[k] = parameters ? f : NULL;
-    status = enqueue(p, f, call.data, &announced);
-    if (!announced) /* the other ranks wait for this sum */
-        comm_request_ready(f->request, false);
-    return status;
-}
-
-static clt_status wait_for(clt_sync *s, flight *f)
-{
-    if (!f->written)
-        CLT_FAIL(CLT_EINTERNAL, "a sum of %s is waited for and was not posted", f->what ? f->what : "?");
-    clt_status status = ocl_wait_on_device(s->run->device, OCL_QUEUE_COMPUTE, f->written);
-    ocl_event_release(f->written);
-    f->written = NULL;
+                      .op = COMM_SUM};
+    clt_route route = route_of(p, call.data);
+    clt_status status = clt_flight_start(f, run->options->comm, call, &route);
+    s->open[k] = parameters && f->request ? f : NULL;
     return status;
 }
 
@@ -432,11 +335,11 @@ static clt_status take_parameters(clt_sync *s, size_t k)
     const clt_run *run = s->run;
     const clt_sum *sum = &run->job->train->sums[k];
     size_t takes = run->train->first[CLT_PHASE_TAKE];
-    flight *f = s->open[k];
+    clt_flight *f = s->open[k];
     if (!f)
         return CLT_OK;
     s->open[k] = NULL;
-    CLT_TRY(wait_for(s, f));
+    CLT_TRY(clt_flight_wait(f));
     return ocl_exec_run_range(run->train->exec, takes + sum->take_first, takes + sum->take_last, NULL);
 }
 
@@ -456,8 +359,14 @@ clt_status clt_sync_begin(clt_sync *s, int64_t step)
     if (s->step[slot] >= 0)
         CLT_TRY(end_step(s, slot, &unread));
     s->step[slot] = step;
-    s->now = step;
+    clt_exchanges_begin(s->exchanges, step);
     return CLT_OK;
+}
+
+void clt_sync_last(clt_sync *s, int64_t step)
+{
+    if (s)
+        s->now = step;
 }
 
 clt_status clt_sync_host(void *context, const ocl_command *command)
@@ -465,17 +374,21 @@ clt_status clt_sync_host(void *context, const ocl_command *command)
     clt_run *run = context;
     clt_sync *s = run->sync;
     size_t k = command->args[1].value.u32;
+    if (command->host_code == CLT_HOST_GIVE || command->host_code == CLT_HOST_GET)
+        return clt_exchanges_host(s ? s->exchanges : NULL, command);
     if (s && run->job->train->sums[k].kind == CLT_SUM_PARAMETERS && command->host_code == CLT_HOST_WAIT)
         return take_parameters(s, k);
     if (!s || s->now < 0) /* not the last micro-batch, or a step that is looked into */
         return CLT_OK;
-    return command->host_code == CLT_HOST_POST ? post(s, k) : wait_for(s, flight_of(s, s->now, k));
+    return command->host_code == CLT_HOST_POST ? post(s, k) : clt_flight_wait(flight_of(s, s->now, k));
 }
 
 void clt_sync_end(clt_sync *s)
 {
-    if (s)
-        s->now = -1;
+    if (!s)
+        return;
+    s->now = -1;
+    clt_exchanges_close(s->exchanges);
 }
 
 void clt_sync_say(clt_sync *s, const float words[CLT_SYNC_WORDS])
@@ -492,5 +405,5 @@ clt_status clt_sync_take(clt_sync *s, int64_t step, clt_sync_result *result)
 
 uint64_t clt_sync_bytes(const clt_sync *s)
 {
-    return s ? s->bytes : 0;
+    return s ? s->bytes + clt_exchanges_bytes(s->exchanges) : 0;
 }

@@ -36,8 +36,8 @@ typedef struct clt_sync clt_sync;
 
 /* What is known of a step's sums when they have ended; times in seconds, of this rank. */
 typedef struct clt_sync_result {
-    double inside;               /* in sums, waiting for ranks that came later included */
-    double waited;               /* from when its last data was ready until the last sum was */
+    double inside; /* in sums, waiting for ranks that came later included */
+    double waited; /* from when its last data was ready until the last sum was, and in exchanges */
     float heard[CLT_SYNC_WORDS]; /* the words of all ranks, summed */
 } clt_sync_result;
 
@@ -52,9 +52,10 @@ clt_status clt_sync_create(struct clt_run *run, clt_sync **out);
 /* Waits for the sums that were posted; NULL is fine. */
 void clt_sync_drain(clt_sync *sync);
 void clt_sync_destroy(clt_sync *sync);
-/* From here on the posts of the backward pass hold, for this step: its last micro-batch begins; and no longer: its update
- * was enqueued. NULL is fine. */
+/* A step begins: exchanges of micro-batches (exchanges.h) hold from here on; its last micro-batch begins: so do the posts of
+ * its backward pass; its update was enqueued: nothing holds any longer. NULL is fine. */
 clt_status clt_sync_begin(clt_sync *sync, int64_t step);
+void clt_sync_last(clt_sync *sync, int64_t step);
 void clt_sync_end(clt_sync *sync);
 /* The host function of the training plan (ocl_host_fn); context: the run. */
 clt_status clt_sync_host(void *context, const ocl_command *command);

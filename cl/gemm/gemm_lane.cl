@@ -553,7 +553,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
         ahead_a.rows = 0;
         do {
             uint kn = (uint)min((ulong)kc, k - k0);
-            uint pieces = (kn + AHEAD_STEPS - 1) / AHEAD_STEPS;
+            uint pieces = kn / AHEAD_STEPS + 1; /* k may be 0 */
             bool last = k0 + kn == k;
             if (last && !known && tile + get_num_groups(0) < grid.whole) {
                 next = clt_next_tile(tile_counter) * (ulong)share;

@@ -140,7 +140,7 @@ unset OCL_ICD_VENDORS
 expect_code 0 "$CLTRAIN" train few.json --init hf --out run model.context=8
 expect_text 'weights +28 tensors from hf \(hash [0-9a-f]{16}\); wpe.weight: the first 8 of 9 rows' "tokenizer:? BPE, 267 tokens, from 'hf/tokenizer.json'"
 cp run/metrics.jsonl "$out"
-expect_text '"event":"start".*"init":\{"file":"hf","tensors":28,"hash":"[0-9a-f]{16}"\}'
+expect_text '"event":"start".*"init":\{"file":"hf","tensors":28,"new_parameters":0,"hash":"[0-9a-f]{16}"\}'
 cp run/config.resolved.json "$out"
 expect_text '"model.layers": "init"' '"model.context": "override"' '"model.bias": "init"' '"data.tokenizer": "init"' '"channels": 12' '"dropout": 0.1,'
 cp run/checkpoints/step_2/state.json "$out"

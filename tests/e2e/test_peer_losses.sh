@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+# ctest-parts: losses half
+# ctest-cost: 900 ctest-timeout: 7200
+#
+# Convolutional networks beside PyTorch, from the same weights on the same samples. losses: the first 50 losses of a residual network
+# on JPEG files (tests/golden/compare_losses.py). half: f16 and bf16 beside autocast (tests/golden/compare_half.py). Needs a Python
+# with torch, torchvision, numpy and Pillow, which CLTRAIN_TEST_PYTHON names; CLTRAIN_TEST_QUICK=1 runs a short form.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+python=${CLTRAIN_TEST_PYTHON:-}
+images=$CLTRAIN_SOURCE_DIR/../shared/data/cifar10-jpeg
+[ -n "$python" ] || skip_all 'CLTRAIN_TEST_PYTHON names no Python with torch to compare with'
+"$python" -c 'import numpy, PIL, torch, torchvision' 2>/dev/null ||
+    skip_all "$python, which CLTRAIN_TEST_PYTHON names, cannot import torch, torchvision, numpy and PIL"
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device: nothing is trained'
+arguments=("$CLTRAIN" "$CLTRAIN_SOURCE_DIR")
+if [ "$part" != half ]; then
+    [ -d "$images" ] || skip_all "$images, the images to train on, is missing"
+    arguments+=("$images")
+fi
+mkdir python
+limit=7000 expect_code 0 "$python" "$CLTRAIN_SOURCE_DIR/tests/golden/compare_${part:-losses}.py" "${arguments[@]}" python \
+    ${CLTRAIN_TEST_QUICK:+quick}
+expect_text '^0 failed'
+grep -E '^(ok|FAIL|    )' "$out" # the figures of docs/results.md
+finish

@@ -142,15 +142,15 @@ def distances(low, full):
 
 
 def judge(what, found, chaos=None):
-    """found: who, type -> a row of figures for each initial weights; the first one decides. Rows where PyTorch's autocast is not
-    finite do not count."""
+    """found: who, type -> a row of figures for each initial weights; the first one decides. PyTorch 2.15's
+    convolutions of volumes in bf16 give garbage at times: rows with a figure above 1 do not count."""
     for mode in TYPES:
         mine, other = np.array(found["cltrain", mode]), np.array(found["PyTorch", mode])
-        good = np.isfinite(other).all(axis=1)
+        good = (other <= 1).all(axis=1)  # false for NaN, too
         if not good.all():
-            print(f"     PyTorch's autocast in {mode} was not finite with {(~good).sum()} of {len(good)} initial weights")
+            print(f"     PyTorch's autocast in {mode} gave garbage with {(~good).sum()} of {len(good)} initial weights")
         if not good.any():
-            report(f"{what} in {mode}", False, "PyTorch's autocast was never finite")
+            report(f"{what} in {mode}", False, "PyTorch's autocast gave nothing but garbage")
             continue
         mine, other = mine[good].mean(axis=0), other[good].mean(axis=0)
         bound = NOISE * other[0] if chaos is None else CHAOS * max(other[0], chaos[0])
@@ -214,9 +214,9 @@ def compare_gradients(name, work, seeds):
     judge(f"{name}, gradients", found)
 
 
-SEEDS = range(2 if QUICK else 6)
+SEEDS = range(3 if QUICK else 6)
 for kind, rates in ((Images, {"frozen": 1e-8, "gentle": 1e-3, "recipe": 1}), (Volumes, {"gentle": 1e-2, "recipe": 1})):
-    compare_gradients(kind.name, kind(1), SEEDS)
+    compare_gradients(kind.name, kind(1), range(12))
     for rate, scale in rates.items():
         compare_losses(f"{kind.name}, {rate}", kind(scale), SEEDS, rate == "recipe")
 finish()

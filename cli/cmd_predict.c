@@ -34,14 +34,19 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
         a->files[a->n_files++] = r->operands[i];
     if (a->n_files > 0)
         return CLT_OK;
-    if (clt_config_list_count(c, "data.eval_path") == 0)
+    /* data.path may be a folder that has the evaluation data, too; a part split from it is no input by itself */
+    const clt_source_type *type = clt_source_type_of(c);
+    bool own = clt_config_list_count(c, "data.eval_path") > 0;
+    bool splits = clt_config_part_has(type->format, "data.split");
+    bool beside = !own && type->input_ends && type->has_eval && !splits && type->has_eval(c);
+    if (!own && !beside)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a "
                  "volume), or "
                  "--input - for "
                  "lines of numbers on the standard input; the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
-    a->files[a->n_files++] = clt_config_list_string(c, "data.eval_path", 0);
+    a->files[a->n_files++] = clt_config_list_string(c, own ? "data.eval_path" : "data.path", 0);
     if (!a->rows_type)
         a->rows_type = clt_rows_type(clt_config_string(c, "data.type"));
     fprintf(stderr, "input: the run's evaluation data, %s\n", a->files[0]);

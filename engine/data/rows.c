@@ -117,10 +117,12 @@ static clt_status open_source(clt_rows *rows)
 {
     /* messages of the source name this config key, which means nothing here */
     static const char prefix[] = "opening data.path: ";
-    /* read once, a sample is not augmented */
-    bool like_run = clt_source_type_of(rows->config)->input_like_run;
-    clt_status status =
-        clt_source_open(rows->config, like_run ? CLT_SPLIT_TRAIN_ONCE : CLT_SPLIT_TRAIN, &rows->source);
+    /* Read once, a sample is not augmented. Of a folder that has images for both, those of evaluation count. */
+    const clt_source_type *type = clt_source_type_of(rows->config);
+    clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
+                      : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
+                                                                       : CLT_SPLIT_TRAIN_ONCE;
+    clt_status status = clt_source_open(rows->config, split, &rows->source);
     if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
         clt_error error;
         clt_error_take(status, &error);

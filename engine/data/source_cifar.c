@@ -345,6 +345,9 @@ const clt_config_part clt_format_cifar = {
     .check = clt_images_rules,
 };
 
+/* Their names end in .bin, as those of raw files do: the run or the user says that they are CIFAR's. */
+static const char *const cifar_ends[] = {NULL};
+
 const clt_source_type clt_source_cifar = {
     .format = &clt_format_cifar,
     .open = cifar_open,
@@ -357,6 +360,7 @@ const clt_source_type clt_source_cifar = {
     .fingerprint = cifar_fingerprint,
     .has_eval = cifar_has_eval,
     .holds_targets = true,
+    .input_ends = cifar_ends,
     .input_like_run = true, /* images are read as this data is */
     .eval_hint = "data.eval_path, or a folder with the test images too",
     .shapes = cifar_shapes,

@@ -152,7 +152,7 @@ predict 3 "$CLTRAIN" predict net half.csv --out never.csv
 expect_text 'trained on inputs of type u8: whole numbers from 0 to 255'
 printf 'who knows' >mystery
 predict 2 "$CLTRAIN" predict net mystery
-expect_text 'give --input-type idx, npy, raw, csv, images or nifti'
+expect_text 'give --input-type idx, npy, raw, csv, cifar, images or nifti'
 predict 3 "$CLTRAIN" predict net absent.npy
 expect_text 'No such file'
 expect_absent never.csv ./*.tmp-*

@@ -99,6 +99,19 @@ cp "$(find set/ship -name '*.png' | head -n 1)" ship.jpg # content decides, not 
 expect_code 0 "$CLTRAIN" predict cifar_run frog.png ship.jpg --out predicted.csv
 expect_text '2 samples predicted'
 [ "$(cut -d, -f4 predicted.csv | tr '\n' ' ')" = 'name frog ship ' ] && pass || fail "predicted: $(cut -d, -f4 predicted.csv | tr '\n' ' ')"
+# So are CIFAR's own files: the evaluation data of the run, which its folder has beside the training images, or one that is named.
+# The evaluation images are one of each class, in their order.
+for options in '' data.eval_path=cifar/test_batch.bin; do
+    # shellcheck disable=SC2086
+    expect_code 0 "$CLTRAIN" train cifar.json --out predicting $options
+    expect_code 0 "$CLTRAIN" predict predicting --out own.csv
+    expect_text "input: the run's evaluation data, cifar" '10 samples predicted'
+    right=$(awk -F, 'NR > 1 { n += $1 == $2 } END { print n }' own.csv)
+    [ "$right" -ge 9 ] && pass || fail "$right of 10 evaluation images are predicted right"
+    expect_code 0 "$CLTRAIN" predict predicting cifar/test_batch.bin --input-type cifar --out named.csv
+    expect_same own.csv named.csv
+    rm -r predicting
+done
 head -c 50 frog.png >cut.png
 expect_code 3 "$CLTRAIN" predict cifar_run cut.png
 expect_text 'cut.png.*cut off'

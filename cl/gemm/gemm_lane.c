@@ -36,7 +36,7 @@
 #define COST_SHARED 0.25 /* added if the operand comes from a cache that the cores share */
 #define COST_FAR 0.6     /* added if it comes from memory each time */
 #define LONG_ROW 128.0   /* elements: pieces of A's rows of this length take twice as long as endless ones */
-#define COST_UNPACKED 0.025 /* added per multiply-add if A is not packed: addresses */
+#define COST_UNPACKED 0.025 /* added per multiply-add if A lies along k and is not packed: addresses */
 #define COST_TILE 40.0      /* per tile and block of k: loading and storing the sums */
 #define COST_GROUP 3000.0   /* per block */
 #define COST_UNEVEN 0.3     /* imbalance at the end, in units of the last piece */
@@ -92,9 +92,11 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lan
     return panel_a_bytes(g, b) <= PANEL_BYTES && panel_a_bytes(g, b) + sums_bytes(g, b) <= PACKED_BYTES;
 }
 
-static double distance_cost(int64_t rows, int64_t columns, clt_dtype type)
+/* A matrix of windows is read from its image, whose elements are fewer. */
+static double distance_cost(const ocl_gemm *g, int operand, int64_t elements, clt_dtype type)
 {
-    double bytes = (double)rows * (double)columns * (double)clt_dtype_bytes(type);
+    int64_t read = (int)g->windows.operand == operand ? g->windows.elements : elements;
+    double bytes = (double)read * (double)clt_dtype_bytes(type);
     return bytes > FAR_BYTES ? COST_FAR : bytes > NEAR_BYTES ? COST_SHARED : 0.0;
 }
 
@@ -102,11 +104,12 @@ static double distance_cost(int64_t rows, int64_t columns, clt_dtype type)
 static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
 {
     double k = (double)g->k, tiles = (double)mt * b->nt, k_blocks = (double)up(g->k, b->kc);
-    double pack_b = (g->tb ? COST_PACK_B_TRANSPOSED : COST_PACK_B) + distance_cost(g->k, g->n, g->type_b);
+    double pack_b = (g->tb ? COST_PACK_B_TRANSPOSED : COST_PACK_B) +
+                    distance_cost(g, OCL_WINDOWS_B, g->k * g->n, g->type_b);
     double short_rows = !g->ta ? 1.0 : 1.0 + LONG_ROW / ((double)mt * b->mr);
-    double pack_a =
-        (b->pack_a ? COST_PACK_A : COST_READ_A) + short_rows * distance_cost(g->m, g->k, g->type_a);
-    double step = b->pack_a ? 1.0 : 1.0 + COST_UNPACKED;
+    double pack_a = (b->pack_a ? COST_PACK_A : COST_READ_A) +
+                    short_rows * distance_cost(g, OCL_WINDOWS_A, g->m * g->k, g->type_a);
+    double step = b->pack_a || g->ta ? 1.0 : 1.0 + COST_UNPACKED;
     return tiles * b->mr * b->nv * k * step + (double)b->nt * b->nv * LANES * k * pack_b +
            (double)mt * b->mr * k * pack_a + tiles * k_blocks * COST_TILE + COST_GROUP;
 }
@@ -134,8 +137,9 @@ static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int p
     b->cut = b->parts == 1 ? 0 : b->blocks < units ? b->blocks : units;
 }
 
-/* Whether A must be packed: because of its type, since unpacked rows along k would need an address register each, or
- * since its columns are whole pages apart, so that all their elements map to a few sets of the caches. */
+/* Whether A must be packed: because it is not f32, a matrix of windows or less than a tile high, since unpacked rows
+ * along k would need an address register each, or since its columns are whole pages apart, so that all their elements
+ * map to a few sets of the caches. */
 static bool must_pack(const ocl_gemm *g, int mr)
 {
     bool far_apart = g->ta && g->lda * (int64_t)sizeof(float) % PAGE_BYTES == 0;
@@ -143,10 +147,10 @@ static bool must_pack(const ocl_gemm *g, int mr)
            g->windows.operand == OCL_WINDOWS_A;
 }
 
-/* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the
- * vector registers, 16 of 4 or 8 floats or 32 of 16. With 32 there is room for 14 rows of two vectors, but 8, which
- * hide the latency of fma as well and need no packing of A, are 10 to 20 % faster. kc is chosen so that a micro-panel of B and, if packed,
- * a tile of A share the first-level cache with the next ones. */
+/* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the vector
+ * registers, 16 of 4 or 8 floats or 32 of 16. With 32 there is room for 14 rows of two vectors, but 8 hide the latency
+ * of fma as well and need no packed A, and were faster (docs/results.md, GEMM). kc is chosen so that a micro-panel of B
+ * and, if packed, a tile of A share the first-level cache with the next ones. */
 static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
                         bool pack_a, ocl_lane_blocks *b)
 {

@@ -37,7 +37,7 @@
 #ifndef NV /* float16 vectors along a tile's columns */
 #define NV 1
 #endif
-#ifndef PACK_A /* needed when A is not f32, and when m < MR */
+#ifndef PACK_A /* needed when A is not f32 or windows, and when m < MR */
 #define PACK_A 0
 #endif
 #ifndef PREFETCH /* 1: software prefetch, where the compiler has a builtin for it */
@@ -145,29 +145,29 @@ static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ul
 #if WINDOWS == 2
 #define WINDOW_ROWS 8 /* rows of B that are put together before they are packed */
 
-/* Elements q.. up to `end` of a run. */
+/* Elements q.. up to `end` of a run: zeros, those inside the image, zeros. */
 static inline void copy_run(__global const STORAGE(DTB) * b, const clt_run *run, int q, int end, float *out)
 {
-    if (run->lo > q || run->hi < end) {
-        ROLLED_FOR(; q < end; q++)
-        *out++ = RUN_ELEMENT(DTB, b, *run, q);
-        return;
-    }
+    int hi = min(run->hi, end), lo = min(max(run->lo, q), end);
     __global const STORAGE(DTB) *from = b + run->from;
-    for (; q + LANES <= end; q += LANES, out += LANES)
+    ROLLED_FOR(; q < lo; q++)
+    *out++ = 0.0f;
+    for (; q + LANES <= hi; q += LANES, out += LANES)
         vstore16(LOAD16(DTB, from, q), 0, out);
-    if ((end - q) & 8) {
+    if (q + 8 <= hi) {
         vstore8(LANES_LOAD8(DTB, from, q), 0, out);
         q += 8;
         out += 8;
     }
-    if ((end - q) & 4) {
+    if (q + 4 <= hi) {
         vstore4(LOAD4(DTB, from + q), 0, out);
         q += 4;
         out += 4;
     }
-    ROLLED_FOR(; q < end; q++)
+    ROLLED_FOR(; q < hi; q++)
     *out++ = LOAD(DTB, from, q);
+    ROLLED_FOR(; q < end; q++)
+    *out++ = 0.0f;
 }
 
 /* The same where B is a matrix of windows: rows are windows, columns their elements. A row is put together run by
@@ -177,9 +177,8 @@ static inline void pack_windows_b(__global const STORAGE(DTB) * b, const clt_win
                                   uint kn, uint j0, uint count, __local float *panel)
 {
     float rows[WINDOW_ROWS][MICRO_PANELS * NR];
-    int first = (int)j0 / w->run, first_row = first / w->runs[2], first_q = (int)j0 - first * w->run;
-    int first_t2 = first - first_row * w->runs[2], first_t0 = first_row / w->runs[1];
-    int first_t1 = first_row - first_t0 * w->runs[1], columns = (int)min(n - j0, count * NR);
+    const clt_run_place first = run_place_of(w, j0);
+    int columns = (int)min(n - j0, count * NR);
     clt_window window = window_of(w, k0);
     for (uint r = 0; r < WINDOW_ROWS; r++)
         for (uint v = 0; v < count * NV; v++)
@@ -187,20 +186,16 @@ static inline void pack_windows_b(__global const STORAGE(DTB) * b, const clt_win
     for (uint k = 0; k < kn; k += WINDOW_ROWS) {
         uint here = min(kn - k, (uint)WINDOW_ROWS);
         for (uint r = 0; r < here; r++) {
-            int t0 = first_t0, t1 = first_t1, t2 = first_t2, q = first_q, left = columns;
+            clt_run_place place = first;
+            int left = columns;
             float *out = rows[r];
             while (left > 0) {
-                int end = min(w->run, q + left);
-                clt_run run = run_of(w, &window, t0, t1, t2);
-                copy_run(b, &run, q, end, out);
-                out += end - q;
-                left -= end - q;
-                q = 0;
-                t2++;
-                t1 += t2 == w->runs[2];
-                t2 = t2 == w->runs[2] ? 0 : t2;
-                t0 += t1 == w->runs[1];
-                t1 = t1 == w->runs[1] ? 0 : t1;
+                int end = min(w->run, place.q + left);
+                clt_run run = run_of(w, &window, &place);
+                copy_run(b, &run, place.q, end, out);
+                out += end - place.q;
+                left -= end - place.q;
+                next_run(w, &place);
             }
             next_window(w, &window);
         }
@@ -369,16 +364,15 @@ static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_win
         clt_window window[8];
         for (uint r = 0; r < 8; r++)
             window[r] = window_of(w, min(i0 + tile * MR + v + r, m - 1));
-        int number = (int)k0 / w->run, q = (int)k0 - number * w->run, left = (int)kn;
-        int row = number / w->runs[2], t2 = number - row * w->runs[2];
-        int t0 = row / w->runs[1], t1 = row - t0 * w->runs[1];
+        clt_run_place place = run_place_of(w, k0);
+        int left = (int)kn;
         while (left > 0) {
-            int end = min(w->run, q + left);
+            int q = place.q, end = min(w->run, q + left);
             bool whole = true;
             clt_run run[8];
             left -= end - q;
             for (uint r = 0; r < 8; r++) {
-                run[r] = run_of(w, &window[r], t0, t1, t2);
+                run[r] = run_of(w, &window[r], &place);
                 whole = whole && run[r].lo <= q && end <= run[r].hi;
             }
             if (whole) {
@@ -406,12 +400,7 @@ static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_win
                 out[r] = RUN_ELEMENT(DTA, a, run[r], q);
                 out += MRP;
             }
-            q = 0;
-            t2++;
-            t1 += t2 == w->runs[2];
-            t2 = t2 == w->runs[2] ? 0 : t2;
-            t0 += t1 == w->runs[1];
-            t1 = t1 == w->runs[1] ? 0 : t1;
+            next_run(w, &place);
         }
     }
 }
@@ -553,7 +542,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
         ahead_a.rows = 0;
         do {
             uint kn = (uint)min((ulong)kc, k - k0);
-            uint pieces = kn / AHEAD_STEPS + 1; /* k may be 0 */
+            uint pieces = max((kn + AHEAD_STEPS - 1) / AHEAD_STEPS, 1u);
             bool last = k0 + kn == k;
             if (last && !known && tile + get_num_groups(0) < grid.whole) {
                 next = clt_next_tile(tile_counter) * (ulong)share;

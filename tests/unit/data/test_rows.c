@@ -140,7 +140,7 @@ static void test_types(void **state)
     assert_null(clt_rows_type("xlsx"));
     assert_null(clt_rows_type("tokens")); /* a format of training data alone */
     assert_string_equal(clt_rows_types(", ", " or ", names, sizeof names),
-                        "idx, npy, raw, csv, images or nifti");
+                        "idx, npy, raw, csv, cifar, images or nifti");
     assert_int_equal(clt_rows_open("absent.csv", NULL, &shape, NULL, &rows), CLT_EDATA);
     assert_int_equal(clt_rows_open("-", clt_rows_type("npy"), &shape, NULL, &rows), CLT_EUSAGE);
     assert_int_equal(clt_rows_open(".", clt_rows_type("csv"), &shape, NULL, &rows), CLT_EDATA);

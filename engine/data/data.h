@@ -57,6 +57,10 @@ typedef struct clt_source_type {
     /* Number of elements of `field` in sample `index` that differ from ignore, for any draw. NULL: the sample
      * is read and its elements are compared. */
     int64_t (*count_valid)(const clt_source *source, int64_t index, int field, int64_t ignore);
+    /* The class (i32) that is the only element of `field` in sample `index`, so that targets are counted without reading
+     * the sample. False: the field is no such class. A sample that cannot be read and is replaced by another one has
+     * its own class here. NULL: no field is. */
+    bool (*class_of)(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
     /* Appends, for messages, where sample `index` of `field` is stored ("'labels.idx', sample 17 (from byte
      * 25 on)"). NULL: messages give the index alone. */
     void (*locate)(const clt_source *source, int64_t index, int field, clt_str *out);
@@ -177,7 +181,8 @@ typedef struct clt_class_sum {
 } clt_class_sum;
 clt_status clt_source_sum_classes(const clt_source *source, int64_t index, clt_draw draw, int field,
                                   const clt_class_sum *classes, void *scratch, double *sum);
-/* The same for `elements` values of a type in memory. */
+/* Both for `elements` values of a type in memory. */
+int64_t clt_count_valid(const void *values, clt_dtype dtype, int64_t elements, int64_t ignore);
 double clt_sum_classes(const clt_class_sum *classes, const void *values, clt_dtype dtype, int64_t elements);
 /* An implementation of `read` for formats whose fields are independent and not random: reads the wanted
  * fields one after the other. */

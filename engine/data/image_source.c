@@ -292,11 +292,14 @@ clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw dra
     return CLT_OK;
 }
 
-int64_t clt_images_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)
+bool clt_images_class_of(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value)
 {
     const clt_image_state *state = state_of(source);
-    return field == FIELD_X ? 3 * (int64_t)state->augment.width * state->augment.height
-                            : state->label(source, index) != ignore;
+    if (state->alone || (field != FIELD_Y && field != FIELD_Y2))
+        return false;
+    clt_mix mix = clt_augment_mix(&state->augment, draw, index, source->samples);
+    *value = state->label(source, field == FIELD_Y2 && mix.on ? mix.partner : index);
+    return true;
 }
 
 clt_status clt_images_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,

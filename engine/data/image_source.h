@@ -49,7 +49,7 @@ clt_status clt_images_shapes(clt_source *source, const clt_config *config, int w
 /* Warns if most images of the training data are much smaller than the samples that are made of them. */
 void clt_images_warn_enlarged(const clt_source *source);
 clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
-int64_t clt_images_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore);
+bool clt_images_class_of(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
 clt_status clt_images_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                   int64_t ignore, bool *done);
 /* Decodes the whole image of a sample. */

@@ -38,10 +38,11 @@ static clt_class_sum class_sum_of(const counted_loss *loss)
     return (clt_class_sum){loss->weights, loss->n_weights, loss->has_ignore, loss->ignore};
 }
 
-/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. */
+/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. counting: a worker
+ * reads the targets of this step, and others wait for its result. */
 #define NORMALISER_CACHE 16
 typedef struct step_normaliser {
-    bool known;
+    bool known, counting;
     int64_t step;
     double value[CLT_MAX_LOSSES];
 } step_normaliser;
@@ -50,6 +51,9 @@ typedef struct loader_worker {
     struct clt_loader *loader;
     clt_thread *thread;
     void *scratch; /* one sample of the largest counted field */
+    /* What it has done at a slot since `begin`, to be recorded as one span; `ticket` -1: nothing. */
+    int64_t ticket, step;
+    double begin, end;
 } loader_worker;
 
 typedef struct loader_slot {
@@ -82,7 +86,7 @@ struct clt_loader {
     loader_worker *workers;
 
     pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t has_work, has_ready, is_idle;
+    pthread_cond_t has_work, has_ready, has_counted, is_idle;
     int64_t next_ticket, next_delivery;
     loader_slot *open;     /* its samples have not all been taken; NULL: the next ticket is to be begun */
     double sample_seconds; /* that a worker needs for a sample, on average of the latest ones; 0: unknown */
@@ -133,37 +137,56 @@ static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t
     return clt_source_sample(o->source, position, o->seed, o->shuffle, draw);
 }
 
-/* What the targets of a sample add to the normaliser of a loss. */
-static clt_status count_sample(loader_worker *worker, const counted_loss *loss, int64_t index, clt_draw draw,
-                               double *total)
+/* What the targets of a sample add to the normaliser of a loss: of sample i of a filled slot, ... */
+static double count_in_slot(const clt_loader *loader, const counted_loss *loss, const clt_slot *slot,
+                            int64_t i)
+{
+    const clt_source_field *field = &loader->options.source->fields[loss->source_field];
+    const void *values =
+        (const char *)slot->data + loss->offset + (uint64_t)i * clt_source_field_bytes(field);
+    const clt_class_sum classes = class_sum_of(loss);
+    int64_t elements = clt_shape_elements(&field->shape);
+    return loss->weights ? clt_sum_classes(&classes, values, field->dtype, elements)
+                         : (double)clt_count_valid(values, field->dtype, elements, loss->ignore);
+}
+
+/* ... and of one that is not in this slot. */
+static clt_status count_in_source(loader_worker *worker, const counted_loss *loss, int64_t index,
+                                  clt_draw draw, double *count)
 {
     const clt_source *source = worker->loader->options.source;
     const clt_class_sum classes = class_sum_of(loss);
-    int64_t count = 0;
-    double sum = 0;
     if (loss->weights)
-        CLT_TRY(
-            clt_source_sum_classes(source, index, draw, loss->source_field, &classes, worker->scratch, &sum));
-    else
-        CLT_TRY(clt_source_count_valid(source, index, draw, loss->source_field, loss->ignore, worker->scratch,
-                                       &count));
-    *total += loss->weights ? sum : (double)count;
+        return clt_source_sum_classes(source, index, draw, loss->source_field, &classes, worker->scratch,
+                                      count);
+    int64_t valid = 0;
+    CLT_TRY(clt_source_count_valid(source, index, draw, loss->source_field, loss->ignore, worker->scratch,
+                                   &valid));
+    *count = (double)valid;
     return CLT_OK;
 }
 
-/* Counts the targets of all samples in the step's global batch, including those of other ranks. */
-static clt_status count_step(loader_worker *worker, int64_t step, double value[CLT_MAX_LOSSES])
+/* Adds up the targets of all samples in the step's global batch, including those of other ranks. Where that is the
+ * batch in `slot`, nothing is read again. Both ways add the samples' numbers in the same order, so that they agree to
+ * the last bit. */
+static clt_status count_step(loader_worker *worker, const clt_slot *slot, double value[CLT_MAX_LOSSES])
 {
     const clt_loader *loader = worker->loader;
     const clt_loader_options *o = &loader->options;
-    double total[CLT_MAX_LOSSES] = {0};
+    double total[CLT_MAX_LOSSES] = {0}, count = 0;
     for (int64_t i = 0; loader->counts_values && i < o->global_batch && !atomic_load(&loader->closing); i++) {
-        uint64_t position = (uint64_t)step * (uint64_t)o->global_batch + (uint64_t)i;
+        uint64_t position = (uint64_t)slot->step * (uint64_t)o->global_batch + (uint64_t)i;
         clt_draw draw;
         int64_t index = clt_source_sample(o->source, position, o->seed, o->shuffle, &draw);
-        for (int k = 0; k < loader->n_losses; k++)
-            if (reads_targets(&loader->losses[k]))
-                CLT_TRY(count_sample(worker, &loader->losses[k], index, draw, &total[k]));
+        for (int k = 0; k < loader->n_losses; k++) {
+            if (!reads_targets(&loader->losses[k]))
+                continue;
+            if (o->micro_batch == o->global_batch)
+                count = count_in_slot(loader, &loader->losses[k], slot, i);
+            else
+                CLT_TRY(count_in_source(worker, &loader->losses[k], index, draw, &count));
+            total[k] += count;
+        }
     }
     for (int k = 0; k < loader->n_losses; k++)
         value[k] = reads_targets(&loader->losses[k])
@@ -172,47 +195,49 @@ static clt_status count_step(loader_worker *worker, int64_t step, double value[C
     return CLT_OK;
 }
 
-static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
+/* Normalisers that more micro-batches need: the first worker counts without the lock, others wait for it. */
+static clt_status share_count(loader_worker *worker, clt_slot *slot)
 {
     clt_loader *loader = worker->loader;
-    for (int k = 0; k < CLT_MAX_LOSSES; k++)
-        slot->normaliser[k] = 1.0;
-    if (loader->options.evaluation || loader->n_losses == 0)
-        return CLT_OK;
-    if (!loader->counts_values)
-        return count_step(worker, slot->step, slot->normaliser);
     step_normaliser *entry = &loader->cache[slot->step % NORMALISER_CACHE];
+    clt_status status = CLT_OK;
     pthread_mutex_lock(&loader->lock);
-    bool known = entry->known && entry->step == slot->step;
-    if (known)
+    while (entry->counting && !atomic_load(&loader->closing))
+        pthread_cond_wait(&loader->has_counted, &loader->lock);
+    if (entry->known && entry->step == slot->step)
         memcpy(slot->normaliser, entry->value, sizeof slot->normaliser);
+    else if (!atomic_load(&loader->closing)) {
+        entry->counting = true;
+        entry->known = false;
+        pthread_mutex_unlock(&loader->lock);
+        status = count_step(worker, slot, slot->normaliser);
+        pthread_mutex_lock(&loader->lock);
+        entry->counting = false;
+        entry->known = status == CLT_OK && !atomic_load(&loader->closing);
+        entry->step = slot->step;
+        memcpy(entry->value, slot->normaliser, sizeof entry->value);
+        pthread_cond_broadcast(&loader->has_counted);
+    }
     pthread_mutex_unlock(&loader->lock);
-    if (known)
-        return CLT_OK;
-    /* Counting happens without the lock. Two workers may count the same step; both get the same result. */
-    CLT_TRY(count_step(worker, slot->step, slot->normaliser));
-    pthread_mutex_lock(&loader->lock);
-    entry->known = !atomic_load(&loader->closing);
-    entry->step = slot->step;
-    memcpy(entry->value, slot->normaliser, sizeof entry->value);
-    pthread_mutex_unlock(&loader->lock);
-    return CLT_OK;
+    return status;
 }
 
-/* Evaluation: the weights of the targets in a filled slot. */
-static void weigh_slot(const clt_loader *loader, clt_slot *slot)
+/* The normalisers of a filled slot; in evaluation, which divides at its end, the weights of its targets. */
+static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
 {
-    const clt_loader_options *o = &loader->options;
+    const clt_loader *loader = worker->loader;
+    for (int k = 0; k < CLT_MAX_LOSSES; k++)
+        slot->normaliser[k] = 1.0;
+    if (!loader->options.evaluation)
+        return loader->counts_values && loader->options.micro_batch < loader->options.global_batch
+                   ? share_count(worker, slot)
+                   : count_step(worker, slot, slot->normaliser);
     for (int k = 0; k < loader->n_losses; k++) {
-        const counted_loss *loss = &loader->losses[k];
-        if (!loss->weights || !o->evaluation)
-            continue;
-        const clt_source_field *field = &o->source->fields[loss->source_field];
-        const clt_class_sum classes = class_sum_of(loss);
-        slot->class_weights[k] =
-            clt_sum_classes(&classes, (const char *)slot->data + loss->offset, field->dtype,
-                            slot->valid_samples * clt_shape_elements(&field->shape));
+        slot->class_weights[k] = 0;
+        for (int64_t i = 0; loader->losses[k].weights && i < slot->valid_samples; i++)
+            slot->class_weights[k] += count_in_slot(loader, &loader->losses[k], slot, i);
     }
+    return CLT_OK;
 }
 
 static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece)
@@ -276,9 +301,37 @@ static bool may_begin(const clt_loader *loader)
     return !loader->failed && loader->next_ticket < loader->tickets;
 }
 
-/* Waits for samples to fill; false when there is nothing more to do. */
-static bool take_work(clt_loader *loader, loader_piece *piece)
+/* --- what a worker did, for traces --- */
+
+/* Records what the worker has done at its slot. */
+static void end_span(loader_worker *worker)
 {
+    const clt_loader *loader = worker->loader;
+    if (worker->ticket >= 0)
+        clt_spans_add(loader->options.spans, CLT_TRACK_LOADER + (int)(worker - loader->workers), "load",
+                      worker->step + 1, worker->begin, worker->end);
+    worker->ticket = -1;
+}
+
+/* Notes that the worker filled a piece from `begin` until now. Neighbouring pieces of a slot, and counting its targets,
+ * make one span: a slot adds at most one for each worker. */
+static void extend_span(loader_worker *worker, const loader_slot *slot, double begin)
+{
+    if (worker->ticket != slot->ticket) {
+        end_span(worker);
+        worker->ticket = slot->ticket;
+        worker->step = slot->slot.step;
+        worker->begin = begin;
+    }
+    worker->end = clt_now();
+}
+
+/* --- workers' loop --- */
+
+/* Waits for samples to fill; false when there is nothing more to do. */
+static bool take_work(loader_worker *worker, loader_piece *piece)
+{
+    clt_loader *loader = worker->loader;
     for (;;) {
         if (atomic_load(&loader->closing) || loader->failed || (!loader->open && !may_begin(loader)))
             return false;
@@ -286,6 +339,7 @@ static bool take_work(clt_loader *loader, loader_piece *piece)
             loader->open = begin_slot(loader);
         if (loader->open)
             break;
+        end_span(worker);
         pthread_cond_wait(&loader->has_work, &loader->lock);
     }
     loader_slot *slot = loader->open;
@@ -329,7 +383,6 @@ static void end_piece(loader_worker *worker, const loader_piece *piece, clt_stat
     if (slot->failed == INT64_MAX) {
         pthread_mutex_unlock(&loader->lock);
         double begin = clt_now();
-        weigh_slot(loader, &slot->slot);
         status = find_normalisers(worker, &slot->slot);
         seconds = clt_now() - begin;
         pthread_mutex_lock(&loader->lock);
@@ -347,16 +400,18 @@ static void *work(void *context)
     clt_loader *loader = worker->loader;
     loader_piece piece;
     pthread_mutex_lock(&loader->lock);
-    while (take_work(loader, &piece)) {
+    while (take_work(worker, &piece)) {
         pthread_mutex_unlock(&loader->lock);
         double begin = clt_now();
         clt_status status = fill_piece(loader, &piece);
-        double end = clt_now();
-        clt_spans_add(loader->options.spans, CLT_TRACK_LOADER + (int)(worker - loader->workers), "load",
-                      piece.slot->slot.step + 1, begin, end);
+        double seconds = clt_now() - begin;
         pthread_mutex_lock(&loader->lock);
-        end_piece(worker, &piece, status, end - begin);
+        end_piece(worker, &piece, status, seconds);
+        extend_span(worker, piece.slot, begin); /* the lock still keeps the slot from being used again */
+        if (loader->open != piece.slot)
+            end_span(worker);
     }
+    end_span(worker);
     pthread_mutex_unlock(&loader->lock);
     return NULL;
 }
@@ -501,6 +556,7 @@ static clt_status start_workers(clt_loader *loader, size_t scratch_bytes)
     for (int i = 0; i < loader->options.workers; i++) {
         loader_worker *worker = &loader->workers[i];
         worker->loader = loader;
+        worker->ticket = -1;
         if (scratch_bytes)
             CLT_TRY(clt_alloc(&worker->scratch, 1, scratch_bytes, "a loader thread's sample"));
         CLT_TRY(clt_thread_start(&worker->thread, "clt-loader", work, worker));
@@ -519,6 +575,7 @@ clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->has_work, NULL);
     pthread_cond_init(&loader->has_ready, NULL);
+    pthread_cond_init(&loader->has_counted, NULL);
     pthread_cond_init(&loader->is_idle, NULL);
     atomic_init(&loader->closing, false);
     clt_status status = check_fields(loader);
@@ -560,6 +617,7 @@ void clt_loader_stop(clt_loader *loader)
     atomic_store(&loader->closing, true);
     pthread_cond_broadcast(&loader->has_work);
     pthread_cond_broadcast(&loader->has_ready);
+    pthread_cond_broadcast(&loader->has_counted);
     while (loader->consumers > 0)
         pthread_cond_wait(&loader->is_idle, &loader->lock);
     pthread_mutex_unlock(&loader->lock);
@@ -577,6 +635,7 @@ void clt_loader_destroy(clt_loader *loader)
         return;
     clt_loader_stop(loader);
     pthread_cond_destroy(&loader->is_idle);
+    pthread_cond_destroy(&loader->has_counted);
     pthread_cond_destroy(&loader->has_ready);
     pthread_cond_destroy(&loader->has_work);
     pthread_mutex_destroy(&loader->lock);

@@ -234,6 +234,25 @@ clt_status clt_source_read_fields(const clt_source *source, int64_t index, void 
     return CLT_OK;
 }
 
+/* Fills scratch with the targets of a sample, without reading it where the format knows its class. */
+static clt_status read_targets(const clt_source *source, int64_t index, clt_draw draw, int field,
+                               void *scratch)
+{
+    int32_t value;
+    if (!source->type->class_of || !source->type->class_of(source, index, draw, field, &value))
+        return read_one(source, index, draw, field, scratch);
+    memcpy(scratch, &value, sizeof value);
+    return CLT_OK;
+}
+
+int64_t clt_count_valid(const void *values, clt_dtype dtype, int64_t elements, int64_t ignore)
+{
+    int64_t valid = 0;
+    for (int64_t i = 0; i < elements; i++)
+        valid += element_value(values, dtype, i) != ignore;
+    return valid;
+}
+
 clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_draw draw, int field,
                                   int64_t ignore, void *scratch, int64_t *count)
 {
@@ -242,11 +261,8 @@ clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_d
         return CLT_OK;
     }
     const clt_source_field *f = &source->fields[field];
-    int64_t elements = clt_shape_elements(&f->shape), valid = 0;
-    CLT_TRY(read_one(source, index, draw, field, scratch));
-    for (int64_t i = 0; i < elements; i++)
-        valid += element_value(scratch, f->dtype, i) != ignore;
-    *count = valid;
+    CLT_TRY(read_targets(source, index, draw, field, scratch));
+    *count = clt_count_valid(scratch, f->dtype, clt_shape_elements(&f->shape), ignore);
     return CLT_OK;
 }
 
@@ -265,7 +281,7 @@ clt_status clt_source_sum_classes(const clt_source *source, int64_t index, clt_d
                                   const clt_class_sum *classes, void *scratch, double *sum)
 {
     const clt_source_field *f = &source->fields[field];
-    CLT_TRY(read_one(source, index, draw, field, scratch));
+    CLT_TRY(read_targets(source, index, draw, field, scratch));
     *sum = clt_sum_classes(classes, scratch, f->dtype, clt_shape_elements(&f->shape));
     return CLT_OK;
 }

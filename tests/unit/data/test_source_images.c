@@ -233,6 +233,11 @@ static void test_mixed_fields(void **state)
         assert_true(share >= 0 && share <= 1);
         assert_int_equal(y, label_of(train, i));
         different += y != y2;
+        int32_t known[2];
+        for (int k = 0; k < 2; k++)
+            assert_true(train->type->class_of(train, i, (clt_draw){1, 1}, 1 + k, &known[k]));
+        assert_true(known[0] == y && known[1] == y2);
+        assert_false(train->type->class_of(train, i, (clt_draw){1, 1}, 3, &known[0]));
         assert_int_equal(eval->type->read(eval, i, (clt_draw){0}, to), CLT_OK);
         assert_true(y2 == y && share >= 1);
     }
@@ -306,7 +311,18 @@ static void test_bad_samples(void **state)
     /* the class comes with the image: the last good one before is the next one around the end */
     put_file("set/dog/more/a.png", "", 0);
     skips = must_open(IMAGES ",\"size\":16,\"on_bad_sample\":\"skip\"", CLT_SPLIT_TRAIN);
+    warnings = 0;
+    const float weights[3] = {1, 2, 4}; /* counting targets decodes nothing: no image is found to be bad */
+    double sum;
+    assert_int_equal(clt_source_sum_classes(skips, 6, (clt_draw){0}, 1,
+                                            &(clt_class_sum){weights, 3, false, 0}, next, &sum),
+                     CLT_OK);
+    assert_true(sum > 3 && warnings == 0);
+    int64_t valid;
+    assert_int_equal(clt_source_count_valid(skips, 6, (clt_draw){0}, 1, 2, next, &valid), CLT_OK);
+    assert_true(valid == 0 && warnings == 0);
     assert_int_equal(label_of(skips, 6), 0);
+    assert_int_equal(warnings, 1);
     clt_source_close(skips);
     assert_int_equal(clt_remove_tree(in_dir("set/b_cat")), CLT_OK);
     assert_int_equal(clt_remove_tree(in_dir("set/Ant")), CLT_OK);

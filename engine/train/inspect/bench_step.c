@@ -249,7 +249,8 @@ static clt_status measure(bench *b, clt_str *text, clt_str *json, clt_str *trace
                                .trace = trace != NULL,
                                .trace_from = b->profiled > 2 ? profiled_from + 2 : profiled_from,
                                .last_step = last,
-                               .depth = depth};
+                               .depth = depth,
+                               .workers = feed.workers};
     CLT_TRY(clt_watch_create(run, &watch, &b->watch));
     CLT_TRY(clt_reporter_create(run->train, depth, &run->reporter));
     CLT_TRY(clt_feed_create(&feed, &run->feed));

@@ -76,7 +76,9 @@ static clt_status make_trace(clt_watch *w, size_t commands)
     size_t micro = (size_t)w->run->job->accumulation, steps = CLT_WATCH_TRACE_STEPS;
     place_window(w, commands);
     CLT_TRY(clt_trace_create(CLT_WATCH_TRACE_SLICES + 2 * steps, &w->trace));
-    size_t spans = 1024 + steps * 8 * (2 + micro);
+    /* a span of each loader thread for every micro-batch, and what the host does */
+    size_t workers = (size_t)w->options.workers;
+    size_t spans = 1024 + steps * (16 + micro * (8 + workers));
     CLT_TRY(clt_spans_create(spans < CLT_WATCH_TRACE_SLICES ? spans : CLT_WATCH_TRACE_SLICES, &w->spans));
     w->run->train->spans = w->spans;
     return CLT_OK;

@@ -21,7 +21,8 @@ typedef struct clt_watch_options {
     bool trace;         /* only with profile */
     int64_t trace_from; /* first step of the trace, from 0; < 0: the run's fourth */
     int64_t first_step, last_step;
-    int depth; /* steps in flight */
+    int depth;   /* steps in flight */
+    int workers; /* threads of the feed, for the spans of a trace */
 } clt_watch_options;
 
 typedef struct clt_watch clt_watch;

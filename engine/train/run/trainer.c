@@ -295,7 +295,8 @@ static clt_status prepare(clt_loop *l)
                                .trace_from = l->options->trace_from - 1,
                                .first_step = run->first_step,
                                .last_step = l->last_step,
-                               .depth = depth};
+                               .depth = depth,
+                               .workers = feed.workers};
     CLT_TRY(clt_watch_create(run, &watch, &l->watch));
     CLT_TRY(clt_reporter_create(run->train, depth, &run->reporter));
     CLT_TRY(clt_store_get_state(run->store, &state));

@@ -181,28 +181,37 @@ static clt_status set_fields(clt_source *source, const clt_config *config, clt_v
     return CLT_OK;
 }
 
+/* Millimetres between voxels along axis k (depth, height, width) of a volume that is turned as data.orientation says; 0:
+ * unknown. */
+static double spacing_of(const clt_volume_entry *e, int k)
+{
+    return e->space.spacing[2 - e->pose.from[k]];
+}
+
 /* ", voxels of 2 x 0.8 x 0.8 mm, RAS": what all volumes have in common, after data.spacing and data.orientation. */
 static void describe_space(const clt_volumes_state *s, const clt_volume_want *want, char *text, size_t size)
 {
-    const clt_nifti_space *first = &s->set->list.entry[s->volume[0]].space;
-    bool spaced = true, turned = first->axes[0] != '\0';
+    const clt_volume_entry *first = &s->set->list.entry[s->volume[0]];
+    bool known = true, same = true, turned = first->space.axes[0] != '\0';
+    double mm[3];
+    for (int k = 0; k < 3; k++)
+        mm[k] = want->spaces ? want->spacing[k] : spacing_of(first, k);
     for (int64_t i = 0; i < s->count; i++) {
-        const clt_nifti_space *space = &s->set->list.entry[s->volume[i]].space;
-        turned = turned && strcmp(space->axes, first->axes) == 0;
-        for (int k = 0; k < 3; k++)
-            spaced = spaced && space->spacing[k] > 0 &&
-                     fabs(space->spacing[k] - first->spacing[k]) <= 1e-4 * first->spacing[k];
+        const clt_volume_entry *e = &s->set->list.entry[s->volume[i]];
+        turned = turned && strcmp(e->space.axes, first->space.axes) == 0;
+        for (int k = 0; k < 3; k++) {
+            known = known && spacing_of(e, k) > 0;
+            same = same && fabs(spacing_of(e, k) - spacing_of(first, k)) <= 1e-4 * spacing_of(first, k);
+        }
     }
-    const double own[3] = {first->spacing[2], first->spacing[1], first->spacing[0]},
-                 *mm = want->spaces ? want->spacing : own;
     size_t used = 0;
     text[0] = '\0';
-    if (want->spaces || (spaced && !want->axes[0]))
+    if (want->spaces || (known && same))
         used = (size_t)snprintf(text, size, ", voxels of %.4g x %.4g x %.4g mm", mm[0], mm[1], mm[2]);
-    else if (s->set->list.entry[s->volume[0]].has_space)
-        used = (size_t)snprintf(text, size, ", voxels of several sizes");
+    else if (first->has_space)
+        used = (size_t)snprintf(text, size, ", %s", known ? "voxels of several sizes" : "spacing unknown");
     if (used < size && (want->axes[0] || turned))
-        (void)snprintf(text + used, size - used, ", %s", want->axes[0] ? want->axes : first->axes);
+        (void)snprintf(text + used, size - used, ", %s", want->axes[0] ? want->axes : first->space.axes);
 }
 
 static clt_status describe(clt_source *source, const clt_config *config, const clt_volumes_state *s)

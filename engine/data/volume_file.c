@@ -249,30 +249,30 @@ clt_status clt_volume_check(const clt_volume *v)
 
 /* --- resampling --- */
 
+/* The distances between voxels in memory, and how many of them there are between voxels of the result. */
+static void find_steps(const int64_t from[3], const int64_t to[3], int64_t stride[3], double step[3])
+{
+    stride[0] = from[1] * from[2];
+    stride[1] = from[2];
+    stride[2] = 1;
+    for (int i = 0; i < 3; i++)
+        step[i] = (double)from[i] / (double)to[i];
+}
+
 void clt_volume_resize(const float *in, int64_t channels, const int64_t from[3], const int64_t to[3],
                        float *out)
 {
-    const int64_t stride[3] = {from[1] * from[2], from[2], 1};
+    int64_t stride[3];
     double step[3];
-    for (int i = 0; i < 3; i++)
-        step[i] = (double)from[i] / (double)to[i];
+    find_steps(from, to, stride, step);
     for (int64_t c = 0; c < channels; c++)
         clt_volume_sample(in + c * clt_voxels(from), stride, from, step, to, out + c * clt_voxels(to));
 }
 
-static int64_t nearest(int64_t i, int64_t from, int64_t to)
-{
-    int64_t at = (2 * i + 1) * from / (2 * to);
-    return at < from ? at : from - 1;
-}
-
 void clt_volume_resize_mask(const uint8_t *in, const int64_t from[3], const int64_t to[3], uint8_t *out)
 {
-    for (int64_t z = 0; z < to[0]; z++)
-        for (int64_t y = 0; y < to[1]; y++) {
-            const uint8_t *row =
-                in + (nearest(z, from[0], to[0]) * from[1] + nearest(y, from[1], to[1])) * from[2];
-            for (int64_t x = 0; x < to[2]; x++)
-                *out++ = row[nearest(x, from[2], to[2])];
-        }
+    int64_t stride[3];
+    double step[3];
+    find_steps(from, to, stride, step);
+    clt_volume_sample_mask(in, stride, from, step, to, out);
 }

@@ -150,24 +150,30 @@ void clt_volume_pose_image(const clt_volume_pose *pose, const float *in, int64_t
     }
 }
 
-/* The voxel of `from` voxels in which the centre of voxel i of the result lies. */
+/* The voxel of `from` voxels in which the centre of voxel i of the result lies; of two between which it lies exactly, the
+ * second one, though the product may be rounded to less. */
 static int64_t nearest(int64_t i, double step, int64_t from)
 {
-    int64_t at = (int64_t)(((double)i + 0.5) * step);
+    int64_t at = (int64_t)(((double)i + 0.5) * step + 1e-9);
     return at < from ? at : from - 1;
+}
+
+void clt_volume_sample_mask(const uint8_t *in, const int64_t stride[3], const int64_t from[3],
+                            const double step[3], const int64_t to[3], uint8_t *out)
+{
+    for (int64_t z = 0; z < to[0]; z++)
+        for (int64_t y = 0; y < to[1]; y++) {
+            const uint8_t *row =
+                in + nearest(z, step[0], from[0]) * stride[0] + nearest(y, step[1], from[1]) * stride[1];
+            for (int64_t x = 0; x < to[2]; x++)
+                *out++ = row[nearest(x, step[2], from[2]) * stride[2]];
+        }
 }
 
 void clt_volume_pose_mask(const clt_volume_pose *pose, const uint8_t *in, uint8_t *out)
 {
-    int64_t stride[3];
-    in += strides_of(pose, stride);
-    for (int64_t z = 0; z < pose->size[0]; z++)
-        for (int64_t y = 0; y < pose->size[1]; y++) {
-            const uint8_t *row = in + nearest(z, pose->step[0], pose->turned[0]) * stride[0] +
-                                 nearest(y, pose->step[1], pose->turned[1]) * stride[1];
-            for (int64_t x = 0; x < pose->size[2]; x++)
-                *out++ = row[nearest(x, pose->step[2], pose->turned[2]) * stride[2]];
-        }
+    int64_t stride[3], first = strides_of(pose, stride);
+    clt_volume_sample_mask(in + first, stride, pose->turned, pose->step, pose->size, out);
 }
 
 void clt_volume_pose_back(const clt_volume_pose *pose, const uint8_t *in, uint8_t *out)

@@ -62,5 +62,8 @@ static inline clt_between clt_find_between(int64_t i, double step, int64_t from)
 /* Resamples one channel whose voxels lie `stride` elements apart along each axis. */
 void clt_volume_sample(const float *in, const int64_t stride[3], const int64_t from[3], const double step[3],
                        const int64_t to[3], float *out);
+/* The same for class numbers: the nearest voxel. */
+void clt_volume_sample_mask(const uint8_t *in, const int64_t stride[3], const int64_t from[3],
+                            const double step[3], const int64_t to[3], uint8_t *out);
 
 #endif

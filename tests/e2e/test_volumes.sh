@@ -36,6 +36,9 @@ printf '\x00\x00\x80\xbf' | dd of=mixed/images/ct001.nii bs=1 seek=280 conv=notr
 printf '\x00\x00\x80\xbf' | dd of=mixed/masks/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed
 expect_text "1 of 2 volumes lie in the body otherwise than the first: the axes of 'mixed/images/ct001.nii' are LAS" 'data.orientation=RAS'
+[ "$(grep -c 'otherwise' "$out")" = 1 ] && pass || fail "the output warns $(grep -c 'otherwise' "$out") times"
+expect_code 0 "$CLTRAIN" data verify mixed
+[ "$(grep -c 'otherwise' "$out")" = 1 ] && pass || fail "of a folder the output warns $(grep -c 'otherwise' "$out") times"
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed data.orientation=RAS
 reject_text 'otherwise'
 

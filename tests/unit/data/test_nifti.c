@@ -246,6 +246,17 @@ static void test_resize(void **state)
     clt_volume_resize_mask(classes, from, up, near);
     for (int i = 0; i < 8; i++)
         assert_int_equal(near[i], i / 2);
+    /* every pair of sizes, in whole numbers: also where a centre lies exactly between two voxels */
+    for (int64_t a = 1; a <= 64; a++)
+        for (int64_t b = 1; b <= 64; b++) {
+            const int64_t few[3] = {1, 1, a}, many[3] = {1, 1, b};
+            uint8_t ramp[64], got[64];
+            for (int64_t i = 0; i < a; i++)
+                ramp[i] = (uint8_t)i;
+            clt_volume_resize_mask(ramp, few, many, got);
+            for (int64_t i = 0; i < b; i++)
+                assert_int_equal(got[i], (2 * i + 1) * a / (2 * b));
+        }
 }
 
 /* --- lies --- */

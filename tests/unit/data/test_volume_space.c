@@ -370,6 +370,36 @@ static void test_what_is_missing(void **state)
     close_bench(&b);
 }
 
+#define SPACE_OF(config, words)                                                                              \
+    do {                                                                                                     \
+        clt_source *source =                                                                                 \
+            must_open("\"type\":\"nifti\",\"path\":\"%D\",\"split\":0" config, CLT_SPLIT_TRAIN_ONCE);        \
+        if (!strstr(source->description, words))                                                             \
+            fail_msg("%s", source->description);                                                             \
+        clt_source_close(source);                                                                            \
+    } while (0)
+
+/* What is told of the voxels' sizes is that of the volumes after turning, with data.orientation alone, too. */
+static void describe_turned(void)
+{
+    const lie l = {{0, 1, 2}, {true, true, false}, {0.8, 0.8, 2}, {10, 10, 10}};
+    const lie lying = {{2, 1, 0}, {true, true, true}, {2, 0.8, 0.8}, {10, 10, 10}};
+    const float zero = 0;
+    SPACE_OF(",\"orientation\":\"RAS\"", ", voxels of 2 x 0.8 x 0.8 mm, RAS");
+    SPACE_OF(",\"orientation\":\"SAR\"", ", voxels of 0.8 x 0.8 x 2 mm, SAR");
+    /* two scanners: the sizes differ in the files and agree once they are turned */
+    put("images/a.nii", &l, false);
+    put("masks/a.nii", &l, true);
+    put("images/b.nii", &lying, false);
+    put("masks/b.nii", &lying, true);
+    SPACE_OF("", ", voxels of several sizes");
+    SPACE_OF(",\"orientation\":\"RAS\"", ", voxels of 2 x 0.8 x 0.8 mm, RAS");
+    patch_file("images/b.nii", 80, &zero, 4);
+    SPACE_OF(",\"orientation\":\"RAS\"", ", spacing unknown, RAS");
+    assert_int_equal(clt_remove_tree(in_dir("images/b.nii")), CLT_OK);
+    assert_int_equal(clt_remove_tree(in_dir("masks/b.nii")), CLT_OK);
+}
+
 /* The keys of the config, and what is told of the data. */
 static void test_config(void **state)
 {
@@ -392,6 +422,7 @@ static void test_config(void **state)
     s = must_open("\"type\":\"nifti\",\"path\":\"%D\",\"split\":0", CLT_SPLIT_TRAIN_ONCE);
     assert_non_null(strstr(s->description, "voxels of 2 x 0.8 x 0.8 mm, LPS"));
     clt_source_close(s);
+    describe_turned();
     expect_refused("\"type\":\"nifti\",\"path\":\"%D\",\"spacing\":[1,2]", CLT_SPLIT_TRAIN, CLT_ECONFIG,
                    "data.spacing");
     expect_refused("\"type\":\"nifti\",\"path\":\"%D\",\"spacing\":0", CLT_SPLIT_TRAIN, CLT_ECONFIG,

@@ -34,6 +34,11 @@ expect_code 7 "$CLTRAIN" eval five.json --init twelve.safetensors
 reject_text 'init-skip'
 expect_code 2 "$CLTRAIN" train five.json --init twelve.safetensors --init-skip 'fcc.*' --dry-run
 expect_text "no parameter is called 'fcc.\*'"
+long=$(printf '%199s' '' | tr ' ' x)
+expect_code 2 "$CLTRAIN" train five.json --init twelve.safetensors --init-skip "fc.*,$long" --dry-run
+expect_text "no parameter is called '$long'"
+expect_code 2 "$CLTRAIN" train five.json --init twelve.safetensors --init-skip "fc.*, ${long}y, conv1.*" --dry-run
+expect_text "begins with 'xxxxxxxxxx.* has 200 characters, up to 199"
 expect_code 2 "$CLTRAIN" train five.json --init twelve.safetensors --init-skip 'fc.*,*' --dry-run
 expect_text 'names all 102 parameters'
 expect_code 7 "$CLTRAIN" train five.json --init twelve.safetensors --init-skip 'fc.bias' --dry-run

@@ -24,7 +24,8 @@ static const clt_attr_spec cross_entropy_attrs[] = {
     {.name = CLT_CLASS_WEIGHTS,
      .type = CLT_ATTR_FLOATS,
      .max = 1e6,
-     .help = "a weight for each class; the mean is divided by the sum of the targets' weights; left out: all "
+     .help = "a list, one number for each class: its weight; the mean is divided by the sum of the targets' "
+             "weights; left out: all "
              "are 1",
      .no_default = true},
 };

@@ -36,7 +36,8 @@ static const clt_attr_spec dice_attrs[] = {
     {.name = CLT_CLASS_WEIGHTS,
      .type = CLT_ATTR_FLOATS,
      .max = 1e6,
-     .help = "a factor for the loss of each class, that of a background that is left out, too; left out: all "
+     .help = "a list, one number for each class: a factor of its loss, that of a background that is left "
+             "out, too; left out: all "
              "are 1",
      .no_default = true},
 };

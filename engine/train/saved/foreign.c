@@ -193,6 +193,12 @@ static bool skips_tensor(const char *skip, const clt_named_tensor *tensor)
 static clt_status check_skip(const clt_graph *graph, const clt_safetensors *file, const char *skip)
 {
     char pattern[SKIP_PATTERN];
+    for (const char *at = skip; at && *at; at += strcspn(at, ", "), at += strspn(at, ", "))
+        if (strcspn(at, ", ") >= SKIP_PATTERN)
+            CLT_FAIL(CLT_EUSAGE,
+                     "--init-skip: the pattern that begins with '%.40s' has %llu characters, up to %d are "
+                     "supported; shorten it with *",
+                     at, (unsigned long long)strcspn(at, ", "), SKIP_PATTERN - 1);
     while (next_pattern(&skip, pattern)) {
         bool found = false;
         for (size_t i = 0; i < graph->n_params && !found; i++)

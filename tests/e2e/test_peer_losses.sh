@@ -6,18 +6,19 @@
 #
 # Convolutional networks beside PyTorch, from the same weights on the same samples. losses: the first 50 losses of a residual network
 # on JPEG files (tests/golden/compare_losses.py). half: f16 and bf16 beside autocast (tests/golden/compare_half.py). Needs a Python
-# with torch, torchvision, numpy and Pillow, which CLTRAIN_TEST_PYTHON names; CLTRAIN_TEST_QUICK=1 runs a short form.
+# with torch, torchvision, numpy and Pillow, which CLTRAIN_TEST_PYTHON names: CI has none, so that this is run by hand. losses needs
+# CIFAR-10 as JPEG files, too, whose folder CLTRAIN_CIFAR_JPEG names. CLTRAIN_TEST_QUICK=1 runs a short form.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 python=${CLTRAIN_TEST_PYTHON:-}
-images=$CLTRAIN_SOURCE_DIR/../shared/data/cifar10-jpeg
+images=${CLTRAIN_CIFAR_JPEG:-$CLTRAIN_SOURCE_DIR/../shared/data/cifar10-jpeg}
 [ -n "$python" ] || skip_all 'CLTRAIN_TEST_PYTHON names no Python with torch to compare with'
 "$python" -c 'import numpy, PIL, torch, torchvision' 2>/dev/null ||
     skip_all "$python, which CLTRAIN_TEST_PYTHON names, cannot import torch, torchvision, numpy and PIL"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device: nothing is trained'
 arguments=("$CLTRAIN" "$CLTRAIN_SOURCE_DIR")
 if [ "$part" != half ]; then
-    [ -d "$images" ] || skip_all "$images, the images to train on, is missing"
+    [ -d "$images" ] || skip_all "$images, the images to train on, is missing; CLTRAIN_CIFAR_JPEG names their folder"
     arguments+=("$images")
 fi
 mkdir python

@@ -11,13 +11,17 @@ the same weights and take the same samples in the same order; PyTorch computes f
 GradScaler, and losses in f32. For each type, relative to f32 of the same program:
 
   gradients   of the first step: the norm of the difference over the norm
-  losses      of 100 steps: the mean of |loss in 16 bits - loss in f32|, and the difference between the means of the last 20.
-              frozen: a learning rate so small that only rounding in the forward pass counts; gentle: one with which rounding
+  losses      of 100 steps: the mean of |loss in 16 bits - loss in f32|; frozen: a learning rate so small that only rounding in the forward pass counts; gentle: one with which rounding
               errors do not take over; recipe: that of the config, with which they do, in f32 of PyTorch as well
 
-cltrain's figures, the mean over all initial weights, may be at most 1.15 times PyTorch's, since both are samples of rounding errors.
-With the recipe the mean may be 1.5 times PyTorch's own, or what PyTorch in f32 makes of weights that are moved to a neighbouring number,
-because there chance decides. Arithmetic of a CPU device is f32 in all types, so what is measured is the rounding of what is stored.
+What is judged: cltrain's median over the initial weights may be at most 1.15 times PyTorch's, since both are samples of rounding errors.
+With the recipe it may be 1.5 times PyTorch's own, or 1.5 times what PyTorch in f32 makes of weights that are moved to a neighbouring
+number, because there chance decides. None of cltrain's figures may be garbage: NaN, or above 1 or 5 times its median. PyTorch 2.15's
+convolutions of volumes in bf16 give garbage at times, wholly or in part: medians hardly notice that, and figures above 1 or NaN are left
+out of PyTorch's. Only printed: how many of PyTorch's figures are garbage, and, for losses, the median of the difference between the means
+of the last 20 losses.
+
+Arithmetic of a CPU device is f32 in all types, so what is measured is the rounding of what is stored.
 Needs torch, torchvision and numpy; test_peer_losses.sh runs it where CLTRAIN_TEST_PYTHON names a Python that has them."""
 import json
 import os
@@ -41,7 +45,8 @@ QUICK = len(sys.argv) > 4
 os.chdir(WORK)
 TYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 LAST = 20  # losses of the final mean
-NOISE, CHAOS = 1.15, 1.5  # times PyTorch's figures that cltrain's may be
+NOISE, CHAOS = 1.15, 1.5  # times PyTorch's median that cltrain's may be
+GARBAGE = 5  # times the median
 
 
 class Images:
@@ -142,22 +147,22 @@ def distances(low, full):
 
 
 def judge(what, found, chaos=None):
-    """found: who, type -> a row of figures for each initial weights; the first one decides. PyTorch 2.15's
-    convolutions of volumes in bf16 give garbage at times: rows with a figure above 1 do not count."""
+    """found: who, type -> a row of figures for each initial weights; the first one decides. chaos: such a row of PyTorch's f32."""
     for mode in TYPES:
-        mine, other = np.array(found["cltrain", mode]), np.array(found["PyTorch", mode])
-        good = (other <= 1).all(axis=1)  # false for NaN, too
-        if not good.all():
-            print(f"     PyTorch's autocast in {mode} gave garbage with {(~good).sum()} of {len(good)} initial weights")
-        if not good.any():
+        mine, other = (np.nan_to_num(found[who, mode], nan=np.inf, posinf=np.inf) for who in ("cltrain", "PyTorch"))
+        some = other[other[:, 0] <= 1]
+        if not len(some):
             report(f"{what} in {mode}", False, "PyTorch's autocast gave nothing but garbage")
             continue
-        mine, other = mine[good].mean(axis=0), other[good].mean(axis=0)
-        bound = NOISE * other[0] if chaos is None else CHAOS * max(other[0], chaos[0])
-        rest = "" if len(mine) < 2 else f"; means of the last {LAST}: {mine[1]:.2e} and {other[1]:.2e}"
+        ours, theirs = np.median(mine, axis=0), np.median(some, axis=0)
+        garbage = int((other[:, 0] > min(1, GARBAGE * theirs[0])).sum())
+        bound = NOISE * theirs[0] if chaos is None else CHAOS * max(theirs[0], chaos[0])
+        worst = mine[:, 0].max()
+        rest = "" if len(ours) < 2 else f"; means of the last {LAST}: {ours[1]:.2e} and {theirs[1]:.2e}"
         rest += "" if chaos is None else f"; f32 with weights moved by 2^-24: {chaos[0]:.2e} and {chaos[1]:.2e}"
-        report(f"{what} in {mode}", mine[0] <= bound,
-               f"{mine[0]:.2e} from f32, PyTorch's autocast {other[0]:.2e}, ratio {mine[0] / other[0]:.2f}{rest}")
+        rest += f"; PyTorch's are garbage with {garbage} of {len(other)} initial weights" if garbage else ""
+        report(f"{what} in {mode}", ours[0] <= bound and worst <= min(1, GARBAGE * ours[0]),
+               f"{ours[0]:.2e} from f32 (at most {worst:.2e}), PyTorch's autocast {theirs[0]:.2e}, ratio {ours[0] / theirs[0]:.2f}{rest}")
 
 
 def compare_losses(name, work, seeds, chaotic):
@@ -178,7 +183,7 @@ def compare_losses(name, work, seeds, chaotic):
         print(f"     {name}, weights {seed}: loss {full[0]:.3f} to {full[-LAST:].mean():.3f}, off in f32 "
               f"{np.abs(mine - full).mean():.1e}; " + ", ".join(f"{who} {mode} {d[-1][0]:.1e}" for (who, mode), d in found.items()),
               flush=True)
-    judge(f"{name}, losses", found, np.mean(shaken, axis=0) if chaotic else None)
+    judge(f"{name}, losses", found, np.median(shaken, axis=0) if chaotic else None)
 
 
 def compare_gradients(name, work, seeds):

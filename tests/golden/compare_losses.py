@@ -14,12 +14,14 @@ f32 is from it:
   controls  PyTorch in f32, with its tensors in two layouts, that is, in two orders of sums, and from weights each of which is moved
             to a neighbouring number of f32
   bar       up to each step, cltrain's losses are at most twice as far from the exact ones as the controls', for the initial
-            weights that are worst for each. The same holds for parameters and running statistics after one step
+            weights that are worst for each. The same holds for parameters and running statistics after one step at the recipe's
+            full learning rate
   wrong     PyTorch with a small mistake (no Nesterov momentum, the warm-up one step late, ...) has to fail the bar: else the
             comparison would show nothing
 
-What is trained, by the recipe (learning rate up to 0.05 in these steps, in its warm-up) and gently (a thousandth of it, with
-which the losses have to agree within 0.2 % as well):
+What is trained: gently, with a thousandth of the recipe's learning rate, where the bar is judged and the losses have to agree within
+0.2 % as well; and by the recipe (up to 0.05 in these steps, in its warm-up), where chance decides about the losses, so that how far they
+are from the exact ones is only printed.
 
   jpeg      cltrain reads the JPEG files, in its own order, with its own augmentation, 20 images a step; PyTorch takes the pixels
             of `cltrain data show`, which shows samples as training sees them
@@ -169,7 +171,7 @@ WRONG_STATES = {"decay of all": dict(decay_all=True), "momentum 0.099 of statist
 CONTROLS = [dict(), dict(channels_last=True), dict(shaken=1), dict(shaken=2, channels_last=True)]
 
 
-def compare(name, samples, scale, seeds, overrides, wrong=False):
+def compare(name, samples, scale, seeds, overrides, judged):
     """The losses of a training with several initial weights."""
     apart_ours, apart_controls, exact = [], [], []
     for seed in seeds:
@@ -181,16 +183,21 @@ def compare(name, samples, scale, seeds, overrides, wrong=False):
         apart_ours.append(apart(mine, exact[-1]))
     ours, controls = np.max(apart_ours, axis=0), np.max(apart_controls, axis=0)
     allowed = MARGIN * np.maximum(controls, FLOOR * exact[0])
-    report(f"{name}: {STEPS} losses, {len(exact)} initial weights", (ours <= allowed).all(),
-           f"{np.mean([e[0] for e in exact]):.3f} to {np.mean([e[-5:] for e in exact]):.3f}; largest ratio to PyTorch's f32 "
-           f"{MARGIN * (ours / allowed).max():.2f}")
+    what, figures = f"{name}: {STEPS} losses, {len(exact)} initial weights", (
+        f"{np.mean([e[0] for e in exact]):.3f} to {np.mean([e[-5:] for e in exact]):.3f}; largest ratio to PyTorch's f32 "
+        f"{MARGIN * (ours / allowed).max():.2f}")
+    if judged:
+        report(what, (ours <= allowed).all(), figures)
+    else:
+        print(f"     {what}, not judged: {figures}")
     for who, curve in (("cltrain", ours), ("PyTorch f32", controls)):
         print(f"     {who:11} from float64 up to step " + ", ".join(f"{s}: {curve[s - 1]:.1e}" for s in SHOWN))
     shaken = apart(work.theirs(torch.float64, 1, True)[0], exact[-1])
     print("     float64 with weights moved by 2^-24: " + ", ".join(f"{s}: {shaken[s - 1]:.1e}" for s in SHOWN), flush=True)
-    if scale < 0.1:
-        report(f"{name}: losses agree", ours[-1] < AGREE * exact[0][0], f"within {ours[-1]:.1e}")
-    for what, change in WRONG_LOSSES.items() if wrong else ():
+    if not judged:
+        return work, state, records
+    report(f"{name}: losses agree", ours[-1] < AGREE * exact[0][0], f"within {ours[-1]:.1e}")
+    for what, change in WRONG_LOSSES.items():
         ratio = MARGIN * float((apart(work.theirs(**change)[0], exact[-1]) / allowed).max())
         report(f"{name}: wrong training is seen, {what}", ratio > MARGIN, f"ratio {ratio:.1f}")
     return work, state, records
@@ -246,6 +253,6 @@ if not QUICK:
     write_cifar("test.bin", *test_set)
     files = ["data.path=train.bin", "data.eval_path=test.bin", "data.crop=center", "data.flip=0", "data.shuffle=false"]
     for name, scale in RATES.items():
-        last = compare(f"batch128, {name}", samples, scale, range(3), files)
+        last = compare(f"batch128, {name}", samples, scale, range(3), files, name == "gentle")
         check_evaluation(*last, test_set)  # whose last batch is not full
 finish()

@@ -125,6 +125,10 @@ uneven() { # RANKS ROW...
     expect_text "loss $(printf '%.4f' "$(values eval_loss "uneven.$1/metrics.jsonl" | tail -n 1)")"
 }
 uneven 2 0 1 2 3 0 0 1 1 2 2 3 3
+# With divided optimizer state the parameters of the last step are still gathered when a rank without samples gives its first record.
+sync 2 uneven.shard data.micro_batch=4 data.global_batch=12 parallel.shard=optimizer parallel.bucket_mb=0.001 parallel.first_bucket_mb=0.001 parallel.deadline=20
+sync 2 uneven.plain data.micro_batch=4 data.global_batch=12
+expect_same uneven.shard/checkpoints/step_8/model.safetensors uneven.plain/checkpoints/step_8/model.safetensors
 if all_cases; then
     uneven 3 0 1 2 3 0 0 0 1 1 1 2 2 2 3 3 3
     # two of three ranks have two micro-batches: the first round has two of them, the second three

@@ -5,14 +5,23 @@
 #include "engine/train/run/run.h"
 #include "engine/train/run/sync.h"
 
+/* absent: other ranks have one micro-batch more; this one takes part in what they exchange in their first one. It first
+ * waits for all parameters that are still gathered: the others do so in their forward pass, and an exchange that runs
+ * inside of such a gathering would wait for ranks that wait for this one. */
+static clt_status take_part(clt_run *run)
+{
+    if (run->micro_batches == clt_job_most(run->job) || run->job->train->phase[CLT_PHASE_ABSENT].count == 0)
+        return CLT_OK;
+    CLT_TRY(clt_sync_settle(run->sync));
+    return clt_realized_run(run->train, CLT_PHASE_ABSENT);
+}
+
 clt_status clt_step(clt_run *run, int64_t step)
 {
     clt_fed fed;
 
     CLT_TRY(clt_sync_begin(run->sync, step));
-    /* absent: other ranks have one micro-batch more; this one takes part in what they exchange in their first one */
-    CLT_TRY(run->micro_batches < clt_job_most(run->job) ? clt_realized_run(run->train, CLT_PHASE_ABSENT)
-                                                        : CLT_OK);
+    CLT_TRY(take_part(run));
     for (int32_t micro = 0; micro < run->micro_batches; micro++) {
         bool last = micro + 1 == run->micro_batches;
         /* data: upload on the copy queue, then a device copy to the plan's inputs */

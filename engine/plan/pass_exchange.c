@@ -111,10 +111,8 @@ static clt_status cover(clt_plan *plan, clt_phase phase)
     for (size_t give = 0; give < list->count; give++) {
         if (!is_host(&list->commands[give], CLT_HOST_GIVE))
             continue;
-        clt_exchange *exchange = &plan->exchanges[list->commands[give].args[1].value.u32];
         size_t begin = work_begin(list, give), first = first_to_move(plan, list, begin, give);
-        exchange->covered = first < begin;
-        if (exchange->covered)
+        if (first < begin)
             CLT_TRY(swap_parts(list, first, begin, give + 1));
     }
     return CLT_OK;

@@ -239,7 +239,6 @@ static inline bool clt_sum_of_rows(const clt_sum *sum)
  * BACKWARD, which are those of BACKWARD_ADD. ABSENT has all of them. */
 typedef struct clt_exchange {
     uint64_t elements; /* f32 numbers of each rank */
-    bool covered;      /* the device has work while it is under way */
 } clt_exchange;
 
 #define CLT_MAX_PLAN_SLABS 64

@@ -31,9 +31,11 @@ static void add_transfer(clt_step_times *t, const ocl_span *s)
     }
 }
 
+/* What is written on the compute queue comes from other ranks: batches have a queue of their own. */
 static clt_idle_kind idle_before(const ocl_span *s, clt_phase phase)
 {
-    bool meets = s->kind == OCL_SPAN_COMMAND && (phase == CLT_PHASE_TAKE || (s->flags & OCL_SPAN_AFTER_WAIT));
+    bool meets = s->kind == OCL_SPAN_H2D;
+    meets |= s->kind == OCL_SPAN_COMMAND && (phase == CLT_PHASE_TAKE || (s->flags & OCL_SPAN_AFTER_WAIT));
     return s->kind == OCL_SPAN_COPY ? CLT_IDLE_INPUT : meets ? CLT_IDLE_COMM : CLT_IDLE_HOST;
 }
 

@@ -126,16 +126,24 @@ void clt_exchanges_close(clt_exchanges *x)
         x->now = -1;
 }
 
-/* One staging memory serves every micro-batch: the device reads into it only behind what it got there before. */
-static clt_status give(clt_exchanges *x, size_t k, const ocl_command *command)
+/* One staging memory serves every micro-batch: the device reads into it only behind what it got there before. The record
+ * is read on the queue of gradient buckets, where it stands behind the read of those that were made before it, but not
+ * behind their sums; the records of all ranks do not wait for what is written of other collectives. */
+static clt_status route_of(const clt_exchanges *x, size_t k, const ocl_command *command, clt_route *route)
 {
-    int rank = x->run->ranks.rank;
-    uint64_t bytes = record_bytes(x, k), all = bytes * (uint64_t)x->run->ranks.ranks;
+    uint64_t bytes = record_bytes(x, k);
     char *host = ocl_pinned_data(x->staging[k]);
-    clt_route route = {
-        .from_bytes = bytes, .to_bytes = all, .from_host = host + (uint64_t)rank * bytes, .to_host = host};
-    CLT_TRY(clt_realized_resolve(x->run->train, command->args[0].ref.tensor, &route.from, &route.from_at));
-    CLT_TRY(clt_realized_resolve(x->run->train, command->args[2].ref.tensor, &route.to, &route.to_at));
+    *route = (clt_route){.later = true,
+                         .from_bytes = bytes,
+                         .to_bytes = bytes * (uint64_t)x->run->ranks.ranks,
+                         .from_host = host + (uint64_t)x->run->ranks.rank * bytes,
+                         .to_host = host};
+    CLT_TRY(clt_realized_resolve(x->run->train, command->args[0].ref.tensor, &route->from, &route->from_at));
+    return clt_realized_resolve(x->run->train, command->args[2].ref.tensor, &route->to, &route->to_at);
+}
+
+static clt_status give(clt_exchanges *x, size_t k, const clt_route *route)
+{
     if (x->used[k] == x->micro_batches)
         CLT_FAIL(CLT_EINTERNAL, "exchange %zu of a step of %lld micro-batches comes once more", k,
                  (long long)x->micro_batches);
@@ -146,12 +154,12 @@ static clt_status give(clt_exchanges *x, size_t k, const ocl_command *command)
         CLT_FAIL(CLT_EINTERNAL, "exchange %zu is posted twice in a micro-batch", k);
     return clt_flight_start(f, x->group,
                             (comm_call){.kind = COMM_ALL_GATHER,
-                                        .grain = (int64_t)bytes,
-                                        .data = host,
-                                        .count = (int64_t)all,
+                                        .grain = (int64_t)route->from_bytes,
+                                        .data = ocl_pinned_data(x->staging[k]),
+                                        .count = (int64_t)route->to_bytes,
                                         .type = COMM_U8,
                                         .urgent = true},
-                            &route);
+                            route);
 }
 
 /* The records of all ranks are this rank's and, of the others, empty ones. */
@@ -172,7 +180,9 @@ clt_status clt_exchanges_host(clt_exchanges *x, const ocl_command *command)
     bool gives = command->host_code == CLT_HOST_GIVE;
     if (!x || x->now < 0)
         return x && !gives ? take_own(x, k, command) : CLT_OK;
-    return gives ? give(x, k, command) : clt_flight_wait(flight_of(x, x->now, x->used[k]++, k));
+    clt_route route;
+    CLT_TRY(route_of(x, k, command, &route));
+    return gives ? give(x, k, &route) : clt_flight_take(flight_of(x, x->now, x->used[k]++, k), &route);
 }
 
 clt_status clt_exchanges_end(clt_exchanges *x, int64_t step, double *inside, double *waited)
@@ -181,11 +191,12 @@ clt_status clt_exchanges_end(clt_exchanges *x, int64_t step, double *inside, dou
     for (int64_t micro = 0; x && micro < x->micro_batches; micro++)
         for (size_t k = 0; k < x->n; k++) {
             comm_times times;
-            clt_status status = clt_flight_end(flight_of(x, step, micro, k), &times);
+            clt_flight *f = flight_of(x, step, micro, k);
+            clt_status status = clt_flight_end(f, &times);
             if (status != CLT_OK && first.status == CLT_OK)
                 clt_error_take(status, &first);
             *inside += times.inside;
-            *waited += exchange_of(x, k)->covered ? 0 : times.since_ready;
+            *waited += f->waited;
         }
     return clt_error_put(&first);
 }

@@ -22,8 +22,8 @@ void clt_exchanges_close(clt_exchanges *x);
 /* Carries out a host command: GIVE or GET. Outside of steps a rank only gets its own record, and empty ones for the
  * others. */
 clt_status clt_exchanges_host(clt_exchanges *x, const ocl_command *command);
-/* Ends the exchanges of a step, whose results have arrived. Adds their times: inside, and while the device had nothing
- * else to do. */
+/* Ends the exchanges of a step, whose results have arrived. Adds their times: inside, and while the device, which
+ * had come to the result, waited. */
 clt_status clt_exchanges_end(clt_exchanges *x, int64_t step, double *inside, double *waited);
 uint64_t clt_exchanges_bytes(const clt_exchanges *x); /* that this rank gives in a step */
 

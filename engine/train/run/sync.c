@@ -270,7 +270,7 @@ void clt_sync_destroy(clt_sync *s)
         free(s->flights);
         free(s->open);
         free(s->step);
-        pthread_mutex_destroy(&s->shared.lock);
+        clt_flights_free(&s->shared);
         free(s);
     }
     clt_error_put(&kept);

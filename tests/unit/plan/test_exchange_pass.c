@@ -140,11 +140,8 @@ static void test_work_beside_exchanges(void **state)
         assert_true(meanwhile(plan, phase, NORMS + 1, "fc2.backward") > 0);
         assert_true(meanwhile(plan, phase, NORMS + 2, "fc1.backward") > 0);
     }
-    assert_true(plan->exchanges[NORMS + 1].covered && plan->exchanges[NORMS + 2].covered);
-    for (uint32_t k = 0; k < NORMS; k++) {
+    for (uint32_t k = 0; k < NORMS; k++)
         assert_int_equal(meanwhile(plan, CLT_PHASE_FORWARD, k, ""), 0);
-        assert_false(plan->exchanges[k].covered);
-    }
     clt_plan_destroy(plan);
 }
 

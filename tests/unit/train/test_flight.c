@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives beside the device: what is taken of an urgent one does not wait for the sums of earlier flights, commands
+ * in between run meanwhile, and the time for which the device waited is known. One rank, whose communication thread a
+ * request holds up. ctest-labels: quick ctest-cost: 3 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/comm_internal.h"
+#include "engine/train/run/flight.h"
+#include "engine/train/run/run.h"
+
+#define SKIPPED 77
+#define BYTES 4096
+
+static ocl_device *device;
+static comm *all, *own;
+static clt_realized realized;
+static clt_run run;
+static clt_flights shared;
+static atomic_bool released;
+static _Atomic double reached;
+
+static void must(clt_status status, const char *what)
+{
+    if (status != CLT_OK)
+        fail_msg("%s: %s: %s", what, clt_status_name(status), clt_error_text());
+}
+
+/* Holds up all that is not urgent. */
+static clt_status hold(void *context)
+{
+    int turns = 0;
+    (void)context;
+    while (!atomic_load(&released))
+        CLT_TRY(comm_engine_wait_turn(all->engine, &turns));
+    return CLT_OK;
+}
+
+static void note(void *context, bool ok)
+{
+    (void)context;
+    atomic_store(&reached, ok ? clt_now() : -1.0);
+}
+
+/* Waits until what is on the compute queue has ended; false: it has not in so many seconds. */
+static bool compute_ends(double seconds)
+{
+    ocl_event *end = NULL;
+    atomic_store(&reached, 0.0);
+    must(ocl_marker(device, OCL_QUEUE_COMPUTE, &end), "marker");
+    must(ocl_event_callback(end, note, NULL), "callback");
+    must(ocl_flush(device, OCL_QUEUE_OUT), "flush");
+    must(ocl_flush(device, OCL_QUEUE_IN), "flush");
+    must(ocl_flush(device, OCL_QUEUE_COMPUTE), "flush");
+    for (double begin = clt_now(); atomic_load(&reached) == 0.0 && clt_now() - begin < seconds;)
+        usleep(1000);
+    ocl_event_release(end);
+    return atomic_load(&reached) > 0.0;
+}
+
+typedef struct memory {
+    ocl_buffer *from, *to;
+    ocl_pinned *host;
+} memory;
+
+static memory new_memory(char fill)
+{
+    memory m;
+    char data[BYTES];
+    memset(data, fill, sizeof data);
+    must(ocl_buffer_create(device, BYTES, "record", &m.from), "buffer");
+    must(ocl_buffer_create(device, BYTES, "records", &m.to), "buffer");
+    must(ocl_pinned_create(device, BYTES, "staging", &m.host), "staging");
+    must(ocl_write(m.from, 0, data, BYTES), "write");
+    memset(data, 0, sizeof data);
+    must(ocl_write(m.to, 0, data, BYTES), "write");
+    return m;
+}
+
+static void free_memory(memory *m)
+{
+    ocl_buffer_destroy(m->from);
+    ocl_buffer_destroy(m->to);
+    ocl_pinned_destroy(m->host);
+}
+
+static void start(clt_flight *f, const memory *m, bool urgent, clt_route *route)
+{
+    *f = (clt_flight){.shared = &shared, .what = urgent ? "records" : "gradients"};
+    *route = (clt_route){.later = urgent,
+                         .from = m->from,
+                         .to = m->to,
+                         .from_bytes = BYTES,
+                         .to_bytes = BYTES,
+                         .from_host = ocl_pinned_data(m->host),
+                         .to_host = ocl_pinned_data(m->host)};
+    comm_call call = {.kind = COMM_ALL_GATHER,
+                      .data = route->from_host,
+                      .count = BYTES,
+                      .grain = BYTES,
+                      .type = COMM_U8,
+                      .urgent = urgent};
+    must(clt_flight_start(f, urgent ? own : all, call, route), "start");
+}
+
+static void check_result(const memory *m, char fill)
+{
+    char data[BYTES];
+    must(ocl_read(m->to, 0, data, BYTES), "read");
+    for (int i = 0; i < BYTES; i++)
+        assert_int_equal(data[i], fill);
+}
+
+static void test_urgent_results_do_not_queue(void **state)
+{
+    (void)state;
+    clt_flight bucket, record;
+    clt_route route;
+    comm_times times;
+    comm_request slow = {.body = hold, .what = "a slow sum"};
+    memory sums = new_memory(3), records = new_memory(7);
+    atomic_store(&released, false);
+    comm_engine_post(all->engine, &slow);
+    comm_request_ready(&slow, true);
+    start(&bucket, &sums, false, &route);
+    start(&record, &records, true, &route);
+    must(clt_flight_take(&record, &route), "take");
+    bool ended = compute_ends(10);
+    pthread_mutex_lock(&shared.lock);
+    bool held = bucket.ended == 0;
+    pthread_mutex_unlock(&shared.lock);
+    must(clt_flight_wait(&bucket), "wait");
+    bool early = compute_ends(0.05);
+    atomic_store(&released, true);
+    assert_true(ended); /* the device has the records */
+    assert_true(held);  /* and the bucket, posted before, is not summed yet */
+    assert_false(early);
+    must(comm_engine_finish(&slow), "slow");
+    must(clt_flight_end(&bucket, &times), "bucket");
+    must(clt_flight_end(&record, &times), "record");
+    check_result(&records, 7);
+    check_result(&sums, 3);
+    free_memory(&sums);
+    free_memory(&records);
+}
+
+/* An urgent request that is posted first holds up the record: a device that has nothing else to do waits for it, one that
+ * is busy for longer does not. */
+static void test_waited_time(void **state)
+{
+    (void)state;
+    enum { LATE = 40 }; /* ms */
+    for (int busy = 0; busy < 2; busy++) {
+        clt_flight record;
+        clt_route route;
+        comm_times times;
+        comm_request slow = {.body = hold, .what = "a late rank", .urgent = true};
+        memory records = new_memory(9);
+        ocl_event *work = NULL;
+        atomic_store(&released, false);
+        comm_engine_post(all->engine, &slow);
+        comm_request_ready(&slow, true);
+        start(&record, &records, true, &route);
+        if (busy) { /* commands behind the record, which run meanwhile */
+            must(ocl_user_event_create(device, &work), "work");
+            must(ocl_wait_on_device(device, OCL_QUEUE_COMPUTE, work), "work");
+        }
+        must(clt_flight_take(&record, &route), "take");
+        must(ocl_flush(device, OCL_QUEUE_OUT), "flush");
+        must(ocl_flush(device, OCL_QUEUE_COMPUTE), "flush");
+        usleep(LATE * 1000);
+        atomic_store(&released, true);
+        if (busy) { /* the result is there before the device comes to it */
+            must(comm_request_wait_timed(record.request, &times), "record");
+            record.request = NULL;
+            ocl_user_event_complete(work);
+        }
+        assert_true(compute_ends(10));
+        must(clt_flight_end(&record, &times), "record");
+        must(comm_engine_finish(&slow), "slow");
+        if (busy)
+            assert_true(record.waited == 0);
+        else
+            assert_true(record.waited > LATE * 0.5e-3 && record.waited < 10);
+        ocl_event_release(work);
+        check_result(&records, 9);
+        free_memory(&records);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_urgent_results_do_not_queue),
+                                       cmocka_unit_test(test_waited_time)};
+    ocl_device_desc *list;
+    int found;
+    if (ocl_list_devices(&list, &found) != CLT_OK) {
+        print_message("skipped: %s\n", clt_error_text());
+        return SKIPPED;
+    }
+    free(list);
+    ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
+    if (ocl_device_open(&options, &device) != CLT_OK || ocl_device_open_queue(device, OCL_QUEUE_OUT) != CLT_OK ||
+        ocl_device_open_queue(device, OCL_QUEUE_IN) != CLT_OK ||
+        comm_create_with(&comm_transport_self, &all) != CLT_OK || comm_split(all, 0, 0, &own) != CLT_OK) {
+        print_error("%s\n", clt_error_text());
+        return 1;
+    }
+    run.device = device;
+    run.train = &realized;
+    clt_flights_init(&shared, &run);
+    int failed = cmocka_run_group_tests_name("flight", tests, NULL, NULL);
+    clt_flights_free(&shared);
+    comm_destroy(own);
+    comm_destroy(all);
+    ocl_device_close(device);
+    return failed;
+}

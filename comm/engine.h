@@ -72,11 +72,10 @@ void comm_engine_watch(comm_engine *e, int rank, int64_t process);
  * what they are doing. Communication thread only. */
 typedef struct comm_roll comm_roll;
 typedef struct comm_word {
-    int64_t number; /* of the collective that it is in, or was in last */
-    int64_t
-        urgent; /* the same of urgent ones, which have numbers of their own; 1 in `within`: it is in one of them */
-    int64_t within;
-    int64_t inside;  /* 1: it is in it, 0: it runs none */
+    int64_t number;  /* of the collective that it is in, or was in last, of those that are not urgent */
+    int64_t urgent;  /* the same of urgent ones, which have numbers of their own */
+    int64_t within;  /* 1: the collective that it is in is urgent */
+    int64_t inside;  /* 1: it is in a collective, 0: it runs none */
     double seconds;  /* in that collective, or in its phase */
     char phase[104]; /* "step 17 (forward and backward)" */
 } comm_word;

@@ -76,6 +76,18 @@ static clt_status find_matrices(const clt_plan *plan, bool *matrix)
     return CLT_OK;
 }
 
+/* Whether ranks exchange what a layer with this buffer makes of it, so that all of them have the same values. */
+static bool is_exchanged(const clt_plan *plan, size_t param)
+{
+    const clt_graph *graph = plan->graph;
+    for (size_t n = 0; n < graph->n_nodes && plan->options.sync_norms; n++)
+        for (int k = 0; k < graph->nodes[n]->n_param; k++)
+            if (graph->nodes[n]->param[k] == (int32_t)param &&
+                (graph->nodes[n]->op->flags & CLT_OP_EXCHANGES))
+                return true;
+    return false;
+}
+
 static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
 {
     const clt_graph *graph = plan->graph;
@@ -95,7 +107,7 @@ static clt_status fill_slots(const clt_plan *plan, clt_store_layout *layout)
         slot->shape = param->shape;
         slot->trainable = clt_param_is_trained(param);
         slot->buffer = param->buffer;
-        slot->averaged = param->buffer && param->averaged && !param->frozen && !plan->options.sync_norms;
+        slot->averaged = param->buffer && param->averaged && !param->frozen && !is_exchanged(plan, i);
         slot->group = update->decay_all ? CLT_GROUP_DECAY : param->group;
         slot->lr_scale = param->lr_scale;
         slot->elements = (uint64_t)clt_shape_elements(&param->shape);

@@ -149,6 +149,13 @@ expect_text 'a micro-batch of one sample has no variance to train with'
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train narrow.json parallel.sync_batch_norm=true data.global_batch=3 --out never
 expect_text 'a data.global_batch of which at least two ranks always have a micro-batch'
 
+# --- nothing to synchronise: a warning, once ---
+sed 's/{"op": "batch_norm"}, //' narrow.json >bare.json
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train bare.json parallel.sync_batch_norm=true --out bare
+expect_text 'parallel.sync_batch_norm=true changes nothing: the model has no batch_norm'
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train bare.json --out bare2
+reject_text 'changes nothing'
+
 # --- refused ---
 expect_code 2 "$CLTRAIN" train net.json parallel.sync_batch_norm=true parallel.rank_invariant=true --out never
 expect_text 'parallel.sync_batch_norm.*depend on the number of ranks.*parallel.rank_invariant'

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "engine/base/log.h"
 #include "engine/train/run/run.h"
 
 struct clt_exchanges {
@@ -41,7 +42,7 @@ static clt_flight *flight_of(const clt_exchanges *x, int64_t step, int64_t micro
     return &x->flights[(size_t)(step % x->steps * x->micro_batches + micro) * x->n + k];
 }
 
-/* All ranks must exchange the same things in the same order. */
+/* All ranks must exchange the same things in the same order; that they are equally many is known. */
 static clt_status compare(const clt_exchanges *x)
 {
     int64_t *list;
@@ -76,6 +77,10 @@ clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchange
     clt_exchanges *x;
     const clt_job *job = shared->run->job;
     *out = NULL;
+    if (job->train->n_exchanges == 0 && job->train->options.sync_norms && shared->run->ranks.rank == 0)
+        CLT_WARN(
+            "parallel.sync_batch_norm=true changes nothing: the model has no batch_norm whose statistics are "
+            "trained; leave it out");
     if (job->train->n_exchanges == 0)
         return CLT_OK;
     CLT_TRY(clt_alloc(&x, 1, sizeof *x, "exchanges of ranks"));

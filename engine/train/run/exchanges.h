@@ -12,7 +12,8 @@
 
 typedef struct clt_exchanges clt_exchanges;
 
-/* Of the run's training plan, with results kept for `steps` steps. *out is NULL where it exchanges nothing. Collective. */
+/* Of the run's training plan, with results kept for `steps` steps. *out is NULL where it exchanges nothing, in
+ * which all ranks agree; rank 0 warns if the key parallel.sync_batch_norm asks for it all the same. Collective. */
 clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchanges **out);
 /* All flights have ended. NULL is fine. */
 void clt_exchanges_destroy(clt_exchanges *x);

@@ -150,15 +150,15 @@ static clt_status make(clt_sync *s)
     CLT_TRY(ocl_device_open_queue(run->device, OCL_QUEUE_IN));
     for (size_t k = 0; k < s->n; k++)
         CLT_TRY(make_place(s, k));
-    return clt_exchanges_create(&s->shared, s->steps, &s->exchanges);
+    return CLT_OK;
 }
 
-/* All ranks must sum the same things in the same order. */
+/* All ranks must sum the same things in the same order, and exchange equally many things. */
 static clt_status compare_sums(const clt_sync *s)
 {
     const clt_plan *plan = s->run->job->train;
     int64_t(*list)[6];
-    CLT_TRY(clt_alloc(&list, s->n, sizeof *list, "sums over ranks"));
+    CLT_TRY(clt_alloc(&list, s->n + 1, sizeof *list, "sums over ranks"));
     for (size_t k = 0; k < s->n; k++) {
         const clt_sum *sum = &plan->sums[k];
         const clt_place *place = &plan->place[sum->tensor];
@@ -170,7 +170,8 @@ static clt_status compare_sums(const clt_sync *s)
         list[k][4] = stored ? (int64_t)place->offset : -1;
         list[k][5] = sum->grain;
     }
-    clt_status status = comm_check_equal(s->run->options->comm, list, (int64_t)(s->n * sizeof *list),
+    list[s->n][0] = (int64_t)plan->n_exchanges;
+    clt_status status = comm_check_equal(s->run->options->comm, list, (int64_t)((s->n + 1) * sizeof *list),
                                          "what they sum in a step");
     free(list);
     return status;
@@ -188,6 +189,8 @@ clt_status clt_sync_create(clt_run *run, clt_sync **out)
     clt_status status = make(s);
     if (status == CLT_OK)
         status = compare_sums(s);
+    if (status == CLT_OK)
+        status = clt_exchanges_create(&s->shared, s->steps, &s->exchanges);
     if (status != CLT_OK)
         clt_sync_destroy(s);
     else

@@ -209,7 +209,8 @@ int main(void)
     }
     free(list);
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
-    if (ocl_device_open(&options, &device) != CLT_OK || ocl_device_open_queue(device, OCL_QUEUE_OUT) != CLT_OK ||
+    if (ocl_device_open(&options, &device) != CLT_OK ||
+        ocl_device_open_queue(device, OCL_QUEUE_OUT) != CLT_OK ||
         ocl_device_open_queue(device, OCL_QUEUE_IN) != CLT_OK ||
         comm_create_with(&comm_transport_self, &all) != CLT_OK || comm_split(all, 0, 0, &own) != CLT_OK) {
         print_error("%s\n", clt_error_text());

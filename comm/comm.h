@@ -40,6 +40,9 @@ clt_status comm_create(comm **out);
 /* A collective call of all ranks of `parent`: those with the same colour become a group, numbered by key and
  * then by their rank in parent. A negative colour takes no part: *out is NULL. */
 clt_status comm_split(comm *parent, int colour, int key, comm **out);
+/* The same for little data, such as records of a few KB: it takes 384 KiB of shared memory for each local rank instead of
+ * 12 MiB. Larger data goes through it in more pieces. */
+clt_status comm_split_small(comm *parent, int colour, int key, comm **out);
 /* Frees a group; NULL is fine. The group of the whole job comes last, and with it the transport is finalized.
  * Requests that were not waited for are dropped, so nothing may call comm_request_ready for them afterwards.
  * After a failed collective the transport is not finalized, because the ranks no longer agree on which

@@ -28,6 +28,7 @@ struct comm {
         across; /* the ranks with this local_rank, one of each host; NULL: one host, or this rank owns none */
     comm_segment *segment; /* memory shared by the local ranks, or NULL */
     int64_t slot;          /* of its part's slots, that the next piece takes */
+    int64_t slot_bytes;    /* of each of them */
     const comm_way *way;   /* asked for or measured, NULL: the usual one */
     comm_order order;
     bool half_between; /* comm_set_half_between */
@@ -97,10 +98,11 @@ int64_t comm_piece_elements(int ranks, comm_type type);
 
 /* --- ways (way_*.c); communication thread only --- */
 
-/* Bytes of a slot of c->segment, of which every local rank has COMM_SLOTS: those of pieces under way, and one
- * that is written while others may still read the oldest. */
-#define COMM_SLOT_BYTES ((int64_t)2 << 20)
+/* c->segment has so many slots of c->slot_bytes for each local rank: those of pieces under way, and one that is written
+ * while others may still read the oldest. */
 #define COMM_SLOTS (COMM_PIECES_ALIVE + 1)
+#define COMM_SLOT_BYTES ((int64_t)2 << 20)
+#define COMM_SMALL_SLOT_BYTES ((int64_t)64 << 10) /* of groups for little data */
 #define COMM_MOST_LOCAL 256
 
 struct comm_memory {

@@ -34,6 +34,7 @@ static clt_status new_group(comm_engine *e, comm *parent, int rank, int ranks, c
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a group of ranks"));
     c->engine = e;
     c->parent = parent;
+    c->slot_bytes = COMM_SLOT_BYTES;
     c->info.rank = rank;
     c->info.ranks = ranks;
     c->info.transport = comm_engine_transport(e)->name;
@@ -169,6 +170,7 @@ static clt_status make_across(comm *c, const int *lane)
     CLT_TRY(new_group(c->engine, c, mine, c->info.nodes, &a));
     c->across = a;
     a->tag = c->tag;
+    a->slot_bytes = c->slot_bytes;
     for (int n = 0; n < c->info.nodes; n++)
         a->member[n] = c->member[lane[n]];
     a->info.local_ranks = a->info.core_ranks = 1;
@@ -183,7 +185,7 @@ static clt_status make_across(comm *c, const int *lane)
 static clt_status make_lanes(comm *c)
 {
     int *lane = NULL;
-    CLT_TRY(comm_segment_create(c, COMM_SLOTS * COMM_SLOT_BYTES, &c->segment));
+    CLT_TRY(comm_segment_create(c, COMM_SLOTS * c->slot_bytes, &c->segment));
     int64_t shared = (c->segment || c->info.local_ranks == 1) && c->info.local_ranks <= COMM_MOST_LOCAL;
     CLT_TRY(comm_run_all_reduce(c, &shared, 1, COMM_I64, COMM_MIN));
     if (!shared || c->info.nodes == c->info.ranks)
@@ -357,7 +359,7 @@ static clt_status gather_seats(void *context)
                                sizeof(seat), COMM_U8);
 }
 
-clt_status comm_split(comm *parent, int colour, int key, comm **out)
+static clt_status split(comm *parent, int colour, int key, int64_t slot_bytes, comm **out)
 {
     int n = parent->info.ranks, me = parent->info.rank;
     gathering g = {.parent = parent};
@@ -373,6 +375,8 @@ clt_status comm_split(comm *parent, int colour, int key, comm **out)
             status = make_part(parent, g.seats, kept, tag + 1, out);
     }
     free(g.seats);
+    if (*out)
+        (*out)->slot_bytes = slot_bytes;
     if (status == CLT_OK && *out)
         status = comm_engine_run(parent->engine, "meeting of a group", settle, *out);
     if (status != CLT_OK) {
@@ -380,4 +384,14 @@ clt_status comm_split(comm *parent, int colour, int key, comm **out)
         *out = NULL;
     }
     return status;
+}
+
+clt_status comm_split(comm *parent, int colour, int key, comm **out)
+{
+    return split(parent, colour, key, COMM_SLOT_BYTES, out);
+}
+
+clt_status comm_split_small(comm *parent, int colour, int key, comm **out)
+{
+    return split(parent, colour, key, COMM_SMALL_SLOT_BYTES, out);
 }

@@ -85,7 +85,7 @@ static char *slot(const shares_run *s, int local_rank, int rank, int64_t k)
 {
     const comm *c = s->group;
     char *all = comm_segment_part(c->segment, local_rank);
-    return all + (c->slot + k) % COMM_SLOTS * COMM_SLOT_BYTES + rank * s->most * s->size;
+    return all + (c->slot + k) % COMM_SLOTS * c->slot_bytes + rank * s->most * s->size;
 }
 
 /* Where a local rank shows the others what it has of a share. */
@@ -218,7 +218,7 @@ static clt_status end_gather(shares_run *s, int64_t k)
 static int64_t find_most(const shares_run *s, int64_t longest)
 {
     int64_t most = s->nodes > 1 ? comm_piece_elements(s->ranks, s->type) / s->ranks : longest;
-    int64_t room = COMM_SLOT_BYTES / (s->size * s->ranks);
+    int64_t room = s->group->slot_bytes / (s->size * s->ranks);
     if (s->nodes < s->ranks && !s->part && room < most) /* the same on hosts with one rank */
         most = room;
     most = most < LINE ? most : most / LINE * LINE;

@@ -106,7 +106,7 @@ static void *slot(const node_sum *s, int local_rank, int64_t k)
 {
     const comm *c = s->group;
     char *all = c->segment ? comm_segment_part(c->segment, local_rank) : NULL;
-    return all ? all + (c->slot + k) % COMM_SLOTS * COMM_SLOT_BYTES : s->data + k * s->most * s->size;
+    return all ? all + (c->slot + k) % COMM_SLOTS * c->slot_bytes : s->data + k * s->most * s->size;
 }
 
 /* All but the own slice is for others. */
@@ -160,7 +160,7 @@ static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type
 {
     int64_t size = comm_type_bytes(type);
     node_sum s = {
-        .group = c, .type = type, .count = count, .most = COMM_SLOT_BYTES / size, .size = size, .data = data};
+        .group = c, .type = type, .count = count, .most = c->slot_bytes / size, .size = size, .data = data};
     (void)op;
     CLT_TRY(run_pieces(&s, begin_copied, end_copied));
     c->slot += pieces_of(&s); /* others may still read the last ones */

@@ -60,7 +60,7 @@ static clt_status make(clt_exchanges *x)
 {
     clt_run *run = x->run;
     CLT_TRY(compare(x));
-    CLT_TRY(comm_split(run->options->comm, 0, run->ranks.rank, &x->group));
+    CLT_TRY(comm_split_small(run->options->comm, 0, run->ranks.rank, &x->group));
     CLT_TRY(clt_alloc(&x->staging, x->n, sizeof *x->staging, "exchanges of ranks"));
     CLT_TRY(clt_alloc(&x->used, x->n, sizeof *x->used, "exchanges of ranks"));
     CLT_TRY(clt_alloc(&x->flights, flights_of(x), sizeof *x->flights, "exchanges of ranks"));

@@ -192,7 +192,7 @@ static void urgent_beside_sums(comm *c, void *context)
     comm_request *sum = NULL;
     float *x = malloc(COUNT * sizeof *x);
     EXPECT(x != NULL && comm_set_way(c, context, COMM_ANY_ORDER) == CLT_OK);
-    EXPECT(comm_split(c, 0, info->rank, &own) == CLT_OK);
+    EXPECT(comm_split_small(c, 0, info->rank, &own) == CLT_OK);
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(info->rank + i % 5);
     EXPECT(comm_all_reduce_post(c, x, COUNT, COMM_F32, COMM_SUM, &sum) == CLT_OK);
@@ -220,6 +220,20 @@ static void urgent_beside_sums(comm *c, void *context)
     EXPECT(comm_request_wait(sum) == CLT_OK);
     for (int i = 0; i < COUNT; i++)
         EXPECT(x[i] == (float)(info->ranks * (info->ranks - 1) / 2 + info->ranks * (i % 5)));
+    /* the group for little data carries much as well, by more pieces */
+    EXPECT(comm_all_reduce(own, x, COUNT, COMM_F32, COMM_MAX) == CLT_OK);
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(info->rank + i % 5);
+    EXPECT(comm_all_reduce(own, x, COUNT, COMM_F32, COMM_SUM) == CLT_OK);
+    for (int i = 0; i < COUNT; i++)
+        EXPECT(x[i] == (float)(info->ranks * (info->ranks - 1) / 2 + info->ranks * (i % 5)));
+    int64_t first, length;
+    comm_share(COUNT, 7, info->ranks, info->rank, &first, &length);
+    for (int64_t i = 0; i < COUNT; i++)
+        x[i] = i >= first && i < first + length ? (float)(i % 1009) : -1;
+    EXPECT(comm_all_gather(own, x, COUNT, 7, COMM_F32) == CLT_OK);
+    for (int i = 0; i < COUNT; i++)
+        EXPECT(x[i] == (float)(i % 1009));
     comm_call call = {.kind = COMM_BARRIER, .urgent = true};
     EXPECT(comm_post(c, &call, &sum) == CLT_EINTERNAL); /* which needs a group of its own */
     comm_destroy(own);

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "cl/gemm/gemm_epilogue.h"
+#include "cl/gemm/gemm_windows.h"
 #include "cl/device/internal.h"
 #include "engine/base/log.h"
 
@@ -64,7 +65,7 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
     const char *why = NULL;
     if (g->type_a != CLT_F32 || g->type_b != CLT_F32 || g->type_c != CLT_F32)
         why = "f32 only";
-    else if (g->windows.operand != OCL_WINDOWS_NONE)
+    else if (ocl_has_windows(g))
         why = "it reads matrices in memory, not windows of an image";
     else if (ocl_gemm_epilogue_refusal(g) != NULL)
         why = ocl_gemm_epilogue_refusal(g);

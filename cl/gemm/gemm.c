@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM on the host: the contract's checks, the list of backends (cl/gemm/gemm_choice.c chooses), and the
- * backend `simple`, which accepts everything (kernels in cl/gemm/gemm.cl). It must not know what the matrices
- * mean, and it calls neither OpenCL nor a library. */
+ * backend `simple`, which accepts everything without windows (kernels in cl/gemm/gemm.cl). It must not know
+ * what the matrices mean, and it calls neither OpenCL nor a library. */
 #include "cl/gemm/gemm.h"
+#include "cl/gemm/gemm_windows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +58,8 @@ bool ocl_gemm_spans(const ocl_gemm *g, int64_t *a, int64_t *b, int64_t *c)
     bool fit = span(g->ta ? g->k : g->m, g->ta ? g->m : g->k, g->lda, g->batch, g->stride_a, a) &&
                span(g->tb ? g->n : g->k, g->tb ? g->k : g->n, g->ldb, g->batch, g->stride_b, b) &&
                span(g->m, g->n, g->ldc, g->batch, g->stride_c, c);
-    if (g->windows.operand != OCL_WINDOWS_NONE)
-        *(g->windows.operand == OCL_WINDOWS_A ? a : b) = g->windows.elements;
+    if (ocl_has_windows(g))
+        *(ocl_is_windows(g, true) ? a : b) = g->windows.elements;
     return fit;
 }
 
@@ -81,7 +82,7 @@ const char *ocl_gemm_text(const ocl_gemm *g, char *buffer, size_t size)
              clt_dtype_name(g->type_c), given(g->bias) ? " +bias" : "", ocl_gemm_activation_text(g),
              given(g->pre) ? " +pre" : "", given(g->dact) ? " +dact" : "",
              given(g->residual) ? " +residual" : "", g->tf32 ? " +tf32" : "",
-             g->windows.operand != OCL_WINDOWS_NONE ? " +windows" : "");
+             ocl_has_windows(g) ? " +windows" : "");
     return buffer;
 }
 
@@ -152,7 +153,7 @@ static clt_status check_epilogue(const char *what, const ocl_gemm *g)
 
 clt_status ocl_gemm_check(const ocl_gemm *g)
 {
-    char what[OCL_GEMM_TEXT];
+    char what[OCL_GEMM_TEXT], reason[160];
     int64_t a, b, c;
     ocl_gemm_text(g, what, sizeof what);
     if (g->m < 0 || g->n < 0 || g->k < 0 || g->m > INT32_MAX || g->n > INT32_MAX || g->k > INT32_MAX)
@@ -166,6 +167,8 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
     CLT_TRY(check_operand(what, "C", g->c, g->type_c, g->m, g->n, g->ldc, g->stride_c));
     if (!ocl_gemm_spans(g, &a, &b, &c))
         CLT_FAIL(CLT_ESHAPE, "checking %s: an operand spans more than 2^62 elements", what);
+    if (!ocl_windows_layout(g, reason, sizeof reason))
+        CLT_FAIL(CLT_ESHAPE, "checking %s: %s", what, reason);
     CLT_TRY(check_items(what, g));
     if (c > 0 && ((g->c.tensor == g->a.tensor && g->c.offset == g->a.offset) ||
                   (g->c.tensor == g->b.tensor && g->c.offset == g->b.offset)))
@@ -242,9 +245,9 @@ static void factor_args(ocl_emitter *e, const ocl_gemm *g)
 {
     uint64_t items_a = g->stride_a ? (uint64_t)g->batch : 1, items_b = g->stride_b ? (uint64_t)g->batch : 1;
     uint64_t elements_a = (uint64_t)(g->m * g->k) * items_a, elements_b = (uint64_t)(g->k * g->n) * items_b;
-    if (g->windows.operand == OCL_WINDOWS_A)
+    if (ocl_is_windows(g, true))
         elements_a = (uint64_t)g->windows.elements;
-    if (g->windows.operand == OCL_WINDOWS_B)
+    if (ocl_is_windows(g, false))
         elements_b = (uint64_t)g->windows.elements;
     ocl_arg_tensor(e, OCL_READ, g->a, g->type_a, elements_a);
     ocl_arg_tensor(e, OCL_READ, g->b, g->type_b, elements_b);
@@ -318,8 +321,10 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
 static bool simple_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     (void)device;
+    if (!ocl_has_windows(problem))
+        return true;
     snprintf(reason, size, "it reads matrices in memory, not windows of an image");
-    return ((const ocl_gemm *)problem)->windows.operand == OCL_WINDOWS_NONE;
+    return false;
 }
 
 static const ocl_variant gemm_simple = {.name = "simple", .accepts = simple_accepts, .emit = simple_emit};

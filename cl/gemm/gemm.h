@@ -58,8 +58,8 @@ typedef struct ocl_gemm {
     bool optional_operands;
 } ocl_gemm;
 
-/* The backends in order, NULL-terminated; the last one (simple) accepts everything without windows. problem = const ocl_gemm
- * *. */
+/* The backends in order, NULL-terminated; the last one (simple) accepts everything without windows.
+ * problem = const ocl_gemm *. */
 extern const ocl_variant *const ocl_gemm_variants[];
 #define OCL_GEMM_FAMILY "gemm"
 extern const ocl_family ocl_gemm_family;
@@ -70,6 +70,9 @@ clt_status ocl_gemm_check(const ocl_gemm *gemm);
 /* Chooses a backend and emits its commands, as ocl_family_emit does for every family; the environment
  * variable is CLTRAIN_GEMM. An empty C emits nothing. */
 clt_status ocl_gemm_emit(ocl_emitter *emitter, const ocl_gemm *gemm, const char *force);
+/* Whether any backend takes the product on this device; else the reason of the backend that takes most problems
+ * there is written. */
+bool ocl_gemm_is_possible(const ocl_gemm *gemm, const ocl_device_desc *device, char *reason, size_t size);
 
 /* A problem's text in tuning records: "NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias"; returns buffer. */
 const char *ocl_gemm_problem(const ocl_gemm *gemm, char *buffer, size_t size);

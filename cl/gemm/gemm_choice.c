@@ -8,14 +8,16 @@
 #include <string.h>
 
 #include "cl/gemm/gemm_mma.h"
-#include "cl/gemm/gemm_wgmma.h"
 #include "cl/gemm/gemm_tune.h"
+#include "cl/gemm/gemm_wgmma.h"
+#include "cl/gemm/gemm_windows.h"
 
 /* A batch with a shared B, and items of A and C stacked row by row, becomes one taller GEMM. */
 static void fold_batch(ocl_gemm *g)
 {
     bool stacked = g->stride_a == g->m * g->lda && g->stride_c == g->m * g->ldc;
-    if (g->batch > 1 && !g->ta && g->stride_b == 0 && stacked && g->m * g->batch <= INT32_MAX) {
+    if (!ocl_has_windows(g) && g->batch > 1 && !g->ta && g->stride_b == 0 && stacked &&
+        g->m * g->batch <= INT32_MAX) {
         g->m *= g->batch;
         g->batch = 1;
     }
@@ -26,16 +28,21 @@ static void fold_batch(ocl_gemm *g)
 /* Problems */
 
 /* The problem as words, on which a choice depends (cl/tune/tuning.h compares them): layout, sizes, types;
- * words with '+' for epilogue and strides; the window and its stride where an operand is a matrix of windows. */
+ * words with '+' for epilogue and strides; the window, its stride and its dilation where
+ * that is not 1, if an operand is a matrix of windows. */
 const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
 {
-    char windows[96] = "";
+    char windows[160] = "", dilation[48] = "";
     const ocl_windows *w = &g->windows;
-    if (w->operand != OCL_WINDOWS_NONE)
-        snprintf(windows, sizeof windows, " windows:%s:%lldx%lldx%lld:%lld.%lld.%lld c=%lld",
-                 w->operand == OCL_WINDOWS_A ? "A" : "B", (long long)w->kernel[0], (long long)w->kernel[1],
+    if (ocl_has_windows(g)) {
+        if (w->dilation[0] != 1 || w->dilation[1] != 1 || w->dilation[2] != 1)
+            snprintf(dilation, sizeof dilation, " dilation:%lld.%lld.%lld", (long long)w->dilation[0],
+                     (long long)w->dilation[1], (long long)w->dilation[2]);
+        snprintf(windows, sizeof windows, " windows:%s:%lldx%lldx%lld:%lld.%lld.%lld%s c=%lld",
+                 ocl_is_windows(g, true) ? "A" : "B", (long long)w->kernel[0], (long long)w->kernel[1],
                  (long long)w->kernel[2], (long long)w->stride[0], (long long)w->stride[1],
-                 (long long)w->stride[2], (long long)w->channels);
+                 (long long)w->stride[2], dilation, (long long)w->channels);
+    }
     bool dense = g->lda == (g->ta ? g->m : g->k) && g->ldb == (g->tb ? g->k : g->n) && g->ldc == g->n;
     snprintf(buffer, size, "%c%c m=%lld n=%lld k=%lld batch=%lld %s*%s->%s%s%s%s%s%s%s%s%s%s%s",
              g->ta ? 'T' : 'N', g->tb ? 'T' : 'N', (long long)g->m, (long long)g->n, (long long)g->k,
@@ -110,6 +117,17 @@ static const char *standard(const void *problem, const ocl_device_desc *device)
         return "simple";
     }
     return ocl_variant_accepts(&ocl_gemm_lane, g, device, reason, sizeof reason) ? "lane" : "simple";
+}
+
+bool ocl_gemm_is_possible(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size)
+{
+    /* the backend that takes most problems on such a device, so that its reason tells most */
+    const ocl_variant *general = ocl_prefers_lanes(device) ? &ocl_gemm_lane : &ocl_gemm_tile;
+    char other[160];
+    for (const ocl_variant *const *v = ocl_gemm_variants; *v != NULL; v++)
+        if (ocl_variant_accepts(*v, g, device, other, sizeof other))
+            return true;
+    return ocl_variant_accepts(general, g, device, reason, size);
 }
 
 const ocl_family ocl_gemm_family = {.variants = ocl_gemm_variants,

@@ -9,6 +9,9 @@
 /* Bits of a row's mask: one for each place of the window along each dimension, and one that is never set. */
 #define MASK_BITS 31
 
+/* Sizes are packed three to a word. */
+#define SIZE_LIMIT (INT64_C(1) << 20)
+
 /* How a counter is advanced by the steps of a tile, and what that does to a pointer: WALK_PARAMS. */
 typedef struct walk {
     int64_t add[4], size[3], unit[3], carry[3], on;
@@ -76,6 +79,69 @@ static bool fits_words(const walk *s)
     return small;
 }
 
+/* Whether all sizes can be passed to a kernel. */
+static bool in_range(const ocl_windows *w)
+{
+    bool right = w->channels > 0 && w->channels <= INT32_MAX && w->place >= w->channels;
+    for (int i = 0; i < 3; i++) {
+        const int64_t sizes[] = {w->in[i], w->out[i], w->kernel[i], w->stride[i], w->dilation[i]};
+        for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j++)
+            right = right && sizes[j] > 0 && sizes[j] < SIZE_LIMIT;
+        right = right && w->padding[i] >= -SIZE_LIMIT && w->padding[i] < SIZE_LIMIT;
+    }
+    return right;
+}
+
+/* false on overflow */
+static bool volume(const int64_t sizes[3], int64_t each, int64_t *out)
+{
+    *out = each;
+    for (int i = 0; i < 3; i++)
+        if (__builtin_mul_overflow(*out, sizes[i], out))
+            return false;
+    return true;
+}
+
+/* Whether the image has all elements from the first place's first channel to the last one of the last batch item. */
+static bool has_elements(const ocl_windows *w, int64_t images, int64_t batch, int64_t stride)
+{
+    int64_t places, last, item;
+    if (images == 0)
+        return true;
+    return volume(w->in, images, &places) && !__builtin_mul_overflow(places - 1, w->place, &last) &&
+           !__builtin_mul_overflow(batch - 1, stride, &item) && !__builtin_add_overflow(last, item, &last) &&
+           !__builtin_add_overflow(last, w->channels, &last) && last <= w->elements;
+}
+
+bool ocl_windows_layout(const ocl_gemm *g, char *reason, size_t size)
+{
+    const ocl_windows *w = &g->windows;
+    bool of_a = w->operand == OCL_WINDOWS_A;
+    const char *operand = of_a ? "A" : "B";
+    int64_t rows = of_a ? g->m : g->k, columns = of_a ? g->k : g->n, places, width;
+    if (w->operand == OCL_WINDOWS_NONE)
+        return true;
+    if (of_a ? g->ta : !g->ta || g->tb)
+        snprintf(reason, size, "%s can be a matrix of windows only in %s", operand,
+                 of_a ? "the layouts NN and NT" : "the layout TN");
+    else if (!in_range(w))
+        snprintf(reason, size, "a size of the windows of %s is not between 1 and 2^20", operand);
+    else if (!volume(w->kernel, w->channels, &width) || width != columns)
+        snprintf(reason, size,
+                 "%s has %lld columns, which are not those of windows of %lld x %lld x %lld x %lld", operand,
+                 (long long)columns, (long long)w->kernel[0], (long long)w->kernel[1],
+                 (long long)w->kernel[2], (long long)w->channels);
+    else if (!volume(w->out, 1, &places) || rows % places != 0)
+        snprintf(reason, size,
+                 "%s has %lld rows, which are not those of images of %lld x %lld x %lld windows", operand,
+                 (long long)rows, (long long)w->out[0], (long long)w->out[1], (long long)w->out[2]);
+    else if (!has_elements(w, rows / places, g->batch, of_a ? g->stride_a : g->stride_b))
+        snprintf(reason, size, "the image of %s has only %lld elements", operand, (long long)w->elements);
+    else
+        return true;
+    return false;
+}
+
 bool ocl_windows_divisible(const ocl_gemm *g, int64_t width)
 {
     const ocl_windows *w = &g->windows;
@@ -91,12 +157,6 @@ bool ocl_windows_tiled(const ocl_gemm *g, int64_t most, char *reason, size_t siz
     const ocl_windows *w = &g->windows;
     if (w->operand == OCL_WINDOWS_NONE)
         return true;
-    if (w->operand == OCL_WINDOWS_A ? g->ta : !g->ta || g->tb) {
-        snprintf(reason, size, "%s can be a matrix of windows only in %s",
-                 w->operand == OCL_WINDOWS_A ? "A" : "B",
-                 w->operand == OCL_WINDOWS_A ? "the layouts NN and NT" : "the layout TN");
-        return false;
-    }
     if (w->operand == OCL_WINDOWS_A && w->kernel[0] + w->kernel[1] + w->kernel[2] > MASK_BITS) {
         snprintf(reason, size, "a window of %lld x %lld x %lld is too large for a mask of %d bits",
                  (long long)w->kernel[0], (long long)w->kernel[1], (long long)w->kernel[2], MASK_BITS);
@@ -131,7 +191,7 @@ void ocl_windows_args(ocl_emitter *e, const ocl_windows *w, bool by_rows)
     ocl_arg_u64(e, three(kernel, 0));
     ocl_arg_u64(e, three(w->stride, 0));
     ocl_arg_u64(e, three(w->dilation, 0));
-    ocl_arg_u64(e, three(w->padding, INT64_C(1) << 20));
+    ocl_arg_u64(e, three(w->padding, SIZE_LIMIT));
     ocl_arg_u32(e, (uint32_t)w->channels);
     ocl_arg_u32(e, (uint32_t)(w->channels * (merged ? w->kernel[2] : 1)));
     ocl_arg_u64(e, (uint64_t)w->place);
@@ -150,12 +210,4 @@ void ocl_windows_tile_args(ocl_emitter *e, const ocl_windows *w, int64_t bk)
     ocl_arg_i32(e, (int32_t)s.on);
     for (int i = 0; i < 3; i++)
         ocl_arg_i32(e, (int32_t)s.carry[i]);
-}
-
-bool ocl_gemm_is_possible(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size)
-{
-    for (const ocl_variant *const *v = ocl_gemm_variants; *v != NULL; v++)
-        if (ocl_variant_accepts(*v, g, device, reason, size))
-            return true;
-    return false;
 }

@@ -18,6 +18,10 @@ static inline bool ocl_is_windows(const ocl_gemm *gemm, bool of_a)
     return gemm->windows.operand == (of_a ? OCL_WINDOWS_A : OCL_WINDOWS_B);
 }
 
+/* Whether the windows fit the product: the layouts NN and NT for A and TN for B, sizes in their ranges, as many rows and
+ * columns as the windows have, and an image of enough elements; else the reason is written. True for products without
+ * windows. ocl_gemm_check asks it, so that backends take it as given. */
+bool ocl_windows_layout(const ocl_gemm *gemm, char *reason, size_t size);
 /* What the element of a matrix of windows that lies `width` elements further has in common with the first one: all
  * multiples of `width` elements start at multiples of that many elements in the image, and lie in one place. */
 bool ocl_windows_divisible(const ocl_gemm *gemm, int64_t width);
@@ -29,8 +33,5 @@ bool ocl_windows_tiled(const ocl_gemm *gemm, int64_t most, char *reason, size_t 
 void ocl_windows_args(ocl_emitter *emitter, const ocl_windows *windows, bool by_rows);
 /* The arguments WINDOWS_PARAMS and WALK_PARAMS of cl/gemm/gemm_window_tiles.clh, for tiles of `bk` steps of k. */
 void ocl_windows_tile_args(ocl_emitter *emitter, const ocl_windows *windows, int64_t bk);
-
-/* Whether any backend takes the product on this device; else the reason of the last one is written. */
-bool ocl_gemm_is_possible(const ocl_gemm *gemm, const ocl_device_desc *device, char *reason, size_t size);
 
 #endif

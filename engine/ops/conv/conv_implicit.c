@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolution as one matrix product whose operand, the matrix of windows, is never written: the product's kernel reads
- * windows of the image while it packs its operand (cl/gemm/gemm_windows.clh). The gradient of the image is such a
+ * windows of the image where it lies (ocl_gemm.windows in cl/gemm/gemm.h). The gradient of the image is such a
  * product, too: of windows of the result's gradient with the turned weight. With a stride the places of the image fall
  * into phases, by their remainder: each phase has its own elements of the window, and is a product of its own. */
 #include "engine/ops/conv/conv.h"
-#include "cl/gemm/gemm_windows.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
 

@@ -5,6 +5,8 @@
  * ctest-labels: quick ctest-cost: 11 ctest-optimise: no */
 #include "tests/unit/cl/gemm_test.h"
 
+#include "cl/gemm/gemm_windows.h"
+
 #define NO_LANES (~(uint32_t)OCL_CAP_WIDE_VECTORS)
 
 /* Both forms of `simple`, whatever the device prefers. */
@@ -298,6 +300,72 @@ static void test_check_activation_operands(void **state)
     g = good, g.residual = ocl_ref(6), refuse(g, "dact excludes");
 }
 
+/* A product with the windows of 3 x 2 places, in 5 channels, of two images of 7 x 6 places as A, or as B. */
+static ocl_gemm windows_product(int operand)
+{
+    bool of_a = operand == OCL_WINDOWS_A;
+    ocl_gemm g = of_a ? ocl_gemm_make(50, 8, 30, false, true) : ocl_gemm_make(8, 30, 50, true, false);
+    g.a = ocl_ref(0);
+    g.b = ocl_ref(1);
+    g.c = ocl_ref(2);
+    g.windows = (ocl_windows){.operand = operand,
+                              .in = {1, 7, 6},
+                              .out = {1, 5, 5},
+                              .kernel = {1, 3, 2},
+                              .stride = {1, 1, 1},
+                              .dilation = {1, 1, 1},
+                              .channels = 5,
+                              .place = 5,
+                              .elements = 2 * 7 * 6 * 5};
+    return g;
+}
+
+static void test_check_windows(void **state)
+{
+    (void)state;
+    ocl_gemm good = windows_product(OCL_WINDOWS_A), g;
+    assert_ok(ocl_gemm_check(&good));
+    g = good, g.tb = false, g.ldb = 8;
+    assert_ok(ocl_gemm_check(&g));
+    g = good, g.ta = true, g.lda = 50,
+    refuse(g, "A can be a matrix of windows only in the layouts NN and NT");
+    g = good, g.k = 29, refuse(g, "A has 29 columns, which are not those of windows of 1 x 3 x 2 x 5");
+    g = good, g.m = 49, refuse(g, "A has 49 rows, which are not those of images of 1 x 5 x 5 windows");
+    g = good, g.windows.elements--, refuse(g, "the image of A has only 419 elements");
+    g = good, g.windows.stride[1] = 0, refuse(g, "between 1 and 2^20");
+    g = good, g.windows.in[2] = 1 << 20, refuse(g, "between 1 and 2^20");
+    g = good, g.windows.padding[0] = 1 << 20, refuse(g, "between 1 and 2^20");
+    g = good, g.batch = 2, g.stride_a = 5, refuse(g, "the image of A has only");
+    good = windows_product(OCL_WINDOWS_B);
+    assert_ok(ocl_gemm_check(&good));
+    g = good, g.tb = true, g.ldb = 50, refuse(g, "B can be a matrix of windows only in the layout TN");
+    g = good, g.ta = false, g.lda = 50, refuse(g, "B can be a matrix of windows only in the layout TN");
+    g = good, g.n = 29, refuse(g, "B has 29 columns");
+    g = good, g.k = 51, g.windows.elements *= 2, refuse(g, "B has 51 rows");
+}
+
+/* A tuning record serves one problem only, and a refusal has a reason that is of use on the device. */
+static void test_windows_choice(void **state)
+{
+    gemm_test *test = *state;
+    char text[OCL_GEMM_TEXT], dilated[OCL_GEMM_TEXT], reason[160] = "";
+    ocl_gemm g = windows_product(OCL_WINDOWS_A), other = g;
+    other.windows.dilation[1] = 2;
+    assert_contains(ocl_gemm_problem(&g, text, sizeof text), " windows:A:1x3x2:1.1.1 c=5");
+    assert_contains(ocl_gemm_problem(&other, dilated, sizeof dilated),
+                    " windows:A:1x3x2:1.1.1 dilation:1.2.1 c=5");
+    set_style(test, true);
+    assert_true(ocl_gemm_is_possible(&g, &test->desc, reason, sizeof reason));
+    assert_string_equal(reason, "");
+    g.m = 2; /* two places of one image each */
+    assert_false(ocl_gemm_is_possible(&g, &test->desc, reason, sizeof reason));
+    assert_contains(reason, "2 x 8 is too small for tiles");
+    set_style(test, false);
+    test->desc.local_bytes = 16;
+    assert_false(ocl_gemm_is_possible(&g, &test->desc, reason, sizeof reason));
+    assert_null(strstr(reason, "matrices in memory"));
+}
+
 static void test_text(void **state)
 {
     char text[OCL_GEMM_TEXT];
@@ -378,6 +446,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_folds_shared_b, gemm_test_begin, gemm_test_end),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_check_activation_operands),
+        cmocka_unit_test(test_check_windows),
+        cmocka_unit_test_setup_teardown(test_windows_choice, gemm_test_begin, gemm_test_end),
         cmocka_unit_test(test_text),
         cmocka_unit_test_setup_teardown(test_choice, gemm_test_begin, gemm_test_end),
     };

@@ -31,6 +31,11 @@ typedef struct gemm_run {
 
 /* --- problem --- */
 
+static bool has_windows(const clt_gemm_case *c)
+{
+    return c->windows.operand != OCL_WINDOWS_NONE;
+}
+
 static int64_t or_one(int64_t value)
 {
     return value ? value : 1;
@@ -83,11 +88,57 @@ static ocl_gemm make_windows(const clt_gemm_case *c)
     return g;
 }
 
+/* Rows and batch items that are further apart by odd numbers of elements, and operands that begin behind the start of
+ * their tensors. Of an image of windows only the beginning can be moved; items that are groups of channels stay side by
+ * side. */
+static void pad(const clt_gemm_case *c, const clt_verify_stream *s, ocl_gemm *g)
+{
+    bool of_a = c->windows.operand == OCL_WINDOWS_A, of_b = c->windows.operand == OCL_WINDOWS_B;
+    g->lda += of_a ? 0 : 1 + clt_verify_word(s, 0) % 5;
+    g->ldb += of_b ? 0 : 1 + clt_verify_word(s, 1) % 5;
+    g->ldc += 1 + clt_verify_word(s, 2) % 5;
+    if (!of_a && !of_b)
+        g->stride_a = (g->ta ? g->k : g->m) * g->lda + clt_verify_word(s, 3) % 9;
+    if (!of_b)
+        g->stride_b = c->form == FORM_SHARED ? 0 : (g->tb ? g->n : g->k) * g->ldb + clt_verify_word(s, 4) % 9;
+    if (!of_a)
+        g->stride_c = g->m * g->ldc + clt_verify_word(s, 5) % 9;
+    g->a.offset = (1 + clt_verify_word(s, 6) % 70) * clt_dtype_bytes(g->type_a);
+    g->b.offset = (1 + clt_verify_word(s, 7) % 70) * clt_dtype_bytes(g->type_b);
+    g->c.offset = (1 + clt_verify_word(s, 8) % 70) * clt_dtype_bytes(g->type_c);
+}
+
+/* The same by multiples of 16 bytes. */
+static void pad_aligned(const clt_gemm_case *c, const clt_verify_stream *s, ocl_gemm *g)
+{
+    bool of_a = c->windows.operand == OCL_WINDOWS_A, of_b = c->windows.operand == OCL_WINDOWS_B;
+    g->lda = of_a ? g->lda : (g->lda + 15) / 8 * 8;
+    g->ldb = of_b ? g->ldb : (g->ldb + 15) / 8 * 8;
+    g->ldc = (g->ldc + 15) / 8 * 8;
+    if (!of_a && !of_b)
+        g->stride_a = (g->ta ? g->k : g->m) * g->lda + 8;
+    if (!of_b)
+        g->stride_b = (g->tb ? g->n : g->k) * g->ldb + 8;
+    if (!of_a)
+        g->stride_c = g->m * g->ldc + 8;
+    g->a.offset = g->b.offset = g->c.offset = 16 * (1 + clt_verify_word(s, 6) % 9);
+}
+
+/* Batch items side by side in the rows. */
+static void interleave(ocl_gemm *g)
+{
+    g->stride_a = g->lda;
+    g->stride_b = g->ldb;
+    g->stride_c = g->ldc;
+    g->lda *= g->batch;
+    g->ldb *= g->batch;
+    g->ldc *= g->batch;
+}
+
 static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
 {
-    bool windows = c->windows.operand != OCL_WINDOWS_NONE;
+    bool windows = has_windows(c);
     ocl_gemm g = windows ? make_windows(c) : ocl_gemm_make(c->m, c->n, c->k, c->ta, c->tb);
-    int64_t rows_a = g.ta ? g.k : g.m, rows_b = g.tb ? g.n : g.k;
     g.batch = windows ? g.batch : or_one(c->batch);
     g.alpha = c->alpha != 0.0f ? c->alpha : 1.0f;
     g.beta = c->beta;
@@ -96,34 +147,12 @@ static ocl_gemm make_gemm(const clt_gemm_case *c, const clt_verify_stream *s)
     g.type_c = c->type[2];
     g.activation = c->activation;
     g.tf32 = c->tf32;
-    if (windows)
-        return g;
-    if (c->form == FORM_PADDED || c->form == FORM_SHARED) {
-        g.lda += 1 + clt_verify_word(s, 0) % 5;
-        g.ldb += 1 + clt_verify_word(s, 1) % 5;
-        g.ldc += 1 + clt_verify_word(s, 2) % 5;
-        g.stride_a = rows_a * g.lda + clt_verify_word(s, 3) % 9;
-        g.stride_b = c->form == FORM_SHARED ? 0 : rows_b * g.ldb + clt_verify_word(s, 4) % 9;
-        g.stride_c = g.m * g.ldc + clt_verify_word(s, 5) % 9;
-        g.a.offset = (1 + clt_verify_word(s, 6) % 70) * clt_dtype_bytes(g.type_a);
-        g.b.offset = (1 + clt_verify_word(s, 7) % 70) * clt_dtype_bytes(g.type_b);
-        g.c.offset = (1 + clt_verify_word(s, 8) % 70) * clt_dtype_bytes(g.type_c);
-    } else if (c->form == FORM_ALIGNED) {
-        g.lda = (g.lda + 15) / 8 * 8;
-        g.ldb = (g.ldb + 15) / 8 * 8;
-        g.ldc = (g.ldc + 15) / 8 * 8;
-        g.stride_a = rows_a * g.lda + 8;
-        g.stride_b = rows_b * g.ldb + 8;
-        g.stride_c = g.m * g.ldc + 8;
-        g.a.offset = g.b.offset = g.c.offset = 16 * (1 + clt_verify_word(s, 6) % 9);
-    } else if (c->form == FORM_HEADS) {
-        g.stride_a = g.lda;
-        g.stride_b = g.ldb;
-        g.stride_c = g.ldc;
-        g.lda *= g.batch;
-        g.ldb *= g.batch;
-        g.ldc *= g.batch;
-    }
+    if (c->form == FORM_PADDED || c->form == FORM_SHARED)
+        pad(c, s, &g);
+    else if (c->form == FORM_ALIGNED)
+        pad_aligned(c, s, &g);
+    else if (c->form == FORM_HEADS)
+        interleave(&g);
     return g;
 }
 
@@ -172,7 +201,7 @@ static clt_status refused(gemm_run *r)
             *close = '\0';
     }
     clt_error_clear();
-    if (!r->choice && strcmp(r->backend, "simple") == 0 && r->problem->windows.operand == OCL_WINDOWS_NONE)
+    if (!r->choice && strcmp(r->backend, "simple") == 0 && !has_windows(r->problem))
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the last backend must accept everything: %s", reason);
     else
         clt_verify_set(r->outcome, CLT_VERIFY_SKIP, "%s", reason);
@@ -431,13 +460,15 @@ static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_c
         bool small;
     } forms[] = {{6, 1, 192, 8, 8, 0, true},   {6, 1, 192, 8, 4, 1, false},  {8, 2, 192, 8, 4, 0, false},
                  {12, 1, 256, 8, 8, 1, false}, {14, 2, 192, 8, 4, 1, false}, {8, 3, 256, 8, 4, 1, false}};
+    bool windows = has_windows(c);
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "lane"};
         clt_gemm_case form = *c;
         char label[64];
-        if ((i + c->ta + c->tb) % 2 != 0) /* every second one, since compiling takes most of the time */
+        /* every second one of a layout, since compiling takes most of the time */
+        if (!windows && (i + c->ta + c->tb) % 2 != 0)
             continue;
-        form.small = forms[i].small && !c->ta && !c->tb;
+        form.small = forms[i].small && (windows || (!c->ta && !c->tb));
         snprintf(label, sizeof label, "lane_%dx%d_kc%d_%dx%d%s", forms[i].mr, forms[i].nv, forms[i].kc,
                  forms[i].mt, forms[i].nt, forms[i].pack_a ? "_packed" : "");
         CLT_TRY(ocl_choice_set(&choice, "mr", forms[i].mr));
@@ -517,8 +548,9 @@ static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
         narrow.tf32 = types[t] == CLT_F32;
         /* only some of the combinations, since compiling takes most of the time */
         bool turn = c->form == FORM_PADDED && c->ta == t % 2 && (t < 2 || strncmp(c->name, "odd", 3) == 0);
-        bool windows = c->windows.operand != OCL_WINDOWS_NONE && (int)strlen(c->name) % 3 == t;
-        narrow.small = c->small && (c->form == FORM_ALIGNED || turn || windows);
+        bool chosen =
+            has_windows(c) ? c->mma && strcmp(c->mma, labels[t]) == 0 : c->form == FORM_ALIGNED || turn;
+        narrow.small = c->small && chosen;
         CLT_TRY(check_modes(session, &narrow, labels[t], "mma", NULL));
         if (types[t] == CLT_F16) {
             CLT_TRY(check_mma_generation(session, &narrow, 75));
@@ -550,7 +582,7 @@ static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_
 {
     clt_gemm_case tiles = *c;
     tiles.m = 201;
-    tiles.n = c->windows.operand != OCL_WINDOWS_NONE && !c->tb ? 336 : 331; /* rows of B are aligned */
+    tiles.n = has_windows(c) && !c->tb ? 336 : 331; /* rows of B are aligned */
     tiles.k = 390;
     tiles.windows.n *= 3;
     for (int i = 0; ocl_wgmma_forms[i].bm; i++)
@@ -566,7 +598,7 @@ static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};
     static const char *const labels[] = {"wgmma_f16", "wgmma_bf16"};
     bool dense = c->form == FORM_TIGHT && (c->m | c->n | c->k) % 8 == 0;
-    bool windows = c->windows.operand != OCL_WINDOWS_NONE;
+    bool windows = has_windows(c);
     if ((session->desc.caps & OCL_CAP_WGMMA) == 0)
         return CLT_OK;
     for (int t = 0; t < 2; t++) {

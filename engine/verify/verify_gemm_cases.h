@@ -41,7 +41,8 @@ typedef struct clt_gemm_case {
     bool bias, pre;
     clt_gemm_extra residual, dact;
     clt_gemm_windows windows;
-    bool tf32; /* set by the checks of `mma`: operands are rounded to 10 bits of mantissa */
+    const char *mma; /* a small case with windows is checked with this label of `mma` among the small ones */
+    bool tf32;       /* set by the checks of `mma`: operands are rounded to 10 bits of mantissa */
 } clt_gemm_case;
 
 extern const clt_gemm_case clt_gemm_cases[]; /* ends with a NULL name */

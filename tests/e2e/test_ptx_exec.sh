@@ -15,9 +15,12 @@ expect_text 'PTX executor sm_90' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32,wgmma$'
 verified 30 'gemm.*[mma*' --small
 verified 8 'gemm.odd*[wgmma*' --small
 verified 1 'gemm.deep_tiles[wgmma_bf16]' --mode correct
-# Windows of images: forward, image's and weight's gradient; the convolutions below take them in f16 and bf16.
-verified 7 'gemm.windows_*[mma*' --small --mode correct
-verified 7 'gemm.windows_*[tile]' --small --mode correct
+# Windows of images as A (forward, image's gradient) and as B (weight's gradient), with each type of matrix units.
+for type in f16 bf16 tf32; do
+    verified 2 "gemm.windows_n*[mma_$type]" --small --mode correct
+    verified 1 "gemm.windows_tn*[mma_$type]" --small --mode correct
+done
+verified 9 'gemm.windows_*[tile]' --small --mode correct
 verified 30 'gemm.*[tile*' --small
 verified 11 'gemm.tails_nt[tile_*' --mode correct # one of them has a predicate turned round by xor in its loop
 verified 4 'attention*[mma*' --small

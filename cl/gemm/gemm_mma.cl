@@ -248,11 +248,9 @@
                                     uint rows, uint column, uint columns)                                    \
     {                                                                                                        \
         uint v = (uint)get_local_id(0);                                                                      \
-        window_tile_column(tile, w, column + CHUNK * CHUNK_IN_ROW(v, along, tile_lines), columns);           \
-        UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
-            uint row = CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines);                     \
-            from[i] = base + window_tile_row(tile, w, i, first + row, rows);                                 \
-        }                                                                                                    \
+        WINDOWS_START(tile, from, w, base,                                                                   \
+                      first + CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines), rows,        \
+                      column + CHUNK * CHUNK_IN_ROW(v, along, tile_lines), columns);                         \
     }                                                                                                        \
     static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw,                               \
                                    __global const STORAGE(DTA) * from, uint i, bool inside)                  \
@@ -630,9 +628,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
     __global const STORAGE(DTA) * from_left[ITEM_CHUNKS(ALONG_A, BM)];
     __global const STORAGE(DTB) * from_right[ITEM_CHUNKS(ALONG_B, BN)];
 #if WINDOWS
-    const clt_windows windows = windows_of(WINDOWS_ARGS);
-    const clt_walk walk = WALK;
-    clt_window_tile window_tile;
+    WINDOWS_OF_KERNEL;
 #endif
 #if WINDOWS == 1
     start_a(&window_tile, from_left, &windows, a + z * stride_a, i0, m, k0, k);

@@ -217,9 +217,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     uint i0 = share.i0, j0 = share.j0, z = share.z, k0 = share.k0, depth = share.depth, item = share.item;
     (void)item;
 #if WINDOWS
-    const clt_windows windows = windows_of(WINDOWS_ARGS);
-    const clt_walk walk = WALK;
-    clt_window_tile window_tile;
+    WINDOWS_OF_KERNEL;
 #endif
 #if WINDOWS == 1
     __global const STORAGE(DTA) * window_from[STAGE_COUNT(BM, VA)];

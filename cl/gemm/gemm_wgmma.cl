@@ -164,9 +164,7 @@ static inline void start_a(clt_window_tile *tile, __global const ushort **from, 
                            __global const ushort *base, uint first, uint rows, uint column, uint columns)
 {
     uint row = (uint)get_local_id(0) / (ROW / CHUNK), chunk = (uint)get_local_id(0) & (ROW / CHUNK - 1);
-    window_tile_column(tile, w, column + CHUNK * chunk, columns);
-    UNROLL_FOR (uint i = 0; i < PASSES(BM); i++)
-        from[i] = base + window_tile_row(tile, w, i, first + row + i * PASS_ROWS, rows);
+    WINDOWS_START(tile, from, w, base, first + row + i * PASS_ROWS, rows, column + CHUNK * chunk, columns);
 }
 static inline void bring_a(__local ushort *memory, uint to, __global const ushort *const *from,
                            const clt_window_tile *tile)
@@ -231,9 +229,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
     __global const ushort *any_a = (__global const ushort *)a + a_at,
                           *any_b = (__global const ushort *)b + b_at;
 #if WINDOWS == 1
-    const clt_windows windows = windows_of(WINDOWS_ARGS);
-    const clt_walk walk = WALK;
-    clt_window_tile window_tile;
+    WINDOWS_OF_KERNEL;
     __global const ushort *from_a[PASSES(BM)];
     start_a(&window_tile, from_a, &windows, any_a + z * stride_a, i0, m, k0, k);
 #else

@@ -239,7 +239,9 @@
     }
 
 /* DEFINE_WINDOW_TILE: the same of a matrix of windows (gemm_window_tiles.clh), where `inside` says whether a chunk is
- * inside of the image and `tile` has what an item knows of its rows and columns.
+ * inside of the image and `tile` has what an item knows of its rows and columns. The copy of a chunk outside has 0 bytes
+ * and keeps the chunk's own address, which may be that of no memory: to choose another one is two instructions a copy
+ * and up to four registers, of which some tiles already have as many as they may.
  *   start_NAME(tile, from, w, base, first, rows, column, columns): the tile begins in row `first` and in `column` of
  *       the matrix, of which `rows` and `columns` exist; the image is at `base` */
 #define DEFINE_WINDOW_TILE(name, tile_lines, along, aligned)                                                 \
@@ -524,8 +526,9 @@ static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 
 /* STEP(whole): one step of the main loop: multiplies slot `now` and starts to copy the tiles of STAGES - 1
  * steps later to the slot that was multiplied before. For whole tiles, an item's copies are spread between
- * the first multiplications, and its addresses are advanced by constants; other tiles are copied with all
- * checks before the multiplications. */
+ * the first multiplications; other tiles are copied with all checks before the multiplications. Addresses are
+ * advanced by the same number in every step or, of a matrix of windows, as the item's counter says
+ * (WINDOWS_GO_ON). */
 #define ITEM_COPIES (ITEM_CHUNKS(ALONG_A, BM) + ITEM_CHUNKS(ALONG_B, BN))
 #define COPIES_BEFORE(row) ((row)*ITEM_COPIES / MI)
 #define COPY_ONE(p)                                                                                          \

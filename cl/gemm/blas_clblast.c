@@ -22,7 +22,6 @@
 #include <string.h>
 
 #include "cl/gemm/gemm_epilogue.h"
-#include "cl/gemm/gemm_windows.h"
 #include "cl/device/internal.h"
 #include "engine/base/log.h"
 

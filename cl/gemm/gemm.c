@@ -4,7 +4,6 @@
  * backend `simple`, which accepts everything without windows (kernels in cl/gemm/gemm.cl). It must not know
  * what the matrices mean, and it calls neither OpenCL nor a library. */
 #include "cl/gemm/gemm.h"
-#include "cl/gemm/gemm_windows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

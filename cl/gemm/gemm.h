@@ -74,6 +74,20 @@ clt_status ocl_gemm_emit(ocl_emitter *emitter, const ocl_gemm *gemm, const char 
  * there is written. */
 bool ocl_gemm_is_possible(const ocl_gemm *gemm, const ocl_device_desc *device, char *reason, size_t size);
 
+static inline bool ocl_has_windows(const ocl_gemm *gemm)
+{
+    return gemm->windows.operand != OCL_WINDOWS_NONE;
+}
+/* Whether A (B) is the matrix of windows. */
+static inline bool ocl_is_windows(const ocl_gemm *gemm, bool of_a)
+{
+    return gemm->windows.operand == (of_a ? OCL_WINDOWS_A : OCL_WINDOWS_B);
+}
+/* Whether the windows fit the product: the layouts NN and NT for A and TN for B, sizes in their ranges, as many rows and
+ * columns as the windows have, and an image of enough elements; else the reason is written. True for products without
+ * windows. ocl_gemm_check asks it, so that backends take it as given (cl/gemm/gemm_windows.c). */
+bool ocl_windows_layout(const ocl_gemm *gemm, char *reason, size_t size);
+
 /* A problem's text in tuning records: "NT m=4 n=8 k=16 batch=2 f32*f32->f32 +bias"; returns buffer. */
 const char *ocl_gemm_problem(const ocl_gemm *gemm, char *buffer, size_t size);
 /* Adds the problem to the log; the log's data is an ocl_gemm. log NULL: does nothing. */

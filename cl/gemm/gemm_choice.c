@@ -10,7 +10,6 @@
 #include "cl/gemm/gemm_mma.h"
 #include "cl/gemm/gemm_tune.h"
 #include "cl/gemm/gemm_wgmma.h"
-#include "cl/gemm/gemm_windows.h"
 
 /* A batch with a shared B, and items of A and C stacked row by row, becomes one taller GEMM. */
 static void fold_batch(ocl_gemm *g)

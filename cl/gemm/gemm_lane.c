@@ -226,10 +226,6 @@ static bool lane_accepts(const void *problem, const ocl_device_desc *device, cha
     const ocl_gemm *g = problem;
     static const ocl_lane_blocks nothing;
     ocl_lane_blocks smallest = {.mt = 1, .nt = 1};
-    if (g->windows.operand == OCL_WINDOWS_B && (g->tb || !g->ta)) {
-        snprintf(reason, size, "B can be a matrix of windows in the layout TN only");
-        return false;
-    }
     if (g->m < 3 || g->n < 4) {
         snprintf(reason, size, "%lld x %lld is too small for tiles", (long long)g->m, (long long)g->n);
         return false;

@@ -8,20 +8,6 @@
 
 #include "cl/gemm/gemm.h"
 
-static inline bool ocl_has_windows(const ocl_gemm *gemm)
-{
-    return gemm->windows.operand != OCL_WINDOWS_NONE;
-}
-/* Whether A (B) is the matrix of windows. */
-static inline bool ocl_is_windows(const ocl_gemm *gemm, bool of_a)
-{
-    return gemm->windows.operand == (of_a ? OCL_WINDOWS_A : OCL_WINDOWS_B);
-}
-
-/* Whether the windows fit the product: the layouts NN and NT for A and TN for B, sizes in their ranges, as many rows and
- * columns as the windows have, and an image of enough elements; else the reason is written. True for products without
- * windows. ocl_gemm_check asks it, so that backends take it as given. */
-bool ocl_windows_layout(const ocl_gemm *gemm, char *reason, size_t size);
 /* What the element of a matrix of windows that lies `width` elements further has in common with the first one: all
  * multiples of `width` elements start at multiples of that many elements in the image, and lie in one place. */
 bool ocl_windows_divisible(const ocl_gemm *gemm, int64_t width);

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Data-parallel training on one machine, each rank on a core of its own: weak scaling, a simulated accelerator that needs no core
-# while gradients are reduced, the same global batch on more ranks, and two hosts (network namespaces) joined by a slow link. Times of
-# steps and of communication are those of metrics.jsonl. Options and environment: benchlib.sh; needs mpirun, and root for the hosts.
+# while gradients are reduced, the same global batch on more ranks, synchronised batch norms, and two hosts (network namespaces) joined
+# by a slow link. Times of steps and of communication are those of metrics.jsonl. Options and environment: benchlib.sh; needs mpirun,
+# and root for the hosts.
 #
 #   BENCH_IDLE_MS (140): a step of the simulated accelerator
 #   BENCH_SHIM: tests/driver_shim.so of a build (default: that of the program's folder)
@@ -167,6 +168,22 @@ sharded() {
     bar "$name" "$name: step over that without it" "$(over "$name" step_ms optimizer step_ms none)" "<=" 1.05
 }
 
+# Batch norms over the samples of both ranks beside those of each alone: forty exchanges in a step.
+synchronised() {
+    local name="parallel.sync_batch_norm" batch=64
+    wanted "$name" || return 0
+    if $self_test; then batch=4; fi
+    cat >"$work/resnet.json" <<JSON
+{"model": {"type": "resnet", "depth": 18, "stem": "cifar", "width": 16, "classes": 10},
+ "data": {"type": "synthetic", "shape": [3, 32, 32], "classes": 10, "samples": 2048, "micro_batch": $batch, "global_batch": $((2 * batch))},
+ "optimizer": {"type": "sgd", "learning_rate": 0.1, "momentum": 0.9}}
+JSON
+    launcher=("${one_core[@]}")
+    first=("$work/resnet.json")
+    second=("${first[@]}" parallel.sync_batch_norm=true)
+    in_turns "$name" 40 "false" 2 "true" 2
+}
+
 warmup=2
 if $self_test; then warmup=1; fi
 bandwidth
@@ -176,5 +193,6 @@ accelerator 2
 accelerator 4
 same_batch
 sharded
+synchronised
 two_hosts
 finish

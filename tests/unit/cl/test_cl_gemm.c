@@ -5,8 +5,6 @@
  * ctest-labels: quick ctest-cost: 11 ctest-optimise: no */
 #include "tests/unit/cl/gemm_test.h"
 
-#include "cl/gemm/gemm_windows.h"
-
 #define NO_LANES (~(uint32_t)OCL_CAP_WIDE_VECTORS)
 
 /* Both forms of `simple`, whatever the device prefers. */

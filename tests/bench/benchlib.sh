@@ -12,7 +12,7 @@
 #
 # Environment: CLTRAIN the program · BENCH_GATE a command put before every program that is timed (such as "taskset -c 0,1") ·
 # BENCH_PYTHON, BENCH_PYTHON_OLD interpreters with PyTorch: a new one, and an old one that uses OpenBLAS · BENCH_LLMC a checkout of
-# llm.c · BENCH_ALLOCATOR a malloc library to preload for PyTorch (default: jemalloc where installed) · BENCH_SETTINGS only peer
+# llm.c · BENCH_DLPRIM a checkout of dlprimitives, built in its folder "build" · BENCH_ALLOCATOR a malloc library to preload for PyTorch (default: jemalloc where installed) · BENCH_SETTINGS only peer
 # settings whose name contains this · BENCH_THREADS (2) · BENCH_CACHE where peers may keep compiled kernels between runs.
 set -u
 export LC_ALL=C

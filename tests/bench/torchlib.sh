@@ -41,6 +41,11 @@ torch_settings() {
     if [ "$1" = old ]; then
         for core in Zen SkylakeX; do
             if [ "$core" = SkylakeX ] && ! has_cpu_flag avx512f; then continue; fi
+            if [ "$2" = resnet ]; then
+                echo "eager, channels last, OpenBLAS $core, $name;OPENBLAS_CORETYPE=$core $memory;--channels-last"
+                $quick || echo "eager, OpenBLAS $core, $name;OPENBLAS_CORETYPE=$core $memory;"
+                continue
+            fi
             echo "eager, OpenBLAS $core, $name;OPENBLAS_CORETYPE=$core $memory;--attention matrix --optimizer foreach"
             # Few small tensors: the plain loop costs less than gathering them.
             [ "$2" = mlp ] && echo "eager, OpenBLAS $core, $name, plain AdamW;OPENBLAS_CORETYPE=$core $memory;--attention matrix --optimizer loop"

@@ -24,6 +24,25 @@ typedef struct predict_args {
     uint32_t caps_mask;
 } predict_args;
 
+/* Takes all paths of a key, in their order, as the evaluation does. */
+static clt_status take_paths(predict_args *a, const clt_config *c, const char *key)
+{
+    int n = clt_config_list_count(c, key);
+    if (n > ARGS_MAX)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain predict: %s names %d files, and at most %d are predicted at once; name some", key,
+                 n, ARGS_MAX);
+    while (a->n_files < n) {
+        a->files[a->n_files] = clt_config_list_string(c, key, a->n_files);
+        a->n_files++;
+    }
+    fprintf(stderr, "input: the run's evaluation data, ");
+    for (int i = 0; i < n; i++)
+        fprintf(stderr, "%s%s", i > 0 ? ", " : "", a->files[i]);
+    fprintf(stderr, "\n");
+    return CLT_OK;
+}
+
 /* Chooses the files to read: --input, the operands after RUN, else the run's own evaluation data. */
 static clt_status choose_files(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
@@ -46,11 +65,9 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
                  "--input - for "
                  "lines of numbers on the standard input; the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
-    a->files[a->n_files++] = clt_config_list_string(c, own ? "data.eval_path" : "data.path", 0);
     if (!a->rows_type)
         a->rows_type = clt_rows_type(clt_config_string(c, "data.type"));
-    fprintf(stderr, "input: the run's evaluation data, %s\n", a->files[0]);
-    return CLT_OK;
+    return take_paths(a, c, own ? "data.eval_path" : "data.path");
 }
 
 /* Checks that samples of the file have the shape of the model's input. */

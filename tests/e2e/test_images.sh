@@ -112,6 +112,17 @@ for options in '' data.eval_path=cifar/test_batch.bin; do
     expect_same own.csv named.csv
     rm -r predicting
 done
+# Of several files all are predicted, in their order.
+head -c $((4 * 3073)) cifar/test_batch.bin >first.bin
+tail -c $((6 * 3073)) cifar/test_batch.bin >second.bin
+expect_code 0 "$CLTRAIN" predict cifar_run 'data.eval_path=["second.bin","first.bin"]' --out two.csv
+expect_text "input: the run's evaluation data, second.bin, first.bin" '10 samples predicted'
+expect_code 0 "$CLTRAIN" predict cifar_run --out whole.csv
+{ tail -n 6 whole.csv && sed -n 2,5p whole.csv; } | cut -d, -f2- >want.csv
+tail -n +2 two.csv | cut -d, -f3- >got.csv
+expect_same want.csv got.csv
+[ "$(cut -d, -f1,2 two.csv | tr '\n' ' ')" = "file,sample $(for i in 0 1 2 3 4 5; do echo -n "second.bin,$i "; done)first.bin,6 first.bin,7 first.bin,8 first.bin,9 " ] &&
+    pass || fail "files and numbers: $(cut -d, -f1,2 two.csv | tr '\n' ' ')"
 head -c 50 frog.png >cut.png
 expect_code 3 "$CLTRAIN" predict cifar_run cut.png
 expect_text 'cut.png.*cut off'

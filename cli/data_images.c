@@ -3,6 +3,7 @@
  * cltrain data show, and what prepare and verify do with images: see data_images.h. */
 #include "cli/data_images.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,13 @@
 #include "cli/args.h"
 #include "cli/console.h"
 #include "engine/base/json.h"
+#include "engine/base/fileio.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/image_folder.h"
 #include "engine/data/image_source.h"
+#include "engine/data/rows.h"
+#include "engine/data/volumes.h"
 #include "engine/report/data_page.h"
 
 bool data_is_images(const char *path)
@@ -21,24 +26,33 @@ bool data_is_images(const char *path)
            clt_is_cifar_folder(path);
 }
 
-clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
-                              clt_config **out)
+/* A config that has this data and nothing else but overrides. */
+static clt_status config_of_data(const char *type, const char *path, const char *const *overrides,
+                                 int n_overrides, clt_config **out)
 {
     clt_str text = {0};
-    if (!data_is_images(path))
-        return clt_config_load(path, overrides, n_overrides, out);
     clt_json_writer w = clt_json_writer_make(&text, 0);
     clt_str_printf(&text,
                    "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":{\"type\":\"%s\","
                    "\"path\":",
-                   clt_is_cifar_folder(path) ? "cifar" : "images");
+                   type);
     clt_jw_string(&w, path);
-    clt_str_append(&text, "}}");
+    /* nobody asked for a part to be kept for evaluation */
+    clt_str_append(&text, strcmp(type, "nifti") == 0 ? ",\"split\":0}}" : "}}");
     clt_status status = clt_str_check(&text);
     if (status == CLT_OK)
         status = clt_config_parse(text.text, path, overrides, n_overrides, out);
     clt_str_free(&text);
     return status;
+}
+
+clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
+                              clt_config **out)
+{
+    if (data_is_images(path))
+        return config_of_data(clt_is_cifar_folder(path) ? "cifar" : "images", path, overrides, n_overrides,
+                              out);
+    return clt_config_load(path, overrides, n_overrides, out);
 }
 
 /* --- checking --- */
@@ -137,26 +151,89 @@ clt_status data_pack(const cmd_context *context, clt_pack_options *o)
 
 /* --- show --- */
 
-static clt_status write_page(const char *title, const clt_config *config, const char *out_path,
-                             int64_t samples)
+/* Whether a file begins as configs do. */
+static bool is_config(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    int c = file ? fgetc(file) : '{'; /* loading it as a config says what is wrong */
+    while (c == ' ' || c == '\t' || c == '\r' || c == '\n')
+        c = fgetc(file);
+    if (file)
+        fclose(file);
+    return c == '{' || c == EOF;
+}
+
+/* The config at `path`, or one of the data there: images, a folder of volumes, or a file of samples. */
+static clt_status show_config(const char *path, const args_result *r, clt_config **out)
+{
+    const clt_source_type *type;
+    const char *name = "nifti";
+    if (data_is_images(path) || (!clt_is_directory(path) && is_config(path)))
+        return data_images_config(path, r->overrides, r->n_overrides, out);
+    if (!clt_is_directory(path)) {
+        CLT_TRY(clt_rows_guess_type(path, &type));
+        name = type->format->name;
+    }
+    return config_of_data(name, path, r->overrides, r->n_overrides, out);
+}
+
+/* Reads "-160,240". */
+static clt_status read_window(const char *text, clt_picture_window *out)
+{
+    char *end;
+    *out = (clt_picture_window){.known = true, .low = clt_strtod(text, &end)};
+    bool good = end != text && *end == ',';
+    const char *second = end + 1;
+    if (good)
+        out->high = clt_strtod(second, &end);
+    if (!good || end == second || *end || !isfinite(out->low) || !isfinite(out->high) ||
+        out->low >= out->high)
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain data show: --window '%s' is no window; give the values that become black and white, "
+            "the lower one first, such as --window=-160,240",
+            text);
+    return CLT_OK;
+}
+
+/* The window that a config of volumes asks for, as it is after normalisation. */
+static clt_status window_of_config(const clt_config *config, clt_picture_window *out)
+{
+    clt_volumes_cover cover;
+    CLT_TRY(clt_volumes_cover_read(config, &cover));
+    if (!cover.known || !cover.intensity.window)
+        return CLT_OK;
+    float ends[2] = {cover.intensity.low, cover.intensity.high};
+    clt_intensity_apply(&cover.intensity, ends, 2);
+    *out = (clt_picture_window){ends[0] < ends[1], (double)ends[0], (double)ends[1]};
+    return CLT_OK;
+}
+
+typedef struct show_args {
+    const char *title, *out, *window;
+    int64_t samples;
+} show_args;
+
+static clt_status write_page(const show_args *a, const clt_config *config)
 {
     clt_source *train = NULL, *eval = NULL;
     clt_str page = {0};
+    clt_data_page p = {.title = a->title,
+                       .seed = (uint64_t)clt_config_int(config, "train.seed"),
+                       .shuffle = clt_config_bool(config, "data.shuffle"),
+                       .samples = (int)a->samples,
+                       .now = clt_wall_time(),
+                       .window_from = a->window ? "--window" : "data.window_low and data.window_high"};
+    CLT_TRY(a->window ? read_window(a->window, &p.window) : window_of_config(config, &p.window));
     clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &train);
     if (status == CLT_OK && clt_source_has_eval(config))
         status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
-    if (status == CLT_OK) {
-        const clt_data_page p = {.title = title,
-                                 .train = train,
-                                 .eval = eval,
-                                 .seed = (uint64_t)clt_config_int(config, "train.seed"),
-                                 .shuffle = clt_config_bool(config, "data.shuffle"),
-                                 .samples = (int)samples,
-                                 .now = clt_wall_time()};
-        status = clt_data_page_write(&p, &page);
-    }
+    p.train = train;
+    p.eval = eval;
     if (status == CLT_OK)
-        status = clt_file_write(out_path, page.text, page.length);
+        status = clt_data_page_write(&p, &page);
+    if (status == CLT_OK)
+        status = clt_file_write(a->out, page.text, page.length);
     clt_str_free(&page);
     clt_source_close(train);
     clt_source_close(eval);
@@ -165,32 +242,38 @@ static clt_status write_page(const char *title, const clt_config *config, const 
 
 clt_status data_show(cmd_context *context, int argc, char **argv)
 {
-    const char *out = NULL;
-    int64_t samples = 36;
+    show_args a = {.samples = 36};
     (void)context;
     const args_option options[] = {
-        ARGS_TEXT("--out", "FILE", out, "the page to write, such as samples.html"),
-        ARGS_INT("--samples", "N", samples, 1, 1000, "samples of the training data on it (36)"), ARGS_END};
-    const args_usage usage = {.command = "data show",
-                              .operands = "CONFIG|FOLDER|FILE [section.key=value ...]",
-                              .summary =
-                                  "Writes a page (HTML) of samples as training sees them, augmented, with "
-                                  "their classes: of a config, a folder of images or a packed one.",
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = 1,
-                              .overrides = true};
+        ARGS_TEXT("--out", "FILE", a.out, "the page to write, such as samples.html"),
+        ARGS_INT("--samples", "N", a.samples, 1, 1000, "samples of the training data on it (36)"),
+        ARGS_TEXT("--window", "LOW,HIGH", a.window,
+                  "values of x that become black and white, such as --window=-160,240 (volumes: "
+                  "data.window_low and data.window_high; else the range of the samples)"),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "data show",
+        .operands = "CONFIG|FOLDER|FILE [section.key=value ...]",
+        .summary =
+            "Writes a page (HTML) of samples as training sees them, augmented, with their classes: of a "
+            "config, a folder of images or a packed one, a folder of volumes (slices, with their "
+            "masks), a file of samples (npy, idx, raw, a volume).",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = 1,
+        .overrides = true};
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    if (!out)
+    if (!a.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain data show: name the page to write with --out FILE");
     clt_config *config = NULL;
-    CLT_TRY(data_images_config(r.operands[0], r.overrides, r.n_overrides, &config));
-    clt_status status = write_page(r.operands[0], config, out, samples);
+    CLT_TRY(show_config(r.operands[0], &r, &config));
+    a.title = r.operands[0];
+    clt_status status = write_page(&a, config);
     clt_config_destroy(config);
     if (status == CLT_OK)
-        printf("%s: open it in a browser\n", out);
+        printf("%s: open it in a browser\n", a.out);
     return status;
 }

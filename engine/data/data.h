@@ -184,6 +184,8 @@ clt_status clt_source_sum_classes(const clt_source *source, int64_t index, clt_d
 /* Both for `elements` values of a type in memory. */
 int64_t clt_count_valid(const void *values, clt_dtype dtype, int64_t elements, int64_t ignore);
 double clt_sum_classes(const clt_class_sum *classes, const void *values, clt_dtype dtype, int64_t elements);
+/* Element i of values of one of the types that sources have: u8, u16, i32 or f32. */
+double clt_number_at(const void *values, clt_dtype dtype, int64_t i);
 /* An implementation of `read` for formats whose fields are independent and not random: reads the wanted
  * fields one after the other. */
 typedef clt_status (*clt_field_reader)(const clt_source *source, int64_t index, int field, void *dst);

@@ -82,7 +82,7 @@ static const clt_source_type *named_type(const char *path)
     return NULL;
 }
 
-static clt_status guess_type(const char *path, const clt_source_type **type)
+clt_status clt_rows_guess_type(const char *path, const clt_source_type **type)
 {
     unsigned char first[CLT_INPUT_BYTES];
     char names[128];
@@ -178,27 +178,13 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
     return status == CLT_OK ? open_source(rows) : status;
 }
 
-static double number_at(const void *data, clt_dtype dtype, int64_t i)
-{
-    switch (dtype) {
-    case CLT_U8:
-        return ((const uint8_t *)data)[i];
-    case CLT_U16:
-        return ((const uint16_t *)data)[i];
-    case CLT_I32:
-        return ((const int32_t *)data)[i];
-    default:
-        return (double)((const float *)data)[i];
-    }
-}
-
 static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t *got)
 {
     const clt_source *source = rows->source;
     for (; *got < most && rows->at < source->samples; (*got)++, rows->at++) {
         CLT_TRY(clt_source_read_field(source, rows->at, 0, rows->sample));
         for (int64_t i = 0; i < rows->elements; i++)
-            *out++ = number_at(rows->sample, source->fields[0].dtype, i);
+            *out++ = clt_number_at(rows->sample, source->fields[0].dtype, i);
     }
     return CLT_OK;
 }
@@ -407,7 +393,7 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
                  standard ? "the standard input" : "'", standard ? "" : path,
                  standard ? "" : "', a pipe or a device,");
     if (!once && !type)
-        CLT_TRY(guess_type(path, &type));
+        CLT_TRY(clt_rows_guess_type(path, &type));
     bool text = once || type->input_lines;
     bool table = !once && text && run && clt_source_type_of(run)->holds_targets;
     if (table)

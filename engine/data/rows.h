@@ -18,6 +18,9 @@ const struct clt_source_type *clt_rows_type(const char *name);
 /* The names of all of them, such as "idx, npy, raw, csv or nifti"; returns buffer. */
 const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size);
 
+/* The format of a file by its first bytes, then by its name; CLT_EUSAGE: neither tells. */
+clt_status clt_rows_guess_type(const char *path, const struct clt_source_type **type);
+
 typedef struct clt_rows clt_rows;
 
 typedef struct clt_rows_facts {

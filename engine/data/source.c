@@ -245,6 +245,20 @@ static clt_status read_targets(const clt_source *source, int64_t index, clt_draw
     return CLT_OK;
 }
 
+double clt_number_at(const void *data, clt_dtype dtype, int64_t i)
+{
+    switch (dtype) {
+    case CLT_U8:
+        return ((const uint8_t *)data)[i];
+    case CLT_U16:
+        return ((const uint16_t *)data)[i];
+    case CLT_I32:
+        return ((const int32_t *)data)[i];
+    default:
+        return (double)((const float *)data)[i];
+    }
+}
+
 int64_t clt_count_valid(const void *values, clt_dtype dtype, int64_t elements, int64_t ignore)
 {
     int64_t valid = 0;

@@ -42,6 +42,29 @@ expect_code 0 "$CLTRAIN" data verify mixed
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed data.orientation=RAS
 reject_text 'otherwise'
 
+# --- show: three slices of each sample, with the names of the mask's classes; folders and files without a config, too ---
+expect_code 0 "$CLTRAIN" data show seg.json --out seg.html --samples 6
+[ "$(grep -c '<figure' seg.html)" = 9 ] && pass || fail "the page has $(grep -c '<figure' seg.html) samples, not 6 and 3 for evaluation"
+[ "$(grep -o '<img' seg.html | wc -l)" = 27 ] && pass || fail "the page has $(grep -o '<img' seg.html | wc -l) slices, not three of each sample"
+grep -q 'Black is 0 or below, white 1 or above: data.window_low' seg.html && grep -q 'lesion [0-9.]* %' seg.html && pass ||
+    fail 'the page has not the window of the config, or no class of a mask'
+expect_code 0 "$CLTRAIN" data show train --out folder.html data.volume='[16,16,16]' --window=-160,240
+grep -q 'Black is -160 or below, white 240 or above: --window' folder.html && [ "$(grep -c '<figure' folder.html)" = 6 ] && pass ||
+    fail 'the page of a folder has not all its volumes, or not the window that was given'
+expect_code 0 "$CLTRAIN" data show kinds --out kinds.html
+grep -q '<b>sphere</b>.*depth 5' kinds.html && pass || fail 'the page does not name classes of volumes'
+expect_code 0 "$CLTRAIN" data show val/images/ct000.nii --out single.html
+# Numbers without a header: two volumes of 2 x 2 x 4 with values of -1000 (0xc47a0000) and 0.
+{ for _ in 1 2 3 4 5 6 7 8; do printf '\0\0\x7a\xc4\0\0\0\0'; done; head -c 64 /dev/zero; } >numbers.raw
+expect_code 0 "$CLTRAIN" data show numbers.raw --out raw.html 'data.shape=[2,2,4]'
+grep -q 'Black is -1000 or below, white 0 or above.*soft tissue' raw.html && [ "$(grep -o '<img' raw.html | wc -l)" = 6 ] && pass ||
+    fail 'raw volumes are not shown as slices'
+expect_code 2 "$CLTRAIN" data show numbers.raw --out never.html 'data.shape=[16]'
+expect_text 'x is \(16\) f32, of which there is no picture'
+expect_absent never.html
+expect_code 2 "$CLTRAIN" data show numbers.raw --out never.html 'data.shape=[2,2,4]' --window=5,5
+expect_text "'5,5' is no window"
+
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 expect_code 0 "$CLTRAIN" train seg.json --out run
 expect_text 'Dice 0\.[5-9][0-9]* of 2 volumes' # the noise allows no more to a model without neighbours

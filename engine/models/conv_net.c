@@ -117,17 +117,6 @@ static clt_status read_classes(clt_conv_net *net)
     return CLT_OK;
 }
 
-static clt_status read_class_weights(clt_conv_net *net)
-{
-    int64_t count = 0;
-    CLT_TRY(clt_model_read_numbers(&net->b, "class_weights", &net->class_weights, &count));
-    if (count == net->classes || count == 0)
-        return CLT_OK;
-    return net_fail(net, "class_weights",
-                    "%s has %lld classes, but the list has %lld weights; give one for each", net->noun,
-                    (long long)net->classes, (long long)count);
-}
-
 /* Gives data without a dimension for channels one. */
 static clt_status add_channel(clt_conv_net *net)
 {
@@ -159,7 +148,7 @@ clt_status clt_conv_net_open(clt_conv_net *net)
                         clt_shape_text(&net->x->shape, text, sizeof text));
     CLT_TRY(check_target(net));
     CLT_TRY(read_classes(net));
-    CLT_TRY(read_class_weights(net));
+    CLT_TRY(clt_model_read_class_weights(&net->b, net->noun, net->classes, &net->class_weights));
     CLT_TRY(clt_model_number(&net->b, clt_op_find(net->dims == 2 ? "conv2d" : "conv3d"), 0, false, &net->at));
     return add_channel(net);
 }

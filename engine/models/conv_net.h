@@ -63,10 +63,6 @@ bool clt_conv_net_classes_from_data(const clt_config *config);
 
 #define CLT_CONV_NET_CLASSES                                                                                 \
     CLT_KEY_INT("model.classes", 0, CLT_KEY_WIDE, "0", "", "number of classes; 0: from the data")
-#define CLT_CONV_NET_CLASS_WEIGHTS(losses)                                                                   \
-    CLT_KEY_FLOATS("model.class_weights", 0, false, 1e6, "[]",                                               \
-                   "a list, one number for each class: its weight in the loss, for instance more for rare "  \
-                   "ones; " losses)
 #define CLT_CONV_NET_NORMS "batch_norm|group_norm|instance_norm|auto"
 #define CLT_CONV_NET_NORM(auto_is)                                                                           \
     CLT_KEY_CHOICE("model.norm", CLT_CONV_NET_NORMS, "\"auto\"",                                             \

@@ -20,7 +20,8 @@ typedef struct mlp {
     double dropout;
     bool bias;
     int64_t embedding, outputs;
-    int32_t at; /* output of the layer that was added last */
+    const double *class_weights; /* one for each output; NULL: all are 1 */
+    int32_t at;                  /* output of the layer that was added last */
 } mlp;
 
 static clt_status mlp_fail(const mlp *m, const char *key, const char *why)
@@ -77,6 +78,17 @@ static clt_status mlp_outputs(mlp *m)
                         "the number of classes is not known from the data; give it: model.outputs=10, say");
     m->outputs = m->y->max_value + 1;
     return CLT_OK;
+}
+
+static clt_status mlp_class_weights(mlp *m)
+{
+    const clt_json *given = clt_json_get(m->b.model, "class_weights");
+    if (strcmp(m->loss, "cross_entropy") == 0)
+        return clt_model_read_class_weights(&m->b, "an mlp", m->outputs, &m->class_weights);
+    if (given && clt_json_typeof(given) == CLT_JSON_ARRAY && clt_json_count(given) == 0)
+        return CLT_OK;
+    return given ? mlp_fail(m, "class_weights", "only the loss cross_entropy has classes; remove it")
+                 : CLT_OK;
 }
 
 /* x as (N, features). */
@@ -151,10 +163,13 @@ static clt_status mlp_loss(mlp *m)
         return mlp_fail(m, "label_smoothing", "only the loss cross_entropy has label smoothing; remove it");
     if (!entropy && ignore != NO_IGNORE_INDEX)
         return mlp_fail(m, "ignore_index", "only the loss cross_entropy has an ignored target; remove it");
-    clt_attr_given attrs[] = {
-        CLT_A_FLOAT("label_smoothing", smoothing), CLT_A_INT("ignore_index", ignore), {.name = NULL}};
-    if (ignore == NO_IGNORE_INDEX)
-        attrs[1].name = NULL;
+    int n = 1;
+    clt_attr_given attrs[4] = {CLT_A_FLOAT("label_smoothing", smoothing), {.name = NULL}};
+    if (ignore != NO_IGNORE_INDEX)
+        attrs[n++] = (clt_attr_given)CLT_A_INT("ignore_index", ignore);
+    if (m->class_weights)
+        attrs[n++] = (clt_attr_given)CLT_A_FLOATS("class_weights", m->class_weights, (int)m->outputs);
+    attrs[n] = (clt_attr_given){.name = NULL};
     int32_t in[4] = {m->at, m->b.graph->fields[m->y - m->b.inputs->field].tensor};
     int field[2], mixed;
     CLT_TRY(clt_model_at(m->b.doc, m->b.model,
@@ -172,6 +187,7 @@ static clt_status mlp_build(const clt_json *model, const clt_json_doc *doc, cons
     mlp m = {.b = {.doc = doc, .model = model, .inputs = inputs, .graph = graph}};
     CLT_TRY(mlp_read(&m));
     CLT_TRY(mlp_outputs(&m));
+    CLT_TRY(mlp_class_weights(&m));
     CLT_TRY(mlp_input(&m));
     CLT_TRY(mlp_hidden(&m));
     CLT_TRY(mlp_linear(&m, "out", m.outputs));
@@ -193,6 +209,8 @@ static void check_rules(clt_config_rules *rules)
     if (clt_rules_usable(rules, "model.ignore_index") &&
         clt_config_int(rules->config, "model.ignore_index") != NO_IGNORE_INDEX)
         clt_rules_broken(rules, "model.ignore_index", "only for model.loss cross_entropy");
+    if (clt_rules_usable(rules, "model.class_weights") && !clt_rules_empty(rules, "model.class_weights"))
+        clt_rules_broken(rules, "model.class_weights", "only for model.loss cross_entropy");
 }
 
 static const clt_config_key keys[] = {
@@ -211,6 +229,7 @@ static const clt_config_key keys[] = {
                        "cross entropy: share of the target spread over all classes"),
     CLT_KEY_INT("model.ignore_index", -2147483648.0, 2147483647, "-100", "",
                 "cross entropy: targets of this value do not count; -100: every target counts"),
+    CLT_MODEL_CLASS_WEIGHTS(CLT_MODEL_ENTROPY_WEIGHTS),
     CLT_KEY_END,
 };
 

@@ -56,8 +56,9 @@ clt_status clt_model_read_number(const clt_model_builder *b, const char *key, do
     return *out >= least && *out <= 1e6 ? CLT_OK : clt_model_key_fail(b, key, why);
 }
 
-clt_status clt_model_read_numbers(const clt_model_builder *b, const char *key, const double **out,
-                                  int64_t *count)
+/* A list of numbers of at least 0, in the graph's memory. An empty one is as an absent key: *out and *count stay. */
+static clt_status read_numbers(const clt_model_builder *b, const char *key, const double **out,
+                               int64_t *count)
 {
     static const char why[] = "must be a list of numbers of at least 0";
     const clt_json *value = given(b, key);
@@ -80,6 +81,19 @@ clt_status clt_model_read_numbers(const clt_model_builder *b, const char *key, c
         *count = (int64_t)n;
     }
     return CLT_OK;
+}
+
+clt_status clt_model_read_class_weights(const clt_model_builder *b, const char *noun, int64_t classes,
+                                        const double **out)
+{
+    int64_t count = 0;
+    char why[128];
+    CLT_TRY(read_numbers(b, "class_weights", out, &count));
+    if (count == classes || count == 0)
+        return CLT_OK;
+    (void)snprintf(why, sizeof why, "%s has %lld classes, but the list has %lld weights; give one for each",
+                   noun, (long long)classes, (long long)count);
+    return clt_model_key_fail(b, "class_weights", why);
 }
 
 clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out)

@@ -185,9 +185,8 @@ static const clt_config_key keys[] = {
     CLT_KEY_CHOICE("model.down", DOWN, "\"conv\"",
                    "how sizes halve: the first convolution of a level has stride 2, or a max pool before it"),
     CLT_CONV_NET_CLASSES,
-    CLT_CONV_NET_CLASS_WEIGHTS(
-        "the cross entropy is a weighted mean over the voxels, and the Dice loss of each "
-        "class is multiplied; []: all are 1"),
+    CLT_MODEL_CLASS_WEIGHTS("the cross entropy is a weighted mean over the voxels, and the Dice loss of each "
+                            "class is multiplied; []: all are 1"),
     CLT_CONV_NET_NORM("instance_norm"),
     CLT_KEY_FLOAT("model.cross_entropy_weight", 0, 1e6, "1", "",
                   "factor of the cross entropy of all voxels in the loss"),

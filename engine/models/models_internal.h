@@ -36,9 +36,16 @@ clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64
 /* In [0, 1). */
 clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out);
 clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double *out);
-/* A list of numbers of at least 0, in the graph's memory. An empty one is as an absent key: *out and *count stay. */
-clt_status clt_model_read_numbers(const clt_model_builder *b, const char *key, const double **out,
-                                  int64_t *count);
+/* model.class_weights of a model with so many classes; *out stays where there are none. noun: "a resnet". */
+clt_status clt_model_read_class_weights(const clt_model_builder *b, const char *noun, int64_t classes,
+                                        const double **out);
+/* Its key; losses: what it does to the loss. */
+#define CLT_MODEL_CLASS_WEIGHTS(losses)                                                                      \
+    CLT_KEY_FLOATS("model.class_weights", 0, false, 1e6, "[]",                                               \
+                   "a list, one number for each class: its weight in the loss, for instance more for rare "  \
+                   "ones; " losses)
+#define CLT_MODEL_ENTROPY_WEIGHTS                                                                            \
+    "the cross entropy is divided by the sum of the targets' weights, as PyTorch's is; []: all are 1"
 clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out);
 /* A word out of choices ("a|b|c"). */
 clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,

@@ -25,9 +25,7 @@ clt_status clt_residual_build(clt_residual *r);
 bool clt_residual_known(int64_t depth, bool *bottleneck);
 
 #define CLT_RESIDUAL_KEYS                                                                                    \
-    CLT_CONV_NET_CLASSES,                                                                                    \
-        CLT_CONV_NET_CLASS_WEIGHTS("the cross entropy is divided by the sum of the targets' weights, as "    \
-                                   "PyTorch's is; []: all are 1"),                                           \
+    CLT_CONV_NET_CLASSES, CLT_MODEL_CLASS_WEIGHTS(CLT_MODEL_ENTROPY_WEIGHTS),                                \
         CLT_KEY_INT("model.width", 0, 65536, "0", "channels",                                                \
                     "channels of the first stage; each stage has twice those of the one before; 0: 64"),     \
         CLT_KEY_INT("model.groups", 1, 65536, "1", "", "groups of channels in bottlenecks (ResNeXt: 32)"),   \

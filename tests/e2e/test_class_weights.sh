@@ -31,6 +31,15 @@ JSON
 expect_code 0 "$CLTRAIN" plan resnet.json --device generic
 expect_code 2 "$CLTRAIN" plan resnet.json --device generic 'model.class_weights=[1,2]'
 expect_text 'model.class_weights: a resnet has 4 classes, but the list has 2 weights'
+cat >mlp.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [16], "class_weights": [0.5, 2, 0, 7], "label_smoothing": 0.1, "ignore_index": 1},
+ "data": {"type": "synthetic", "samples": 60, "shape": [16], "classes": 4, "micro_batch": 15, "global_batch": 60},
+ "optimizer": {"type": "sgd", "learning_rate": 1e-30}, "train": {"steps": 1, "seed": 5}}
+JSON
+expect_code 2 "$CLTRAIN" plan mlp.json --device generic 'model.class_weights=[1,2]'
+expect_text 'model.class_weights: an mlp has 4 classes, but the list has 2 weights'
+expect_code 2 "$CLTRAIN" plan mlp.json --device generic model.loss=mse model.label_smoothing=0 model.ignore_index=-100
+expect_text 'model.class_weights: only for model.loss cross_entropy'
 
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 # loss RUN: of the only step, before the update that changes nothing. evaluated FILE: of the training data.
@@ -53,6 +62,14 @@ for micro in 15 4; do
     expect_code 0 "$CLTRAIN" eval micro$micro --on train --json micro$micro.eval
     near "micro-batches of $micro, evaluated" "$(loss net)" "$(evaluated micro$micro.eval)"
 done
+# The mlp family has the key, too.
+expect_code 0 "$CLTRAIN" train mlp.json --out mlp
+expect_code 0 "$CLTRAIN" eval mlp --on train --json mlp.eval
+near 'an mlp: training and evaluation' "$(loss mlp)" "$(evaluated mlp.eval)"
+expect_code 0 "$CLTRAIN" train mlp.json --out mlp3 'model.class_weights=[1.5,6,0,21]'
+near 'an mlp: weights three times as large' "$(loss mlp)" "$(loss mlp3)"
+expect_code 0 "$CLTRAIN" train mlp.json --out mlp1 'model.class_weights=[]'
+awk -v a="$(loss mlp)" -v b="$(loss mlp1)" 'BEGIN { d = a - b; exit !(d > 1e-3 || d < -1e-3) }' && pass || fail 'the weights of an mlp change nothing'
 # The last micro-batch of an evaluation is not full.
 expect_code 0 "$CLTRAIN" eval net --on train data.micro_batch=7 data.global_batch=7 --json rest.eval
 near 'a micro-batch that is not full' "$(loss net)" "$(evaluated rest.eval)"

@@ -118,6 +118,25 @@ static void mlp_of_text(void **state)
     clt_graph_destroy(g);
 }
 
+/* model.class_weights reaches the loss and its normaliser. */
+static void mlp_class_weights(void **state)
+{
+    (void)state;
+    clt_graph *g =
+        good("{\"type\":\"mlp\",\"outputs\":3,\"class_weights\":[0.5,2,0],\"ignore_index\":1}", &images);
+    const clt_tensor *weights = clt_graph_tensor(g, g->nodes[g->losses[0].node]->constant);
+    assert_int_equal(clt_shape_elements(&weights->shape), 3);
+    assert_true(weights->values[0] == 0.5f && weights->values[1] == 2 && weights->values[2] == 0);
+    assert_true(g->losses[0].n_classes == 3 && g->losses[0].class_weights[1] == 2);
+    assert_true(g->losses[0].has_ignore && g->losses[0].ignore_index == 1);
+    clt_graph_destroy(g);
+    g = good("{\"type\":\"mlp\",\"outputs\":3,\"class_weights\":[]}", &images);
+    assert_true(g->nodes[g->losses[0].node]->constant == -1 && !g->losses[0].class_weights);
+    clt_graph_destroy(g);
+    g = good("{\"type\":\"mlp\",\"loss\":\"mse\",\"class_weights\":[]}", &numbers);
+    clt_graph_destroy(g);
+}
+
 static void mlp_of_numbers(void **state)
 {
     (void)state;
@@ -232,6 +251,10 @@ static const bad_case bad_cases[] = {
      "only the loss cross_entropy has label smoothing"},
     {"{\"type\":\"mlp\",\"loss\":\"mse\",\"ignore_index\":3}", &numbers,
      "only the loss cross_entropy has an ignored target"},
+    {"{\"type\":\"mlp\",\"loss\":\"mse\",\"class_weights\":[1,2,3]}", &numbers,
+     "model.class_weights: only the loss cross_entropy has classes"},
+    {"{\"type\":\"mlp\",\"outputs\":3,\"class_weights\":[1,2]}", &images,
+     "model.class_weights: an mlp has 3 classes, but the list has 2 weights"},
     {"{\"type\":\"mlp\",\"loss\":\"mse\",\"embedding\":3}", &numbers,
      "model.embedding: the inputs are not integers"},
     {"{\"type\":\"mlp\"}", &numbers, "model.loss: targets are f32: model.loss=mse (or l1)?"},
@@ -454,6 +477,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mlp_of_images),
         cmocka_unit_test(mlp_of_text),
+        cmocka_unit_test(mlp_class_weights),
         cmocka_unit_test(mlp_of_numbers),
         cmocka_unit_test(graph_chain),
         cmocka_unit_test(graph_residual_and_order),

@@ -152,6 +152,11 @@ typedef struct clt_ref_call {
     double loss_norm; /* 1 / normaliser */
     double loss_scale;
     double loss_record[4];
+    /* Ranks that exchange records, 1: none does. This one is rank `rank`; the others' records are clt_op_ref.peer's. */
+    int ranks, rank;
+    /* the others' records in the backward pass are of gradients that are 0: for finite differences, which know this
+     * rank's outputs alone */
+    bool peers_quiet;
 } clt_ref_call;
 
 /* How the checker and the timing fill an input. */
@@ -189,6 +194,7 @@ typedef struct clt_op_case {
     bool four_starts;
     bool remembers;  /* parts of the output keep their old content, so two runs are not compared bitwise */
     double rounding; /* relative rounding error of 16-bit values between the op's products; 0: none */
+    int ranks;       /* that exchange records (exchange.h) while training, see clt_op_ref.peer; 0: as 1 */
 } clt_op_case;
 
 typedef struct clt_op_ref {
@@ -201,6 +207,8 @@ typedef struct clt_op_ref {
      * the op: "large" -> bench ops 'softmax.large'. */
     const clt_op_case *timed;
     int n_timed;
+    /* Element of the record that another rank gives in a pass, an f32 number, where cases have ranks. */
+    double (*peer)(const clt_ref_call *call, bool backward, int rank, int64_t element);
 } clt_op_ref;
 
 enum {

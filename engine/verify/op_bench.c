@@ -90,7 +90,8 @@ clt_status clt_op_bench_create(ocl_device *device, const ocl_device_desc *desc,
     CLT_TRY_GOTO(clt_verify_plan(desc, subject, setup, bench), fail);
     const clt_plan *plans[1] = {bench->plan};
     CLT_TRY_GOTO(clt_pool_create(device, plans, 1, &bench->pool), fail);
-    clt_realize_options realize = {.pool = bench->pool, .phases = phases};
+    clt_realize_options realize = {
+        .pool = bench->pool, .phases = phases, .host = clt_verify_host, .host_context = bench};
     CLT_TRY_GOTO(clt_plan_realize(bench->plan, device, &realize, &bench->realized), fail);
     CLT_TRY_GOTO(write_all(bench->realized, bench, subject->op_case), fail);
     *out = bench;

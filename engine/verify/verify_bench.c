@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/ops/exchange.h"
 #include "engine/ops/node.h"
 #include "engine/verify/verify_internal.h"
 
@@ -133,6 +134,49 @@ static bool refusal(const clt_verify_subject *subject, char *reason, size_t size
     return true;
 }
 
+/* --- other ranks --- */
+
+void clt_verify_set_ranks(const clt_op_case *c, clt_ref_call *call)
+{
+    call->ranks = c->ranks > 1 ? c->ranks : 1;
+    call->rank = c->ranks > 1 ? 1 : 0;
+}
+
+static void set_peers(const clt_verify_subject *subject, const clt_graph *graph, clt_verify_bench *bench)
+{
+    clt_ref_call *peers = &bench->peers;
+    peers->node = bench->node[0];
+    peers->n_in = bench->node[0]->n_in;
+    for (int i = 0; i < peers->n_in; i++)
+        peers->in[i].shape = clt_graph_tensor(graph, bench->node[0]->in[i])->shape;
+    clt_verify_set_ranks(subject->op_case, peers);
+}
+
+clt_status clt_verify_host(void *context, const ocl_command *command)
+{
+    clt_verify_bench *b = context;
+    const clt_op_ref *ref = b->node[0]->op->ref;
+    uint64_t words = command->args[0].bytes / sizeof(float);
+    float *all;
+    if (command->host_code != CLT_HOST_GET)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&all, (size_t)(words * (uint64_t)b->peers.ranks), sizeof *all, "records of ranks"));
+    for (int r = 0; r < b->peers.ranks; r++)
+        for (uint64_t i = 0; i < words && r != b->peers.rank; i++)
+            all[(uint64_t)r * words + i] =
+                (float)ref->peer(&b->peers, b->phase != CLT_PHASE_FORWARD, r, (int64_t)i);
+    clt_status status = ocl_finish(b->device, OCL_QUEUE_COMPUTE);
+    if (status == CLT_OK)
+        status = clt_realized_read(b->realized, command->args[0].ref.tensor,
+                                   all + (uint64_t)b->peers.rank * words);
+    if (status == CLT_OK)
+        status = clt_realized_write(b->realized, command->args[2].ref.tensor, all);
+    free(all);
+    return status;
+}
+
+/* --- plan --- */
+
 /* Only the last variant of a list must accept everything. */
 static bool may_refuse(const clt_verify_subject *subject)
 {
@@ -168,9 +212,12 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
     clt_graph *graph;
     CLT_TRY(clt_verify_graph(subject, setup, bench, &graph));
     set_layouts(graph, desc, bench);
+    set_peers(subject, graph, bench);
     clt_plan_options options = {.mode = setup->mode,
                                 .accumulation = setup->copies == 1 ? 2 : 1,
-                                .ranks = 1,
+                                .ranks = bench->peers.ranks,
+                                .sync_norms = bench->peers.ranks > 1,
+                                .present = bench->peers.ranks,
                                 .update.scaling.on = setup->scaled,
                                 .narrow_gradients = setup->narrow,
                                 .candidate = setup->candidate,
@@ -250,7 +297,7 @@ clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify
         goto fail; /* the check is skipped */
     const clt_plan *plans[1] = {bench->plan};
     CLT_TRY_GOTO(clt_pool_create(bench->device, plans, 1, &bench->pool), fail);
-    clt_realize_options options = {.pool = bench->pool};
+    clt_realize_options options = {.pool = bench->pool, .host = clt_verify_host, .host_context = bench};
     CLT_TRY_GOTO(clt_plan_realize(bench->plan, bench->device, &options, &bench->realized), fail);
     CLT_TRY_GOTO(make_images(bench), fail);
     *out = bench;
@@ -403,6 +450,7 @@ clt_status clt_verify_bench_run(clt_verify_bench *b, clt_phase phase, clt_verify
 {
     for (int32_t s = 0; s < b->plan->n_slabs; s++)
         CLT_TRY(ocl_write(b->pool->slab[s], 0, b->before[s], b->plan->slab_bytes[s]));
+    b->phase = phase;
     CLT_TRY(clt_realized_run(b->realized, phase));
     CLT_TRY(ocl_finish(b->device, OCL_QUEUE_COMPUTE));
     mark_writable(b, phase);

@@ -170,6 +170,8 @@ typedef struct clt_verify_setup {
 
 typedef struct clt_verify_bench {
     ocl_device *device;
+    clt_phase phase;    /* that runs */
+    clt_ref_call peers; /* for records of other ranks: node, shapes of inputs, ranks */
     clt_plan *plan;
     clt_slab_pool *pool;
     clt_realized *realized;
@@ -180,6 +182,10 @@ typedef struct clt_verify_bench {
     uint8_t *before[CLT_MAX_PLAN_SLABS], *after[CLT_MAX_PLAN_SLABS], *writable[CLT_MAX_PLAN_SLABS];
 } clt_verify_bench;
 
+/* Cases with ranks: sets ranks and the one that is computed. */
+void clt_verify_set_ranks(const clt_op_case *c, clt_ref_call *call);
+/* The host function of a bench, which is its context: gives the records of other ranks. */
+clt_status clt_verify_host(void *bench, const ocl_command *command);
 /* Sets nodes, inputs and plan of a bench, for a device with that description. */
 clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject *subject,
                            const clt_verify_setup *setup, clt_verify_bench *bench);

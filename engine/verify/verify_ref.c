@@ -133,6 +133,7 @@ clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
     memset(call, 0, sizeof *call);
     call->node = node;
     call->training = training;
+    clt_verify_set_ranks(subject->op_case, call);
     ref_step(data, graph, node, call);
     call->n_in = node->n_in;
     call->n_out = node->n_out;

@@ -32,6 +32,7 @@ verified 30 'update*' --small
 verified 24 'layernorm*' --small
 verified 10 'rmsnorm*' --small
 verified 14 'batch_norm*' --small
+verified 4 'batch_norm.ranks*' --small --mode correct # what ranks that share statistics give each other, and make of it
 verified 8 'rotary*' --small
 verified 45 'conv*' --small --mode correct
 verified 10 'group_norm*' --small --mode correct

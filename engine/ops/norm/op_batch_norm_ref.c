@@ -31,6 +31,58 @@ static int running(const clt_ref_call *call)
     return is_affine(call) ? 2 : 0;
 }
 
+/* --- other ranks --- */
+
+/* How many rows another rank has: some more than this one, or none. */
+static int64_t rows_of(const clt_ref_call *call, int rank)
+{
+    return rank == call->rank ? per_channel(call) : rank % 3 == 2 ? 0 : per_channel(call) + 5 * rank + 3;
+}
+
+/* What is in the record of another rank, in sixteenths, which f32 holds exactly: mean and sum of squared distances of its
+ * rows; in the backward pass the sums of its gradients and of their products with the normalised x. */
+static double peer_value(const clt_ref_call *call, bool backward, int rank, int64_t c, bool second)
+{
+    double wave = (double)((7 * c + 5 * rank + 3 * second) % 32 - 16) / 16;
+    int64_t rows = rows_of(call, rank);
+    if (rows == 0 || (backward && call->peers_quiet))
+        return 0;
+    return !backward && second ? (double)rows * (1.25 + wave / 2) : backward ? 4 * wave : wave;
+}
+
+/* The layout of records is that of batch_norm.cl: two numbers for each channel, and how many rows they are. */
+static double batch_norm_peer(const clt_ref_call *call, bool backward, int rank, int64_t element)
+{
+    int64_t cols = channels(call);
+    return element == 2 * cols ? (double)rows_of(call, rank)
+                               : peer_value(call, backward, rank, element % cols, element >= cols);
+}
+
+static double all_rows(const clt_ref_call *call)
+{
+    double n = 0;
+    for (int rank = 0; rank < call->ranks; rank++)
+        n += (double)rows_of(call, rank);
+    return n;
+}
+
+/* Turns mean and variance of this rank's rows into those of the rows of all ranks. */
+static void add_peers(const clt_ref_call *call, int64_t c, double *mean, double *var)
+{
+    double own = *mean, own_rows = (double)per_channel(call), n = all_rows(call), sum = own * own_rows;
+    for (int rank = 0; rank < call->ranks; rank++)
+        if (rank != call->rank)
+            sum += peer_value(call, false, rank, c, false) * (double)rows_of(call, rank);
+    *mean = sum / n;
+    double squares = (*var + (own - *mean) * (own - *mean)) * own_rows;
+    for (int rank = 0; rank < call->ranks; rank++) {
+        double d = peer_value(call, false, rank, c, false) - *mean;
+        if (rank != call->rank)
+            squares += peer_value(call, false, rank, c, true) + d * d * (double)rows_of(call, rank);
+    }
+    *var = squares / n;
+}
+
 /* Mean and variance with which channel c is normalised. */
 static void statistics(const clt_ref_call *call, int64_t c, double *mean, double *var)
 {
@@ -46,11 +98,14 @@ static void statistics(const clt_ref_call *call, int64_t c, double *mean, double
         double d = call->in[0].data[at(call, r, c)] - *mean;
         *var += d * d / (double)rows;
     }
+    if (call->ranks > 1)
+        add_peers(call, c, mean, var);
 }
 
 static void move_running(clt_ref_call *call, int64_t c, double mean, double var)
 {
-    double momentum = clt_node_attr(call->node, "momentum")->f, n = (double)per_channel(call);
+    double momentum = clt_node_attr(call->node, "momentum")->f;
+    double n = call->ranks > 1 ? all_rows(call) : (double)per_channel(call);
     double batch[2] = {mean, var * n / (n - 1)};
     for (int i = 0; i < 2; i++) {
         int k = running(call) + i;
@@ -117,11 +172,17 @@ static void batch_norm_backward(clt_ref_call *call)
 {
     int64_t rows = per_channel(call), cols = channels(call);
     for (int64_t c = 0; c < cols; c++) {
-        channel_sums s = sums_of(call, c);
-        double w = is_affine(call) ? call->param[0].data[c] : 1;
+        channel_sums s = sums_of(call, c), all = s; /* of this rank's rows, and of all ranks' */
+        double w = is_affine(call) ? call->param[0].data[c] : 1, n = (double)rows;
+        for (int rank = 0; call->training && call->ranks > 1 && rank < call->ranks; rank++)
+            if (rank != call->rank) {
+                all.dy += peer_value(call, true, rank, c, false);
+                all.product += peer_value(call, true, rank, c, true);
+                n = all_rows(call);
+            }
         for (int64_t r = 0; call->din[0].data && r < rows; r++) {
             double normalised = (call->in[0].data[at(call, r, c)] - s.mean) * s.rstd;
-            double mean = call->training ? (s.dy + normalised * s.product) / (double)rows : 0;
+            double mean = call->training ? (all.dy + normalised * all.product) / n : 0;
             call->din[0].data[at(call, r, c)] += s.rstd * w * (arrives(call, at(call, r, c)) - mean);
         }
         for (int64_t r = 0; call->n_in > 1 && call->din[1].data && r < rows; r++)
@@ -168,6 +229,26 @@ static const clt_op_case batch_norm_cases[] = {
     CLT_CASE("residual_relu_parts", "{\"activation\":\"relu\"}", 0, CLT_CASE_F32(2, 17, 143, 121),
              CLT_CASE_F32(2, 17, 143, 121)),
     CLT_CASE("parts", NULL, 0, CLT_CASE_F32(3, 5, 131, 89)),
+    /* ranks that share their statistics */
+    {.name = "ranks", .n_inputs = 1, .inputs = {CLT_CASE_F32(37, 19)}, .ranks = 3, .small = true},
+    {.name = "ranks_image",
+     .attrs = "{\"activation\":\"relu\"}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_F32(3, 35, 5, 3), CLT_CASE_F32(3, 35, 5, 3)},
+     .ranks = 2,
+     .small = true},
+    {.name = "ranks_one_row",
+     .attrs = "{\"affine\":false}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_F32(1, 33)},
+     .ranks = 2,
+     .small = true},
+    {.name = "ranks_f16",
+     .attrs = "{\"momentum\":0.3}",
+     .n_inputs = 1,
+     .inputs = {CLT_CASE_FLOAT(CLT_F16, 2, 48, 3, 4, 5)},
+     .ranks = 5},
+    {.name = "ranks_parts", .n_inputs = 1, .inputs = {CLT_CASE_F32(3, 5, 131, 89)}, .ranks = 4},
 };
 
 static const clt_op_case batch_norm_timed[] = {
@@ -181,6 +262,10 @@ static const clt_op_case batch_norm_timed[] = {
 };
 
 /* As layernorm. */
-const clt_op_ref clt_op_batch_norm_ref = {
-    batch_norm_forward,         batch_norm_backward, batch_norm_cases, CLT_CASE_COUNT(batch_norm_cases), 32,
-    CLT_TIMED(batch_norm_timed)};
+const clt_op_ref clt_op_batch_norm_ref = {batch_norm_forward,
+                                          batch_norm_backward,
+                                          batch_norm_cases,
+                                          CLT_CASE_COUNT(batch_norm_cases),
+                                          32,
+                                          CLT_TIMED(batch_norm_timed),
+                                          .peer = batch_norm_peer};

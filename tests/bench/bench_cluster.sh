@@ -56,6 +56,12 @@ over() { # CASE QUANTITY SIDE QUANTITY SIDE: empty when one of them is missing
     a=$(middle "$1" "$3" "$2") b=$(middle "$1" "$5" "$4")
     [ -n "$a" ] && [ -n "$b" ] && calc "$a / $b"
 }
+# figure CASE WHAT VALUE: a ratio without a bar
+figure() {
+    if $self_test || [ -z "$3" ]; then return 0; fi
+    printf '%-36s %-28s  %.3f\n' "$1" "$2" "$3"
+    record "$1" figure "$2" "$3" ratio
+}
 exposed() { over "$1" comm_exposed_ms "$2" step_ms "$2"; }
 
 # What the cores can read and write, one alone and both at the same time: the bound of every sum.
@@ -182,6 +188,9 @@ JSON
     first=("$work/resnet.json")
     second=("${first[@]}" parallel.sync_batch_norm=true)
     in_turns "$name" 40 "false" 2 "true" 2
+    figure "$name" "step, true over false" "$(over "$name" step_ms "true" step_ms "false")"
+    figure "$name" "exposed over the step, false" "$(exposed "$name" "false")"
+    figure "$name" "exposed over the step, true" "$(exposed "$name" "true")"
 }
 
 warmup=2

@@ -4,7 +4,8 @@
 # ctest-cost: 30
 #
 # Four ranks on two hosts, which are network name spaces of this machine with host names of their own: they compute what four ranks on
-# one host do, a rank of the far host that is stopped or killed ends the job and is named, and so does a network that is gone.
+# one host do, also with synchronised batch norms; a rank of the far host that is stopped or killed ends the job and is named, and so
+# does a network that is gone.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/hosts_lib.sh"
 why=$(hosts_refused) && skip_all "$why"
@@ -21,6 +22,20 @@ expect_code 0 ./start.sh -np 4 "$CLTRAIN" train small.json --out far
 expect_text '^ranks +4 over ' '^ +0 +h0 ' '^ +1 +h0 ' '^ +2 +h1 ' '^ +3 +h1 '
 expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train small.json --out near
 expect_same near/checkpoints/step_40/model.safetensors far/checkpoints/step_40/model.safetensors
+
+# Synchronised batch norms exchange records in the middle of a pass, over both hosts: the same bits as on one. A rank with one micro-batch
+# fewer (24 samples in micro-batches of 4 for 4 ranks) takes part without samples.
+cat >norms.json <<'JSON'
+{"model": {"type": "graph", "layers": [{"op": "linear", "out": 16}, {"op": "batch_norm"}, {"op": "relu"}, {"op": "linear", "out": 16},
+   {"op": "batch_norm"}, {"op": "relu"}, {"op": "linear", "out": 5}, {"op": "cross_entropy"}]},
+ "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "micro_batch": 4, "global_batch": 24},
+ "parallel": {"sync_batch_norm": true}, "train": {"steps": 40}}
+JSON
+expect_code 0 ./start.sh -np 4 "$CLTRAIN" train norms.json --out norms_far
+expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train norms.json --out norms_near
+expect_same norms_near/checkpoints/step_40/model.safetensors norms_far/checkpoints/step_40/model.safetensors
+expect_code 0 "${mpi[@]}" 4 "$CLTRAIN" train norms.json parallel.sync_batch_norm=false --out norms_apart
+if cmp -s norms_far/checkpoints/step_40/model.safetensors norms_apart/checkpoints/step_40/model.safetensors; then fail 'sync_batch_norm changes nothing'; else pass; fi
 
 # Divided optimizer state: gradients are reduce-scattered and parameters gathered over both hosts, with the same bits.
 write_gpt 2 45 1 8 '"parallel": {"first_bucket_mb": 0.13, "bucket_mb": 0.2},'

@@ -61,6 +61,10 @@ static void print_memory(const clt_description *d, clt_str *out)
         row(out, "", "and %s of host memory for what %s of a checkpoint",
             console_bytes(r->saved, text[0], sizeof text[0]),
             d->job->ranks > 1 ? "each rank writes" : "is written");
+    if (r->shared > 0)
+        row(out, "",
+            "and %s of memory that the ranks of a host share, for each of them, if there are several",
+            console_bytes(r->shared, text[0], sizeof text[0]));
     bool fits = r->total <= d->job->desc.usable_bytes;
     char usable[32], largest[96] = "no data.micro_batch fits";
     if (d->largest > 0)

@@ -43,6 +43,8 @@ clt_status comm_split(comm *parent, int colour, int key, comm **out);
 /* The same for little data, such as records of a few KB: it takes 384 KiB of shared memory for each local rank instead of
  * 12 MiB. Larger data goes through it in more pieces. */
 clt_status comm_split_small(comm *parent, int colour, int key, comm **out);
+/* Bytes of shared memory that a group takes for each rank of a host that has several; small: of comm_split_small. */
+int64_t comm_group_bytes(bool small);
 /* Frees a group; NULL is fine. The group of the whole job comes last, and with it the transport is finalized.
  * Requests that were not waited for are dropped, so nothing may call comm_request_ready for them afterwards.
  * After a failed collective the transport is not finalized, because the ranks no longer agree on which

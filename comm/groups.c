@@ -386,6 +386,11 @@ static clt_status split(comm *parent, int colour, int key, int64_t slot_bytes, c
     return status;
 }
 
+int64_t comm_group_bytes(bool small)
+{
+    return COMM_SLOTS * (small ? COMM_SMALL_SLOT_BYTES : COMM_SLOT_BYTES);
+}
+
 clt_status comm_split(comm *parent, int colour, int key, comm **out)
 {
     return split(parent, colour, key, COMM_SLOT_BYTES, out);

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "comm/comm.h"
+
 const char *clt_phase_name(clt_phase phase)
 {
     static const char *const names[CLT_PHASE_COUNT] = {"forward", "backward", "backward_add", "rows",  "send",
@@ -158,6 +160,10 @@ clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval)
         r.staging += sum_bytes(train);
     else if (train)
         r.host = sum_bytes(train);
+    if (train && train->options.ranks > 1)
+        r.shared = (uint64_t)comm_group_bytes(false);
+    if (train && train->n_exchanges > 0) /* they have a group of their own */
+        r.shared += (uint64_t)comm_group_bytes(true);
     r.activations = pool > r.inputs ? pool - r.inputs : 0;
     r.total = r.params + r.gradients + r.optimizer + r.state + r.inputs + r.activations + r.staging;
     return r;

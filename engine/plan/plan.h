@@ -291,9 +291,10 @@ bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_ca
 
 /* Device bytes by class, as realised: store arenas, plan slabs, staging: the ring of batches and, on a CPU
  * device, what gradients are copied through on their way between ranks. host: that of other devices, pinned
- * host memory; saved: host memory for what a rank writes of a checkpoint; neither is in the total. */
+ * host memory; saved: host memory for what a rank writes of a checkpoint; shared: memory that the groups of ranks take
+ * for each rank of a host that has several. These three are not in the total. */
 typedef struct clt_memory_report {
-    uint64_t params, gradients, optimizer, state, inputs, activations, staging, total, host, saved;
+    uint64_t params, gradients, optimizer, state, inputs, activations, staging, total, host, saved, shared;
 } clt_memory_report;
 #define CLT_STAGING_SLOTS 3 /* device ring slots */
 /* eval may be NULL. Both plans use the same store and the same slabs. */

@@ -86,6 +86,13 @@ expect_text "imagenet/train'"
 expect_code 3 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/mlp-mnist.json" data.path='["missing"]'
 expect_code 0 "$CLTRAIN" estimate "$CLTRAIN_SOURCE_DIR/configs/resnet18-cifar10.json" model.classes=10 --device generic
 
+# Shared memory of the groups of ranks: six slots of 2 MiB for each rank, and for synchronised norms six of 64 KiB in a group of their own.
+for setting in 1:false:0 1:true:0 2:false:12582912 2:true:12976128; do
+    IFS=: read -r ranks norms bytes <<<"$setting"
+    estimated shared "$CLTRAIN_SOURCE_DIR/configs/resnet18-cifar10.json" model.classes=10 --device generic --ranks "$ranks" parallel.sync_batch_norm="$norms"
+    holds "$setting: $(bytes_of shared shared_host) bytes" "$(bytes_of shared shared_host) == $bytes"
+done
+
 # --- a real step ---
 if ! "$CLTRAIN" devices 2>/dev/null | grep -q -w cpu; then
     note_skip 'there is no OpenCL device of type cpu: estimates are not compared with a real step'

@@ -253,6 +253,7 @@ clt_status clt_description_estimate_json(const clt_description *d, clt_str *out)
     clt_jw_kint(&w, "total", (int64_t)r->total);
     clt_jw_kint(&w, "host", (int64_t)r->host);
     clt_jw_kint(&w, "checkpoint_host", (int64_t)r->saved);
+    clt_jw_kint(&w, "shared_host", (int64_t)r->shared);
     clt_jw_end_object(&w);
     clt_jw_kbool(&w, "fits", r->total <= job->desc.usable_bytes);
     clt_jw_kint(&w, "largest_micro_batch", d->largest);

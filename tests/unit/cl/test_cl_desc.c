@@ -176,6 +176,44 @@ static void test_prepare_process(void **state)
     assert_string_equal(getenv(name), want);
 }
 
+/* PoCL counts the cores of the machine, so a process that may run on a part of them must say how many threads it gets:
+ * one rank that is bound to a core, and ranks that have cores of their own. */
+static void test_prepare_bound_process(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
+    cpu_set_t all, one;
+    char want[16];
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    int cores = CPU_COUNT(&all), first = 0;
+    while (!CPU_ISSET(first, &all))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    for (int k = 0; k < 2; k++)
+        unsetenv(names[k]);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    ocl_prepare_process(1, 1);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    for (int k = 0; k < 2; k++) {
+        if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+            assert_string_equal(getenv(names[k]), "1");
+        unsetenv(names[k]);
+    }
+    ocl_prepare_process(4, 1); /* four ranks here, none of which shares its cores */
+    snprintf(want, sizeof want, "%d", cores);
+    for (int k = 0; k < 2; k++) {
+        assert_string_equal(getenv(names[k]), want);
+        unsetenv(names[k]);
+    }
+    setenv(names[1], "7", 1); /* what the user set for PoCL 4 stays, and is not contradicted for PoCL 3 */
+    ocl_prepare_process(4, 4);
+    assert_null(getenv(names[0]));
+    assert_string_equal(getenv(names[1]), "7");
+    unsetenv(names[1]);
+    ocl_prepare_process(1, 1);
+}
+
 static void test_quirks(void **state)
 {
     (void)state;
@@ -468,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_error_codes),
         cmocka_unit_test(test_quirks),
         cmocka_unit_test(test_prepare_process),
+        cmocka_unit_test(test_prepare_bound_process),
         cmocka_unit_test_setup_teardown(test_emit_kernel, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_items, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_sizes, begin_emission, end_emission),

@@ -3,6 +3,9 @@
  * ctest-labels: quick
  *
  * Groups of ranks, requests and their order, deadlines. */
+#include <sched.h>
+#include <sys/resource.h>
+
 #include "tests/unit/comm/thread_ranks.h"
 
 /* --- groups --- */
@@ -136,6 +139,84 @@ static clt_status release(void *context)
 {
     atomic_store(&released, true);
     return note(context);
+}
+
+/* Takes 50 ms, or more. */
+static clt_status take_long(void *context)
+{
+    usleep(50000);
+    return release(context);
+}
+
+/* The time of an urgent request is not counted a second time in the one that it interrupts: neither as time in sums, nor
+ * by its deadline. */
+static void urgent_time_counts_once(void **state)
+{
+    (void)state;
+    comm_engine *e = new_engine();
+    atomic_store(&released, false);
+    comm_request slow = {.body = wait_for_release, .context = &e},
+                 nested = {.body = take_long, .context = &traced.number[0], .urgent = true};
+    comm_engine_post(e, &slow);
+    comm_engine_post(e, &nested);
+    double begin = clt_now();
+    comm_request_ready(&slow, true);
+    usleep(20000); /* it runs */
+    comm_request_ready(&nested, true);
+    assert_int_equal(comm_engine_finish(&nested), CLT_OK);
+    assert_int_equal(comm_engine_finish(&slow), CLT_OK);
+    double all = clt_now() - begin;
+    assert_true(nested.times.inside >= 0.05);
+    assert_true(slow.times.inside > 0 && slow.times.inside + nested.times.inside <= all);
+    assert_true(slow.times.since_ready >= nested.times.inside);
+    comm_engine_destroy(e);
+}
+
+/* How often the communication thread let go of its core by itself, of 40 turns behind the spinning ones. Yields do not
+ * count: they are no sleep. */
+static clt_status count_sleeps(void *context)
+{
+    enum { SPINS = 200, TURNS = 40 };
+    struct rusage before, after;
+    comm *c = ((void **)context)[0];
+    int *sleeps = ((void **)context)[1], turns = SPINS;
+    (void)getrusage(RUSAGE_THREAD, &before);
+    for (int i = 0; i < TURNS; i++)
+        CLT_TRY(comm_engine_wait_turn(c->engine, &turns));
+    (void)getrusage(RUSAGE_THREAD, &after);
+    *sleeps = (int)(after.ru_nvcsw - before.ru_nvcsw);
+    return CLT_OK;
+}
+
+static int sleeps_of_a_rank(void)
+{
+    comm *c = NULL;
+    int sleeps = -1;
+    void *context[2] = {NULL, &sleeps};
+    assert_int_equal(comm_create_with(&comm_transport_self, &c), CLT_OK);
+    context[0] = c;
+    assert_int_equal(comm_engine_run(c->engine, "counting", count_sleeps, context), CLT_OK);
+    comm_destroy(c);
+    return sleeps;
+}
+
+/* A communication thread that shares its core with threads that compute sleeps; one with a core of its own yields. */
+static void crowded_threads_sleep(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    int cores = CPU_COUNT(&all), first = 0;
+    while (!CPU_ISSET(first, &all))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    int crowded = sleeps_of_a_rank();
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    assert_in_range(crowded, 40, 60);
+    if (cores > 1)
+        assert_in_range(sleeps_of_a_rank(), 0, 10);
 }
 
 static void urgent_requests_do_not_queue(void **state)
@@ -362,6 +443,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_run_in_the_order_of_posting),
         cmocka_unit_test(urgent_requests_do_not_queue),
+        cmocka_unit_test(urgent_time_counts_once),
+        cmocka_unit_test(crowded_threads_sleep),
         cmocka_unit_test(urgent_requests_run_inside_sums),
         cmocka_unit_test(failures_end_all_that_follows),
         cmocka_unit_test(failed_init_is_reported),

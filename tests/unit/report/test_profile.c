@@ -130,6 +130,38 @@ static void test_step_times_unknown(void **state)
     near("communication", t.idle_ns[CLT_IDLE_COMM], 350);
 }
 
+/* Two exchanges in a phase, measured wholly and at the ends of stretches alone. A device that has work until the records
+ * are there waits for nothing, and what it waits for is counted once. */
+static void test_step_times_exchanges(void **state)
+{
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        clt_step_times t;
+        clt_phase_fill fill;
+        clt_phase_fill_init(&fill);
+        clt_step_times_begin(&t, 1000);
+        ocl_span s = command_span(1000, 1100, OCL_SPAN_OPENS | OCL_SPAN_CLOSES, all);
+        clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
+        s = command_span(1110, 1300, OCL_SPAN_OPENS | OCL_SPAN_CLOSES, all); /* beside the exchange */
+        clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
+        s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_COMPUTE, 64, 1300, 1305); /* it was there */
+        clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
+        near("nothing is exposed", t.idle_ns[CLT_IDLE_COMM], 0);
+        s = command_span(1305, 1400, OCL_SPAN_OPENS | OCL_SPAN_CLOSES | OCL_SPAN_AFTER_WAIT, all);
+        clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
+        s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_COMPUTE, 64, 1480, 1490); /* 80 ns late */
+        clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
+        s = command_span(1490, 1600, OCL_SPAN_OPENS | OCL_SPAN_CLOSES | OCL_SPAN_AFTER_WAIT, all);
+        clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
+        /* a bucket that is summed all the while, on a queue of its own, adds nothing */
+        s = transfer_span(OCL_SPAN_H2D, OCL_QUEUE_IN, 64, 1100, 1590);
+        clt_step_times_add(&t, &fill, &s, CLT_PHASE_BACKWARD);
+        near("exposed", t.idle_ns[CLT_IDLE_COMM], 80);
+        near("host", t.idle_ns[CLT_IDLE_HOST], 10);
+        near("all of the step", t.busy_ns + t.idle_ns[CLT_IDLE_COMM] + t.idle_ns[CLT_IDLE_HOST], 600);
+    }
+}
+
 static const ocl_limits limits = {.fma_peak_gflops = 100, .stream_gbs = 10};
 
 static void test_roofline(void **state)
@@ -479,11 +511,16 @@ static void test_trace(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_step_times),  cmocka_unit_test(test_step_times_unknown),
-        cmocka_unit_test(test_roofline),    cmocka_unit_test(test_group),
-        cmocka_unit_test(test_added_spans), cmocka_unit_test(test_memory_peak),
-        cmocka_unit_test(test_tables),      cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_trace),       cmocka_unit_test(test_summary)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_step_times),
+                                       cmocka_unit_test(test_step_times_unknown),
+                                       cmocka_unit_test(test_step_times_exchanges),
+                                       cmocka_unit_test(test_roofline),
+                                       cmocka_unit_test(test_group),
+                                       cmocka_unit_test(test_added_spans),
+                                       cmocka_unit_test(test_memory_peak),
+                                       cmocka_unit_test(test_tables),
+                                       cmocka_unit_test(test_entries),
+                                       cmocka_unit_test(test_trace),
+                                       cmocka_unit_test(test_summary)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,16 +158,37 @@ static int64_t nearest(int64_t i, double step, int64_t from)
     return at < from ? at : from - 1;
 }
 
+/* Voxels that lie `stride` elements apart along each axis. */
+typedef struct voxels {
+    int64_t size[3], stride[3];
+} voxels;
+
+/* Each of to->size voxels becomes the nearest of from->size voxels, which come `step` voxels apart. */
+static void take_nearest(const uint8_t *in, const voxels *from, const double step[3], uint8_t *out,
+                         const voxels *to)
+{
+    for (int64_t z = 0; z < to->size[0]; z++)
+        for (int64_t y = 0; y < to->size[1]; y++) {
+            const uint8_t *row = in + nearest(z, step[0], from->size[0]) * from->stride[0] +
+                                 nearest(y, step[1], from->size[1]) * from->stride[1];
+            uint8_t *result = out + z * to->stride[0] + y * to->stride[1];
+            for (int64_t x = 0; x < to->size[2]; x++)
+                result[x * to->stride[2]] = row[nearest(x, step[2], from->size[2]) * from->stride[2]];
+        }
+}
+
+/* Voxels without gaps between them. */
+static voxels dense(const int64_t size[3])
+{
+    return (voxels){{size[0], size[1], size[2]}, {size[1] * size[2], size[2], 1}};
+}
+
 void clt_volume_sample_mask(const uint8_t *in, const int64_t stride[3], const int64_t from[3],
                             const double step[3], const int64_t to[3], uint8_t *out)
 {
-    for (int64_t z = 0; z < to[0]; z++)
-        for (int64_t y = 0; y < to[1]; y++) {
-            const uint8_t *row =
-                in + nearest(z, step[0], from[0]) * stride[0] + nearest(y, step[1], from[1]) * stride[1];
-            for (int64_t x = 0; x < to[2]; x++)
-                *out++ = row[nearest(x, step[2], from[2]) * stride[2]];
-        }
+    const voxels source = {{from[0], from[1], from[2]}, {stride[0], stride[1], stride[2]}},
+                 result = dense(to);
+    take_nearest(in, &source, step, out, &result);
 }
 
 void clt_volume_pose_mask(const clt_volume_pose *pose, const uint8_t *in, uint8_t *out)
@@ -178,15 +199,8 @@ void clt_volume_pose_mask(const clt_volume_pose *pose, const uint8_t *in, uint8_
 
 void clt_volume_pose_back(const clt_volume_pose *pose, const uint8_t *in, uint8_t *out)
 {
-    int64_t stride[3];
-    out += strides_of(pose, stride);
-    for (int64_t z = 0; z < pose->turned[0]; z++)
-        for (int64_t y = 0; y < pose->turned[1]; y++) {
-            const uint8_t *row = in + (nearest(z, 1 / pose->step[0], pose->size[0]) * pose->size[1] +
-                                       nearest(y, 1 / pose->step[1], pose->size[1])) *
-                                          pose->size[2];
-            for (int64_t x = 0; x < pose->turned[2]; x++)
-                out[z * stride[0] + y * stride[1] + x * stride[2]] =
-                    row[nearest(x, 1 / pose->step[2], pose->size[2])];
-        }
+    voxels source = dense(pose->size), result = dense(pose->turned);
+    out += strides_of(pose, result.stride);
+    take_nearest(in, &source, (double[3]){1 / pose->step[0], 1 / pose->step[1], 1 / pose->step[2]}, out,
+                 &result);
 }

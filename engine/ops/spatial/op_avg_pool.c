@@ -98,11 +98,9 @@ CLT_ELEMENTWISE_VARIANTS(avg_pool_backward)
 extern const clt_op_ref clt_op_avg_pool_ref, clt_op_adaptive_avg_pool_ref;
 static const clt_op_doc avg_pool_doc = {
     .text = "The mean of each window that slides over an image or a volume.",
-    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
     .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - kernel) / stride) + 1",
     .example = "{\"op\": \"avg_pool\", \"kernel\": 2}",
-    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+    CLT_POOL_DOC,
 };
 static const clt_op_doc adaptive_doc = {
     .text =
@@ -110,11 +108,9 @@ static const clt_op_doc adaptive_doc = {
         "volume, whatever its size. Without attributes it is global average pooling: one mean for each "
         "channel, "
         "with which classifiers of images end.",
-    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
     .output = "y: (N,C,output...), type of x",
     .example = "{\"op\": \"adaptive_avg_pool\", \"output\": [7, 7]}",
-    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+    CLT_POOL_DOC,
 };
 
 extern const clt_op clt_op_avg_pool, clt_op_adaptive_avg_pool;
@@ -124,13 +120,8 @@ const clt_op clt_op_avg_pool = {
     .doc = &avg_pool_doc,
     .attrs = avg_pool_attrs,
     .n_attrs = 5,
-    .min_in = 1,
-    .max_in = 1,
-    .infer = clt_pool_infer,
-    .forward = {.variants = avg_pool_forward_variants},
-    .backward = {.variants = avg_pool_backward_variants},
-    .layout = clt_spatial_layout,
     .ref = &clt_op_avg_pool_ref,
+    CLT_POOL_OP(clt_pool_infer, avg_pool),
 };
 const clt_op clt_op_adaptive_avg_pool = {
     .name = "adaptive_avg_pool",
@@ -138,11 +129,6 @@ const clt_op clt_op_adaptive_avg_pool = {
     .doc = &adaptive_doc,
     .attrs = adaptive_attrs,
     .n_attrs = 1,
-    .min_in = 1,
-    .max_in = 1,
-    .infer = clt_pool_infer,
-    .forward = {.variants = avg_pool_forward_variants},
-    .backward = {.variants = avg_pool_backward_variants},
-    .layout = clt_spatial_layout,
     .ref = &clt_op_adaptive_avg_pool_ref,
+    CLT_POOL_OP(clt_pool_infer, avg_pool),
 };

@@ -74,22 +74,18 @@ static const clt_op_doc max_pool_doc = {
     .text =
         "The largest element of each window that slides over an image or a volume. A gradient goes to that "
         "element, the first one if several are equal.",
-    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
     .output = "y: (N,C,sizes...), type of x; a size is floor((in + 2 padding - dilation (kernel - 1) - 1) / "
               "stride) + 1",
     .example = "{\"op\": \"max_pool\", \"kernel\": 3, \"stride\": 2, \"padding\": 1}",
-    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+    CLT_POOL_DOC,
 };
 static const clt_op_doc adaptive_doc = {
     .text = "The largest element of each of as many windows as the output has elements; the windows divide "
             "the image "
             "or the volume, whatever its size.",
-    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",
     .output = "y: (N,C,output...), type of x",
     .example = "{\"op\": \"adaptive_max_pool\", \"output\": [4, 4]}",
-    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",
-    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}",
+    CLT_POOL_DOC,
 };
 
 extern const clt_op clt_op_max_pool, clt_op_adaptive_max_pool;
@@ -99,13 +95,8 @@ const clt_op clt_op_max_pool = {
     .doc = &max_pool_doc,
     .attrs = max_pool_attrs,
     .n_attrs = 5,
-    .min_in = 1,
-    .max_in = 1,
-    .infer = max_pool_infer,
-    .forward = {.variants = max_pool_forward_variants},
-    .backward = {.variants = max_pool_backward_variants},
-    .layout = clt_spatial_layout,
     .ref = &clt_op_max_pool_ref,
+    CLT_POOL_OP(max_pool_infer, max_pool),
 };
 const clt_op clt_op_adaptive_max_pool = {
     .name = "adaptive_max_pool",
@@ -113,11 +104,6 @@ const clt_op clt_op_adaptive_max_pool = {
     .doc = &adaptive_doc,
     .attrs = adaptive_attrs,
     .n_attrs = 1,
-    .min_in = 1,
-    .max_in = 1,
-    .infer = max_pool_infer,
-    .forward = {.variants = max_pool_forward_variants},
-    .backward = {.variants = max_pool_backward_variants},
-    .layout = clt_spatial_layout,
     .ref = &clt_op_adaptive_max_pool_ref,
+    CLT_POOL_OP(max_pool_infer, max_pool),
 };

@@ -29,6 +29,16 @@ typedef struct clt_pool {
             "everything"                                                                                     \
     }
 
+/* What the records of all pooling ops, and of their descriptions, have in common: variants_ is what the op's variants are
+ * named after. */
+#define CLT_POOL_OP(infer_, variants_)                                                                       \
+    .min_in = 1, .max_in = 1, .infer = infer_, .forward = {.variants = variants_##_forward_variants},        \
+    .backward = {.variants = variants_##_backward_variants}, .layout = clt_spatial_layout
+#define CLT_POOL_DOC                                                                                         \
+    .inputs = "x: (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16",                                               \
+    .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",                                             \
+    .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}"
+
 /* The windows of a node, whose input has that shape: by its attributes kernel, stride, padding, dilation and
  * ceil_mode, or `output`. Sums are divided by the number of elements of their window, as count_include_pad
  * says. */

@@ -85,6 +85,11 @@ for size in 24 32 60; do
 done
 expect_code 0 "$CLTRAIN" data verify set
 reject_text 'enlarged'
+# Those of CIFAR have one size.
+expect_code 0 "$CLTRAIN" plan cifar.json --device generic data.crop=resized data.size=96
+expect_text 'about 32 x 32 pixels .* enlarged to 96 x 96.* set data.size=\[32,32\]'
+expect_code 0 "$CLTRAIN" plan cifar.json --device generic
+reject_text 'enlarged'
 
 # --- training ---
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }

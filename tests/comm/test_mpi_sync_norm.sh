@@ -38,15 +38,16 @@ rows() {
             }
     }' "$@"
 }
-# tensors RUN PATTERN: the values of the tensors whose names match, one a line, in the order of their names.
-tensors() {
-    local file=$1/checkpoints/step_8/model.safetensors length name from to
+# numbers FILE PATTERN: the values of the tensors of a safetensors file whose names match, one a line, in the order of their names.
+numbers() {
+    local file=$1 length name from to
     length=$(od -An -tu8 -N8 "$file" | tr -d ' ')
     tail -c +9 "$file" | head -c "$length" | grep -oE '"[a-z0-9_.]+":\{[^}]*\}' | grep -E "^\"($2)\"" |
         sed -E 's/^"([^"]*)".*"data_offsets":\[([0-9]+),([0-9]+)\].*/\1 \2 \3/' | sort | while read -r name from to; do
         tail -c +$((9 + length + from)) "$file" | head -c $((to - from)) | od -An -v -tf4 -w4
     done
 }
+tensors() { numbers "$1/checkpoints/step_8/model.safetensors" "$2"; } # RUN PATTERN
 # apart RUN_A RUN_B PATTERN: the largest difference of the losses of the steps, and of the tensors that match.
 apart() {
     paste <(values loss "$1/metrics.jsonl"; tensors "$1" "$3") <(values loss "$2/metrics.jsonl"; tensors "$2" "$3") |
@@ -94,6 +95,29 @@ expect_code 0 "$CLTRAIN" train net.json parallel.sync_batch_norm=true --out alon
 expect_same one/checkpoints/step_8/model.safetensors alone/checkpoints/step_8/model.safetensors
 expect_code 0 "$CLTRAIN" plan net.json parallel.sync_batch_norm=true --full
 reject_text 'records of all ranks'
+
+# --- PyTorch: torch.nn.SyncBatchNorm takes no tensors of a CPU, so the golden file is of one process with the whole batch, which is the
+# same mathematics (make_joined of tests/golden/make_golden.py) ---
+golden=$CLTRAIN_SOURCE_DIR/tests/golden/data
+cat >golden.json <<JSON
+{"model": {"type": "graph", "layers": [
+   {"op": "linear", "name": "fc1", "out": 29, "bias": false}, {"op": "batch_norm", "name": "norm1"}, {"op": "tanh"},
+   {"op": "linear", "name": "fc2", "out": 17, "bias": false},
+   {"op": "batch_norm", "name": "norm2", "affine": false, "momentum": 0.4, "eps": 0.01}, {"op": "tanh"},
+   {"op": "linear", "name": "out", "out": 7}, {"op": "cross_entropy", "ignore_index": -1, "label_smoothing": 0.05}]},
+ "data": {"type": "npy", "path": "$golden/batch_norm_x.npy", "targets": "$golden/batch_norm_y.npy", "shuffle": false, "global_batch": 15, "workers": 1},
+ "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9, "nesterov": true, "weight_decay": 0.01, "decay": "all"},
+ "train": {"steps": 10}}
+JSON
+numbers "$golden/batch_norm_joined_sgd.safetensors" 'param\..*' >want
+for n in 1 3 $(if all_cases; then echo 5; fi); do
+    expect_code 0 "${mpi[@]}" $n "$CLTRAIN" train golden.json parallel.sync_batch_norm=true data.micro_batch=$((15 / n)) \
+        --init "$golden/batch_norm_init.safetensors" --out golden$n
+    numbers golden$n/checkpoints/step_10/model.safetensors "$all" >got
+    found=$(paste want got | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d } END { if (NR < 1000 || NF != 2) print "no values"; else printf "%.9f\n", worst }')
+    if awk -v d="$found" 'BEGIN { exit !(d != "no values" && d <= 2e-5) }'; then pass; else fail "$n ranks and PyTorch: $found"; fi
+    echo "$n ranks: $found from PyTorch"
+done
 
 # --- 16 bits: as far from one rank as roundings take it ---
 for mode in $(if all_cases; then echo f16 bf16; fi); do

@@ -328,6 +328,16 @@ def make(net, seed, clip, others=()):
             save_safetensors(f"{net.name}_{kind}{'_clip' if limit else ''}.safetensors", tensors)
 
 
+def make_joined(seed):
+    """The net BatchNorm with the statistics of whole batches, whose samples several ranks share. SyncBatchNorm takes no tensors
+    of a CPU; over the samples of all ranks it computes what batch norm computes in one process over all of them."""
+    net, rng = BatchNorm(), np.random.RandomState(seed)
+    net.micro = BATCH
+    init = net.init(rng)
+    _, _, p = train(net, init, *net.data(rng), "sgd", 0, torch.float64)
+    save_safetensors("batch_norm_joined_sgd.safetensors", {"param." + k: v.astype(np.float32) for k, v in p.items()})
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     os.makedirs(HERE, exist_ok=True)
@@ -336,3 +346,4 @@ if __name__ == "__main__":
     make(Residual(), 22, 0.2, OTHERS)
     make(Llama(), 23, 0.2)
     make(BatchNorm(), 24, 0.1)
+    make_joined(24)

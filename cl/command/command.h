@@ -104,7 +104,8 @@ typedef struct ocl_command {
     const ocl_library *library; /* GEMM: the library that computes it; NULL: this build has none */
     int32_t host_code;          /* HOST: passed to the callback */
     bool host_waits;            /* HOST: lets the device wait for something, such as other ranks */
-    double flops;               /* floating point operations, for reports */
+    uint32_t derives; /* bits of the owner's: see ocl_derivation; 0: it runs whenever its list does */
+    double flops;     /* floating point operations, for reports */
 } ocl_command;
 
 /* A list owns its commands and their strings. */
@@ -114,6 +115,24 @@ typedef struct ocl_command_list {
     size_t count, capacity;
 } ocl_command_list;
 void ocl_command_list_free(ocl_command_list *list); /* frees the array, not the arena */
+
+/* A derived tensor: a function of one other tensor, `source`, and of nothing else. The owner may keep it as long as
+ * the source stays as it is; then its commands, whose `derives` says so, are left out of later runs
+ * (ocl_exec_run_without). */
+typedef struct ocl_derivation {
+    int32_t source;
+    const char *form; /* names the function; the same form of the same source is the same tensor */
+    clt_dtype dtype;
+    uint64_t elements;
+    const char *name;
+    uint64_t bytes; /* that its commands read and write */
+    double flops;   /* of the work of one run that reads it: whether keeping it pays */
+} ocl_derivation;
+typedef struct ocl_derived {
+    int32_t tensor; /* OCL_NO_TENSOR_ID: it is not kept */
+    bool there;     /* commands that were emitted before compute it */
+    uint32_t derives;
+} ocl_derived;
 
 /* Emitter: what ops and GEMM backends write to. Errors are sticky: the first one is kept in `status` (with
  * its message) and returned by ocl_emit_status, so that emission code reads straight down. */
@@ -131,7 +150,11 @@ typedef struct ocl_emitter {
     /* Allocates scratch memory, which lives from its first to its last use; returns a tensor id. */
     int32_t (*workspace)(void *owner, clt_dtype dtype, uint64_t elements, const char *name);
     void *owner;
-    bool tf32; /* all f32 products may use tf32 (cl/gemm/gemm.h) */
+    /* Decides whether a derived tensor is kept; NULL: none is. */
+    clt_status (*derive)(void *deriver, const ocl_derivation *derivation, ocl_derived *out);
+    void *deriver;
+    uint32_t derives; /* copied into every command */
+    bool tf32;        /* all f32 products may use tf32 (cl/gemm/gemm.h) */
     /* Tuning (cl/tune/tuning.h); each may be NULL. */
     const struct ocl_choice *record; /* the tuning record for what is being emitted */
     /* collects the tunables that ocl_tuned is asked for and the values it returns */
@@ -205,6 +228,10 @@ void ocl_host_waits(ocl_emitter *e); /* sets host_waits */
 void ocl_host_end(ocl_emitter *e);
 void ocl_emit_marker(ocl_emitter *e);
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);
+/* Returns a derived tensor. *make: the caller emits what computes it, and then calls ocl_derive_end in any case. What is
+ * not kept is workspace, which is computed whenever the list runs. */
+int32_t ocl_derive_begin(ocl_emitter *e, const ocl_derivation *derivation, bool *make);
+void ocl_derive_end(ocl_emitter *e);
 /* Value of a tunable (cl/command/variant.h) in the tuning record, else fallback, the variant's own choice. A
  * variant that cannot use the values it gets fails with CLT_EUNSUPPORTED before it emits anything. */
 int ocl_tuned(const ocl_emitter *e, const char *name, int fallback);

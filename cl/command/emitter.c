@@ -84,6 +84,7 @@ static ocl_command *begin(ocl_emitter *e, ocl_command_kind kind)
     command->form = e->form;
     command->needs = e->made_by ? e->made_by->needs : 0;
     command->node = e->node;
+    command->derives = e->derives;
     if (e->status != CLT_OK)
         return NULL;
     e->open = command;
@@ -425,6 +426,23 @@ int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const 
         return OCL_NO_TENSOR_ID;
     }
     return e->workspace(e->owner, dtype, elements, name);
+}
+
+int32_t ocl_derive_begin(ocl_emitter *e, const ocl_derivation *derivation, bool *make)
+{
+    ocl_derived kept = {.tensor = OCL_NO_TENSOR_ID};
+    if (e->status == CLT_OK && e->derive != NULL)
+        ocl_emit_fail(e, e->derive(e->deriver, derivation, &kept));
+    e->derives = kept.derives;
+    *make = !kept.there;
+    return kept.tensor != OCL_NO_TENSOR_ID
+               ? kept.tensor
+               : ocl_workspace(e, derivation->dtype, derivation->elements, derivation->name);
+}
+
+void ocl_derive_end(ocl_emitter *e)
+{
+    e->derives = 0;
 }
 
 uint64_t ocl_command_bytes(const ocl_command *command)

@@ -13,6 +13,12 @@ typedef struct run_state {
     ocl_counters tally;
 } run_state;
 
+/* Commands [first, last) but for those that derive one of `without`. */
+typedef struct run_range {
+    size_t first, last;
+    uint32_t without;
+} run_range;
+
 static cl_uint waits(const run_state *run)
 {
     return run->before != NULL ? 1 : 0;
@@ -162,15 +168,30 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
     return status == CLT_OK ? kept : status;
 }
 
-/* Whether a command opens or closes a stretch (record.h): stretches end at the ends of the range and at host
- * commands. */
-static uint32_t edges_of(const ocl_exec *exec, size_t first, size_t index, size_t last)
+/* The next command of the range in this direction that is not left out; NULL: there is none. */
+static const ocl_command *neighbour(const ocl_exec *exec, const run_range *range, size_t index, int direction)
 {
     const ocl_command *commands = exec->list->commands;
-    bool after = index > 0 && commands[index - 1].kind == OCL_CMD_HOST, opens = index == first || after;
-    bool closes = index + 1 == last || commands[index + 1].kind == OCL_CMD_HOST;
+    for (size_t i = index; direction < 0 ? i > range->first : i + 1 < range->last;) {
+        i = direction < 0 ? i - 1 : i + 1;
+        if (!(commands[i].derives & range->without))
+            return &commands[i];
+    }
+    return NULL;
+}
+
+/* Whether a command opens or closes a stretch (record.h): stretches end at the ends of the range and at host
+ * commands. */
+static uint32_t edges_of(const ocl_exec *exec, const run_range *range, size_t index)
+{
+    const ocl_command *before = neighbour(exec, range, index, -1), *next = neighbour(exec, range, index, 1);
+    bool first = before == NULL;
+    if (first && range->first > 0)
+        before = &exec->list->commands[range->first - 1];
+    bool after = before != NULL && before->kind == OCL_CMD_HOST, opens = first || after;
+    bool closes = next == NULL || next->kind == OCL_CMD_HOST;
     return (opens ? (uint32_t)OCL_SPAN_OPENS : 0) | (closes ? (uint32_t)OCL_SPAN_CLOSES : 0) |
-           (after && commands[index - 1].host_waits ? (uint32_t)OCL_SPAN_AFTER_WAIT : 0);
+           (after && before->host_waits ? (uint32_t)OCL_SPAN_AFTER_WAIT : 0);
 }
 
 static void add_tally(ocl_device *device, const ocl_counters *tally)
@@ -183,18 +204,25 @@ static void add_tally(ocl_device *device, const ocl_counters *tally)
     pthread_mutex_unlock(&device->lock);
 }
 
-clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait)
+clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint32_t derives, ocl_event *wait)
 {
+    const run_range range = {first, last, derives};
     run_state run = {.before = ocl_event_raw(wait)};
     clt_status status = CLT_OK;
     if (first > last || last > exec->list->count)
         CLT_FAIL(CLT_EINTERNAL, "running commands %zu to %zu of a list of %zu", first, last,
                  exec->list->count);
     for (size_t i = first; i < last && status == CLT_OK; i++)
-        status = run_one(exec, i, edges_of(exec, first, i, last), &run);
+        if (!(exec->list->commands[i].derives & derives))
+            status = run_one(exec, i, edges_of(exec, &range, i), &run);
     add_tally(exec->device, &run.tally);
     CLT_TRY(status);
     return ocl_flush(exec->device, OCL_QUEUE_COMPUTE); /* PoCL starts no command before a flush */
+}
+
+clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait)
+{
+    return ocl_exec_run_without(exec, first, last, 0, wait);
 }
 
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait)

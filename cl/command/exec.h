@@ -57,6 +57,8 @@ void ocl_exec_destroy(ocl_exec *exec);
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait);
 /* Enqueues commands [first, last). */
 clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait);
+/* The same, but for commands whose `derives` has one of these bits: what they compute is there from an earlier run. */
+clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint32_t derives, ocl_event *wait);
 
 /* Programs (cl/command/program.c). `family` is the source file without ".cl"; options as in ocl_command.
  * Sources are embedded; the environment variable CLTRAIN_KERNEL_DIR reloads them from a folder. `#include

@@ -61,6 +61,8 @@ void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter)
     emitter->node = -1;
     emitter->workspace = plan_workspace;
     emitter->owner = plan;
+    emitter->derive = clt_plan_derive;
+    emitter->deriver = plan;
     emitter->log = &plan->tuning;
     emitter->tf32 = plan->options.tf32;
     emitter->record = plan->options.candidate;

@@ -61,6 +61,7 @@ void clt_plan_destroy(clt_plan *plan)
     free(plan->work);
     free(plan->gradient);
     free(plan->place);
+    free(plan->derived);
     free(plan->buckets);
     free(plan->sums);
     free(plan->gathered);
@@ -68,29 +69,52 @@ void clt_plan_destroy(clt_plan *plan)
     free(plan);
 }
 
-size_t clt_plan_commands(const clt_plan *plan)
+/* How often a step runs a phase. */
+static size_t runs_of(const clt_plan *plan, clt_phase phase)
 {
     size_t micro = plan->options.mode == CLT_PLAN_TRAIN && plan->options.accumulation > 1
                        ? (size_t)plan->options.accumulation
                        : 1;
-    return micro * (plan->phase[CLT_PHASE_FORWARD].count + 1) + plan->phase[CLT_PHASE_BACKWARD].count +
-           (micro - 1) * plan->phase[clt_plan_backward(plan, 1)].count +
-           (micro - 1) * plan->phase[CLT_PHASE_ROWS].count + plan->phase[CLT_PHASE_SEND].count +
-           plan->phase[CLT_PHASE_SYNC].count + plan->phase[CLT_PHASE_UPDATE].count +
-           plan->phase[CLT_PHASE_TAKE].count;
+    bool tree = clt_plan_backward(plan, 1) == CLT_PHASE_BACKWARD;
+    switch (phase) {
+    case CLT_PHASE_FORWARD:
+        return micro;
+    case CLT_PHASE_BACKWARD:
+        return tree ? micro : 1;
+    case CLT_PHASE_BACKWARD_ADD:
+    case CLT_PHASE_ROWS:
+        return micro - 1;
+    default:
+        return phase == CLT_PHASE_ABSENT ? 0 : 1;
+    }
+}
+
+/* How often a step runs a command of a phase: of a derived tensor once, or not at all. */
+static size_t runs_command(const clt_plan *plan, clt_phase phase, const ocl_command *command)
+{
+    return command->derives ? 1 : runs_of(plan, phase);
+}
+
+size_t clt_plan_commands(const clt_plan *plan)
+{
+    size_t n = 0;
+    for (int p = 0; p < CLT_PHASE_COUNT; p++) {
+        for (size_t i = 0; i < plan->phase[p].count; i++)
+            n += runs_command(plan, (clt_phase)p, &plan->phase[p].commands[i]);
+        n += p == CLT_PHASE_FORWARD ? runs_of(plan, CLT_PHASE_FORWARD) : 0; /* the copy of each micro-batch */
+    }
+    return n;
 }
 
 double clt_plan_flops(const clt_plan *plan)
 {
-    double forward = 0, backward = 0, update = 0;
-    for (size_t i = 0; i < plan->phase[CLT_PHASE_FORWARD].count; i++)
-        forward += plan->phase[CLT_PHASE_FORWARD].commands[i].flops;
-    for (size_t i = 0; i < plan->phase[CLT_PHASE_BACKWARD].count; i++)
-        backward += plan->phase[CLT_PHASE_BACKWARD].commands[i].flops;
-    for (int p = CLT_PHASE_SYNC; p <= CLT_PHASE_TAKE; p++)
-        for (size_t i = 0; i < plan->phase[p].count; i++)
-            update += plan->phase[p].commands[i].flops;
-    return (forward + backward) * plan->options.accumulation + update;
+    double flops = 0;
+    for (int p = 0; p < CLT_PHASE_COUNT; p++)
+        for (size_t i = 0; i < plan->phase[p].count; i++) {
+            const ocl_command *command = &plan->phase[p].commands[i];
+            flops += (double)runs_command(plan, (clt_phase)p, command) * command->flops;
+        }
+    return flops;
 }
 
 bool clt_sum_arena(const clt_plan *plan, const clt_sum *sum, clt_arena_kind *arena)

@@ -24,6 +24,8 @@
  *           +--------------------------+         Behind the frozen parameters come the buffers, which have
  *                                                neither gradients nor optimizer state.
  *
+ *   Derived tensors that are kept (derived.c) lie in the plan's slabs, too, and no other tensor reuses their bytes.
+ *
  *   loader  --> pinned slot              copy queue: upload, ahead of the step
  *           --> ring of CLT_STAGING_SLOTS slots on the device
  *           --> input region             compute queue from here on: one copy on the device,
@@ -152,6 +154,7 @@ typedef struct clt_plan_options {
     bool shared_memory;        /* ranks > 1: on CPU devices gradients are summed in place */
     bool tf32;                 /* products of f32 may round their operands to 10 bits of mantissa */
     bool no_fuse;              /* fuse nothing, for comparison */
+    bool transient; /* derived tensors are computed whenever they are used, which needs less memory */
     clt_recompute recompute;
     /* CHECK: the tensors where backward starts, and the gradient that is given for each */
     int n_seeds;
@@ -241,6 +244,18 @@ typedef struct clt_exchange {
     uint64_t elements; /* f32 numbers of each rank */
 } clt_exchange;
 
+/* A tensor that is derived from a parameter (ocl_derivation) and stays in the plan's slabs from one run of a phase to the
+ * next. It is valid until the parameter changes or another plan uses the slabs: clt_realized_run computes it again then. */
+typedef struct clt_plan_derived {
+    int32_t source, tensor;
+    const char *form;
+} clt_plan_derived;
+/* ocl_command.derives */
+typedef enum clt_derives {
+    CLT_DERIVES_TRAINED = 1, /* from a parameter that every update changes */
+    CLT_DERIVES_FROZEN = 2
+} clt_derives;
+
 #define CLT_MAX_PLAN_SLABS 64
 
 typedef struct clt_plan {
@@ -277,6 +292,8 @@ typedef struct clt_plan {
     size_t n_gathered;
     clt_exchange *exchanges;
     size_t n_exchanges, exchanges_forward; /* so many of them are those of FORWARD */
+    clt_plan_derived *derived;
+    size_t n_derived;
     ocl_tuning_log tuning; /* problems of all phases that can be tuned, and the records that were used */
 } clt_plan;
 
@@ -299,8 +316,9 @@ typedef struct clt_memory_report {
 #define CLT_STAGING_SLOTS 3 /* device ring slots */
 /* eval may be NULL. Both plans use the same store and the same slabs. */
 clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval);
-double clt_plan_flops(const clt_plan *plan);    /* of one step */
-size_t clt_plan_commands(const clt_plan *plan); /* of one step: micro-batches times their commands */
+/* Of one step: micro-batches times their commands, and those of derived tensors, which not every step computes, once. */
+double clt_plan_flops(const clt_plan *plan);
+size_t clt_plan_commands(const clt_plan *plan);
 
 /* Text and JSON form: memory map, phases, commands with their tensors (plan_print.c). */
 clt_status clt_plan_print(const clt_plan *plan, clt_str *out);

@@ -9,6 +9,9 @@
 
 #define CLT_TIME_SUB 4096u /* times of one piece of work: its commands beyond that many share the last one */
 
+/* derived.c: whether a derived tensor is kept (ocl_emitter.derive). */
+clt_status clt_plan_derive(void *plan, const ocl_derivation *derivation, ocl_derived *out);
+
 void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter);
 
 /* Emits one piece of work. add: for the phase BACKWARD_ADD. */

@@ -116,7 +116,7 @@ clt_status clt_plan_print(const clt_plan *plan, clt_str *out)
                            c->variant ? c->variant : "", c->kind == OCL_CMD_KERNEL ? c->kernel : "",
                            ocl_command_bytes(c), c->flops);
             print_args(plan, c, out);
-            clt_str_append(out, "\n");
+            clt_str_append(out, c->derives ? "  (kept until the parameter changes)\n" : "\n");
         }
     }
     return clt_str_check(out);

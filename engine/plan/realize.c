@@ -47,6 +47,19 @@ void clt_pool_destroy(clt_slab_pool *pool)
     free(pool);
 }
 
+void clt_pool_overwritten(clt_slab_pool *pool)
+{
+    pool->user = NULL;
+}
+
+/* From now on the slabs have what this plan leaves in them. */
+static void take_slabs(const clt_realized *r)
+{
+    if (r->pool->user != r)
+        r->pool->turns++;
+    r->pool->user = r;
+}
+
 clt_status clt_realized_resolve(const clt_realized *r, int32_t tensor, ocl_buffer **buffer, uint64_t *offset)
 {
     const clt_tensor *t = clt_graph_tensor(r->plan->graph, tensor);
@@ -160,12 +173,29 @@ void clt_realized_destroy(clt_realized *r)
     free(r);
 }
 
+/* Bits of clt_derives: the derived tensors of a phase that are as its commands would make them. */
+static uint32_t valid(const clt_derived_at *was, const clt_derived_at *now)
+{
+    if (was->turn != now->turn || was->writes != now->writes)
+        return 0;
+    return CLT_DERIVES_FROZEN | (was->updates == now->updates ? CLT_DERIVES_TRAINED : 0);
+}
+
 clt_status clt_realized_run(clt_realized *r, clt_phase phase)
 {
     if (r->first[phase] == r->last[phase])
         return CLT_OK;
     double begin = r->spans ? clt_now() : 0;
-    clt_status status = ocl_exec_run_range(r->exec, r->first[phase], r->last[phase], NULL);
+    take_slabs(r);
+    clt_derived_at now = {.turn = r->pool->turns};
+    if (r->store && phase == CLT_PHASE_UPDATE)
+        r->store->updates++;
+    if (r->store)
+        now.writes = r->store->writes, now.updates = r->store->updates;
+    clt_status status = ocl_exec_run_without(r->exec, r->first[phase], r->last[phase],
+                                             valid(&r->derived_at[phase], &now), NULL);
+    if (status == CLT_OK)
+        r->derived_at[phase] = now;
     if (r->spans)
         clt_spans_add(r->spans, CLT_TRACK_HOST, clt_phase_name(phase), 0, begin, clt_now());
     return status;
@@ -224,6 +254,7 @@ clt_status clt_realized_prime(clt_realized *r, ocl_progress_fn progress, void *p
         clt_error_put(&kept);
     }
     free(seen);
+    clt_pool_overwritten(r->pool);
     return status == CLT_OK ? ocl_finish(r->device, OCL_QUEUE_COMPUTE) : status;
 }
 
@@ -268,5 +299,6 @@ clt_status clt_realized_write(const clt_realized *r, int32_t tensor, const void 
     ocl_buffer *buffer;
     uint64_t offset = 0;
     CLT_TRY(clt_realized_resolve(r, tensor, &buffer, &offset));
+    take_slabs(r);
     return ocl_write(buffer, offset, data, bytes_of(r, tensor));
 }

@@ -13,14 +13,23 @@
 typedef struct clt_slab_pool {
     ocl_buffer *slab[CLT_MAX_PLAN_SLABS];
     int32_t n_slabs;
+    const struct clt_realized *user; /* the plan that has written to them last */
+    uint64_t turns;                  /* how often that has changed */
 } clt_slab_pool;
 clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans,
                            clt_slab_pool **out);
 void clt_pool_destroy(clt_slab_pool *pool);
+/* Somebody else has written to the slabs: no plan relies on what it has left there. */
+void clt_pool_overwritten(clt_slab_pool *pool);
 
 struct clt_store;
 struct clt_spans;
 struct ocl_refusal;
+
+/* When a phase computed its derived tensors: pool->turns, store->writes and store->updates at that time. */
+typedef struct clt_derived_at {
+    uint64_t turn, writes, updates;
+} clt_derived_at;
 
 typedef struct clt_realized {
     const clt_plan *plan;
@@ -29,6 +38,7 @@ typedef struct clt_realized {
     clt_slab_pool *pool;     /* borrowed */
     ocl_command_list all;    /* the commands of all phases, one phase after the other */
     size_t first[CLT_PHASE_COUNT], last[CLT_PHASE_COUNT];
+    clt_derived_at derived_at[CLT_PHASE_COUNT];
     ocl_exec *exec;
     /* borrowed; receives the times of the host's work for this plan; NULL: not recorded */
     struct clt_spans *spans;
@@ -54,7 +64,7 @@ clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_
 clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
                              const clt_realize_options *options, clt_realized *out[2]);
 void clt_realized_destroy(clt_realized *realized);
-/* Enqueues one phase. */
+/* Enqueues one phase, without the commands of derived tensors that are still valid. */
 clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
 /* Runs every command of all phases but SYNC once on zeroed slabs and waits for each. To be called before
  * parameters are initialised. progress (may be NULL) is called with each command before it runs; refusal (may

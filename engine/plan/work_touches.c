@@ -59,6 +59,7 @@ clt_status clt_work_touches(clt_plan *plan, const clt_work *work, clt_touched *o
     }
     clt_emitter_start(plan, CLT_PHASE_FORWARD, &emitter);
     emitter.list = &list;
+    emitter.derive = NULL;
     emitter.log = NULL; /* these commands never run, so the tuner must not see their problems */
     clt_status status = clt_select_work(plan, &emitter, work, false);
     if (status == CLT_OK)

@@ -77,6 +77,7 @@ void clt_store_destroy(clt_store *store)
 
 clt_status clt_store_zero(clt_store *store)
 {
+    store->writes++;
     for (int kind = 0; kind < CLT_ARENA_COUNT; kind++)
         for (int32_t s = 0; s < store->layout->n_slabs; s++)
             if (store->slab[kind][s])
@@ -132,6 +133,7 @@ clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_sto
 {
     ocl_buffer *buffer;
     clt_store_piece piece;
+    store->writes++;
     for (int64_t k = 0; clt_store_part(store->layout, arena, slot, k, &piece); k++) {
         CLT_TRY(slot_buffer(store, arena, slot, &buffer));
         CLT_TRY(

@@ -13,6 +13,8 @@ typedef struct clt_store {
     const clt_store_layout *layout; /* borrowed from the training plan */
     bool training;                  /* false: only the arenas that evaluation needs exist */
     ocl_buffer *slab[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS];
+    /* How often the host has written to it, and the update: what plans derive from parameters is valid until then. */
+    uint64_t writes, updates;
 } clt_store;
 
 /* Creates the arenas, filled with zeros. CLT_EDEVMEM names the arena that did not fit. */

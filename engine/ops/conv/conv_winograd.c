@@ -125,6 +125,29 @@ static void emit_window(ocl_emitter *e, winograd *w, int32_t u)
     end(e, w, c->results, c->s.channels, 60.0);
 }
 
+/* The transformed windows, a function of the weight: the plan may keep them until it changes. Returns their tensor. */
+static int32_t derive_windows(ocl_emitter *e, winograd *w)
+{
+    const clt_conv *c = w->c;
+    bool make, back = c->kind == CLT_CONV_IMAGE;
+    uint64_t weights = (uint64_t)(c->results * c->s.channels);
+    ocl_derivation derivation = {.source = c->weight,
+                                 .form = w->out == 4 ? back ? "winograd 4 turned" : "winograd 4"
+                                         : back      ? "winograd 2 turned"
+                                                     : "winograd 2",
+                                 .dtype = CLT_F32,
+                                 .elements = transformed(w, c->results, c->s.channels),
+                                 .name = "transformed windows",
+                                 .flops =
+                                     2.0 * (double)w->tiles * (double)transformed(w, 1, 1) * (double)weights};
+    derivation.bytes = (derivation.elements + 9 * weights) * sizeof(float);
+    int32_t u = ocl_derive_begin(e, &derivation, &make);
+    if (make)
+        emit_window(e, w, u);
+    ocl_derive_end(e);
+    return u;
+}
+
 static void emit_result(ocl_emitter *e, winograd *w, int32_t m, int32_t to)
 {
     const clt_conv *c = w->c;
@@ -161,12 +184,10 @@ static clt_status emit_products(ocl_emitter *e, const winograd *w, int32_t m, in
 
 static clt_status emit_values(ocl_emitter *e, winograd *w, int32_t from, int32_t to)
 {
-    const clt_conv *c = w->c;
     int64_t most = chunk_of(e, w);
-    int32_t u = ocl_workspace(e, CLT_F32, transformed(w, c->results, c->s.channels), "transformed windows");
+    int32_t u = derive_windows(e, w);
     int32_t v = ocl_workspace(e, CLT_F32, transformed(w, most, w->from), "transformed source");
     int32_t m = ocl_workspace(e, CLT_F32, transformed(w, most, w->to), "transformed result");
-    emit_window(e, w, u);
     for (w->first = 0; w->first < w->tiles; w->first += most) {
         w->count = w->tiles - w->first < most ? w->tiles - w->first : most;
         emit_source(e, w, v, from);

@@ -81,6 +81,7 @@ static clt_status check_inputs(clt_run *run, char *text, size_t size, bool *foun
  * it, would otherwise be blamed for the rest. */
 static clt_status clear_results(clt_run *run)
 {
+    clt_pool_overwritten(run->pool);
     for (int32_t s = 0; s < run->pool->n_slabs; s++) {
         uint64_t inputs = s == 0 ? run->train->plan->input_bytes : 0, bytes;
         bytes = run->pool->slab[s] ? ocl_buffer_bytes(run->pool->slab[s]) : 0;

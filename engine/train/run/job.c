@@ -233,6 +233,8 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
         .shared_memory = clt_config_bool(job->config, "parallel.shared_memory"),
         .tf32 = read_tf32(job),
         .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
+        /* whoever recomputes has little memory */
+        .transient = job->transient || (train && job->recompute != CLT_RECOMPUTE_NONE),
         .no_fuse = clt_config_choice(job->config, "train.fuse") == CLT_FUSING_OFF};
 }
 
@@ -411,9 +413,7 @@ static clt_status plan_all(clt_job *job)
 {
     if (job->kind == CLT_JOB_DECODE)
         return plan_decode(job);
-    if (job->kind != CLT_JOB_EVAL)
-        CLT_TRY(clt_job_plan_train(job));
-    return job->eval_source ? clt_job_plan_eval(job) : CLT_OK;
+    return clt_job_plan_both(job, job->kind != CLT_JOB_EVAL, job->eval_source != NULL);
 }
 
 clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
@@ -482,14 +482,11 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc)
     bool other_caps = job->desc.caps != desc->caps;
     job->desc = *desc;
     clt_job_view(job->config, &job->desc);
-    job->correct_losses = 0;
     if (job->kind == CLT_JOB_DECODE)
         return plan_decode(job);
     if (other_caps) /* precision.mode auto and tf32 depend on them */
         read_precision(job);
-    if (train)
-        CLT_TRY(clt_job_plan_train(job));
-    return eval ? clt_job_plan_eval(job) : CLT_OK;
+    return clt_job_plan_both(job, train, eval);
 }
 
 void clt_job_destroy(clt_job *job)

@@ -44,6 +44,7 @@ typedef struct clt_job {
     clt_update_spec update;
     clt_update_order order; /* for the update of the plans */
     clt_recompute recompute;
+    bool transient;         /* plans keep no derived tensors, for which there is no memory */
     clt_dtype storage;      /* of activations: f32, or what half precision stores */
     float loss_scale;       /* initial value, with job->update.scaling */
     clt_plan *train, *eval; /* eval exists if there is evaluation data, or if only evaluation is wanted */
@@ -124,6 +125,8 @@ int64_t clt_job_most_micro_batch(const clt_job *job);
 void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
 clt_status clt_job_plan_train(clt_job *job);
 clt_status clt_job_plan_eval(clt_job *job);
+/* One of them or both; with derived tensors kept (engine/plan/derived.c) if these fit into desc.usable_bytes. */
+clt_status clt_job_plan_both(clt_job *job, bool train, bool eval);
 clt_status clt_job_name_what_fits(const clt_job *job);
 /* The number of steps of a training on so many samples, and its schedule of learning rates, which
  * clt_job_rate_factor multiplies: global_batch / optimizer.base_batch, 1 without that key. */

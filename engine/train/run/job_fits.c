@@ -1,11 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What fits into a device's memory: micro-batches are tried by planning with them. */
+ * What fits into a device's memory: micro-batches are tried by planning with them, and derived tensors are kept where
+ * there is room for them. */
 #include "engine/train/run/job.h"
 
 static uint64_t need(const clt_job *job)
 {
     return clt_plan_memory(job->train, job->eval).total;
+}
+
+static clt_status plan_both(clt_job *job, bool train, bool eval)
+{
+    job->correct_losses = 0;
+    if (train)
+        CLT_TRY(clt_job_plan_train(job));
+    return eval ? clt_job_plan_eval(job) : CLT_OK;
+}
+
+clt_status clt_job_plan_both(clt_job *job, bool train, bool eval)
+{
+    job->transient = false;
+    CLT_TRY(plan_both(job, train, eval));
+    bool keeps = (job->train && job->train->n_derived) || (job->eval && job->eval->n_derived);
+    if (!keeps || need(job) <= job->desc.usable_bytes)
+        return CLT_OK;
+    clt_plan_destroy(job->eval); /* borrows the training plan's layout */
+    clt_plan_destroy(job->train);
+    job->train = job->eval = NULL;
+    job->transient = true;
+    return plan_both(job, train, eval);
 }
 
 /* Which plans a job has, or would have if they fit into memory. */
@@ -23,9 +46,7 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
     trial.train = trial.eval = NULL;
     clt_error kept;
     clt_error_take(CLT_EINTERNAL, &kept);
-    clt_status status = wanted.train ? clt_job_plan_train(&trial) : CLT_OK;
-    if (status == CLT_OK && wanted.eval)
-        status = clt_job_plan_eval(&trial);
+    clt_status status = clt_job_plan_both(&trial, wanted.train, wanted.eval);
     *fits = status == CLT_OK && need(&trial) <= job->desc.usable_bytes;
     clt_plan_destroy(trial.eval);
     clt_plan_destroy(trial.train);

@@ -198,6 +198,7 @@ static void create_limited(clt_run *run, uint64_t max_alloc)
         desc.max_alloc_bytes = max_alloc;
     run->ranks = (comm_info){.ranks = 1, .local_ranks = 1};
     must(clt_job_create(run->options->config, &desc, 1, CLT_JOB_TRAIN, &run->job), "job");
+    run->micro_batches = run->job->accumulation;
     const clt_plan *plan = run->job->train;
     assert_int_equal(plan->n_slabs > 1, max_alloc != 0);
     assert_int_equal(plan->store->n_slabs > 1, max_alloc != 0);

@@ -82,6 +82,22 @@ if all_cases; then
  "train": {"steps": 8, "eval_every": 4}, "checkpoint": {"every": 4}}
 JSON
     same_bits small 5 optimizer.type=lamb optimizer.learning_rate=0.01 optimizer.clip=1
+    # windows that are transformed once in a step of three micro-batches, behind the wait for gathered weights; evaluations between
+    # steps have those of the averages. A run that recomputes keeps none.
+    cat >gpt.json <<'JSON'
+{"model": {"type": "graph", "layers": [{"op": "conv2d", "out": 32, "kernel": 1}, {"op": "relu"}, {"op": "conv2d", "out": 32, "kernel": 3,
+  "padding": 1}, {"op": "relu"}, {"op": "conv2d", "out": 64, "kernel": 3}, {"op": "flatten"}, {"op": "linear", "out": 5}, {"op": "cross_entropy"}]},
+ "data": {"type": "synthetic", "samples": 500, "shape": [3, 6, 6], "classes": 5, "noise": 1.0, "micro_batch": 2, "global_batch": 12},
+ "parallel": {"first_bucket_mb": 0.13, "bucket_mb": 0.1}, "train": {"steps": 8, "eval_every": 2}, "checkpoint": {"every": 4}}
+JSON
+    expect_code 0 "$CLTRAIN" plan gpt.json data.global_batch=6 --device cpu --full
+    expect_text "kept until the parameter changes"
+    same_bits windows 2 optimizer.type=sgd optimizer.momentum=0.9 optimizer.learning_rate=0.1 optimizer.ema=0.7
+    expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train gpt.json optimizer.type=sgd optimizer.momentum=0.9 optimizer.learning_rate=0.1 \
+        optimizer.ema=0.7 parallel.shard=optimizer train.recompute=block --out transient
+    equal windows.shared transient
+    for run in whole shared; do values eval_loss "windows.$run/metrics.jsonl" >"$run"; done
+    expect_same whole shared
     mv text.json gpt.json
 fi
 

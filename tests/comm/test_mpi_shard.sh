@@ -87,7 +87,7 @@ JSON
     cat >gpt.json <<'JSON'
 {"model": {"type": "graph", "layers": [{"op": "conv2d", "out": 32, "kernel": 1}, {"op": "relu"}, {"op": "conv2d", "out": 32, "kernel": 3,
   "padding": 1}, {"op": "relu"}, {"op": "conv2d", "out": 64, "kernel": 3}, {"op": "flatten"}, {"op": "linear", "out": 5}, {"op": "cross_entropy"}]},
- "data": {"type": "synthetic", "samples": 500, "shape": [3, 6, 6], "classes": 5, "noise": 1.0, "micro_batch": 2, "global_batch": 12},
+ "data": {"type": "synthetic", "samples": 500, "shape": [3, 12, 12], "classes": 5, "noise": 1.0, "micro_batch": 2, "global_batch": 12},
  "parallel": {"first_bucket_mb": 0.13, "bucket_mb": 0.1}, "train": {"steps": 8, "eval_every": 2}, "checkpoint": {"every": 4}}
 JSON
     expect_code 0 "$CLTRAIN" plan gpt.json data.global_batch=6 --device cpu --full

@@ -55,6 +55,9 @@ typedef struct clt_conv_algorithm {
 
 extern const clt_conv_algorithm clt_conv_matrix, clt_conv_implicit, clt_conv_winograd, clt_conv_depthwise;
 
+/* Tiles of 4 x 4 places that Winograd's algorithm would cut the result (the image, for its gradient) into. */
+int64_t clt_conv_tiles(const clt_conv *c);
+
 /* The problem of a call of conv2d and conv3d, or of conv_transpose2d and conv_transpose3d: forward, or backward
  * for one of the gradients that are wanted. */
 clt_conv clt_conv_forward_of(const clt_call *call, bool transposed);

@@ -50,6 +50,12 @@ static bool winograd_accepts(const clt_conv *c, const ocl_device_desc *device, c
     return why == NULL;
 }
 
+int64_t clt_conv_tiles(const clt_conv *c)
+{
+    const int64_t *size = c->kind == CLT_CONV_IMAGE ? c->s.in : c->s.out;
+    return c->s.n * size[0] * ((size[1] + 3) / 4) * ((size[2] + 3) / 4);
+}
+
 static winograd measure(const ocl_emitter *e, const clt_conv *c)
 {
     const clt_spatial *s = &c->s;

@@ -256,8 +256,12 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
 
 /* --- the standard choice --- */
 
-/* With few channels the transforms of Winograd's algorithm cost more than it saves. */
+/* With few channels the transforms of Winograd's algorithm cost more than it saves. With few tiles it does, too: it reads
+ * 36 numbers for the 9 of a window, and in training it mostly computes these first (engine/plan/derived.c). Measured on
+ * ResNet-50's last layers: as fast as implicit products at 8 tiles with windows that are kept, and at 16 without. */
 #define WINOGRAD_CHANNELS 16
+#define WINOGRAD_TILES 8
+#define WINOGRAD_TILES_TRAINING 16
 
 /* Why implicit products come before the matrix of windows wherever a backend reads windows: both multiply the same
  * numbers, in kernels with the same tiles, but the matrix is written and read again, taps times as many bytes as the
@@ -267,23 +271,25 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
  * this order follows from these counts alone: it has not been measured there. The tuner measures both. Winograd's
  * algorithm, which takes f32 only, saves up to three quarters of the multiplications of 3 x 3 windows, so it comes before
  * them; products in 16 bits or tf32 may still be faster on matrix units. */
-static const char *choose(const clt_conv *c, const ocl_device_desc *device)
+static const char *choose(const clt_conv *c, const clt_call *call, const ocl_device_desc *device)
 {
     char reason[160];
     int64_t least = c->s.channels < c->results ? c->s.channels : c->results;
+    bool few = clt_conv_tiles(c) < (call->training ? WINOGRAD_TILES_TRAINING : WINOGRAD_TILES);
     if (accepts(&clt_conv_depthwise, c, device, reason, sizeof reason))
         return "depthwise";
-    if (least >= WINOGRAD_CHANNELS && accepts(&clt_conv_winograd, c, device, reason, sizeof reason))
+    if (least >= WINOGRAD_CHANNELS && !few && accepts(&clt_conv_winograd, c, device, reason, sizeof reason))
         return "winograd";
     if (accepts(&clt_conv_implicit, c, device, reason, sizeof reason))
         return "implicit";
     return "matrix";
 }
 
-static const char *standard_forward(const void *call, const ocl_device_desc *device)
+static const char *standard_forward(const void *problem, const ocl_device_desc *device)
 {
-    clt_conv c = clt_conv_forward_of(call, is_transposed(((const clt_call *)call)->node));
-    return choose(&c, device);
+    const clt_call *call = problem;
+    clt_conv c = clt_conv_forward_of(call, is_transposed(call->node));
+    return choose(&c, call, device);
 }
 
 static const char *standard_backward(const void *problem, const ocl_device_desc *device)
@@ -297,7 +303,7 @@ static const char *standard_backward(const void *problem, const ocl_device_desc 
         c = clt_conv_weight_of(call, transposed);
     else
         return "matrix"; /* only the bias's gradient */
-    return choose(&c, device);
+    return choose(&c, call, device);
 }
 
 /* --- the families --- */

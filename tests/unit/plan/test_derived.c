@@ -264,12 +264,41 @@ static void test_recomputation(void **state)
     done(both);
 }
 
+static bool by_winograd(const clt_plan *plan)
+{
+    for (size_t c = 0; c < plan->phase[CLT_PHASE_FORWARD].count; c++)
+        if (strcmp(plan->phase[CLT_PHASE_FORWARD].commands[c].variant, "winograd") == 0)
+            return true;
+    return false;
+}
+
+/* With few tiles, of which an image has four, reading the transformed windows costs more than they save: fewer than 8 where
+ * they are kept, fewer than 16 where they are mostly computed first. */
+static void test_few_tiles(void **state)
+{
+    (void)state;
+    ocl_device_desc desc;
+    ocl_desc_generic(&desc);
+    for (int images = 1; images <= 4; images++) {
+        char extra[64];
+        snprintf(extra, sizeof extra, "data.micro_batch=%d data.global_batch=%d", images, images);
+        clt_config *config = config_of(1, extra);
+        clt_job *job;
+        must(clt_job_create(config, &desc, 1, CLT_JOB_TRAIN, &job), "job");
+        assert_int_equal(by_winograd(job->train), images == 4);
+        assert_int_equal(by_winograd(job->eval), images >= 2);
+        clt_job_destroy(job);
+        clt_config_destroy(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accumulation), cmocka_unit_test(test_one_micro_batch_keeps_nothing),
         cmocka_unit_test(test_frozen),       cmocka_unit_test(test_average),
-        cmocka_unit_test(test_tree),         cmocka_unit_test(test_recomputation)};
+        cmocka_unit_test(test_tree),         cmocka_unit_test(test_recomputation),
+        cmocka_unit_test(test_few_tiles)};
     int missing = train_need_device();
     return missing ? missing : cmocka_run_group_tests(tests, train_setup, train_teardown);
 }

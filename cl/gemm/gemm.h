@@ -23,7 +23,7 @@ typedef enum ocl_activation {
 
 /* An operand that is the matrix of all windows of an image, which is channels-last: row m is the window of place m of
  * a convolution's result, columns are (window..., channels). Sizes are below 2^20; padding may be negative. The
- * backends `lane`, `tile`, `mma` and, as A, `wgmma` read it where it lies; others refuse (cl/gemm/gemm_windows.h). */
+ * backends `lane`, `tile`, `mma` and `wgmma` read it where it lies; others refuse (cl/gemm/gemm_windows.h). */
 typedef struct ocl_windows {
     enum { OCL_WINDOWS_NONE, OCL_WINDOWS_A, OCL_WINDOWS_B } operand;
     int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3];
@@ -73,6 +73,9 @@ clt_status ocl_gemm_emit(ocl_emitter *emitter, const ocl_gemm *gemm, const char 
 /* Whether any backend takes the product on this device; else the reason of the backend that takes most problems
  * there is written. */
 bool ocl_gemm_is_possible(const ocl_gemm *gemm, const ocl_device_desc *device, char *reason, size_t size);
+
+/* Whether the standard choice for the product computes it on matrix units of the device. */
+bool ocl_gemm_is_on_units(const ocl_gemm *gemm, const ocl_device_desc *device);
 
 static inline bool ocl_has_windows(const ocl_gemm *gemm)
 {

@@ -118,6 +118,13 @@ static const char *standard(const void *problem, const ocl_device_desc *device)
     return ocl_variant_accepts(&ocl_gemm_lane, g, device, reason, sizeof reason) ? "lane" : "simple";
 }
 
+bool ocl_gemm_is_on_units(const ocl_gemm *g, const ocl_device_desc *device)
+{
+    const char *name = standard(g, device);
+    return strcmp(name, "wgmma") == 0 ||
+           (strcmp(name, "mma") == 0 && ocl_mma_generation(g->type_a, device) != 0);
+}
+
 bool ocl_gemm_is_possible(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size)
 {
     /* the backend that takes most problems on such a device, so that its reason tells most */

@@ -230,7 +230,8 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     }
     if (ocl_has_windows(g)) {
         ocl_define(e, "WINDOWS", (int64_t)g->windows.operand);
-        ocl_windows_tile_args(e, &g->windows, f->bk);
+        ocl_define(e, "WINDOWS_DIMS", ocl_windows_dims(&g->windows));
+        ocl_windows_tile_args(e, &g->windows, family->window_steps ? family->window_steps(g, f) : f->bk);
     }
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
 }

@@ -43,6 +43,9 @@ typedef struct ocl_form_family {
     double (*cost)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     const char *program, *kernel; /* of the product */
     int (*items)(const ocl_gemm_form *form);
+    /* Steps of k by which an item's counter of windows goes on at once (cl/gemm/gemm_window_tiles.clh), a power of two
+     * up to bk; NULL: bk. */
+    int (*window_steps)(const ocl_gemm *gemm, const ocl_gemm_form *form);
     /* Capabilities that the kernel uses besides those that the variant needs; NULL: none. */
     uint32_t (*uses)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     /* Adds the defines that only this family's kernel has. */

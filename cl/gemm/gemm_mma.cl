@@ -240,8 +240,7 @@
 
 /* DEFINE_WINDOW_TILE: the same of a matrix of windows (gemm_window_tiles.clh), where `inside` says whether a chunk is
  * inside of the image and `tile` has what an item knows of its rows and columns. The copy of a chunk outside has 0 bytes
- * and keeps the chunk's own address, which may be that of no memory: to choose another one is two instructions a copy
- * and up to four registers, of which some tiles already have as many as they may.
+ * and the address `any` of the image instead of the chunk's own, which may be that of no memory.
  *   start_NAME(tile, from, w, base, first, rows, column, columns): the tile begins in row `first` and in `column` of
  *       the matrix, of which `rows` and `columns` exist; the image is at `base` */
 #define DEFINE_WINDOW_TILE(name, tile_lines, along, aligned)                                                 \
@@ -255,13 +254,14 @@
                       column + CHUNK * CHUNK_IN_ROW(v, along, tile_lines), columns);                         \
     }                                                                                                        \
     static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw,                               \
-                                   __global const STORAGE(DTA) * from, uint i, bool inside)                  \
+                                   __global const STORAGE(DTA) * from, uint i, bool inside,                  \
+                                   __global const STORAGE(DTA) * any)                                        \
     {                                                                                                        \
         if (!HAS_CHUNKS(along, tile_lines))                                                                  \
             return;                                                                                          \
         if (MMA_ASYNCHRONOUS) {                                                                              \
             MMA_COPY((__local ushort *)AT(memory, PASS_PLACE(to, i, along, tile_lines)), 0,                  \
-                     (__global const ushort *)from, inside ? 16 : 0);                                        \
+                     (__global const ushort *)(inside ? from : any), inside ? 16 : 0);                       \
         } else {                                                                                             \
             raw[i] = (uint4)(0);                                                                             \
             if (inside)                                                                                      \
@@ -270,7 +270,7 @@
     }                                                                                                        \
     static inline __attribute__((always_inline)) void bring_##name(                                          \
         __local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * *item,                     \
-        const clt_windows *w, const clt_window_tile *tile, int left)                                         \
+        const clt_windows *w, const clt_window_tile *tile, int left, __global const STORAGE(DTA) * any)      \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
             uint v = (uint)get_local_id(0);                                                                  \
@@ -279,7 +279,7 @@
             uint row = CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines);                     \
             bool exists = (along) || (int)row < left;                                                        \
             if (aligned) {                                                                                   \
-                pass_##name(memory, to, raw, item[i], i, exists &&WINDOW_INSIDE(tile, i));                   \
+                pass_##name(memory, to, raw, item[i], i, exists &&WINDOW_INSIDE(tile, i), any);              \
             } else {                                                                                         \
                 STORAGE(DTA) e[CHUNK];                                                                       \
                 UNROLL_FOR (int j = 0; j < CHUNK; j++)                                                       \
@@ -365,8 +365,8 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 /* What differs between a matrix in memory and one of windows: chunk p of the next tile of A (of B), the whole tile
  * with all checks, and the step to the tile after it. */
 #if WINDOWS == 1
-#define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p, WINDOW_INSIDE(&window_tile, p))
-#define BRING_A(left) bring_a(memory, to_left, raw_a, from_left, &windows, &window_tile, left)
+#define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p, WINDOW_INSIDE(&window_tile, p), a)
+#define BRING_A(left) bring_a(memory, to_left, raw_a, from_left, &windows, &window_tile, left, a)
 #define GO_ON_A() WINDOWS_GO_ON(&window_tile, from_left, &walk)
 #else
 #define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p)
@@ -378,8 +378,8 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
     } while (0)
 #endif
 #if WINDOWS == 2
-#define PASS_B(p) pass_b(memory, to_right, raw_b, from_right[p], p, WINDOW_INSIDE(&window_tile, p))
-#define BRING_B(left) bring_b(memory, to_right, raw_b, from_right, &windows, &window_tile, left)
+#define PASS_B(p) pass_b(memory, to_right, raw_b, from_right[p], p, WINDOW_INSIDE(&window_tile, p), b)
+#define BRING_B(left) bring_b(memory, to_right, raw_b, from_right, &windows, &window_tile, left, b)
 #define GO_ON_B() WINDOWS_GO_ON(&window_tile, from_right, &walk)
 #else
 #define PASS_B(p) pass_b(memory, to_right, raw_b, from_right[p], p)

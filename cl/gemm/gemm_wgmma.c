@@ -16,6 +16,7 @@
 
 #define WARPGROUP 128 /* items of a warpgroup, which multiply together */
 #define BK 64         /* steps of k in local memory: rows of 128 bytes */
+#define CHUNK 8       /* elements that are copied at once */
 
 /* Of forms with equal cost in the model the first one is taken. Those with two stages are for devices that
  * were not shown to have more local memory than NVIDIA's driver reports. */
@@ -47,6 +48,11 @@ uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *f)
     uint64_t lines =
         4 * (uint64_t)(f->bm / f->pm) * 64 * (uint64_t)(f->bn + 8); /* SLAB_FLOATS of the kernel */
     return tiles > lines ? tiles : lines;
+}
+
+int ocl_wgmma_window_steps(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    return ocl_is_windows(g, false) ? ocl_wgmma_items(f) / (f->bn / CHUNK) : f->bk;
 }
 
 /* A warpgroup gets as much of a tile as its registers can hold, so that as few warpgroups as possible read
@@ -133,6 +139,7 @@ const ocl_form_family ocl_wgmma_family = {.variant = &ocl_gemm_wgmma,
                                           .program = "gemm_wgmma",
                                           .kernel = "gemm_fwd_wgmma",
                                           .items = ocl_wgmma_items,
+                                          .window_steps = ocl_wgmma_window_steps,
                                           .uses = uses,
                                           .defines = product_defines};
 
@@ -143,10 +150,6 @@ static bool wgmma_accepts(const void *problem, const ocl_device_desc *device, ch
     if (g->type_a != g->type_b || (g->type_a != CLT_F16 && g->type_a != CLT_BF16)) {
         snprintf(reason, size, "it multiplies f16 by f16 or bf16 by bf16, not %s by %s",
                  clt_dtype_name(g->type_a), clt_dtype_name(g->type_b));
-        return false;
-    }
-    if (ocl_is_windows(g, false)) {
-        snprintf(reason, size, "it reads windows of an image as A only");
         return false;
     }
     if (!ocl_windows_tiled(g, BK, reason, size))

@@ -6,7 +6,7 @@
  * without registers in between (wgmma.clh). Any layout and any size; chunks of 16 bytes must start at
  * multiples of 16 bytes in global memory, as they do in every row whose length is a multiple of eight:
  * other products are `mma`'s, since what goes through registers value by value gains nothing from faster
- * units. A may be the matrix of windows of an image, which stands nowhere (WINDOWS 1, gemm_window_tiles.clh).
+ * units. A or B may be the matrix of windows of an image, which stands nowhere (WINDOWS, gemm_window_tiles.clh).
  * Host side: cl/gemm/gemm_wgmma.c. Must not know what the matrices mean.
  *
  * Edges. Tiles at the edges and the last steps of k are copied with zeros for what does not exist, in the
@@ -110,6 +110,11 @@
 /* Rows that they copy at once: a multiple of eight, so that the swizzle of an item does not change. */
 #define PASS_ROWS (COPIERS / (ROW / CHUNK))
 #define PASSES(lines) ((lines) / PASS_ROWS)
+/* Of B as a matrix of windows, items copy whole steps: the chunks of a step, and the steps at once
+ * (ocl_wgmma_window_steps). */
+#define STEP_CHUNKS (BN / CHUNK)
+#define STEPS_AT_ONCE (ITEMS / STEP_CHUNKS)
+#define COPIES_AT_ONCE (BK / STEPS_AT_ONCE < 8 ? BK / STEPS_AT_ONCE : 8)
 
 /* Position of an item's first chunk in a slot, in elements; its chunks are PASS_ROWS rows apart. */
 static inline uint first_place(void)
@@ -159,7 +164,8 @@ static inline uint first_place(void)
 #define WINDOWS_WIDE CHUNK
 #include "gemm_window_tiles.clh"
 /* The same of A as a matrix of windows (gemm_window_tiles.clh), in which every chunk has an address of its own; no
- * tile of it has edges. It begins in row `first` and in `column`; `rows` and `columns` exist. */
+ * tile of it has edges. It begins in row `first` and in `column`; `rows` and `columns` exist. Chunks outside of the
+ * image are copies of nothing from `any`. */
 static inline void start_a(clt_window_tile *tile, __global const ushort **from, const clt_windows *w,
                            __global const ushort *base, uint first, uint rows, uint column, uint columns)
 {
@@ -167,12 +173,14 @@ static inline void start_a(clt_window_tile *tile, __global const ushort **from, 
     WINDOWS_START(tile, from, w, base, first + row + i * PASS_ROWS, rows, column + CHUNK * chunk, columns);
 }
 static inline void bring_a(__local ushort *memory, uint to, __global const ushort *const *from,
-                           const clt_window_tile *tile)
+                           const clt_window_tile *tile, __global const ushort *any)
 {
-    UNROLL_FOR (uint i = 0; i < PASSES(BM); i++)
-        MMA_COPY(memory, to + i * PASS_ROWS * ROW, from[i], WINDOW_INSIDE(tile, i) ? 16 : 0);
+    UNROLL_FOR (uint i = 0; i < PASSES(BM); i++) {
+        bool inside = WINDOW_INSIDE(tile, i);
+        MMA_COPY(memory, to + i * PASS_ROWS * ROW, inside ? from[i] : any, inside ? 16 : 0);
+    }
 }
-#define BRING_A(to) bring_a(memory, to, from_a, &window_tile)
+#define BRING_A(to) bring_a(memory, to, from_a, &window_tile, any_a)
 #define BRING_EDGE_A(to, left) BRING_A(to)
 #define GO_ON_A() WINDOWS_GO_ON(&window_tile, from_a, &walk)
 #else
@@ -181,7 +189,63 @@ DEFINE_TILE(a, BM, TA)
 #define BRING_EDGE_A(to, left) bring_edge_a(memory, to, from_a, lda, any_a, lines_a, left)
 #define GO_ON_A() from_a += TA ? BK * lda : BK
 #endif
+#if WINDOWS == 2
+/* B as a matrix of windows, in rows of steps of k. An item brings the same eight columns of every STEPS_AT_ONCE-th
+ * step, and its counter goes on by so many steps with every copy: it has one counter and one pointer, whatever the
+ * size of the tile, and after a tile they are at the start of the next one.
+ *   start_b(tile, from, w, base, row, rows, column, columns): the tile begins in that row and column of the
+ *       matrix, of which `rows` and `columns` exist; the image is at `base`
+ *   place_b(): position of an item's first chunk in a slot, in elements
+ *   bring_b(memory, to, from, tile, walk, any, left): copies its chunks of the tile, of which `left` steps exist;
+ *       `any` is an address for copies of nothing */
+#define WINDOWS_PASSES 1
+#define WINDOWS_WIDE CHUNK
+#include "gemm_window_tiles.clh"
+static inline void start_b(clt_window_tile *tile, __global const ushort **from, const clt_windows *w,
+                           __global const ushort *base, uint first, uint rows, uint column, uint columns)
+{
+    uint step = (uint)get_local_id(0) / STEP_CHUNKS, chunk = (uint)get_local_id(0) & (STEP_CHUNKS - 1);
+    WINDOWS_START(tile, from, w, base, first + step, rows, column + CHUNK * chunk, columns);
+}
+static inline uint place_b(void)
+{
+    uint step = (uint)get_local_id(0) / STEP_CHUNKS, chunk = (uint)get_local_id(0) & (STEP_CHUNKS - 1);
+    uint block = chunk / (ROW / CHUNK), in_row = chunk & (ROW / CHUNK - 1);
+    return (block * BK + step) * ROW + CHUNK * (in_row ^ (step & 7));
+}
+static inline void bring_b(__local ushort *memory, uint to, __global const ushort **from,
+                           clt_window_tile *tile, const clt_walk *walk, __global const ushort *any, int left)
+{
+    int step = (int)((uint)get_local_id(0) / STEP_CHUNKS);
+    /* not unrolled as a whole, since sixteen copies at once would have more addresses than registers */
+    _Pragma("unroll 1") for (uint first = 0; first < BK; first += COPIES_AT_ONCE * STEPS_AT_ONCE)
+    {
+        UNROLL_FOR (uint i = 0; i < COPIES_AT_ONCE; i++) {
+            uint on = first + i * STEPS_AT_ONCE;
+            /* the swizzle of steps that are fewer than eight apart is not the same */
+            uint at = (to ^ CHUNK * (i * STEPS_AT_ONCE & 7)) + on * ROW;
+            bool inside = step + (int)on < left && WINDOW_INSIDE(tile, 0);
+            MMA_COPY(memory, at, inside ? from[0] : any, inside ? 16 : 0);
+            WINDOWS_GO_ON(tile, from, walk);
+        }
+    }
+}
+#define BRING_B(to)
+#define BRING_EDGE_B(to, left)
+#define BRING_WINDOWS(s, fill)                                                                               \
+    do {                                                                                                     \
+        if ((s) < steps)                                                                                     \
+            bring_b(memory, to_b + CHUNK * (fill), from_b, &window_tile, &walk, any_b,                       \
+                    (int)min(depth - (s)*BK, (uint)BK));                                                     \
+    } while (0)
+#define GO_ON_B()
+#else
 DEFINE_TILE(b, BN, !(TB))
+#define BRING_B(to) bring_b(memory, to, from_b, ldb)
+#define BRING_EDGE_B(to, left) bring_edge_b(memory, to, from_b, ldb, any_b, lines_b, left)
+#define BRING_WINDOWS(s, fill)
+#define GO_ON_B() from_b += TB ? BK : BK * ldb
+#endif
 
 /* Starts the copies of the tiles of step s to the slot that starts at chunk `fill`. */
 #define BRING(s, fill)                                                                                       \
@@ -190,14 +254,15 @@ DEFINE_TILE(b, BN, !(TB))
         if (COPIERS < ITEMS && lid >= COPIERS) {                                                             \
         } else if ((s) < whole) {                                                                            \
             BRING_A(to_);                                                                                    \
-            bring_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb);                                              \
+            BRING_B(to_ + CHUNK * SLOT_A);                                                                   \
         } else if ((s) < steps) {                                                                            \
             int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                  \
             BRING_EDGE_A(to_, left_);                                                                        \
-            bring_edge_b(memory, to_ + CHUNK * SLOT_A, from_b, ldb, any_b, lines_b, left_);                  \
+            BRING_EDGE_B(to_ + CHUNK * SLOT_A, left_);                                                       \
         }                                                                                                    \
+        BRING_WINDOWS(s, fill);                                                                              \
         GO_ON_A();                                                                                           \
-        from_b += TB ? BK : BK * ldb;                                                                        \
+        GO_ON_B();                                                                                           \
         MMA_COPIES_END();                                                                                    \
     } while (0)
 #define NEXT_SLOT(at) ((at) == (STAGES - 1) * SLOT ? 0 : (at) + SLOT)
@@ -228,14 +293,22 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
     int lines_a = (int)min(m - i0, (uint)BM), lines_b = (int)min(n - j0, (uint)BN);
     __global const ushort *any_a = (__global const ushort *)a + a_at,
                           *any_b = (__global const ushort *)b + b_at;
-#if WINDOWS == 1
+#if WINDOWS
     WINDOWS_OF_KERNEL;
+#endif
+#if WINDOWS == 1
     __global const ushort *from_a[PASSES(BM)];
     start_a(&window_tile, from_a, &windows, any_a + z * stride_a, i0, m, k0, k);
 #else
     __global const ushort *from_a = start_a(any_a + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0), lda);
 #endif
+#if WINDOWS == 2
+    __global const ushort *from_b[1];
+    uint to_b = place_b() + CHUNK * SLOT_A;
+    start_b(&window_tile, from_b, &windows, any_b + z * stride_b, k0, k, j0, n);
+#else
     __global const ushort *from_b = start_b(any_b + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0), ldb);
+#endif
 
     float sums[WGMMA_PARTS][WN / 2];
     UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
@@ -243,8 +316,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
             sums[i][j] = 0.0f;
     }
 
-    uint steps = (depth + BK - 1) / BK,
-         whole = (WINDOWS == 1 || lines_a == BM) && lines_b == BN ? depth / BK : 0;
+    bool whole_a = WINDOWS == 1 || lines_a == BM, whole_b = WINDOWS == 2 || lines_b == BN;
+    uint steps = (depth + BK - 1) / BK, whole = whole_a && whole_b ? depth / BK : 0;
     /* now, fill: the slots that are multiplied and filled, in chunks */
     uint to = first_place(), now = 0, fill = 0;
     ulong left = WGMMA_DESCRIPTOR(slots + row * (ROW / CHUNK)),

@@ -15,7 +15,9 @@ extern const ocl_form_family ocl_wgmma_family;
 /* ends with bm 0; `complete` sets the parts of the warpgroups */
 extern const ocl_gemm_form ocl_wgmma_forms[];
 
-int ocl_wgmma_items(const ocl_gemm_form *form);            /* of a work-group */
+int ocl_wgmma_items(const ocl_gemm_form *form); /* of a work-group */
+/* STEPS_AT_ONCE of the kernel: steps of B as a matrix of windows that its items copy at once; else bk. */
+int ocl_wgmma_window_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
 uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* of a work-group */
 
 #endif

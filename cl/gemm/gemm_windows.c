@@ -25,12 +25,12 @@ static void strides_of(const ocl_windows *w, int64_t apart[3])
     apart[0] = apart[1] * w->in[1];
 }
 
-/* A: the column, as channel and place in the window. A tile further is bk columns further. */
-static walk walk_of_columns(const ocl_windows *w, int64_t bk)
+/* A: the column, as channel and place in the window. It goes on by `steps` columns. */
+static walk walk_of_columns(const ocl_windows *w, int64_t steps)
 {
-    int64_t apart[3], place = bk / w->channels, row = place / w->kernel[2];
+    int64_t apart[3], place = steps / w->channels, row = place / w->kernel[2];
     strides_of(w, apart);
-    walk s = {.add = {bk % w->channels, place % w->kernel[2], row % w->kernel[1], row / w->kernel[1]},
+    walk s = {.add = {steps % w->channels, place % w->kernel[2], row % w->kernel[1], row / w->kernel[1]},
               .size = {w->channels, w->kernel[2], w->kernel[1]},
               .unit = {0, 1, 1}};
     int64_t step[4] = {1, apart[2] * w->dilation[2], apart[1] * w->dilation[1], apart[0] * w->dilation[0]};
@@ -41,10 +41,17 @@ static walk walk_of_columns(const ocl_windows *w, int64_t bk)
     return s;
 }
 
-/* B: the row, as place of the result in units of the image. A tile further is bk rows further. */
-static walk walk_of_rows(const ocl_windows *w, int64_t bk)
+int ocl_windows_dims(const ocl_windows *w)
 {
-    int64_t apart[3], left = bk;
+    bool flat = w->in[0] == 1 && w->out[0] == 1 && w->kernel[0] == 1 && w->padding[0] == 0;
+    return w->operand == OCL_WINDOWS_B && flat ? 2 : 3;
+}
+
+/* B: the row, as place of the result in units of the image. It goes on by `steps` rows. Without a depth, the row behind
+ * the last one of an image is the first one of the next image. */
+static walk walk_of_rows(const ocl_windows *w, int64_t steps)
+{
+    int64_t apart[3], left = steps;
     strides_of(w, apart);
     walk s = {.unit = {0, w->stride[1], w->stride[0]}};
     for (int i = 0; i < 3; i++) {
@@ -57,12 +64,14 @@ static walk walk_of_rows(const ocl_windows *w, int64_t bk)
         left /= w->out[dim];
     }
     s.on += left * apart[0] * w->in[0];
+    if (ocl_windows_dims(w) == 2)
+        s.carry[1] += s.carry[2];
     return s;
 }
 
-static walk walk_of(const ocl_windows *w, int64_t bk)
+static walk walk_of(const ocl_windows *w, int64_t steps)
 {
-    return w->operand == OCL_WINDOWS_A ? walk_of_columns(w, bk) : walk_of_rows(w, bk);
+    return w->operand == OCL_WINDOWS_A ? walk_of_columns(w, steps) : walk_of_rows(w, steps);
 }
 
 static bool is_small(int64_t value)
@@ -162,8 +171,8 @@ bool ocl_windows_tiled(const ocl_gemm *g, int64_t most, char *reason, size_t siz
                  (long long)w->kernel[0], (long long)w->kernel[1], (long long)w->kernel[2], MASK_BITS);
         return false;
     }
-    for (int64_t bk = 1; bk <= most; bk *= 2) {
-        walk s = walk_of(w, bk);
+    for (int64_t steps = 1; steps <= most; steps *= 2) {
+        walk s = walk_of(w, steps);
         if (!fits_words(&s)) {
             snprintf(reason, size, "the image is too large for offsets of 32 bits");
             return false;
@@ -197,9 +206,9 @@ void ocl_windows_args(ocl_emitter *e, const ocl_windows *w, bool by_rows)
     ocl_arg_u64(e, (uint64_t)w->place);
 }
 
-void ocl_windows_tile_args(ocl_emitter *e, const ocl_windows *w, int64_t bk)
+void ocl_windows_tile_args(ocl_emitter *e, const ocl_windows *w, int64_t steps)
 {
-    walk s = walk_of(w, bk);
+    walk s = walk_of(w, steps);
     ocl_windows_args(e, w, false);
     for (int i = 0; i < 4; i++)
         ocl_arg_i32(e, (int32_t)s.add[i]);

@@ -17,7 +17,10 @@ bool ocl_windows_tiled(const ocl_gemm *gemm, int64_t most, char *reason, size_t 
 /* The arguments WINDOWS_PARAMS of cl/gemm/gemm_windows.clh. by_rows: places of the window that are neighbours in the
  * image, channels and all, count as one place with the channels of all of them, where that is so. */
 void ocl_windows_args(ocl_emitter *emitter, const ocl_windows *windows, bool by_rows);
-/* The arguments WINDOWS_PARAMS and WALK_PARAMS of cl/gemm/gemm_window_tiles.clh, for tiles of `bk` steps of k. */
-void ocl_windows_tile_args(ocl_emitter *emitter, const ocl_windows *windows, int64_t bk);
+/* WINDOWS_DIMS of cl/gemm/gemm_window_tiles.clh: the dimensions that its kernels count. */
+int ocl_windows_dims(const ocl_windows *windows);
+/* The arguments WINDOWS_PARAMS and WALK_PARAMS of cl/gemm/gemm_window_tiles.clh, for items whose
+ * counter goes on by `steps` steps of k at once. */
+void ocl_windows_tile_args(ocl_emitter *emitter, const ocl_windows *windows, int64_t steps);
 
 #endif

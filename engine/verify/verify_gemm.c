@@ -581,8 +581,8 @@ static clt_status check_wgmma_form(clt_verify_session *session, const clt_gemm_c
 static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     clt_gemm_case tiles = *c;
-    tiles.m = 201;
-    tiles.n = has_windows(c) && !c->tb ? 336 : 331; /* rows of B are aligned */
+    tiles.m = has_windows(c) && c->ta ? 200 : 201; /* rows of A and of B are aligned */
+    tiles.n = has_windows(c) && !c->tb ? 336 : 331;
     tiles.k = 390;
     tiles.windows.n *= 3;
     for (int i = 0; ocl_wgmma_forms[i].bm; i++)

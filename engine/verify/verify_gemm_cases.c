@@ -365,6 +365,10 @@ const clt_gemm_case clt_gemm_cases[] = {
      .ta = true,
      .form = FORM_PADDED,
      .windows = {OCL_WINDOWS_B, 2, {1, 6, 5}, {1, 3, 3}, .padding = {0, 1, 1}, .channels = 8, .groups = 3}},
+    {.name = "windows_tn_groups_aligned",
+     .m = 16,
+     .ta = true,
+     .windows = {OCL_WINDOWS_B, 2, {1, 6, 5}, {1, 3, 3}, .padding = {0, 1, 1}, .channels = 8, .groups = 3}},
     {.name = "windows_tn_places", /* fewer places in an image than steps in a tile */
      .m = 24,
      .ta = true,

@@ -20,6 +20,7 @@ for type in f16 bf16 tf32; do
     verified 2 "gemm.windows_n*[mma_$type]" --small --mode correct
     verified 1 "gemm.windows_tn*[mma_$type]" --small --mode correct
 done
+verified 6 'gemm.windows_*[wgmma_*' --small --mode correct
 verified 9 'gemm.windows_*[tile]' --small --mode correct
 verified 30 'gemm.*[tile*' --small
 verified 11 'gemm.tails_nt[tile_*' --mode correct # one of them has a predicate turned round by xor in its loop
@@ -52,6 +53,7 @@ verified 2 'gemm.large_batch[wgmma*' --mode correct
 # A 3 x 3 layer of ResNet-50 on a smaller image, all three products.
 verified 3 'gemm.windows_large_*[mma_f16]' --mode correct
 verified 3 'gemm.windows_large_*[mma_tf32]' --mode correct
+verified 3 'gemm.windows_large_*[wgmma_bf16]' --mode correct
 counted 'passes over the banks and sectors of copies' '^gemm_fwd_w?g?mma' 'load store matrix' 100
 count
 verified 3 'gemm.windows_large_*[tile]' --mode correct

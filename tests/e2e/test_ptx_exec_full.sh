@@ -25,6 +25,10 @@ wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48
     verified 150 'gemm.*[wgmma_*' --mode correct
     export CLTRAIN_PTX_LOCAL=232448 CLTRAIN_CACHE_DIR=$work/cache.large # what was asked of the smaller device is remembered
     seed=11 CLTRAIN_PTX_SEED=11 verified 52 'gemm.tails*[wgmma_*' --mode correct
+    seed=12 CLTRAIN_PTX_SEED=12 verified 38 'gemm.windows_forms*[wgmma_*' --mode correct
+    count
+    verified 6 'gemm.windows_large_*[wgmma_*' --mode correct
+    counted 'passes over the banks: windows' '^gemm_fwd_wgmma' 'load store matrix' 100
     ;;
 tile)
     verified 150 'gemm.*[tile*' --mode correct

@@ -432,6 +432,8 @@ static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
     if (own->n_copies == PTX_MAX_COPIES)
         ptx_fail(w, i, lane, "has %u copies under way", own->n_copies);
     ptx_shared_write(w, i, lane, c.to, c.size, c.size);
+    if (c.bytes == 0) /* reads nothing; the PTX ISA does not say that its address may be any */
+        (void)buffer_of(w, i, lane, c.from, 1, "copies nothing from");
     /* Elements may have 2 or 4 bytes. The upper half of the pattern is no part of a finite float, the lower
      * half is, so that it counts alone only where the upper one is not copied. */
     for (uint32_t at = 0; at < c.bytes; at += 4) {
@@ -449,15 +451,18 @@ static void start_copy(ptx_warp *w, ptx_instruction *i, int lane)
 void ptx_copy_start(ptx_warp *w, ptx_instruction *i, uint32_t mask)
 {
     uint64_t to[PTX_LANES], from[PTX_LANES];
+    uint32_t reads = 0; /* lanes that do not only write zeros */
     for (int l = 0; l < PTX_LANES; l++) {
         to[l] = ptx_value(w, i->args[0], l);
         from[l] = ptx_value(w, i->args[1], l);
         if (mask >> l & 1)
             start_copy(w, i, l);
+        if ((mask >> l & 1) && ptx_value(w, i->args[2], l) != 0)
+            reads |= 1u << l;
     }
     if (w->machine->launch->count && mask) {
         ptx_count_banks(i, to, mask, i->bytes);
-        count_sectors(i, from, mask, i->bytes);
+        count_sectors(i, from, reads, i->bytes);
     }
 }
 

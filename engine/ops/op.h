@@ -104,6 +104,8 @@ typedef struct clt_call {
     bool training;
     /* forward also updates the node's buffers, which happens once for each micro-batch */
     bool update_buffers;
+    bool
+        tf32; /* products of f32 may round their operands to 10 bits of mantissa, as the emitter does (precision.matmul) */
     bool again; /* forward is repeated for the backward pass: see CLT_OP_REPEATS_BY_SAVED */
     /* More than 1: statistics of a micro-batch are those of the samples of so many ranks (engine/ops/exchange.h), of
      * which at least `present` have a micro-batch. absent: only what a rank without one contributes is emitted. */

@@ -63,7 +63,7 @@ static clt_status write_attrs(const clt_node *node, char *out, size_t size)
 static clt_status describe_call(const clt_call *call, bool backward, clt_op_problem *out)
 {
     const clt_node *node = call->node;
-    *out = (clt_op_problem){.op = node->op, .backward = backward, .n_in = node->n_in};
+    *out = (clt_op_problem){.op = node->op, .backward = backward, .tf32 = call->tf32, .n_in = node->n_in};
     for (int i = 0; i < node->n_in; i++) {
         const clt_tensor *t = clt_call_tensor(call, call->in[i]);
         clt_case_input *in = &out->in[i];

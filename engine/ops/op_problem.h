@@ -13,6 +13,7 @@ typedef struct clt_op_problem {
     const clt_op *op;
     bool backward;
     bool narrow;     /* gradients have the types of their tensors, as in half-precision runs; else f32 */
+    bool tf32;       /* products of f32 may round their operands to 10 bits of mantissa */
     uint32_t wanted; /* backward: inputs whose gradient is wanted, bit i = input i */
     bool no_params;  /* backward: those of the parameters are not wanted */
     int n_in;

@@ -91,6 +91,7 @@ static void call_common(const clt_plan *plan, const clt_node *node, clt_call *ca
     call->loss_scale = plan->loss_scale;
     call->ranks = plan->options.sync_norms ? plan->options.ranks : 1;
     call->present = plan->options.present;
+    call->tf32 = plan->options.tf32;
     call->record = call->update_buffers = call->again = call->absent = false;
     memset(call->din_accumulate, 0, sizeof call->din_accumulate);
     memset(call->dparam_accumulate, 0, sizeof call->dparam_accumulate);

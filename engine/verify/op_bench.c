@@ -184,6 +184,7 @@ static clt_status make_trial(op_tuning *t, const ocl_device_desc *desc, const ch
                               .want_in = p->backward ? p->wanted : UINT32_MAX,
                               .want_params = !p->no_params,
                               .narrow = p->narrow,
+                              .tf32 = p->tf32,
                               .candidate = candidate,
                               .asked = asked};
     uint32_t phases = 1u << CLT_PHASE_FORWARD | (p->backward ? 1u << CLT_PHASE_BACKWARD : 0);
@@ -316,11 +317,11 @@ static clt_status time_one(void *tuning, void *trial, double *ns)
 }
 
 /* How much the results of variants may differ, relative to the largest value of a tensor: sums have another
- * order, and values may be rounded to the storage type between two products. */
+ * order, and values may be rounded to the storage type between two products. tf32 has f16's mantissa. */
 static double tolerance(const op_tuning *t)
 {
     clt_dtype storage = t->problem.in[0].dtype;
-    return storage == CLT_F32 ? 1e-4 : storage == CLT_F16 ? 1e-2 : 8e-2;
+    return storage == CLT_F32 && !t->problem.tf32 ? 1e-4 : storage != CLT_BF16 ? 1e-2 : 8e-2;
 }
 
 bool clt_bench_equal(const float *got, const float *want, size_t n, double tolerance, const char *what,

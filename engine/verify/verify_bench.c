@@ -220,6 +220,7 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
                                 .present = bench->peers.ranks,
                                 .update.scaling.on = setup->scaled,
                                 .narrow_gradients = setup->narrow,
+                                .tf32 = setup->tf32,
                                 .candidate = setup->candidate,
                                 .asked = setup->asked,
                                 .guard_bytes =

@@ -164,6 +164,7 @@ typedef struct clt_verify_setup {
     bool scaled;         /* losses are multiplied by a loss scale */
     /* gradients have the types of their 16-bit tensors, as in half-precision runs; else f32 */
     bool narrow;
+    bool tf32;                   /* products of f32 may round their operands to 10 bits of mantissa */
     const ocl_choice *candidate; /* as in clt_plan_options */
     ocl_choice *asked;
 } clt_verify_setup;

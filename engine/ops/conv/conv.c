@@ -30,11 +30,12 @@ const char *clt_conv_text(const clt_conv *c, char *buffer, size_t size)
     snprintf(buffer, size,
              "%s n=%lld c=%lld k=%lld d=%lld h=%lld w=%lld groups:%lld window:%lld.%lld.%lld "
              "stride:%lld.%lld.%lld "
-             "padding:%lld.%lld.%lld dilation:%lld.%lld.%lld %s*%s->%s%s%s",
+             "padding:%lld.%lld.%lld dilation:%lld.%lld.%lld %s*%s->%s%s%s%s",
              kinds[c->kind], (long long)s->n, (long long)s->channels, (long long)c->results, CLT_THREE(s->in),
              (long long)c->groups, CLT_THREE(s->kernel), CLT_THREE(s->stride), CLT_THREE(s->padding),
              CLT_THREE(s->dilation), clt_dtype_name(c->type_image), clt_dtype_name(c->type_weight),
-             clt_dtype_name(c->type_result), c->bias >= 0 ? " +bias" : "", c->accumulate ? " +add" : "");
+             clt_dtype_name(c->type_result), c->bias >= 0 ? " +bias" : "", c->accumulate ? " +add" : "",
+             c->tf32 ? " +tf32" : "");
 #undef CLT_THREE
     return buffer;
 }
@@ -65,6 +66,8 @@ static void set_tensors(const clt_call *call, clt_conv *c, int32_t image, int32_
     c->type_image = clt_call_dtype(call, image);
     c->type_weight = clt_call_dtype(call, weight);
     c->type_result = clt_call_dtype(call, result);
+    c->tf32 =
+        call->tf32 && c->type_image == CLT_F32 && c->type_weight == CLT_F32 && c->type_result == CLT_F32;
 }
 
 clt_conv clt_conv_forward_of(const clt_call *call, bool transposed)

@@ -25,6 +25,7 @@ typedef struct clt_conv {
     int32_t bias; /* RESULT: f32 (K); IMAGE: f32 (C), of a transposed convolution; -1: none */
     clt_dtype type_image, type_weight, type_result;
     bool accumulate; /* adds to what the kind computes, instead of writing it */
+    bool tf32;       /* all types are f32, and products may round their operands to 10 bits of mantissa */
 } clt_conv;
 
 static inline int64_t clt_conv_taps(const clt_conv *c) /* elements of a window in one channel */
@@ -53,6 +54,8 @@ typedef struct clt_conv_algorithm {
     clt_status (*emit)(ocl_emitter *e, const clt_conv *c);
 } clt_conv_algorithm;
 
+/* Whether clt_conv_implicit, which must accept the problem, computes all of it on matrix units of the device. */
+bool clt_conv_implicit_on_units(const clt_conv *c, const ocl_device_desc *device);
 extern const clt_conv_algorithm clt_conv_matrix, clt_conv_implicit, clt_conv_winograd, clt_conv_depthwise;
 
 /* Tiles of 4 x 4 places that Winograd's algorithm would cut the result (the image, for its gradient) into. */

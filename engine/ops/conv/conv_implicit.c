@@ -78,6 +78,7 @@ static ocl_gemm plain_product(const clt_conv *c)
         g.windows.operand = OCL_WINDOWS_B;
     }
     g.batch = c->groups;
+    g.tf32 = c->tf32;
     g.beta = c->accumulate ? 1.0f : 0.0f;
     set_windows(&g.windows, s->in, s->out, s->kernel);
     for (int i = 0; i < 3; i++) {
@@ -102,6 +103,7 @@ static ocl_gemm phase_product(const clt_conv *c, const phase *p, int32_t turned,
     g.type_a = c->type_result, g.type_b = c->type_weight, g.type_c = type;
     g.ldc = s->channels;
     g.batch = c->groups;
+    g.tf32 = c->tf32;
     g.stride_a = inner, g.stride_c = per_group;
     g.windows.operand = OCL_WINDOWS_A;
     set_windows(&g.windows, s->out, p->size, p->count);
@@ -137,6 +139,38 @@ static bool is_wide(const clt_conv *c)
     return image > INT32_MAX || result > INT32_MAX;
 }
 
+typedef bool product_test(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size);
+
+/* Whether every product of the problem passes the test; else the test has written its reason. */
+static bool all_products(const clt_conv *c, product_test *test, const ocl_device_desc *device, char *reason,
+                         size_t size)
+{
+    if (c->kind != CLT_CONV_IMAGE) {
+        ocl_gemm g = plain_product(c);
+        return test(&g, device, reason, size);
+    }
+    for (int64_t begin[3] = {0}; begin[0] < c->s.stride[0]; next_begin(c, begin)) {
+        phase p;
+        if (!find_phase(c, begin, &p) || clt_spatial_volume(p.count) == 0)
+            continue;
+        ocl_gemm g = phase_product(c, &p, c->weight, c->image, CLT_F32);
+        if (!test(&g, device, reason, size))
+            return false;
+    }
+    return true;
+}
+
+static bool is_on_units(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size)
+{
+    (void)reason, (void)size;
+    return ocl_gemm_is_on_units(g, device);
+}
+
+bool clt_conv_implicit_on_units(const clt_conv *c, const ocl_device_desc *device)
+{
+    return all_products(c, is_on_units, device, NULL, 0);
+}
+
 /* Whether some backend takes every product of the problem. */
 static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
 {
@@ -156,23 +190,11 @@ static bool implicit_accepts(const clt_conv *c, const ocl_device_desc *device, c
             (void)snprintf(reason, size, "the image is too large");
             return false;
         }
-    if (c->kind != CLT_CONV_IMAGE) {
-        ocl_gemm g = plain_product(c);
-        return ocl_gemm_is_possible(&g, device, reason, size);
-    }
-    if (c->s.stride[0] * c->s.stride[1] * c->s.stride[2] > MOST_PHASES) {
+    if (c->kind == CLT_CONV_IMAGE && c->s.stride[0] * c->s.stride[1] * c->s.stride[2] > MOST_PHASES) {
         (void)snprintf(reason, size, "there are more than %d phases", MOST_PHASES);
         return false;
     }
-    for (int64_t begin[3] = {0}; begin[0] < c->s.stride[0]; next_begin(c, begin)) {
-        phase p;
-        if (!find_phase(c, begin, &p) || clt_spatial_volume(p.count) == 0)
-            continue;
-        ocl_gemm g = phase_product(c, &p, c->weight, c->image, CLT_F32);
-        if (!ocl_gemm_is_possible(&g, device, reason, size))
-            return false;
-    }
-    return true;
+    return all_products(c, ocl_gemm_is_possible, device, reason, size);
 }
 
 static void end(ocl_emitter *e, int64_t rows, int64_t channels, uint64_t items, clt_style style, double flops)

@@ -268,9 +268,13 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
  * image has, and the gradient of the image adds that many up afterwards. In its place a step of a tile costs 25 to 45
  * instructions. With matrix units they fit between the multiplications, which leave issue slots idle
  * (cl/gemm/gemm_mma.cl); the backend `tile` has no such slots, its multiplications are instructions themselves. On GPUs
- * this order follows from these counts alone: it has not been measured there. The tuner measures both. Winograd's
- * algorithm, which takes f32 only, saves up to three quarters of the multiplications of 3 x 3 windows, so it comes before
- * them; products in 16 bits or tf32 may still be faster on matrix units. */
+ * this order follows from these counts alone: it has not been measured there. The tuner measures both.
+ *
+ * Winograd's algorithm, which takes f32 only, saves up to three quarters of the multiplications of 3 x 3 windows, so it
+ * comes before them. Not with precision.matmul tf32 on a device that has units for it: there multiplications are the
+ * cheap part, the transforms write and read several times as many bytes as image and result have, and its transformed
+ * values would be rounded to 10 bits, which costs about ten times the error of rounding the operands themselves. This
+ * follows from counting bytes, too, and was not measured on a GPU. */
 static const char *choose(const clt_conv *c, const clt_call *call, const ocl_device_desc *device)
 {
     char reason[160];
@@ -278,11 +282,12 @@ static const char *choose(const clt_conv *c, const clt_call *call, const ocl_dev
     bool few = clt_conv_tiles(c) < (call->training ? WINOGRAD_TILES_TRAINING : WINOGRAD_TILES);
     if (accepts(&clt_conv_depthwise, c, device, reason, sizeof reason))
         return "depthwise";
+    bool implicit = accepts(&clt_conv_implicit, c, device, reason, sizeof reason);
+    if (implicit && c->tf32 && clt_conv_implicit_on_units(c, device))
+        return "implicit";
     if (least >= WINOGRAD_CHANNELS && !few && accepts(&clt_conv_winograd, c, device, reason, sizeof reason))
         return "winograd";
-    if (accepts(&clt_conv_implicit, c, device, reason, sizeof reason))
-        return "implicit";
-    return "matrix";
+    return implicit ? "implicit" : "matrix";
 }
 
 static const char *standard_forward(const void *problem, const ocl_device_desc *device)

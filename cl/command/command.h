@@ -62,6 +62,8 @@ typedef enum ocl_command_kind {
     OCL_CMD_MARKER
 } ocl_command_kind;
 
+/* Of a kernel. Products of windows with every operand of an epilogue have the most, 40 (test_cl_gemm_forms); the emitter
+ * refuses more than there is room for. */
 #define OCL_MAX_ARGS 44
 
 struct ocl_buffer;

@@ -155,7 +155,14 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
  * compute unit, whose matrix units do about a thousand per clock. Per clock, a compute unit gets 25 to 33
  * bytes from the second-level cache (public measurements of V100, A100, H100) and moves 128 bytes to or from
  * local memory. So a tile of 64 x 64, which reads twice as many bytes per multiply-add as one of 128 x 128,
- * is bound by the cache. */
+ * is bound by the cache.
+ *
+ * Windows of an image have no term of their own, because their instructions are never what bounds a step: in
+ * every tile all instructions of a step take at most half of the clocks in which its bytes come from the cache
+ * (sm_90, ptxas: 128 x 128 of a weight's gradient 252 of 576, 64 x 64 103 of 288, 32 x 32 69 of 144; what
+ * multiplications take is less than that in small tiles). Only windows that are read element by element, of
+ * images with few channels, take longer, by half; but they do so in every tile alike, in proportion to its
+ * rows, so the choice stays the same. */
 
 /* multiply-adds in the time of reading a byte from the second-level cache */
 #define FMA_PER_CACHE_BYTE 36.0

@@ -87,7 +87,7 @@ defect 'wgmma: one step of k too few' gemm_wgmma.cl 'clamp(wide - CHUNK' 'clamp(
 defect 'wgmma: windows after the last one' gemm_wgmma.cl 'step + (int)on < left' 'step + (int)on <= left' 'gemm.windows_tn_stride[wgmma_f16]'
 defect 'wgmma: windows of B not swizzled' gemm_wgmma.cl 'CHUNK * (in_row ^ (step & 7))' 'CHUNK * in_row' 'gemm.windows_tn[wgmma_f16]'
 defect 'wgmma: one swizzle for all steps' gemm_wgmma.cl '(to ^ CHUNK * (i * STEPS_AT_ONCE & 7))' 'to' 'gemm.windows_forms_tn[wgmma_f16_64x256*'
-defect 'wgmma: windows of B in one block' gemm_wgmma.cl '(block * BK + step) * ROW' 'step * ROW' 'gemm.windows_large_tn[wgmma_f16]'
+defect 'wgmma: windows of B in one block' gemm_wgmma.cl '(block * BK + step) * ROW' 'step * ROW' 'gemm.windows_forms_tn[wgmma_f16_128x256*'
 defect 'wgmma: the copied windows stay' gemm_wgmma.cl 'WINDOWS_GO_ON(tile, from, walk);' '' 'gemm.windows_tn[wgmma_f16]'
 unset CLTRAIN_PTX_SM CLTRAIN_PTX_LOCAL
 
@@ -115,7 +115,8 @@ defect 'windows: a carry forgotten' gemm_window_tiles.clh '(carried ? walk->unit
 defect 'windows: pointer not carried' gemm_window_tiles.clh 'move += carried ? walk->carry[i] : 0' 'move += 0' "$windows"
 defect 'windows: places after the last one' gemm_mma.cl '(along) || (int)row < left' '(along) || (int)row <= left' 'gemm.windows_tn_stride[mma_f16]'
 defect 'windows: places of B outside of the image read' gemm_window_tiles.clh '(moved)) < (s)->in[j])' '(moved)) <= (s)->in[j])' \
-    'gemm.windows_tn_stride[mma_f16]'
+    'gemm.windows_tn[mma_f16]'
+defect 'windows: nothing copied from nowhere' gemm_mma.cl '(inside ? from : any)' '(from)' 'gemm.windows_nt[mma_f16]'
 defect 'windows: row of another place' gemm_window_tiles.clh 'over1 ? m->to[2] : over0' 'over0' 'gemm.windows_nt_odd[mma_f16]'
 
 # --- attention ---

@@ -19,6 +19,15 @@ mma) # sm_80: all cases with each type, all forms with tails in all layouts. At 
     verified 3 'gemm.large_batch[mma*' --mode correct
     verified 9 'gemm.windows_large_*[mma_*' --mode correct
     counted 'passes over the banks: whole vectors' '^gemm_fwd_mma' 'load store matrix' 100
+    # Layers of ResNet-50. Three channels are no vector: each element is a load of its own.
+    count
+    verified 18 'gemm.windows_layer*[mma_*' --mode correct
+    counted 'sectors and passes of layers' '^gemm_fwd_mma' 'matrix' 100
+    for way in nt tn; do
+        count
+        verified 1 "gemm.windows_first_$way[mma_f16]" --mode correct
+        counted 'sectors of the first layer' '^gemm_fwd_mma' 'read' 720
+    done
     ;;
 wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48 KiB of local memory, then all
     export CLTRAIN_PTX_SM=90
@@ -28,7 +37,8 @@ wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48
     seed=12 CLTRAIN_PTX_SEED=12 verified 38 'gemm.windows_forms*[wgmma_*' --mode correct
     count
     verified 6 'gemm.windows_large_*[wgmma_*' --mode correct
-    counted 'passes over the banks: windows' '^gemm_fwd_wgmma' 'load store matrix' 100
+    verified 12 'gemm.windows_layer*[wgmma_*' --mode correct
+    counted 'sectors of copies and passes over the banks: windows' '^gemm_fwd_wgmma' 'load store matrix' 100
     ;;
 tile)
     verified 150 'gemm.*[tile*' --mode correct

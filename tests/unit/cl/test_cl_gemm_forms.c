@@ -9,6 +9,7 @@
 #include "cl/gemm/gemm_mma.h"
 #include "cl/gemm/gemm_tile.h"
 #include "cl/gemm/gemm_wgmma.h"
+#include "cl/gemm/gemm_windows.h"
 #include "cl/tune/tuning.h"
 #include "tests/unit/cl/cl_test.h"
 
@@ -444,6 +445,96 @@ static void test_problem_text(void **state)
     assert_string_not_equal(tf32, ieee);
 }
 
+/* The gradient of the weight of a layer of `depth` x 14 x 14 places: B is the matrix of windows. */
+static ocl_gemm weight_gradient(int64_t depth, clt_dtype type)
+{
+    int64_t taps = depth > 1 ? 27 : 9, places = 64 * depth * 14 * 14;
+    ocl_gemm g = product(256, taps * 128, places, 2, type);
+    g.windows = (ocl_windows){.operand = OCL_WINDOWS_B,
+                              .in = {depth, 14, 14},
+                              .out = {depth, 14, 14},
+                              .kernel = {depth > 1 ? 3 : 1, 3, 3},
+                              .stride = {1, 1, 1},
+                              .dilation = {1, 1, 1},
+                              .padding = {depth > 1 ? 1 : 0, 1, 1},
+                              .channels = 128,
+                              .place = 128,
+                              .elements = places * 128};
+    return g;
+}
+
+static void test_windows_of_b(void **state)
+{
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
+    ocl_device_desc hopper = gpu(90);
+    ocl_gemm image = weight_gradient(1, CLT_F16), volume = weight_gradient(4, CLT_F16), one = image;
+    const ocl_variant *variant;
+    char reason[240] = "";
+    (void)state;
+    hopper.compute_units = 132;
+    hopper.local_proven_bytes = 227 << 10;
+    hopper.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE;
+    for (int t = 0; t < 2; t++)
+        for (int64_t depth = 1; depth <= 4; depth += 3) {
+            ocl_gemm g = weight_gradient(depth, types[t]);
+            assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &hopper, "test", &variant));
+            assert_string_equal(variant->name, "wgmma");
+        }
+    ocl_gemm single = weight_gradient(1, CLT_F32); /* transposed operands have 16 bits */
+    assert_false(ocl_variant_accepts(&ocl_gemm_wgmma, &single, &hopper, reason, sizeof reason));
+    assert_contains(reason, "not f32 by f32");
+    for (const ocl_gemm_form *form = ocl_wgmma_forms; form->bm; form++) {
+        ocl_gemm_form f = *form;
+        ocl_wgmma_family.complete(&image, &hopper, form, &f);
+        if (!ocl_wgmma_family.fits(&image, &hopper, &f))
+            continue;
+        int steps = ocl_wgmma_window_steps(&image, &f);
+        /* whole rounds, and a swizzle that only two of them turn */
+        assert_true(steps >= 4 && f.bk % steps == 0);
+    }
+    /* a depth that is there but not moved over is counted as well */
+    assert_int_equal(ocl_windows_dims(&image.windows), 2);
+    assert_int_equal(ocl_windows_dims(&volume.windows), 3);
+    one.windows.padding[0] = 1;
+    one.windows.kernel[0] = 3;
+    assert_int_equal(ocl_windows_dims(&one.windows), 3);
+}
+
+/* Kernels of windows have the most arguments, with every operand of an epilogue. */
+static void test_most_arguments(void **state)
+{
+    int most = 0;
+    (void)state;
+    for (int lanes = 0; lanes < 2; lanes++)
+        for (const ocl_variant *const *v = ocl_gemm_variants; *v != NULL; v++) {
+            ocl_device_desc d = gpu(90);
+            char reason[240];
+            d.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | (lanes ? (uint32_t)OCL_CAP_WIDE_VECTORS : 0);
+            d.is_cpu = lanes != 0;
+            d.vector_floats = 16;
+            ocl_gemm g = product(64 * 14 * 14, 64, 9 * 128, 1, CLT_F16);
+            g.type_c = CLT_F16;
+            g.windows = weight_gradient(1, CLT_F16).windows;
+            g.windows.operand = OCL_WINDOWS_A;
+            g.a.tensor = 0, g.b.tensor = 1, g.c.tensor = 2;
+            g.bias = ocl_ref(3), g.residual = ocl_ref(4), g.pre = ocl_ref(5);
+            g.activation = OCL_ACT_RELU;
+            if (!ocl_variant_accepts(*v, &g, &d, reason, sizeof reason))
+                continue;
+            ocl_command_list list = {0};
+            ocl_emitter e = {.list = &list, .device = &d, .label = "test"};
+            assert_ok(clt_arena_create(&list.arena));
+            assert_ok(ocl_gemm_emit(&e, &g, (*v)->name));
+            for (size_t i = 0; i < list.count; i++)
+                most = list.commands[i].n_args > most ? list.commands[i].n_args : most;
+            ocl_emitter_free(&e);
+            ocl_command_list_free(&list);
+            clt_arena_destroy(list.arena);
+        }
+    /* fewer than three more would be too few for the next operand of an epilogue (cl/command/command.h) */
+    assert_true(most >= 40 && most + 3 <= OCL_MAX_ARGS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +551,8 @@ int main(void)
         cmocka_unit_test(test_vectors_of_c),
         cmocka_unit_test(test_emitted_tf32),
         cmocka_unit_test(test_problem_text),
+        cmocka_unit_test(test_windows_of_b),
+        cmocka_unit_test(test_most_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

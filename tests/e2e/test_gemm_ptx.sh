@@ -136,6 +136,8 @@ check_form_mma() {
     check_mma "mma $name NN bf16 windows of A" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 \
         -DWINDOWS=1
     check_mma "mma $name TN f16 windows of B" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTA=1 -DVC=4 -DPARTIAL=1 -DWINDOWS=2
+    check_mma "mma $name TN bf16 windows of B, images" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DMMA_BF16=1 -DDTA=bf16 -DTA=1 -DVC=4 \
+        -DWINDOWS=2 -DWINDOWS_DIMS=2
     check_mma "mma $name NT tf32 windows of A" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4 \
         -DWINDOWS=1
     check_mma "mma $name TN tf32 windows of B" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTA=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4 \
@@ -188,10 +190,10 @@ if command -v nvdisasm >/dev/null; then
         f32=(-DBK=16 -DDTA=f32 -DMMA_TF32=1 -DVC=4)
         limit=70
         if [ "$bm" -eq 64 ]; then limit=80; fi
-        for layout in NT NN TN TT "NT windows" "TN windows"; do
+        for layout in NT NN TN TT "NT windows" "TN windows" "TN windows of images"; do
             turn=() f16=$limit tf32=60
             # A step of windows is 25 to 45 instructions more, whatever the tile: small tiles are for small products.
-            if [[ $layout == *windows ]]; then
+            if [[ $layout == *windows* ]]; then
                 tf32=90
                 if [ "$bm" -eq 64 ]; then f16=110; fi
             fi
@@ -201,6 +203,7 @@ if command -v nvdisasm >/dev/null; then
             TT) turn=(-DTA=1 -DTB=1) ;;
             "NT windows") turn=(-DTB=1 -DWINDOWS=1) ;;
             "TN windows") turn=(-DTA=1 -DWINDOWS=2) ;;
+            "TN windows of images") turn=(-DTA=1 -DWINDOWS=2 -DWINDOWS_DIMS=2) ;;
             esac
             check_slots "mma ${bm}x$bn $layout f16" 80 80 $f16 "${form[@]}" -DBK=32 -DDTC=f16 -DVC=8 "${turn[@]}"
             check_slots "mma ${bm}x$bn $layout f16" 90 65 $f16 "${form[@]}" -DBK=32 -DDTC=f16 -DVC=8 "${turn[@]}"

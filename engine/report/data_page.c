@@ -61,7 +61,7 @@ static void put_mask_classes(clt_str *out, const clt_source *source, void *const
         clt_html_share(out, (double)counts[c] / (double)elements);
         clt_str_append(out, " ");
     }
-    if (counts[0] + other == elements)
+    if (counts[0] > 0 && counts[0] + other == elements)
         clt_str_append(out, "background ");
     if (other > 0)
         clt_str_printf(out, "<small>%lld elements without a class</small>", (long long)other);

@@ -3,6 +3,7 @@
  * Pictures of samples: see data_picture.h. */
 #include "engine/report/data_picture.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ clt_status clt_picture_form_of(const clt_source *source, clt_picture_form *out)
     bool first = n == 3 && (dim[0] == 1 || dim[0] == 3), last = n == 3 && !first && dim[2] == 3;
     *out = (clt_picture_form){.bytes = x->dtype == CLT_U8};
     bool fits = n >= 2 && n <= 4;
-    for (int i = n > 1 ? n - 2 : 0; i < n; i++)
+    for (int i = n == 4 || first; i < n; i++) /* channels before them are no side */
         fits = fits && dim[i] <= CLT_IMAGE_MAX_SIDE;
     if (!fits)
         CLT_FAIL(CLT_EUNSUPPORTED,
@@ -86,7 +87,7 @@ clt_picture_window clt_picture_window_of(float *values, int64_t count)
     if (!(w.low < w.high))
         w = (clt_picture_window){true, (double)values[0], (double)values[count - 1]};
     if (!(w.low < w.high))
-        w.high = w.low + 1;
+        w.high = w.low + fmax(1, fabs(w.low)); /* 1 would be lost beside a large value */
     return w;
 }
 

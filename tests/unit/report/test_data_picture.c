@@ -56,11 +56,14 @@ static void test_forms(void **state)
     check_form(SOURCE(CLT_I32, 2, 1, 4, 5), 2, 1, 4, 5, false);
     clt_picture_form f;
     clt_source flat = SOURCE(CLT_F32, 784), five = SOURCE(CLT_F32, 2, 2, 2, 2, 2),
-               long_side = SOURCE(CLT_F32, 2, 65501);
+               long_side = SOURCE(CLT_F32, 2, 65501), deep = SOURCE(CLT_F32, 65501, 4, 4),
+               high = SOURCE(CLT_U8, 65501, 4, 3);
     assert_int_equal(clt_picture_form_of(&flat, &f), CLT_EUNSUPPORTED);
     assert_non_null(strstr(clt_error_text(), "(784) f32"));
     assert_int_equal(clt_picture_form_of(&five, &f), CLT_EUNSUPPORTED);
     assert_int_equal(clt_picture_form_of(&long_side, &f), CLT_EUNSUPPORTED);
+    assert_int_equal(clt_picture_form_of(&deep, &f), CLT_EUNSUPPORTED);
+    assert_int_equal(clt_picture_form_of(&high, &f), CLT_EUNSUPPORTED);
     clt_error_clear();
 }
 
@@ -79,6 +82,9 @@ static void test_window(void **state)
     float same[3] = {4, 4, 4};
     w = clt_picture_window_of(same, 3);
     assert_true(w.low == 4 && w.high > 4);
+    float large[2] = {-1e20f, -1e20f};
+    w = clt_picture_window_of(large, 2);
+    assert_true(w.low < w.high);
 }
 
 typedef struct drawn {

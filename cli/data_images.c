@@ -32,13 +32,26 @@ static clt_status config_of_data(const char *type, const char *path, const char 
 {
     clt_str text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 0);
-    clt_str_printf(&text,
-                   "{\"model\":{\"type\":\"graph\",\"layers\":[{\"op\":\"mse\"}]},\"data\":{\"type\":\"%s\","
-                   "\"path\":",
-                   type);
-    clt_jw_string(&w, path);
-    /* nobody asked for a part to be kept for evaluation */
-    clt_str_append(&text, strcmp(type, "nifti") == 0 ? ",\"split\":0}}" : "}}");
+    const clt_source_type *known = clt_rows_type(type);
+    clt_jw_object(&w);
+    clt_jw_key(&w, "model");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", "graph");
+    clt_jw_key(&w, "layers");
+    clt_jw_array(&w);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "op", "mse");
+    clt_jw_end_object(&w);
+    clt_jw_end_array(&w);
+    clt_jw_end_object(&w);
+    clt_jw_key(&w, "data");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", type);
+    clt_jw_kstring(&w, "path", path);
+    if (known && clt_config_part_has(known->format, "data.split"))
+        clt_jw_kint(&w, "split", 0); /* nobody asked for a part to be kept for evaluation */
+    clt_jw_end_object(&w);
+    clt_jw_end_object(&w);
     clt_status status = clt_str_check(&text);
     if (status == CLT_OK)
         status = clt_config_parse(text.text, path, overrides, n_overrides, out);
@@ -151,9 +164,12 @@ clt_status data_pack(const cmd_context *context, clt_pack_options *o)
 
 /* --- show --- */
 
-/* Whether a file begins as configs do. */
+/* Whether a file is called or begins as configs do. */
 static bool is_config(const char *path)
 {
+    size_t length = strlen(path);
+    if (length > 5 && strcmp(path + length - 5, ".json") == 0)
+        return true;
     FILE *file = fopen(path, "rb");
     int c = file ? fgetc(file) : '{'; /* loading it as a config says what is wrong */
     while (c == ' ' || c == '\t' || c == '\r' || c == '\n')
@@ -163,18 +179,30 @@ static bool is_config(const char *path)
     return c == '{' || c == EOF;
 }
 
+/* What the overrides say that the data is; NULL: nothing. */
+static const char *given_type(const args_result *r)
+{
+    static const char key[] = "data.type=";
+    const char *type = NULL;
+    for (int i = 0; i < r->n_overrides; i++)
+        if (strncmp(r->overrides[i], key, sizeof key - 1) == 0)
+            type = r->overrides[i] + sizeof key - 1;
+    return type;
+}
+
 /* The config at `path`, or one of the data there: images, a folder of volumes, or a file of samples. */
 static clt_status show_config(const char *path, const args_result *r, clt_config **out)
 {
     const clt_source_type *type;
-    const char *name = "nifti";
-    if (data_is_images(path) || (!clt_is_directory(path) && is_config(path)))
+    const char *name = given_type(r);
+    bool folder = clt_is_directory(path);
+    if (data_is_images(path) || (!folder && is_config(path)))
         return data_images_config(path, r->overrides, r->n_overrides, out);
-    if (!clt_is_directory(path)) {
-        CLT_TRY(clt_rows_guess_type(path, &type));
+    if (!name && !folder) {
+        CLT_TRY(clt_rows_guess_type(path, NULL, "data.type=", &type));
         name = type->format->name;
     }
-    return config_of_data(name, path, r->overrides, r->n_overrides, out);
+    return config_of_data(name ? name : "nifti", path, r->overrides, r->n_overrides, out);
 }
 
 /* Reads "-160,240". */

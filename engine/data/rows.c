@@ -70,19 +70,29 @@ static bool ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* The format that the file's name says; NULL: none. */
-static const clt_source_type *named_type(const char *path)
+static bool has_name_of(const char *path, const clt_source_type *type)
+{
+    for (const char *const *end = type->input_ends; end && *end; end++)
+        if (ends_with(path, *end))
+            return true;
+    return false;
+}
+
+/* The format that the file's name says, of several own; NULL: none. */
+static const clt_source_type *named_type(const char *path, const clt_source_type *own)
 {
     int n;
     const clt_source_type *const *types = clt_source_types(&n);
+    if (own && has_name_of(path, own))
+        return own;
     for (int i = 0; i < n; i++)
-        for (const char *const *end = types[i]->input_ends; end && *end; end++)
-            if (ends_with(path, *end))
-                return types[i];
+        if (has_name_of(path, types[i]))
+            return types[i];
     return NULL;
 }
 
-clt_status clt_rows_guess_type(const char *path, const clt_source_type **type)
+clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, const char *option,
+                               const clt_source_type **type)
 {
     unsigned char first[CLT_INPUT_BYTES];
     char names[128];
@@ -93,7 +103,9 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type **type)
         CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
     size_t n = fread(first, 1, sizeof first, file);
     fclose(file);
-    *type = named_type(path);
+    *type = named_type(path, own);
+    if (!*type && own && own->input_like_run && clt_is_directory(path))
+        *type = own;
     /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
     if (*type && ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
         return CLT_OK;
@@ -104,9 +116,8 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type **type)
             break;
         }
     if (!*type)
-        CLT_FAIL(CLT_EUSAGE,
-                 "opening '%s': neither its name nor its content says what it is; give --input-type %s", path,
-                 clt_rows_types(", ", " or ", names, sizeof names));
+        CLT_FAIL(CLT_EUSAGE, "opening '%s': neither its name nor its content says what it is; give %s%s",
+                 path, option, clt_rows_types(", ", " or ", names, sizeof names));
     return CLT_OK;
 }
 
@@ -393,7 +404,7 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
                  standard ? "the standard input" : "'", standard ? "" : path,
                  standard ? "" : "', a pipe or a device,");
     if (!once && !type)
-        CLT_TRY(clt_rows_guess_type(path, &type));
+        CLT_TRY(clt_rows_guess_type(path, run ? clt_source_type_of(run) : NULL, "--input-type ", &type));
     bool text = once || type->input_lines;
     bool table = !once && text && run && clt_source_type_of(run)->holds_targets;
     if (table)

@@ -18,8 +18,11 @@ const struct clt_source_type *clt_rows_type(const char *name);
 /* The names of all of them, such as "idx, npy, raw, csv or nifti"; returns buffer. */
 const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size);
 
-/* The format of a file by its first bytes, then by its name; CLT_EUSAGE: neither tells. */
-clt_status clt_rows_guess_type(const char *path, const struct clt_source_type **type);
+/* The format of a file by its first bytes, then by its name. own: that of the run, which counts where several formats have
+ * such names, and for folders; NULL: unknown. CLT_EUSAGE: nothing tells, and the message asks for `option`, such as
+ * "--input-type ". */
+clt_status clt_rows_guess_type(const char *path, const struct clt_source_type *own, const char *option,
+                               const struct clt_source_type **type);
 
 typedef struct clt_rows clt_rows;
 

@@ -346,7 +346,7 @@ const clt_config_part clt_format_cifar = {
 };
 
 /* Their names end in .bin, as those of raw files do: the run or the user says that they are CIFAR's. */
-static const char *const cifar_ends[] = {NULL};
+static const char *const cifar_ends[] = {".bin", NULL}; /* raw numbers, too: the run decides */
 
 const clt_source_type clt_source_cifar = {
     .format = &clt_format_cifar,

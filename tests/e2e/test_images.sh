@@ -115,6 +115,11 @@ for options in '' data.eval_path=cifar/test_batch.bin; do
     [ "$right" -ge 9 ] && pass || fail "$right of 10 evaluation images are predicted right"
     expect_code 0 "$CLTRAIN" predict predicting cifar/test_batch.bin --input-type cifar --out named.csv
     expect_same own.csv named.csv
+    # the run's own format is that of files with such names, and of folders
+    for given in cifar/test_batch.bin cifar; do
+        expect_code 0 "$CLTRAIN" predict predicting "$given" --out named.csv
+        expect_same own.csv named.csv
+    done
     rm -r predicting
 done
 # Of several files all are predicted, in their order.

@@ -59,6 +59,17 @@ expect_code 0 "$CLTRAIN" data show val/images/ct000.nii --out single.html
 expect_code 0 "$CLTRAIN" data show numbers.raw --out raw.html 'data.shape=[2,2,4]'
 grep -q 'Black is -1000 or below, white 0 or above.*soft tissue' raw.html && [ "$(grep -o '<img' raw.html | wc -l)" = 6 ] && pass ||
     fail 'raw volumes are not shown as slices'
+# A file that nothing tells of: data.type does. A config that is not well-formed is told as such.
+cp numbers.raw numbers
+expect_code 2 "$CLTRAIN" data show numbers --out never.html 'data.shape=[2,2,4]'
+expect_text 'neither its name nor its content says what it is; give data.type=idx'
+expect_code 0 "$CLTRAIN" data show numbers --out raw2.html data.type=raw 'data.shape=[2,2,4]'
+expect_same <(grep -o '<img[^>]*>' raw.html) <(grep -o '<img[^>]*>' raw2.html)
+expect_code 2 "$CLTRAIN" data show numbers --out never.html data.type=rwa
+expect_text 'data.type.*rwa'
+echo '"data": {' >cut.json
+expect_code 2 "$CLTRAIN" data show cut.json --out never.html
+expect_text 'cut.json:1:'
 expect_code 2 "$CLTRAIN" data show numbers.raw --out never.html 'data.shape=[16]'
 expect_text 'x is \(16\) f32, of which there is no picture'
 expect_absent never.html

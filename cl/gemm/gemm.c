@@ -33,6 +33,12 @@ double ocl_gemm_flops(const ocl_gemm *gemm)
     return 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
 }
 
+double ocl_gemm_moment_flops(const ocl_gemm *gemm)
+{
+    bool made = gemm->moments != NULL && gemm->moments->blocks > 0;
+    return made ? 4.0 * (double)gemm->m * (double)gemm->n * (double)gemm->batch : 0.0;
+}
+
 /* Checks */
 
 /* Number of elements from an operand's first to its last one over all batch items; false when it exceeds
@@ -169,6 +175,9 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
     if (!ocl_windows_layout(g, reason, sizeof reason))
         CLT_FAIL(CLT_ESHAPE, "checking %s: %s", what, reason);
     CLT_TRY(check_items(what, g));
+    if (g->moments != NULL && g->batch > 1 && g->stride_c != g->n)
+        CLT_FAIL(CLT_ESHAPE, "checking %s: moments are those of columns side by side, but batch items of C are %lld apart",
+                 what, (long long)g->stride_c);
     if (c > 0 && ((g->c.tensor == g->a.tensor && g->c.offset == g->a.offset) ||
                   (g->c.tensor == g->b.tensor && g->c.offset == g->b.offset)))
         CLT_FAIL(CLT_ESHAPE, "checking %s: C is the same memory as A or B", what);
@@ -198,6 +207,29 @@ static epilogue_operands operands_of(const ocl_gemm *g)
                                .dact = given(g->dact)};
 }
 
+static uint64_t columns_of(const ocl_gemm *g)
+{
+    return (uint64_t)g->n * (uint64_t)g->batch;
+}
+
+bool ocl_gemm_make_moments(ocl_emitter *e, const ocl_gemm *g, uint64_t blocks)
+{
+    if (g->moments == NULL || e->workspace == NULL)
+        return false;
+    *g->moments = (ocl_moments){
+        .blocks = blocks,
+        .count = ocl_workspace(e, CLT_F32, blocks, "rows of blocks"),
+        .mean = ocl_workspace(e, CLT_F32, blocks * columns_of(g), "means of blocks"),
+        .square = ocl_workspace(e, CLT_F32, blocks * columns_of(g), "squares of blocks"),
+    };
+    return true;
+}
+
+static bool has_moments(const ocl_gemm *g)
+{
+    return g->moments != NULL && g->moments->blocks > 0;
+}
+
 void ocl_gemm_epilogue_defines(ocl_emitter *e, const ocl_gemm *g)
 {
     epilogue_operands has = operands_of(g);
@@ -207,6 +239,8 @@ void ocl_gemm_epilogue_defines(ocl_emitter *e, const ocl_gemm *g)
     ocl_define(e, "HAS_RESIDUAL", has.residual);
     ocl_define(e, "HAS_PRE", has.pre);
     ocl_define(e, "HAS_DACT", has.dact);
+    if (has_moments(g))
+        ocl_define(e, "MOMENTS", 1);
 }
 
 void ocl_gemm_epilogue_args(ocl_emitter *e, const ocl_gemm *g)
@@ -221,6 +255,11 @@ void ocl_gemm_epilogue_args(ocl_emitter *e, const ocl_gemm *g)
         ocl_arg_tensor(e, OCL_WRITE, g->pre, g->type_c, elements);
     if (has.dact)
         ocl_arg_tensor(e, OCL_READ, g->dact, g->type_c, elements);
+    if (has_moments(g)) {
+        ocl_arg_out(e, g->moments->count, CLT_F32, g->moments->blocks);
+        ocl_arg_out(e, g->moments->mean, CLT_F32, g->moments->blocks * columns_of(g));
+        ocl_arg_out(e, g->moments->square, CLT_F32, g->moments->blocks * columns_of(g));
+    }
 }
 
 /* Operands */

@@ -5,7 +5,8 @@
  *
  * Order of the epilogue, which all backends share (cl/gemm/gemm_epilogue.clh):
  *   forward    value = alpha * sum (+ beta * C) -> + bias -> stored in pre -> activation -> + residual -> C
- *   backward   value = alpha * sum -> * activation'(dact) -> (+ beta * C) -> C */
+ *   backward   value = alpha * sum -> * activation'(dact) -> (+ beta * C) -> C
+ * Behind it, if asked for, come the moments of the columns of C, of the values as they were stored (ocl_moments). */
 #ifndef CL_GEMM_H
 #define CL_GEMM_H
 
@@ -32,6 +33,14 @@ typedef struct ocl_windows {
     int64_t elements; /* of the image */
 } ocl_windows;
 
+/* Moments of columns, by blocks of rows: of how many rows a block is, and for each column the mean of their values and
+ * the sum of squared distances from it. Blocks are combined without cancellation (Chan, Golub & LeVeque 1979). */
+typedef struct ocl_moments {
+    uint64_t blocks;      /* 0: they were not made */
+    int32_t count;        /* f32 (blocks) */
+    int32_t mean, square; /* f32 (blocks, columns) */
+} ocl_moments;
+
 typedef struct ocl_gemm {
     int64_t m, n, k;
     bool ta, tb;                          /* A stored k x m when ta, B stored n x k when tb */
@@ -51,6 +60,10 @@ typedef struct ocl_gemm {
      * product times the activation's derivative there. Excludes bias, residual and pre; may be C.
      * OCL_NO_TENSOR: none. */
     ocl_tensor_ref dact;
+    /* Not NULL: the moments of C's columns are wanted, with those of batch items, which then lie side by side, one
+     * after the other. A backend whose chosen form can make them does so in workspaces and leaves here which; from the
+     * others blocks is 0. They are an addition to a problem and no part of it: choices do not depend on them. */
+    ocl_moments *moments;
     ocl_windows windows; /* then lda or ldb has no meaning */
     bool tf32;           /* f32 A and B may be rounded to 10 bits of mantissa (precision.matmul) */
     /* Set by backends only: the kernel takes bias, residual and pre as optional pointers, so that problems
@@ -96,6 +109,7 @@ const char *ocl_gemm_problem(const ocl_gemm *gemm, char *buffer, size_t size);
 /* Adds the problem to the log; the log's data is an ocl_gemm. log NULL: does nothing. */
 clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm);
 double ocl_gemm_flops(const ocl_gemm *gemm); /* 2*m*n*k*batch */
+double ocl_gemm_moment_flops(const ocl_gemm *gemm); /* of its moments, where it makes them; 0 where it does not */
 
 /* Number of elements from the first to the last one of each operand; false on overflow. */
 bool ocl_gemm_spans(const ocl_gemm *gemm, int64_t *a, int64_t *b, int64_t *c);
@@ -107,6 +121,9 @@ const char *ocl_gemm_activation_text(const ocl_gemm *gemm); /* " +relu", "" with
  * cl/gemm/gemm_epilogue.clh expects, in its order. */
 void ocl_gemm_epilogue_defines(ocl_emitter *emitter, const ocl_gemm *gemm);
 void ocl_gemm_epilogue_args(ocl_emitter *emitter, const ocl_gemm *gemm);
+/* For backends, before they open the command that makes the moments of so many blocks: creates them. Returns whether they
+ * are wanted; then the functions above give them to the kernel. */
+bool ocl_gemm_make_moments(ocl_emitter *emitter, const ocl_gemm *gemm, uint64_t blocks);
 /* The same for cl/gemm/gemm_operands.clh, with which the kernels of all backends begin: the defines of A and
  * B; the arguments GEMM_PARAMS, including those of the epilogue; GEMM_PART_PARAMS, for kernels that leave
  * partial sums in `floats` elements of `part`; the argument C alone. */

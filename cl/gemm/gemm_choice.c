@@ -15,7 +15,7 @@
 static void fold_batch(ocl_gemm *g)
 {
     bool stacked = g->stride_a == g->m * g->lda && g->stride_c == g->m * g->ldc;
-    if (!ocl_has_windows(g) && g->batch > 1 && !g->ta && g->stride_b == 0 && stacked &&
+    if (!ocl_has_windows(g) && g->moments == NULL && g->batch > 1 && !g->ta && g->stride_b == 0 && stacked &&
         g->m * g->batch <= INT32_MAX) {
         g->m *= g->batch;
         g->batch = 1;
@@ -70,6 +70,7 @@ static clt_status describe(const void *problem, void **data, size_t *size)
     *size = sizeof(ocl_gemm);
     CLT_TRY(clt_alloc(data, 1, *size, "a matrix product"));
     memcpy(*data, problem, *size);
+    ((ocl_gemm *)*data)->moments = NULL;
     return CLT_OK;
 }
 
@@ -152,6 +153,8 @@ clt_status ocl_gemm_emit(ocl_emitter *e, const ocl_gemm *gemm, const char *force
     clt_status status = ocl_emit_status(e);
     if (status != CLT_OK)
         return status;
+    if (gemm->moments != NULL)
+        gemm->moments->blocks = 0;
     status = ocl_gemm_check(gemm);
     if (status == CLT_OK && (gemm->m == 0 || gemm->n == 0))
         return CLT_OK;

@@ -208,6 +208,13 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const 
 
 /* Commands */
 
+/* Whether the kernel can make moments: it knows whole sums, and an item always has the same columns
+ * (gemm_tiles.clh). */
+static bool can_make_moments(const ocl_form_family *family, const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    return f->splits == 1 && family->items(f) * ocl_form_vector(g, f) % f->bn == 0;
+}
+
 /* part: workspace for partial sums; OCL_NO_TENSOR_ID without splits. */
 static void emit_product(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                          const ocl_gemm_form *f, int32_t part)
@@ -233,7 +240,7 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
         ocl_define(e, "WINDOWS_DIMS", ocl_windows_dims(&g->windows));
         ocl_windows_tile_args(e, &g->windows, family->window_steps ? family->window_steps(g, f) : f->bk);
     }
-    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g));
+    ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
 }
 
 /* The second kernel of split-K: adds the partial sums in `part` (one after the other for each batch item) and
@@ -264,6 +271,8 @@ clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *e, const oc
     CLT_TRY(ocl_form_decide(family, e, g, &f));
     if (f.splits > 1)
         part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
+    if (can_make_moments(family, g, &f))
+        (void)ocl_gemm_make_moments(e, g, (uint64_t)ocl_form_up(g->m, f.bm));
     emit_product(family, e, g, &f, part);
     if (f.splits > 1)
         emit_sum(e, g, f.splits, part);

@@ -264,6 +264,14 @@ static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *
     return pieces < units ? pieces : units;
 }
 
+/* Blocks of rows whose moments the kernel makes: as many tiles each as a unit of work has at least. */
+static uint64_t moment_blocks(const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    int64_t row_tiles = up(g->m, b->mr), split = b->cut > 0 ? up(b->mt, b->parts) : b->mt;
+    int64_t whole = (row_tiles - 1) / b->mt;
+    return (uint64_t)(whole * up(b->mt, split) + up(row_tiles - whole * b->mt, split));
+}
+
 static clt_status lane_emit(ocl_emitter *e, const void *problem)
 {
     /* The forward products of a model have several epilogues in one layout (B transposed), each of which
@@ -282,6 +290,7 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     if (!ocl_lane_choose(g, e->device, &wanted, &b) && !ocl_lane_choose(g, e->device, NULL, &b))
         CLT_FAIL(CLT_EUNSUPPORTED, "emitting a lane GEMM: no block fits %llu bytes of local memory",
                  (unsigned long long)e->device->local_bytes);
+    (void)ocl_gemm_make_moments(e, g, moment_blocks(g, &b));
     ocl_kernel_begin(e, "gemm_lane", "gemm_fwd_lane");
     ocl_define(e, "MR", b.mr);
     ocl_define(e, "NV", b.nv);
@@ -297,7 +306,7 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_gemm_epilogue_defines(e, g);
     ocl_define(e, "WINDOWS", (int64_t)g->windows.operand);
     lane_args(e, g, &b);
-    ocl_kernel_end_1d(e, groups_of(e->device, &b), 1, ocl_gemm_flops(g));
+    ocl_kernel_end_1d(e, groups_of(e->device, &b), 1, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
     return ocl_emit_status(e);
 }
 

@@ -12,6 +12,10 @@
  * changes a bit, and backend `simple` gives the same bits in the layouts NN, TN and TT. Host side:
  * cl/gemm/gemm_lane.c.
  *
+ * Moments (MOMENTS) are made tile by tile while its rows are in registers: its mean, the squared distances from it, and
+ * these two joined with those of the tiles above. A block of rows is as many tiles as one unit of work has at least,
+ * so that which units there are does not matter.
+ *
  * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
  * k > kc, else one. Offsets inside blocks are 32-bit, bases 64-bit. */
 #include "common.clh"
@@ -461,6 +465,88 @@ INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_colum
     }
 }
 
+#if MOMENTS
+#if NV > 4
+#error moments of more vectors than registers hold
+#endif
+/* The moments of rows first to last - 1 of a tile join those of the `seen` rows above it. */
+INLINE void join_moments(float16 mean[NV], float16 square[NV], float seen, float16 value[MR][NV], uint first,
+                         uint last)
+{
+    float here = (float)(last - first), share = here / (seen + here), weight = seen * share;
+    EACH_VECTOR
+    {
+        float16 sum = (float16)(0.0f), apart = (float16)(0.0f);
+        UNROLL_FOR (uint r = 0; r < MR; r++)
+            if (r >= first && r < last)
+                sum += value[r][v];
+        float16 middle = sum / here;
+        UNROLL_FOR (uint r = 0; r < MR; r++)
+            if (r >= first && r < last) {
+                float16 d = value[r][v] - middle;
+                apart = fma(d, d, apart);
+            }
+        float16 off = middle - mean[v];
+        mean[v] = fma((float16)(share), off, mean[v]);
+        square[v] += fma(weight * off, off, apart);
+    }
+}
+
+/* Stores `width` columns of moments, and begins new ones. */
+INLINE void store_moments(float16 mean[NV], float16 square[NV], __global float *to_mean,
+                          __global float *to_square, uint width)
+{
+    EACH_VECTOR
+    {
+        if ((v + 1) * LANES <= width) {
+            vstore16(mean[v], v, to_mean);
+            vstore16(square[v], v, to_square);
+        } else {
+            float means[LANES], squares[LANES];
+            vstore16(mean[v], 0, means);
+            vstore16(square[v], 0, squares);
+            for (uint q = v * LANES; q < width; q++) {
+                to_mean[q] = means[q - v * LANES];
+                to_square[q] = squares[q - v * LANES];
+            }
+        }
+        mean[v] = square[v] = (float16)(0.0f);
+    }
+}
+
+/* Of the rows first to last - 1 of tile `it`, which are in acc. `until` is the last tile of the block. */
+#define MOMENTS_OF_TILE(first, last)                                                                         \
+    do {                                                                                                     \
+        join_moments(mean, square, seen, acc, first, last);                                                  \
+        seen += (float)((last) - (first));                                                                   \
+        uint down_ = in_block + it + 1;                                                                      \
+        if (it + 1 == rows || down_ % split == 0) {                                                          \
+            ulong block_ = (ulong)row_block * ((mt + split - 1) / split) + (down_ - 1) / split;              \
+            ulong at_ = block_ * n * batch + (ulong)z * n + j;                                               \
+            store_moments(mean, square, moment_mean + moment_mean_at + at_,                                  \
+                          moment_square + moment_square_at + at_, width);                                    \
+            if (j == 0 && z == 0)                                                                            \
+                moment_count[moment_count_at + block_] = seen;                                               \
+            seen = 0.0f;                                                                                     \
+        }                                                                                                    \
+    } while (0)
+/* The same where values were kept in `sums` instead of acc. */
+#define MOMENTS_OF_EDGE(first, last)                                                                         \
+    do {                                                                                                     \
+        EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);                                          \
+        MOMENTS_OF_TILE(first, last);                                                                        \
+    } while (0)
+#define KEEP_REGISTER(value) acc[r][v] = (value)
+#define KEEP_VECTOR(value) vstore16(value, v, sums + r * NR)
+#define KEEP_ELEMENT(value) sums[r * NR + q] = (value)
+#else
+#define MOMENTS_OF_TILE(first, last) (void)0
+#define MOMENTS_OF_EDGE(first, last) (void)0
+#define KEEP_REGISTER EPILOGUE_FORGET
+#define KEEP_VECTOR EPILOGUE_FORGET
+#define KEEP_ELEMENT EPILOGUE_FORGET
+#endif
+
 /* The order of the work: blocks of mt x nt tiles, along rows first, then columns, then batch items. The first
  * `whole` blocks are one unit of work each, the others are cut into `parts` pieces of rows. A unit of work is
  * called a tile here. */
@@ -528,6 +614,9 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
 #if WINDOWS
     const clt_windows windows = windows_of(WINDOWS_ARGS);
 #endif
+#if MOMENTS
+    const uint split = cut > 0 ? (mt + parts - 1) / parts : mt; /* tiles of a block of moments */
+#endif
     ulong tile = clt_next_tile(tile_counter) * (ulong)share, until = tile + share;
     while (tile < grid.tiles) {
         clt_place place = place_of(&grid, tile);
@@ -535,6 +624,9 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
         bool known = next < until;
         uint z = place.z, rows = place.rows, columns = rows > 0 ? place.columns : 0;
         uint i0 = place.first_row * MR, j0 = place.first_column * NR;
+#if MOMENTS
+        uint row_block = place.first_row / mt, in_block = place.first_row - row_block * mt;
+#endif
         __global const STORAGE(DTA) *item_a = a + z * stride_a;
         __global const STORAGE(DTB) *item_b = b + z * stride_b;
         ulong k0 = 0;
@@ -590,6 +682,11 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                                          min(after.rows * MR, m - from), rows * left * pieces);
                     }
                 }
+#if MOMENTS
+                float16 mean[NV], square[NV];
+                EACH_VECTOR mean[v] = square[v] = (float16)(0.0f);
+                float seen = 0.0f;
+#endif
                 for (uint it = 0; it < rows; it++) {
                     __local float *sums = block_sums + (k > kc ? (jt * rows + it) * (MR * NR) : 0);
                     uint i = i0 + it * MR, skip = 0, height = min(m - i, (uint)MR);
@@ -616,7 +713,8 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
 #endif
 #if DIRECT
                     if (last && skip == 0 && height == MR && width == NR) {
-                        EACH_SUM FINISH16(i + r, j + v * LANES, acc[r][v]);
+                        EACH_SUM FINISH16_KEEP(i + r, j + v * LANES, acc[r][v], KEEP_REGISTER);
+                        MOMENTS_OF_TILE(0, MR);
                         continue;
                     }
 #endif
@@ -625,12 +723,14 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                         continue;
                     if (width == NR) {
                         for (uint r = skip; r < height; r++)
-                            EACH_VECTOR FINISH16(i + r, j + v * LANES, vload16(v, sums + r * NR));
-                        continue;
+                            EACH_VECTOR FINISH16_KEEP(i + r, j + v * LANES, vload16(v, sums + r * NR),
+                                                      KEEP_VECTOR);
+                    } else {
+                        for (uint r = skip; r < height; r++)
+                            for (uint q = 0; q < width; q++)
+                                FINISH_KEEP(i + r, j + q, sums[r * NR + q], KEEP_ELEMENT);
                     }
-                    for (uint r = skip; r < height; r++)
-                        for (uint q = 0; q < width; q++)
-                            FINISH(i + r, j + q, sums[r * NR + q]);
+                    MOMENTS_OF_EDGE(skip, height);
                 }
             }
             k0 += kn;

@@ -126,7 +126,10 @@
  * different banks. */
 #define LINE_FLOATS (BN + (!PAIRED(ALONG_B) ? 8 : WN < 32 ? 16 : 4))
 #define SLAB_FLOATS (WARPS_DOWN * 16 * LINE_FLOATS)
-#if STAGES * SLOT > SLAB_FLOATS / 4
+#define MOMENT_CHUNKS ((MOMENT_FLOATS + 3) / 4)
+#if MOMENT_CHUNKS > STAGES * SLOT && MOMENT_CHUNKS > SLAB_FLOATS / 4 /* by a line of small tiles at most */
+#define LOCAL_CHUNKS MOMENT_CHUNKS
+#elif STAGES * SLOT > SLAB_FLOATS / 4
 #define LOCAL_CHUNKS (STAGES * SLOT)
 #else
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
@@ -689,6 +692,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
     /* The sums go through local memory, sixteen rows of every warp at a time, so that rows of C are written
      * by neighbouring items (coalesced). */
     __local float *lines = (__local float *)memory;
+    MOMENTS_BEGIN;
     MMA_UNROLL_FOR (uint i = 0; i < MI; i++) {
         barrier(CLK_LOCAL_MEM_FENCE);
         spread_sums(lines + warp / WARPS_ACROSS * 16 * LINE_FLOATS + column, sums, i);
@@ -701,4 +705,5 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TI
                 PUT_SUMS(ci, cj, lines + line * LINE_FLOATS + at);
         }
     }
+    MOMENTS_STORE(lines);
 }

@@ -79,7 +79,12 @@
 #define ALONG_B (TB)
 #define TILE_A STAGE_FLOATS(ALONG_A, BM, VA)
 #define TILE_B STAGE_FLOATS(ALONG_B, BN, VB)
-#define LOCAL_FLOATS (2 * (TILE_A + TILE_B))
+#define TILES_FLOATS (2 * (TILE_A + TILE_B))
+#if MOMENT_FLOATS > TILES_FLOATS /* by a line of small tiles at most */
+#define LOCAL_FLOATS MOMENT_FLOATS
+#else
+#define LOCAL_FLOATS TILES_FLOATS
+#endif
 
 #if WINDOWS == 1
 #define WINDOWS_PASSES STAGE_COUNT(BM, VA)
@@ -268,6 +273,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
 
         /* The sums go through local memory, so that rows of C are written by neighbouring items (coalesced),
          * and the code of the epilogue exists only once. */
+    MOMENTS_BEGIN;
 #pragma unroll 1
     for (uint r0 = 0; r0 < TM; r0 += SLAB) {
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -287,6 +293,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
                 PUT_SUMS(i, j, tiles + e);
         }
     }
+    MOMENTS_STORE(tiles);
 }
 
 #if !PARTIAL

@@ -342,6 +342,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
     MMA_COPIES_WAIT(0);
 
     __local float *lines = (__local float *)slots;
+    MOMENTS_BEGIN;
     UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
         barrier(CLK_LOCAL_MEM_FENCE);
         spread_sums(lines + group / GROUPS_ACROSS * 64 * LINE_FLOATS + column, sums[i]);
@@ -354,4 +355,5 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
                 PUT_SUMS(ci, cj, lines + line * LINE_FLOATS + at);
         }
     }
+    MOMENTS_STORE(lines);
 }

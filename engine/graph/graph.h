@@ -35,7 +35,7 @@ typedef enum clt_tensor_class {
     /* plan: plan: forward results other than activations that backward needs (statistics, masks) */
     CLT_TC_SAVED,
     CLT_TC_GRADIENT,  /* plan: gradient of an activation */
-    CLT_TC_WORKSPACE, /* plan: lives inside one op */
+    CLT_TC_WORKSPACE, /* plan: lives inside one op, or as moments until the norm behind it */
     CLT_TC_COUNT
 } clt_tensor_class;
 const char *clt_tensor_class_name(clt_tensor_class c);

@@ -112,8 +112,13 @@ typedef struct clt_call {
     int32_t ranks, present;
     bool absent;
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
-    int32_t step;     /* step block (SB_WORDS u32) */
-    int32_t constant; /* the node's constant (clt_infer_constant), -1 */
+    /* forward: not NULL: output 0 is normalised by the moments of its channels over all else (rows of its memory,
+     * which is channels-last); a variant that can make them while it stores the output leaves them there, others leave
+     * 0 blocks. */
+    ocl_moments *moments;
+    const ocl_moments *moments_of_input; /* forward: those of input 0, if the work that made it left them; or NULL */
+    int32_t step;                        /* step block (SB_WORDS u32) */
+    int32_t constant;                    /* the node's constant (clt_infer_constant), -1 */
     clt_epilogue epilogue;
     /* backward */
     int32_t dout[CLT_MAX_OUT];           /* gradient of each output; -1: no gradient arrives */
@@ -240,7 +245,10 @@ enum {
     /* forward work that is repeated for the backward pass (clt_call.again) reads what the first one saved, and does
      * not compute it again: statistics, whose passes over the input would cost more than the output itself */
     CLT_OP_REPEATS_BY_SAVED = 1 << 17,
-    CLT_OP_EXCHANGES = 1 << 18 /* with call.ranks its works may exchange records with those of other ranks */
+    CLT_OP_EXCHANGES = 1 << 18, /* with call.ranks its works may exchange records with those of other ranks */
+    /* training forward needs the moments of input 0 for each channel, unless its buffers are frozen, and takes those
+     * that the work before it made (clt_call.moments_of_input) */
+    CLT_OP_TAKES_MOMENTS = 1 << 19
 };
 
 typedef struct clt_op {

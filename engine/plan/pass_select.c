@@ -92,6 +92,8 @@ static void call_common(const clt_plan *plan, const clt_node *node, clt_call *ca
     call->ranks = plan->options.sync_norms ? plan->options.ranks : 1;
     call->present = plan->options.present;
     call->tf32 = plan->options.tf32;
+    call->moments = NULL;
+    call->moments_of_input = NULL;
     call->record = call->update_buffers = call->again = call->absent = false;
     memset(call->din_accumulate, 0, sizeof call->din_accumulate);
     memset(call->dparam_accumulate, 0, sizeof call->dparam_accumulate);
@@ -205,6 +207,7 @@ static clt_status emit_work(clt_plan *plan, ocl_emitter *emitter, const clt_work
     call.record = work->record;
     if (!forward)
         call_backward(work, add, &call);
+    clt_moments_pass(plan, work, &call);
     emitter->label = clt_arena_printf(plan->graph->arena, "%s.%s", node->name,
                                       !forward      ? "backward"
                                       : work->again ? "recompute"
@@ -359,8 +362,12 @@ clt_status clt_pass_select(clt_plan *plan)
 {
     shared_space space = {.plan = plan};
     CLT_TRY(clt_plan_make_records(plan));
-    CLT_TRY(select_phase(plan, CLT_PHASE_FORWARD, 0, plan->n_forward, NULL));
-    clt_status status = select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work, &space);
+    clt_status status = clt_moments_open(plan);
+    if (status == CLT_OK)
+        status = select_phase(plan, CLT_PHASE_FORWARD, 0, plan->n_forward, NULL);
+    clt_moments_close(plan);
+    CLT_TRY(status);
+    status = select_phase(plan, CLT_PHASE_BACKWARD, plan->n_forward, plan->n_work, &space);
     if (status == CLT_OK && plan->options.accumulation > 1 && plan->options.mode != CLT_PLAN_EVAL &&
         !plan->options.tree)
         status = select_phase(plan, CLT_PHASE_BACKWARD_ADD, plan->n_forward, plan->n_work, &space);

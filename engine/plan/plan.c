@@ -66,6 +66,7 @@ void clt_plan_destroy(clt_plan *plan)
     free(plan->sums);
     free(plan->gathered);
     free(plan->exchanges);
+    free(plan->moments);
     free(plan);
 }
 

@@ -193,6 +193,12 @@ typedef struct clt_work {
     bool rows;
 } clt_work;
 
+/* While FORWARD is selected, for each tensor: whether a norm wants its moments, and those that were made. */
+typedef struct clt_made_moments {
+    bool wanted;
+    ocl_moments made;
+} clt_made_moments;
+
 typedef enum clt_place_kind { CLT_PLACE_NONE, CLT_PLACE_PLAN, CLT_PLACE_STORE } clt_place_kind;
 typedef struct clt_place {
     clt_place_kind kind;
@@ -294,6 +300,8 @@ typedef struct clt_plan {
     size_t n_exchanges, exchanges_forward; /* so many of them are those of FORWARD */
     clt_plan_derived *derived;
     size_t n_derived;
+    clt_made_moments *moments; /* by tensor id, n_moments of them; see moments.c */
+    size_t n_moments;
     ocl_tuning_log tuning; /* problems of all phases that can be tuned, and the records that were used */
 } clt_plan;
 

@@ -43,6 +43,12 @@ const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *l
 /* Sets the times of the commands of a phase that were emitted since `from`; *capacity is that of the array. */
 clt_status clt_plan_stamp(clt_plan *plan, clt_phase phase, size_t from, size_t work, size_t *capacity);
 
+/* moments.c: for FORWARD in TRAIN plans, between open and close: what a work's call is asked for, and given, of the
+ * moments of tensors. Elsewhere nothing. */
+clt_status clt_moments_open(clt_plan *plan);
+void clt_moments_close(clt_plan *plan);
+void clt_moments_pass(const clt_plan *plan, const clt_work *work, clt_call *call);
+
 /* emit_update.c: the commands of the UPDATE phase in each of its two styles (engine/optim/update.clh). */
 clt_status clt_update_emit_group(ocl_emitter *emitter, const void *problem);
 clt_status clt_update_emit_lane(ocl_emitter *emitter, const void *problem);

@@ -77,6 +77,7 @@ clt_conv clt_conv_forward_of(const clt_call *call, bool transposed)
     set_tensors(call, &c, transposed ? call->out[0] : call->in[0], call->param[0],
                 transposed ? call->in[0] : call->out[0]);
     c.bias = call->node->n_param > 1 ? call->param[1] : -1;
+    c.moments = transposed ? NULL : call->moments;
     return c;
 }
 

@@ -26,6 +26,8 @@ typedef struct clt_conv {
     clt_dtype type_image, type_weight, type_result;
     bool accumulate; /* adds to what the kind computes, instead of writing it */
     bool tf32;       /* all types are f32, and products may round their operands to 10 bits of mantissa */
+    /* RESULT: NULL, or where an algorithm that can make the moments of the result's channels leaves them (clt_call) */
+    ocl_moments *moments;
 } clt_conv;
 
 static inline int64_t clt_conv_taps(const clt_conv *c) /* elements of a window in one channel */

@@ -281,6 +281,7 @@ static clt_status implicit_emit(ocl_emitter *e, const clt_conv *c)
     if (c->kind == CLT_CONV_IMAGE)
         return emit_image(e, c);
     ocl_gemm g = plain_product(c);
+    g.moments = c->moments;
     return ocl_gemm_emit(e, &g, NULL);
 }
 

@@ -133,6 +133,8 @@ static clt_status emit_product(ocl_emitter *e, const chunk *k, int64_t group, bo
         g.beta = c->accumulate || later ? 1.0f : 0.0f;
     }
     g.batch = all;
+    /* of a product that is the whole result; parts of one, of rows or groups, would leave parts of the moments */
+    g.moments = k->rows == clt_conv_rows(c) && all == c->groups ? c->moments : NULL;
     return ocl_gemm_emit(e, &g, NULL);
 }
 

@@ -154,16 +154,30 @@ static int32_t derive_windows(ocl_emitter *e, winograd *w)
     return u;
 }
 
+/* Those of the chunk's tiles. */
+static void arg_moments(ocl_emitter *e, const winograd *w, int32_t of, int64_t channels)
+{
+    ocl_tensor_ref first = {of, (uint64_t)(w->first * channels) * sizeof(float)};
+    ocl_arg_tensor(e, OCL_WRITE, first, CLT_F32, (uint64_t)(w->count * channels));
+}
+
 static void emit_result(ocl_emitter *e, winograd *w, int32_t m, int32_t to)
 {
     const clt_conv *c = w->c;
     int64_t images = c->s.n * c->s.in[0];
     begin(e, w, "winograd_result");
     ocl_define(e, "HAS_BIAS", c->bias >= 0);
+    if (c->moments != NULL)
+        ocl_define(e, "MOMENTS", 1);
     ocl_arg_grad(e, to, CLT_F32, (uint64_t)(images * w->height * w->width * w->to), c->accumulate);
     ocl_arg_in(e, m, CLT_F32, transformed(w, w->count, w->to));
     if (c->bias >= 0)
         ocl_arg_in(e, c->bias, CLT_F32, (uint64_t)w->to);
+    if (c->moments != NULL) {
+        arg_moments(e, w, c->moments->count, 1);
+        arg_moments(e, w, c->moments->mean, w->to);
+        arg_moments(e, w, c->moments->square, w->to);
+    }
     arg_tiles(e, w, w->height, w->width, w->to);
     end(e, w, w->count, w->to, 12.0 * w->in);
 }
@@ -194,6 +208,13 @@ static clt_status emit_values(ocl_emitter *e, winograd *w, int32_t from, int32_t
     int32_t u = derive_windows(e, w);
     int32_t v = ocl_workspace(e, CLT_F32, transformed(w, most, w->from), "transformed source");
     int32_t m = ocl_workspace(e, CLT_F32, transformed(w, most, w->to), "transformed result");
+    if (w->c->moments != NULL) /* those of tiles: what the transform has at hand */
+        *w->c->moments = (ocl_moments){
+            .blocks = (uint64_t)w->tiles,
+            .count = ocl_workspace(e, CLT_F32, (uint64_t)w->tiles, "places of tiles"),
+            .mean = ocl_workspace(e, CLT_F32, (uint64_t)(w->tiles * w->to), "means of tiles"),
+            .square = ocl_workspace(e, CLT_F32, (uint64_t)(w->tiles * w->to), "squares of tiles"),
+        };
     for (w->first = 0; w->first < w->tiles; w->first += most) {
         w->count = w->tiles - w->first < most ? w->tiles - w->first : most;
         emit_source(e, w, v, from);

@@ -15,7 +15,7 @@
  * one of the flat form has a tile and a channel.
  *
  * -DLS=items of a group, 1 in the lane form  -DOUT=2|4  -DROTATED=1: the window is turned by 180 degrees
- * -DHAS_BIAS=0|1 */
+ * -DHAS_BIAS=0|1  -DMOMENTS=0|1: winograd_result makes the moments of each tile's places, too */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -30,6 +30,9 @@
 #endif
 #ifndef HAS_BIAS
 #define HAS_BIAS 0
+#endif
+#ifndef MOMENTS
+#define MOMENTS 0
 #endif
 #define IN (OUT + 2)
 
@@ -232,8 +235,31 @@ KERNEL winograd_window(WRITE(u), READ(window), ulong rows, uint channels)
 #define WITH_BIAS(N, value) (value)
 #endif
 
+/* Moments (ocl_moments): count (tiles) is the number of the tile's places, mean and square (tiles, channels) their
+ * mean and the sum of squared distances from it. Both come from the distances to the tile's first place. */
+#if MOMENTS
+#define MOMENT_ARGS WRITE(count), WRITE(mean), WRITE(square),
+#define MOMENTS_BEGIN(type) type origin = (type)(0.0f), sum = (type)(0.0f), squares = (type)(0.0f);
+#define MOMENTS_ADD(type, y, x, value)                                                                       \
+    {                                                                                                        \
+        if ((y) + (x) == 0)                                                                                  \
+            origin = (value);                                                                                \
+        type d_ = (value)-origin;                                                                            \
+        sum += d_;                                                                                           \
+        squares = fma(d_, d_, squares);                                                                      \
+    }
+#define MOMENTS_STORE(N)                                                                                     \
+    STORE_CHANNELS##N(mean, c, origin + sum / places);                                                       \
+    STORE_CHANNELS##N(square, c, squares - sum * (sum / places));
+#else
+#define MOMENT_ARGS
+#define MOMENTS_BEGIN(type)
+#define MOMENTS_ADD(type, y, x, value)
+#define MOMENTS_STORE(N)
+#endif
+
 /* image_of (+)= A' m A of each tile (+ bias), m (IN*IN, tiles, channels). */
-KERNEL winograd_result(GRAD(image_of), READ(m), BIAS_ARG TILE_PARAMS)
+KERNEL winograd_result(GRAD(image_of), READ(m), BIAS_ARG MOMENT_ARGS TILE_PARAMS)
 {
     ITEM(tiles);
     TILE;
@@ -242,18 +268,29 @@ KERNEL winograd_result(GRAD(image_of), READ(m), BIAS_ARG TILE_PARAMS)
     uint y0 = tile_y * OUT, x0 = tile_x * OUT;
 #define RESULT_LOAD16(y, x) LOAD_CHANNELS16(m, ((y)*IN + (x)) * tiles * channels + c)
 #define RESULT_LOAD1(y, x) LOAD_CHANNELS1(m, ((y)*IN + (x)) * tiles * channels + c)
-#define RESULT_STORE(N, y, x, value)                                                                         \
+#define RESULT_STORE(type, N, y, x, value)                                                                   \
     do {                                                                                                     \
         if (y0 + (y) < height && x0 + (x) < width) {                                                         \
             __global float *to_ = PLACE_AT(y, x);                                                            \
-            STORE_CHANNELS##N(to_, c,                                                                        \
-                              accumulate ? LOAD_CHANNELS##N(to_, c) + (value) : WITH_BIAS(N, value));        \
+            type value_ = accumulate ? LOAD_CHANNELS##N(to_, c) + (value) : WITH_BIAS(N, value);             \
+            STORE_CHANNELS##N(to_, c, value_);                                                               \
+            MOMENTS_ADD(type, y, x, value_)                                                                  \
         }                                                                                                    \
     } while (0)
-#define RESULT_STORE16(y, x, value) RESULT_STORE(16, y, x, value)
-#define RESULT_STORE1(y, x, value) RESULT_STORE(1, y, x, value)
+#define RESULT_STORE16(y, x, value) RESULT_STORE(float16, 16, y, x, value)
+#define RESULT_STORE1(y, x, value) RESULT_STORE(float, 1, y, x, value)
+#if MOMENTS
+    float places = (float)(min(height - y0, (uint)OUT) * min(width - x0, (uint)OUT));
+    if (c == 0)
+        count[count0 + item] = places;
+    mean += mean0 + item * channels;
+    square += square0 + item * channels;
+#endif
     /* the transform takes IN x IN numbers to OUT x OUT */
-#define RESULT(type, N) BOTH_WAYS(type, result, IN, OUT, RESULT_LOAD##N, RESULT_STORE##N);
+#define RESULT(type, N)                                                                                      \
+    MOMENTS_BEGIN(type)                                                                                      \
+    BOTH_WAYS(type, result, IN, OUT, RESULT_LOAD##N, RESULT_STORE##N);                                       \
+    MOMENTS_STORE(N)
     EACH_CHANNEL(RESULT)
 }
 

@@ -4,8 +4,9 @@
  * A column is a channel; the rows are samples, or in images and volumes, whose channels lie last in memory,
  * the pixels of all samples. The rows are cut into blocks. Each block gives the mean of its rows and the sum of
  * squared distances from that mean; those of all rows follow from them without cancellation (Chan, Golub &
- * LeVeque 1979). Many blocks are first combined in parts of `span` blocks each. A separate kernel updates the
- * running statistics. The backward pass needs two sums for each column, by blocks again. Group normalisation is
+ * LeVeque 1979). Where the kernel that wrote the matrix made such moments of blocks of its own (ocl_moments in
+ * cl/gemm/gemm.h), they are taken instead. Many blocks are first combined in parts of `span` blocks each. A separate
+ * kernel updates the running statistics. The backward pass needs two sums for each column, by blocks again. Group normalisation is
  * the same with a segment of rows for each sample, where columns are combined as well. Where several ranks share
  * statistics, each makes a record of its rows, and all combine the records of all ranks in the same order, as blocks
  * are combined. Knows matrices only.
@@ -18,6 +19,7 @@
  * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx past the caches
  * -DRESIDUAL=0|1: a residual is added to the result  -DRELU=0|1: then negative numbers become zero
  * -DMASK=where backward finds out what relu let pass (norm_shared.clh)
+ * -DCOUNTED=0|1: moments are those of another kernel, whose blocks have as many rows as `counts` says
  * -DRECORD=0|1: batch_norm_bwd_total writes a record for other ranks
  * -DSUMS=0|1: batch_norm_bwd_sums makes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
  * -DRT=type of that gradient
@@ -57,6 +59,9 @@
 #endif
 #ifndef RECORD
 #define RECORD 0
+#endif
+#ifndef COUNTED
+#define COUNTED 0
 #endif
 #ifndef RT
 #define RT f32
@@ -170,11 +175,22 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 }
 
 /* Moments of the rows of the blocks first to last - 1. A block has block_rows rows, the last one of the matrix
- * maybe fewer. middle: the mean; squares: the sum of squared distances from it. */
-#define BLOCK_SIZE(b) ((float)min(block_rows, rows - (b)*block_rows))
+ * maybe fewer; COUNTED: it has counts[b] rows. middle: the mean; squares: the sum of squared distances from it. */
+#define ROWS_OF_BLOCK(b) ((float)min(block_rows, rows - (b)*block_rows))
+#if COUNTED
+#define COUNTS_ARG , IN(counts)
+#define BLOCK_SIZE(b) counts[counts0 + (b)]
+#define COUNT_ROWS(first, last)                                                                              \
+    float count = 0.0f;                                                                                      \
+    for (ulong b = (first); b < (last); b++)                                                                 \
+    count += BLOCK_SIZE(b)
+#else
+#define COUNTS_ARG
+#define BLOCK_SIZE(b) ROWS_OF_BLOCK(b)
+#define COUNT_ROWS(first, last) float count = (float)(min(rows, (last)*block_rows) - (first)*block_rows)
+#endif
 #define COMBINE(type, N, first, last)                                                                        \
     type sum = (type)(0.0f), squares = (type)(0.0f);                                                         \
-    float count = (float)(min(rows, (last)*block_rows) - (first)*block_rows);                                \
     for (ulong b = (first); b < (last); b++)                                                                 \
         sum += BLOCK_SIZE(b) * LOAD##N(f32, part, b * cols + c);                                             \
     type middle = sum / count;                                                                               \
@@ -183,12 +199,23 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
         squares += LOAD##N(f32, square, b * cols + c) + BLOCK_SIZE(b) * d * d;                               \
     }
 
-/* part, square (blocks,cols) -> mean, squares (parts,cols): the same of `span` blocks each. */
-KERNEL batch_norm_combine(OUT(mean), OUT(sum_square), IN(part), IN(square), ulong rows, ulong cols,
-                          ulong block_rows, ulong blocks, ulong span, uint tile)
+#if COUNTED
+#define SUMS_OF_COUNTS , OUT(sum_count)
+#else
+#define SUMS_OF_COUNTS
+#endif
+/* part, square (blocks,cols) -> mean, squares (parts,cols): the same of `span` blocks each; COUNTED: counts (blocks) ->
+ * their sums (parts). */
+KERNEL batch_norm_combine(OUT(mean), OUT(sum_square) SUMS_OF_COUNTS, IN(part), IN(square) COUNTS_ARG, ulong rows,
+                          ulong cols, ulong block_rows, ulong blocks, ulong span, uint tile)
 {
     COLUMNS;
     ulong at = get_group_id(1), from = at * span, to = min(blocks, from + span);
+    COUNT_ROWS(from, to);
+#if COUNTED
+    if (begin == 0)
+        sum_count[sum_count0 + at] = count;
+#endif
     part += part0 + begin;
     square += square0 + begin;
     mean += mean0 + at * cols + begin;
@@ -201,10 +228,11 @@ KERNEL batch_norm_combine(OUT(mean), OUT(sum_square), IN(part), IN(square), ulon
 }
 
 /* Combines the moments of the blocks to mean, var (biased) and rstd (cols) of the batch. */
-KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ulong rows, ulong cols,
+KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square) COUNTS_ARG, ulong rows, ulong cols,
                         ulong block_rows, ulong blocks, uint tile, float eps)
 {
     COLUMNS;
+    COUNT_ROWS(0, blocks);
     part += part0 + begin;
     square += square0 + begin;
     mean += mean0 + begin;
@@ -227,10 +255,11 @@ KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square), ul
 #define RECORD_SECOND(N, r) LOAD##N(f32, records, records0 + begin + RECORD_AT(r) + cols + c)
 
 /* part, square (blocks,cols) -> record: mean of this rank's rows, sum of squared distances from it. */
-KERNEL batch_norm_record(OUT(record), IN(part), IN(square), ulong rows, ulong cols, ulong block_rows,
-                         ulong blocks, uint tile)
+KERNEL batch_norm_record(OUT(record), IN(part), IN(square) COUNTS_ARG, ulong rows, ulong cols,
+                         ulong block_rows, ulong blocks, uint tile)
 {
     COLUMNS;
+    COUNT_ROWS(0, blocks);
     part += part0 + begin;
     square += square0 + begin;
     record += record0;
@@ -612,14 +641,14 @@ KERNEL group_norm_stats(OUT(mean), OUT(rstd), IN(part), IN(square), ulong rows, 
         float inner = 0.0f;
         for (ulong c = 0; c < width; c++)
             inner += part[b * cols + c];
-        sum += BLOCK_SIZE(b) * inner;
+        sum += ROWS_OF_BLOCK(b) * inner;
     }
     float middle = sum / count;
     for (ulong b = 0; b < each; b++) {
         float inner = 0.0f;
         for (ulong c = 0; c < width; c++) {
             float d = part[b * cols + c] - middle;
-            inner += square[b * cols + c] + BLOCK_SIZE(b) * d * d;
+            inner += square[b * cols + c] + ROWS_OF_BLOCK(b) * d * d;
         }
         squares += inner;
     }

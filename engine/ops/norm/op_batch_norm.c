@@ -19,6 +19,8 @@
  * dtypes  x,y f32|f16|bf16; all else f32
  * grads   dx, dresidual, dw, db: write or accumulate     units   eps: square of x's unit
  *         What relu let pass follows from x, or with a residual from y; nothing else is kept for it
+         Forward takes the moments that the work before it made while it wrote x (clt_call.moments_of_input), where
+ *         it did; then x is read once
  * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64; with ranks that share statistics
  *         8*C*(ranks + 1) more
  * errors  CLT_ESHAPE for an integer x or one without channels, a residual of another shape or type; CLT_ECONFIG for training with one value per
@@ -87,13 +89,22 @@ typedef struct batch_norm {
     clt_style style;
     uint64_t rows, cols, tile, items;
     clt_column_blocks blocks; /* they depend on the matrix alone, and so do results */
-    uint64_t span, parts;     /* blocks of a part, and their number; span 1: the blocks are the parts */
+    uint64_t span, parts;     /* of these blocks: see span_of */
     clt_column_blocks pass;   /* rows of an item in kernels without sums */
     bool affine, batch, relu; /* batch: normalises by the statistics of the batch */
     int32_t ranks;            /* that share these statistics; 1: this rank alone */
     int32_t residual;         /* -1: there is none */
     int32_t running_mean, running_var;
 } batch_norm;
+
+/* Blocks of a part; 1: the blocks are the parts. */
+static uint64_t span_of(uint64_t blocks)
+{
+    uint64_t span = 1;
+    while (blocks > ONE_STAGE && span * span < blocks)
+        span++;
+    return span;
+}
 
 static void cut_rows(batch_norm *n)
 {
@@ -103,9 +114,7 @@ static void cut_rows(batch_norm *n)
         n->blocks.rows = most > BLOCK_ROWS ? most : BLOCK_ROWS;
         n->blocks.count = clt_div_up(n->rows, n->blocks.rows);
     }
-    n->span = 1;
-    while (n->blocks.count > ONE_STAGE && n->span * n->span < n->blocks.count)
-        n->span++;
+    n->span = span_of(n->blocks.count);
     n->parts = clt_div_up(n->blocks.count, n->span);
     n->pass = n->blocks;
     if (n->style == CLT_STYLE_FLAT && n->pass.rows > FLAT_ROWS) {
@@ -199,26 +208,50 @@ static void emit_running(ocl_emitter *e, batch_norm *n, const moments *of)
     end_channels(e, n, 8.0);
 }
 
-/* Combines the moments of the blocks to those of the parts, which become *mean and *square. */
-static void emit_combine(ocl_emitter *e, batch_norm *n, int32_t *mean, int32_t *square)
+/* The moments of blocks of rows, as arguments of the kernels that combine them. */
+typedef struct block_moments {
+    int32_t mean, square; /* f32 (count, C) */
+    int32_t counts;       /* how many rows each block has; -1: `rows`, the last one maybe fewer */
+    uint64_t count, rows;
+} block_moments;
+
+static void arg_sizes(ocl_emitter *e, const batch_norm *n, const block_moments *of)
 {
-    uint64_t parts = n->parts * n->cols, blocks = n->blocks.count * n->cols;
-    int32_t of_parts[2] = {ocl_workspace(e, CLT_F32, parts, "means of parts"),
-                           ocl_workspace(e, CLT_F32, parts, "squares of parts")};
-    begin(e, n, "batch_norm_combine");
-    ocl_arg_out(e, of_parts[0], CLT_F32, parts);
-    ocl_arg_out(e, of_parts[1], CLT_F32, parts);
-    ocl_arg_in(e, *mean, CLT_F32, blocks);
-    ocl_arg_in(e, *square, CLT_F32, blocks);
+    if (of->counts >= 0)
+        ocl_define(e, "COUNTED", 1);
+    ocl_arg_in(e, of->mean, CLT_F32, of->count * n->cols);
+    ocl_arg_in(e, of->square, CLT_F32, of->count * n->cols);
+    if (of->counts >= 0)
+        ocl_arg_in(e, of->counts, CLT_F32, of->count);
     ocl_arg_u64(e, n->rows);
     ocl_arg_u64(e, n->cols);
-    ocl_arg_u64(e, n->blocks.rows);
-    ocl_arg_u64(e, n->blocks.count);
-    ocl_arg_u64(e, n->span);
+    ocl_arg_u64(e, of->rows);
+    ocl_arg_u64(e, of->count);
+}
+
+/* Combines the moments of many blocks to those of parts. */
+static block_moments emit_combine(ocl_emitter *e, batch_norm *n, const block_moments *of)
+{
+    uint64_t span = span_of(of->count), parts = clt_div_up(of->count, span);
+    if (span == 1)
+        return *of;
+    block_moments to = {.mean = ocl_workspace(e, CLT_F32, parts * n->cols, "means of parts"),
+                        .square = ocl_workspace(e, CLT_F32, parts * n->cols, "squares of parts"),
+                        .counts = of->counts,
+                        .count = parts,
+                        .rows = of->rows * span};
+    if (of->counts >= 0)
+        to.counts = ocl_workspace(e, CLT_F32, parts, "rows of parts");
+    begin(e, n, "batch_norm_combine");
+    ocl_arg_out(e, to.mean, CLT_F32, parts * n->cols);
+    ocl_arg_out(e, to.square, CLT_F32, parts * n->cols);
+    if (of->counts >= 0)
+        ocl_arg_out(e, to.counts, CLT_F32, parts);
+    arg_sizes(e, n, of);
+    ocl_arg_u64(e, span);
     ocl_arg_u32(e, (uint32_t)n->tile);
-    end_parts(e, n, n->parts, 7.0 * (double)n->blocks.count);
-    *mean = of_parts[0];
-    *square = of_parts[1];
+    end_parts(e, n, parts, 7.0 * (double)of->count);
+    return to;
 }
 
 /* --- records: what a rank gives to an exchange --- */
@@ -258,18 +291,6 @@ static void arg_records(ocl_emitter *e, const batch_norm *n, int32_t all)
     ocl_arg_u32(e, (uint32_t)n->tile);
 }
 
-/* The blocks of this rank, whose moments were made: their number and rows, as arguments. */
-static void arg_block_moments(ocl_emitter *e, const batch_norm *n, int32_t mean, int32_t square)
-{
-    ocl_arg_in(e, mean, CLT_F32, n->parts * n->cols);
-    ocl_arg_in(e, square, CLT_F32, n->parts * n->cols);
-    ocl_arg_u64(e, n->rows);
-    ocl_arg_u64(e, n->cols);
-    ocl_arg_u64(e, n->blocks.rows * n->span);
-    ocl_arg_u64(e, n->parts);
-    ocl_arg_u32(e, (uint32_t)n->tile);
-}
-
 static void arg_moments(ocl_emitter *e, const batch_norm *n, const moments *of)
 {
     ocl_arg_out(e, of->mean, CLT_F32, n->cols);
@@ -288,13 +309,14 @@ static void emit_shared_stats(ocl_emitter *e, batch_norm *n, int32_t record, con
     end_channels(e, n, 7.0 * (double)n->ranks + 6.0);
 }
 
-static int32_t emit_record(ocl_emitter *e, batch_norm *n, int32_t mean, int32_t square)
+static int32_t emit_record(ocl_emitter *e, batch_norm *n, const block_moments *own)
 {
     int32_t record = new_record(e, n);
     begin(e, n, "batch_norm_record");
     ocl_arg_out(e, record, CLT_F32, record_words(n));
-    arg_block_moments(e, n, mean, square);
-    end_channels(e, n, 7.0 * (double)n->parts);
+    arg_sizes(e, n, own);
+    ocl_arg_u32(e, (uint32_t)n->tile);
+    end_channels(e, n, 7.0 * (double)own->count);
     return record;
 }
 
@@ -314,31 +336,44 @@ static clt_status check_rows(const batch_norm *n)
                           : "");
 }
 
+/* The moments of blocks of x: those that the work before made, or those of a pass over x. */
+static block_moments block_moments_of(ocl_emitter *e, batch_norm *n)
+{
+    const ocl_moments *made = n->call->moments_of_input;
+    uint64_t elements = n->blocks.count * n->cols;
+    if (made != NULL)
+        return (block_moments){
+            .mean = made->mean, .square = made->square, .counts = made->count, .count = made->blocks};
+    block_moments m = {.mean = ocl_workspace(e, CLT_F32, elements, "means of blocks"),
+                       .square = ocl_workspace(e, CLT_F32, elements, "squares of blocks"),
+                       .counts = -1,
+                       .count = n->blocks.count,
+                       .rows = n->blocks.rows};
+    begin(e, n, "batch_norm_moments");
+    ocl_arg_out(e, m.mean, CLT_F32, elements);
+    ocl_arg_out(e, m.square, CLT_F32, elements);
+    clt_arg_in_of(e, n->call, n->call->in[0], n->rows * n->cols);
+    arg_rows(e, n, &n->blocks);
+    end_rows(e, n, &n->blocks, 4.0);
+    return m;
+}
+
 /* Emits mean and rstd of the batch and, where this work may do so, the update of the running statistics. */
 static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
 {
     const clt_call *call = n->call;
-    uint64_t parts = n->blocks.count * n->cols;
     CLT_TRY(check_rows(n));
-    int32_t mean = ocl_workspace(e, CLT_F32, parts, "means of blocks"),
-            square = ocl_workspace(e, CLT_F32, parts, "squares of blocks");
     moments of = {call->saved[0], call->saved[1], ocl_workspace(e, CLT_F32, n->cols, "variances")};
-    begin(e, n, "batch_norm_moments");
-    ocl_arg_out(e, mean, CLT_F32, parts);
-    ocl_arg_out(e, square, CLT_F32, parts);
-    clt_arg_in_of(e, call, call->in[0], n->rows * n->cols);
-    arg_rows(e, n, &n->blocks);
-    end_rows(e, n, &n->blocks, 4.0);
-    if (n->span > 1)
-        emit_combine(e, n, &mean, &square);
+    block_moments blocks = block_moments_of(e, n), parts = emit_combine(e, n, &blocks);
     if (n->ranks > 1) {
-        emit_shared_stats(e, n, emit_record(e, n, mean, square), &of);
+        emit_shared_stats(e, n, emit_record(e, n, &parts), &of);
     } else {
         begin(e, n, "batch_norm_stats");
         arg_moments(e, n, &of);
-        arg_block_moments(e, n, mean, square);
+        arg_sizes(e, n, &parts);
+        ocl_arg_u32(e, (uint32_t)n->tile);
         ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
-        end_channels(e, n, 7.0 * (double)n->parts + 5.0);
+        end_channels(e, n, 7.0 * (double)parts.count + 5.0);
     }
     if (call->update_buffers)
         emit_running(e, n, &of);
@@ -631,7 +666,7 @@ const clt_op clt_op_batch_norm = {
     .n_attrs = sizeof batch_norm_attrs / sizeof batch_norm_attrs[0],
     .min_in = 1,
     .max_in = 2,
-    .flags = CLT_OP_CHEAP | CLT_OP_EXCHANGES | CLT_OP_REPEATS_BY_SAVED,
+    .flags = CLT_OP_CHEAP | CLT_OP_EXCHANGES | CLT_OP_REPEATS_BY_SAVED | CLT_OP_TAKES_MOMENTS,
     .infer = batch_norm_infer,
     .forward = {.variants = batch_norm_forward_variants},
     .backward = {.variants = batch_norm_backward_variants},

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Moments from one work to the next, for the select pass: a norm over the batch needs the mean and variance of each
+ * channel of its input, and the work that writes this input has every value at hand. So where a training norm follows
+ * it, that work is asked for moments (clt_call.moments); what it left is given to the norm, which else makes a pass over
+ * its input. Which of them it is follows from the variant that was chosen for the first work, and nothing else is
+ * planned for it: moments are workspaces of the first work that live until the norm. Recomputed work needs none, since
+ * norms save their statistics. Knows flags of ops, no op. */
+#include <stdlib.h>
+
+#include "engine/plan/plan_internal.h"
+
+/* Whether a work normalises its first input by moments of the batch. */
+static bool takes_moments(const clt_plan *plan, const clt_work *work)
+{
+    return work->kind == CLT_WORK_FORWARD && !work->again && (work->node->op->flags & CLT_OP_TAKES_MOMENTS) &&
+           clt_node_updates_buffers(plan->graph, work->node);
+}
+
+clt_status clt_moments_open(clt_plan *plan)
+{
+    if (plan->options.mode != CLT_PLAN_TRAIN || plan->options.no_fuse)
+        return CLT_OK;
+    size_t tensors = plan->graph->n_tensors;
+    CLT_TRY(clt_alloc(&plan->moments, tensors, sizeof *plan->moments, "moments"));
+    for (size_t w = 0; w < plan->n_forward; w++)
+        if (takes_moments(plan, &plan->work[w]))
+            plan->moments[plan->work[w].node->in[0]].wanted = true;
+    plan->n_moments = tensors;
+    return CLT_OK;
+}
+
+void clt_moments_close(clt_plan *plan)
+{
+    free(plan->moments);
+    plan->moments = NULL;
+    plan->n_moments = 0;
+}
+
+void clt_moments_pass(const clt_plan *plan, const clt_work *work, clt_call *call)
+{
+    const clt_node *node = work->node;
+    if (plan->n_moments == 0 || work->kind != CLT_WORK_FORWARD || work->again)
+        return;
+    if (node->n_out > 0 && plan->moments[node->out[0]].wanted)
+        call->moments = &plan->moments[node->out[0]].made;
+    if (takes_moments(plan, work) && plan->moments[node->in[0]].made.blocks > 0)
+        call->moments_of_input = &plan->moments[node->in[0]].made;
+}

@@ -161,6 +161,7 @@ clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const
     b->device = device;
     b->gemm = *gemm;
     b->whole = fill->whole || fill->values == NULL;
+    b->gemm.moments = gemm->moments != NULL ? &b->moments : NULL;
     clt_status status = fill_all(b, fill);
     if (status == CLT_OK)
         status = create_buffers(b, copies);
@@ -327,6 +328,44 @@ clt_status ocl_gemm_ready_run(ocl_gemm_ready *r)
 clt_status ocl_gemm_ready_read(ocl_gemm_ready *r, int operand, void *out)
 {
     return ocl_read(r->bench->buffer[0][operand], 0, out, ocl_gemm_array_bytes(&r->bench->array[operand]));
+}
+
+/* Reads the inside of a workspace of f32; the caller frees it. */
+static clt_status read_floats(ocl_gemm_ready *r, int32_t tensor, size_t elements, float **out)
+{
+    CLT_TRY(clt_alloc(out, elements, sizeof **out, "a workspace of a product"));
+    return ocl_read(r->workspace_buffer[tensor - WORKSPACE_ID], OCL_GEMM_GUARD * sizeof(float), *out,
+                    elements * sizeof(float));
+}
+
+clt_status ocl_gemm_ready_moments(ocl_gemm_ready *r, double *rows, double *mean, double *square)
+{
+    const ocl_moments *m = &r->bench->moments;
+    size_t columns = (size_t)(r->bench->gemm.n * r->bench->gemm.batch), blocks = (size_t)m->blocks;
+    float *count = NULL, *means = NULL, *squares = NULL;
+    clt_status status = read_floats(r, m->count, blocks, &count);
+    if (status == CLT_OK)
+        status = read_floats(r, m->mean, blocks * columns, &means);
+    if (status == CLT_OK)
+        status = read_floats(r, m->square, blocks * columns, &squares);
+    for (size_t j = 0; j < columns && status == CLT_OK; j++) {
+        double all = 0.0, sum = 0.0, apart = 0.0;
+        for (size_t b = 0; b < blocks; b++) {
+            all += (double)count[b];
+            sum += (double)count[b] * (double)means[b * columns + j];
+        }
+        for (size_t b = 0; b < blocks; b++) {
+            double d = (double)means[b * columns + j] - sum / all;
+            apart += (double)squares[b * columns + j] + (double)count[b] * d * d;
+        }
+        *rows = all;
+        mean[j] = sum / all;
+        square[j] = apart;
+    }
+    free(count);
+    free(means);
+    free(squares);
+    return status;
 }
 
 clt_status ocl_gemm_ready_batch(void *ready, int runs, double *seconds)

@@ -47,6 +47,7 @@ typedef struct ocl_gemm_bench {
     ocl_device *device;
     ocl_gemm gemm; /* its operands are tensors OCL_GEMM_A to OCL_GEMM_DACT */
     bool whole;
+    ocl_moments moments; /* what gemm.moments points to, if they are wanted */
     int copies;
     ocl_gemm_array array[OCL_GEMM_OPERANDS];
     ocl_buffer *(*buffer)[OCL_GEMM_OPERANDS]; /* buffers of each copy */
@@ -54,7 +55,7 @@ typedef struct ocl_gemm_bench {
 
 /* Makes the operands of a product. gemm->bias, residual, pre and dact are absent if their tensor is
  * OCL_NO_TENSOR_ID; residual and dact are C if it is OCL_GEMM_C. Offsets are used as given. C and pre are NaN
- * where the product must not read them. copies: number of sets of buffers. */
+ * where the product must not read them. Of gemm->moments only whether it is NULL is used. copies: number of sets of buffers. */
 clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const ocl_gemm_fill *fill,
                                  int copies, ocl_gemm_bench **out);
 void ocl_gemm_bench_destroy(ocl_gemm_bench *bench);
@@ -85,6 +86,9 @@ void ocl_gemm_ready_destroy(ocl_gemm_ready *ready);
 clt_status ocl_gemm_ready_run(ocl_gemm_ready *ready);
 /* Reads an operand's buffer of the first copy. */
 clt_status ocl_gemm_ready_read(ocl_gemm_ready *ready, int operand, void *out);
+/* The moments that the first copy made, bench->moments.blocks > 0, combined in double precision: how many rows there are,
+ * and for every column (of all batch items) the mean and the sum of squared distances from it. */
+clt_status ocl_gemm_ready_moments(ocl_gemm_ready *ready, double *rows, double *mean, double *square);
 /* Checks that the run changed only elements of C and pre and the inside of workspaces; if not, *right is
  * false and `why` says where. */
 clt_status ocl_gemm_ready_guards(ocl_gemm_ready *ready, bool *right, char *why, size_t size);

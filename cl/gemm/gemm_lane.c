@@ -22,6 +22,8 @@
 #define PAGE_BYTES 4096
 #define MICRO_PANELS 4 /* micro-panels of B that the kernel packs together */
 #define MAX_TILES_ACROSS 64
+/* Rows of a block of moments, at most: what cancels in its squares is no larger than they are times this. */
+#define MOMENT_ROWS 128
 #define MAX_PARTS 2 /* pieces into which the last blocks are cut */
 /* One group per core takes blocks until none is left; with more blocks than this it takes several at a
  * time. */
@@ -264,12 +266,17 @@ static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *
     return pieces < units ? pieces : units;
 }
 
-/* Blocks of rows whose moments the kernel makes: as many tiles each as a unit of work has at least. */
+/* Blocks of the first `tiles` tiles of a row of blocks: MOMENT_BLOCK of the kernel. */
+static int64_t moment_blocks_of(const ocl_lane_blocks *b, int64_t tiles)
+{
+    int64_t most = MOMENT_ROWS / b->mr, half = b->cut > 0 ? up(b->mt, b->parts) : b->mt;
+    return tiles <= half ? up(tiles, most) : up(half, most) + up(tiles - half, most);
+}
+
 static uint64_t moment_blocks(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
-    int64_t row_tiles = up(g->m, b->mr), split = b->cut > 0 ? up(b->mt, b->parts) : b->mt;
-    int64_t whole = (row_tiles - 1) / b->mt;
-    return (uint64_t)(whole * up(b->mt, split) + up(row_tiles - whole * b->mt, split));
+    int64_t row_tiles = up(g->m, b->mr), above = (row_tiles - 1) / b->mt;
+    return (uint64_t)(above * moment_blocks_of(b, b->mt) + moment_blocks_of(b, row_tiles - above * b->mt));
 }
 
 static clt_status lane_emit(ocl_emitter *e, const void *problem)
@@ -290,7 +297,7 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     if (!ocl_lane_choose(g, e->device, &wanted, &b) && !ocl_lane_choose(g, e->device, NULL, &b))
         CLT_FAIL(CLT_EUNSUPPORTED, "emitting a lane GEMM: no block fits %llu bytes of local memory",
                  (unsigned long long)e->device->local_bytes);
-    (void)ocl_gemm_make_moments(e, g, moment_blocks(g, &b));
+    bool moments = ocl_gemm_make_moments(e, g, moment_blocks(g, &b));
     ocl_kernel_begin(e, "gemm_lane", "gemm_fwd_lane");
     ocl_define(e, "MR", b.mr);
     ocl_define(e, "NV", b.nv);
@@ -304,6 +311,8 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);
     ocl_gemm_operand_defines(e, g);
     ocl_gemm_epilogue_defines(e, g);
+    if (moments)
+        ocl_define(e, "MOMENT_ROWS", MOMENT_ROWS);
     ocl_define(e, "WINDOWS", (int64_t)g->windows.operand);
     lane_args(e, g, &b);
     ocl_kernel_end_1d(e, groups_of(e->device, &b), 1, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));

@@ -12,9 +12,8 @@
  * changes a bit, and backend `simple` gives the same bits in the layouts NN, TN and TT. Host side:
  * cl/gemm/gemm_lane.c.
  *
- * Moments (MOMENTS) are made tile by tile while its rows are in registers: its mean, the squared distances from it, and
- * these two joined with those of the tiles above. A block of rows is as many tiles as one unit of work has at least,
- * so that which units there are does not matter.
+ * Moments (MOMENTS) are made tile by tile while its rows are in registers. A block of moments is MOMENT_TILES tiles, or
+ * fewer where a unit of work may end, so that it does not matter which units there are.
  *
  * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
  * k > kc, else one. Offsets inside blocks are 32-bit, bases 64-bit. */
@@ -55,6 +54,8 @@
 /* unrolling of the loop over k: with packed A a step is short, and the loop overhead matters */
 #define STEPS 4
 #define AHEAD_STEPS (PACK_A || TA ? 16 : 32) /* steps of k between prefetches */
+
+#define MOMENT_TILES (MOMENT_ROWS / MR)
 
 #ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
 #define DIRECT 0
@@ -466,65 +467,66 @@ INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_colum
 }
 
 #if MOMENTS
-#if NV > 4
-#error moments of more vectors than registers hold
-#endif
-/* The moments of rows first to last - 1 of a tile join those of the `seen` rows above it. */
-INLINE void join_moments(float16 mean[NV], float16 square[NV], float seen, float16 value[MR][NV], uint first,
-                         uint last)
+/* Rows first to last - 1 of a tile are added to the sums of the `seen` rows above it: distances from the first row of
+ * all, and squares of these. */
+INLINE void add_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
+                        float16 value[MR][NV], uint first, uint last)
 {
-    float here = (float)(last - first), share = here / (seen + here), weight = seen * share;
-    EACH_VECTOR
-    {
-        float16 sum = (float16)(0.0f), apart = (float16)(0.0f);
-        UNROLL_FOR (uint r = 0; r < MR; r++)
-            if (r >= first && r < last)
-                sum += value[r][v];
-        float16 middle = sum / here;
-        UNROLL_FOR (uint r = 0; r < MR; r++)
-            if (r >= first && r < last) {
-                float16 d = value[r][v] - middle;
-                apart = fma(d, d, apart);
+    UNROLL_FOR (uint r = 0; r < MR; r++)
+        if (r >= first && r < last) {
+            if (r == first && seen == 0.0f)
+                EACH_VECTOR
+                {
+                    origin[v] = value[r][v];
+                    sum[v] = square[v] = (float16)(0.0f);
+                }
+            EACH_VECTOR
+            {
+                float16 d = value[r][v] - origin[v];
+                sum[v] += d;
+                square[v] = fma(d, d, square[v]);
             }
-        float16 off = middle - mean[v];
-        mean[v] = fma((float16)(share), off, mean[v]);
-        square[v] += fma(weight * off, off, apart);
-    }
+        }
 }
 
-/* Stores `width` columns of moments, and begins new ones. */
-INLINE void store_moments(float16 mean[NV], float16 square[NV], __global float *to_mean,
-                          __global float *to_square, uint width)
+/* Stores the moments of `width` columns of `seen` rows. */
+INLINE void store_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
+                          __global float *to_mean, __global float *to_square, uint width)
 {
     EACH_VECTOR
     {
+        float16 off = sum[v] / seen, mean = origin[v] + off, apart = square[v] - sum[v] * off;
         if ((v + 1) * LANES <= width) {
-            vstore16(mean[v], v, to_mean);
-            vstore16(square[v], v, to_square);
+            vstore16(mean, v, to_mean);
+            vstore16(apart, v, to_square);
         } else {
             float means[LANES], squares[LANES];
-            vstore16(mean[v], 0, means);
-            vstore16(square[v], 0, squares);
+            vstore16(mean, 0, means);
+            vstore16(apart, 0, squares);
             for (uint q = v * LANES; q < width; q++) {
                 to_mean[q] = means[q - v * LANES];
                 to_square[q] = squares[q - v * LANES];
             }
         }
-        mean[v] = square[v] = (float16)(0.0f);
     }
 }
 
-/* Of the rows first to last - 1 of tile `it`, which are in acc. `until` is the last tile of the block. */
+/* The block of moments that tile number `at` of a row of blocks of C belongs to, of which units of work have `least` tiles or all: a block
+ * begins with each unit of work, and no unit has a part of one. */
+#define MOMENT_BLOCK(at)                                                                                     \
+    ((at) < least ? (at) / MOMENT_TILES                                                                       \
+                 : (least + MOMENT_TILES - 1) / MOMENT_TILES + ((at)-least) / MOMENT_TILES)
+/* Of the rows first to last - 1 of tile `it`, which are in acc. */
 #define MOMENTS_OF_TILE(first, last)                                                                         \
     do {                                                                                                     \
-        join_moments(mean, square, seen, acc, first, last);                                                  \
+        uint at_ = in_block + it, own_ = MOMENT_BLOCK(at_);                                                  \
+        add_moments(origin, sum, square, seen, acc, first, last);                                            \
         seen += (float)((last) - (first));                                                                   \
-        uint down_ = in_block + it + 1;                                                                      \
-        if (it + 1 == rows || down_ % split == 0) {                                                          \
-            ulong block_ = (ulong)row_block * ((mt + split - 1) / split) + (down_ - 1) / split;              \
-            ulong at_ = block_ * n * batch + (ulong)z * n + j;                                               \
-            store_moments(mean, square, moment_mean + moment_mean_at + at_,                                  \
-                          moment_square + moment_square_at + at_, width);                                    \
+        if (it + 1 == rows || MOMENT_BLOCK(at_ + 1) != own_) {                                               \
+            ulong block_ = (ulong)row_block * (MOMENT_BLOCK(mt - 1) + 1) + own_,                             \
+                  to_ = block_ * n * batch + (ulong)z * n + j;                                               \
+            store_moments(origin, sum, square, seen, moment_mean + moment_mean_at + to_,                     \
+                          moment_square + moment_square_at + to_, width);                                    \
             if (j == 0 && z == 0)                                                                            \
                 moment_count[moment_count_at + block_] = seen;                                               \
             seen = 0.0f;                                                                                     \
@@ -615,7 +617,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
     const clt_windows windows = windows_of(WINDOWS_ARGS);
 #endif
 #if MOMENTS
-    const uint split = cut > 0 ? (mt + parts - 1) / parts : mt; /* tiles of a block of moments */
+    const uint least = cut > 0 ? (mt + parts - 1) / parts : mt; /* tiles of the smallest unit of work */
 #endif
     ulong tile = clt_next_tile(tile_counter) * (ulong)share, until = tile + share;
     while (tile < grid.tiles) {
@@ -683,8 +685,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                     }
                 }
 #if MOMENTS
-                float16 mean[NV], square[NV];
-                EACH_VECTOR mean[v] = square[v] = (float16)(0.0f);
+                float16 origin[NV], sum[NV], square[NV];
                 float seen = 0.0f;
 #endif
                 for (uint it = 0; it < rows; it++) {

@@ -3,8 +3,9 @@
  * Checks of GEMM backends against the contract of cl/gemm/gemm.h: sizes around tile edges, every layout,
  * batches, shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues.
  * Operands lie in buffers full of plausible numbers; every byte of C's buffer that does not belong to C must
- * not change. Every backend is checked with the tile that it chooses itself, and backends with a list of
+ * not change. Moments of C's columns are compared with those of what was stored. Every backend is checked with the tile that it chooses itself, and backends with a list of
  * tiles with each of them. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +163,8 @@ static ocl_tensor_ref extra(const clt_gemm_case *c, int32_t tensor, uint64_t byt
     return (ocl_tensor_ref){tensor, c->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes};
 }
 
+static ocl_moments wanted_moments; /* the bench has its own */
+
 static void add_epilogue(const clt_gemm_case *c, ocl_gemm *g)
 {
     ocl_tensor_ref in_c = {OCL_GEMM_C, g->c.offset};
@@ -171,6 +174,8 @@ static void add_epilogue(const clt_gemm_case *c, ocl_gemm *g)
         g->residual = c->residual == EXTRA_C ? in_c : extra(c, OCL_GEMM_RESIDUAL, 20);
     if (c->pre)
         g->pre = extra(c, OCL_GEMM_PRE, 28);
+    if (c->moments)
+        g->moments = &wanted_moments;
     if (c->dact != EXTRA_NONE)
         g->dact = c->dact == EXTRA_C ? in_c : extra(c, OCL_GEMM_DACT, 36);
 }
@@ -183,6 +188,8 @@ static void fill(void *context, int operand, clt_dtype type, size_t first, doubl
     clt_verify_filler filler = {.fill = CLT_FILL_NORMAL, .dtype = type, .integers = r->integers};
     stream.first = first;
     clt_verify_fill(out, n, &filler, &stream);
+    for (size_t i = 0; operand == OCL_GEMM_BIAS && i < n; i++)
+        out[i] += (double)r->problem->apart;
 }
 
 /* Handles a backend's refusal: the outcome is SKIP. */
@@ -291,6 +298,61 @@ static clt_status expect(const gemm_run *r, double *c, double *pre, size_t n)
     return status;
 }
 
+#define MOST_BLOCK_ROWS 128.0 /* whose distances from one of them a kernel adds up */
+
+/* Of one column of C, of item z: what follows from the stored values c, and bounds for errors. Means of blocks are
+ * rounded, by `unit`; what that adds to the squares of their distances from the mean of all is at most (Cauchy-Schwarz)
+ * twice that, times the root of the rows times the squares. Sums of a block are of distances from one of its rows, which
+ * may be the one that is farthest from the mean, and their rounding errors grow like a random walk. Nothing else may
+ * depend on how far the values are from 0. */
+static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_t j, double *mean,
+                           double *square, double *bound_mean, double *bound_square)
+{
+    const double eps = 0x1p-24, *column = c + z * g->m * g->n + j;
+    double sum = 0.0, apart = 0.0, far = 0.0, rows = (double)g->m, block = fmin(rows, MOST_BLOCK_ROWS);
+    for (int64_t i = 0; i < g->m; i++)
+        sum += column[i * g->n];
+    for (int64_t i = 0; i < g->m; i++) {
+        double d = column[i * g->n] - sum / rows;
+        apart += d * d;
+        far = fmax(far, d * d);
+    }
+    double unit = 2.0 * eps * fabs(sum / rows), walk = (2.0 * sqrt(block) + 4.0) * eps;
+    *mean = sum / rows;
+    *square = apart;
+    *bound_mean = 2.0 * unit + walk * sqrt(far) + 1e-30;
+    *bound_square =
+        walk * (apart + block * far) + 2.0 * unit * sqrt(rows * apart) + rows * unit * unit + 1e-30;
+}
+
+/* Checks the moments that the run made; c: the stored values. Backends that have them but not for every form may leave
+ * none; `lane` always makes them. */
+static clt_status judge_moments(gemm_run *r, const double *c)
+{
+    const ocl_gemm *g = &r->bench->gemm;
+    size_t n = (size_t)(g->n * g->batch);
+    double rows = 0.0, *mean, *square;
+    if (r->bench->moments.blocks == 0 && r->problem->moments && strcmp(r->backend, "lane") == 0)
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "it made no moments");
+    if (r->bench->moments.blocks == 0)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&mean, 6 * n, sizeof *mean, "checker's results"));
+    square = mean + 3 * n;
+    clt_status status = ocl_gemm_ready_moments(r->ready, &rows, mean, square);
+    for (size_t e = 0; e < n && status == CLT_OK; e++)
+        expect_moments(g, c, (int64_t)e / g->n, (int64_t)e % g->n, &mean[n + e], &square[n + e],
+                       &mean[2 * n + e], &square[2 * n + e]);
+    if (status == CLT_OK && rows != (double)g->m)
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "its moments are those of %.0f rows, not of %lld", rows,
+                       (long long)g->m);
+    if (status == CLT_OK) {
+        clt_verify_compare_bounds(r->outcome, "means", mean, mean + n, mean + 2 * n, n, CLT_F32, 0.0);
+        clt_verify_compare_bounds(r->outcome, "squares", square, square + n, square + 2 * n, n, CLT_F32, 0.0);
+    }
+    free(mean);
+    return status;
+}
+
 static clt_status judge(gemm_run *r)
 {
     const ocl_gemm *g = &r->bench->gemm;
@@ -309,6 +371,7 @@ static clt_status judge(gemm_run *r)
         compare(r, r->integers ? "pre (integers)" : "pre", pre, n);
     if (!r->integers && g->k > 0)
         clt_verify_trust(r->outcome, "C", c, n, 0.02);
+    status = judge_moments(r, c);
 done:
     free(c);
     return status;
@@ -346,11 +409,21 @@ static clt_status check_values(gemm_run *r)
     return status;
 }
 
+/* The moments of a run, whose combination in double precision shows every bit of them that matters. */
+static clt_status read_moments(gemm_run *r, double **out, size_t *bytes)
+{
+    size_t n = (size_t)(r->bench->gemm.n * r->bench->gemm.batch);
+    *bytes = (2 * n + 1) * sizeof **out;
+    CLT_TRY(clt_alloc(out, 2 * n + 1, sizeof **out, "checker's results"));
+    return ocl_gemm_ready_moments(r->ready, *out, *out + 1, *out + 1 + n);
+}
+
 static clt_status check_bits(gemm_run *r)
 {
     const ocl_gemm_array *c;
     uint8_t *first = NULL;
-    size_t bytes, where;
+    double *moments[2] = {NULL, NULL};
+    size_t bytes, where, moment_bytes = 0;
     clt_status status = open_run(r);
     if (status != CLT_OK || !r->ready)
         goto done;
@@ -360,12 +433,18 @@ static clt_status check_bits(gemm_run *r)
     for (int run = 0; run < 2; run++) {
         CLT_TRY_GOTO(ocl_gemm_ready_run(r->ready), done);
         CLT_TRY_GOTO(ocl_gemm_ready_read(r->ready, OCL_GEMM_C, first + (run ? bytes : 0)), done);
+        if (r->bench->moments.blocks > 0)
+            CLT_TRY_GOTO(read_moments(r, &moments[run], &moment_bytes), done);
     }
     if (clt_verify_changed(first, first + bytes, NULL, bytes, &where))
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in element %lld of C",
                        (long long)(where / clt_dtype_bytes(c->type)) - (long long)c->first);
+    else if (moments[0] != NULL && memcmp(moments[0], moments[1], moment_bytes) != 0)
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in the moments");
 done:
     free(first);
+    free(moments[0]);
+    free(moments[1]);
     close_run(r);
     return status;
 }

@@ -39,6 +39,8 @@ typedef struct clt_gemm_case {
     clt_dtype type[3]; /* of A, B, C; 0 is f32 */
     ocl_activation activation;
     bool bias, pre;
+    float apart; /* added to every number of the bias: how far the columns of C are from 0 */
+    bool moments;
     clt_gemm_extra residual, dact;
     clt_gemm_windows windows;
     const char *mma; /* a small case with windows is checked with this label of `mma` among the small ones */

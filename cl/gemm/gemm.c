@@ -176,8 +176,10 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
         CLT_FAIL(CLT_ESHAPE, "checking %s: %s", what, reason);
     CLT_TRY(check_items(what, g));
     if (g->moments != NULL && g->batch > 1 && g->stride_c != g->n)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: moments are those of columns side by side, but batch items of C are %lld apart",
-                 what, (long long)g->stride_c);
+        CLT_FAIL(
+            CLT_ESHAPE,
+            "checking %s: moments are those of columns side by side, but batch items of C are %lld apart",
+            what, (long long)g->stride_c);
     if (c > 0 && ((g->c.tensor == g->a.tensor && g->c.offset == g->a.offset) ||
                   (g->c.tensor == g->b.tensor && g->c.offset == g->b.offset)))
         CLT_FAIL(CLT_ESHAPE, "checking %s: C is the same memory as A or B", what);

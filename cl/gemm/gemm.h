@@ -109,7 +109,8 @@ const char *ocl_gemm_problem(const ocl_gemm *gemm, char *buffer, size_t size);
 /* Adds the problem to the log; the log's data is an ocl_gemm. log NULL: does nothing. */
 clt_status ocl_gemm_log(ocl_tuning_log *log, const ocl_gemm *gemm);
 double ocl_gemm_flops(const ocl_gemm *gemm); /* 2*m*n*k*batch */
-double ocl_gemm_moment_flops(const ocl_gemm *gemm); /* of its moments, where it makes them; 0 where it does not */
+double ocl_gemm_moment_flops(
+    const ocl_gemm *gemm); /* of its moments, where it makes them; 0 where it does not */
 
 /* Number of elements from the first to the last one of each operand; false on overflow. */
 bool ocl_gemm_spans(const ocl_gemm *gemm, int64_t *a, int64_t *b, int64_t *c);

@@ -514,8 +514,8 @@ INLINE void store_moments(float16 origin[NV], float16 sum[NV], float16 square[NV
 /* The block of moments that tile number `at` of a row of blocks of C belongs to, of which units of work have `least` tiles or all: a block
  * begins with each unit of work, and no unit has a part of one. */
 #define MOMENT_BLOCK(at)                                                                                     \
-    ((at) < least ? (at) / MOMENT_TILES                                                                       \
-                 : (least + MOMENT_TILES - 1) / MOMENT_TILES + ((at)-least) / MOMENT_TILES)
+    ((at) < least ? (at) / MOMENT_TILES                                                                      \
+                  : (least + MOMENT_TILES - 1) / MOMENT_TILES + ((at)-least) / MOMENT_TILES)
 /* Of the rows first to last - 1 of tile `it`, which are in acc. */
 #define MOMENTS_OF_TILE(first, last)                                                                         \
     do {                                                                                                     \

@@ -271,7 +271,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     if (rest != 0) /* the last, incomplete pair */
         multiply_rest(sums, from_a + (whole & 1) * TILE_A, from_b + (whole & 1) * TILE_B, rest);
 
-        /* The sums go through local memory, so that rows of C are written by neighbouring items (coalesced),
+    /* The sums go through local memory, so that rows of C are written by neighbouring items (coalesced),
          * and the code of the epilogue exists only once. */
     MOMENTS_BEGIN;
 #pragma unroll 1

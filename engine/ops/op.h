@@ -116,9 +116,10 @@ typedef struct clt_call {
      * which is channels-last); a variant that can make them while it stores the output leaves them there, others leave
      * 0 blocks. */
     ocl_moments *moments;
-    const ocl_moments *moments_of_input; /* forward: those of input 0, if the work that made it left them; or NULL */
-    int32_t step;                        /* step block (SB_WORDS u32) */
-    int32_t constant;                    /* the node's constant (clt_infer_constant), -1 */
+    const ocl_moments
+        *moments_of_input; /* forward: those of input 0, if the work that made it left them; or NULL */
+    int32_t step;          /* step block (SB_WORDS u32) */
+    int32_t constant;      /* the node's constant (clt_infer_constant), -1 */
     clt_epilogue epilogue;
     /* backward */
     int32_t dout[CLT_MAX_OUT];           /* gradient of each output; -1: no gradient arrives */

@@ -63,6 +63,8 @@ while read -r bm bn bk tm tn; do
     items=$((bm / tm * (bn / tn)))
     check "${bm}x${bn}x$bk of ${tm}x$tn NN f32" $items "${form[@]}"
     check "${bm}x${bn}x$bk of ${tm}x$tn NT f32 windows of A" $items "${form[@]}" -DTB=1 -DWINDOWS=1
+    check "${bm}x${bn}x$bk of ${tm}x$tn NT f16 windows of A, moments" $items "${form[@]}" -DTB=1 -DDTA=f16 -DDTB=f16 -DDTC=f16 -DWINDOWS=1 \
+        -DVC=8 -DMOMENTS=1
     check "${bm}x${bn}x$bk of ${tm}x$tn TN bf16 windows of B" $items "${form[@]}" -DTA=1 -DDTA=bf16 -DDTB=bf16 -DDTC=bf16 -DWINDOWS=2
     check "${bm}x${bn}x$bk of ${tm}x$tn TT bf16" $items "${form[@]}" -DTA=1 -DTB=1 -DDTA=bf16 -DDTB=bf16 -DDTC=bf16
 done <<<"$forms"
@@ -133,6 +135,11 @@ check_form_mma() {
     check_mma "mma $name NT tf32" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4
     check_mma "mma $name TN tf32" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTA=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4
     check_mma "mma $name NT f16 windows of A" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8 -DWINDOWS=1
+    check_mma "mma $name NT f16 moments" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8 -DMOMENTS=1
+    check_mma "mma $name NT f16 windows of A, moments" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8 -DWINDOWS=1 \
+        -DMOMENTS=1
+    check_mma "mma $name NT tf32 windows of A, moments" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4 \
+        -DWINDOWS=1 -DMOMENTS=1
     check_mma "mma $name NN bf16 windows of A" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 \
         -DWINDOWS=1
     check_mma "mma $name TN f16 windows of B" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTA=1 -DVC=4 -DPARTIAL=1 -DWINDOWS=2

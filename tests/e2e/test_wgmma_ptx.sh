@@ -79,11 +79,13 @@ while read -r bm bn stages; do
     check "$name NT f16" $items $limit "${form[@]}" -DTB=1 -DDTC=f16 -DVC=8
     if [ "$items" -le 256 ]; then # larger work-groups do not read windows
         check "$name NT f16 windows of A" $items $limit "${form[@]}" -DTB=1 -DDTC=f16 -DVC=8 -DWINDOWS=1
+        check "$name NT f16 windows of A, moments" $items $limit "${form[@]}" -DTB=1 -DDTC=f16 -DVC=8 -DWINDOWS=1 -DMOMENTS=1
         check "$name NN bf16 windows of A" $items $limit "${form[@]}" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 -DWINDOWS=1
         check "$name TN f16 windows of B" $items $limit "${form[@]}" -DTA=1 -DDTC=f16 -DVC=8 -DWINDOWS=2
         check "$name TN f16 windows of B of images" $items $limit "${form[@]}" -DTA=1 -DDTC=f16 -DVC=8 -DWINDOWS=2 -DWINDOWS_DIMS=2
         check "$name TN bf16 windows of B, part of k" $items $limit "${form[@]}" -DTA=1 -DMMA_BF16=1 -DDTA=bf16 -DPARTIAL=1 -DVC=4 -DWINDOWS=2
     fi
+    check "$name NT bf16 moments" $items $limit "${form[@]}" -DTB=1 -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 -DMOMENTS=1
     check "$name TN f16 into f32" $items $limit "${form[@]}" -DTA=1 -DVC=4
     check "$name TT bf16" $items $limit "${form[@]}" -DTA=1 -DTB=1 -DMMA_BF16=1 -DDTA=bf16 -DDTC=f32
 done <<<"$forms"

@@ -206,8 +206,8 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 #endif
 /* part, square (blocks,cols) -> mean, squares (parts,cols): the same of `span` blocks each; COUNTED: counts (blocks) ->
  * their sums (parts). */
-KERNEL batch_norm_combine(OUT(mean), OUT(sum_square) SUMS_OF_COUNTS, IN(part), IN(square) COUNTS_ARG, ulong rows,
-                          ulong cols, ulong block_rows, ulong blocks, ulong span, uint tile)
+KERNEL batch_norm_combine(OUT(mean), OUT(sum_square) SUMS_OF_COUNTS, IN(part), IN(square) COUNTS_ARG,
+                          ulong rows, ulong cols, ulong block_rows, ulong blocks, ulong span, uint tile)
 {
     COLUMNS;
     ulong at = get_group_id(1), from = at * span, to = min(blocks, from + span);
@@ -228,8 +228,8 @@ KERNEL batch_norm_combine(OUT(mean), OUT(sum_square) SUMS_OF_COUNTS, IN(part), I
 }
 
 /* Combines the moments of the blocks to mean, var (biased) and rstd (cols) of the batch. */
-KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square) COUNTS_ARG, ulong rows, ulong cols,
-                        ulong block_rows, ulong blocks, uint tile, float eps)
+KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square) COUNTS_ARG, ulong rows,
+                        ulong cols, ulong block_rows, ulong blocks, uint tile, float eps)
 {
     COLUMNS;
     COUNT_ROWS(0, blocks);

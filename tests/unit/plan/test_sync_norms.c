@@ -164,15 +164,18 @@ static void check_records(const played *p)
     near("rows", 0, (double)p->own[1][2 * CHANNELS], ROWS, 0);
 }
 
-static void run(double offset)
+/* by_conv: the norm's input comes from a convolution, which makes the moments of this rank's rows. */
+static void run(double offset, bool by_conv)
 {
     clt_graph *graph;
-    clt_shape shape = clt_shape1(CHANNELS);
+    clt_shape shape = by_conv ? clt_shape3(CHANNELS, 1, 1) : clt_shape1(CHANNELS);
     int32_t x, y;
     must(clt_graph_create(ROWS, &graph), "graph");
     must(clt_graph_field(graph, "x", CLT_F32, &shape, &x), "x");
     must(clt_graph_field(graph, "y", CLT_F32, &shape, &y), "y");
-    int32_t scaled = put(graph, "linear", "one", "{\"out\": 19, \"bias\": false}", &x, 1)->out[0];
+    int32_t scaled =
+        by_conv ? put(graph, "conv2d", "one", "{\"out\": 19, \"kernel\": 1, \"bias\": false}", &x, 1)->out[0]
+                : put(graph, "linear", "one", "{\"out\": 19, \"bias\": false}", &x, 1)->out[0];
     clt_node *norm = put(graph, "batch_norm", "bn", "{\"momentum\": 0.25}", &scaled, 1);
     put(graph, "l1", "loss", "{}", (int32_t[2]){norm->out[0], y}, 2);
     clt_plan_options options = {.mode = CLT_PLAN_TRAIN,
@@ -198,7 +201,7 @@ static void run(double offset)
         const clt_param *param = &plan->graph->params[i];
         float values[CHANNELS * CHANNELS] = {0};
         for (int64_t k = 0; k < clt_shape_elements(&param->shape); k++)
-            values[k] = param->shape.ndim == 2 ? (float)(k % CHANNELS == k / CHANNELS)
+            values[k] = param->shape.ndim >= 2 ? (float)(k % CHANNELS == k / CHANNELS)
                                                : (float)(param->init.kind == CLT_INIT_ONES);
         must(clt_store_write(realize.store, CLT_ARENA_PARAM, &plan->store->slots[i], values), param->name);
     }
@@ -219,14 +222,24 @@ static void run(double offset)
 static void test_small_means(void **state)
 {
     (void)state;
-    run(0);
+    run(0, false);
 }
 
 /* The sum of squares in f32 would have no digit left. */
 static void test_large_means(void **state)
 {
     (void)state;
-    run(300);
+    run(300, false);
+}
+
+/* Moments of the convolution before the norm become the record. */
+static void test_moments_of_convolution(void **state)
+{
+    (void)state;
+    unsetenv("CLTRAIN_GEMM");
+    run(0, true);
+    run(300, true);
+    setenv("CLTRAIN_GEMM", "simple", 1);
 }
 
 static int setup(void **state)
@@ -246,8 +259,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_means),
-                                       cmocka_unit_test(test_large_means)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_means), cmocka_unit_test(test_large_means),
+                                       cmocka_unit_test(test_moments_of_convolution)};
     ocl_device_desc *list;
     int found;
     if (ocl_list_devices(&list, &found) != CLT_OK) {

@@ -644,7 +644,7 @@ static const clt_op_doc batch_norm_doc = {
         "with parallel.sync_batch_norm all normalise by the mean and variance of all their micro-batches. "
         "model.freeze of the running statistics makes the layer use them in training, too. A second input, a "
         "residual, is added to the result before the activation. The plan also fuses an 'add' and a 'relu' "
-        "that follow.",
+        "that follow, and the mean and variance of a convolution's output are computed as that is stored.",
     .inputs = "x: (N,C), or with positions (N,C,L), (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16\n"
               "residual: shape and type of x; may be left out",
     .output = "y: shape and type of x",

@@ -242,6 +242,18 @@ static void test_storage(void **state)
     check_with(NULL, NULL, CLT_BF16, is_lane_device() ? 1 : -1);
 }
 
+/* The kernels for GPUs: those of Winograd's transforms, of norms and of the backend `tile`. */
+static void test_flat(void **state)
+{
+    ocl_device *all = device;
+    ocl_open_options options = {.caps_mask = OCL_CAPS_ALL & ~(uint32_t)OCL_CAP_WIDE_VECTORS};
+    (void)state;
+    must(ocl_device_open(&options, &device), "device");
+    check_with(NULL, NULL, CLT_F32, -1);
+    ocl_device_close(device);
+    device = all;
+}
+
 /* --- where they are made --- */
 
 /* Recomputed work makes none, and gradients have the same bits. */
@@ -326,8 +338,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_algorithms), cmocka_unit_test(test_backends),
-                                       cmocka_unit_test(test_storage), cmocka_unit_test(test_recompute),
-                                       cmocka_unit_test(test_constants)};
+                                       cmocka_unit_test(test_storage),    cmocka_unit_test(test_flat),
+                                       cmocka_unit_test(test_recompute),  cmocka_unit_test(test_constants)};
     ocl_device_desc *list;
     int found;
     if (ocl_list_devices(&list, &found) != CLT_OK) {

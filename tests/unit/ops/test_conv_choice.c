@@ -83,6 +83,8 @@ static void problem_make(problem *p, const layer *l, int way, clt_dtype type, bo
     p->call.device = d;
     p->call.training = true;
     p->call.tf32 = tf32;
+    p->call.moments = NULL;
+    p->call.moments_of_input = NULL;
     p->call.again = p->call.absent = p->call.record = p->call.update_buffers = false;
     p->call.ranks = p->call.present = 1;
     p->call.epilogue = CLT_NO_EPILOGUE;

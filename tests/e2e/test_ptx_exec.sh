@@ -62,4 +62,13 @@ counted 'passes over the banks and sectors of copies' '^gemm_fwd_w?g?mma' 'load 
 count
 verified 3 'gemm.windows_large_*[tile]' --mode correct
 counted 'sectors and passes of tile on windows' '^gemm_fwd_tile' 'read write load store' 100
+# A training step whose gradients of logits take the place of the logits: neighbours of 16 bits, each read and written by a thread
+# of its own, are no race.
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [24]}, "precision": {"mode": "f16"}, "optimizer": {"type": "sgd", "learning_rate": 0.1},
+ "data": {"type": "synthetic", "shape": [16], "classes": 10, "samples": 64, "micro_batch": 8}, "train": {"steps": 1}}
+JSON
+rm -f report
+expect_code 0 "$CLTRAIN" train net.json --out run
+if [ -s report ]; then fail "training in f16: $(head -n 3 report)"; else pass; fi
 finish

@@ -165,14 +165,15 @@ const ptx_warp_entry *ptx_warp_find(const char *name);
 typedef struct ptx_shadow {
     uint32_t write_segment, read_segment;
     uint32_t write_group, read_group;
-    uint16_t write_thread, read_thread;
-    uint8_t written; /* bytes of the word that the last writer wrote */
-    uint8_t read;    /* bytes read in read_segment */
-    uint8_t many;    /* 1: by several threads in read_segment; 2: by several groups in this launch */
-    uint8_t valid;   /* shared memory: bytes that were ever written */
-    uint8_t pending; /* shared memory: copies under way to it */
-    uint8_t reading; /* shared memory: warps with a product under way that reads it */
-    uint32_t stamp;  /* shared memory: time of the last write, as ptx_machine counts fences */
+    uint16_t write_thread;
+    uint16_t read_thread[4]; /* of each byte the last one that read it */
+    uint8_t written;         /* bytes of the word that the last writer wrote */
+    uint8_t read;            /* bytes read in read_segment */
+    uint8_t many;            /* those of them that several threads read */
+    uint8_t valid;           /* shared memory: bytes that were ever written */
+    uint8_t pending;         /* shared memory: copies under way to it */
+    uint8_t reading;         /* shared memory: warps with a product under way that reads it */
+    uint32_t stamp;          /* shared memory: time of the last write, as ptx_machine counts fences */
 } ptx_shadow;
 
 typedef struct ptx_buffer {

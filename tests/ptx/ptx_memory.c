@@ -2,14 +2,12 @@
  *
  * Checks every access to memory: it must be inside a buffer, aligned, read only what was written, not touch
  * the target of an asynchronous copy in flight, and not be a race. Shared memory starts without values. A
- * race is two threads that access a word, at least one of them writing, without a barrier of their group
+ * race is two threads that access a byte, at least one of them writing, without a barrier of their group
  * between them, or two groups without an atomic operation of each in between. */
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"
 #include "tests/ptx/ptx_numbers.h"
-
-enum { MANY_THREADS = 1, MANY_GROUPS = 2 };
 
 /* Which bytes of a word an access of `bytes` at `address` touches. */
 static uint8_t byte_mask(uint64_t address, uint32_t bytes)
@@ -48,18 +46,28 @@ static void note_read(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shado
         !ordered(m, s->write_group, s->write_segment))
         ptx_fail(w, i, lane, "a race: reads what %s wrote, without a barrier in between",
                  where_of(w, s->write_group, s->write_thread, text));
-    bool launch = s->read_segment >= m->first_segment && s->read != 0;
-    if (launch && s->read_segment == m->segment) {
-        if (s->read_thread != thread)
-            s->many |= MANY_THREADS;
-        s->read |= bytes;
-    } else {
-        s->many = launch && s->read_group != m->group ? MANY_GROUPS : launch ? s->many & MANY_GROUPS : 0;
-        s->read = bytes;
+    if (s->read_segment != m->segment || s->read_group != m->group)
+        s->read = s->many = 0;
+    for (int k = 0; k < 4; k++) {
+        uint8_t byte = (uint8_t)(bytes & 1u << k);
+        if ((s->read & byte) && s->read_thread[k] != thread)
+            s->many |= byte;
+        if (byte)
+            s->read_thread[k] = (uint16_t)thread;
     }
+    s->read |= bytes;
     s->read_segment = m->segment;
     s->read_group = m->group;
-    s->read_thread = (uint16_t)thread;
+}
+
+/* A byte among `bytes` that another thread, or one of another group, has read; -1: none. */
+static int read_by_other(const ptx_machine *m, const ptx_shadow *s, uint8_t bytes, uint32_t thread)
+{
+    for (int k = 0; k < 4; k++)
+        if ((s->read & bytes & 1 << k) &&
+            (s->read_group != m->group || s->read_thread[k] != thread || (s->many & 1 << k)))
+            return k;
+    return -1;
 }
 
 static void note_write(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shadow *s, uint8_t bytes)
@@ -71,10 +79,10 @@ static void note_write(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shad
         !ordered(m, s->write_group, s->write_segment))
         ptx_fail(w, i, lane, "a race: writes what %s wrote, without a barrier in between",
                  where_of(w, s->write_group, s->write_thread, text));
-    bool other = s->read_group != m->group || s->read_thread != thread || (s->many & MANY_THREADS);
-    if ((s->read & bytes) && other && !ordered(m, s->read_group, s->read_segment))
+    int other = read_by_other(m, s, bytes, thread);
+    if (other >= 0 && !ordered(m, s->read_group, s->read_segment))
         ptx_fail(w, i, lane, "a race: writes what %s read, without a barrier in between",
-                 where_of(w, s->read_group, s->read_thread, text));
+                 where_of(w, s->read_group, s->read_thread[other], text));
     if (s->write_segment != m->segment || s->write_group != m->group || s->write_thread != thread)
         s->written = 0;
     s->written |= bytes;

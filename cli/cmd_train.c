@@ -225,6 +225,9 @@ clt_status train_check_args(const train_args *a)
                  "--init-skip %.200s: it says which parameters --init PATH leaves out, and there is "
                  "no --init",
                  a->init_skip);
+    if (a->init_skip && a->init_skip[0] == '\0')
+        CLT_FAIL(CLT_EUSAGE, "--init-skip: the pattern is empty; it names the parameters that --init PATH "
+                             "leaves out, such as 'fc.*'");
     return CLT_OK;
 }
 

@@ -134,6 +134,9 @@ void ocl_kernel_begin(ocl_emitter *e, const char *family, const char *kernel)
     command->family = keep_text(e, family);
     command->kernel = keep_text(e, kernel);
     clt_str_free(&e->options);
+    if ((e->device->quirks & OCL_QUIRK_FOREIGN_UNOPTIMISED) && e->made_by != NULL &&
+        ocl_variant_is_foreign(e->made_by, e->device))
+        ocl_build_option(e, "-cl-opt-disable");
 }
 
 void ocl_define(ocl_emitter *e, const char *name, int64_t value)

@@ -18,17 +18,30 @@ bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, co
     return false;
 }
 
+/* Why kernels of this style are slow on the device; NULL: they are not. */
+static const char *why_slow(ocl_kernel_style style, const ocl_device_desc *device)
+{
+    if (style == OCL_KERNEL_LANES && !ocl_prefers_lanes(device))
+        return "work-groups are faster here than vectors of sixteen in one work-item";
+    if (style == OCL_KERNEL_GROUPS && ocl_prefers_lanes(device))
+        return "vectors of sixteen in one work-item are faster here than work-groups (wide_vectors)";
+    if (style == OCL_KERNEL_BLOCKS && (device->is_cpu || ocl_prefers_lanes(device)))
+        return "blocks in local memory gain nothing on a CPU device";
+    return NULL;
+}
+
+bool ocl_variant_is_foreign(const ocl_variant *variant, const ocl_device_desc *device)
+{
+    if (variant->style == OCL_KERNEL_UNITS)
+        return (device->caps & (OCL_CAPS_UNITS | OCL_CAP_WGMMA)) == 0;
+    return why_slow(variant->style, device) != NULL;
+}
+
 /* Whether kernels of this style are fast on the device. With OCL_QUIRK_ANY_STYLE (the checker) slow ones are
  * accepted too. */
 static bool suits(ocl_kernel_style style, const ocl_device_desc *device, char *reason, size_t size)
 {
-    const char *why = NULL;
-    if (style == OCL_KERNEL_LANES && !ocl_prefers_lanes(device))
-        why = "work-groups are faster here than vectors of sixteen in one work-item";
-    else if (style == OCL_KERNEL_GROUPS && ocl_prefers_lanes(device))
-        why = "vectors of sixteen in one work-item are faster here than work-groups (wide_vectors)";
-    else if (style == OCL_KERNEL_BLOCKS && (device->is_cpu || ocl_prefers_lanes(device)))
-        why = "blocks in local memory gain nothing on a CPU device";
+    const char *why = why_slow(style, device);
     if (why == NULL || (device->quirks & OCL_QUIRK_ANY_STYLE))
         return true;
     snprintf(reason, size, "%s", why);

@@ -29,6 +29,7 @@ typedef enum ocl_kernel_style {
     /* work-groups that hold blocks in local memory with barriers: not for CPUs, whose compilers may even
      * hang (PoCL 3.0) */
     OCL_KERNEL_BLOCKS,
+    OCL_KERNEL_UNITS, /* matrix units, which are emulated elsewhere; which types they have, accepts knows */
 } ocl_kernel_style;
 
 typedef struct ocl_variant {
@@ -52,6 +53,10 @@ bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, co
 /* False with the reason when the variant cannot be used for this problem on this device. */
 bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
                          char *reason, size_t size);
+
+/* True if the variant is written for another kind of device. It is accepted here with OCL_QUIRK_ANY_STYLE only,
+ * or because the driver refused all that suits. */
+bool ocl_variant_is_foreign(const ocl_variant *variant, const ocl_device_desc *device);
 
 /* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and
  * that accepts the problem; `force` (may be NULL) takes only the variant of that name. Refusals go to the

@@ -311,4 +311,5 @@ const ocl_variant ocl_gemm_mma = {.name = "mma",
                                   .needs = OCL_CAP_LOCAL,
                                   .accepts = mma_accepts,
                                   .tunables = mma_tunables,
-                                  .emit = mma_emit};
+                                  .emit = mma_emit,
+                                  .style = OCL_KERNEL_UNITS};

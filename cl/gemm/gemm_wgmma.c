@@ -171,4 +171,5 @@ const ocl_variant ocl_gemm_wgmma = {.name = "wgmma",
                                     .needs = OCL_CAP_LOCAL | OCL_CAP_WGMMA,
                                     .accepts = wgmma_accepts,
                                     .tunables = wgmma_tunables,
-                                    .emit = wgmma_emit};
+                                    .emit = wgmma_emit,
+                                    .style = OCL_KERNEL_UNITS};

@@ -49,10 +49,10 @@ static bool glob(const char *pattern, const char *name)
     return *pattern == '\0' && fnmatch(escaped, name, 0) == 0;
 }
 
-bool clt_verify_match(const char *pattern, const char *name)
+static bool match_one(const char *pattern, const char *name)
 {
     char part[256];
-    if (!pattern || glob(pattern, name))
+    if (glob(pattern, name))
         return true;
     snprintf(part, sizeof part, "%s", name);
     static const char ends[] = {'/', '[', '.'};
@@ -62,6 +62,23 @@ bool clt_verify_match(const char *pattern, const char *name)
             *end = '\0';
         if (glob(pattern, part))
             return true;
+    }
+    return false;
+}
+
+bool clt_verify_match(const char *patterns, const char *name)
+{
+    if (patterns == NULL)
+        return true;
+    for (const char *at = patterns; *at != '\0';) {
+        char pattern[256];
+        size_t n = strcspn(at, ",");
+        if (n < sizeof pattern) {
+            snprintf(pattern, sizeof pattern, "%.*s", (int)n, at);
+            if (match_one(pattern, name))
+                return true;
+        }
+        at += n + (at[n] == ',');
     }
     return false;
 }
@@ -209,6 +226,8 @@ ocl_device_desc clt_verify_desc(const clt_verify_session *session)
     ocl_device_desc desc = session->desc;
     if (!session->options->own_forms)
         desc.quirks |= OCL_QUIRK_ANY_STYLE;
+    if (desc.is_cpu && !(session->modes & CLT_VERIFY_PERF))
+        desc.quirks |= OCL_QUIRK_FOREIGN_UNOPTIMISED;
     return desc;
 }
 

@@ -46,8 +46,8 @@ typedef struct clt_verify_claim {
 } clt_verify_claim;
 
 typedef struct clt_verify_options {
-    /* Pattern (glob) of names. "/mode" and "[variant]" may be left out; '[' is not special. NULL: all
-     * names. */
+    /* Patterns (globs) of names, separated by commas. "/mode" and "[variant]" may be left out; '[' is not
+     * special. NULL: all names. */
     const char *pattern;
     /* A pattern, or NULL. If it is set, `pattern` is the whole name of one check: it is run alone, and if it
      * passes, again as the last of the checks that `after` names (with small, own_forms and shards), because

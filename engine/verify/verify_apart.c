@@ -421,6 +421,8 @@ clt_status clt_verify_run_apart(const clt_verify_options *options, double limit,
     status = clt_verify_check_options(options);
     if (status == CLT_OK)
         status = clt_verify_count(options, &s.total);
+    if (jobs != 1 && s.total > LEAST_CHECKS) /* there are several workers, which keep all cores busy */
+        clt_child_tell("CLTRAIN_BUILDERS=1");
     if (status == CLT_OK)
         status = run_workers(&s, jobs);
     pthread_cond_destroy(&s.changed);

@@ -255,9 +255,11 @@ const ocl_variant clt_attention_fwd_mma = {.name = "mma",
                                            .needs = OCL_CAP_LOCAL,
                                            .accepts = mma_accepts,
                                            .tunables = fwd_tiles,
-                                           .emit = attention_fwd_mma};
+                                           .emit = attention_fwd_mma,
+                                           .style = OCL_KERNEL_UNITS};
 const ocl_variant clt_attention_bwd_mma = {.name = "mma",
                                            .needs = OCL_CAP_LOCAL,
                                            .accepts = mma_accepts_backward,
                                            .tunables = bwd_tiles,
-                                           .emit = attention_bwd_mma};
+                                           .emit = attention_bwd_mma,
+                                           .style = OCL_KERNEL_UNITS};

@@ -311,6 +311,40 @@ static void test_emit_kernel(void **state)
     assert_string_equal(ocl_command_kind_name(c->kind), "kernel");
 }
 
+/* Where the checker plans kernels of other kinds of devices, they are compiled without optimisation; own kernels, and
+ * all kernels of a training, are not. */
+static void test_emit_foreign(void **state)
+{
+    static const struct {
+        ocl_kernel_style style;
+        uint32_t caps;
+        bool foreign;
+    } rows[] = {{OCL_KERNEL_ANY, OCL_CAP_WIDE_VECTORS, false},
+                {OCL_KERNEL_LANES, OCL_CAP_WIDE_VECTORS, false},
+                {OCL_KERNEL_LANES, 0, true},
+                {OCL_KERNEL_GROUPS, OCL_CAP_WIDE_VECTORS, true},
+                {OCL_KERNEL_GROUPS, 0, false},
+                {OCL_KERNEL_BLOCKS, 0, true},
+                {OCL_KERNEL_UNITS, OCL_CAP_WIDE_VECTORS, true},
+                {OCL_KERNEL_UNITS, OCL_CAP_MMA_BF16, false}};
+    emission *m = *state;
+    m->device.is_cpu = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int checker = 0; checker < 2; checker++) {
+            ocl_variant variant = {.name = "form", .style = rows[i].style};
+            m->device.caps = rows[i].caps;
+            m->device.quirks = OCL_QUIRK_ANY_STYLE | (checker ? OCL_QUIRK_FOREIGN_UNOPTIMISED : 0);
+            m->e.made_by = &variant;
+            ocl_kernel_begin(&m->e, "f", "k");
+            ocl_define(&m->e, "WIDTH", 4);
+            ocl_kernel_end_1d(&m->e, 10, 0, 0);
+            assert_ok(ocl_emit_status(&m->e));
+            assert_int_equal(ocl_variant_is_foreign(&variant, &m->device), rows[i].foreign);
+            assert_string_equal(m->list.commands[m->list.count - 1].options,
+                                checker && rows[i].foreign ? "-cl-opt-disable -DWIDTH=4" : "-DWIDTH=4");
+        }
+}
+
 static void test_emit_sizes(void **state)
 {
     emission *m = *state;
@@ -509,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_prepare_bound_process),
         cmocka_unit_test_setup_teardown(test_emit_kernel, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_items, begin_emission, end_emission),
+        cmocka_unit_test_setup_teardown(test_emit_foreign, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_sizes, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_others, begin_emission, end_emission),
         cmocka_unit_test_setup_teardown(test_emit_errors, begin_emission, end_emission),

@@ -211,11 +211,29 @@ static void test_match(void **state)
 {
     (void)state;
     const char *name = "softmax.odd[row]/correct";
-    const char *const yes[] = {
-        "softmax.odd[row]/correct", "softmax.odd[row]", "softmax.odd",   "softmax", "*", "soft*", "*[row]*",
-        "softmax.*/correct",        "*max.odd",         "softmax.o?d[r*"};
-    const char *const no[] = {"softmax.odd[group]/correct", "softmax.od",      "max", "softmax.odd/correct",
-                              "softmax.odd[wor]/correct",   "softmax/correct", "",    "odd"};
+    const char *const yes[] = {"softmax.odd[row]/correct",
+                               "softmax.odd[row]",
+                               "softmax.odd",
+                               "softmax",
+                               "*",
+                               "soft*",
+                               "*[row]*",
+                               "softmax.*/correct",
+                               "*max.odd",
+                               "softmax.o?d[r*",
+                               "relu.one,softmax",
+                               "softmax.odd,relu.*"};
+    const char *const no[] = {"softmax.odd[group]/correct",
+                              "softmax.od",
+                              "max",
+                              "softmax.odd/correct",
+                              "softmax.odd[wor]/correct",
+                              "softmax/correct",
+                              "",
+                              "odd",
+                              "relu,gelu",
+                              ",",
+                              "relu.odd,soft"};
     for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++)
         if (!clt_verify_match(yes[i], name))
             fail_msg("'%s' must match", yes[i]);

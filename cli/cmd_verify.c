@@ -197,7 +197,8 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
 {
     verify_args a = {.limit = 600};
     const args_option options[] = {
-        ARGS_TEXT("-t", "PATTERN", a.pattern, "only cases whose name matches, such as 'softmax*'; several with commas"),
+        ARGS_TEXT("-t", "PATTERN", a.pattern,
+                  "only cases whose name matches, such as 'softmax*'; several with commas"),
         ARGS_TEXT("--mode", "MODES", a.mode, "correct, grad, bitwise, perf, list; several with commas"),
         ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
         ARGS_TEXT("--caps", "MASK", a.caps, "act as a weaker device: all, none, a,b or -a,-b"),

@@ -31,12 +31,38 @@ folder=$(preset_folder "$preset")
 
 install_packages "${CLTRAIN_PACKAGES[@]}" "${CLTRAIN_MPI_PACKAGES[@]}" "${CLTRAIN_TEST_PACKAGES[@]}" -- "${CLTRAIN_OPTIONAL_PACKAGES[@]}"
 build "$preset" all -DBUILD_TESTING=ON -DCLTRAIN_MPI=ON
-say "testing: labels ${labels:=quick|comm}"
+chosen=(--preset "$preset" -L "^(${labels:=quick|comm})\$" "$@")
+
+# duration NAMES: about how long these tests take: by the seconds that ctest remembers of earlier runs in this folder, or else by the
+# costs that the tests tell, which are seconds on a fast machine with empty caches.
+duration() {
+    cat "$folder/tests/CTestTestfile.cmake" "$folder/Testing/Temporary/CTestCostData.txt" 2>/dev/null | awk -v jobs="$jobs" '
+        NR == FNR { wanted[$0]; next }
+        /^set_tests_properties\(/ {
+            name = $1
+            gsub(/set_tests_properties\(|"|\[=*\[|\]=*\]/, "", name)
+            if (match($0, /COST "[0-9]+"/)) seconds[name] = substr($0, RSTART + 6, RLENGTH - 7)
+        }
+        NF == 3 && $2 ~ /^[0-9]+$/ && $3 > 0 && $1 in wanted { seconds[$1] = $3; remembered++ }
+        END {
+            for (name in wanted) { sum += name in seconds && seconds[name] > 0 ? seconds[name] : 2; n++ }
+            printf "about %d minutes", sum / jobs / 60 + 1
+            print remembered > n / 2 ? ", as in the last run" : " on a fast machine, up to five times as long on a slow one"
+        }' "$1" -
+}
+names=$(mktemp)
+trap 'rm -f "$names"' EXIT
+(cd "$CLTRAIN_ROOT" && ctest "${chosen[@]}" -N) | sed -n 's/^ *Test *#[0-9]*: *//p' >"$names"
+say "testing: $(wc -l <"$names") tests of the labels ${labels//|/ and }, $jobs at a time: $(duration "$names")"
 result=0
-(cd "$CLTRAIN_ROOT" && ctest --preset "$preset" -L "^($labels)\$" -j "$jobs" --output-on-failure --no-tests=error "$@") || result=$?
+(cd "$CLTRAIN_ROOT" && ctest "${chosen[@]}" -j "$jobs" --output-on-failure --no-tests=error) || result=$?
 # ctest names skipped tests but not why.
 if reasons=$(grep -h '^SKIP: ' "$folder/Testing/Temporary/LastTest.log" 2>/dev/null | sort | uniq -c); then
     say "why tests or parts of them were skipped:"
     printf '%s\n' "$reasons"
+fi
+if [ "$result" -ne 0 ] && [ -s "$folder/Testing/Temporary/LastTestsFailed.log" ]; then
+    say "failed, each with the line that repeats it:"
+    sed "s/^[0-9]*:\(.*\)/     ctest --preset $preset -R '^\1\$' --output-on-failure/" "$folder/Testing/Temporary/LastTestsFailed.log"
 fi
 exit "$result"

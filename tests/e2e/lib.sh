@@ -21,6 +21,27 @@ out=$work/.out # standard output and standard error of the last command run by e
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
+# --- time: no verdict depends on how fast the machine is (docs/layout.md, "Time in tests") ---
+hang=${CLTRAIN_TEST_HANG:-$((2500 * ${CLTRAIN_TEST_PATIENCE:-1}))} # seconds after which a command must have hung: guard.sh
+guarded() { timeout -k 10 "$hang" "$@"; }
+# await_from PID COMMAND...: waits until the command succeeds, which the process brings about. The test fails if the process ends, or
+# hangs, without that.
+await_from() {
+    local process=$1 until=$((SECONDS + hang)) running=yes
+    shift
+    until "$@" >/dev/null 2>&1; do
+        if [ $running = no ]; then fail "process $process has ended without: $*"; return 1; fi
+        if [ $SECONDS -ge "$until" ]; then fail "this did not happen in $hang s: $*"; return 1; fi
+        [ "$process" -eq 0 ] || kill -0 "$process" 2>/dev/null || running=no # its last work is looked at once more
+        sleep 0.02
+    done
+}
+await() { await_from 0 "$@"; } # the same without a process
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+await_end() { await is_gone "$1"; } # until the process PID has ended
+# has_updates RUN [N]: the run has written N steps (1) to its metrics.jsonl.
+has_updates() { [ "$(grep -c '"update":' "$1/metrics.jsonl" 2>/dev/null)" -ge "${2:-1}" ]; }
+
 pass() { n_passed=$((n_passed + 1)); }
 fail() { # message; shows the last output
     n_failed=$((n_failed + 1))
@@ -69,12 +90,14 @@ own_cache() {
 expect_code() {
     local want=$1 got
     shift
-    timeout "${limit:-120}" "$@" >"$out" 2>&1 </dev/null
+    guarded "$@" >"$out" 2>&1 </dev/null
     got=$?
     if grep -q -E 'AddressSanitizer|LeakSanitizer|runtime error:' "$out"; then
         fail "a sanitizer complains about: $*"
     elif [ "$got" -eq "$want" ]; then
         pass
+    elif [ "$got" -eq 124 ]; then
+        fail "it hangs, and was ended after $hang s: $*"
     else
         fail "code $got, expected $want: $*"
     fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 # ctest-parts: losses half
-# ctest-cost: 900 ctest-timeout: 7200
+# ctest-cost: 900
 #
 # Convolutional networks beside PyTorch, from the same weights on the same samples. losses: the first 50 losses of a residual network
 # on JPEG files (tests/golden/compare_losses.py). half: f16 and bf16 beside autocast (tests/golden/compare_half.py). Needs a Python

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: runtimes
 # ctest-parts: pocl intel pocl-3.0 rusticl oclgrind others
-# ctest-timeout: 14400
 #
 # Other OpenCL runtimes compute what PoCL computes: `devices`, `verify --small`, a small GPT trained in f32, f16 and bf16 with the
 # loss of every step compared with PoCL's, and runs that move between the two runtimes at a checkpoint, in both directions.

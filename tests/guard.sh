@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# usage: guard.sh SECONDS COMMAND...
+# Runs a test and ends it when it must have hung: after SECONDS, ten times what the longest test takes on the slowest machine known,
+# times CLTRAIN_TEST_PATIENCE (1) for machines that are slower still. No other limit of time decides about a test. A script of tests
+# gives each of its commands CLTRAIN_TEST_HANG seconds, a little less, so that it can name the command that hangs.
+set -u
+patience=${CLTRAIN_TEST_PATIENCE:-1}
+case $patience in
+'' | *[!0-9]* | 0*) echo "CLTRAIN_TEST_PATIENCE=$patience is not a whole number from 1" >&2; exit 2 ;;
+esac
+seconds=$(($1 * patience))
+shift
+export CLTRAIN_TEST_HANG=$((seconds - seconds / 6))
+timeout -k 10 "$seconds" "$@"
+code=$?
+[ $code -ne 124 ] || echo "FAIL: the test hangs: it was ended after $seconds s (CLTRAIN_TEST_PATIENCE=$patience)"
+exit $code

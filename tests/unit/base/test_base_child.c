@@ -20,6 +20,9 @@
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
 
+/* A limit for children that do answer: guard.sh ends a test that hangs. */
+#define NO_LIMIT 1e9
+
 static clt_child *shell(const char *script)
 {
     const char *arguments[] = {"-c", script, NULL};
@@ -32,7 +35,7 @@ static clt_child *shell(const char *script)
 static void expect_line(clt_child *child, const char *want)
 {
     const char *line;
-    assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+    assert_int_equal(clt_child_next(child, NO_LIMIT, &line), CLT_CHILD_LINE);
     assert_string_equal(line, want);
 }
 
@@ -40,7 +43,7 @@ static void expect_end(clt_child *child, const char *text, const char *words)
 {
     const char *line;
     clt_child_end end;
-    assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_ENDED);
+    assert_int_equal(clt_child_next(child, NO_LIMIT, &line), CLT_CHILD_ENDED);
     clt_child_stop(child, &end);
     assert_string_equal(end.text, text);
     assert_string_equal(end.words, words);
@@ -93,7 +96,7 @@ static void test_garbage(void **state)
     expect_line(child, "a b");
     size_t total = 0;
     do {
-        assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+        assert_int_equal(clt_child_next(child, NO_LIMIT, &line), CLT_CHILD_LINE);
         total += strlen(line);
     } while (strcmp(line, "end") != 0);
     assert_true(total >=
@@ -108,16 +111,16 @@ static void test_hang(void **state)
     clt_child_end end;
     clt_child *child = shell("echo begun >&3; sleep 1000 & echo $! >&3; wait");
     expect_line(child, "begun");
-    assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+    assert_int_equal(clt_child_next(child, NO_LIMIT, &line), CLT_CHILD_LINE);
     pid_t grandchild = (pid_t)atoi(line);
     double start = clt_now();
     assert_int_equal(clt_child_next(child, 0.2, &line), CLT_CHILD_SILENT);
-    assert_true(clt_now() - start >= 0.2 && clt_now() - start < 15.0);
+    assert_true(clt_now() - start >= 0.2);
     assert_int_equal(kill(grandchild, 0), 0);
     clt_child_stop(child, &end);
     assert_string_equal(end.text, "SIGKILL");
     bool gone = false; /* killed with the group; init reaps it when it likes */
-    for (int i = 0; i < 1000 && !gone; i++) {
+    while (!gone) {
         char path[64], *text = NULL;
         size_t size;
         snprintf(path, sizeof path, "/proc/%d/stat", (int)grandchild);
@@ -127,7 +130,6 @@ static void test_hang(void **state)
         if (!gone)
             usleep(10000);
     }
-    assert_true(gone);
     clt_error_clear();
 }
 
@@ -169,7 +171,7 @@ static void test_environment(void **state)
     expect_line(child, "closed");
 #else
     const char *line;
-    assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+    assert_int_equal(clt_child_next(child, NO_LIMIT, &line), CLT_CHILD_LINE);
 #endif
     close(fd);
     close(high);
@@ -193,13 +195,28 @@ static void test_told(void **state)
     assert_null(getenv("CLTRAIN_TEST_TOLD"));
 }
 
-/* Time in which this process was stopped, with a job of which it is a part, is not the child's. */
+/* A child that stops this process for so many seconds, and says something a moment after it goes on. */
+static clt_child *stopping(double seconds, const char *stop)
+{
+    char script[160];
+    (void)snprintf(script, sizeof script,
+                   "kill %s $PPID; sleep %.3f; kill -CONT $PPID; sleep 0.3; echo late >&3", stop, seconds);
+    return shell(script);
+}
+
+/* Time in which this process was stopped, with a job of which it is a part, is not the child's. The limit is
+ * many times what the child needs while this process runs, and less than the time for which it is stopped. */
 static void test_stopped(void **state)
 {
     (void)state;
     const char *line;
-    clt_child *child = shell("kill -STOP $PPID; sleep 2.5; kill -CONT $PPID; sleep 0.3; echo late >&3");
-    assert_int_equal(clt_child_next(child, 1.5, &line), CLT_CHILD_LINE);
+    double start = clt_now();
+    clt_child *child = stopping(0, "-0");
+    expect_line(child, "late");
+    double limit = 5 * (clt_now() - start);
+    expect_end(child, "exit code 0", "");
+    child = stopping(limit + 1, "-STOP");
+    assert_int_equal(clt_child_next(child, limit, &line), CLT_CHILD_LINE);
     assert_string_equal(line, "late");
     expect_end(child, "exit code 0", "");
 }
@@ -218,12 +235,12 @@ static void test_send(void **state)
         clt_child *child = NULL;
         assert_int_equal(clt_child_start("/bin/sh", arguments, CLT_CHILD_INPUT, &child), CLT_OK);
         double start = clt_now();
-        clt_status status = clt_child_send(child, text, LENGTH, i == 1 ? 0.4 : 20.0);
+        clt_status status = clt_child_send(child, text, LENGTH, i == 1 ? 0.4 : NO_LIMIT);
         assert_int_equal(status, i == 0 ? CLT_OK : CLT_ESTORAGE);
         if (i == 1) {
-            assert_true(clt_now() - start >= 0.4 && clt_now() - start < 15.0);
+            assert_true(clt_now() - start >= 0.4);
             assert_non_null(strstr(clt_error_text(), "read nothing for 0.4 s"));
-            assert_int_equal(clt_child_next(child, 20.0, &line), CLT_CHILD_LINE);
+            assert_int_equal(clt_child_next(child, NO_LIMIT, &line), CLT_CHILD_LINE);
         }
         clt_error_clear();
         clt_child_stop(child, NULL);

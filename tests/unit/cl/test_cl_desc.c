@@ -321,7 +321,7 @@ static void test_emit_foreign(void **state)
         bool foreign;
     } rows[] = {{OCL_KERNEL_ANY, OCL_CAP_WIDE_VECTORS, false},
                 {OCL_KERNEL_LANES, OCL_CAP_WIDE_VECTORS, false},
-                {OCL_KERNEL_LANES, 0, true},
+                {OCL_KERNEL_LANES, 0, false},
                 {OCL_KERNEL_GROUPS, OCL_CAP_WIDE_VECTORS, true},
                 {OCL_KERNEL_GROUPS, 0, false},
                 {OCL_KERNEL_BLOCKS, 0, true},

@@ -15,6 +15,8 @@
 #include "cl/gemm/gemm_tune.h"
 #include "engine/base/log.h"
 
+#define NO_LIMIT 1e9 /* seconds, of a search that ends when it has tried everything */
+
 static ocl_device *device;
 static ocl_device_desc desc;
 
@@ -264,7 +266,7 @@ static void test_wrong_kernels(void **state)
     ocl_gemm g = product(48, 48, 48, false, false);
     assert_ok(ocl_gemm_log(&log, &g));
     assert_int_equal(setenv("CLTRAIN_GEMM", "simple", 1), 0); /* a library would be right */
-    ocl_tuning *records = tune(&h, &log, NULL, 5.0, false);
+    ocl_tuning *records = tune(&h, &log, NULL, NO_LIMIT, false);
     assert_contains(h.lines, "gives a wrong result and is not used");
     assert_contains(h.lines, "NN m=48 n=48 k=48");
     const ocl_choice *kept =
@@ -278,7 +280,7 @@ static void test_wrong_kernels(void **state)
     h = (heard){0};
     g = product(640, 640, 512, false, false);
     assert_ok(ocl_gemm_log(&log, &g));
-    records = tune(&h, &log, NULL, 5.0, false);
+    records = tune(&h, &log, NULL, NO_LIMIT, false);
     assert_contains(h.lines, "the reference product is wrong on this device");
     assert_int_equal(records->count, 0);
     ocl_tuning_destroy(records);
@@ -298,7 +300,7 @@ static void test_run(void **state)
     assert_ok(ocl_gemm_log(&log, &tall));
     assert_ok(ocl_tuning_log_add(&log, "unheard of", "x", NULL, 0, 0, NULL)); /* nobody can measure it */
     assert_true(ocl_tune_missing(&log, NULL));
-    ocl_tuning *records = tune(&h, &log, NULL, 60.0, true);
+    ocl_tuning *records = tune(&h, &log, NULL, NO_LIMIT, true);
     assert_int_equal(records->count, 2);
     assert_int_equal(h.rows, 2);
     assert_int_equal(h.progress, 2);
@@ -315,21 +317,21 @@ static void test_run(void **state)
     setenv("CLTRAIN_GEMM", "simple", 1);
     /* Nothing is missing: nothing is measured. Else what is. */
     h = (heard){0};
-    ocl_tuning *again = tune(&h, &log, records, 60.0, true);
+    ocl_tuning *again = tune(&h, &log, records, NO_LIMIT, true);
     assert_int_equal(h.rows + (int)again->count, 0);
     ocl_tuning_destroy(again);
     char gone[OCL_TUNE_PROBLEM];
     snprintf(gone, sizeof gone, "%s", records->records[1].problem);
     ocl_tuning_remove(records, OCL_GEMM_FAMILY, gone);
     assert_true(ocl_tune_missing(&log, records));
-    again = tune(&h, &log, records, 60.0, true);
+    again = tune(&h, &log, records, NO_LIMIT, true);
     assert_int_equal(again->count, 1);
     assert_string_equal(again->records[0].problem, gone);
     ocl_tuning_destroy(again);
     /* A stop after the first one. */
     atomic_int stop = 0;
     h = (heard){.stop = &stop};
-    again = tune(&h, &log, NULL, 60.0, false);
+    again = tune(&h, &log, NULL, NO_LIMIT, false);
     assert_int_equal(h.rows, 1);
     ocl_tuning_destroy(again);
     ocl_tuning_destroy(records);

@@ -14,6 +14,7 @@
 
 #include <dlfcn.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -499,6 +500,15 @@ static int run_under_launcher(void)
     return failed;
 }
 
+static atomic_bool inside;
+
+/* On the communication thread. */
+static clt_status sum_alone(void *context)
+{
+    atomic_store(&inside, true);
+    return comm_run_all_reduce(world, context, 1, COMM_F32, COMM_SUM);
+}
+
 /* abort: the last rank ends the job while the others wait in a barrier (exit code 6). stuck: rank 0 ends it
  * while its own communication thread is inside a collective that nobody joins (exit code 10). fail: rank 0's
  * device work fails, rank 0 leaves. */
@@ -516,11 +526,13 @@ static int end_the_job(const char *how)
             comm_abort(world, CLT_ENUMERIC);
         (void)comm_barrier(world);
     } else if (strcmp(how, "stuck") == 0) {
-        if (info->rank != 0)
-            sleep(60);
-        (void)comm_all_reduce_post(world, &x, 1, COMM_F32, COMM_SUM, &r);
-        comm_request_ready(r, true);
-        usleep(200000);
+        while (info->rank != 0)
+            pause();
+        comm_request stuck = {.body = sum_alone, .context = &x, .what = "all-reduce"};
+        comm_engine_post(world->engine, &stuck);
+        comm_request_ready(&stuck, true);
+        while (!atomic_load(&inside))
+            usleep(1000);
         comm_abort(world, CLT_EDEVLOST);
     } else {
         (void)comm_all_reduce_post(world, &x, 1, COMM_F32, COMM_SUM, &r);

@@ -42,7 +42,8 @@ static struct {
     pthread_mutex_t mutex;
     letter *first, **last;
     atomic_int next_rank, ranks, finalized, abort_code, sent;
-    atomic_int fail_after; /* messages that arrive before the cable is cut; -1: it is not */
+    atomic_int fail_after;        /* messages that arrive before the cable is cut; -1: it is not */
+    atomic_int looks[MOST_RANKS]; /* of each rank for messages of collectives, not for those of the roll */
     const comm_host *host;
     const char *places; /* the letter of each rank's host; NULL: all on this one */
 } wire = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -101,6 +102,8 @@ static clt_status wire_receive(void *data, int64_t bytes, int from, int tag, com
 static clt_status wire_test(comm_message *message, bool *done)
 {
     waiting *w = (waiting *)message->space;
+    if (w->tag != COMM_MAX_TAG)
+        atomic_fetch_add(&wire.looks[own_rank], 1);
     *done = !w->data;
     if (*done)
         return CLT_OK;

@@ -23,13 +23,30 @@ typedef struct probe {
     atomic_int reads_alone;         /* of field 1 without field 0, as targets are counted */
     bool draws;                     /* y tells the draw */
     bool fails_from;                /* reads of all indices from fail_at on fail */
-    atomic_int inside, most_inside; /* slow reads at this moment, and at most */
+    bool gated;                     /* reads wait until `open` is set */
+    int meet;                       /* the first so many reads wait for each other; 0: nobody waits */
+    atomic_int inside, most_inside; /* reads that wait or sleep at this moment, and at most */
+    atomic_bool open;
 } probe;
 
 static void nap(int64_t ns)
 {
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     nanosleep(&t, NULL);
+}
+
+/* Whatever lets a read last. */
+static void linger(probe *p, int count)
+{
+    int here = atomic_fetch_add(&p->inside, 1) + 1, most = atomic_load(&p->most_inside);
+    while (here > most && !atomic_compare_exchange_weak(&p->most_inside, &most, here))
+        continue;
+    while (count < p->meet && atomic_load(&p->most_inside) < p->meet)
+        nap(100000);
+    while (p->gated && !atomic_load(&p->open))
+        nap(100000);
+    nap(p->slow_ns);
+    atomic_fetch_sub(&p->inside, 1);
 }
 
 /* x: the sample's number. y: two bytes of it, and a third one that its draw decides; it goes with x, as a
@@ -43,13 +60,9 @@ static clt_status probe_read(const clt_source *source, int64_t index, clt_draw d
         int32_t value = (int32_t)index;
         memcpy(to[0], &value, 4);
         int count = atomic_fetch_add(&p->reads, 1);
-        if (p->slow_ns) {
-            int here = atomic_fetch_add(&p->inside, 1) + 1, most = atomic_load(&p->most_inside);
-            while (here > most && !atomic_compare_exchange_weak(&p->most_inside, &most, here))
-                continue;
-            nap(p->slow_ns);
-            atomic_fetch_sub(&p->inside, 1);
-        } else if (p->jitter && count % 3 == 0)
+        if (p->slow_ns || p->gated || p->meet)
+            linger(p, count);
+        else if (p->jitter && count % 3 == 0)
             nap((int64_t)clt_rng_u32(1, CLT_RNG_VERIFY, 0, 0, (uint64_t)count) % 60000);
     }
     if (to[1] && !to[0] && atomic_fetch_add(&p->reads_alone, 1) % 4 == 0 && p->jitter)
@@ -494,6 +507,60 @@ static void test_spans(void **state)
     clt_spans_destroy(b.options.spans);
 }
 
+/* Returns once there have been so many. */
+static void await_count(atomic_int *counter, int count)
+{
+    while (atomic_load(counter) < count)
+        nap(2000000);
+}
+
+typedef struct consumer {
+    clt_loader *loader;
+    int64_t slots;
+    clt_status status;
+    atomic_bool *end;     /* set when it ends, or NULL */
+    atomic_int thread_id; /* 0 until it runs */
+} consumer;
+
+static void *consume(void *context)
+{
+    consumer *c = context;
+    clt_slot *slot = NULL;
+    atomic_store(&c->thread_id, (int)gettid());
+    while ((c->status = clt_loader_next(c->loader, &slot)) == CLT_OK && slot) {
+        c->slots++;
+        clt_loader_release(c->loader, slot);
+    }
+    if (c->end)
+        atomic_store(c->end, true);
+    return NULL;
+}
+
+static void *destroy(void *context)
+{
+    consumer *c = context;
+    atomic_store(&c->thread_id, (int)gettid());
+    clt_loader_destroy(c->loader);
+    return NULL;
+}
+
+/* Returns once the thread has been seen asleep five times in a row: it waits inside the loader. */
+static void await_sleep(consumer *c)
+{
+    for (int asleep = 0; asleep < 5;) {
+        char path[64], line[256] = "";
+        nap(2000000);
+        (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&c->thread_id));
+        FILE *file = atomic_load(&c->thread_id) ? fopen(path, "r") : NULL;
+        if (!file)
+            continue;
+        const char *got = fgets(line, sizeof line, file);
+        (void)fclose(file);
+        const char *end = got ? strrchr(line, ')') : NULL;
+        asleep = end && strncmp(end, ") S", 3) == 0 ? asleep + 1 : 0;
+    }
+}
+
 static void test_destroy_early(void **state)
 {
     (void)state;
@@ -514,13 +581,27 @@ static void test_destroy_early(void **state)
             }
             clt_loader_destroy(loader);
         }
-    /* a long fill is given up, not waited for: 64 samples of 20 ms */
-    make_bench(&b, 100, 64, 1, 1);
-    b.probe.slow_ns = 20000000;
-    b.options.last_step = 10;
-    double begin = clt_now();
-    clt_loader_destroy(open_loader(&b));
-    assert_true(clt_now() - begin < 1.0);
+}
+
+/* A long fill is given up, not waited for: each thread ends with the sample at which the end finds it. */
+static void test_fill_is_given_up(void **state)
+{
+    (void)state;
+    static bench b;
+    for (int workers = 1; workers <= 2; workers++) {
+        make_bench(&b, 100, 64, 1, 1);
+        b.probe.gated = true;
+        b.options.workers = workers;
+        b.options.last_step = 10;
+        consumer c = {.loader = open_loader(&b)};
+        clt_thread *thread = NULL;
+        await_count(&b.probe.inside, workers);
+        assert_int_equal(clt_thread_start(&thread, "destroyer", destroy, &c), CLT_OK);
+        await_sleep(&c); /* it waits for them */
+        atomic_store(&b.probe.open, true);
+        clt_thread_join(thread);
+        assert_int_equal(atomic_load(&b.probe.reads), workers);
+    }
 }
 
 /* What is random about a sample follows from its epoch and the seed: not from who loads it, nor from where a
@@ -605,8 +686,7 @@ static void test_bounded(void **state)
     clt_loader *loader = open_loader(&b);
     clt_slot *held[3] = {NULL};
     /* a slow consumer: three slots are filled and no more, however long it thinks */
-    for (int i = 0; i < 500 && atomic_load(&b.probe.reads) < 12; i++)
-        nap(2000000);
+    await_count(&b.probe.reads, 12);
     nap(20000000);
     assert_int_equal(atomic_load(&b.probe.reads), 12);
     for (int i = 0; i < 3; i++) {
@@ -634,7 +714,7 @@ static void test_bounded(void **state)
     }
     clt_loader_destroy(loader);
 
-    /* a slow producer: the consumer waits, and the wait is counted */
+    /* a slow producer */
     make_bench(&b, 40, 4, 1, 1);
     b.options.workers = 1;
     b.options.last_step = 3;
@@ -642,12 +722,25 @@ static void test_bounded(void **state)
     loader = open_loader(&b);
     assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
     assert_true(next->load_seconds >= 0.008);
-    assert_int_equal(clt_loader_next(loader, &next), CLT_OK);
-    assert_true(clt_loader_wait_seconds(loader) > 0.008);
     clt_loader_destroy(loader);
+    /* the consumer waits, and the wait is counted */
+    make_bench(&b, 40, 4, 1, 1);
+    b.options.last_step = 3;
+    b.probe.gated = true;
+    consumer c = {.loader = open_loader(&b)};
+    clt_thread *thread = NULL;
+    assert_int_equal(clt_thread_start(&thread, "consumer", consume, &c), CLT_OK);
+    await_sleep(&c);
+    nap(8000000);
+    atomic_store(&b.probe.open, true);
+    clt_thread_join(thread);
+    assert_int_equal(c.slots, 3);
+    assert_true(clt_loader_wait_seconds(c.loader) >= 0.008);
+    clt_loader_destroy(c.loader);
 }
 
-/* With two slots more than two of eight threads are busy at once, because they share them; what they fill is what one thread fills. */
+/* With two slots all of eight threads are busy at once, because they share them; what they fill is what one
+ * thread fills. */
 static void test_slots_are_shared(void **state)
 {
     (void)state;
@@ -656,10 +749,9 @@ static void test_slots_are_shared(void **state)
     b.options.workers = 8;
     b.options.n_slots = 2;
     b.options.last_step = 4;
-    b.probe.slow_ns = 5000000;
+    b.probe.meet = 8;
     drain(&b, NULL);
-    assert_true(atomic_load(&b.probe.most_inside) >
-                b.options.n_slots); /* a busy machine may not run all eight at once */
+    assert_true(atomic_load(&b.probe.most_inside) == 8);
     /* pieces of many samples, where these are cheap */
     make_bench(&b, 200, 64, 1, 1);
     b.options.workers = 8;
@@ -691,45 +783,6 @@ static void test_first_failure(void **state)
     }
 }
 
-typedef struct consumer {
-    clt_loader *loader;
-    const bench *bench;
-    int64_t slots;
-    clt_status status;
-    atomic_int thread_id; /* 0 until it runs */
-} consumer;
-
-static void *consume(void *context)
-{
-    consumer *c = context;
-    clt_slot *slot = NULL;
-    atomic_store(&c->thread_id, (int)gettid());
-    while ((c->status = clt_loader_next(c->loader, &slot)) == CLT_OK && slot) {
-        c->slots++;
-        clt_loader_release(c->loader, slot);
-    }
-    return NULL;
-}
-
-/* Returns once the consumer has been seen asleep five times in a row: it waits in clt_loader_next. */
-static void await_sleep(consumer *c)
-{
-    int asleep = 0;
-    for (int i = 0; i < 10000 && asleep < 5; i++) {
-        char path[64], line[256] = "";
-        nap(2000000);
-        (void)snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&c->thread_id));
-        FILE *file = atomic_load(&c->thread_id) ? fopen(path, "r") : NULL;
-        if (!file)
-            continue;
-        const char *got = fgets(line, sizeof line, file);
-        (void)fclose(file);
-        const char *end = got ? strrchr(line, ')') : NULL;
-        asleep = end && strncmp(end, ") S", 3) == 0 ? asleep + 1 : 0;
-    }
-    assert_int_equal(asleep, 5);
-}
-
 /* Several consumers share one stream without loss, and all of them see its end. */
 static void test_consumers(void **state)
 {
@@ -758,8 +811,8 @@ static void test_consumers(void **state)
     /* destroy while a consumer waits: it is told, not left behind */
     make_bench(&b, 400, 64, 1, 1);
     b.options.last_step = 60;
-    b.probe.slow_ns = 50000000;
-    consumer c = {.loader = open_loader(&b), .bench = &b};
+    b.probe.gated = true;
+    consumer c = {.loader = open_loader(&b), .end = &b.probe.open};
     clt_thread *thread = NULL;
     assert_int_equal(clt_thread_start(&thread, "consumer", consume, &c), CLT_OK);
     await_sleep(&c);
@@ -779,31 +832,39 @@ static void refuse(bench *b, clt_status code, const char *words)
     make_bench(b, 40, 4, 2, 2);
 }
 
-/* Slots that nobody gives back: what is asked while the consumer waits ends the wait, and asks no sooner. */
+/* Slots that nobody gives back: what is asked while the consumer waits ends the wait, and is asked no sooner:
+ * once in 0.2 seconds of waiting. */
+typedef struct questions {
+    int asked;
+    bool fails; /* the third answer */
+} questions;
+
 static clt_status after_three(void *context)
 {
-    int *asked = context;
-    return ++*asked < 3 ? CLT_OK : clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "the upload failed");
+    questions *q = context;
+    return ++q->asked < 3 || !q->fails ? CLT_OK
+                                       : clt_fail(CLT_EDEVLOST, __FILE__, __LINE__, "the upload failed");
 }
 
 static void test_check_while_waiting(void **state)
 {
     bench b;
-    int asked = 0;
+    questions q = {.fails = false};
     (void)state;
     make_bench(&b, 200, 4, 1, 1);
     b.options.last_step = 40;
     b.options.check = after_three;
-    b.options.check_context = &asked;
+    b.options.check_context = &q;
     clt_loader *loader = open_loader(&b);
     clt_slot *slot[4] = {NULL};
     for (int i = 0; i < 3; i++) {
         assert_int_equal(clt_loader_next(loader, &slot[i]), CLT_OK);
         assert_non_null(slot[i]);
     }
-    assert_int_equal(asked, 0);
+    assert_true(q.asked * 0.2 <= clt_loader_wait_seconds(loader));
+    q = (questions){.fails = true};
     assert_int_equal(clt_loader_next(loader, &slot[3]), CLT_EDEVLOST);
-    assert_int_equal(asked, 3);
+    assert_int_equal(q.asked, 3);
     assert_non_null(strstr(clt_error_text(), "the upload failed"));
     clt_loader_release(loader, slot[0]); /* it goes on where it was */
     assert_int_equal(clt_loader_next(loader, &slot[3]), CLT_OK);
@@ -858,6 +919,7 @@ int main(void)
         cmocka_unit_test(test_targets_are_counted_once),
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_destroy_early),
+        cmocka_unit_test(test_fill_is_given_up),
         cmocka_unit_test(test_draws),
         cmocka_unit_test(test_error_travels),
         cmocka_unit_test(test_bounded),

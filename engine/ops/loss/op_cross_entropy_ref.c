@@ -80,7 +80,7 @@ static void ce_forward(clt_ref_call *call)
     int64_t rows = ce_rows(call);
     double s = clt_node_attr(call->node, "label_smoothing")->f,
            weight = clt_node_attr(call->node, "weight")->f;
-    double loss = 0.0, counted = 0.0, correct = 0.0;
+    double loss = 0.0, terms = 0.0, counted = 0.0, correct = 0.0;
     for (int64_t r = 0; r < rows; r++) {
         ce_row row = ce_look(call, r);
         if (call->n_saved > 0 && call->saved[0].data) {
@@ -92,15 +92,21 @@ static void ce_forward(clt_ref_call *call)
         const double *x = call->in[0].data;
         double first = row.share * ce_weight(call, row.target),
                second = (1 - row.share) * ce_weight(call, row.second);
-        double log_p = row.in_range ? first * (x[ce_at(call, r, row.target)] - row.top - row.log_sum) +
-                                          second * (x[ce_at(call, r, row.second)] - row.top - row.log_sum)
-                                    : (double)NAN;
-        loss -= (1.0 - s) * log_p + s * row.spread;
+        /* w log p of the two targets, which have opposite signs if the share of one is negative */
+        double one = (double)NAN, other = (double)NAN;
+        if (row.in_range) {
+            one = first * (x[ce_at(call, r, row.target)] - row.top - row.log_sum);
+            other = second * (x[ce_at(call, r, row.second)] - row.top - row.log_sum);
+        }
+        loss -= (1.0 - s) * (one + other) + s * row.spread;
+        terms += (1.0 - s) * (fabs(one) + fabs(other)) + s * fabs(row.spread);
         counted += 1.0;
         correct += row.correct ? 1.0 : 0.0;
     }
     call->loss_record[0] += loss * weight * call->loss_norm;
     call->loss_record[1] += loss;
+    call->loss_terms[0] += terms * weight * call->loss_norm;
+    call->loss_terms[1] += terms;
     call->loss_record[2] += counted;
     call->loss_record[3] += correct;
 }

@@ -96,13 +96,16 @@ static void dice_loss_forward(clt_ref_call *call)
 {
     const dice_sizes d = sizes_of(call);
     for (int64_t n = 0; n < d.samples && n < call->valid_samples; n++) {
-        double loss = 0;
+        double loss = 0, terms = 0;
         for (int64_t c = d.first; c < d.classes; c++) {
             overlap o = overlap_of(call, &d, n, c);
             loss += (1 - o.both / o.below) * share_of(call, &d, c);
+            terms += (1 + fabs(o.both / o.below)) * fabs(share_of(call, &d, c));
         }
         call->loss_record[0] += loss * d.weight * call->loss_norm;
         call->loss_record[1] += loss;
+        call->loss_terms[0] += terms * d.weight * call->loss_norm;
+        call->loss_terms[1] += terms;
         call->loss_record[2] += 1;
     }
 }

@@ -58,6 +58,8 @@ static void head_forward(clt_ref_call *call)
         clt_op_cross_entropy_ref.forward(&h.loss);
         for (int i = 0; i < 4; i++)
             call->loss_record[i] = h.loss.loss_record[i];
+        for (int i = 0; i < 2; i++)
+            call->loss_terms[i] = h.loss.loss_terms[i];
     }
     head_ref_close(&h);
 }

@@ -39,14 +39,17 @@ static int64_t pointwise_counted(const clt_ref_call *call)
 void clt_pointwise_loss_ref_forward(clt_ref_call *call, clt_pointwise_kind kind)
 {
     int64_t counted = pointwise_counted(call);
-    double loss = 0.0, correct = 0.0;
+    double loss = 0.0, terms = 0.0, correct = 0.0, weight = clt_node_attr(call->node, "weight")->f;
     for (int64_t i = 0; i < counted; i++) {
         double x = call->in[0].data[i], y = call->in[1].data[i];
         loss += pointwise_value(kind, x, y);
+        terms += fabs(pointwise_value(kind, x, y));
         correct += kind == CLT_POINTWISE_BCE && (x > 0) == (y > 0.5) ? 1.0 : 0.0;
     }
-    call->loss_record[0] += loss * clt_node_attr(call->node, "weight")->f * call->loss_norm;
+    call->loss_record[0] += loss * weight * call->loss_norm;
     call->loss_record[1] += loss;
+    call->loss_terms[0] += terms * weight * call->loss_norm;
+    call->loss_terms[1] += terms;
     call->loss_record[2] += (double)counted;
     call->loss_record[3] += correct;
 }

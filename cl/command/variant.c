@@ -34,6 +34,9 @@ bool ocl_variant_is_foreign(const ocl_variant *variant, const ocl_device_desc *d
 {
     if (variant->style == OCL_KERNEL_UNITS)
         return (device->caps & (OCL_CAPS_UNITS | OCL_CAP_WGMMA)) == 0;
+    if (variant->style == OCL_KERNEL_LANES &&
+        device->is_cpu) /* slow only where wide vectors are split or masked */
+        return false;
     return why_slow(variant->style, device) != NULL;
 }
 

@@ -9,7 +9,6 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
-limit=300 # seconds: every kernel of every small case may have to be compiled
 expect_code 0 "$CLTRAIN" verify --small --mode correct --caps="${1:?name a mask of capabilities}"
 expect_awk "fewer than 100 checks passed, or some failed" \
     '/^[0-9]+ passed, 0 failed, [0-9]+ skipped$/ { passed = $1 } END { exit passed < 100 }' "$out"

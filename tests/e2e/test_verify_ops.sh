@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-parts: attention gemm gemm_more norms entropy losses conv pointwise rest
+# ctest-parts: attention gemm gemm_more norms entropy losses conv pools pointwise rest
 # ctest-cost: 55
 #
 # The checker's small cases on the default device, in every mode: nothing fails, every name on the list is accounted for, and of every
@@ -21,6 +21,7 @@ part_of() { # SUBJECT.CASE
     cross_entropy.*) echo entropy ;;
     linear_cross_entropy.* | bce_with_logits.* | mse.* | l1.* | dice_loss.* | log_softmax.* | softmax.*) echo losses ;;
     conv*) echo conv ;;
+    *pool.* | upsample.* | layernorm.* | rmsnorm.*) echo pools ;;
     add.* | bias.* | cast.* | dropout.* | gelu.* | multiply.* | relu.* | rotary.* | scale.* | sigmoid.* | silu.* | slice.* | tanh.*) echo pointwise ;;
     *) echo rest ;;
     esac

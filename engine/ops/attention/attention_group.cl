@@ -91,7 +91,7 @@ DEFINE_FOUR(bf16)
 DEFINE_FETCH(f32)
 DEFINE_FETCH(f16)
 DEFINE_FETCH(bf16)
-#define FETCH(dt, ...) CLT_CAT(fetch_, dt)(__VA_ARGS__)
+#define FETCH(dt, block, x, ld, have, factor) CLT_CAT(fetch_, dt)(block, x, ld, have, factor)
 
 /* Row of an item's result, and the first column of its vector `part`. */
 #define ROW(r) (down * TILE + (r))

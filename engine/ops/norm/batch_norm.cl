@@ -418,10 +418,10 @@ KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x) RESIDUAL_ARG, IN(mean), IN(rst
 #endif
 #if SUMS
 #define SUMS_ARG OUT(sum), OUT(product),
-#define SUMS_DO(...) __VA_ARGS__
+#define SUMS_DO(statements) statements
 #else
 #define SUMS_ARG
-#define SUMS_DO(...)
+#define SUMS_DO(statements)
 #endif
 #if HAVE_DR
 #define DR_ARG GRAD_OF(RT, dr),
@@ -438,7 +438,7 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
 {
     COLUMNS;
     ROWS;
-    SUMS_DO(float sums[MOST_COLUMNS], products[MOST_COLUMNS];)
+    SUMS_DO(float sums[MOST_COLUMNS]; float products[MOST_COLUMNS];)
     dy += dy0 + begin;
     x += x0 + begin;
     mean += mean0 + stats_at;
@@ -454,7 +454,7 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
 #define ADD_BOTH(type, N, n)                                                                                 \
     STATS_OF(type, N)                                                                                        \
     MASK_OF(type, N)                                                                                         \
-    SUMS_DO(type s = KEPT##N(sums), p = KEPT##N(products);)                                                  \
+    SUMS_DO(type s = KEPT##N(sums); type p = KEPT##N(products);)                                             \
     UNROLL_FOR (uint k = 0; k < (n); k++) {                                                                  \
         type g = ARRIVES(type, N, AT(k));                                                                    \
         STORE_DR(N, AT(k), g)                                                                                \

@@ -55,11 +55,11 @@
 /* IF_CENTRE(s) is s (a statement, or a part of an expression) for layernorm, and nothing for rmsnorm, which
  * has no mean. */
 #if CENTRE
-#define IF_CENTRE(...) __VA_ARGS__
+#define IF_CENTRE(s) s
 #define MEAN_OUT , __global float *restrict mean_out, ulong mean0
 #define MEAN_IN , __global const float *restrict mean_in, ulong mean_in0
 #else
-#define IF_CENTRE(...)
+#define IF_CENTRE(s)
 #define MEAN_OUT
 #define MEAN_IN
 #endif
@@ -282,7 +282,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
     dx += dx0 + row * cols;
     dy += dy0 + row * cols;
     x += x0 + row * cols;
-    IF_CENTRE(float mean = mean_in[mean_in0 + row], s1 = 0.0f; float4 sum1 = 0.0f;)
+    IF_CENTRE(float mean = mean_in[mean_in0 + row]; float s1 = 0.0f; float4 sum1 = 0.0f;)
     float rstd = rstd_in[rstd0 + row], s2 = 0.0f;
     uint whole = WHOLE_QUADS(cols, QUADS(GT, dx) && QUADS(DYT, dy) && QUADS(DT, x) W_QUADS);
     float4 sum2 = 0.0f;

@@ -65,14 +65,14 @@
 
 /* IF_P(s), IF_Q(s): the statement s if that sum is wanted, else nothing. */
 #if HAVE_P
-#define IF_P(...) __VA_ARGS__
+#define IF_P(s) s
 #else
-#define IF_P(...)
+#define IF_P(s)
 #endif
 #if HAVE_Q
-#define IF_Q(...) __VA_ARGS__
+#define IF_Q(s) s
 #else
-#define IF_Q(...)
+#define IF_Q(s)
 #endif
 
 #if LS == 1

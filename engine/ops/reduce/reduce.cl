@@ -188,9 +188,9 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
 }
 
 #if INDEX
-#define IF_INDEX(...) __VA_ARGS__
+#define IF_INDEX(s) s
 #else
-#define IF_INDEX(...)
+#define IF_INDEX(s)
 #endif
 
 #if LS == 1

@@ -5,24 +5,18 @@
 #
 # The MPI transport under mpirun: collectives on 2, 3 and 4 ranks, a job that ends with the exit code of the rank that failed, a
 # missing module, and a launcher that does not belong to the module's MPI library.
-set -u
-
-skip() { echo "SKIP: $1"; exit 77; }
-die() { echo "FAIL: $1"; [ -f "${log:-}" ] && cat "$log"; exit 1; }
+# Open MPI unloads plug-ins whose memory it never frees, so the leak checker cannot name them in lsan.supp. Leaks of comm/ are found
+# by test_comm without a launcher. The plug-ins also replace the alternative signal stack that AddressSanitizer gives each thread
+# and expects to find again. So mpi_lib.sh sets ASAN_OPTIONS.
+. "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 
 build=${CLTRAIN_BUILD_DIR:?set it to the build folder}
 program=$build/tests/test_comm
-command -v mpirun >/dev/null || skip "mpirun is not installed (package openmpi-bin)"
-[ -f "$build/cltrain_comm_mpi.so" ] || skip "the MPI module was not built (CLTRAIN_MPI=OFF)"
+log=$out
+die() { echo "FAIL: $1"; cat "$log"; exit 1; }
 [ -x "$program" ] || die "$program is missing"
 export CLTRAIN_MODULE_DIR=$build
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Open MPI unloads plug-ins whose memory it never frees, so the leak checker cannot name them in lsan.supp. Leaks of comm/ are found
-# by test_comm without a launcher. The plug-ins also replace the alternative signal stack that AddressSanitizer gives each thread
-# and expects to find again.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:use_sigaltstack=0
-log=$(mktemp) && trap 'rm -f "$log"' EXIT
-run() { timeout 120 mpirun --oversubscribe --bind-to none "$@" >"$log" 2>&1; }
+run() { guarded mpirun --oversubscribe --bind-to none "$@" >"$log" 2>&1 </dev/null; }
 
 for ranks in 2 3 4; do
     run -np $ranks "$program" || die "collectives on $ranks ranks ended with code $?"
@@ -47,7 +41,8 @@ grep -q 'rank 0: .*device work' "$log" || die "the rank with the failed device w
 echo "ok: failed device work on one rank ends the job"
 
 # Without the module every process reports which files were tried. The program's own folder must not contain it either.
-empty=$(mktemp -d)
+empty=$work/empty
+mkdir "$empty"
 cp "$program" "$empty/"
 if CLTRAIN_MODULE_DIR=$empty/nowhere run -np 2 "$empty/test_comm"; then
     # An installed module of the same version may be found in the install folder; that is what it is for.
@@ -57,10 +52,9 @@ else
     grep -q "$empty/cltrain_comm_mpi.so: no such file" "$log" || die "the program's own folder must be tried"
     echo "ok: a missing module is named"
 fi
-rm -rf "$empty"
 
 # A launcher of another MPI: its environment announces ranks that the module's library does not know.
-env -u OMPI_COMM_WORLD_SIZE PMI_SIZE=4 PMI_RANK=0 timeout 60 "$program" >"$log" 2>&1
+env -u OMPI_COMM_WORLD_SIZE PMI_SIZE=4 PMI_RANK=0 timeout "$hang" "$program" >"$log" 2>&1
 [ $? -eq 9 ] || die "a launcher that does not fit the MPI library must end with code 9"
 grep -q 'the launcher started 4 processes' "$log" || die "the message must say what does not fit"
 echo "ok: a foreign launcher is recognised"

@@ -20,36 +20,34 @@ LD_PRELOAD=$gpus "$CLTRAIN" devices >"$out" 2>&1
 cat >small.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [16]}, "optimizer": {"type": "adamw", "learning_rate": 0.0001},
  "data": {"type": "synthetic", "samples": 500, "shape": [8], "classes": 5, "noise": 1.0, "micro_batch": 4, "global_batch": 48},
- "train": {"steps": 3000, "eval_every": 0}, "checkpoint": {"every": 50}}
+ "train": {"steps": 1000000, "eval_every": 0}, "checkpoint": {"every": 50}}
 JSON
-newest() { find run/checkpoints -maxdepth 1 -name 'step_[0-9]*' 2>/dev/null | sed 's/.*step_//;/[^0-9]/d' | sort -n | tail -n 1; }
 # lose N RESTART: when there is a new checkpoint, all devices but N are gone, and a rank is killed; waits for that restart.
 lose() {
-    local from=${1:?} before process
-    before=$(newest)
-    for _ in $(seq 600); do [ "$(newest)" -gt "${before:-0}" ] 2>/dev/null || ! kill -0 $launcher 2>/dev/null && break || sleep 0.05; done
-    echo "$from" >count
+    local process
+    await_from $launcher saved_after run "$(newest run)"
+    echo "$1" >count
     process=$(pgrep -P "$(pgrep -P $launcher -x 'mpirun|orterun|prterun')" -x "$(basename "$CLTRAIN")" | shuf -n 1)
     kill -9 "$process" || fail "there was no rank to kill"
-    for _ in $(seq 600); do [ "$(grep -c 'cltrain launch: .*restart' run.out)" -ge "$2" ] || ! kill -0 $launcher 2>/dev/null && break || sleep 0.05; done
+    await_from $launcher says run.out 'cltrain launch: .*restart' "$2"
 }
 LD_PRELOAD=$gpus setsid "$CLTRAIN" launch small.json --out run >run.out 2>&1 &
 launcher=$!
 lose 3 1
 lose 1 2
-for _ in $(seq 1200); do kill -0 $launcher 2>/dev/null && sleep 0.05 || break; done
-kill -9 $launcher 2>/dev/null && fail 'launch is still there after a minute'
-wait $launcher
-if [ $? -eq 0 ]; then pass; else fail 'launch did not end with 0'; fi
-cp run.out "$out"
-expect_text '^ranks +4 over ' '^ranks +3 over ' 'restart 1 of 3, from step [0-9]+0' 'restart 2 of 3, from step [0-9]+0' '^done: 3000 steps'
+await_from $launcher steps_since run "$EPOCHREALTIME"
+kill -TERM $launcher
+ended 75 run.out
+expect_text '^ranks +4 over ' '^ranks +3 over ' 'restart 1 of 3, from step [0-9]+0' 'restart 2 of 3, from step [0-9]+0' \
+    'stopped after step [0-9]+ of 1000000'
+last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out")
 expect_awk 'one rank in the end' '/^batch/ { last = $0 } END { exit last !~ /12 times 4 one after the other/ }' "$out"
 
-expect_code 0 env LD_PRELOAD="$gpus" "$CLTRAIN" train small.json --out alone
+expect_code 0 env LD_PRELOAD="$gpus" "$CLTRAIN" train small.json --max-steps "$last" --out alone
 losses() { sed -n -E 's/.*"step":([0-9]+),.*"loss":([^,]*),.*/\1 \2/p' "$1/metrics.jsonl"; }
 losses run >run.losses
 losses alone >alone.losses
 expect_awk 'every step once, with the same loss' 'NR == FNR { loss[$1] = $2; n++; next }
     { d = $2 - loss[$1]; if (d < 0) d = -d; if (seen[$1]++ || !($1 in loss) || d > 1e-4) { print "step " $1 ": " $2 " and " loss[$1]; exit 1 } }
-    END { if (n != 3000 || FNR != 3000) exit 1 }' alone.losses run.losses
+    END { if (n != '"$last"' || FNR != n) exit 1 }' alone.losses run.losses
 finish

@@ -40,7 +40,7 @@ cat >agent <<'SH'
 #!/bin/sh
 [ "$1" != gone ] || { echo 'ssh: connect to host gone port 22: No route to host' >&2; exit 255; }
 case $1 in
-silent*) echo $$ >>"$STARTS.silent"; exec sleep 600 ;;
+silent*) echo $$ >>"$STARTS.silent"; exec sleep infinity ;;
 greets) echo 'Welcome to this host' ;;
 greets_only) echo 'Welcome to this host'; exit 0 ;;
 esac
@@ -69,14 +69,14 @@ expect_text "host greets_only does not tell its devices: its answer is 'Welcome 
 # A signal ends the asking and all that asks.
 "${played[@]}" --hosts silent1,silent2 >"$out" 2>&1 &
 asking=$!
-for _ in $(seq 600); do [ "$(cat starts.silent 2>/dev/null | wc -l)" -eq 2 ] && break || sleep 0.05; done
+await_from $asking says starts.silent . 2
 kill -TERM $asking
 wait $asking
 code=$?
 if [ $code -eq 75 ]; then pass; else fail "a signal while hosts are asked: code $code, expected 75"; fi
 expect_text 'stopped while counting devices'
 while read -r process; do
-    if kill -0 "$process" 2>/dev/null; then fail 'an agent is still there'; else pass; fi
+    if kill -0 "$process" 2>/dev/null; then fail 'an agent is still there' && kill "$process"; else pass; fi
 done <starts.silent
 # Open MPI 5 ends with 14 when a rank of another host was killed.
 expect_code 9 env PATH="$work/bin:$PATH" STARTS="$work/starts" MPIRUN_CODE=14 "$CLTRAIN" launch --max-restarts 1 small.json --out never \
@@ -96,38 +96,30 @@ export OMPI_MCA_btl=tcp,self,vader
 begin() {
     setsid ./first.sh "$CLTRAIN" launch --hosts hosts --network $net.0/24 small.json --out "$1" >"$1.out" 2>&1 &
     launcher=$!
-    for _ in $(seq 1200); do [ -e "$1/checkpoints/step_100" ] && return || sleep 0.05; done
-    fail "$1 has no checkpoint"
+    await_from $launcher saved_after "$1" 0
 }
-far_rank() { # a process of the far host's ranks
+far_ranks() { # processes of the far host's ranks
     local process
     for process in $(ip netns pids "c1.$tag"); do
-        [ "$(cat "/proc/$process/comm" 2>/dev/null)" = "$(basename "$CLTRAIN")" ] && echo "$process" && return
+        [ "$(cat "/proc/$process/comm" 2>/dev/null)" = "$(basename "$CLTRAIN")" ] && echo "$process"
     done
 }
-ended() { # CODE RUN
-    local got
-    for _ in $(seq 1200); do kill -0 $launcher 2>/dev/null && sleep 0.05 || break; done
-    kill -9 $launcher 2>/dev/null && fail "launch is still there after a minute"
-    wait $launcher
-    got=$?
-    cp "$2.out" "$out"
-    if [ $got -eq "$1" ]; then pass; else fail "code $got, expected $1"; fi
+restarted() { # RUN N: for the Nth time, and makes steps
+    await_from $launcher says "$1.out" 'resumed from' "$2" && await_from $launcher steps_since "$1" "$EPOCHREALTIME"
 }
-restarted() { for _ in $(seq 1200); do [ "$(grep -c 'resumed from' "$1.out")" -ge "$2" ] && return || sleep 0.05; done; fail "restart $2 did not come"; }
 
 # Four ranks, one of which is killed. When another one is, the far host does not answer any more.
 begin run
-kill -9 "$(far_rank)"
+# shellcheck disable=SC2046 # several processes
+lose_rank $(far_ranks)
 restarted run 1
 touch down
-for _ in $(seq 200); do far=$(far_rank); [ -n "$far" ] && break || sleep 0.05; done
-for _ in $(seq 1200); do [ "$(find run/checkpoints -maxdepth 1 -name 'step_*00' -newer down | wc -l)" -gt 0 ] && break || sleep 0.05; done
-kill -9 "$far"
+await_from $launcher saved_after run "$(newest run)"
+# shellcheck disable=SC2046
+lose_rank $(far_ranks)
 restarted run 2
-sleep 0.5
 kill -TERM $launcher
-ended 75 run
+ended 75 run.out
 expect_text 'cltrain launch: rank [23] on .* was ended by signal 9 \(Killed\); restart 1 of 3' "host $net.2 does not answer and is left out: no route" \
     '^ranks +4 over ' '^ranks +2 over ' '^ +3 +h1 ' 'stopped after step [0-9]+ of 1000000'
 last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out")

@@ -41,7 +41,7 @@ ranks=("${mpi[@]}" 2 env "LD_PRELOAD=$gpus" "$CLTRAIN" train small.json)
 # While it runs, no thread of a rank is anywhere else, whether it began before or after the device was chosen.
 "${ranks[@]}" train.steps=1000000 --out bound >bound.out 2>&1 &
 launcher=$!
-for _ in $(seq 600); do grep -q '"update":' bound/metrics.jsonl 2>/dev/null && break || sleep 0.1; done
+await_from $launcher has_updates bound
 for process in $(pgrep -P $launcher); do
     rank=$(tr '\0' '\n' <"/proc/$process/environ" 2>/dev/null | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')
     [ -n "$rank" ] || continue
@@ -51,9 +51,7 @@ for process in $(pgrep -P $launcher); do
     if grep -q '^comm$' <<<"$names" && grep -q '^clt-loader$' <<<"$names"; then pass; else fail "threads of rank $rank: $names"; fi
 done
 kill -USR2 $launcher
-wait $launcher
-if [ $? -eq 75 ]; then pass; else fail 'the run does not end with 75'; fi
-cp bound.out "$out"
+ended 75 bound.out
 expect_text '^rank +host +cores +device$' "^ +0 +[^ ]+ +${near[0]} +.+ \([0-9]+:0\)$" "^ +1 +[^ ]+ +${near[1]} +.+ \([0-9]+:1\)$"
 [ "$n_passed" -ge 8 ] || fail 'not every rank was looked at'
 

@@ -79,21 +79,29 @@ sed -i '/"gradients"/d' parts/config.resolved.json # as a program wrote it that 
 expect_code 0 "${mpi[@]}" 2 "${train[@]}" --out parts --resume auto
 equal ranks2 parts 24
 same_scales ranks2 parts
-# Killed behind the tenth step, at whatever place.
-"${train[@]}" checkpoint.every=2 train.steps=24 --out killed >"$out" 2>&1 &
+# Killed behind the tenth step, at whatever place of a run that does not end by itself.
+long=("${train[@]}" checkpoint.every=2 train.steps=1000000)
+"${long[@]}" --out killed >"$out" 2>&1 &
 victim=$!
-for _ in $(seq 600); do [ -d killed/checkpoints/step_10 ] && break || sleep 0.05; done
-kill -9 $victim 2>/dev/null
+await_from $victim saved_after killed 9
+kill -9 $victim
 wait $victim 2>/dev/null
-expect_code 0 "${train[@]}" checkpoint.every=2 --out killed --resume auto
-equal one killed 24
-same_scales one killed
-if all_cases; then # Measured variants are kept by the run that goes on.
+[ $? -eq 137 ] || fail 'the run had ended before it was killed'
+last=$(($(sed -n 's/^{"step":\([0-9]*\),"update.*}$/\1/p' killed/metrics.jsonl | tail -n 1) + 8))
+expect_code 0 "${long[@]}" --out killed --resume auto --max-steps $last
+expect_text 'resumed from killed/checkpoints/step_'
+expect_code 0 "${long[@]}" --out whole --max-steps $last
+equal whole killed $last
+same_scales whole killed
+if all_cases; then # Measured variants are kept by the run that goes on. What is measured in a second is as much as the machine can.
     expect_code 0 "${train[@]}" device.tune=on device.tune_seconds=1 --out tuned
     near 'tuned' 8e-3 one tuned
     expect_code 0 "${train[@]}" device.tune=on device.tune_seconds=1 --out tuned_parts --max-steps 9
     expect_code 0 "${train[@]}" device.tune=off --out tuned_parts --resume auto
-    expect_code 0 "${train[@]}" device.tune=on device.tune_seconds=1 --out tuned_whole
+    expect_code 0 "${train[@]}" --out tuned_whole # by the same records, and measures nothing
+    with_log tuned_whole
+    expect_text '^tuning +[1-9][0-9]* of'
+    reject_text 'measured for'
     equal tuned_whole tuned_parts 24
 fi
 

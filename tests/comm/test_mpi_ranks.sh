@@ -23,7 +23,11 @@ if grep -q $'\033' "$out"; then fail 'colours went into a pipe, because mpirun g
 if [ "$(grep -c '^rank  host' "$out")" -eq 3 ]; then pass; else fail 'a table at the start, after twenty steps and at the end'; fi
 if [ "$(grep -c 'rank  host' two/log.txt)" -eq 3 ]; then pass; else fail 'log.txt has the tables too'; fi
 keys two >times
-expect_awk 'no sum takes longer than its step' 'NF != 3 || $2 > $1 || $3 > $1 || $2 < 0 || $3 < 0 { exit 1 } END { if (NR != 60) exit 1 }' times
+# The end of a step may be noticed late, at the cost of the next one, so sums may take longer than a single step, but never than all up
+# to it; a microsecond for each number that is rounded.
+within='{ step += $1; sum += $2 } NF != 3 || sum > step + NR * 1e-3 || $3 > $1 || $2 < 0 || $3 < 0 { print; bad = 1; exit } END { exit bad || NR == 0 }'
+expect_awk 'sums take longer than the steps' "$within" times
+if [ "$(wc -l <times)" -eq 60 ]; then pass; else fail "$(wc -l <times) steps"; fi
 expect_awk 'sums take time' '{ sum += $2 } END { exit !(sum > 0) }' times
 
 # Which way sums go: in memory that ranks share, unless the config names another; names that do not suit are refused.
@@ -41,26 +45,30 @@ reject_text 'rank  host'
 keys one >times
 expect_awk 'one rank sums nothing' '$2 != 0 || $3 != 0 { exit 1 }' times
 
-# A rank that is late, because it is stopped: rank 0's device waits for it, which is exposed communication.
-for try in 1 2 3; do
-    rm -rf late
-    "${mpi[@]}" 2 "$CLTRAIN" train small.json train.steps=1000000 train.eval_every=0 --out late >late.out 2>&1 &
-    launcher=$!
-    for _ in $(seq 300); do [ "$(grep -c '"update":' late/metrics.jsonl 2>/dev/null)" -gt 30 ] 2>/dev/null && break || sleep 0.1; done
-    holder=$(sed -n 's/[^0-9]*\([0-9]*\).*/\1/p' late/lock 2>/dev/null | head -n 1)
-    other=
-    for process in $(pgrep -P $launcher); do [ "$process" != "$holder" ] && other=$process; done
-    if [ -n "$holder" ] && [ -n "$other" ]; then
-        for _ in 1 2 3 4 5; do kill -STOP "$other"; sleep 0.8; kill -CONT "$other"; sleep 0.3; done
-        sleep 0.5
-    fi
-    kill -USR2 $launcher
-    wait $launcher
+# A rank that is late, because it is stopped: rank 0's device waits for it, which is exposed communication. Rank 0 gets there when it has
+# done its own part; the pauses grow until that is the smaller part of one.
+"${mpi[@]}" 2 "$CLTRAIN" train small.json train.steps=1000000 train.eval_every=0 parallel.deadline=1000000 --out late >late.out 2>&1 &
+launcher=$!
+await_from $launcher has_updates late 31
+holder=$(sed -n 's/[^0-9]*\([0-9]*\).*/\1/p' late/lock | head -n 1)
+other=
+for process in $(pgrep -P $launcher); do [ "$process" != "$holder" ] && other=$process; done
+if [ -n "$holder" ] && [ -n "$other" ]; then pass; else fail "rank 0 is '$holder', the other one '$other'"; fi
+waited=no
+for pause in 1 2 4 8 16 32; do
+    kill -STOP "$other"
+    sleep $pause
+    kill -CONT "$other"
+    await_from $launcher steps_since late "$EPOCHREALTIME"
     keys late >times
-    if awk '$3 > 500 { found = 1 } END { exit !found }' times; then break; fi
+    if awk -v half=$((pause * 500)) '$3 > half { found = 1 } END { exit !found }' times; then
+        waited=yes
+        break
+    fi
 done
-cp late.out "$out"
-expect_awk "try $try: no step waited half a second for the stopped rank" \
-    '$3 > 500 { found = 1 } END { exit !found }' times
-expect_awk 'no sum takes longer than its step' '$2 > $1 || $3 > $1 { exit 1 }' times
+kill -USR2 $launcher
+ended 75 late.out
+if [ $waited = yes ]; then pass; else fail 'no step waited half of a pause for the stopped rank'; fi
+keys late >times
+expect_awk 'sums take longer than the steps' "$within" times
 finish

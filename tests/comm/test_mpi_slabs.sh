@@ -53,7 +53,7 @@ for limits in "- $small" "$small -"; do
     equal limited mixed
 done
 # Divided state: the same bits as not divided.
-for optimizer in lamb $(several adamw muon); do
+for optimizer in lamb $(all_cases && echo adamw muon); do
     two $small $small "$optimizer" optimizer.type="$optimizer"
     two $small - "$optimizer.shard" optimizer.type="$optimizer" parallel.shard=optimizer
     equal "$optimizer" "$optimizer.shard"

@@ -146,18 +146,13 @@ for how in 0 one file $(all_cases && echo 3); do # 3: with evaluations in betwee
     [ "$how" != 3 ] || every=3
     "${mpi[@]}" 2 "$CLTRAIN" train graph.json train.steps=1000000 train.eval_every=$every train.eval_batches=2 --out $run >stop.out 2>&1 &
     launcher=$!
-    for _ in $(seq 300); do grep -q '"update":' $run/metrics.jsonl 2>/dev/null && break || sleep 0.1; done
+    await_from $launcher has_updates $run
     case $how in
     one) kill -TERM "$(pgrep -P $launcher | tail -n 1)" ;;
     file) touch $run/STOP ;;
     *) kill -USR2 $launcher ;;
     esac
-    for _ in $(seq 600); do kill -0 $launcher 2>/dev/null && sleep 0.1 || break; done
-    kill -9 $launcher 2>/dev/null && fail "stop $how did not end the ranks"
-    wait $launcher
-    code=$?
-    cp stop.out "$out"
-    if [ $code -eq 75 ]; then pass; else fail "stop $how: code $code instead of 75"; fi
+    ended 75 stop.out
     last=$(tail -n 1 $run/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/')
     expect_text "stopped after step $last of 1000000; saved in $run/checkpoints/step_$last"
     expect_file "$run/checkpoints/step_$last/model.safetensors"

@@ -27,7 +27,7 @@ names=(plan estimate config prepare export verify eval generate report compare w
 run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
     local name=$1
     shift
-    local it=(timeout -k 5 120 env "$@" LD_PRELOAD="$shim" "$CLTRAIN")
+    local it=(guarded env "$@" LD_PRELOAD="$shim" "$CLTRAIN")
     rm -rf result
     mkdir result
     case $name in

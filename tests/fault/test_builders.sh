@@ -8,7 +8,6 @@
 CLTRAIN_LOG=debug "$CLTRAIN" devices >devices.txt 2>&1
 grep -q 'quirk own_cache' devices.txt || skip_all "the device's driver builds in threads, or keeps nothing: children are not used"
 need_shim
-limit=300
 export CLTRAIN_CACHE_DIR=$work/cache LD_PRELOAD=$shim # the device's answers come from the first run, in which nothing goes wrong
 
 cat >mlp.json <<'JSON'

@@ -68,7 +68,7 @@ judge() {
 train_with() {
     rm -rf run
     code=0
-    timeout -k 5 60 env "$1" LD_PRELOAD="$shims/$2.so" "$CLTRAIN" train net.json --out run >"$out" 2>&1 </dev/null || code=$?
+    guarded env "$1" LD_PRELOAD="$shims/$2.so" "$CLTRAIN" train net.json --out run >"$out" 2>&1 </dev/null || code=$?
 }
 
 # sweep SHIM VARIABLE PREFIX SUFFIX FIRST STEP: number after number, until nothing is hit any more
@@ -126,7 +126,7 @@ evaluation() {
     while :; do
         rm -f hit
         code=0
-        timeout -k 5 60 env CLT_CALL_SHIM="log=hit;event=$n" LD_PRELOAD="$shims/call_shim.so" \
+        guarded env CLT_CALL_SHIM="log=hit;event=$n" LD_PRELOAD="$shims/call_shim.so" \
             "$CLTRAIN" eval net.json --checkpoint good/checkpoints/step_4 >"$out" 2>&1 </dev/null || code=$?
         [ -s hit ] || break
         hits=$((hits + 1))

@@ -357,8 +357,8 @@ try() {
     if cmp -s "$kernels/$file" "$CLTRAIN_BUILD_DIR/kernels/$file"; then
         echo "the edit changes nothing any more: $2" >"results/$1"
     else
-        CLTRAIN_KERNEL_DIR=$kernels timeout 600 "$CLTRAIN" verify --mode correct -t "$checks" --seed 9 >"$log" 2>&1 </dev/null &
-        checker=$!
+        CLTRAIN_KERNEL_DIR=$kernels timeout "$hang" "$CLTRAIN" verify --mode correct -t "$checks" --seed 9 >"$log" 2>&1 </dev/null &
+        checker=$! # that of timeout, which passes signals on
         while kill -0 "$checker" 2>/dev/null && ! grep -q -E "^FAIL +$op\\." "$log"; do sleep 0.1; done
         kill "$checker" 2>/dev/null
         wait "$checker"

@@ -16,7 +16,6 @@ export TMPDIR=$work XDG_CACHE_HOME=${XDG_CACHE_HOME:-$HOME/.cache} # the compile
 ! grep -q 'mma_' devices.txt || skip_all 'the device has matrix units of its own: none are played'
 need_shim
 seeds=${CLTRAIN_SEEDS:-short}
-limit=600
 
 # Probes that crash or hang end a child process alone; without such a child they end the program.
 has_child=false
@@ -45,7 +44,7 @@ reference() {
     local name=$1
     shift
     [ -f "$name.loss" ] && return
-    timeout "$limit" "$CLTRAIN" train "$@" --out "reference-$name" >"$out" 2>&1 </dev/null || fail "no reference: $*"
+    guarded "$CLTRAIN" train "$@" --out "reference-$name" >"$out" 2>&1 </dev/null || fail "no reference: $*"
     values loss "reference-$name/metrics.jsonl" >"$name.loss"
 }
 
@@ -69,7 +68,7 @@ asked_cache() {
     # self-tests of kernels in groups come with the mask alone
     [ "$units" != groups ] || command=(train mlp.json train.steps=1 --caps=-wide_vectors --out asked_run)
     if [ -z "${asked[$units]:-}" ]; then
-        timeout "$limit" env "$@" CLTRAIN_CACHE_DIR="$work/asked" CLT_SHIM='build:family=no_such:error' LD_PRELOAD="$shim" \
+        guarded env "$@" CLTRAIN_CACHE_DIR="$work/asked" CLT_SHIM='build:family=no_such:error' LD_PRELOAD="$shim" \
             "$CLTRAIN" "${command[@]}" >"$out" 2>&1 </dev/null || fail "the good driver does not answer"
         asked[$units]=1
     fi
@@ -96,8 +95,8 @@ seed() {
     n_seeds=$((n_seeds + 1))
     case $units in groups) ;; -) ;; *) units=emulated-$units ;; esac
     [[ $name =~ ^(child|tested|limit-all) ]] || asked_cache "$units" "${emulate[@]}" NOTHING=
-    # A hang is waited for once for each question that meets it.
-    [[ $rules != *:hang* ]] || emulate+=(CLTRAIN_PROBE_SECONDS=45)
+    # A hang is waited for once for each question that meets it, so long that no question without a hang takes as much.
+    [[ $rules != *:hang* ]] || emulate+=(CLTRAIN_PROBE_SECONDS=$((45 * ${CLTRAIN_TEST_PATIENCE:-1})))
     expect_code 0 env "${emulate[@]}" CLTRAIN_CACHE_DIR="$work/cache" CLT_SHIM="$rules;log=$work/shim.log" LD_PRELOAD="$shim" \
         "$CLTRAIN" train "$config" precision.mode="$type" "${mask[@]}" --out run
     check "$name" "$against" "$tolerance" "$message"

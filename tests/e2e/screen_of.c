@@ -6,14 +6,14 @@
  *     screen_of [-c COLUMNS] [-o RAW] [-w TEXT ACTION]... [--] COMMAND...
  *
  * -o: writes the received bytes to a file. -w: does an ACTION as soon as TEXT has been received (after the
- * TEXT of the -w before):
- *     -k KEYS     types them (\x03 is Ctrl-C)
+ * TEXT of the -w before), or several in this order:
  *     -r COLUMNS  changes the width of the window
- *     -s MS       reads nothing for that time, like a connection that hangs
+ *     -x COMMAND  runs it in a shell and reads nothing until it ends, like a connection that hangs
+ *     -k KEYS     types them (\x03 is Ctrl-C, \x1b Escape)
  *     -h          closes the terminal
  */
 #include <errno.h>
-#include <poll.h>
+#include <fcntl.h>
 #include <pty.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -29,8 +29,8 @@
 #define MAX_COLUMNS 1024
 
 typedef struct action {
-    const char *when, *keys;
-    int columns, stall_ms;
+    const char *when, *keys, *command;
+    int columns;
     bool hangup;
 } action;
 
@@ -117,28 +117,32 @@ static void resize(int fd, int columns)
     ioctl(fd, TIOCSWINSZ, &size);
 }
 
+/* All at once: keys that send several bytes begin with Escape, which alone is another key. */
 static void type(int fd, const char *keys)
 {
-    for (; *keys; keys++) {
-        char c = *keys;
-        if (strncmp(keys, "\\x03", 4) == 0) {
-            c = 3;
+    char bytes[64];
+    size_t n = 0;
+    for (; *keys && n < sizeof bytes; keys++) {
+        bytes[n] = *keys;
+        if (strncmp(keys, "\\x03", 4) == 0 || strncmp(keys, "\\x1b", 4) == 0) {
+            bytes[n] = keys[2] == '0' ? 3 : 27;
             keys += 3;
         }
-        if (write(fd, &c, 1) < 0)
-            perror("screen_of: typing");
+        n++;
     }
+    if (write(fd, bytes, n) != (ssize_t)n)
+        perror("screen_of: typing");
 }
 
 /* False: the terminal is gone. */
 static bool act(int fd, const action *a)
 {
-    if (a->keys)
-        type(fd, a->keys);
     if (a->columns)
         resize(fd, a->columns);
-    if (a->stall_ms)
-        poll(NULL, 0, a->stall_ms);
+    if (a->command && system(a->command) != 0)
+        printf("<it failed: %s>\n", a->command);
+    if (a->keys)
+        type(fd, a->keys);
     if (a->hangup)
         close(fd);
     return !a->hangup;
@@ -182,7 +186,7 @@ int main(int argc, char **argv)
     int count = 0, option, master;
     FILE *raw = NULL;
     memset(actions, 0, sizeof actions);
-    while ((option = getopt(argc, argv, "+c:o:w:k:r:s:h")) != -1) {
+    while ((option = getopt(argc, argv, "+c:o:w:k:r:x:h")) != -1) {
         action *a = count > 0 ? &actions[count - 1] : NULL;
         if (option == 'c')
             screen.columns = atoi(optarg);
@@ -194,8 +198,8 @@ int main(int argc, char **argv)
             a->keys = optarg;
         else if (option == 'r' && a)
             a->columns = atoi(optarg);
-        else if (option == 's' && a)
-            a->stall_ms = atoi(optarg);
+        else if (option == 'x' && a)
+            a->command = optarg;
         else if (option == 'h' && a)
             a->hangup = true;
         else
@@ -216,6 +220,7 @@ int main(int argc, char **argv)
         perror(argv[optind]);
         _exit(127);
     }
+    fcntl(master, F_SETFD, FD_CLOEXEC);
     follow(master, actions, count, raw);
     int status;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)

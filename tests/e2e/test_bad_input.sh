@@ -246,9 +246,9 @@ expect_code 2 "$CLTRAIN" train base.json --out first
 expect_text "run folder 'first' holds an earlier run" 'another --out'
 if diff -r first kept >/dev/null; then pass; else fail 'the earlier run was changed'; fi
 
-"$CLTRAIN" train base.json train.steps=1000000 --out locked >locked.out 2>&1 &
+"$CLTRAIN" train base.json train.steps=16000000 --out locked >locked.out 2>&1 &
 holder=$!
-for _ in $(seq 300); do grep -q '"update":' locked/metrics.jsonl 2>/dev/null && break || sleep 0.1; done
+await_from "$holder" has_updates locked
 expect_code 8 "$CLTRAIN" train base.json --out locked
 expect_text "locking 'locked/lock': it is held by process $holder on host" 'use another directory'
 kill -TERM "$holder"

@@ -160,11 +160,7 @@ expect_code 2 "$CLTRAIN" bench gemm --sizes ''
 start_run() { # FOLDER: in the background, until its first step is told
     "$CLTRAIN" train net.json --out "$1" train.steps=16000000 checkpoint.keep=1 >"$1.log" 2>&1 </dev/null &
     run=$!
-    for _ in $(seq 600); do
-        grep -qs '^step 1/' "$1.log" && return
-        sleep 0.05
-    done
-    fail "the run in $1 did not start"
+    await_from $run grep -q '^step 1/' "$1.log"
 }
 for signal in TERM USR2; do
     start_run run-$signal
@@ -178,12 +174,13 @@ for signal in TERM USR2; do
 done
 
 # a command that has nothing to save ends at once
-"$CLTRAIN" bench memory --seconds 60 >memory.log 2>&1 </dev/null &
+"$CLTRAIN" bench memory --seconds 600 >memory.log 2>&1 </dev/null &
 run=$!
-for _ in $(seq 200); do
-    grep -qs '^device' memory.log && break
-    sleep 0.05
-done
+# has_worked PROCESS: for half a second of the processor.
+has_worked() { awk -v hz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); exit !($12 + $13 >= hz / 2) }' "/proc/$1/stat"; }
+takes_signals() { grep -qx signals /proc/"$1"/task/*/comm; } # PROCESS
+await_from $run takes_signals $run
+await_from $run has_worked $run
 kill -INT $run
 wait $run
 got=$?

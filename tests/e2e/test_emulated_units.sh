@@ -10,7 +10,6 @@ unset CLTRAIN_GEMM
 "$CLTRAIN" devices >/dev/null 2>&1
 [ $? -ne 4 ] || skip_all 'there is no OpenCL device: nothing is trained'
 ! "$CLTRAIN" devices | grep -q 'mma_' || skip_all 'the device has matrix units of its own: none are emulated'
-limit=1500
 awk 'BEGIN { for (i = 0; i < 400; i++) printf "line %d says %d and %d\n", i, i * i % 97, i * 7 % 31 }' >text
 cat >gpt.json <<'JSON'
 {"model": {"type": "gpt", "layers": 2, "heads": 2, "channels": 24, "context": 19, "dropout": 0.1},

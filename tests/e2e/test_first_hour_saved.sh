@@ -96,7 +96,7 @@ expect_code 0 "$CLTRAIN" eval ../moved/run
 expect_text "^eval \| loss $(printf '%.4f' "$loss")"
 mkdir -p new && mv ../moved/data ../moved/tokens new/
 for run in ../moved/run ../moved/bpe; do # the data is elsewhere: generation does not need it
-    timeout 60 "$CLTRAIN" generate $run --prompt 'and the ' --max-new 5 >"$out" 2>&1 </dev/null || fail "generate $run"
+    guarded "$CLTRAIN" generate $run --prompt 'and the ' --max-new 5 >"$out" 2>&1 </dev/null || fail "generate $run"
     expect_text '^and the '
 done
 cp -r ../moved/bpe/checkpoints/step_20 lonely # one step_N and nothing else

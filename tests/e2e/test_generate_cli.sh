@@ -42,7 +42,7 @@ expect_file run/checkpoints/step_300/model.safetensors run/checkpoints/step_150/
 make() {
     local file=$1
     shift
-    if timeout 120 "$CLTRAIN" generate "$@" >"$file" 2>"$out" </dev/null; then pass; else fail "generate $* failed"; fi
+    if guarded "$CLTRAIN" generate "$@" >"$file" 2>"$out" </dev/null; then pass; else fail "generate $* failed"; fi
     expect_text '^[0-9]+ tokens in [0-9.]+ s'
 }
 make run.txt --checkpoint run --prompt 'and the ' --max-new 60 --seed 3

@@ -11,7 +11,6 @@
 
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES OPENCL_VENDOR_PATH CLTRAIN_ICD_MADE CLTRAIN_ICD_REPAIR RUSTICL_ENABLE
 export CLTRAIN_CACHE_DIR=$work/cache
-limit=300
 
 "$CLTRAIN" doctor >doctor.txt 2>&1
 ldconfig=$(PATH=$PATH:/sbin:/usr/sbin command -v ldconfig) || skip_all 'ldconfig is not installed'
@@ -133,10 +132,10 @@ if grep -q 'OPENCL_VENDOR_PATH' doctor.txt && ! ldd "$CLTRAIN" | grep -q asan; t
     sed 's/OPENCL_VENDOR_PATH/OTHERS_VENDOR_PATH/g; s/OCL_ICD_VENDORS/OTHERSX_VENDORS/g' "$loader" >none/libOpenCL.so.1
     expect_code 0 env LD_LIBRARY_PATH="$work/folders" "$CLTRAIN" doctor
     expect_text "loader is $work/folders/libOpenCL.so.1; it takes drivers from OCL_ICD_VENDORS \(a folder\), or else" '^healthy'
-    LD_LIBRARY_PATH=$work/folders OCL_ICD_VENDORS=libpocl.so.2 timeout 60 "$CLTRAIN" doctor >"$out" 2>&1
+    LD_LIBRARY_PATH=$work/folders OCL_ICD_VENDORS=libpocl.so.2 guarded "$CLTRAIN" doctor >"$out" 2>&1
     expect_text 'OCL_ICD_VENDORS=libpocl.so.2 names no folder, and this OpenCL loader takes nothing else there' \
         'the library with OCL_ICD_FILENAMES=libpocl.so.2'
-    LD_LIBRARY_PATH=$work/none timeout 60 "$CLTRAIN" doctor >"$out" 2>&1
+    LD_LIBRARY_PATH=$work/none guarded "$CLTRAIN" doctor >"$out" 2>&1
     expect_text 'and no variable$' 'ERROR .*the PoCL driver library .* is present' 'as root: mkdir -p' \
         'this OpenCL loader reads no variable'
     expect_code 0 env OCL_ICD_FILENAMES=libpocl.so.2 CLTRAIN_ICD_SYSTEM= "$CLTRAIN" doctor

@@ -8,14 +8,13 @@
 # thread that handles them and no other, whatever handlers a driver installs.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-steps=9000 # a step may take less than half a millisecond, and a STOP file a second to be seen
+steps=9000
 cat >net.json <<JSON
 {"model": {"type": "mlp", "hidden": [96, 96], "dropout": 0.1},
  "data": {"type": "synthetic", "samples": 1000, "shape": [16], "classes": 4, "noise": 1.0, "micro_batch": 32, "global_batch": 128},
  "optimizer": {"learning_rate": 0.001, "clip": 1}, "schedule": {"type": "cosine"},
- "train": {"steps": $steps, "eval_every": 700, "eval_batches": 4, "log_every": 1000}, "checkpoint": {"every": 900, "best": true}}
+ "train": {"steps": $steps, "eval_every": 700, "eval_batches": 4, "log_every": 1}, "checkpoint": {"every": 900, "best": true}}
 JSON
-lines() { if [ -f "$1" ]; then grep -c '"update":' "$1"; else echo 0; fi; } # of steps
 
 # How to interrupt: a signal, or the file. Schedulers send SIGTERM more than once (to the launcher, and to each process).
 interrupt() {
@@ -27,15 +26,26 @@ interrupt() {
 }
 
 expect_code 0 "$CLTRAIN" train net.json --out straight
+# What a part prints goes into a pipe. While nobody reads it the run comes some hundred steps further at most, so that no part can end
+# before it is interrupted.
+mkfifo told
 last=0
-for way in STOP TERM INT USR2; do # the file is looked for once a second, so it comes first
-    before=$(lines run/metrics.jsonl)
+for way in STOP TERM INT USR2; do
     # SIGINT is ignored by background jobs of a script, so env resets it.
-    env --default-signal=INT "$CLTRAIN" train net.json --out run --resume auto >run.out 2>&1 &
+    env --default-signal=INT "$CLTRAIN" train net.json --out run --resume auto >told 2>&1 &
     process=$!
-    for _ in $(seq 600); do [ "$(lines run/metrics.jsonl)" -gt $((before + 20)) ] && break || sleep 0.02; done
+    exec 8<told
+    heard=0
+    : >run.out
+    while [ $heard -lt 20 ] && IFS= read -r line <&8; do
+        printf '%s\n' "$line" >>run.out
+        case $line in 'step '*) heard=$((heard + 1)) ;; esac
+    done
     expect_blocked "$process" INT TERM USR2
     interrupt $way
+    if [ $way = STOP ]; then sleep 1.1; fi # the file is looked for once a second: then it is found at the next step
+    cat <&8 >>run.out
+    exec 8<&-
     wait $process
     code=$?
     cp run.out "$out"

@@ -14,7 +14,7 @@ done
 reaches() {
     local name=$1 want=$2
     shift 2
-    timeout 400 "$CLTRAIN" train "$CLTRAIN_SOURCE_DIR/configs/$name.json" --out "$name" \
+    guarded "$CLTRAIN" train "$CLTRAIN_SOURCE_DIR/configs/$name.json" --out "$name" \
         data.path="$data/train-images-idx3-ubyte.gz" data.targets="$data/train-labels-idx1-ubyte.gz" \
         data.eval_path="$data/t10k-images-idx3-ubyte.gz" data.eval_targets="$data/t10k-labels-idx1-ubyte.gz" "$@" >"$out" 2>&1
     if [ $? -eq 0 ]; then pass; else fail "$name did not train"; fi

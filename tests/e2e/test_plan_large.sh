@@ -3,8 +3,8 @@
 # ctest-labels: quick
 # ctest-full: all
 #
-# The time of planning is proportional to the size of the net: 1,000 layers are planned in less than two seconds of CPU time, and
-# (all cases) four times as many in less than eight times that, also with recomputed blocks.
+# The time of planning is proportional to the size of the net: four times as many layers take less than ten times as much of the
+# processor (sixteen times if it grew with the square); 250 and 1,000 layers, and (all cases) 1,000 and 4,000, also with recomputed blocks.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # net LAYERS: residual blocks of five layers, with or without names.
@@ -19,30 +19,34 @@ net() {
         print "\"shape\": [16], \"classes\": 4, \"micro_batch\": 2}, \"train\": {\"steps\": 1}}"
     }' >"net$1.json"
 }
-# seconds WHAT COMMAND...: stores the CPU time of a command, which must succeed, in the variable `used`.
-seconds() {
-    local before after
-    before=$(awk '{ print $16 + $17 }' "/proc/$$/stat")
-    expect_code 0 "$@"
-    after=$(awk '{ print $16 + $17 }' "/proc/$$/stat")
-    used=$(awk -v t=$((after - before)) -v hz="$(getconf CLK_TCK)" 'BEGIN { print t / hz }')
+# plan LAYERS [OVERRIDE...]: stores in `used` the processor's seconds for planning that net, the least of two tries: what else runs
+# disturbs caches and clock rates.
+plan() {
+    local before after layers=$1 try best=
+    shift
+    net "$layers"
+    for try in 1 2; do
+        before=$(awk '{ print $16 + $17 }' "/proc/$$/stat")
+        expect_code 0 "$CLTRAIN" plan "net$layers.json" --device generic "$@"
+        after=$(awk '{ print $16 + $17 }' "/proc/$$/stat")
+        [ "$try" -eq 2 ] && [ "$best" -le $((after - before)) ] || best=$((after - before))
+    done
+    expect_text 'parameters'
+    used=$(awk -v t="$best" -v hz="$(getconf CLK_TCK)" 'BEGIN { print t / hz }')
 }
-# at_most LIMIT WHAT: checks `used`.
-at_most() {
-    if awk -v used="$used" -v limit="$1" 'BEGIN { exit !(used <= limit) }'; then pass; else fail "$2 took $used s of the processor, at most $1 expected"; fi
+# grows FROM [OVERRIDE...]: plans FROM layers and four times as many.
+grows() {
+    local layers=$1 one
+    shift
+    plan "$layers" "$@"
+    one=$used
+    plan $((4 * layers)) "$@"
+    echo "$layers layers take $one s of the processor, $((4 * layers)) take $used s${*:+ with $*}"
+    if awk -v one="$one" -v used="$used" 'BEGIN { exit !(used > 0 && used <= 10 * one) }'; then pass; else fail "planning takes $used s instead of $one s for four times as many layers"; fi
 }
 
-net 1000
-seconds "$CLTRAIN" plan net1000.json --device generic
-at_most 2 '1,000 layers'
-expect_text 'parameters'
+grows 250
 if all_cases; then
-    for recompute in none gelu block; do
-        seconds "$CLTRAIN" plan net1000.json --device generic train.recompute=$recompute
-        one=$used
-        net 4000
-        seconds "$CLTRAIN" plan net4000.json --device generic train.recompute=$recompute
-        at_most "$(awk -v one="$one" 'BEGIN { print 8 * (one + 0.1) }')" "4,000 layers with train.recompute=$recompute (1,000 took $one s)"
-    done
+    for recompute in none gelu block; do grows 1000 train.recompute=$recompute; done
 fi
 finish

@@ -23,7 +23,7 @@ defect() {
     rm -rf edited cache report
     mkdir edited
     printf '%s' "${text/"$old"/"$new"}" | sed '$ d' >"edited/$file"
-    CLTRAIN_KERNEL_DIR=$work/edited timeout 300 "$CLTRAIN" verify -t "$pattern" --mode correct --seed 3 >"$out" 2>&1 </dev/null
+    CLTRAIN_KERNEL_DIR=$work/edited guarded "$CLTRAIN" verify -t "$pattern" --mode correct --seed 3 >"$out" 2>&1 </dev/null
     if [ $? -eq 124 ]; then
         fail "$name: the check did not end"
     elif [ -s report ]; then

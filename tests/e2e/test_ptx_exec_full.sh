@@ -7,7 +7,6 @@
 # own. test_ptx_exec.sh is the short list.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
-export limit=1700
 
 case ${1:?which part} in
 mma) # sm_80: all cases with each type, all forms with tails in all layouts. At edges sums are read one by one.

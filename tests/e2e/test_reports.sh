@@ -21,7 +21,7 @@ JSON
 
 # --- "--json -": nothing but one object on the standard output, tables on stderr ---
 only_json() { # COMMAND...: its standard output is $out, its stderr .err
-    timeout 120 "$@" >"$out" 2>.err </dev/null
+    guarded "$@" >"$out" 2>.err </dev/null
     if [ $? -eq 0 ]; then pass; else fail "failed: $*"; cat .err; fi
     if [ "$(head -c 1 "$out")" = '{' ] && [ "$(tail -n 1 "$out")" = '}' ] && [ "$(grep -c '^[{}]$' "$out")" -eq 2 ]; then
         pass
@@ -41,7 +41,7 @@ only_json "$CLTRAIN" tune net.json --seconds 0.2 --json -
 
 # --- the cost of building: every program with its seconds and origin; a second start finds all of them in the cache ---
 built() { # ORIGIN
-    CLTRAIN_BUILDERS=1 CLTRAIN_PROGRAM_CACHE=on timeout 120 "$CLTRAIN" bench step net.json --steps 1 --warmup 1 --json kept.json >"$out" 2>&1 </dev/null
+    CLTRAIN_BUILDERS=1 CLTRAIN_PROGRAM_CACHE=on guarded "$CLTRAIN" bench step net.json --steps 1 --warmup 1 --json kept.json >"$out" 2>&1 </dev/null
     cp kept.json "$out"
     local all
     all=$(grep -c '"family": ' "$out")
@@ -58,7 +58,7 @@ expect_text '"binaries_refused": 0,'
 compared() { # RECORD COMMAND...
     local record=$1
     shift
-    timeout 120 "$@" --compare "$record" >"$out" 2>&1 </dev/null
+    guarded "$@" --compare "$record" >"$out" 2>&1 </dev/null
     if [ $? -le 1 ]; then pass; else fail "cannot be compared: $*"; fi
     expect_text "[1-9][0-9]* compared with $record, [0-9]+ slower .*, 0 without a partner"
 }

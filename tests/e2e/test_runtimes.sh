@@ -92,7 +92,7 @@ apart() {
 trains() {
     local name=$1 to=$2
     shift 2
-    on "$name" timeout 3600 "$CLTRAIN" train "$config" --out "$to" precision.mode="$mode" "$@" >"$out" 2>&1 </dev/null
+    on "$name" timeout -k 10 "$hang" "$CLTRAIN" train "$config" --out "$to" precision.mode="$mode" "$@" >"$out" 2>&1 </dev/null
 }
 step_folder() { echo "$1/checkpoints/step_$2"; }
 same_weights() { cmp -s "$(step_folder "$1" "$steps")/model.safetensors" "$(step_folder "$2" "$steps")/model.safetensors" && echo ', weights bit-identical'; }
@@ -140,7 +140,7 @@ train_in() { # MODE
 
 list_devices() {
     local start=$SECONDS code=0 lost
-    on "$runtime" timeout 900 "$CLTRAIN" devices --json >devices.json 2>messages </dev/null || code=$?
+    on "$runtime" timeout -k 10 "$hang" "$CLTRAIN" devices --json >devices.json 2>messages </dev/null || code=$?
     sed -i -n '/^\[/,$p' devices.json
     cat devices.json messages >"$out"
     lost=$(losses)
@@ -166,7 +166,7 @@ list_devices() {
 verifies() {
     local start=$SECONDS code=0 form=()
     if is_small "$runtime"; then form=(--mode correct); fi
-    on "$runtime" timeout 10000 "$CLTRAIN" verify --small ${form[@]+"${form[@]}"} --seed 7 --json verify.json >"$out" 2>&1 </dev/null || code=$?
+    on "$runtime" timeout -k 10 "$hang" "$CLTRAIN" verify --small ${form[@]+"${form[@]}"} --seed 7 --json verify.json >"$out" 2>&1 </dev/null || code=$?
     cp "$out" "$folder/$runtime/verify.txt"
     if [ $code -eq 0 ] && tail -n 1 "$out" | grep -q -E '^[0-9]{2,} passed, 0 failed'; then
         pass

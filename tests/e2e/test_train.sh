@@ -6,6 +6,7 @@
 # Training from end to end with tiny configs for every data type: metrics, falling loss, checkpoints, evaluation from them, repeated
 # runs, early ends, signals, and planning without a device.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+need_shim
 
 metric_keys='step update loss grad_norm lr loss_scale skipped step_ms samples_per_s tokens_per_s data_ms comm_ms comm_exposed_ms
 device_busy h2d_gbs d2h_gbs device_bytes time'
@@ -197,15 +198,18 @@ expect_code 0 "$CLTRAIN" train npy.json data.type=raw 'data.path=["x.raw"]' data
 expect_same npy/checkpoints/step_60/model.safetensors raw/checkpoints/step_60/model.safetensors
 
 # --- signals and the STOP file: the step is finished and saved, code 75; a second SIGINT ends at once ---
-# start RUN [OVERRIDE...]: in the background, until it has made steps; $process is its id. SIGINT is ignored by background jobs of a script,
-# so the program is started through env with the default reset.
-start() {
+# start_only RUN [OVERRIDE...]: in the background; $process is its id. SIGINT is ignored by background jobs of a script, so the program is
+# started through env with the default reset. start: the same, until it has made steps.
+start_only() {
     local run=$1
     shift
     env --default-signal=INT "$CLTRAIN" train mlp.json train.steps=2000000 train.eval_every=0 checkpoint.every=0 "$@" --out "$run" \
         >"$run.out" 2>&1 &
     process=$!
-    for _ in $(seq 300); do grep -q '"update":' "$run/metrics.jsonl" 2>/dev/null && return || sleep 0.1; done
+}
+start() {
+    start_only "$@"
+    await_from "$process" has_updates "$1"
 }
 # stopped RUN: ended with 75 and a checkpoint of the last step that metrics.jsonl has.
 stopped() {
@@ -228,10 +232,12 @@ start file
 touch file/STOP
 stopped file
 expect_absent file/STOP
-# Steps long enough that the first SIGINT is still being honoured when the second comes.
-start twice 'model.hidden=[1024,1024]' data.micro_batch=1024 data.global_batch=8192
+# A step that never ends (fault/driver_shim.c), so that the first SIGINT is still being honoured when the second comes. Steps are written
+# once a second.
+LD_PRELOAD=$shim CLT_SHIM="launch:kernel=update_adam:hang:nth=300;log=$work/calls" start_only twice
+await_from "$process" test -s calls
 kill -INT "$process"
-sleep 0.1
+await_from "$process" grep -q '^finishing step [0-9]*, then saving; Ctrl-C again ends' twice.out
 kill -INT "$process"
 wait "$process"
 code=$?

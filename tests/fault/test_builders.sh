@@ -80,10 +80,14 @@ first_start() { # NAME GONE
     expect_text ' [1-9][0-9]* compiled in child processes'
     same_losses "$1"
 }
-first_start stayed 0
-expect_awk 'two children ask and build' '/--stay/ { stay++ } /--build/ { build++ } END { exit stay != 2 || build > 0 }' children
-first_start gone 1
-expect_awk 'children that are gone are replaced' '/--build/ { build++ } END { exit build != 2 }' children
+if [ "$(nproc)" -ge 2 ]; then
+    first_start stayed 0
+    expect_awk 'two children ask and build' '/--stay/ { stay++ } /--build/ { build++ } END { exit stay != 2 || build > 0 }' children
+    first_start gone 1
+    expect_awk 'children that are gone are replaced' '/--build/ { build++ } END { exit build != 2 }' children
+else
+    note_skip 'on one core a single child asks the device, and it is not kept'
+fi
 # What the self-tests compiled is kept with the rest: the next start compiles nothing.
 trains 2 kept "${intel[@]}" CLTRAIN_CACHE_DIR="$work/cache_kept" CLTRAIN_PROGRAM="$work/program"
 expect_text ' [1-9][0-9]* compiled in child processes'

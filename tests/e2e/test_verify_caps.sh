@@ -3,7 +3,7 @@
 # ctest-labels: quick
 # ctest-parts: none
 # ctest-full: -local -wide_vectors local
-# ctest-cost: 40
+# ctest-cost: 40 ctest-optimise: no
 #
 # The checker's small cases on the default device with some of its capabilities masked: nothing fails.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
-# ctest-cost: 35 ctest-optimise: no
+# ctest-cost: 80 ctest-optimise: no
 #
 # A driver that crashes, hangs, computes garbage or refuses (simulated by fault/driver_shim.c) costs the capability that was tested,
 # with its name and the reason, and nothing else: `devices`, its JSON, `doctor` and training go on with the rest. Results are

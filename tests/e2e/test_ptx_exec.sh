@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ctest-cost: 50
+# ctest-parts: products ops counts
+# ctest-cost: 60
 #
 # Kernels for NVIDIA GPUs as PTX, executed on the host (tests/ptx): values compared with the checker's references, races, addresses,
 # asynchronous copies in flight, reads of memory without a value. The short list; test_ptx_exec_full.sh has the rest.
@@ -12,63 +13,73 @@ export CLTRAIN_PTX_SM=90
 expect_code 0 "$CLTRAIN" devices
 expect_text 'PTX executor sm_90' 'caps .*ptx,mma_f16,mma_bf16,mma_tf32,wgmma$'
 
-verified 30 'gemm.*[mma*' --small
-verified 8 'gemm.odd*[wgmma*' --small
-verified 1 'gemm.deep_tiles[wgmma_bf16]' --mode correct
-# Windows of images as A (forward, image's gradient) and as B (weight's gradient), with each type of matrix units.
-for type in f16 bf16 tf32; do
-    verified 2 "gemm.windows_n*[mma_$type]" --small --mode correct
-    verified 1 "gemm.windows_tn*[mma_$type]" --small --mode correct
-done
-verified 6 'gemm.windows_*[wgmma_*' --small --mode correct
-verified 9 'gemm.windows_*[tile]' --small --mode correct
-verified 30 'gemm.*[tile*' --small
-# Moments of what is stored: tiles of wgmma, one of mma and one of tile with several tiles down and across.
-verified 9 'gemm.moments_forms*[wgmma_*' --mode correct
-verified 1 'gemm.moments_forms_aligned[mma_f16_sm80_64x128x32_32x64_s4_k1]' --mode correct
-verified 1 'gemm.moments_forms_aligned[tile_64x64x16_4x4_k1]' --mode correct
-verified 11 'gemm.tails_nt[tile_*' --mode correct # one of them has a predicate turned round by xor in its loop
-verified 4 'attention*[mma*' --small
-verified 12 'attention*[group*' --small
-verified 2 'known.*fragment' --mode correct
-# Among the rows of layernorm are some that are not aligned.
-count
-verified 30 'update*' --small
-verified 24 'layernorm*' --small
-verified 10 'rmsnorm*' --small
-verified 14 'batch_norm*' --small
-verified 4 'batch_norm.ranks*' --small --mode correct # what ranks that share statistics give each other, and make of it
-verified 8 'rotary*' --small
-verified 45 'conv*' --small --mode correct
-verified 10 'group_norm*' --small --mode correct
-verified 3 'dice*' --small --mode correct
-verified 30 '*pool*' --small
-verified 12 'upsample*' --small
-counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
-# Channels of whole sectors.
-count
-verified 2 '*pool.blocks[flat]' --mode correct
-verified 1 'upsample.blocks[flat]' --mode correct
-counted 'sectors of pooling' '^(pool_sum|pool_spread|pool_max_fwd|upsample_fwd|upsample_bwd)' 'read write' 102
-# Full vectors everywhere: fragments, copies and sums written to C.
-count
-verified 3 'gemm.large_batch[mma*' --mode correct
-verified 2 'gemm.large_batch[wgmma*' --mode correct
-# A 3 x 3 layer of ResNet-50 on a smaller image, all three products.
-verified 3 'gemm.windows_large_*[mma_f16]' --mode correct
-verified 3 'gemm.windows_large_*[mma_tf32]' --mode correct
-verified 3 'gemm.windows_large_*[wgmma_bf16]' --mode correct
-counted 'passes over the banks and sectors of copies' '^gemm_fwd_w?g?mma' 'load store matrix' 100
-count
-verified 3 'gemm.windows_large_*[tile]' --mode correct
-counted 'sectors and passes of tile on windows' '^gemm_fwd_tile' 'read write load store' 100
-# A training step whose gradients of logits take the place of the logits: neighbours of 16 bits, each read and written by a thread
-# of its own, are no race.
-cat >net.json <<'JSON'
+products() {
+    verified 30 'gemm.*[mma*' --small
+    verified 8 'gemm.odd*[wgmma*' --small
+    verified 1 'gemm.deep_tiles[wgmma_bf16]' --mode correct
+    # Windows of images as A (forward, image's gradient) and as B (weight's gradient), with each type of matrix units.
+    for type in f16 bf16 tf32; do
+        verified 2 "gemm.windows_n*[mma_$type]" --small --mode correct
+        verified 1 "gemm.windows_tn*[mma_$type]" --small --mode correct
+    done
+    verified 6 'gemm.windows_*[wgmma_*' --small --mode correct
+    verified 9 'gemm.windows_*[tile]' --small --mode correct
+    verified 30 'gemm.*[tile*' --small
+    # Moments of what is stored: tiles of wgmma, one of mma and one of tile with several tiles down and across.
+    verified 9 'gemm.moments_forms*[wgmma_*' --mode correct
+    verified 1 'gemm.moments_forms_aligned[mma_f16_sm80_64x128x32_32x64_s4_k1]' --mode correct
+    verified 1 'gemm.moments_forms_aligned[tile_64x64x16_4x4_k1]' --mode correct
+    verified 11 'gemm.tails_nt[tile_*' --mode correct # one of them has a predicate turned round by xor in its loop
+    verified 4 'attention*[mma*' --small
+    verified 12 'attention*[group*' --small
+    verified 2 'known.*fragment' --mode correct
+}
+
+ops() {
+    # Among the rows of layernorm are some that are not aligned.
+    count
+    verified 30 'update*' --small
+    verified 24 'layernorm*' --small
+    verified 10 'rmsnorm*' --small
+    verified 14 'batch_norm*' --small
+    verified 4 'batch_norm.ranks*' --small --mode correct # what ranks that share statistics give each other, and make of it
+    verified 8 'rotary*' --small
+    verified 45 'conv*' --small --mode correct
+    verified 10 'group_norm*' --small --mode correct
+    verified 3 'dice*' --small --mode correct
+    verified 30 '*pool*' --small
+    verified 12 'upsample*' --small
+    counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
+}
+
+counts() {
+    # Channels of whole sectors.
+    count
+    verified 2 '*pool.blocks[flat]' --mode correct
+    verified 1 'upsample.blocks[flat]' --mode correct
+    counted 'sectors of pooling' '^(pool_sum|pool_spread|pool_max_fwd|upsample_fwd|upsample_bwd)' 'read write' 102
+    # Full vectors everywhere: fragments, copies and sums written to C.
+    count
+    verified 3 'gemm.large_batch[mma*' --mode correct
+    verified 2 'gemm.large_batch[wgmma*' --mode correct
+    # A 3 x 3 layer of ResNet-50 on a smaller image, all three products.
+    verified 3 'gemm.windows_large_*[mma_f16]' --mode correct
+    verified 3 'gemm.windows_large_*[mma_tf32]' --mode correct
+    verified 3 'gemm.windows_large_*[wgmma_bf16]' --mode correct
+    counted 'passes over the banks and sectors of copies' '^gemm_fwd_w?g?mma' 'load store matrix' 100
+    count
+    verified 3 'gemm.windows_large_*[tile]' --mode correct
+    counted 'sectors and passes of tile on windows' '^gemm_fwd_tile' 'read write load store' 100
+    # A training step whose gradients of logits take the place of the logits: neighbours of 16 bits, each read and written by a thread
+    # of its own, are no race.
+    cat >net.json <<'JSON'
 {"model": {"type": "mlp", "hidden": [24]}, "precision": {"mode": "f16"}, "optimizer": {"type": "sgd", "learning_rate": 0.1},
  "data": {"type": "synthetic", "shape": [16], "classes": 10, "samples": 64, "micro_batch": 8}, "train": {"steps": 1}}
 JSON
-rm -f report
-expect_code 0 "$CLTRAIN" train net.json --out run
-if [ -s report ]; then fail "training in f16: $(head -n 3 report)"; else pass; fi
+    rm -f report
+    expect_code 0 "$CLTRAIN" train net.json --out run
+    if [ -s report ]; then fail "training in f16: $(head -n 3 report)"; else pass; fi
+}
+
+"${1:?name a part: products, ops or counts}"
 finish

@@ -47,7 +47,7 @@ duration() {
         END {
             for (name in wanted) { sum += name in seconds && seconds[name] > 0 ? seconds[name] : 2; n++ }
             printf "about %d minutes", sum / jobs / 60 + 1
-            print remembered > n / 2 ? ", as in the last run" : " on a fast machine, up to five times as long on a slow one"
+            print (2 * remembered > n) ? ", as in the last run" : " on a fast machine, up to five times as long on a slow one"
         }' "$1" -
 }
 names=$(mktemp)

@@ -54,8 +54,8 @@ bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, co
 bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
                          char *reason, size_t size);
 
-/* True if the variant is written for another kind of device. It is accepted here with OCL_QUIRK_ANY_STYLE only,
- * or because the driver refused all that suits. */
+/* True if the variant is written for another kind of device. It is accepted here with OCL_QUIRK_ANY_STYLE
+ * only, or because the driver refused all that suits. */
 bool ocl_variant_is_foreign(const ocl_variant *variant, const ocl_device_desc *device);
 
 /* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and

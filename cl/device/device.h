@@ -99,8 +99,9 @@ enum {
  * for GPUs are not refused on CPU devices because they are slow there. A macro, because an enumerator must
  * fit an int. */
 #define OCL_QUIRK_ANY_STYLE (1u << 31)
-/* The checker sets this, too, on CPU devices: kernels of variants that are written for other kinds of devices are
- * compiled without optimisation, because their speed does not matter here and compiling takes most of the time. */
+/* The checker sets this, too, on CPU devices: kernels of variants that are written for other kinds of devices
+ * are compiled without optimisation, because their speed does not matter here and compiling takes most of the
+ * time. */
 #define OCL_QUIRK_FOREIGN_UNOPTIMISED (1u << 30)
 
 #define OCL_NAME_SIZE 128

@@ -160,8 +160,8 @@ typedef struct clt_ref_call {
     double loss_norm; /* 1 / normaliser */
     double loss_scale;
     double loss_record[4];
-    /* Magnitudes of the terms that were added to loss_record[0] and [1], to which rounding errors are relative where
-     * terms cancel: forward adds to them. */
+    /* Magnitudes of the terms that were added to loss_record[0] and [1]: forward adds to them. Where terms
+     * cancel, rounding errors are relative to these. */
     double loss_terms[2];
     /* Ranks that exchange records, 1: none does. This one is rank `rank`; the others' records are clt_op_ref.peer's. */
     int ranks, rank;

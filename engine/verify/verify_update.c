@@ -306,8 +306,8 @@ static void expect_word(clt_update_run *r, const char *name, double found, doubl
     expect_near(r, name, found, want, relative * fabs(want));
 }
 
-/* Mean, variance and deviations of the loss or the norm, whose newest value is x: errors of differences are relative
- * to the numbers that are subtracted, which may be much larger than the difference. */
+/* Mean, variance and deviations of the loss or the norm, whose newest value is x: errors of differences are
+ * relative to the numbers that are subtracted, which may be much larger than the difference. */
 static void expect_judged(clt_update_run *r, const char *const names[3], const float found[3],
                           const float want[3], double x)
 {

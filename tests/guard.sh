@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # usage: guard.sh SECONDS COMMAND...
-# Runs a test and ends it when it must have hung: after SECONDS, ten times what the longest test takes on the slowest machine known,
-# times CLTRAIN_TEST_PATIENCE (1) for machines that are slower still. No other limit of time decides about a test. A script of tests
-# gives each of its commands CLTRAIN_TEST_HANG seconds, a little less, so that it can name the command that hangs.
+# Runs a test and ends it when it must have hung: after SECONDS, about five times what the longest test takes on one core that it shares
+# with another job, times CLTRAIN_TEST_PATIENCE (1) for machines that are slower still. No other limit of time decides about a test. A
+# script of tests gives each of its commands CLTRAIN_TEST_HANG seconds, a little less, so that it can name the command that hangs.
 set -u
 patience=${CLTRAIN_TEST_PATIENCE:-1}
 case $patience in

@@ -67,32 +67,46 @@ clt_status clt_runlog_begin(const clt_config *config, clt_runlog **out)
     return CLT_OK;
 }
 
-static void write_waiting(clt_runlog *log)
+static void write_lines(clt_rundir *dir, clt_str *lines)
 {
-    char *line = log->waiting.failed ? NULL : log->waiting.text;
+    char *line = lines->failed ? NULL : lines->text;
     while (line && *line) {
         size_t length = strcspn(line, "\n");
         bool last = line[length] == '\0';
         line[length] = '\0';
         char *text;
         double time = clt_strtod(line, &text);
-        write_line(log->dir, time, text + (*text == ' '));
+        write_line(dir, time, text + (*text == ' '));
         if (last)
             break;
         line += length + 1;
     }
-    clt_str_free(&log->waiting);
+    clt_str_free(lines);
+}
+
+/* Takes the lines that wait for `dir`. If there are none, lines go into it from now on, and the result is false. */
+static bool take_waiting(clt_runlog *log, clt_rundir *dir, clt_str *lines)
+{
+    pthread_mutex_lock(&log->lock);
+    bool some = dir && log->waiting.length > 0;
+    if (some) {
+        *lines = log->waiting;
+        log->waiting = (clt_str){0};
+    } else {
+        log->dir = dir;
+    }
+    pthread_mutex_unlock(&log->lock);
+    return some;
 }
 
 void clt_runlog_attach(clt_runlog *log, clt_rundir *dir)
 {
+    clt_str lines;
     if (!log)
         return;
-    pthread_mutex_lock(&log->lock);
-    log->dir = dir;
-    if (dir)
-        write_waiting(log);
-    pthread_mutex_unlock(&log->lock);
+    /* Not with the lock held: writing may fail, and that is logged. */
+    while (take_waiting(log, dir, &lines))
+        write_lines(dir, &lines);
 }
 
 void clt_runlog_end(clt_runlog *log)

@@ -3,6 +3,7 @@
  * Emitting commands as data. Nothing here calls OpenCL or needs a device; the first error sticks to the
  * emitter, so that emission code reads straight down. It must not know what a tensor number means. */
 #include "cl/command/command.h"
+#include "cl/command/program_source.h"
 #include "cl/command/variant.h"
 
 #include <stdio.h>
@@ -134,6 +135,7 @@ void ocl_kernel_begin(ocl_emitter *e, const char *family, const char *kernel)
     command->family = keep_text(e, family);
     command->kernel = keep_text(e, kernel);
     clt_str_free(&e->options);
+    ocl_define_text(e, OCL_ONLY_DEFINE, kernel);
     if ((e->device->quirks & OCL_QUIRK_FOREIGN_UNOPTIMISED) && e->made_by != NULL &&
         ocl_variant_is_foreign(e->made_by, e->device))
         ocl_build_option(e, "-cl-opt-disable");

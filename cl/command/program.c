@@ -170,11 +170,15 @@ static clt_status load_or_compile(ocl_device *device, ocl_program *program, cons
  * on failure. */
 static clt_status text_of(const char *family, const char *options, char **source, clt_str *full_options)
 {
-    char file_name[128];
+    char file_name[128], kernel[128];
+    const char *only = strstr(options, "-D" OCL_ONLY_DEFINE "=");
     snprintf(file_name, sizeof file_name, "%s.cl", family);
     clt_str_printf(full_options, STANDARD_OPTIONS "%s%s", options[0] ? " " : "", options);
     CLT_TRY(clt_str_check(full_options));
-    return ocl_source_text(file_name, source);
+    CLT_TRY(ocl_source_text(file_name, source));
+    if (only != NULL && sscanf(only, "-D" OCL_ONLY_DEFINE "=%127[a-z0-9_]", kernel) == 1)
+        ocl_source_keep_kernel(*source, kernel);
+    return CLT_OK;
 }
 
 bool ocl_program_known(const ocl_device *device, const char *family, const char *options)

@@ -124,6 +124,115 @@ clt_status ocl_source_text(const char *file_name, char **out)
     return CLT_OK;
 }
 
+/* One kernel of a text */
+
+static bool in_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Where the word of `length` bytes at `word` ends between `from` and `to`, or NULL. */
+static const char *find_word(const char *from, const char *to, const char *word, size_t length)
+{
+    while (from < to) {
+        size_t n = 0;
+        while (from + n < to && in_word(from[n]))
+            n++;
+        if (n == length && memcmp(from, word, n) == 0)
+            return from + n;
+        from += n ? n : 1;
+    }
+    return NULL;
+}
+
+static const char *end_of_line(const char *line)
+{
+    return line + strcspn(line, "\n");
+}
+
+static const char *next_line(const char *line)
+{
+    line = end_of_line(line);
+    return line + (*line != '\0');
+}
+
+#define KERNEL_WORD "__kernel"
+#define MAX_KERNEL_WORDS 16
+
+/* The words that begin a kernel: __kernel, and the macros without parameters that contain it. */
+typedef struct kernel_words {
+    const char *word[MAX_KERNEL_WORDS];
+    size_t length[MAX_KERNEL_WORDS];
+    int count;
+} kernel_words;
+
+static void learn_macro(kernel_words *words, const char *line)
+{
+    static const char define[] = "#define ";
+    if (strncmp(line, define, sizeof define - 1) != 0)
+        return;
+    const char *name = line + sizeof define - 1, *end = name;
+    while (in_word(*end))
+        end++;
+    if (*end != ' ' || !find_word(end, end_of_line(line), KERNEL_WORD, sizeof KERNEL_WORD - 1) ||
+        words->count == MAX_KERNEL_WORDS)
+        return;
+    words->word[words->count] = name;
+    words->length[words->count++] = (size_t)(end - name);
+}
+
+static bool is_kernel(const kernel_words *words, const char *head, const char *end)
+{
+    for (int i = 0; i < words->count; i++)
+        if (find_word(head, end, words->word[i], words->length[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* The end of the definition that begins at `line` if it is one of another kernel, or NULL. */
+static const char *other_kernel(const kernel_words *words, const char *line, const char *kernel)
+{
+    const char *body = line;
+    if (!in_word(*line))
+        return NULL;
+    while (in_word(*body) || *body == ' ') /* the head may take several lines */
+        body = next_line(body);
+    const char *name = find_word(line, body, kernel, strlen(kernel));
+    if (strncmp(body, "{\n", 2) != 0 || (name != NULL && *name == '(') || !is_kernel(words, line, body))
+        return NULL;
+    while (*body != '}' && *body != '\0')
+        body = next_line(body);
+    return next_line(body);
+}
+
+/* Overwrites the lines from `line` to `end` with spaces, except macros, which later kernels may use, too. */
+static void blank(char *line, const char *end)
+{
+    bool kept = false, continued = false;
+    while (line < end) {
+        size_t length = strcspn(line, "\n");
+        if (!continued)
+            kept = line[0] == '#' && strncmp(line, "#pragma", strlen("#pragma")) != 0;
+        continued = length > 0 && line[length - 1] == '\\';
+        if (!kept)
+            memset(line, ' ', length);
+        line += length + 1;
+    }
+}
+
+void ocl_source_keep_kernel(char *text, const char *kernel)
+{
+    kernel_words words = {{KERNEL_WORD}, {sizeof KERNEL_WORD - 1}, 1};
+    for (char *line = text; *line != '\0';) {
+        const char *end = other_kernel(&words, line, kernel);
+        if (end != NULL)
+            blank(line, end);
+        else
+            learn_macro(&words, line);
+        line = text + ((end ? end : next_line(line)) - text);
+    }
+}
+
 clt_status ocl_kernels_hash(uint64_t *hash)
 {
     clt_hash64_state state;

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "cl/command/program_internal.h"
 #include "cl/command/program_source.h"
 #include "cl/device/internal.h"
 
@@ -340,6 +341,55 @@ static void test_sources(void **state)
     ocl_device_close(device);
 }
 
+static void test_one_kernel(void **state)
+{
+    (void)state;
+    static const char source[] =
+        "#define GROUP __kernel __attribute__((reqd_work_group_size(8, 1, 1))) void\n"
+        "#define MAKE(name) __kernel void name(__global int *x) { x[0] = 1; }\n"
+        "static inline int twice(int i)\n{\n    return 2 * i;\n}\n"
+        "__kernel void first(__global int *x)\n{\n    x[0] = 1;\n"
+        "#define STEP(i) \\\n    twice(i)\n"
+        "#pragma unroll\n    for (;;) {\n    }\n}\n"
+        "GROUP second(\n    __global int *x,\n    int first)\n{\n    x[1] = STEP(1);\n}\n"
+        "MAKE(third)\n"
+        "static void first_two(void)\n{\n}\n";
+    static const struct {
+        const char *kernel, *kept, *gone;
+    } cases[] = {
+        {"first", "x[0] = 1;\n#define STEP", "x[1]"},
+        {"second", "x[1] = STEP(1);", "x[0] = 1;\n"},
+        {"third", "MAKE(third)\n", "x[1]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[sizeof source];
+        memcpy(text, source, sizeof source);
+        ocl_source_keep_kernel(text, cases[i].kernel);
+        assert_contains(text, cases[i].kept);
+        assert_null(strstr(text, cases[i].gone));
+        assert_contains(text, "return 2 * i;\n}\n");
+        assert_contains(text, "#define STEP(i) \\\n    twice(i)\n");
+        assert_int_equal(i == 0, strstr(text, "#pragma") != NULL);
+        assert_contains(text, "static void first_two(void)\n{\n}\n");
+        for (size_t at = 0; at < sizeof source; at++) /* messages of the compiler name the right lines */
+            assert_int_equal(text[at] == '\n', source[at] == '\n');
+    }
+}
+
+/* A command's program has the command's kernel and no other. */
+static void test_program_of_one_kernel(void **state)
+{
+    (void)state;
+    ocl_device *device = test_open(false);
+    ocl_program *program;
+    char names[256];
+    assert_ok(ocl_program_get(device, "batch_norm", "-DONLY=batch_norm_fwd -DLS=1", &program));
+    assert_int_equal(clGetProgramInfo(program->program, CL_PROGRAM_KERNEL_NAMES, sizeof names, names, NULL),
+                     CL_SUCCESS);
+    assert_string_equal(names, "batch_norm_fwd");
+    ocl_device_close(device);
+}
+
 /* The path after "source saved in", copied out of the message. */
 static void saved_path(char *path, size_t size)
 {
@@ -416,12 +466,20 @@ int main(void)
 {
     test_need_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_and_open),    cmocka_unit_test(test_time_stamps),
-        cmocka_unit_test(test_open_errors),      cmocka_unit_test(test_accounting),
-        cmocka_unit_test(test_memory_check),     cmocka_unit_test(test_fill),
-        cmocka_unit_test(test_async_and_events), cmocka_unit_test(test_loader_thread),
-        cmocka_unit_test(test_marker_and_empty), cmocka_unit_test(test_program_cache),
-        cmocka_unit_test(test_sources),          cmocka_unit_test(test_build_failure),
+        cmocka_unit_test(test_list_and_open),
+        cmocka_unit_test(test_time_stamps),
+        cmocka_unit_test(test_open_errors),
+        cmocka_unit_test(test_accounting),
+        cmocka_unit_test(test_memory_check),
+        cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_async_and_events),
+        cmocka_unit_test(test_loader_thread),
+        cmocka_unit_test(test_marker_and_empty),
+        cmocka_unit_test(test_program_cache),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_one_kernel),
+        cmocka_unit_test(test_program_of_one_kernel),
+        cmocka_unit_test(test_build_failure),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -129,14 +129,34 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
              path, log);
 }
 
-static clt_status compile(ocl_device *device, ocl_program *program, const char *source,
-                          const char *full_options, bool quiet)
+static clt_status build_source(ocl_device *device, ocl_program *program, const char *source,
+                               const char *full_options, cl_int *built)
 {
     cl_int code;
     program->program = clCreateProgramWithSource(device->context, 1, &source, NULL, &code);
     OCL_CHECK(code, "creating program '%s'", program->family);
-    code = clBuildProgram(program->program, 1, &device->id, full_options, NULL, NULL);
-    CLT_TRY(ocl_program_fetch_log(program->program, device->id, &program->log));
+    *built = clBuildProgram(program->program, 1, &device->id, full_options, NULL, NULL);
+    return ocl_program_fetch_log(program->program, device->id, &program->log);
+}
+
+/* PoCL fails in this way when another process writes the same program into its cache at this moment. */
+static bool failed_without_reason(cl_int code, const char *log)
+{
+    return code == CL_BUILD_PROGRAM_FAILURE && strstr(log, "error") == NULL;
+}
+
+static clt_status compile(ocl_device *device, ocl_program *program, const char *source,
+                          const char *full_options, bool quiet)
+{
+    cl_int code = CL_SUCCESS;
+    CLT_TRY(build_source(device, program, source, full_options, &code));
+    if (failed_without_reason(code, program->log)) {
+        clReleaseProgram(program->program);
+        free(program->log);
+        program->program = NULL;
+        program->log = NULL;
+        CLT_TRY(build_source(device, program, source, full_options, &code));
+    }
     if (code != CL_SUCCESS)
         return build_failed(device, program, full_options, source, code, quiet);
     return strstr(full_options, OCL_RETARGET_OPTION) != NULL

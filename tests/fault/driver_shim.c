@@ -28,6 +28,7 @@
  *   abort, segfault    the process ends by that signal inside the call
  *   hang               the call does not return; of a launch: the command never ends
  *   error=CODE         the call fails with that OpenCL code (a build: -11 and a log; others: -5)
+ *   silent=CODE        build: -11 and an empty log
  *   limit=N            group: the kernel's limit is reported as N, and launches above it are refused
  *   understate=N       group: the same, but launches above it run
  *   times=N            local: N times as much is reported
@@ -66,7 +67,7 @@ typedef struct program_record {
     char *source; /* or binary */
     size_t length;
     char family[64], options[2048];
-    bool failed;
+    bool failed, silent;
 } program_record;
 
 enum { MAX_ARGS = 64 };
@@ -227,11 +228,12 @@ VISIBLE cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, con
     subject s = of_program(program);
     action a = shim_judge(BUILD, &s, &value);
     if (p)
-        p->failed = a == ERROR;
+        p->failed = a == ERROR || a == SILENT, p->silent = a == SILENT;
     pthread_mutex_unlock(&shim.lock);
     strike(BUILD, a);
-    return a == ERROR ? (cl_int)value
-                      : REAL(clBuildProgram)(program, count, devices, options, notify, context);
+    return a == ERROR || a == SILENT
+               ? (cl_int)value
+               : REAL(clBuildProgram)(program, count, devices, options, notify, context);
 }
 
 static cl_int answer(const void *from, size_t bytes, size_t size, void *value, size_t *needed)
@@ -252,11 +254,11 @@ VISIBLE cl_int CL_API_CALL clGetProgramBuildInfo(cl_program program, cl_device_i
     static const char log[] = "shim.cl:1:1: error: the driver's compiler refuses this program\n";
     pthread_mutex_lock(&shim.lock);
     const program_record *p = find_program(program);
-    bool failed = p && p->failed;
+    bool failed = p && p->failed, silent = p && p->silent;
     pthread_mutex_unlock(&shim.lock);
     cl_build_status status = CL_BUILD_ERROR;
     if (failed && what == CL_PROGRAM_BUILD_LOG)
-        return answer(log, sizeof log, size, value, needed);
+        return silent ? answer("", 1, size, value, needed) : answer(log, sizeof log, size, value, needed);
     if (failed && what == CL_PROGRAM_BUILD_STATUS)
         return answer(&status, sizeof status, size, value, needed);
     return REAL(clGetProgramBuildInfo)(program, device, what, size, value, needed);

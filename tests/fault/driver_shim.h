@@ -21,6 +21,7 @@ typedef enum action {
     SEGFAULT,
     HANG,
     ERROR,
+    SILENT,
     LIMIT,
     UNDERSTATE,
     TIMES,

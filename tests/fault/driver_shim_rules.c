@@ -21,6 +21,7 @@ static const struct {
                            [SEGFAULT] = {"segfault", ~0u, 0},
                            [HANG] = {"hang", ~0u, 0},
                            [ERROR] = {"error", ~0u, 0},
+                           [SILENT] = {"silent", 1u << BUILD, CL_BUILD_PROGRAM_FAILURE},
                            [LIMIT] = {"limit", 1u << GROUP, 32},
                            [UNDERSTATE] = {"understate", 1u << GROUP, 32},
                            [TIMES] = {"times", 1u << LOCAL, 2},

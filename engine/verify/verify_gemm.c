@@ -303,8 +303,9 @@ static clt_status expect(const gemm_run *r, double *c, double *pre, size_t n)
 /* Of one column of C, of item z: what follows from the stored values c, and bounds for errors. Means of blocks are
  * rounded, by `unit`; what that adds to the squares of their distances from the mean of all is at most (Cauchy-Schwarz)
  * twice that, times the root of the rows times the squares. Sums of a block are of distances from one of its rows, which
- * may be the one that is farthest from the mean, and their rounding errors grow like a random walk. Nothing else may
- * depend on how far the values are from 0. */
+ * may be the one that is farthest from the mean. Each addition rounds the sum so far, which is half the sum on average;
+ * where many values are equal (ReLU's zeros, 16 bits) these errors have one sign. They count in the sum of squares and
+ * twice in the square of the sum. Nothing else may depend on how far the values are from 0. */
 static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_t j, double *mean,
                            double *square, double *bound_mean, double *bound_square)
 {
@@ -317,12 +318,12 @@ static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_
         apart += d * d;
         far = fmax(far, d * d);
     }
-    double unit = 2.0 * eps * fabs(sum / rows), walk = (2.0 * sqrt(block) + 4.0) * eps;
+    double unit = 2.0 * eps * fabs(sum / rows), sums = (1.5 * block + 4.0) * eps;
     *mean = sum / rows;
     *square = apart;
-    *bound_mean = 2.0 * unit + walk * sqrt(far) + 1e-30;
+    *bound_mean = 2.0 * unit + sums * sqrt(far) + 1e-30;
     *bound_square =
-        walk * (apart + block * far) + 2.0 * unit * sqrt(rows * apart) + rows * unit * unit + 1e-30;
+        sums * (apart + block * far) + 2.0 * unit * sqrt(rows * apart) + rows * unit * unit + 1e-30;
 }
 
 /* Whether the backend must make the moments that are wanted: `lane` always does; those with forms where k is not split

@@ -102,8 +102,10 @@ static const clt_op_case max_pool_timed[] = {
     CLT_CASE("resnet_stem", "{\"kernel\":3,\"stride\":2,\"padding\":1}", 0, CLT_CASE_F32(8, 64, 112, 112)),
     CLT_CASE("volume", "{\"kernel\":2}", 0, CLT_CASE_F32(2, 32, 64, 96, 96)),
 };
+/* An element's gradient is the sum of up to eight gradients, one for each window whose largest element it is, and each
+ * addition rounds. */
 const clt_op_ref clt_op_max_pool_ref = {
-    max_pool_forward,         max_pool_backward, max_pool_cases, CLT_CASE_COUNT(max_pool_cases), 1,
+    max_pool_forward,         max_pool_backward, max_pool_cases, CLT_CASE_COUNT(max_pool_cases), 4,
     CLT_TIMED(max_pool_timed)};
 
 static const clt_op_case adaptive_cases[] = {
@@ -118,5 +120,5 @@ static const clt_op_case adaptive_timed[] = {
     CLT_CASE("large", "{\"output\":28}", 0, CLT_CASE_F32(8, 64, 112, 112)),
 };
 const clt_op_ref clt_op_adaptive_max_pool_ref = {
-    max_pool_forward,         max_pool_backward, adaptive_cases, CLT_CASE_COUNT(adaptive_cases), 1,
+    max_pool_forward,         max_pool_backward, adaptive_cases, CLT_CASE_COUNT(adaptive_cases), 4,
     CLT_TIMED(adaptive_timed)};

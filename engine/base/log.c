@@ -131,6 +131,11 @@ void clt_log(clt_log_level level, const char *format, ...)
     va_end(again);
 }
 
+bool clt_log_is_deaf(void)
+{
+    return inside_sink;
+}
+
 void clt_log_note(const char *line)
 {
     if (inside_sink || atomic_load(&copy.level) < (int)CLT_LOG_INFO)

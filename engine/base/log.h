@@ -27,6 +27,8 @@ clt_log_level clt_log_max_level(void); /* lines above this level reach no receiv
 bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Whether this thread is handing a line to a receiver: what is logged meanwhile is lost. */
+bool clt_log_is_deaf(void);
 /* Writes a line with level INFO to the second receiver alone: for events that belong only into the log of the
  * run. */
 void clt_log_note(const char *line);

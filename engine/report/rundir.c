@@ -29,6 +29,7 @@ struct clt_rundir {
     clt_str waiting;       /* lines of metrics.jsonl that have not been written yet */
     bool earlier, made;    /* the folder held an earlier run; the folder was created for this one */
     bool stuck;            /* the last attempt to write the lines failed */
+    bool untold;           /* and nobody has been told */
     double written;        /* time of that attempt */
     int64_t step;          /* step of the newest line */
     pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; nothing may be logged meanwhile */
@@ -291,9 +292,12 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, troubl
     status = flush(dir, t);
     if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
         return status;
-    if (!was_stuck)
+    dir->untold = dir->untold || !was_stuck;
+    if (dir->untold && !clt_log_is_deaf()) { /* a warning that is itself being logged may be what failed */
         snprintf(t->text, sizeof t->text, "the run goes on and its metrics wait in memory: %s",
                  clt_error_text());
+        dir->untold = false;
+    }
     clt_error_clear();
     return CLT_OK;
 }

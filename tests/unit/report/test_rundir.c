@@ -300,6 +300,26 @@ static void logged_warnings_are_events(void **state)
     clt_rundir_close(dir);
 }
 
+/* A warning that cannot be written is not the moment to warn of that: the next line is. */
+static void a_warning_meets_a_full_disk(void **state)
+{
+    (void)state;
+    clt_rundir *dir;
+    clt_runlog *log;
+    must(clt_mkdir_p(run));
+    assert_int_equal(symlink("/dev/full", metrics), 0);
+    must(clt_runlog_begin(config, &log));
+    must(clt_rundir_open(run, config, false, &dir));
+    clt_runlog_attach(log, dir);
+    CLT_WARN("said %s", "late");
+    assert_int_equal(warnings, 1);
+    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 1}));
+    assert_int_equal(warnings, 2);
+    clt_runlog_attach(log, NULL);
+    clt_rundir_close(dir);
+    clt_runlog_end(log);
+}
+
 /* The warning that the disk is full comes while the lines from before the run folder are written. */
 static void the_disk_is_full_from_the_start(void **state)
 {
@@ -326,6 +346,7 @@ int main(void)
         TEST(metrics_are_cut_back),
         TEST(events_are_lines_like_steps),
         TEST(logged_warnings_are_events),
+        TEST(a_warning_meets_a_full_disk),
         TEST(the_disk_is_full_from_the_start),
         TEST(lines_wait_while_the_disk_is_full),
         TEST(too_many_waiting_lines_are_an_error),

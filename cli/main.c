@@ -45,8 +45,8 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
         CLT_TRY(comm_create(&context->comm));
         context->ranks = comm_describe(context->comm);
         ocl_prepare_process(context->ranks->local_ranks, context->ranks->core_ranks);
-    } else if (!(entry->flags &
-                 CMD_HIDDEN)) { /* a child has its parent's settings, or devices would differ */
+    } else if (!(entry->flags & CMD_HIDDEN)) {
+        /* A child process has its parent's settings, because otherwise their devices would differ. */
         ocl_prepare_process(1, 1);
     }
     return CLT_OK;

@@ -142,7 +142,7 @@ static clt_status build_source(ocl_device *device, ocl_program *program, const c
 /* PoCL fails in this way when another process writes the same program into its cache at this moment. */
 static bool failed_without_reason(cl_int code, const char *log)
 {
-    return code == CL_BUILD_PROGRAM_FAILURE && strstr(log, "error") == NULL;
+    return code == CL_BUILD_PROGRAM_FAILURE && strstr(log, "rror") == NULL && strstr(log, "fatal") == NULL;
 }
 
 static clt_status compile(ocl_device *device, ocl_program *program, const char *source,

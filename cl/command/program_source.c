@@ -195,10 +195,11 @@ static const char *other_kernel(const kernel_words *words, const char *line, con
     const char *body = line;
     if (!in_word(*line))
         return NULL;
-    while (in_word(*body) || *body == ' ') /* the head may take several lines */
+    while (in_word(*body) || (*body != '\0' && strchr(" #)", *body))) /* the head may take several lines */
         body = next_line(body);
     const char *name = find_word(line, body, kernel, strlen(kernel));
-    if (strncmp(body, "{\n", 2) != 0 || (name != NULL && *name == '(') || !is_kernel(words, line, body))
+    if (strncmp(body, "{\n", 2) != 0 || memchr(line, ';', (size_t)(body - line)) != NULL ||
+        (name != NULL && *name == '(') || !is_kernel(words, line, end_of_line(line)))
         return NULL;
     while (*body != '}' && *body != '\0')
         body = next_line(body);

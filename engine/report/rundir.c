@@ -29,7 +29,7 @@ struct clt_rundir {
     clt_str waiting;       /* lines of metrics.jsonl that have not been written yet */
     bool earlier, made;    /* the folder held an earlier run; the folder was created for this one */
     bool stuck;            /* the last attempt to write the lines failed */
-    bool untold;           /* and nobody has been told */
+    bool untold;           /* the user has not been told of it */
     double written;        /* time of that attempt */
     int64_t step;          /* step of the newest line */
     pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; nothing may be logged meanwhile */
@@ -205,10 +205,12 @@ static clt_status flush(clt_rundir *dir, trouble *t)
         return CLT_OK;
     clt_error_take(clt_fd_write(dir->metrics, dir->waiting.text, dir->waiting.length, dir->metrics_path),
                    &error);
+    bool was_stuck = dir->stuck;
     dir->stuck = error.status != CLT_OK;
+    dir->untold = dir->stuck && (dir->untold || !was_stuck);
     if (!dir->stuck)
         dir->waiting.length = 0;
-    else if (regular && ftruncate(dir->metrics, before.st_size) != 0)
+    else if (regular && ftruncate(dir->metrics, before.st_size) != 0 && !was_stuck)
         snprintf(t->text, sizeof t->text, "'%s' may hold half a line: %s", dir->metrics_path,
                  strerror(errno));
     return clt_error_put(&error);
@@ -234,7 +236,8 @@ static void board_lock(clt_rundir *dir)
 static void board_unlock(clt_rundir *dir)
 {
     trouble t = {""};
-    (void)clt_board_trouble(dir->board, t.text, sizeof t.text);
+    if (!clt_log_is_deaf())
+        (void)clt_board_trouble(dir->board, t.text, sizeof t.text);
     pthread_mutex_unlock(&dir->lines);
     say_trouble(&t, clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK);
 }
@@ -279,7 +282,6 @@ void clt_rundir_poll(clt_rundir *dir)
 /* later: the line may wait until others that follow soon can be written with it. */
 static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, trouble *t)
 {
-    bool was_stuck = dir->stuck;
     clt_str_append(line, "\n");
     clt_status status = clt_str_check(line);
     if (status == CLT_OK) {
@@ -292,7 +294,6 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, troubl
     status = flush(dir, t);
     if (status != CLT_ESTORAGE || dir->waiting.length > MAX_WAITING)
         return status;
-    dir->untold = dir->untold || !was_stuck;
     if (dir->untold && !clt_log_is_deaf()) { /* a warning that is itself being logged may be what failed */
         snprintf(t->text, sizeof t->text, "the run goes on and its metrics wait in memory: %s",
                  clt_error_text());

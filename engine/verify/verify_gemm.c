@@ -305,7 +305,7 @@ static clt_status expect(const gemm_run *r, double *c, double *pre, size_t n)
  * twice that, times the root of the rows times the squares. Sums of a block are of distances from one of its rows, which
  * may be the one that is farthest from the mean. Each addition rounds the sum so far, which is half the sum on average;
  * where many values are equal (ReLU's zeros, 16 bits) these errors have one sign. They count in the sum of squares and
- * twice in the square of the sum. Nothing else may depend on how far the values are from 0. */
+ * twice in the square of the sum. The distance between two rows is at most twice the largest from the mean. Nothing else may depend on how far the values are from 0. */
 static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_t j, double *mean,
                            double *square, double *bound_mean, double *bound_square)
 {
@@ -322,8 +322,8 @@ static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_
     *mean = sum / rows;
     *square = apart;
     *bound_mean = 2.0 * unit + sums * sqrt(far) + 1e-30;
-    *bound_square =
-        sums * (apart + block * far) + 2.0 * unit * sqrt(rows * apart) + rows * unit * unit + 1e-30;
+    *bound_square = sums * (3.0 * apart + 2.0 * (rows + block) * far) + 2.0 * unit * sqrt(rows * apart) +
+                    rows * unit * unit + 1e-30;
 }
 
 /* Whether the backend must make the moments that are wanted: `lane` always does; those with forms where k is not split

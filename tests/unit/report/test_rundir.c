@@ -300,15 +300,21 @@ static void logged_warnings_are_events(void **state)
     clt_rundir_close(dir);
 }
 
+static clt_runlog *begin_on_full_disk(void)
+{
+    clt_runlog *log;
+    must(clt_mkdir_p(run));
+    assert_int_equal(symlink("/dev/full", metrics), 0);
+    must(clt_runlog_begin(config, &log));
+    return log;
+}
+
 /* A warning that cannot be written is not the moment to warn of that: the next line is. */
 static void a_warning_meets_a_full_disk(void **state)
 {
     (void)state;
     clt_rundir *dir;
-    clt_runlog *log;
-    must(clt_mkdir_p(run));
-    assert_int_equal(symlink("/dev/full", metrics), 0);
-    must(clt_runlog_begin(config, &log));
+    clt_runlog *log = begin_on_full_disk();
     must(clt_rundir_open(run, config, false, &dir));
     clt_runlog_attach(log, dir);
     CLT_WARN("said %s", "late");
@@ -325,10 +331,7 @@ static void the_disk_is_full_from_the_start(void **state)
 {
     (void)state;
     clt_rundir *dir;
-    clt_runlog *log;
-    must(clt_mkdir_p(run));
-    assert_int_equal(symlink("/dev/full", metrics), 0);
-    must(clt_runlog_begin(config, &log));
+    clt_runlog *log = begin_on_full_disk();
     CLT_WARN("said %s", "early");
     must(clt_rundir_open(run, config, false, &dir));
     clt_runlog_attach(log, dir);

@@ -13,10 +13,10 @@
 clt_status ocl_source_text(const char *file_name, char **out);
 /* The option by which a program says which of its family's kernels it is built for. */
 #define OCL_ONLY_DEFINE "ONLY"
-/* Removes the definitions of other kernels from a text: a compiler optimises every kernel of a program, also
- * kernels that nobody launches. Macros stay, and all lines keep their numbers. A definition begins in the first
- * column with __kernel, or a macro for it; its body begins and ends with a brace alone in the first column. Kernels
- * of another shape, such as a macro defines, stay. */
+/* Removes the definitions of other kernels from a text: a compiler optimises every kernel of a program,
+ * also kernels that nobody launches. Macros stay, and all lines keep their numbers. A definition begins in
+ * the first column with __kernel, or a macro for it; its body begins and ends with a brace alone in the
+ * first column. Kernels of another shape, such as a macro defines, stay. */
 void ocl_source_keep_kernel(char *text, const char *kernel);
 /* Size of a family's own embedded source, which tells roughly how long it takes to compile; 0: there is
  * none. */

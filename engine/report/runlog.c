@@ -84,7 +84,8 @@ static void write_lines(clt_rundir *dir, clt_str *lines)
     clt_str_free(lines);
 }
 
-/* Takes the lines that wait for `dir`. If there are none, lines go into it from now on, and the result is false. */
+/* Takes the lines that wait for `dir`. If there are none, lines go into it from now on, and the result is
+ * false. */
 static bool take_waiting(clt_runlog *log, clt_rundir *dir, clt_str *lines)
 {
     pthread_mutex_lock(&log->lock);

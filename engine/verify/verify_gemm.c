@@ -300,12 +300,14 @@ static clt_status expect(const gemm_run *r, double *c, double *pre, size_t n)
 
 #define MOST_BLOCK_ROWS 128.0 /* whose distances from one of them a kernel adds up */
 
-/* Of one column of C, of item z: what follows from the stored values c, and bounds for errors. Means of blocks are
- * rounded, by `unit`; what that adds to the squares of their distances from the mean of all is at most (Cauchy-Schwarz)
- * twice that, times the root of the rows times the squares. Sums of a block are of distances from one of its rows, which
- * may be the one that is farthest from the mean. Each addition rounds the sum so far, which is half the sum on average;
- * where many values are equal (ReLU's zeros, 16 bits) these errors have one sign. They count in the sum of squares and
- * twice in the square of the sum. The distance between two rows is at most twice the largest from the mean. Nothing else may depend on how far the values are from 0. */
+/* Of one column of C, of item z: what follows from the stored values c, and bounds for errors. Means of
+ * blocks are rounded, by `unit`; what that adds to the squares of their distances from the mean of all is
+ * at most (Cauchy-Schwarz) twice that, times the root of the rows times the squares. Sums of a block are
+ * of distances from one of its rows, which may be the one that is farthest from the mean. Each addition
+ * rounds the sum so far, which is half the sum on average; where many values are equal (ReLU's zeros, 16
+ * bits) these errors have one sign. They count in the sum of squares and twice in the square of the sum.
+ * The distance between two rows is at most twice the largest from the mean. Nothing else may depend on how
+ * far the values are from 0. */
 static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_t j, double *mean,
                            double *square, double *bound_mean, double *bound_square)
 {

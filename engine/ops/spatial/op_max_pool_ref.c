@@ -102,8 +102,8 @@ static const clt_op_case max_pool_timed[] = {
     CLT_CASE("resnet_stem", "{\"kernel\":3,\"stride\":2,\"padding\":1}", 0, CLT_CASE_F32(8, 64, 112, 112)),
     CLT_CASE("volume", "{\"kernel\":2}", 0, CLT_CASE_F32(2, 32, 64, 96, 96)),
 };
-/* An element's gradient is the sum of one gradient for each window whose largest element it is, up to sixteen, and each
- * addition rounds. */
+/* An element's gradient is the sum of one gradient for each window whose largest element it is, up to
+ * sixteen, and each addition rounds. */
 const clt_op_ref clt_op_max_pool_ref = {
     max_pool_forward,         max_pool_backward, max_pool_cases, CLT_CASE_COUNT(max_pool_cases), 4,
     CLT_TIMED(max_pool_timed)};

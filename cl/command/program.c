@@ -139,7 +139,7 @@ static clt_status build_source(ocl_device *device, ocl_program *program, const c
     return ocl_program_fetch_log(program->program, device->id, &program->log);
 }
 
-/* PoCL fails in this way when another process writes the same program into its cache at this moment. */
+/* PoCL fails in this way now and then when several processes build the same program with an empty cache. */
 static bool failed_without_reason(cl_int code, const char *log)
 {
     return code == CL_BUILD_PROGRAM_FAILURE && strstr(log, "rror") == NULL && strstr(log, "fatal") == NULL;

@@ -22,6 +22,17 @@ expect_code 0 env LD_PRELOAD="$shim" "$host" once # a receiver that takes itself
 expect_text "^message: .*goes without 'fp64' .*as remembered" '^1 messages'
 reject_text "'prefetch'"
 
+# A process that may run on one core: its children must see the same device.
+if command -v taskset >/dev/null; then
+    export CLTRAIN_CACHE_DIR=$work/bound
+    core=$(taskset -pc $$ | grep -oE '[0-9]+' | tail -n 1)
+    expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='build:option=PROBE_FP64:abort' taskset -c "$core" "$host"
+    expect_text "^message: .*goes without 'fp64' \(crashed\): .*SIGABRT"
+    reject_text 'in this process'
+else
+    note_skip 'taskset is not there, so a process on one core is not tried'
+fi
+
 export CLTRAIN_CACHE_DIR=$work/without CLTRAIN_PROGRAM=/nowhere/cltrain
 expect_code 0 env LD_PRELOAD="$shim" CLT_SHIM='launch:kernel=gemm_fwd_lane:garbage=0.01' "$host"
 expect_text '^message: .*is asked for its capabilities in this process, .*CLTRAIN_PROGRAM=/nowhere/cltrain' \

@@ -19,7 +19,7 @@ expect_text '^[0-9]+ passed, 0 failed'
 # The same of the deviations of a norm that is close to its mean.
 expect_code 0 "$CLTRAIN" verify --small -t 'update.spike_off' --mode correct --caps none --seed 108255164
 expect_text '^[0-9]+ passed, 0 failed'
-# A gradient that is the sum of several, and moments of many equal values, whose rounding errors have one sign.
+# A gradient that is the sum of several, and moments of many equal values: their rounding errors have one sign.
 expect_code 0 "$CLTRAIN" verify --small -t 'max_pool.volume*' --mode correct --seed 49287987
 expect_text '^[0-9]+ passed, 0 failed'
 expect_code 0 "$CLTRAIN" verify --small -t 'gemm.moments_relu*' --mode correct --seed 689286907

@@ -39,7 +39,7 @@ for rule in launch:family=gemm_lane:dead=-9999 $(all_cases && echo launch:family
     if [ "$(digest after)" = "$(digest good)" ]; then pass; else fail "$rule: other parameters in the next run"; fi
     rm -rf bad after
 done
-# A build that fails once without a reason is tried again (PoCL, while another process writes the same program into its cache).
+# A build that fails once without a reason is tried again (PoCL, when several processes build the same program).
 train 0 once build:family=gemm_lane:silent:nth=1
 reject_text 'goes on without'
 expect_awk 'the build did not fail' '/gemm_lane/ { n++ } END { exit !n }' shim.log

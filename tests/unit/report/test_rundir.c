@@ -326,6 +326,24 @@ static void a_warning_meets_a_full_disk(void **state)
     clt_runlog_end(log);
 }
 
+/* Between steps a full disk is not reported: the next line does it. */
+static void a_poll_meets_a_full_disk(void **state)
+{
+    (void)state;
+    clt_rundir *dir;
+    clt_runlog *log = begin_on_full_disk();
+    must(clt_rundir_open(run, config, false, &dir));
+    clt_runlog_attach(log, dir);
+    must(clt_rundir_step(
+        dir, &(clt_step_metrics){.step = 1})); /* waits for a moment, so that the poll writes it */
+    clt_rundir_poll(dir);
+    must(clt_rundir_step(dir, &(clt_step_metrics){.step = 2}));
+    assert_int_equal(warnings, 1);
+    clt_runlog_attach(log, NULL);
+    clt_rundir_close(dir);
+    clt_runlog_end(log);
+}
+
 /* The warning that the disk is full comes while the lines from before the run folder are written. */
 static void the_disk_is_full_from_the_start(void **state)
 {
@@ -350,6 +368,7 @@ int main(void)
         TEST(events_are_lines_like_steps),
         TEST(logged_warnings_are_events),
         TEST(a_warning_meets_a_full_disk),
+        TEST(a_poll_meets_a_full_disk),
         TEST(the_disk_is_full_from_the_start),
         TEST(lines_wait_while_the_disk_is_full),
         TEST(too_many_waiting_lines_are_an_error),

@@ -10,14 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "cl/device/icd.h"
 #include "cl/device/icd_entry.h"
 #include "cl/device/icd_loader.h"
 #include "cl/device/listing.h"
-
-#define NVIDIA_LIBRARY "libnvidia-opencl.so.1"
+#include "cl/device/siblings.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -33,13 +31,22 @@ static bool is_folder(const char *path)
 
 /* Libraries and ICD files */
 
+static void note_nvidia(ocl_doctor_state *d, const char *library)
+{
+    char *path = ocl_icd_locate(library);
+    const char *name = path != NULL ? path : library;
+    if (d->nvidia == NULL && ocl_has_siblings(name))
+        d->nvidia = strdup(name);
+    free(path);
+}
+
 static void check_library(ocl_doctor_state *d, const char *library, const char *named_by)
 {
     char advice[1024];
     dlerror();
     /* The handle is kept: the loader would load it next anyway, and unloading a compiler is not safe. */
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
-    d->nvidia_listed = d->nvidia_listed || strstr(library, "nvidia-opencl") != NULL;
+    note_nvidia(d, library);
     if (handle != NULL) {
         d->drivers++;
         ocl_finding(d, OCL_FINDING_OK, NULL, "%s names the driver library %s, and it loads", named_by,
@@ -277,19 +284,6 @@ static ocl_loader_reads tell_loader(ocl_doctor_state *d)
     return reads;
 }
 
-/* Checks for NVIDIA's kernel driver without its OpenCL library, as in containers without the right
- * capability. */
-static void check_nvidia(ocl_doctor_state *d)
-{
-    bool node = access("/dev/nvidia0", F_OK) == 0 || access("/dev/nvidiactl", F_OK) == 0;
-    if (d->nvidia_listed || !node)
-        return;
-    ocl_finding(d, OCL_FINDING_WARN,
-                "in a container start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility; on a host install "
-                "the OpenCL package of the very same driver version (see /proc/driver/nvidia/version)",
-                "an NVIDIA device node exists, but its OpenCL library %s is not installed", NVIDIA_LIBRARY);
-}
-
 void ocl_doctor_drivers(ocl_doctor_state *d)
 {
     const ocl_icd_report *r = ocl_icd_prepare();
@@ -313,5 +307,5 @@ void ocl_doctor_drivers(ocl_doctor_state *d)
         tell_repair(d, r);
         break;
     }
-    check_nvidia(d);
+    ocl_doctor_nvidia(d);
 }

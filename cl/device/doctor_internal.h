@@ -9,8 +9,8 @@
 typedef struct ocl_doctor_state {
     ocl_finding_fn report;
     void *context;
-    int drivers;        /* libraries named by ICD files or the environment that load */
-    bool nvidia_listed; /* one of them is NVIDIA's */
+    int drivers;  /* libraries named by ICD files or the environment that load */
+    char *nvidia; /* the path, or the name, of NVIDIA's OpenCL library, if they name it; else NULL */
 } ocl_doctor_state;
 
 #define OCL_INSTALL_ADVICE                                                                                   \
@@ -23,5 +23,8 @@ void ocl_finding(ocl_doctor_state *d, ocl_finding_level level, const char *advic
 /* doctor_drivers.c: the loader, the variables and ICD files that it reads, the libraries that they name, and
  * what cltrain added (cl/device/icd.h). */
 void ocl_doctor_drivers(ocl_doctor_state *d);
+/* doctor_nvidia.c: whether NVIDIA's OpenCL library has the other libraries of its driver, all of the version of
+ * the kernel module. */
+void ocl_doctor_nvidia(ocl_doctor_state *d);
 
 #endif

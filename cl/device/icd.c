@@ -117,6 +117,19 @@ static bool is_of(const vendor *v, const char *name, const char *path)
            (path != NULL && realpath(path, real) != NULL && starts_with(file_part(real), v->stem));
 }
 
+static char *locate_in_folders(const vendor *v, const char *name)
+{
+    char *path = NULL;
+    for (int i = 0; i < MAX_FOLDERS && v->folders[i] != NULL && path == NULL; i++)
+        path = ocl_icd_locate_in(v->folders[i], name);
+    return path;
+}
+
+char *ocl_icd_locate_nvidia(const char *name)
+{
+    return locate_in_folders(&vendors[NVIDIA], name);
+}
+
 static char *locate_vendor(const vendor *v)
 {
     static const char *const prefixes[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
@@ -132,8 +145,8 @@ static char *locate_vendor(const vendor *v)
                 continue;
             path = ocl_icd_locate_in(folder, name);
         }
-        for (int j = 0; j < MAX_FOLDERS && v->folders[j] != NULL && path == NULL; j++)
-            path = ocl_icd_locate_in(v->folders[j], name);
+        if (path == NULL)
+            path = locate_in_folders(v, name);
     }
     return path;
 }

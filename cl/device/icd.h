@@ -53,6 +53,10 @@ typedef struct ocl_icd_report {
  *   CLTRAIN_ICD_SYSTEM       the folder of the system's entries instead of /etc/OpenCL/vendors, for tests */
 const ocl_icd_report *ocl_icd_prepare(void);
 
+/* Looks for a library of NVIDIA's driver by its name in the usual folders outside the linker's search path;
+ * NULL if it is in none. Free with free(). */
+char *ocl_icd_locate_nvidia(const char *name);
+
 /* Which of Mesa's drivers rusticl is to use, given the kernel drivers of the GPUs (a NULL after the last) and
  * the vendors whose own OpenCL driver is there; "" for none: rusticl has no device unless it is told. Pure.
  */

@@ -16,6 +16,7 @@
 #include "cl/device/icd_folder.h"
 #include "cl/device/icd_loader.h"
 #include "cl/device/internal.h"
+#include "cl/device/siblings.h"
 #include "engine/base/cache_folder.h"
 #include "engine/base/child.h"
 #include "engine/base/fileio.h"
@@ -387,21 +388,41 @@ static clt_status apply(const sources *s)
     return name_living(s, s->n);
 }
 
+/* Finds out, or recalls, which drivers do harm, and leaves them out. */
+static clt_status settle(sources *s)
+{
+    make_key(s);
+    CLT_TRY(recall(s) ? CLT_OK : ask(s));
+    CLT_TRY(apply(s));
+    clt_child_tell(LISTED "=1"); /* only our children: they list the same drivers, other programs may not */
+    return CLT_OK;
+}
+
+/* Loads what the drivers open by name and the linker would not find. */
+static void load_siblings(const sources *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        char *path = is_dead(&s->entries[i]) ? NULL : ocl_icd_locate(s->entries[i].library);
+        if (path != NULL && ocl_has_siblings(path)) {
+            ocl_siblings siblings;
+            ocl_siblings_find(path, &siblings);
+            ocl_siblings_load(&siblings);
+            ocl_siblings_free(&siblings);
+        }
+        free(path);
+    }
+}
+
 static clt_status prepare(void)
 {
     sources s = {0};
-    if (is_listing_child ||
-        getenv(LISTED) != NULL) /* done by the parent, whose choice of drivers is in the environment too */
-        return CLT_OK;
+    /* The parent of a child has settled it, and its choice of drivers is in the environment. */
+    bool settled = is_listing_child || getenv(LISTED) != NULL;
     clt_status status = find_sources(&s);
-    if (status == CLT_OK) {
-        make_key(&s);
-        status = recall(&s) ? CLT_OK : ask(&s);
-    }
+    if (status == CLT_OK && !settled)
+        status = settle(&s);
     if (status == CLT_OK)
-        status = apply(&s);
-    if (status == CLT_OK) /* only for our children: they list the same drivers, other programs may not */
-        clt_child_tell(LISTED "=1");
+        load_siblings(&s);
     ocl_icd_entries_free(s.entries, s.n);
     return status;
 }

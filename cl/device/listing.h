@@ -18,8 +18,9 @@ typedef struct ocl_dead_driver {
     char reason[OCL_REASON_SIZE];
 } ocl_dead_driver;
 
-/* Only the first call of a process does anything. CLT_EDEVICE: the drivers cannot be told apart, or none is
- * left. */
+/* Leaves harmful drivers out, and loads what the others open by name and the linker would not find
+ * (cl/device/siblings.h). Only the first call of a process does anything. CLT_EDEVICE: the drivers cannot be
+ * told apart, or none is left. */
 clt_status ocl_listing_prepare(void);
 /* The drivers that are left out because they crash or hang. */
 int ocl_listing_dead(const ocl_dead_driver **list);

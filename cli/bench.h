@@ -22,6 +22,7 @@ typedef struct bench_common {
                   "ratios against an earlier record; exit code 1 if anything is more than 10 % slower")
 
 clt_status bench_allreduce(cmd_context *context, int argc, char **argv);
+clt_status bench_build(cmd_context *context, int argc, char **argv);
 clt_status bench_gemm(cmd_context *context, int argc, char **argv);
 clt_status bench_memory(cmd_context *context, int argc, char **argv);
 clt_status bench_ops(cmd_context *context, int argc, char **argv);

@@ -1,34 +1,67 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a device does with cltrain, in one folder: what it is, whether its kernels compute the right numbers with its matrix units
-# and without them, how fast products, kernels and GPT-2's training step are in each precision, beside PyTorch where that is
-# installed, and a training run with its loss curve. For a machine that is rented by the minute: the parts that matter most come
-# first, each is limited in time and keeps its output, and one that fails or hangs costs nothing but itself. A driver without an
-# ICD file is found by cltrain itself. It needs bash, coreutils, sed, awk and the program: a bundle of scripts/bundle.sh is enough.
+# What a device does with cltrain, in one folder: what it is, how fast GPT-2's training step is, beside PyTorch where that is
+# installed, what its compiler says of the kernels, whether they compute the right numbers, and a training run with its loss
+# curve. For a machine that is rented by the minute: the parts that matter most come first, each has a limit of its own, and one
+# that fails or hangs costs nothing but itself. A part that went well is not repeated in the same folder, so that a second call
+# goes on. It needs bash, coreutils, sed, awk and the program: a bundle of scripts/bundle.sh is enough.
 #
-# usage: scripts/device_report.sh [--device SPEC] [--out DIR] [--minutes N] [--parts LIST] [--text FILE] [--python PROGRAM] [--quick] [--list]
-#   --device SPEC  which device (default: gpu)      --out DIR        the folder (default: device-report); it must not exist
-#   --minutes N    at most how long in all (20)     --parts LIST     only these parts, with commas; 'step' means all step-...
+# usage: scripts/device_report.sh [--device SPEC] [--out DIR] [--minutes N] [--full] [--scale N] [--parts LIST] [--pack DIR] [--text FILE] [--python PROGRAM] [--quick] [--list]
+#   --device SPEC  which device (default: gpu)      --out DIR        the folder (default: device-report); it is gone on with
+#   --minutes N    at most how long in all (8)      --full           also the long parts, at most 60 minutes in all
+#   --scale N      limits of parts so many times as long, for a slow device
+#   --parts LIST   only these parts, with commas; 'step' means all step-...
+#   --pack DIR     at the end also six files there: report.md, report.json, logs.tgz, ptx.tgz, cache.tgz, crash.tgz
 #   --text FILE    what to train on (default: what the demo finds on the machine)
 #   --python PROGRAM  the Python that has PyTorch (default: BENCH_PYTHON, else python3)
-#   --quick        tiny sizes: only whether all of it works        --list   the names of the parts
-# In the folder: PART.txt (output) and PART.json (records) of each part, report.json (all parts), report.md (a page), run/.
+#   --quick        tiny sizes: only whether all of it works        --list   the parts, with their limits in seconds
+# In the folder: PART.txt (output) and PART.json (records) of each part, build/ (each program's log and binary), cache/ (answers,
+# programs, tuning records: carry the folder to a machine of the same driver), report.json (all parts), report.md (a page), run/.
 # report.json and report.md are written anew after each part: they are whole whenever the script is stopped.
 # Environment: CLTRAIN the program (default: beside this script, or build/cltrain).
-# Exit code: 0 all parts went well, 1 some did not: report.md says which.
+# Exit code: 0 all parts went well, 1 some did not: report.md says which, 143 it was stopped.
 set -u
 export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 usage() { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2; exit 2; }
-all_parts='version doctor devices verify-small tune step-bf16 torch-bf16 step-bf16-simple gemm-bf16 gemm-bf16-mma memory step-bf16-unstamped
-    gemm-f16 gemm-f32 step-f16 step-f32 torch-f32 torch-gemm-bf16 verify-simple gemm-bf16-simple ops train verify'
-device=gpu out=device-report minutes=20 text='' quick=false parts='' python=${BENCH_PYTHON:-python3}
+# The parts: name, limit in seconds, what they tell. The long ones come with --full.
+table='host 8 the driver, its libraries and where they are
+version 8 the version of cltrain
+devices 120 probes and self-tests
+doctor 20 the loader, drivers, device nodes
+step 60 the training step of GPT-2 124M in bf16, as a training runs it
+build 60 seconds, registers and spills of each of its programs
+step-profile 40 the step again, with the time of each kernel
+torch 90 PyTorch with its compiler and flash attention beside it
+gemm 60 products of that model, and squares
+gemm-mma 40 the same without wgmma
+verify-quick 90 right numbers
+memory 30 limits of the device, launches
+tune 60 which variants are fastest
+step-tuned 30 the step with them
+step-mma 30 the step without wgmma
+step-large 40 the step with four times the batch
+train 45 a training with its loss curve
+ops 45 attention by itself'
+long='step-simple 60 the step without matrix units
+gemm-simple 60 products without matrix units
+gemm-f16 60 products in f16
+gemm-f32 60 products in f32
+step-f16 60 the step in f16
+step-f32 60 the step in f32
+torch-f32 120 PyTorch in f32
+verify-small 600 all small cases
+verify-simple 600 the same without matrix units
+ops-all 300 all ops
+verify 1800 all cases'
+device=gpu out=device-report minutes='' text='' quick=false full=false parts='' pack='' scale=1 python=${BENCH_PYTHON:-python3} list=false
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=true ;;
-    --list) echo $all_parts; exit 0 ;;
-    --device | --out | --minutes | --parts | --text | --python)
+    --full) full=true ;;
+    --list) list=true ;;
+    --device | --out | --minutes | --parts | --pack | --scale | --text | --python)
         [ $# -ge 2 ] || usage
         declare "${1#--}=$2"
         shift
@@ -37,13 +70,14 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-case $minutes in '' | *[!0-9]*) usage ;; esac
+if $full; then table=$table$'\n'$long; fi
+if $list; then printf '%s\n' "$table"; exit 0; fi
+: "${minutes:=$(if $full; then echo 60; else echo 8; fi)}"
+case $minutes$scale in *[!0-9]*) usage ;; esac
 [ -z "$text" ] || [ -r "$text" ] || { echo "device_report.sh: cannot read '$text'" >&2; exit 2; }
 for part in ${parts//,/ }; do
-    case " $(echo $all_parts) " in
-    *" $part "* | *" $part-"*) ;;
-    *) echo "device_report.sh: there is no part '$part'; there are:" $all_parts >&2; exit 2 ;;
-    esac
+    grep -q -E "^$part[ -]" <<<"$table" ||
+        { echo "device_report.sh: there is no part '$part'; there are:" $(cut -d' ' -f1 <<<"$table") >&2; exit 2; }
 done
 
 program=${CLTRAIN:-} root=$here
@@ -54,12 +88,17 @@ fi
 [ -x "$program" ] || { echo "device_report.sh: there is no program '$program'; set CLTRAIN to it" >&2; exit 2; }
 peer=$here/../tests/bench/peer_torch.py
 [ -r "$peer" ] || peer=$here/peer_torch.py
-mkdir "$out" || exit 2
+mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
+[ -z "$pack" ] || { mkdir -p "$pack" && pack=$(cd "$pack" && pwd); } || exit 2
+export CLTRAIN_CACHE_DIR=$out/cache CUDA_CACHE_PATH=$out/cache/driver
+mkdir -p "$CUDA_CACHE_PATH"
 begin=$(date +%s)
 end=$((begin + 60 * minutes))
 failed=0
-: >"$out/.parts" # one line for each part that was tried: name, state, seconds, what there is to say
+touch "$out/.parts" # one line for each part that was tried: name, state, seconds, what there is to say
+# An open device file keeps the driver initialised between processes, which otherwise costs each a second or two.
+if [ -r /dev/nvidia0 ]; then exec 9</dev/nvidia0; fi
 
 # --- reading our records, which have one value a line ---
 value() { sed -n -E "s/^ *\"$2\": *\"?([^\",]*)\"?,?\$/\1/p" "$out/$1.json" 2>/dev/null | head -n 1; }
@@ -73,55 +112,74 @@ row() {
 }
 # A number of PyTorch's record, which is one line.
 peer_value() { sed -n -E "s/^.*\"$2\": *\"?([^\",}]*)[\",}].*\$/\1/p" "$out/$1.json" 2>/dev/null | head -n 1; }
+ratio() { # a, b: a / b
+    case $1$2 in '' | *[!0-9.eE+-]*) ;; *) [ -n "$1" ] && [ -n "$2" ] && awk -v a="$1" -v b="$2" 'BEGIN { if (b > 0) printf "%.2f", a / b }' ;; esac
+}
+# What a part found, in a few words.
+found_by() {
+    case $1 in
+    step | step-*)
+        echo "$(number "$(value "$1" step_ms)" %.1f) ms, $(number "$(value "$1" tokens_per_s)" %.0f) tokens/s, build $(number "$(value "$1" build_s)" %.1f) s" ;;
+    torch | torch-*)
+        local mine=step share
+        [ "$1" = torch ] || mine=step-f32
+        share=$(ratio "$(peer_value "$1" step_ms)" "$(value $mine step_ms)")
+        echo "$(number "$(peer_value "$1" step_ms)" %.1f) ms${share:+; cltrain has $share of its speed}" ;;
+    build | doctor | verify | verify-*) tail -n 1 "$out/$1.txt" | cut -c1-160 ;;
+    devices) echo "capabilities $capabilities" ;;
+    esac
+}
 
 # --- the page ---
 gemm_rows() {
-    local dtype form file torch=
-    for dtype in f32 f16 bf16; do
-        for form in '' -mma -simple; do
-            file=$out/gemm-$dtype$form.json
-            [ -s "$file" ] || continue
-            torch=
-            [[ $dtype$form != bf16 && $dtype$form != bf16-mma ]] || torch=$(peer_value torch-gemm-bf16 gflops)
-            awk -v dtype="$dtype" -v form="${form#-}" -v torch="$torch" '
-                { gsub(/[",]/, "") }
-                $1 == "m:" { m = $2 } $1 == "n:" { n = $2 } $1 == "k:" { k = $2 }
-                $1 == "ta:" { a = $2 == "true" ? "t" : "n" } $1 == "tb:" { b = $2 == "true" ? "t" : "n" }
-                $1 == "backend:" { backend = $2 } $1 == "choice:" { choice = $2 }
-                $1 == "gflops:" {
-                    peer = "-"
-                    if (torch != "" && m == n && n == k && a b == "nt" && m == 8192) peer = sprintf("%.0f (%.2f)", torch, $2 / torch)
-                    printf "| %d x %d x %d | %s | %s | %s | %s %s | %.0f | %s |\n", m, n, k, dtype, a b, form == "" ? "all" : form == "mma" ? "without wgmma" : "without units", backend, choice, $2, peer
-                }' "$file"
-        done
+    local part form
+    for part in gemm gemm-mma gemm-simple gemm-f16 gemm-f32; do
+        [ -s "$out/$part.json" ] || continue
+        case $part in gemm-mma) form='without wgmma' ;; gemm-simple) form='without units' ;; *) form=all ;; esac
+        awk -v form="$form" '
+            { gsub(/[",]/, "") }
+            $1 == "m:" { m = $2 } $1 == "n:" { n = $2 } $1 == "k:" { k = $2 } $1 == "dtype:" { dtype = $2 }
+            $1 == "ta:" { a = $2 == "true" ? "t" : "n" } $1 == "tb:" { b = $2 == "true" ? "t" : "n" }
+            $1 == "backend:" { backend = $2 } $1 == "choice:" { choice = $2 }
+            $1 == "gflops:" {
+                printf "| %d x %d x %d | %s | %s | %s | %s %s | %.0f |\n", m, n, k, dtype, a b, form, backend, choice, $2
+            }' "$out/$part.json"
     done
 }
 step_rows() {
-    local part mode form torch ms
-    for part in step-bf16 step-bf16-unstamped step-bf16-simple step-f16 step-f32; do
+    local part mode form
+    while read -r part _; do
+        case $part in step | step-*) ;; *) continue ;; esac
         [ -s "$out/$part.json" ] || continue
-        mode=${part#step-}
-        form=all mode=${mode%%-*} torch=
+        mode=bf16 form='as a training runs it'
         case $part in
-        *-simple) form='without units' ;;
-        *-unstamped) form='all, device.timestamps=false' ;;
-        step-bf16) torch=$(peer_value torch-bf16 step_ms) ;;
-        step-f32) torch=$(peer_value torch-f32 step_ms) ;;
+        step-profile) form='with time stamps of every command' ;;
+        step-tuned) form='tuned' ;;
+        step-mma) form='without wgmma' ;;
+        step-large) form="$((4 * batch)) samples" ;;
+        step-simple) form='without matrix units' ;;
+        step-plain) form='without any capability' ;;
+        step-f*) mode=${part#step-} ;;
         esac
-        ms=$(value $part step_ms)
-        echo "| $mode | $form | $(number "$ms" %.1f) | $(number "$(value $part tokens_per_s)" %.0f) | $(number "$(value $part gflops)" %.0f) | $(number "$(value $part build_s)" %.1f) |$(
-            awk -v t="$torch" -v ms="$ms" 'BEGIN { if (t != "") printf " %.1f (%.2f)", t, t / ms; else printf " -" }') |"
+        echo "| $mode | $form | $(number "$(value $part step_ms)" %.1f) | $(number "$(value $part tokens_per_s)" %.0f) |" \
+            "$(number "$(value $part gflops)" %.0f) | $(number "$(value $part commands)" %.0f) | $(number "$(value $part build_s)" %.1f) |"
+    done <<<"$table"$'\nstep-plain'
+    for part in torch torch-f32; do
+        [ -s "$out/$part.json" ] || continue
+        echo "| $(if [ $part = torch ]; then echo bf16; else echo f32; fi) | PyTorch $torch_text | $(number "$(peer_value $part step_ms)" %.1f) | - | - | - | - |"
     done
 }
-verify_rows() {
-    local part
-    for part in verify-small verify-simple verify; do
-        [ -s "$out/$part.txt" ] && echo "| $part | $(tail -n 1 "$out/$part.txt" | tr '|' ' ') |"
-    done
+build_rows() { # the slowest programs, and all with spills
+    [ -s "$out/build.json" ] || return 0
+    printf '\n## Programs\n\n%s\n\n| kernel | seconds | registers | spilled, B | local memory, B |\n| --- | --- | --- | --- | --- |\n' "$(tail -n 1 "$out/build.txt")"
+    awk '{ gsub(/[",]/, "") } $1 == "kernel:" { kernel = $2 } $1 == "seconds:" { s = $2 } $1 == "registers:" { r = $2 } $1 == "spilled_bytes:" { spilled = $2 }
+        $1 == "static_local_bytes:" && kernel != "" { printf "%s %.3f %s %s %s\n", kernel, s, r, spilled, $2; kernel = "" }' "$out/build.json" |
+        sort -k4,4nr -k2,2nr | awk 'NR <= 12 || $4 > 0 { gsub(/null/, "-"); printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5 }'
 }
 page() {
     local name
-    echo "# $(whole devices name): device report"
+    name=$(whole step device)
+    echo "# ${name:-$(whole devices name)}: device report"
     echo
     echo "cltrain $(whole version version), $(date -u +%F), driver $(whole devices driver), device \`$device\`. Made by \`scripts/device_report.sh\`."
     echo
@@ -143,14 +201,12 @@ page() {
         echo "| memory, triad | $(number "$(row memory stream)" %.0f) GB/s |"
         echo "| transfers to and from it | $(number "$(row memory host_to_device)" %.1f), $(number "$(row memory device_to_host)" %.1f) GB/s |"
     fi
-    printf '\n## Right numbers\n\n| list | result |\n| --- | --- |\n'
-    verify_rows
     printf '\n## Training step, %s\n\n' "$shape_text"
-    echo '| precision | kernels | ms | tokens/s | GFLOP/s | first build, s | PyTorch, ms (ratio) |'
+    echo '| precision | kernels | ms | tokens/s | GFLOP/s | commands | first build, s |'
     echo '| --- | --- | --- | --- | --- | --- | --- |'
     step_rows
-    printf "\nPyTorch: %s. A ratio above 1 means that cltrain is faster.\n" "$torch_text"
-    printf '\n## Matrix products\n\n| size | storage | layout | kernels | implementation | GFLOP/s | PyTorch (ratio) |\n| --- | --- | --- | --- | --- | --- | --- |\n'
+    build_rows
+    printf '\n## Matrix products\n\n| size | storage | layout | kernels | implementation | GFLOP/s |\n| --- | --- | --- | --- | --- | --- |\n'
     gemm_rows
     if [ -s "$out/run/metrics.jsonl" ]; then
         printf '\n## Training\n\n| step | loss |\n| --- | --- |\n'
@@ -175,15 +231,37 @@ refresh() {
     page >"$out/.page" 2>/dev/null && mv "$out/.page" "$out/report.md"
     index >"$out/.index" 2>/dev/null && mv "$out/.index" "$out/report.json"
 }
+# Six files, for a machine from which only a few may be taken.
+archive() { # name, pattern of files and folders of $out ...
+    local name=$1
+    shift
+    (cd "$out" && ls -d $@ 2>/dev/null | tar -czf "$pack/$name.tgz" -T - 2>/dev/null)
+}
+pack_up() {
+    [ -n "$pack" ] || return 0
+    cp "$out/report.md" "$out/report.json" "$pack/"
+    archive logs '*.txt' '*.json' '*.json.part' run/metrics.jsonl
+    archive ptx build
+    archive cache cache/answers cache/listing cache/programs cache/tuning cache/driver
+    archive crash cache/crash
+}
 
 # --- running parts ---
 job=
 stop() {
     [ -z "$job" ] || kill "$job" 2>/dev/null
-    refresh
     exit 143
 }
+# However it ends: the short table, the page, the archives.
+summary() {
+    refresh
+    echo
+    awk -F'\t' '{ printf "%-14s %-9s %4d s  %s\n", $1, $2, $3, $4 }' "$out/.parts"
+    pack_up
+    echo "the page: $out/report.md"
+}
 trap stop TERM INT HUP
+trap summary EXIT
 wanted() { # is the part among those asked for?
     local part
     [ -n "$parts" ] || return 0
@@ -192,137 +270,200 @@ wanted() { # is the part among those asked for?
     done
     return 1
 }
-note() { # name, state, seconds, text
-    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$(printf '%s' "$4" | tr '\t\n' '  ')" >>"$out/.parts"
+state_of() { awk -F'\t' -v name="$1" '$1 == name { print $2 }' "$out/.parts"; }
+note() { # name, state, seconds, text: takes the place of an earlier line of that part
+    grep -v "^$1"$'\t' "$out/.parts" >"$out/.parts.new"
+    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$(printf '%s' "$4" | tr '\t\n' '  ')" >>"$out/.parts.new"
+    mv "$out/.parts.new" "$out/.parts"
     echo "$1: $2${4:+: $4}, $3 s"
     refresh
 }
-leave_out() { if wanted "$1"; then note "$1" 'left out' 0 "$2"; fi; }
-# report NAME SHARE COMMAND...: runs it for at most SHARE per cent of what is left of the time. Output in NAME.txt. A record that is
-# not a whole one, because its writer was stopped, is put aside.
-report() {
-    local name=$1 left limit code start seconds
-    wanted "$name" || return 0
-    left=$((end - $(date +%s)))
-    limit=$((left * $2 / 100))
+# run NAME LIMIT COMMAND...: output in NAME.txt. A record that is not a whole one, because its writer was stopped, is put aside.
+run() {
+    local name=$1 limit=$(($2 * scale)) left=$((end - $(date +%s))) code start seconds
     shift 2
+    [ "$limit" -le "$left" ] || limit=$left
     if [ "$limit" -lt 5 ]; then
         note "$name" 'left out' 0 'the time is over'
         return 0
     fi
     start=$(date +%s)
-    timeout -k 5 "$limit" "$@" >"$out/$name.txt" 2>&1 </dev/null &
+    timeout -k 3 "$limit" "$@" >"$out/$name.txt" 2>&1 </dev/null &
     job=$!
     wait "$job" 2>/dev/null # not in the foreground: a signal to this script is answered at once
     code=$?
+    job=
     seconds=$(($(date +%s) - start))
+    after "$name"
     if [ -s "$out/$name.json" ] && ! tail -c 3 "$out/$name.json" | grep -q '[]}]'; then mv "$out/$name.json" "$out/$name.json.part"; fi
     case $code in
-    0) note "$name" ok "$seconds" '' ;;
+    0)
+        : >"$out/.$name.ok"
+        note "$name" ok "$seconds" "$(found_by "$name")"
+        ;;
     124 | 137) note "$name" 'CUT OFF' "$seconds" "it took more than $limit s" ;;
     *) note "$name" FAILED "$seconds" "code $code: $(tail -n 1 "$out/$name.txt")" ;;
     esac
     [ "$code" -eq 0 ] || failed=$((failed + 1))
     return 0
 }
+# Records that are the output of their command.
+after() {
+    case $1 in
+    version) cp "$out/version.txt" "$out/version.json" ;;
+    # From its first bracket on: messages may come before it.
+    devices) sed -n '/^\[/,$p' "$out/devices.txt" >"$out/devices.json" && read_capabilities ;;
+    torch*) grep '^{' "$out/$1.txt" | tail -n 1 >"$out/$1.json" ;;
+    esac
+}
+# Capabilities of the device that is meant, "?" if devices were listed and it is none of them; those of them that are matrix units.
+capabilities='' units=''
+read_capabilities() {
+    local cap
+    [ -s "$out/devices.json" ] || return 0
+    capabilities=$(awk -v want="$device" '
+        function done() { if (hit && found == "") found = caps; caps = ""; hit = 0 }
+        BEGIN { found = "" }
+        { line = $0; gsub(/^ *|[",]|\[|\]/, "", line) }
+        /"spec":/ { done(); if (line == "spec: " want) hit = 1 }
+        /"kind":/ { if (line == "kind: " want) hit = 1 }
+        /"name":/ && !inside { if (index(tolower(line), tolower(want))) hit = 1 }
+        /"caps": \[/ { inside = 1; if ($0 ~ /\]/) inside = 0; next }
+        inside && /\]/ { inside = 0 }
+        inside { caps = caps (caps == "" ? "" : ",") line }
+        END { done(); print found == "" ? "?" : found }' "$out/devices.json")
+    units=
+    for cap in ${capabilities//,/ }; do case $cap in *mma_* | wgmma) units=$units,-$cap ;; esac; done
+    units=${units#,}
+}
+read_capabilities
+
+host_facts() {
+    uname -a
+    cat /proc/driver/nvidia/version 2>/dev/null
+    nvidia-smi -q -d CLOCK,PERFORMANCE,MEMORY,POWER 2>&1 | head -n 150
+    echo "LD_LIBRARY_PATH=${LD_LIBRARY_PATH-} NVIDIA_DRIVER_CAPABILITIES=${NVIDIA_DRIVER_CAPABILITIES-}"
+    ls -l /etc/OpenCL/vendors /dev/nvidia* 2>&1
+    ldconfig -p 2>/dev/null | grep -E 'libnvidia|libcuda|libOpenCL'
+    ls -l /usr/local/nvidia/lib64 /usr/lib/x86_64-linux-gnu 2>/dev/null | grep -E 'libnvidia|libcuda|libOpenCL'
+    head -n 3 /proc/meminfo
+    df -h "$out"
+}
+# Which files the linker tried, where the doctor finds no device.
+doctor() {
+    "$program" doctor && return 0
+    LD_DEBUG=libs "$program" doctor 2>&1 | grep -E 'libnvidia|libcuda|OpenCL|error' | head -n 100
+    "$program" doctor
+}
 
 gpt2=$root/configs/gpt2-124m.json
-batch=8 context=1024 sizes=1024,4096,8192 steps=10 seconds=0.3 tune=120
-shape=() pattern=() torch_shape=() torch_size=8192
-shape_text='GPT-2 124M, 8 x 1024 tokens'
+batch=16 context=1024 steps=10 seconds=0.15 shape_text='GPT-2 124M, 16 x 1024 tokens'
+sizes=16384x2304x768,16384x768x768,16384x3072x768,16384x768x3072,768x3072x16384,4096,8192
+shape=() pattern=() attention='attention*' torch_shape=() jobs=()
+if [ "$(nproc)" -ge 8 ]; then jobs=(--jobs 8); fi
 if $quick; then
-    batch=2 context=32 sizes=64 steps=2 seconds=0.01 tune=1 torch_size=64
+    batch=2 context=32 sizes=64 steps=2 seconds=0.01 shape_text='a tiny GPT, 2 x 32 tokens'
     shape=(model.layers=1 model.heads=2 model.channels=64 model.vocab=512)
     torch_shape=(--layers 1 --heads 2 --channels 64 --vocab 512)
-    pattern=(-t 'relu*')
-    shape_text='a tiny GPT, 2 x 32 tokens'
+    pattern=(-t 'relu*') attention='relu*'
 fi
-capabilities= units= torch_text="not looked for yet"
-refresh
-
-report version 10 "$program" version --json
-[ ! -s "$out/version.txt" ] || cp "$out/version.txt" "$out/version.json"
-report doctor 10 "$program" doctor
-report devices 25 "$program" devices --json
-# The record is the output from its first bracket on: messages may come before it.
-[ ! -s "$out/devices.txt" ] || sed -n '/^\[/,$p' "$out/devices.txt" >"$out/devices.json"
-# Capabilities of the device that is meant (or of the first one), and those of them that are matrix units.
-capabilities=$(awk -v want="$device" '
-    function done() { if (caps != "" && (found == "" || (!hit && match_this))) { found = caps; hit = match_this } caps = ""; match_this = 0 }
-    { line = $0; gsub(/^ *|[",]|\[|\]/, "", line) }
-    /"spec":/ { done(); if (line == "spec: " want) match_this = 1 }
-    /"kind":/ { if (line == "kind: " want) match_this = 1 }
-    /"name":/ && !inside { if (index(tolower(line), tolower(want))) match_this = 1 }
-    /"caps": \[/ { inside = 1; if ($0 ~ /\]/) inside = 0; next }
-    inside && /\]/ { inside = 0 }
-    inside { caps = caps (caps == "" ? "" : ",") line }
-    END { done(); print found }' "$out/devices.json" 2>/dev/null)
-for cap in ${capabilities//,/ }; do case $cap in *mma_* | wgmma) units=$units,-$cap ;; esac; done
-units=${units#,}
-
-torch_device=cuda torch_forms=(--mode compile)
-if ! torch_text=$("$python" "$peer" --probe 2>/dev/null); then
-    torch_text='not installed here'
-elif [ "${torch_text%cuda*}" = "$torch_text" ]; then
-    torch_device=cpu torch_forms=()
-    if ! $quick; then torch_text="$torch_text, without CUDA: not comparable with this device" torch_device=''; fi
-fi
-# step NAME SHARE MODE ARGUMENTS...
-step() {
-    local name=$1 share=$2 mode=$3
-    shift 3
-    report "$name" "$share" "$program" bench step "$gpt2" --device "$device" \
-        data.micro_batch=$batch model.context=$context precision.mode="$mode" ${shape[@]+"${shape[@]}"} "$@" \
-        --warmup 3 --steps $steps --profile --json "$out/$name.json"
-}
-gemm() { # name, share, dtype, arguments
-    local name=$1 share=$2 dtype=$3
-    shift 3
-    report "$name" "$share" "$program" bench gemm --device "$device" --dtype "$dtype" --sizes $sizes --seconds $seconds "$@" --json "$out/$name.json"
-}
 # PyTorch at its best: compiled, with its own flash attention and fused AdamW.
-torch() { # name, share, arguments
-    local name=$1 share=$2
-    shift 2
-    if [ "$torch_text" = 'not installed here' ] || [ -z "$torch_device" ]; then leave_out "$name" "PyTorch: $torch_text"; return 0; fi
-    report "$name" "$share" "$python" "$peer" --device $torch_device "$@"
-    if [ -s "$out/$name.txt" ]; then grep '^{' "$out/$name.txt" | tail -n 1 >"$out/$name.json"; fi
-    refresh
+torch_text= torch_missing= torch_form=(--device cuda --mode compile)
+look_for_torch() {
+    if ! torch_text=$("$python" "$peer" --probe 2>/dev/null); then
+        torch_text= torch_missing='PyTorch: not installed here'
+    elif [ "${torch_text%cuda*}" = "$torch_text" ]; then
+        torch_form=(--device cpu)
+        $quick || torch_missing="PyTorch $torch_text has no CUDA: not comparable with this device"
+    fi
 }
+if wanted torch; then look_for_torch; fi
 
-report verify-small 40 "$program" verify --small --device "$device" ${pattern[@]+"${pattern[@]}"} --json "$out/verify-small.json"
-report tune 30 "$program" tune "$gpt2" --device "$device" data.type=text data.path="$root/README.md" data.micro_batch=$batch model.context=$context precision.mode=bf16 \
-    ${shape[@]+"${shape[@]}"} --seconds $tune --json "$out/tune.json"
-step step-bf16 40 bf16
-torch torch-bf16 40 --model gpt2 --dtype bf16 --tf32 --batch $batch --context $context ${torch_shape[@]+"${torch_shape[@]}"} \
-    ${torch_forms[@]+"${torch_forms[@]}"} --steps $steps --warmup 5
-if [ -n "$units" ]; then step step-bf16-simple 30 bf16 --caps "$units"; else leave_out step-bf16-simple 'the device has no matrix units'; fi
-gemm gemm-bf16 20 bf16
-case ,$capabilities, in *,wgmma,*) gemm gemm-bf16-mma 15 bf16 --caps -wgmma ;; esac # the other units of the same device
-report memory 20 "$program" bench memory --device "$device" --json "$out/memory.json"
-step step-bf16-unstamped 20 bf16 device.timestamps=false
-gemm gemm-f16 20 f16
-gemm gemm-f32 20 f32
-step step-f16 25 f16
-step step-f32 25 f32
-torch torch-f32 25 --model gpt2 --dtype f32 --batch $batch --context $context ${torch_shape[@]+"${torch_shape[@]}"} --steps $steps --warmup 3
-torch torch-gemm-bf16 15 --model matmul --sizes $torch_size-$torch_size-$torch_size --dtype bf16 --layout nt --repeat 10 --steps 6 --warmup 2
-if [ -n "$units" ]; then
-    report verify-simple 30 "$program" verify --small --caps "$units" --device "$device" ${pattern[@]+"${pattern[@]}"} --json "$out/verify-simple.json"
-    gemm gemm-bf16-simple 20 bf16 --caps "$units"
-else
-    leave_out verify-simple 'the device has no matrix units'
-    leave_out gemm-bf16-simple 'the device has no matrix units'
-fi
-report ops 20 "$program" bench ops --device "$device" ${pattern[@]+"${pattern[@]}"} --kernels --seconds $seconds --json "$out/ops.json"
-if [ -n "$text" ]; then
-    budget=2000
-    if $quick; then budget=3; fi
-    report train 40 "$program" train "$root/configs/gpt-shakespeare-cpu.json" data.type=text data.path="$text" --device "$device" \
-        precision.mode=auto --out "$out/run" --max-steps $budget
-else
-    report train 40 "$program" demo --device "$device" --out "$out/run" --seconds "$(if $quick; then echo 2; else echo 60; fi)"
-fi
-report verify 95 "$program" verify --device "$device" ${pattern[@]+"${pattern[@]}"} --json "$out/verify.json" --junit "$out/verify.xml"
-echo "the page: $out/report.md"
+step_command() { # mode, batch, more arguments
+    command=("$program" bench step "$gpt2" --device "$device" data.micro_batch="$2" model.context=$context precision.mode="$1" ${shape[@]+"${shape[@]}"}
+        --warmup 3 --steps $steps "${@:3}" --json "$out/$name.json")
+}
+gemm_command() { # storage, more arguments
+    command=("$program" bench gemm --device "$device" --dtype "$1" --sizes $sizes --seconds $seconds "${@:2}" --json "$out/$name.json")
+}
+verify_command() { command=("$program" verify --device "$device" ${jobs[@]+"${jobs[@]}"} ${pattern[@]+"${pattern[@]}"} "$@" --json "$out/$name.json"); }
+torch_command() {
+    why=$torch_missing
+    command=("$python" "$peer" "${torch_form[@]}" --model gpt2 --batch $batch --context $context ${torch_shape[@]+"${torch_shape[@]}"} --steps $steps "$@")
+}
+train_command() {
+    if [ -n "$text" ]; then
+        command=("$program" train "$root/configs/gpt-shakespeare-cpu.json" data.type=text data.path="$text" --device "$device" precision.mode=auto
+            --out "$out/run" --max-steps "$(if $quick; then echo 3; else echo 2000; fi)")
+    else
+        command=("$program" demo --device "$device" --out "$out/run" --seconds "$(if $quick; then echo 2; else echo 20; fi)")
+    fi
+}
+# command_of NAME: sets `command`, or `why` the part is left out.
+command_of() {
+    local name=$1
+    why='' command=()
+    case $name in
+    *-simple) [ -n "$units" ] || why='the device has no matrix units' ;;
+    *-mma) case ,$capabilities, in *,wgmma,*) ;; *) why='the device has no wgmma' ;; esac ;;
+    esac
+    case $name in
+    host) command=(bash -c host_facts) ;;
+    version) command=("$program" version --json) ;;
+    doctor) command=(bash -c doctor) ;;
+    devices) command=("$program" devices --json) ;;
+    step | step-tuned) step_command bf16 $batch ;;
+    step-profile) step_command bf16 $batch --profile --trace "$out/trace.json" ;;
+    step-mma) step_command bf16 $batch --caps -wgmma ;;
+    step-large) step_command bf16 $((4 * batch)) ;;
+    step-simple) step_command bf16 $batch --caps "$units" ;;
+    step-f*) step_command "${name#step-}" $batch ;;
+    step-plain) step_command f32 1 --caps none ;;
+    build)
+        command=("$program" bench build "$gpt2" --device "$device" data.micro_batch=$batch model.context=$context precision.mode=bf16
+            ${shape[@]+"${shape[@]}"} --out "$out/build" --json "$out/build.json")
+        ;;
+    torch) torch_command --dtype bf16 --tf32 --warmup 5 ;;
+    torch-f32) torch_command --dtype f32 --warmup 3 ;;
+    gemm) gemm_command bf16 ;;
+    gemm-mma) gemm_command bf16 --caps -wgmma ;;
+    gemm-simple) gemm_command bf16 --caps "$units" ;;
+    gemm-f*) gemm_command "${name#gemm-}" ;;
+    verify-quick) verify_command --quick ;;
+    verify-small) verify_command --small ;;
+    verify-simple) verify_command --small --caps "$units" ;;
+    verify) verify_command --junit "$out/verify.xml" ;;
+    memory) command=("$program" bench memory --device "$device" --json "$out/memory.json") ;;
+    tune)
+        command=("$program" tune "$gpt2" --device "$device" data.type=text data.path="$root/README.md" data.micro_batch=$batch model.context=$context
+            precision.mode=bf16 ${shape[@]+"${shape[@]}"} --seconds "$(if $quick; then echo 1; else echo 45; fi)" --json "$out/tune.json")
+        ;;
+    train) train_command ;;
+    ops) command=("$program" bench ops --device "$device" -t "$attention" --kernels --seconds $seconds --json "$out/ops.json") ;;
+    ops-all) command=("$program" bench ops --device "$device" ${pattern[@]+"${pattern[@]}"} --kernels --seconds $seconds --json "$out/ops-all.json") ;;
+    esac
+}
+# part NAME LIMIT: unless an earlier call has done it.
+part() {
+    wanted "$1" || return 0
+    [ ! -e "$out/.$1.ok" ] || return 0
+    command_of "$1"
+    if [ -n "$why" ]; then note "$1" 'left out' 0 "$why"; else run "$1" "$2" "${command[@]}"; fi
+}
+export -f host_facts doctor
+export program out
+refresh
+while read -r name limit _; do
+    part "$name" "$limit"
+    [ "$name" = doctor ] && wanted devices || continue
+    # Where listing devices fails, a step that needs none of their capabilities is tried once; without it nothing else can be
+    # measured.
+    works=ok
+    case $(state_of devices) in FAILED | 'CUT OFF') part step-plain 60 && works=$(state_of step-plain) ;; esac
+    if [ "$capabilities" = '?' ] || [ "$works" != ok ]; then
+        echo "there is no device '$device' that works: the other parts are left out"
+        failed=$((failed + 1))
+        break
+    fi
+done <<<"$table"
 [ "$failed" -eq 0 ] || { echo "$failed parts failed"; exit 1; }

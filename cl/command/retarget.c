@@ -14,7 +14,6 @@
 
 #define MARK "//sm_90a: " /* SM90A of cl/kernels/wgmma.clh */
 #define OLDEST_VERSION 8  /* .version 8.0 has wgmma */
-#define VERBOSE "-cl-nv-verbose"
 
 /* --- the text --- */
 
@@ -107,8 +106,9 @@ static clt_status load_text(ocl_device *device, ocl_program *program, const clt_
 {
     cl_program loaded = NULL;
     char *log = NULL;
-    cl_int code = ocl_build_binary(device, (const unsigned char *)text->text, text->length,
-                                   strstr(options, VERBOSE) != NULL ? VERBOSE : "", &loaded);
+    cl_int code =
+        ocl_build_binary(device, (const unsigned char *)text->text, text->length,
+                         strstr(options, OCL_VERBOSE_OPTION) != NULL ? OCL_VERBOSE_OPTION : "", &loaded);
     clt_status status = loaded != NULL ? ocl_program_fetch_log(loaded, device->id, &log) : CLT_OK;
     bool passing = code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
                    /* these failures say nothing about the program */

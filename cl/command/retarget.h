@@ -16,6 +16,9 @@
 #define OCL_RETARGET_DEFINE "RETARGET_SM90A"
 #define OCL_RETARGET_OPTION "-D" OCL_RETARGET_DEFINE "=1"
 
+/* NVIDIA's compiler and assembler then report registers and spills in the build log. */
+#define OCL_VERBOSE_OPTION "-cl-nv-verbose"
+
 /* Appends the text for sm_90a of `size` bytes of PTX for sm_90: its .target, .version 8.0 at least, and
  * instructions for the lines that begin with "//sm_90a: " (SM90A of cl/kernels/wgmma.clh). The result ends
  * with a NUL if the input does (some drivers count it in the size, others do not). CLT_EUNSUPPORTED with the

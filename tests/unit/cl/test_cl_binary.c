@@ -4,6 +4,7 @@
 #include "tests/unit/cl/cl_test.h"
 
 #include "cl/command/binary.h"
+#include "cl/command/examine.h"
 #include "cl/command/retarget.h"
 
 static void check(const char *data, size_t size, const char *expected)
@@ -127,12 +128,38 @@ static void test_retarget_kinds(void **state)
     CHECK(PTX("sm_90", PRODUCT("// sm_90a: ")), NULL, "kept no instruction");
 }
 
+/* Logs in the form of `ptxas -v`, as NVIDIA's driver gives them with -cl-nv-verbose. */
+static void test_resources(void **state)
+{
+    (void)state;
+    static const char two[] =
+        "\nptxas info    : 0 bytes gmem\nptxas info    : Compiling entry function 'a' for 'sm_90'\n"
+        "ptxas info    : Function properties for a\n"
+        "    16 bytes stack frame, 24 bytes spill stores, 40 bytes spill loads\n"
+        "ptxas info    : Used 168 registers, used 1 barriers, 49152 bytes smem, 400 bytes cmem[0]\n"
+        "ptxas info    : Compiling entry function 'b' for 'sm_90'\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 32 registers, 380 bytes cmem[0]\n";
+    ocl_resources r = ocl_resources_of(two);
+    assert_int_equal(r.registers, 168);
+    assert_int_equal(r.spilled_bytes, 40);
+    assert_int_equal(r.stack_bytes, 16);
+    assert_int_equal(r.static_local_bytes, 49152);
+    r = ocl_resources_of(strstr(two, "'b'"));
+    assert_int_equal(r.registers, 32);
+    assert_int_equal(r.spilled_bytes, 0);
+    assert_int_equal(r.static_local_bytes, 0);
+    r = ocl_resources_of("Used registers, bytes smem, many bytes spill loads");
+    assert_int_equal(r.registers, -1);
+    assert_int_equal(r.spilled_bytes, -1);
+    assert_int_equal(r.static_local_bytes, -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_retarget_kinds),
+        cmocka_unit_test(test_formats),        cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_retarget_kinds), cmocka_unit_test(test_resources),
         cmocka_unit_test(test_this_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 8
+#
+# `bench build`: every program of a config is built from its source and told, logs and binaries are kept, and a kernel that the
+# compiler refuses is named while the others are built.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
+config=$CLTRAIN_SOURCE_DIR/configs/mlp-regression.json
+
+expect_code 0 "$CLTRAIN" bench build "$config" --out kept --json record.json
+expect_text '^device .*: [0-9]+ programs' '^seconds ' '^[0-9]+ programs in [0-9.]+ s .* 0 refused, 0 with spills'
+programs=$(sed -n -E 's/^  "count": ([0-9]+),/\1/p' record.json)
+[ "$(grep -c '"built": true' record.json)" = "$programs" ] && [ "$(ls kept/*.log | wc -l)" = "$programs" ] && pass ||
+    fail "of $programs programs the record has $(grep -c '"built": true' record.json) and the folder $(ls kept | wc -l) files"
+cp kept/000-*.log "$out"
+expect_text '^options: -DONLY=' '^seconds: ' '^binary: '
+expect_awk 'no product is among the programs, or one runs no command' '{ gsub(/[",]/, "") } $1 == "family:" { gemm += $2 ~ /gemm/ } $1 == "commands:" { none += $2 < 1 } END { exit !gemm || none }' record.json
+
+# Another build reads no program from cltrain's cache: each says its time again. Other options reach the compiler.
+expect_code 0 "$CLTRAIN" bench build "$config" --jobs 1 --options '-DPLAYED=1' --out other
+expect_code 0 grep -l -e '-DPLAYED=1' other/000-*.log
+
+# A kernel with a mistake.
+kernels=$CLTRAIN_BUILD_DIR/kernels
+cp -rL "$kernels" broken
+sed -i '1i #error played mistake' broken/loss.cl
+expect_code 4 env CLTRAIN_KERNEL_DIR="$work/broken" CLTRAIN_CACHE_DIR="$work/cache" "$CLTRAIN" bench build "$config" --json broken.json
+expect_text 'REFUSED' 'played mistake' "[1-9][0-9]* of $programs programs do not build"
+expect_awk 'the mistake is not in the record, or all programs failed' '/"built": true/ { well++ } /"error": .*played mistake/ { bad++ } END { exit !(well && bad) }' broken.json
+expect_code 2 "$CLTRAIN" bench build
+finish

@@ -22,12 +22,19 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
 count=0
+check_syntax() { # file, options
+    "$clang" -x cl -cl-std=CL1.2 -Wpedantic -Werror -fsyntax-only -Xclang -finclude-default-header -I"$kernels" "$@" && return
+    echo "FAIL: $*"
+    failed=1
+}
 for file in "$kernels"/*.cl; do
-    if ! "$clang" -x cl -cl-std=CL1.2 -Wpedantic -Werror -fsyntax-only -Xclang -finclude-default-header \
-        -I"$kernels" "$file"; then
-        echo "FAIL: $file"
-        failed=1
-    fi
+    check_syntax "$file"
+    # The forms for CPUs and for GPUs differ by the size of a group.
+    case $(sed -n '/^#ifndef LS$/{n;p;}' "$file") in
+    '') ;;
+    '#define LS 1') check_syntax "$file" -DLS=64 ;;
+    *) check_syntax "$file" -DLS=1 ;;
+    esac
     count=$((count + 1))
 done
 if [ "$count" -eq 0 ]; then

@@ -27,6 +27,9 @@ typedef struct build_job {
     size_t length;   /* length of its source */
     clt_error error; /* error of this build; CLT_OK: none */
     bool known;      /* it is in a cache */
+    double began;    /* when a builder took it */
+    bool ended;
+    bool told; /* that it takes long */
 } build_job;
 
 typedef struct build_pool {
@@ -48,6 +51,7 @@ static build_job *take(build_pool *pool)
     pthread_mutex_lock(&pool->lock);
     if (!pool->failed && pool->next < pool->count) {
         job = &pool->jobs[pool->next++];
+        job->began = clt_now();
         pool->begun = job->wish->family;
         pthread_cond_signal(&pool->changed);
     }
@@ -71,9 +75,10 @@ static void start_child(const ocl_device *device, ocl_builder **child)
     }
 }
 
-static void end_job(build_pool *pool, const build_job *job)
+static void end_job(build_pool *pool, build_job *job)
 {
     pthread_mutex_lock(&pool->lock);
+    job->ended = true;
     pool->done++;
     pool->failed = pool->failed || (job->error.status != CLT_OK && !job->wish->ahead);
     pthread_cond_signal(&pool->changed);
@@ -137,11 +142,36 @@ static void tell(build_pool *pool, ocl_progress_fn progress, void *context)
     pthread_mutex_lock(&pool->lock);
 }
 
+/* How many seconds a build may take before it is told. */
+static double slow_build(void)
+{
+    const char *text = getenv("CLTRAIN_BUILD_SECONDS");
+    return text != NULL && atof(text) > 0.0 ? atof(text) : 120.0;
+}
+
+/* Says once of each build that it takes long, so that a compiler that never returns is known by its kernel. Called with
+ * the lock held. */
+static void tell_slow(build_pool *pool, double limit)
+{
+    double now = clt_now();
+    for (size_t i = 0; i < pool->next; i++) {
+        build_job *job = &pool->jobs[i];
+        if (job->ended || job->told || now - job->began < limit)
+            continue;
+        job->told = true;
+        CLT_WARN(
+            "the device's compiler has worked on '%s' (%s) for %g s and goes on; if it never returns, try "
+            "CLTRAIN_BUILDERS=1, which builds one program after the other",
+            job->wish->family, job->wish->options, limit);
+    }
+}
+
 /* Reports progress until all builds that were begun have ended and none will begin. */
 static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
 {
     const char *told = NULL;
     size_t told_done = 0;
+    double limit = slow_build();
     pthread_mutex_lock(&pool->lock);
     while (pool->done < pool->next || (!pool->failed && pool->next < pool->count)) {
         if (pool->begun != NULL && (pool->begun != told || pool->done != told_done)) {
@@ -149,7 +179,8 @@ static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
             told_done = pool->done;
             tell(pool, progress, context);
         } else {
-            pthread_cond_wait(&pool->changed, &pool->lock);
+            clt_cond_wait_turn(&pool->changed, &pool->lock);
+            tell_slow(pool, limit);
         }
     }
     pthread_mutex_unlock(&pool->lock);

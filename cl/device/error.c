@@ -70,6 +70,8 @@
 
 /* CL_PLATFORM_NOT_FOUND_KHR of the ICD loader; it is defined in an extension header. */
 #define PLATFORM_NOT_FOUND (-1001)
+/* What NVIDIA's driver says of a kernel that touched memory outside its buffers; no header names it. */
+#define NVIDIA_ILLEGAL_ACCESS (-9999)
 
 const char *ocl_error_name(int cl_code)
 {
@@ -81,6 +83,8 @@ const char *ocl_error_name(int cl_code)
 #undef ERROR_CASE
     case PLATFORM_NOT_FOUND:
         return "CL_PLATFORM_NOT_FOUND_KHR";
+    case NVIDIA_ILLEGAL_ACCESS:
+        return "NVIDIA's illegal access by a kernel";
     default:
         return "unknown OpenCL code";
     }
@@ -137,6 +141,9 @@ static const char *advice_of(int cl_code)
         return "; run 'cltrain doctor'";
     case CL_OUT_OF_HOST_MEMORY:
         return "; the driver needs more host memory";
+    case NVIDIA_ILLEGAL_ACCESS:
+        return "; a kernel read or wrote outside its buffers: please report it with the output of 'cltrain "
+               "verify'";
     default:
         return "";
     }

@@ -37,6 +37,18 @@ for file in "$kernels"/*.cl; do
     esac
     count=$((count + 1))
 done
+# For a processor without AVX-512 the compiler warns of the calling convention of wide vectors, unless a file includes
+# warnings.clh; PoCL counts warnings on the user's terminal.
+if "$clang" --print-targets 2>/dev/null | grep -q x86-64; then
+    for file in "$kernels"/*.cl; do
+        "$clang" -x cl -cl-std=CL1.2 -Werror -target x86_64-linux-gnu -march=haswell -Xclang -finclude-default-header \
+            -I"$kernels" -S -emit-llvm -o "$work/out.ll" "$file" && continue
+        echo "FAIL: $file for a processor without AVX-512"
+        failed=1
+    done
+else
+    echo "note: this clang has no x86 target, warnings for processors without AVX-512 were not looked for"
+fi
 if [ "$count" -eq 0 ]; then
     echo "FAIL: no kernel file in $kernels"
     failed=1

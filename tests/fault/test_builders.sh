@@ -101,4 +101,13 @@ same_losses kept_again
 trains 2 ahead CLT_SHIM='build:family=cross_entropy+!option=KEEP_EXP+!option=WG:error;log=ahead.log'
 expect_text ' [1-9][0-9]* compiled in child processes' "this run goes on without variant 'row', which 'loss.forward' needed"
 if [ -s ahead.log ]; then pass; else fail 'no program of the evaluation failed'; fi
+
+# A compiler that does not return is named by its kernel while it is waited for.
+mkdir pocl-slow
+POCL_CACHE_DIR=$work/pocl-slow CLTRAIN_BUILDERS=2 CLTRAIN_BUILD_SECONDS=0.5 CLT_SHIM='build:family=adam:hang' \
+    "$CLTRAIN" train mlp.json --out slow >slow.txt 2>&1 &
+process=$!
+await_from $process grep -q "compiler has worked on 'adam' (.*-DONLY=.*) for 0.5 s" slow.txt
+kill -9 $process
+wait $process 2>/dev/null
 finish

@@ -5,6 +5,7 @@
  * counted from 1; both are modulo 2^32, so the order of additions does not matter. A shorter last chunk
  * counts as if zeros followed. checksum.c computes the same on the host. */
 #include "chunk.clh"
+#include "warnings.clh"
 
 #ifndef CHUNK
 #define CHUNK CLT_STORE_CHUNK

@@ -152,6 +152,8 @@ static void test_error_codes(void **state)
         assert_contains(clt_error_text(), number);
     }
     assert_string_equal(ocl_error_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
+    assert_string_equal(ocl_error_name(-9999), "NVIDIA's illegal access by a kernel");
+    assert_string_equal(ocl_error_name(-9998), "unknown OpenCL code");
 }
 
 static void test_prepare_process(void **state)

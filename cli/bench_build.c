@@ -69,10 +69,10 @@ static clt_status measure(const bench_common *common, clt_bench_programs_options
     clt_str json = {0};
     clt_status status = clt_bench_programs(build, &sum, &json);
     if (status == CLT_OK) {
-        printf(
-            "%zu programs in %.2f s (%.2f s one after the other, the slowest %.2f s), %zu refused, %zu with "
-            "spills\n",
-            sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
+        printf("%zu programs in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
+               "refused, "
+               "%zu with spills\n",
+               sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
         status = bench_finish(common, &json);
     }
     clt_str_free(&json);
@@ -94,7 +94,7 @@ clt_status bench_build(cmd_context *unused, int argc, char **argv)
         ARGS_DEVICE(common.device),
         ARGS_CAPS(common.caps),
         ARGS_TEXT("--json", "FILE", common.json, "write the record as JSON; - for the standard output"),
-        ARGS_INT("--jobs", "N", jobs, 0, 64, "programs at a time (default: as many as for a training)"),
+        ARGS_INT("--jobs", "N", jobs, 0, 8, "programs at a time (default: as many as for a training)"),
         ARGS_TEXT("--out", "DIR", folder, "keep the log and the binary of each program there"),
         ARGS_TEXT("--options", "TEXT", extra, "further options for the device's compiler"),
         ARGS_END};

@@ -91,6 +91,13 @@ peer=$here/../tests/bench/peer_torch.py
 mkdir -p "$out" || exit 2
 out=$(cd "$out" && pwd)
 [ -z "$pack" ] || { mkdir -p "$pack" && pack=$(cd "$pack" && pwd); } || exit 2
+# What was measured of one device, size or version is not gone on with for another.
+settings="device $device, $(if $quick; then echo tiny; else echo whole; fi) sizes, $("$program" version 2>/dev/null | head -n 1)"
+if [ -e "$out/.settings" ] && [ "$(cat "$out/.settings")" != "$settings" ]; then
+    echo "device_report.sh: '$out' holds a report of: $(cat "$out/.settings"); this is: $settings; name another folder with --out" >&2
+    exit 2
+fi
+printf '%s\n' "$settings" >"$out/.settings"
 export CLTRAIN_CACHE_DIR=$out/cache CUDA_CACHE_PATH=$out/cache/driver
 mkdir -p "$CUDA_CACHE_PATH"
 begin=$(date +%s)
@@ -98,7 +105,7 @@ end=$((begin + 60 * minutes))
 failed=0
 touch "$out/.parts" # one line for each part that was tried: name, state, seconds, what there is to say
 # An open device file keeps the driver initialised between processes, which otherwise costs each a second or two.
-if [ -r /dev/nvidia0 ]; then exec 9</dev/nvidia0; fi
+if [ -r /dev/nvidia0 ] && timeout -k 1 10 sh -c ': </dev/nvidia0' 2>/dev/null; then exec 9</dev/nvidia0; fi
 
 # --- reading our records, which have one value a line ---
 value() { sed -n -E "s/^ *\"$2\": *\"?([^\",]*)\"?,?\$/\1/p" "$out/$1.json" 2>/dev/null | head -n 1; }
@@ -170,18 +177,20 @@ step_rows() {
     done
 }
 build_rows() { # the slowest programs, and all with spills
-    [ -s "$out/build.json" ] || return 0
+    if [ ! -s "$out/build.json" ]; then
+        [ ! -s "$out/build.txt" ] || { printf '\n## Programs, as far as they were built\n\n'; sed 's/^/    /' "$out/build.txt"; }
+        return 0
+    fi
     printf '\n## Programs\n\n%s\n\n| kernel | seconds | registers | spilled, B | local memory, B |\n| --- | --- | --- | --- | --- |\n' "$(tail -n 1 "$out/build.txt")"
     awk '{ gsub(/[",]/, "") } $1 == "kernel:" { kernel = $2 } $1 == "seconds:" { s = $2 } $1 == "registers:" { r = $2 } $1 == "spilled_bytes:" { spilled = $2 }
         $1 == "static_local_bytes:" && kernel != "" { printf "%s %.3f %s %s %s\n", kernel, s, r, spilled, $2; kernel = "" }' "$out/build.json" |
-        sort -k4,4nr -k2,2nr | awk 'NR <= 12 || $4 > 0 { gsub(/null/, "-"); printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5 }'
+        sort -k2,2nr | awk 'NR <= 12 || $4 + 0 > 0 { gsub(/null/, "-"); printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5 }'
 }
 page() {
     local name
-    name=$(whole step device)
-    echo "# ${name:-$(whole devices name)}: device report"
+    echo "# $(whole device name): device report"
     echo
-    echo "cltrain $(whole version version), $(date -u +%F), driver $(whole devices driver), device \`$device\`. Made by \`scripts/device_report.sh\`."
+    echo "cltrain $(whole version version), $(date -u +%F), driver $(whole device driver), device \`$device\`. Made by \`scripts/device_report.sh\`."
     echo
     echo '| part | result | seconds |'
     echo '| --- | --- | --- |'
@@ -189,7 +198,7 @@ page() {
     if [ -s "$out/devices.json" ] || [ -s "$out/memory.json" ]; then
         printf '\n## The device\n\n| | |\n| --- | --- |\n'
         echo "| host | $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1), $(nproc) processors, $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release 2>/dev/null), kernel $(uname -r) |"
-        echo "| driver | $(whole devices driver), $(whole devices version), platform $(whole devices platform) |"
+        echo "| driver | $(whole device driver), $(whole device version), platform $(whole device platform) |"
         echo "| capabilities | $capabilities |"
         echo "| drivers found without an ICD file | $(grep -c 'cltrain made an entry' "$out/doctor.txt" 2>/dev/null) |"
         echo "| compiled to | $(whole memory binary) |"
@@ -288,6 +297,7 @@ run() {
         return 0
     fi
     start=$(date +%s)
+    rm -f "$out/$name.json" "$out/$name.json.part"
     timeout -k 3 "$limit" "$@" >"$out/$name.txt" 2>&1 </dev/null &
     job=$!
     wait "$job" 2>/dev/null # not in the foreground: a signal to this script is answered at once
@@ -316,23 +326,23 @@ after() {
     torch*) grep '^{' "$out/$1.txt" | tail -n 1 >"$out/$1.json" ;;
     esac
 }
-# Capabilities of the device that is meant, "?" if devices were listed and it is none of them; those of them that are matrix units.
+# The record of the device that is meant, from the list of all devices; its capabilities, "?" if devices were listed and it is none of
+# them, "" if they are not known; those of them that are matrix units.
 capabilities='' units=''
 read_capabilities() {
     local cap
+    capabilities='' units=''
     [ -s "$out/devices.json" ] || return 0
-    capabilities=$(awk -v want="$device" '
-        function done() { if (hit && found == "") found = caps; caps = ""; hit = 0 }
-        BEGIN { found = "" }
-        { line = $0; gsub(/^ *|[",]|\[|\]/, "", line) }
-        /"spec":/ { done(); if (line == "spec: " want) hit = 1 }
-        /"kind":/ { if (line == "kind: " want) hit = 1 }
-        /"name":/ && !inside { if (index(tolower(line), tolower(want))) hit = 1 }
-        /"caps": \[/ { inside = 1; if ($0 ~ /\]/) inside = 0; next }
-        inside && /\]/ { inside = 0 }
-        inside { caps = caps (caps == "" ? "" : ",") line }
-        END { done(); print found == "" ? "?" : found }' "$out/devices.json")
-    units=
+    awk -v want="$device" '
+        /^  \{/ { text = ""; hit = 0 }
+        { text = text $0 "\n"; line = $0; gsub(/^ *|[",]/, "", line) }
+        /^    "spec":/ { hit = hit || line == "spec: " want }
+        /^    "kind":/ { hit = hit || line == "kind: " want }
+        /^    "name":/ { hit = hit || index(tolower(line), tolower(want)) }
+        /^  \}/ && hit { printf "%s", text; exit }' "$out/devices.json" >"$out/device.json"
+    capabilities=$(awk '/"caps": \[/ { inside = 1; if ($0 ~ /\]/) exit; next } inside && /\]/ { exit }
+        inside { gsub(/[", ]/, ""); printf "%s%s", between, $0; between = "," }' "$out/device.json")
+    [ -s "$out/device.json" ] || capabilities='?'
     for cap in ${capabilities//,/ }; do case $cap in *mma_* | wgmma) units=$units,-$cap ;; esac; done
     units=${units#,}
 }
@@ -367,31 +377,40 @@ if $quick; then
     torch_shape=(--layers 1 --heads 2 --channels 64 --vocab 512)
     pattern=(-t 'relu*') attention='relu*'
 fi
-# PyTorch at its best: compiled, with its own flash attention and fused AdamW.
-torch_text= torch_missing= torch_form=(--device cuda --mode compile)
+# PyTorch at its best: compiled, with its own flash attention and fused AdamW. Looked for when its turn has come.
+torch_text=$(cat "$out/torch-probe.txt" 2>/dev/null) torch_missing='' torch_form=()
 look_for_torch() {
-    if ! torch_text=$("$python" "$peer" --probe 2>/dev/null); then
-        torch_text= torch_missing='PyTorch: not installed here'
+    torch_form=(--device cuda --mode compile)
+    timeout -k 3 60 "$python" "$peer" --probe >"$out/torch-probe.txt" 2>/dev/null </dev/null &
+    job=$!
+    wait "$job" 2>/dev/null || : >"$out/torch-probe.txt"
+    job=
+    torch_text=$(cat "$out/torch-probe.txt")
+    if [ -z "$torch_text" ]; then
+        torch_missing='PyTorch: not installed here'
     elif [ "${torch_text%cuda*}" = "$torch_text" ]; then
         torch_form=(--device cpu)
         $quick || torch_missing="PyTorch $torch_text has no CUDA: not comparable with this device"
     fi
 }
-if wanted torch; then look_for_torch; fi
 
+# Steps and products are those without tuning records, but for step-tuned.
 step_command() { # mode, batch, more arguments
     command=("$program" bench step "$gpt2" --device "$device" data.micro_batch="$2" model.context=$context precision.mode="$1" ${shape[@]+"${shape[@]}"}
+        device.tune="$(if [ "$name" = step-tuned ]; then echo cached; else echo off; fi)"
         --warmup 3 --steps $steps "${@:3}" --json "$out/$name.json")
 }
 gemm_command() { # storage, more arguments
-    command=("$program" bench gemm --device "$device" --dtype "$1" --sizes $sizes --seconds $seconds "${@:2}" --json "$out/$name.json")
+    command=("$program" bench gemm --device "$device" --dtype "$1" --untuned --sizes $sizes --seconds $seconds "${@:2}" --json "$out/$name.json")
 }
 verify_command() { command=("$program" verify --device "$device" ${jobs[@]+"${jobs[@]}"} ${pattern[@]+"${pattern[@]}"} "$@" --json "$out/$name.json"); }
 torch_command() {
+    [ ${#torch_form[@]} -gt 0 ] || look_for_torch
     why=$torch_missing
     command=("$python" "$peer" "${torch_form[@]}" --model gpt2 --batch $batch --context $context ${torch_shape[@]+"${torch_shape[@]}"} --steps $steps "$@")
 }
 train_command() {
+    rm -rf "$out/run" # of an earlier call that was stopped
     if [ -n "$text" ]; then
         command=("$program" train "$root/configs/gpt-shakespeare-cpu.json" data.type=text data.path="$text" --device "$device" precision.mode=auto
             --out "$out/run" --max-steps "$(if $quick; then echo 3; else echo 2000; fi)")
@@ -404,8 +423,9 @@ command_of() {
     local name=$1
     why='' command=()
     case $name in
-    *-simple) [ -n "$units" ] || why='the device has no matrix units' ;;
-    *-mma) case ,$capabilities, in *,wgmma,*) ;; *) why='the device has no wgmma' ;; esac ;;
+    *-simple) [ -n "$units" ] || why='no matrix units are known of the device' ;;
+    *-mma) case ,$capabilities, in ,, | *,wgmma,*) ;; *) why='the device has no wgmma' ;; esac ;;
+    step-tuned) [ -e "$out/.tune.ok" ] || why='nothing was tuned' ;;
     esac
     case $name in
     host) command=(bash -c host_facts) ;;
@@ -420,7 +440,8 @@ command_of() {
     step-f*) step_command "${name#step-}" $batch ;;
     step-plain) step_command f32 1 --caps none ;;
     build)
-        command=("$program" bench build "$gpt2" --device "$device" data.micro_batch=$batch model.context=$context precision.mode=bf16
+        # The driver's own cache would hide what the compiler says.
+        command=(env CUDA_CACHE_DISABLE=1 "$program" bench build "$gpt2" --device "$device" data.micro_batch=$batch model.context=$context precision.mode=bf16
             ${shape[@]+"${shape[@]}"} --out "$out/build" --json "$out/build.json")
         ;;
     torch) torch_command --dtype bf16 --tf32 --warmup 5 ;;
@@ -458,9 +479,14 @@ while read -r name limit _; do
     [ "$name" = doctor ] && wanted devices || continue
     # Where listing devices fails, a step that needs none of their capabilities is tried once; without it nothing else can be
     # measured.
-    works=ok
-    case $(state_of devices) in FAILED | 'CUT OFF') part step-plain 60 && works=$(state_of step-plain) ;; esac
-    if [ "$capabilities" = '?' ] || [ "$works" != ok ]; then
+    works=$([ "$capabilities" = '?' ] || echo ok)
+    case $(state_of devices) in
+    FAILED | 'CUT OFF')
+        part step-plain 60
+        works=$(state_of step-plain) capabilities=''
+        ;;
+    esac
+    if [ "$works" != ok ]; then
         echo "there is no device '$device' that works: the other parts are left out"
         failed=$((failed + 1))
         break

@@ -79,9 +79,10 @@ static clt_status keep(const examination *x, size_t index, const ocl_program *pr
     if (status == CLT_OK)
         status = write_file(x->options->folder, name, "log", log.text, log.length);
     clt_str_free(&log);
-    if (status != CLT_OK || ocl_program_binary(program->program, &data, &size) != CLT_OK) {
+    CLT_TRY(status);
+    if (ocl_program_binary(program->program, &data, &size) != CLT_OK) {
         clt_error_clear(); /* a driver that gives no binary has no file for it */
-        return status;
+        return CLT_OK;
     }
     bool ptx = strncmp(e->binary, "PTX", 3) == 0;
     size_t length = ptx ? strlen(data) : size;
@@ -108,6 +109,17 @@ static clt_status build(const examination *x, size_t index)
     return x->options->folder != NULL ? keep(x, index, program) : CLT_OK;
 }
 
+/* What the compiler said of a program that it refused. */
+static void keep_error(const examination *x, size_t index)
+{
+    const ocl_examined *e = &x->programs[index];
+    char name[128];
+    snprintf(name, sizeof name, "%03zu-%.100s", index, e->family);
+    if (x->options->folder != NULL &&
+        write_file(x->options->folder, name, "log", e->error.text, strlen(e->error.text)) != CLT_OK)
+        clt_error_clear(); /* the caller has the text */
+}
+
 static void *examiner(void *context)
 {
     examination *x = context;
@@ -119,7 +131,12 @@ static void *examiner(void *context)
             return NULL;
         ocl_examined *e = &x->programs[index];
         e->resources = ocl_resources_of("");
+        double start = clt_now();
         clt_error_take(build(x, index), &e->error);
+        if (e->error.status != CLT_OK) {
+            e->seconds = clt_now() - start;
+            keep_error(x, index);
+        }
         pthread_mutex_lock(&x->lock);
         if (x->options->each != NULL)
             x->options->each(x->options->context, index, e);
@@ -134,7 +151,7 @@ void ocl_examine(ocl_device *device, const ocl_examine_options *options, ocl_exa
     int wanted = options->threads > 0 ? options->threads : ocl_build_threads(device, count), started = 0;
     ocl_binary_cache_close(device);
     pthread_mutex_init(&x.lock, NULL);
-    while (started + 1 < wanted && started < OCL_BUILDERS_MAX &&
+    while (started + 1 < wanted && started + 1 < OCL_BUILDERS_MAX &&
            clt_thread_start(&threads[started], "examiner", examiner, &x) == CLT_OK)
         started++;
     clt_error_clear(); /* a thread could not be started: the others do its work */

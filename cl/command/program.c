@@ -120,12 +120,12 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
         code == CL_OUT_OF_RESOURCES)
         return ocl_fail(code, __FILE__, __LINE__, "building '%s' (%s)", program->family, full_options);
     save_failed_build(program->family, full_options, source, program->log, path, sizeof path);
-    const char *log =
-        program->log[0] != '\0' ? program->log
-        : desc->compute_capability != 0 /* NVIDIA */
-            ? "(the compiler gave no log: one of the driver's libraries is missing or has another "
-              "version; 'cltrain doctor' names it)"
-            : "(the compiler gave no log)";
+    const char *log = program->log[0] != '\0' ? program->log
+                      : desc->compute_capability != 0 /* NVIDIA */
+                          ? "(the compiler gave no log; perhaps one of the driver's libraries is missing or "
+                            "has another version: "
+                            "'cltrain doctor' tells)"
+                          : "(the compiler gave no log)";
     CLT_FAIL(CLT_EBUILD,
              "building kernel family '%s' for device %s '%s' (driver %s): %s (%d)\n  options: %s\n  source "
              "saved in %s (the full "

@@ -162,8 +162,9 @@ char *ocl_icd_locate_in(const char *pattern, const char *name)
 }
 
 #ifdef __GLIBC__ /* dlinfo can give the list */
-/* Searches the dynamic linker's list of folders: run paths, LD_LIBRARY_PATH, standard folders. */
-static char *in_search_path(const char *name)
+/* Searches the dynamic linker's list of folders: run paths and LD_LIBRARY_PATH, or the standard folders, which the linker
+ * searches after its cache. */
+static char *in_search_path(const char *name, bool standard)
 {
     char loader[OCL_LOADER_PATH], *path = NULL;
     Dl_serinfo size, *list = NULL;
@@ -178,17 +179,18 @@ static char *in_search_path(const char *name)
         if (dlinfo(handle, RTLD_DI_SERINFO, list) != 0)
             list->dls_cnt = 0;
         for (unsigned i = 0; i < list->dls_cnt && path == NULL; i++)
-            path = join_if_there(list->dls_serpath[i].dls_name, name);
+            if (((list->dls_serpath[i].dls_flags & LA_SER_DEFAULT) != 0) == standard)
+                path = join_if_there(list->dls_serpath[i].dls_name, name);
     }
     free(list);
     dlclose(handle);
     return path;
 }
 #else
-static char *in_search_path(const char *name)
+static char *in_search_path(const char *name, bool standard)
 {
     char *path = NULL;
-    const char *list = getenv("LD_LIBRARY_PATH");
+    const char *list = standard ? "/lib:/usr/lib" : getenv("LD_LIBRARY_PATH");
     for (const char *at = list; at != NULL && *at != '\0' && path == NULL;) {
         char folder[1024];
         size_t length = strcspn(at, ":;");
@@ -251,6 +253,8 @@ char *ocl_icd_locate(const char *library)
         return NULL;
     if (strchr(library, '/') != NULL)
         return fits_machine(library) ? strdup(library) : NULL;
-    char *path = in_search_path(library);
-    return path != NULL ? path : in_linker_cache(library);
+    char *path = in_search_path(library, false);
+    if (path == NULL)
+        path = in_linker_cache(library);
+    return path != NULL ? path : in_search_path(library, true);
 }

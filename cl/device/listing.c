@@ -398,19 +398,46 @@ static clt_status settle(sources *s)
     return CLT_OK;
 }
 
-/* Loads what the drivers open by name and the linker would not find. */
+/* Loads what a driver opens by name and the linker would not find. */
+static void load_siblings_of(const char *library)
+{
+    char *path = ocl_icd_locate(library);
+    if (path != NULL && ocl_has_siblings(path)) {
+        ocl_siblings siblings;
+        ocl_siblings_find(path, &siblings);
+        ocl_siblings_load(&siblings);
+        ocl_siblings_free(&siblings);
+    }
+    free(path);
+}
+
+/* A variable's libraries and ICD files, separated by colons. */
+static void load_siblings_named(const char *list)
+{
+    char name[1024];
+    for (const char *at = list != NULL ? list : ""; *at != '\0';) {
+        size_t length = strcspn(at, ":");
+        ocl_icd_entry entry;
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), at);
+        if (length < 4 || strcmp(name + strlen(name) - 4, ".icd") != 0)
+            load_siblings_of(name);
+        else if (ocl_icd_entry_read(name, &entry) == CLT_OK) {
+            load_siblings_of(entry.library);
+            ocl_icd_entry_free(&entry);
+        }
+        at += length + (at[length] == ':');
+    }
+    clt_error_clear();
+}
+
 static void load_siblings(const sources *s)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        char *path = is_dead(&s->entries[i]) ? NULL : ocl_icd_locate(s->entries[i].library);
-        if (path != NULL && ocl_has_siblings(path)) {
-            ocl_siblings siblings;
-            ocl_siblings_find(path, &siblings);
-            ocl_siblings_load(&siblings);
-            ocl_siblings_free(&siblings);
-        }
-        free(path);
-    }
+    for (size_t i = 0; i < s->n; i++)
+        if (!is_dead(&s->entries[i]))
+            load_siblings_of(s->entries[i].library);
+    load_siblings_named(getenv("OCL_ICD_FILENAMES"));
+    if (s->folder == NULL)
+        load_siblings_named(getenv("OCL_ICD_VENDORS"));
 }
 
 static clt_status prepare(void)

@@ -144,7 +144,9 @@ void ocl_siblings_load(const ocl_siblings *siblings)
 {
     for (int i = 0; i < siblings->count; i++) {
         const ocl_sibling *s = &siblings->list[i];
-        if (s->path == NULL || s->linked)
+        bool foreign = s->version[0] != '\0' && siblings->version[0] != '\0' &&
+                       strcmp(s->version, siblings->version) != 0;
+        if (s->path == NULL || s->linked || foreign)
             continue;
         void *there = dlopen(s->name, RTLD_LAZY | RTLD_NOLOAD);
         if (there != NULL) {

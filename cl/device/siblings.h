@@ -37,7 +37,7 @@ bool ocl_has_siblings(const char *library);
  * Free with ocl_siblings_free. */
 void ocl_siblings_find(const char *library, ocl_siblings *out);
 void ocl_siblings_free(ocl_siblings *siblings);
-/* Loads those that the dynamic linker would not find. Their constructors run: a child must have done it
+/* Loads those of the driver's own version that the dynamic linker would not find. Their constructors run: a child must have done it
  * before. Without effect on a sibling that the process has already loaded. */
 void ocl_siblings_load(const ocl_siblings *siblings);
 

@@ -19,7 +19,13 @@ cp kept/000-*.log "$out"
 expect_text '^options: -DONLY=' '^seconds: ' '^binary: '
 expect_awk 'no product is among the programs, or one runs no command' '{ gsub(/[",]/, "") } $1 == "family:" { gemm += $2 ~ /gemm/ } $1 == "commands:" { none += $2 < 1 } END { exit !gemm || none }' record.json
 
-# Another build reads no program from cltrain's cache: each says its time again. Other options reach the compiler.
+# Programs are built although cltrain's cache has them; other options reach the compiler.
+cached=(env CLTRAIN_PROGRAM_CACHE=on CLTRAIN_CACHE_DIR="$work/cached" CLTRAIN_LOG=debug "$CLTRAIN")
+expect_code 0 "${cached[@]}" train "$config" --max-steps 1 --out run
+expect_code 0 "${cached[@]}" train "$config" --max-steps 1 --out again
+expect_text 'binary from the cache'
+expect_code 0 "${cached[@]}" bench build "$config" --jobs 1
+expect_text "program 'gemm[a-z_]*' .*built from its source"
 expect_code 0 "$CLTRAIN" bench build "$config" --jobs 1 --options '-DPLAYED=1' --out other
 expect_code 0 grep -l -e '-DPLAYED=1' other/000-*.log
 

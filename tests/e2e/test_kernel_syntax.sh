@@ -42,7 +42,7 @@ done
 if "$clang" --print-targets 2>/dev/null | grep -q x86-64; then
     for file in "$kernels"/*.cl; do
         "$clang" -x cl -cl-std=CL1.2 -Werror -target x86_64-linux-gnu -march=haswell -Xclang -finclude-default-header \
-            -I"$kernels" -S -emit-llvm -o "$work/out.ll" "$file" && continue
+            -I"$kernels" -DLS=1 -S -emit-llvm -o "$work/out.ll" "$file" && continue
         echo "FAIL: $file for a processor without AVX-512"
         failed=1
     done

@@ -2,7 +2,7 @@
  *
  * Plays NVIDIA's OpenCL library, or (SIBLING) one of the libraries that it opens by name. Its platform is
  * PoCL's, and there is none unless libcuda.so.1 opens by that name and has the same version, as the names of
- * their files tell. */
+ * their files tell; with PLAYED_NEEDS_ALL also the compiler and the assembler. */
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -32,12 +32,18 @@ static const char *version_of(void *symbol, char real[PATH_MAX])
     return ending != NULL ? ending : "";
 }
 
-static int works(void)
+static int fits(const char *name)
 {
     char own[PATH_MAX], other[PATH_MAX];
-    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    return cuda != NULL && strcmp(version_of((void *)(uintptr_t)version_of, own),
-                                  version_of(dlsym(cuda, "played_sibling"), other)) == 0;
+    void *sibling = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+    return sibling != NULL && strcmp(version_of((void *)(uintptr_t)version_of, own),
+                                     version_of(dlsym(sibling, "played_sibling"), other)) == 0;
+}
+
+static int works(void)
+{
+    return fits("libcuda.so.1") && (getenv("PLAYED_NEEDS_ALL") == NULL ||
+                                    (fits("libnvidia-nvvm.so.4") && fits("libnvidia-ptxjitcompiler.so.1")));
 }
 
 typedef cl_int (*list_fn)(cl_uint, cl_platform_id *, cl_uint *);

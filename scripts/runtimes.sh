@@ -5,12 +5,17 @@
 # Debian, and the PoCL of the system. What the system has installed is used where it is; the rest is downloaded with the machine's own pip
 # and apt-get and unpacked into the folder. Nothing is installed, nothing outside the folder is written, and nothing is fetched twice.
 #
-# usage: scripts/runtimes.sh FOLDER [--fetch] [NAME...]      names: pocl intel pocl-3.0 rusticl oclgrind (default: all of them)
+# And nvidia-compiler, only where it is named: the compiler and the assembler of NVIDIA's driver, which need no device, from Debian's
+# section non-free, for the tests test_nvidia_*. Their licence allows to use them and not to pass them on: they belong into no
+# repository and no bundle.
+#
+# usage: scripts/runtimes.sh FOLDER [--fetch] [NAME...]      names: pocl intel pocl-3.0 rusticl oclgrind (default: all of them), nvidia-compiler
 #   --fetch   also unpack Debian's packages of runtimes that are installed, and use those
 # In the folder, for each runtime that was found:
 #   NAME/vendors/  its ICD file: OCL_ICD_VENDORS=FOLDER/NAME/vendors makes it the only driver
 #   NAME/env       variables that it needs besides, KEY=VALUE, one a line (may be empty)
 #   NAME/about     what it is and where it came from
+#   nvidia-compiler/lib/ and nvidia-compiler/about: CLTRAIN_NVIDIA_COMPILER=FOLDER/nvidia-compiler/lib
 # and for one that was not found NAME/missing with the reason. A folder made by hand in the same way is tested as well.
 #
 # Then: CLTRAIN_RUNTIMES=FOLDER scripts/test.sh --label runtimes
@@ -33,7 +38,7 @@ done
 [ -n "$folder" ] || usage
 [ ${#names[@]} -gt 0 ] || names=("${all[@]}")
 for name in "${names[@]}"; do
-    case " ${all[*]} " in *" $name "*) ;; *) echo "runtimes.sh: there is no runtime '$name'; there are: ${all[*]}" >&2; exit 2 ;; esac
+    case " ${all[*]} nvidia-compiler " in *" $name "*) ;; *) echo "runtimes.sh: there is no runtime '$name'; there are: ${all[*]}" >&2; exit 2 ;; esac
 done
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
@@ -176,6 +181,31 @@ find_oclgrind() {
     [ -n "$library" ] || { missing oclgrind 'the package holds no liboclgrind-rt-icd.so'; return; }
     found oclgrind "$library" "$about" ${path:+"$path"} ${kept:+"$kept"}
 }
+# From the mirror that this system has already, with private lists: its own need not name the section.
+find_nvidia_compiler() {
+    local at=$folder/nvidia-compiler mirror release work options package
+    [ ! -e "$at/lib/libnvidia-nvvm.so.4" ] || return 0
+    mirror=$({ cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null || true; } |
+        sed -n -E 's/^URIs: *([^ ]*debian\/?)$/\1/p; s/^deb (\[[^]]*\] )?([^ ]*debian\/?) .*/\2/p' | grep -v security | sed -n 1p) || mirror=''
+    release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null)
+    [ -n "$mirror" ] && [ -n "$release" ] || { missing nvidia-compiler "it comes from Debian, and this system's sources name no mirror of Debian"; return; }
+    work=$(mktemp -d)
+    mkdir -p "$work/lists/partial" "$work/archives/partial"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $release non-free" >"$work/sources"
+    options=(-q -o Dir::Etc::SourceList="$work/sources" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$work/lists"
+        -o Dir::Cache="$work" -o Dir::Cache::Archives="$work/archives" -o APT::Sandbox::User=root)
+    if apt-get "${options[@]}" update >"$work/log" 2>&1 &&
+        (cd "$work" && apt-get "${options[@]}" download libnvidia-nvvm4 libnvidia-ptxjitcompiler1 >>"$work/log" 2>&1); then
+        mkdir -p "$at/lib"
+        rm -f "$at/missing"
+        for package in "$work"/*.deb; do dpkg-deb -x "$package" "$work/root"; done
+        find "$work/root" \( -name 'libnvidia-nvvm.so*' -o -name 'libnvidia-ptxjitcompiler.so*' \) -exec cp -P {} "$at/lib/" \;
+        (cd "$work" && ls ./*.deb) | sed -n -E "s/^\.\/libnvidia-nvvm4_([^_]*)_.*/NVIDIA's OpenCL compiler and assembler of driver \1/p" >"$at/about"
+    else
+        missing nvidia-compiler "apt-get download libnvidia-nvvm4: $(tail -n 1 "$work/log")"
+    fi
+    rm -rf "$work"
+}
 # The folders of unpacked libraries, as the linker wants them.
 library_path() {
     printf 'LD_LIBRARY_PATH=%s\n' "$(find "$folder/$1/root" -name '*.so*' -printf '%h\n' | sort -u | paste -sd: -)"
@@ -188,7 +218,7 @@ for name in "${names[@]}"; do
         lacking=$((lacking + 1))
         printf '%-10s missing: %s\n' "$name" "$(cat "$folder/$name/missing")"
     else
-        printf '%-10s %s\n           %s\n' "$name" "$(cat "$folder/$name/about")" "$(cat "$folder/$name/vendors/runtime.icd")"
+        printf '%-10s %s\n           %s\n' "$name" "$(cat "$folder/$name/about")" "$(cat "$folder/$name/vendors/runtime.icd" 2>/dev/null || echo "$folder/$name/lib")"
     fi
 done
 echo "to test them: CLTRAIN_RUNTIMES=$folder scripts/test.sh --label runtimes"

@@ -43,10 +43,10 @@ static void note_nvidia(ocl_doctor_state *d, const char *library)
 static void check_library(ocl_doctor_state *d, const char *library, const char *named_by)
 {
     char advice[1024];
+    note_nvidia(d, library);
     dlerror();
     /* The handle is kept: the loader would load it next anyway, and unloading a compiler is not safe. */
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
-    note_nvidia(d, library);
     if (handle != NULL) {
         d->drivers++;
         ocl_finding(d, OCL_FINDING_OK, NULL, "%s names the driver library %s, and it loads", named_by,

@@ -5,6 +5,8 @@
  * tests use it with the options, sizes and arguments that they would use on the device. Commands run when
  * they are enqueued. Environment variables:
  *   CLTRAIN_PTX_CLANG     the compiler (a clang with an NVPTX target)
+ *   CLTRAIN_PTX_NVIDIA    instead of clang: the folder of libnvidia-nvvm.so.4 and libnvidia-ptxjitcompiler.so.1;
+ *                         the assembler's report is in the log of programs built with -cl-nv-verbose
  *   CLTRAIN_PTX_BUILTINS  the bitcode of builtins.cl
  *   CLTRAIN_PTX_SM        generation: 70, 75, 80 (the default), 86, 89 or 90
  *   CLTRAIN_PTX_LOCAL     bytes of local memory that the device announces and programs may use (49152)
@@ -98,6 +100,15 @@ ptx_buffer *ptx_buffers(size_t *count);
 
 /* True: *ptx is the program's PTX, and *log what the compiler said; free() both. */
 bool ptx_compile(const char *source, const char *options, char **ptx, char **log);
+
+/* --- NVIDIA's compiler and assembler: driver_nvidia.c --- */
+
+/* Is it to be used? */
+bool ptx_nvidia(void);
+/* As ptx_compile. */
+bool ptx_nvidia_compile(const char *source, const char *options, char **ptx, char **log);
+/* True: the assembler takes the PTX for this device. *log: what it said, or NULL; free() it. */
+bool ptx_nvidia_assemble(const char *ptx, bool verbose, char **log);
 
 /* --- commands: driver_command.c --- */
 

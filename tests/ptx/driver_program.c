@@ -135,7 +135,8 @@ static uint64_t hash(uint64_t h, const char *bytes, size_t n)
 
 static bool cache_path(char *path, size_t size, const char *source, const char *options)
 {
-    const char *folder = getenv("CLTRAIN_PTX_CACHE"), *clang = ptx_setting("CLTRAIN_PTX_CLANG", "clang");
+    const char *folder = getenv("CLTRAIN_PTX_CACHE"),
+               *clang = ptx_setting(ptx_nvidia() ? "CLTRAIN_PTX_NVIDIA" : "CLTRAIN_PTX_CLANG", "clang");
     uint64_t h = UINT64_C(0xcbf29ce484222325) ^ ptx_generation();
     size_t bytes;
     if (!folder || !folder[0])
@@ -173,10 +174,14 @@ bool ptx_compile(const char *source, const char *options, char **ptx, char **log
     for (int i = 0; i < 3; i++)
         snprintf(path[i], sizeof path[i], "%s/k.%s", folder, ends[i]);
     command_line(&line, options, path[0], path[1]);
-    bool ok = write_all(path[0], declarations, source) && run(&line, path[2]);
-    *log = read_all(path[2], &bytes);
-    *ptx = ok ? read_all(path[1], &bytes) : NULL;
-    name_target(*ptx);
+    if (ptx_nvidia()) {
+        ptx_nvidia_compile(source, options, ptx, log);
+    } else {
+        bool ok = write_all(path[0], declarations, source) && run(&line, path[2]);
+        *log = read_all(path[2], &bytes);
+        *ptx = ok ? read_all(path[1], &bytes) : NULL;
+        name_target(*ptx);
+    }
     if (keep && *ptx) { /* another process may do the same: renamed whole */
         char fresh[700];
         snprintf(fresh, sizeof fresh, "%s.%ld", cached, (long)getpid());
@@ -356,6 +361,20 @@ static bool is_for_this(cl_program program, const char *ptx)
     return !text[0];
 }
 
+/* NVIDIA's assembler, where it is there. */
+static bool assembled(cl_program program, const char *ptx)
+{
+    char *log = NULL;
+    if (!ptx_nvidia())
+        return true;
+    bool verbose = strstr(program->options, "-cl-nv-verbose") != NULL;
+    bool ok = ptx_nvidia_assemble(ptx, verbose, &log);
+    if (log && (verbose || !ok))
+        set_log(program, log);
+    free(log);
+    return ok;
+}
+
 /* What NVIDIA's assembler refuses too. */
 static bool fits(cl_program program)
 {
@@ -394,7 +413,7 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint n, const cl_
     }
     free(program->ptx);
     program->ptx = ok ? ptx : NULL;
-    if (ok && is_for_this(program, ptx) && fits(program))
+    if (ok && is_for_this(program, ptx) && fits(program) && assembled(program, ptx))
         program->status = CL_BUILD_SUCCESS;
     if (notify)
         notify(program, data);

@@ -140,6 +140,13 @@ static bool special(ptx_parser *p, const char *text, uint32_t words, ptx_operand
             return true;
         }
     }
+    /* A launch, as NVIDIA's OpenCL tells kernels of it: %envreg0 to 2 are the offsets of its groups and 3 to 5 of its
+     * items (the engine gives none), 6 to 8 the numbers of groups. */
+    if (strncmp(text, "%envreg", 7) == 0 && text[7] >= '0' && text[7] <= '8' && text[8] == '\0') {
+        *out = text[7] < '6' ? start_value(p, PTX_CONSTANT, 0, 0, words)
+                             : start_value(p, PTX_NCTAID, text[7] - '6', 0, words);
+        return true;
+    }
     if (strcmp(text, "%laneid") != 0)
         return false;
     *out = start_value(p, PTX_LANEID, 0, 0, words);

@@ -311,6 +311,20 @@ static void halves(ptx_parser *p, const char *name, char *operands)
     arithmetic(p, entry[1], (ptx_operand[]){args[1], args[2]}, 2);
 }
 
+/* bfi.b32 or .b64 d, a, b, first, count: b with `count` bits from `first` on replaced by the lowest of a. */
+static void insert_bits(ptx_parser *p, const char *name, char *operands)
+{
+    bool wide = strcmp(name, "bfi.b64") == 0;
+    ptx_operand o[5];
+    if (operands_of(p, operands, wide ? "22211" : "11111", o) < 0)
+        return;
+    ptx_operand mask = ptx_new_units(p, 1 + wide, 1), shifted = ptx_new_units(p, 1 + wide, 1);
+    arithmetic(p, ptx_alu_find(wide ? "bfi.b64.mask" : "bfi.b32.mask"), (ptx_operand[]){mask, o[3], o[4]}, 3);
+    arithmetic(p, ptx_alu_find(wide ? "shl.b64" : "shl.b32"), (ptx_operand[]){shifted, o[1], o[3]}, 3);
+    arithmetic(p, ptx_alu_find(wide ? "bfi.b64.join" : "bfi.b32.join"),
+               (ptx_operand[]){o[0], shifted, o[2], mask}, 4);
+}
+
 void ptx_statement(ptx_parser *p, char *name, char *operands)
 {
     ptx_operand args[PTX_MAX_OPERANDS];
@@ -326,6 +340,10 @@ void ptx_statement(ptx_parser *p, char *name, char *operands)
         return;
     if (starts(name, "mov.b") && strchr(operands, '{')) {
         halves(p, name, operands);
+        return;
+    }
+    if (strcmp(name, "bfi.b32") == 0 || strcmp(name, "bfi.b64") == 0) {
+        insert_bits(p, name, operands);
         return;
     }
     const ptx_entry *entry = ptx_alu_find(name);

@@ -47,6 +47,12 @@ static inline u32 extract(u32 a, u32 first, u32 count)
         return 0;
     return a >> first & (count > 31 ? ~0u : (1u << count) - 1);
 }
+static inline u64 bits_from(u32 first, u32 count)
+{
+    first &= 255;
+    count &= 255;
+    return first > 63 ? 0 : (count > 63 ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1) << first;
+}
 static inline u64 extract64(u64 a, u32 first, u32 count)
 {
     first &= 255;
@@ -66,6 +72,14 @@ static inline u32 to_tf32_even(f32 f)
 {
     u32 bits = ptx_bits(f);
     return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+}
+/* x * y + z rounded down: the nearest value, corrected by the sign of what the rounding left over. */
+static inline f32 fma_down(f32 x, f32 y, f32 z)
+{
+    f32 near = fmaf(x, y, z);
+    f64 product = (f64)x * y, sum = product + z, back = sum - product;
+    f64 lost = (product - (sum - back)) + (z - back), left = (sum - near) + lost;
+    return left < 0.0 && !isinf(near) ? nextafterf(near, -INFINITY) : near;
 }
 static inline f32 flush(f32 f)
 {
@@ -216,6 +230,8 @@ static inline s64 float_to_s64(f32 f)
 
 #define BINARY(X)                                                                                            \
     X(pack32, "mov.b32.pack", u32, u32, u32, (x & 0xffffu) | y << 16)                                        \
+    X(bfi_mask, "bfi.b32.mask", u32, u32, u32, (u32)bits_from(x, y))                                         \
+    X(bfi_mask64, "bfi.b64.mask", u64, u32, u32, bits_from(x, y))                                            \
     X(pack64, "mov.b64.pack", u64, u32, u32, x | (u64)y << 32)                                               \
     X(and_pred, "and.pred", u32, u32, u32, x &&y)                                                            \
     X(or_pred, "or.pred", u32, u32, u32, x || y)                                                             \
@@ -276,6 +292,7 @@ static inline s64 float_to_s64(f32 f)
 
 #define TERNARY(X)                                                                                           \
     X(fma_f32, "fma.rn.f32", f32, f32, f32, f32, fmaf(x, y, z))                                              \
+    X(fma_rm_f32, "fma.rm.f32", f32, f32, f32, f32, fma_down(x, y, z))                                       \
     X(fma_f64, "fma.rn.f64", f64, f64, f64, f64, fma(x, y, z))                                               \
     X(fma_f16, "fma.rn.f16", u32, u32, u32, u32,                                                             \
       ptx_to_f16((f32)((f64)ptx_from_f16(x) * ptx_from_f16(y) + ptx_from_f16(z))))                           \
@@ -300,6 +317,8 @@ static inline s64 float_to_s64(f32 f)
     X(selp_s64, "selp.s64", u64, u64, u64, u32, z ? x : y)                                                   \
     X(selp_f64, "selp.f64", u64, u64, u64, u32, z ? x : y)                                                   \
     X(bfe_u32, "bfe.u32", u32, u32, u32, u32, extract(x, y, z))                                              \
+    X(bfi_join, "bfi.b32.join", u32, u32, u32, u32, (x & z) | (y & ~z))                                      \
+    X(bfi_join64, "bfi.b64.join", u64, u64, u64, u64, (x & z) | (y & ~z))                                    \
     X(bfe_u64, "bfe.u64", u64, u64, u32, u32, extract64(x, y, z))                                            \
     X(prmt, "prmt.b32", u32, u32, u32, u32, permute(x, y, z))                                                \
     X(shf_wrap, "shf.l.wrap.b32", u32, u32, u32, u32, (u32)(((u64)y << 32 | x) << (z & 31) >> 32))           \

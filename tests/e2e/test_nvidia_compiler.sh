@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-parts: short
+# ctest-full: gpt2 images
+# ctest-cost: 60
+#
+# NVIDIA's own OpenCL compiler and assembler take every program that a training on its devices would build: planned, probed and
+# built from the command line on a played device (tests/ptx). Registers and spills of each program are compared with
+# tests/golden/nvidia_programs.txt, so that a change for the worse fails by name; a program that the table does not have may spill
+# nothing. With CLTRAIN_NVIDIA_TABLE=FILE what was found is added to FILE, from which that table is made anew.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/nvidia_lib.sh"
+
+driver=$CLTRAIN_BUILD_DIR/tests/ptx_driver.so
+[ -f "$driver" ] || skip_all "the played driver was not built (CL/cl_icd.h is missing)"
+mkdir icd programs
+echo "$driver" >icd/ptx.icd
+export OCL_ICD_VENDORS=$work/icd OCL_ICD_FILENAMES=$driver CLTRAIN_PTX_CACHE=$work/programs
+table=$CLTRAIN_SOURCE_DIR/tests/golden/nvidia_programs.txt
+
+# found NAME: the programs of record.json: name, kernel, checksum of the options, registers, spilled bytes, static local bytes.
+found() {
+    awk -v name="$1" '
+        { key = $1; value = $0; sub(/^ *"[a-z_]*": */, "", value); gsub(/^"|",?$|,$/, "", value) }
+        key == "\"kernel\":" { kernel = value } key == "\"options\":" { options = value }
+        key == "\"registers\":" { registers = value } key == "\"spilled_bytes\":" { spilled = value }
+        key == "\"static_local_bytes\":" { print name "\t" kernel "\t" options "\t" registers "\t" spilled "\t" value }' record.json |
+        while IFS=$'\t' read -r name kernel options registers spilled bytes; do
+            echo "$name $kernel $(cksum <<<"$options" | cut -d' ' -f1) $registers $spilled $bytes"
+        done
+}
+
+# builds SM LOCAL CONFIG MODE LEAST OVERRIDE...: all programs of the config on that device, at least LEAST of them.
+builds() {
+    local sm=$1 local=$2 config=$3 mode=$4 least=$5 name=sm_$1-$3-$4
+    shift 5
+    expect_code 0 env CLTRAIN_PTX_SM="$sm" CLTRAIN_PTX_LOCAL="$local" CLTRAIN_CACHE_DIR="$work/cache-$sm-$local" \
+        "$CLTRAIN" bench build "$CLTRAIN_SOURCE_DIR/configs/$config.json" precision.mode="$mode" device.tune=off "$@" --json record.json
+    expect_text ' 0 refused, '
+    reject_text 'goes without'
+    found "$name" >found.txt
+    [ "$(wc -l <found.txt)" -ge "$least" ] && pass || fail "$name: only $(wc -l <found.txt) programs"
+    awk '$4 + 0 < 1 { exit 1 }' found.txt && pass || fail "$name: the assembler said nothing of a program"
+    [ -z "${CLTRAIN_NVIDIA_TABLE:-}" ] || cat found.txt >>"$CLTRAIN_NVIDIA_TABLE"
+    awk '{ key = $1 " " $2 " " $3 }
+        NR == FNR { if ($1 !~ /^#/) { registers[key] = $4; spilled[key] = $5 } next }
+        key in registers { same++ }
+        $5 > spilled[key] + 0 { print $2 ": " $5 " bytes of registers are spilled, " spilled[key] + 0 " in the table"; bad++ }
+        key in registers && $4 > registers[key] + 4 { print $2 ": " $4 " registers, " registers[key] " in the table"; bad++ }
+        END { print same + 0 " of " FNR " programs are in the table"; exit bad > 0 }' "$table" found.txt >"$out" &&
+        pass || fail "$name: more registers or spills than before"
+    echo "$name: $(tail -n 1 "$out")"
+}
+
+tiny_gpt=(model.layers=1)
+case ${1:?which part} in
+short)
+    builds 90 232448 gpt2-124m bf16 30 data.micro_batch=16 model.context=1024 "${tiny_gpt[@]}"
+    builds 75 65536 resnet18-cifar10-tiny f16 25
+    ;;
+gpt2)
+    for mode in f32 f16 bf16; do
+        builds 90 232448 gpt2-124m $mode 28 data.micro_batch=16 model.context=1024 "${tiny_gpt[@]}"
+        builds 89 101376 gpt2-124m $mode 28 data.micro_batch=8 model.context=1024 "${tiny_gpt[@]}"
+        builds 86 101376 gpt2-124m $mode 28 data.micro_batch=8 model.context=1024 "${tiny_gpt[@]}"
+        builds 80 166912 gpt2-124m $mode 28 data.micro_batch=8 model.context=1024 "${tiny_gpt[@]}"
+        builds 75 65536 gpt2-124m $mode 28 data.micro_batch=4 model.context=1024 "${tiny_gpt[@]}"
+    done
+    ;;
+images)
+    for device in '90 232448' '80 166912' '75 65536'; do
+        for config in resnet18-cifar10-tiny resnet50-imagenet unet3d-tiny; do
+            for mode in f32 f16 bf16; do
+                # shellcheck disable=SC2086 # two words
+                builds $device $config $mode 25
+            done
+        done
+    done
+    ;;
+esac
+finish

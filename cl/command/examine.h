@@ -36,8 +36,8 @@ typedef struct ocl_examine_options {
     void (*each)(void *context, size_t index, const ocl_examined *program);
     void *context;
 } ocl_examine_options;
-/* Builds the programs from their sources, not from cltrain's cache, and asks NVIDIA's compiler for its report.
- * A program that does not build does not stop the others. Drivers may take programs from caches of their
+/* Builds the programs from their sources, not from cltrain's cache, and asks NVIDIA's compiler for its
+ * report. A program that does not build does not stop the others. Drivers may take programs from caches of their
  * own, and may compile most at the first launch of a kernel (PoCL). The device keeps the programs until it is
  * closed, but no later build of this process is taken from cltrain's cache. */
 void ocl_examine(ocl_device *device, const ocl_examine_options *options, ocl_examined *programs,

@@ -149,8 +149,8 @@ static double slow_build(void)
     return text != NULL && atof(text) > 0.0 ? atof(text) : 120.0;
 }
 
-/* Says once of each build that it takes long, so that a compiler that never returns is known by its kernel. Called with
- * the lock held. */
+/* Says once of each build that it takes long, so that a compiler that never returns is known by its kernel.
+ * Builds of a single builder run on the caller's thread, and nobody watches them. Called with the lock held. */
 static void tell_slow(build_pool *pool, double limit)
 {
     double now = clt_now();

@@ -23,8 +23,8 @@ void ocl_finding(ocl_doctor_state *d, ocl_finding_level level, const char *advic
 /* doctor_drivers.c: the loader, the variables and ICD files that it reads, the libraries that they name, and
  * what cltrain added (cl/device/icd.h). */
 void ocl_doctor_drivers(ocl_doctor_state *d);
-/* doctor_nvidia.c: whether NVIDIA's OpenCL library has the other libraries of its driver, all of the version of
- * the kernel module. */
+/* doctor_nvidia.c: whether NVIDIA's OpenCL library has the other libraries of its driver, and whether all of
+ * them have the version of the kernel module. */
 void ocl_doctor_nvidia(ocl_doctor_state *d);
 
 #endif

@@ -162,8 +162,8 @@ char *ocl_icd_locate_in(const char *pattern, const char *name)
 }
 
 #ifdef __GLIBC__ /* dlinfo can give the list */
-/* Searches the dynamic linker's list of folders: run paths and LD_LIBRARY_PATH, or the standard folders, which the linker
- * searches after its cache. */
+/* Searches the dynamic linker's list of folders: run paths and LD_LIBRARY_PATH, or (standard) the folders that
+ * the linker searches after its cache. */
 static char *in_search_path(const char *name, bool standard)
 {
     char loader[OCL_LOADER_PATH], *path = NULL;

@@ -37,8 +37,9 @@ bool ocl_has_siblings(const char *library);
  * Free with ocl_siblings_free. */
 void ocl_siblings_find(const char *library, ocl_siblings *out);
 void ocl_siblings_free(ocl_siblings *siblings);
-/* Loads those of the driver's own version that the dynamic linker would not find. Their constructors run: a child must have done it
- * before. Without effect on a sibling that the process has already loaded. */
+/* Loads each sibling of the driver's own version that the dynamic linker would not find. Constructors of the
+ * libraries run, so a child process must have loaded them before. A sibling that the process has already loaded
+ * stays. */
 void ocl_siblings_load(const ocl_siblings *siblings);
 
 /* The first version number in a text ("580.65.06"): numbers with one or two points between them; "" without

@@ -26,7 +26,7 @@ typedef struct functions {
 } functions;
 
 static functions nvidia;
-/* Two calls of the compiler at the same time were seen to end the process: its caller, the driver, has to see to that. */
+/* Two calls of the compiler at the same time were seen to end the process, so its caller must let one wait. */
 static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
 static char missing[800]; /* why they are not there; "" if they are */
 

@@ -14,7 +14,7 @@
  * Geometry: an item of the lane form has one tile (or one row of weights) with all its channels, sixteen at a time;
  * one of the flat form has a tile and a channel.
  *
- * -DLS=items of a group; 1: the lane form, for CPUs alone (NVIDIA's compiler takes up to 21 s for a kernel of it)
+ * -DLS=items of a group; 1: the lane form, for CPUs alone (NVIDIA's compiler takes 21 s for one kernel)
  * -DOUT=2|4  -DROTATED=1: the window is turned by 180 degrees
  * -DHAS_BIAS=0|1  -DMOMENTS=0|1: winograd_result makes the moments of each tile's places, too */
 #include "common.clh"

@@ -137,7 +137,7 @@ static clt_status examine(collection *all, ocl_device *device, clt_bench_program
     return write_record(all, ocl_device_describe(device), out, json);
 }
 
-/* The plans are those of `bench step` and of `train`, with the tuning records that these would use. */
+/* Makes the plans that `bench step` and `train` would make, with the same tuning records. */
 static clt_status plan(const clt_config *config, ocl_device_desc *desc, struct ocl_tuning **tuning,
                        clt_job **out)
 {

@@ -35,8 +35,8 @@ typedef struct clt_bench_programs_sum {
     double seconds;      /* from the first build to the end of the last one */
     double sum, largest; /* seconds of all builds, and of the slowest one, each on its thread */
 } clt_bench_programs_sum;
-/* Plans the config, opens the device and builds the programs of both plans. json: the record. A program that does not
- * build is counted in `failed`; CLT_EDEVICE without a device. */
+/* Opens the device, plans the config and builds the programs of both plans. json: the record. A program that does
+ * not build is counted in `failed`; CLT_EDEVICE without a device. */
 clt_status clt_bench_programs(const clt_bench_programs_options *options, clt_bench_programs_sum *out,
                               clt_str *json);
 

@@ -34,10 +34,10 @@ const char *clt_rows_bwd_problem(const void *call, char *buffer, size_t size);
 double clt_rows_flops(const void *call);
 
 /* A direction of such an op as a family: CLT_ROWS_FAMILY("softmax", "softmax", "CLTRAIN_SOFTMAX", fwd,
- * "forward", list), or bwd and "backward". */
-#define CLT_ROWS_FAMILY(op, files, environment, way, direction, list)                                        \
+ * "forward", list), or bwd and "backward"; more members may follow. */
+#define CLT_ROWS_FAMILY(op, files, environment, way, direction, ...)                                         \
     {                                                                                                        \
-        .variants = list, .name = op "." direction, .sources = files, .variable = environment,               \
+        .variants = __VA_ARGS__, .name = op "." direction, .sources = files, .variable = environment,        \
         .problem = clt_rows_##way##_problem, .flops = clt_rows_flops, .describe = clt_op_##way##_describe    \
     }
 

@@ -49,7 +49,8 @@ ops() {
     verified 3 'dice*' --small --mode correct
     verified 30 '*pool*' --small
     verified 12 'upsample*' --small
-    counted 'sectors' '^(update_|layernorm_.*_group)' 'read write' 110
+    verified 5 'bias*' --small # column sums
+    counted 'sectors' '^(update_|layernorm_.*_(group|blocks)|colsum)' 'read write' 110
 }
 
 counts() {

@@ -67,7 +67,7 @@ binary.cl :: s/uint c = (uint)(base % period)/uint c = 0/ :: add.f16_row[lane] :
 dropout.cl :: s/base \* 4 - index % 4/base * 4/ :: dropout.odd[flat] :: dropout
 dropout.cl :: s/LOAD16(DT, x, at) \* scale/LOAD16(DT, x, at)/ :: dropout.bf16[lane] :: dropout
 layernorm.cl :: s/float4 d = MINUS_MEAN(LOAD4, c);/float4 d = LOAD4(DT, x, c) * 1.01f;/ :: rmsnorm.bf16[group] :: rmsnorm
-colsum.cl :: s/(load(DT, x, i) \* scale)/load(DT, x, i)/ :: rmsnorm.blocks[group] :: rmsnorm
+colsum.cl :: s/((dy) \* ((x)\*scale))/((dy) * (x))/ :: rmsnorm.blocks[group] :: rmsnorm
 rotary.cl :: s/s = SIGN \* sinpi(angle)/s = sinpi(angle)/ :: rotary.odd[flat] :: rotary
 rotary.cl :: s/bool turns = h < turned/bool turns = true/ :: rotary.part[flat] :: rotary
 rotary.cl :: s/ratio = mul_hi(ratio, ratio))/ratio = ratio)/ :: rotary.tail[lane] :: rotary
@@ -78,7 +78,15 @@ layernorm.cl :: s/(float)cols + eps)/(float)cols)/ :: layernorm.nobias[row] :: l
 layernorm.cl :: s/float d = MINUS_MEAN(LOAD, c);/float d = LOAD(DT, x, c);/ :: layernorm.odd[group] :: layernorm
 layernorm.cl :: s/load(f32, part_q, c) + load(DYT, dy, c)/load(DYT, dy, c)/ :: layernorm.blocks* :: layernorm
 colsum.cl :: s/uint left = (uint)(end - row)/uint left = 0/ :: multiply.blocks[lane] :: multiply
-colsum.cl :: s/for (; row < end; row++, dy += cols)/for (; row + 1 < end; row++, dy += cols)/ :: bias.tail[flat] :: bias
+colsum.cl :: s/ADD_DOWN(height - r)/ADD_DOWN(height - r - 1)/ :: bias.tail[flat] :: bias
+colsum.cl :: s/uint c = 4 \* (uint)/uint c = (uint)/ :: bias.vectors[flat] :: bias
+quads.clh :: s/as_float4(as_int4(v) \& ((int)(k - count) >> 31))/v/ :: bias.vectors[flat] :: bias
+layernorm.cl :: s/clt_keep4(BY_W(of_dy\[k\]\[j\], j), c, cols)/BY_W(of_dy[k][j], j)/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/clt_keep4(of_dy\[k\]\[j\] \* n, k, count)/of_dy[k][j] * n/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/for (uint i = t \& 7; i < WG; i += 8)/for (uint i = t \& 7; i + 8 < WG; i += 8)/ :: layernorm.vectors_f16[blocks] :: layernorm
+layernorm.cl :: s/if (k < count \&\& c < cols)/if (c < cols)/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/v += old\[k\]\[j\];/;/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/p0 + block \* cols + c, sum_p/p0 + c, sum_p/ :: layernorm.vectors[blocks] :: layernorm
 softmax.clh :: s/total \*= clt_exp_down(top - higher);/;/ :: cross_entropy.blocks[row] :: cross_entropy
 softmax.cl :: s/dot = softmax_dot_end(dy + cols, y + cols, cols, next)/dot = softmax_dot_end(dy, y, cols, next)/ :: softmax.chunks[row] :: softmax
 softmax.cl :: s/clt_group_max(scratch, fmax(top, clt_max4(top4)))/fmax(top, clt_max4(top4))/ :: softmax.far_ends[group] :: softmax
@@ -254,7 +262,7 @@ binary.cl :: s/load(DT, in0, k) \* load(BT, last, c)/load(DT, in0, k) + load(BT,
 checksum.cl :: s/sums\[so + 2 \* chunk + 1\] = weighted\[0\]/sums[so + 2 * chunk + 1] = total[0]/ :: known.checksum_group :: known
 checksum.cl :: s/total\[l\] += total\[l + half_items\]/total[l] = total[l + half_items]/ :: known.checksum_group :: known
 checksum.cl :: s/word \* (place + i)/word * place/ :: known.checksum :: known
-colsum.cl :: s/(load(DT, x, i) - centre) \* scale/(load(DT, x, i) - centre)/ :: layernorm.bf16[group] :: layernorm
+colsum.cl :: s/((x)-centre) \* scale)/((x)-centre))/ :: layernorm.bf16[group] :: layernorm
 colsum.cl :: s/q += q0 + block \* cols + begin/q += q0 + begin/ :: bias.bf16[flat] :: bias
 colsum.cl :: s/sum_p\[c\] += TERM_P(LOAD, r \* cols + c)/sum_p[c] += TERM_P(LOAD, c)/ :: multiply.f16_row[lane] :: multiply
 colsum.cl :: s/sum_q\[c\], q_accumulate/sum_q[c], 0/ :: bias.bf16[lane] :: bias

@@ -5,13 +5,15 @@
  * means cost no accuracy. Root mean square normalisation (-DCENTRE=0): the same with a mean of zero, which
  * is neither computed, nor kept, nor differentiated. Gradients of w and b are column sums: see colsum.cl.
  * Forms: group (one work-group per row), row (one item per row, sixteen lanes), block (backward: one item
- * per block of rows, column sums included). Knows rows and columns only.
+ * per block of rows, column sums included), blocks (the same with a work-group per block). Knows rows and columns
+ * only.
  *
  *   -DCENTRE=0|1: see above  -DAFFINE=0|1: there is w  -DBIAS=0|1: there is b
  *   -DSTATS=0|1: mean and rstd are stored
  *   -DDT=type of x and y  -DWT=type of w and b  -DDYT=type of dy  -DGT=type of dx
- *   -DWG=work-group size of the kernels group
- *   -DPARTS=column sums of the kernel block: 1 of dy * n, 2 of dy, 3 both  -DNT: see lanes.clh */
+ *   -DWG=work-group size of the kernels group and blocks
+ *   -DPARTS=column sums of the kernels block and blocks: 1 of dy * n, 2 of dy, 3 both  -DNT: see lanes.clh
+ *   -DITEM_QUADS=vectors of four columns an item of the kernel blocks has  -DROWS=rows it has under way */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -32,6 +34,12 @@
 #endif
 #ifndef PARTS
 #define PARTS 3
+#endif
+#ifndef ITEM_QUADS
+#define ITEM_QUADS 1
+#endif
+#ifndef ROWS
+#define ROWS 8
 #endif
 
 #if AFFINE
@@ -304,4 +312,138 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
     STORE4_GRAD(GT, dx, c, DX(LOAD4, c), accumulate);
     FOR_SINGLES_OF(DT, x, c, whole, cols)
     STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate);
+}
+
+/* Sums over the items of a group for ROWS rows, one or two sums for each row, with the terms in local memory, STRIDE
+ * floats for each sum: eight items add up every eighth term of a sum, and one item adds the eight results. STRIDE
+ * keeps the eight items of four sums in different banks. */
+#define ROW_SUMS_EACH (1 IF_CENTRE(+1))
+#define STRIDE (WG + 8)
+
+static inline void layernorm_group_sums(const __local float *terms, __local float *eighths,
+                                        __local float *sums)
+{
+    uint lane = (uint)get_local_id(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint t = lane; t < 8 * ROWS * ROW_SUMS_EACH; t += WG) {
+        float sum = 0.0f;
+        for (uint i = t & 7; i < WG; i += 8)
+            sum += terms[(t >> 3) * STRIDE + i];
+        eighths[t] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint t = lane; t < ROWS * ROW_SUMS_EACH; t += WG) {
+        const __local float *e = eighths + 8 * t;
+        sums[t] = ((e[0] + e[1]) + (e[2] + e[3])) + ((e[4] + e[5]) + (e[6] + e[7]));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+#if AFFINE
+#define BY_W(v, j) ((v)*w4[j])
+#else
+#define BY_W(v, j) (v)
+#endif
+#if PARTS & 1
+#define IF_PART_P(s) s
+#else
+#define IF_PART_P(s)
+#endif
+#if PARTS & 2
+#define IF_PART_Q(s) s
+#else
+#define IF_PART_Q(s)
+#endif
+/* The item's vectors j and their first columns c. IN_ROW(c): the same for loads, where vectors beyond the last
+ * column repeat the last vector. */
+#define FOR_VECTORS(j, c) _Pragma("unroll") for (uint j = 0, c = 4 * lane; j < ITEM_QUADS; j++, c += 4 * WG)
+#define IN_ROW(c) min(c, cols - 4)
+#define FOR_ROWS(k) _Pragma("unroll") for (uint k = 0; k < ROWS; k++)
+/* A group for a block of rows: dx, and the sums down its columns that the gradients of w and b need (see the kernel
+ * block). ROWS rows are under way at the same time, and are read once; rows of a step that are beyond the block
+ * repeat its last row and count for nothing. cols is a multiple of four, at most 4 * WG * ITEM_QUADS; tensors begin at
+ * multiples of 16 bytes. */
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_blocks(
+    __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate PART_P_ARG PART_Q_ARG,
+    __global const STORAGE(DYT) *restrict dy, ulong dy0, __global const STORAGE(DT) *restrict x,
+    ulong x0 MEAN_IN, __global const float *restrict rstd_in, ulong rstd0 W_ARG, ulong rows, uint cols,
+    ulong block_rows)
+{
+    __local float terms[ROWS * ROW_SUMS_EACH * STRIDE], eighths[8 * ROWS * ROW_SUMS_EACH];
+    __local float sums[ROWS * ROW_SUMS_EACH];
+    uint lane = (uint)get_local_id(0);
+    ulong block = get_group_id(0), row = block * block_rows, end = min(rows, row + block_rows);
+    dx += dx0;
+    dy += dy0;
+    x += x0;
+#if AFFINE
+    float4 w4[ITEM_QUADS];
+    FOR_VECTORS(j, c)
+    w4[j] = LOAD4(WT, w, w0 + IN_ROW(c));
+#endif
+    IF_PART_P(float4 sum_p[ITEM_QUADS];)
+    IF_PART_Q(float4 sum_q[ITEM_QUADS];)
+    FOR_VECTORS(j, c)
+    {
+        IF_PART_P(sum_p[j] = 0.0f;)
+        IF_PART_Q(sum_q[j] = 0.0f;)
+    }
+    for (; row < end; row += ROWS) {
+        uint count = (uint)min((ulong)ROWS, end - row);
+        float4 of_dy[ROWS][ITEM_QUADS], of_x[ROWS][ITEM_QUADS], old[ROWS][ITEM_QUADS];
+        float rstd[ROWS];
+        IF_CENTRE(float means[ROWS];)
+        FOR_ROWS(k)
+        {
+            ulong at = row + min(k, count - 1);
+            rstd[k] = rstd_in[rstd0 + at];
+            IF_CENTRE(means[k] = mean_in[mean_in0 + at];)
+            FOR_VECTORS(j, c)
+            {
+                of_dy[k][j] = LOAD4(DYT, dy, at * cols + IN_ROW(c));
+                of_x[k][j] = LOAD4(DT, x, at * cols + IN_ROW(c));
+            }
+        }
+        if (accumulate) {
+            FOR_ROWS(k)
+            FOR_VECTORS(j, c)
+            old[k][j] = LOAD4(GT, dx, (row + min(k, count - 1)) * cols + IN_ROW(c));
+        }
+        FOR_ROWS(k)
+        {
+            float4 sum2 = 0.0f;
+            IF_CENTRE(float4 sum1 = 0.0f;)
+            FOR_VECTORS(j, c)
+            {
+                float4 n = (of_x[k][j] IF_CENTRE(-means[k])) * rstd[k];
+                float4 g = clt_keep4(BY_W(of_dy[k][j], j), c, cols);
+                IF_PART_P(sum_p[j] += clt_keep4(of_dy[k][j] * n, k, count);)
+                IF_PART_Q(sum_q[j] += clt_keep4(of_dy[k][j], k, count);)
+                of_dy[k][j] = g;
+                of_x[k][j] = n;
+                IF_CENTRE(sum1 += g;)
+                sum2 = fma(g, n, sum2);
+            }
+            terms[k * ROW_SUMS_EACH * STRIDE + lane] = clt_sum4(sum2);
+            IF_CENTRE(terms[(2 * k + 1) * STRIDE + lane] = clt_sum4(sum1);)
+        }
+        layernorm_group_sums(terms, eighths, sums);
+        FOR_ROWS(k)
+        {
+            float s2 = sums[k * ROW_SUMS_EACH] / (float)cols;
+            IF_CENTRE(float s1 = sums[2 * k + 1] / (float)cols;)
+            FOR_VECTORS(j, c)
+            if (k < count && c < cols) {
+                float4 v = (of_dy[k][j] IF_CENTRE(-s1) - of_x[k][j] * s2) * rstd[k];
+                if (accumulate)
+                    v += old[k][j];
+                STORE4(GT, dx, (row + k) * cols + c, v);
+            }
+        }
+    }
+    FOR_VECTORS(j, c)
+    if (c < cols) {
+        IF_PART_P(STORE4(f32, part_p, p0 + block * cols + c, sum_p[j]);)
+        IF_PART_Q(STORE4(f32, part_q, q0 + block * cols + c, sum_q[j]);)
+    }
 }

@@ -9,13 +9,17 @@
 
 #include "engine/ops/op_problem.h"
 
-/* Variants: one group for each row, and one item for each row. Workspace of the gradients of the factor and
- * the shift: 4*C*blocks bytes each, blocks <= 256 (column_sums.h). */
+/* Variants: one group for each row, one item for each row and, backward, one group for each block of rows.
+ * Workspace of the gradients of the factor and the shift: 4*C*blocks bytes each, blocks <= 256 (column_sums.h). */
 extern const ocl_variant *const clt_norm_forward[];
 extern const ocl_variant *const clt_norm_backward[];
+const char *clt_norm_backward_standard(const void *problem, const ocl_device_desc *device);
 
-#define CLT_NORM_FAMILY(op, way, direction, list)                                                            \
-    CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", way, direction, list)
+#define CLT_NORM_FORWARD(op)                                                                                 \
+    CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", fwd, "forward", clt_norm_forward)
+#define CLT_NORM_BACKWARD(op)                                                                                \
+    CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", bwd, "backward", clt_norm_backward,                     \
+                    .standard = clt_norm_backward_standard)
 
 /* The attribute eps, shared by both. */
 #define CLT_NORM_EPS CLT_SPEC_FLOAT("eps", 1e-5, 1e-12, 1, "added under the root, in the square of x's unit")

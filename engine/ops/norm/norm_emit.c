@@ -84,11 +84,13 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
     norm_end(e, &s, group, (s.centre ? 6.0 : 3.0) + s.affine + s.bias);
     return CLT_OK;
 }
+
 /* Blocks of rows for dx that is computed together with the first stage of the column sums: part[0] for dw and
  * part[1] for db, with a row for each block; -1: not wanted. */
 typedef struct norm_blocks {
     clt_column_blocks of;
     int32_t part[2];
+    uint64_t item_quads, rows; /* of a group for each block (layernorm.cl); 0: an item for each block */
 } norm_blocks;
 
 static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes, bool group,
@@ -96,8 +98,10 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *size
 {
     norm_sizes s = *sizes;
     uint64_t elements = s.rows * s.cols;
+    if (blocks && !group)
+        s.items = 1;
     ocl_kernel_begin(e, "layernorm",
-                     blocks  ? "layernorm_bwd_block"
+                     blocks  ? group ? "layernorm_bwd_blocks" : "layernorm_bwd_block"
                      : group ? "layernorm_bwd_group"
                              : "layernorm_bwd_row");
     ocl_define(e, "CENTRE", s.centre);
@@ -114,6 +118,10 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *size
                           call->din_accumulate[0] || s.cols % 16 != 0);
     if (blocks)
         ocl_define(e, "PARTS", (blocks->part[0] >= 0) + 2 * (blocks->part[1] >= 0));
+    if (blocks && group) {
+        ocl_define(e, "ITEM_QUADS", (int64_t)blocks->item_quads);
+        ocl_define(e, "ROWS", (int64_t)blocks->rows);
+    }
     clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
     for (int i = 0; blocks && i < 2; i++)
         if (blocks->part[i] >= 0)
@@ -129,7 +137,8 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *size
     clt_arg_size32(e, (int64_t)s.cols, "columns");
     if (blocks) {
         ocl_arg_u64(e, blocks->of.rows);
-        ocl_kernel_end_1d(e, blocks->of.count, 1, (s.centre ? 16.0 : 12.0) * (double)elements);
+        ocl_kernel_end_1d(e, blocks->of.count * s.items, s.items,
+                          (s.centre ? 16.0 : 12.0) * (double)elements);
         return;
     }
     norm_end(e, &s, group, (s.centre ? 11.0 : 8.0) + 2 * s.affine + call->din_accumulate[0]);
@@ -149,41 +158,105 @@ static bool norm_takes_blocks(ocl_emitter *e, const clt_call *call, const clt_co
            0;
 }
 
+static clt_column_sums norm_sums(const clt_call *call, const norm_sizes *sizes)
+{
+    int n_param = call->node->n_param;
+    return (clt_column_sums){.dy = call->dout[0],
+                             .x = call->in[0],
+                             .mean = sizes->mean,
+                             .rstd = sizes->rstd,
+                             .p = n_param > 0 ? call->dparam[0] : -1,
+                             .q = n_param > 1 ? call->dparam[1] : -1,
+                             .p_accumulate = call->dparam_accumulate[0],
+                             .q_accumulate = call->dparam_accumulate[1],
+                             .rows = (int64_t)sizes->rows,
+                             .cols = (int64_t)sizes->cols};
+}
+
+/* dx and both sums: the first stage by blocks, in groups or single items, and the second. */
+static void norm_by_blocks(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes,
+                           const clt_column_sums *s, bool group, norm_blocks b)
+{
+    uint64_t sums;
+    b.of = clt_column_blocks_of(s->rows, s->cols);
+    sums = b.of.count * sizes->cols;
+    b.part[0] = s->p >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.dw") : -1;
+    b.part[1] = s->q >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.db") : -1;
+    norm_dx(e, call, sizes, group, &b);
+    clt_emit_column_blocks(e, call, s, b.part[0], b.part[1], b.of.count,
+                           group ? CLT_STYLE_FLAT : CLT_STYLE_LANE);
+}
+
 static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group)
 {
     norm_sizes sizes = norm_measure(call);
-    int n_param = call->node->n_param;
-    clt_style style = group ? CLT_STYLE_FLAT : CLT_STYLE_LANE;
-    clt_column_sums s = {.dy = call->dout[0],
-                         .x = call->in[0],
-                         .mean = sizes.mean,
-                         .rstd = sizes.rstd,
-                         .p = n_param > 0 ? call->dparam[0] : -1,
-                         .q = n_param > 1 ? call->dparam[1] : -1,
-                         .p_accumulate = call->dparam_accumulate[0],
-                         .q_accumulate = call->dparam_accumulate[1],
-                         .rows = (int64_t)sizes.rows,
-                         .cols = (int64_t)sizes.cols};
+    clt_column_sums s = norm_sums(call, &sizes);
     CLT_TRY(norm_items(e, group, &sizes));
     if (!group && norm_takes_blocks(e, call, &s)) {
-        norm_blocks b = {clt_column_blocks_of(s.rows, s.cols), {-1, -1}};
-        uint64_t sums = b.of.count * (uint64_t)s.cols;
-        b.part[0] = s.p >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.dw") : -1;
-        b.part[1] = s.q >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.db") : -1;
-        norm_dx(e, call, &sizes, false, &b);
-        clt_emit_column_blocks(e, call, &s, b.part[0], b.part[1], b.of.count, style);
+        norm_by_blocks(e, call, &sizes, &s, false, (norm_blocks){.rows = 0});
         return CLT_OK;
     }
     if (call->din[0] >= 0)
         norm_dx(e, call, &sizes, group, NULL);
-    clt_emit_column_sums(e, call, &s, style);
+    clt_emit_column_sums(e, call, &s, group ? CLT_STYLE_FLAT : CLT_STYLE_LANE);
     return CLT_OK;
 }
+
+/* --- backward by groups that have a block of rows each --- */
+
+/* The most vectors of four columns that an item holds of each row, and the vectors of all rows that it has under
+ * way: three times four registers each. */
+#define ITEM_QUADS 4
+#define QUADS_UNDER_WAY 8
+#define GROUP_STEP 64 /* sizes of groups are multiples of it */
+
+static bool blocks_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const clt_call *call = problem;
+    norm_sizes sizes = norm_measure(call);
+    clt_column_sums s = norm_sums(call, &sizes);
+    uint64_t limit = clt_group_limit(device) / GROUP_STEP * GROUP_STEP;
+    if (call->din[0] < 0 || (s.p < 0 && s.q < 0))
+        snprintf(reason, size, "the gradients of x and of a parameter are not both wanted");
+    else if (sizes.cols % 4 != 0 || sizes.cols > 4 * ITEM_QUADS * limit)
+        snprintf(reason, size, "%llu columns are no multiple of 4 or more than %llu",
+                 (unsigned long long)sizes.cols, (unsigned long long)(4 * ITEM_QUADS * limit));
+    else
+        return true;
+    return false;
+}
+
+static clt_status norm_backward_blocks(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    norm_sizes sizes = norm_measure(call);
+    clt_column_sums s = norm_sums(call, &sizes);
+    uint64_t limit = clt_group_limit(e->device) / GROUP_STEP * GROUP_STEP, quads = sizes.cols / 4;
+    norm_blocks b = {.item_quads = clt_div_up(quads, limit)};
+    b.rows = QUADS_UNDER_WAY / b.item_quads;
+    sizes.items = clt_div_up(clt_div_up(quads, b.item_quads), GROUP_STEP) * GROUP_STEP;
+    norm_by_blocks(e, call, &sizes, &s, true, b);
+    return CLT_OK;
+}
+
+/* Blocks give every other compute unit a group at least, and rows fill half of a group. */
+const char *clt_norm_backward_standard(const void *problem, const ocl_device_desc *device)
+{
+    norm_sizes sizes = norm_measure(problem);
+    uint64_t blocks = clt_column_blocks_of((int64_t)sizes.rows, (int64_t)sizes.cols).count;
+    return sizes.cols >= 2 * GROUP_STEP && 2 * blocks >= device->compute_units ? "blocks" : NULL;
+}
+
 static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {0}};
 static const ocl_tunable fwd_row_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
 static const ocl_tunable bwd_row_tunables[] = {{"blocks", 2, {0, 1}}, CLT_TUNABLE_LOCAL, {0}};
 CLT_TWO_VARIANTS(norm_forward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, fwd_row_tunables)
 const ocl_variant *const clt_norm_forward[] = {&norm_forward_variant_group, &norm_forward_variant_row, NULL};
 CLT_TWO_VARIANTS(norm_backward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, bwd_row_tunables)
-const ocl_variant *const clt_norm_backward[] = {&norm_backward_variant_group, &norm_backward_variant_row,
-                                                NULL};
+static const ocl_variant norm_backward_variant_blocks = {.name = "blocks",
+                                                         .needs = OCL_CAP_LOCAL,
+                                                         .accepts = blocks_accepts,
+                                                         .emit = norm_backward_blocks,
+                                                         .style = OCL_KERNEL_GROUPS};
+const ocl_variant *const clt_norm_backward[] = {&norm_backward_variant_group, &norm_backward_variant_blocks,
+                                                &norm_backward_variant_row, NULL};

@@ -57,7 +57,7 @@ const clt_op clt_op_layernorm = {
     .max_in = 1,
     .flags = CLT_OP_CHEAP,
     .infer = layernorm_infer,
-    .forward = CLT_NORM_FAMILY("layernorm", fwd, "forward", clt_norm_forward),
-    .backward = CLT_NORM_FAMILY("layernorm", bwd, "backward", clt_norm_backward),
+    .forward = CLT_NORM_FORWARD("layernorm"),
+    .backward = CLT_NORM_BACKWARD("layernorm"),
     .ref = &clt_op_layernorm_ref,
 };

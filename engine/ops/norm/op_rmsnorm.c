@@ -49,7 +49,7 @@ const clt_op clt_op_rmsnorm = {
     .max_in = 1,
     .flags = CLT_OP_CHEAP,
     .infer = rmsnorm_infer,
-    .forward = CLT_NORM_FAMILY("rmsnorm", fwd, "forward", clt_norm_forward),
-    .backward = CLT_NORM_FAMILY("rmsnorm", bwd, "backward", clt_norm_backward),
+    .forward = CLT_NORM_FORWARD("rmsnorm"),
+    .backward = CLT_NORM_BACKWARD("rmsnorm"),
     .ref = &clt_op_rmsnorm_ref,
 };

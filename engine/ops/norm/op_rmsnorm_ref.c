@@ -61,6 +61,8 @@ static const clt_op_case rmsnorm_cases[] = {
     CLT_CASE("plain", "{\"affine\":false}", CLT_SMALL, CLT_CASE_F32(7, 33)),
     CLT_CASE("eps", "{\"eps\":0.01}", 0, CLT_CASE_F32(3, 11, 32)),
     CLT_CASE("blocks", NULL, CLT_SMALL, CLT_CASE_F32(5, 57, 67)),
+    CLT_CASE("vectors", NULL, CLT_SMALL, CLT_CASE_F32(5, 57, 68)),
+    CLT_CASE("vectors_bf16", NULL, 0, CLT_CASE_FLOAT(CLT_BF16, 75, 2052)),
     CLT_CASE("wide", NULL, 0, CLT_CASE_F32(2, 5, 1030)),
 };
 

@@ -7,13 +7,17 @@
  *
  * An item of the lane form owns many columns, whose running sums stay in the first-level cache while it reads
  * ROWS rows side by side: one where rows follow each other in memory, a single long stream, several where its
- * columns are a part of each row. Items of the flat form own one column each.
+ * columns are a part of each row. An item of the flat form owns four neighbouring columns, or one, and loads the
+ * elements of many rows before it adds the first, because no other item hides how long memory takes.
  *
  * -DHAVE_P=what p sums, PRODUCT_* of reduce_shared.clh; q = sum dy
  * -DHAVE_Q=0|1  -DDT=type of x  -DDYT=type of dy  -DGT=type written (f32 for partial sums)
- * -DLS=items of a group, 1 in the lane form  -DROWS=rows side by side in the lane form */
+ * -DLS=items of a group, 1 in the lane form  -DROWS=rows side by side in the lane form
+ * -DVECTORS=1: an item of the flat form owns four columns; tensors begin at multiples of 16 bytes, and cols is a
+ * multiple of four */
 #include "common.clh"
 #include "lanes.clh"
+#include "quads.clh"
 #include "reduce_shared.clh"
 #include "types.clh"
 
@@ -31,6 +35,10 @@
 #define ROWS 1
 #endif
 
+#ifndef VECTORS
+#define VECTORS 0
+#endif
+
 #if HAVE_P
 #define P_ARG __global STORAGE(GT) * p, ulong p0, int p_accumulate,
 #define X_ARG , __global const STORAGE(DT) *restrict x, ulong x0
@@ -46,21 +54,29 @@
 #if HAVE_P == PRODUCT_DY_NORMALISED
 #define STATS_ARG                                                                                            \
     , __global const float *restrict mean, ulong mean0, __global const float *restrict rstd, ulong rstd0
-#define STATS_OF(row) float centre = mean[mean0 + (row)], scale = rstd[rstd0 + (row)];
-#define TERM_P(load, i) (load(DYT, dy, i) * ((load(DT, x, i) - centre) * scale))
+#define STATS_OF_ROWS(n) float centres[n], scales[n];
+#define LOAD_STATS(k, row) (centres[k] = mean[mean0 + (row)], scales[k] = rstd[rstd0 + (row)]);
+#define TAKE_STATS(k) float centre = centres[k], scale = scales[k];
+#define PRODUCT_OF(dy, x) ((dy) * (((x)-centre) * scale))
 #elif HAVE_P == PRODUCT_DY_SCALED
 #define STATS_ARG , __global const float *restrict rstd, ulong rstd0
-#define STATS_OF(row) float scale = rstd[rstd0 + (row)];
-#define TERM_P(load, i) (load(DYT, dy, i) * (load(DT, x, i) * scale))
+#define STATS_OF_ROWS(n) float scales[n];
+#define LOAD_STATS(k, row) scales[k] = rstd[rstd0 + (row)];
+#define TAKE_STATS(k) float scale = scales[k];
+#define PRODUCT_OF(dy, x) ((dy) * ((x)*scale))
 #elif HAVE_P == PRODUCT_DY_X
-#define TERM_P(load, i) (load(DYT, dy, i) * load(DT, x, i))
+#define PRODUCT_OF(dy, x) ((dy) * (x))
 #else
-#define TERM_P(load, i) load(DT, x, i)
+#define PRODUCT_OF(dy, x) (x)
 #endif
 #if HAVE_P != PRODUCT_DY_NORMALISED && HAVE_P != PRODUCT_DY_SCALED
 #define STATS_ARG
-#define STATS_OF(row)
+#define STATS_OF_ROWS(n)
+#define LOAD_STATS(k, row)
+#define TAKE_STATS(k)
 #endif
+#define STATS_OF(row) STATS_OF_ROWS(1) LOAD_STATS(0, row) TAKE_STATS(0)
+#define TERM_P(load, i) PRODUCT_OF(load(DYT, dy, i), load(DT, x, i))
 #define TERM_Q(load, i) load(DYT, dy, i)
 
 /* IF_P(s), IF_Q(s): the statement s if that sum is wanted, else nothing. */
@@ -97,6 +113,43 @@
             IF_Q(sum_q[c] += TERM_Q(LOAD, r * cols + c);)                                                    \
         }                                                                                                    \
     }
+#else
+/* MOST: the rows whose elements are under way at the same time. */
+#if VECTORS
+#define MOST (HAVE_P ? 8 : 16)
+#define REAL float4
+#define LOADC(dt, p, i) LOAD4(dt, p, i)
+#define STOREC(p, c, v, accumulate) STORE4_GRAD(GT, p, c, v, accumulate)
+#define KEEP(v, k, count) clt_keep4(v, k, count)
+#else
+#define MOST (HAVE_P ? 16 : 32)
+#define REAL float
+#define LOADC(dt, p, i) LOAD(dt, p, i)
+#define STOREC(p, c, v, accumulate) STORE_GRAD(GT, p, c, v, accumulate)
+#define KEEP(v, k, count) clt_keep(v, k, count)
+#endif
+
+/* sum_p, sum_q += the terms of `count` rows from row r of the block on, in their order. Loads of the rows from
+ * `count` to MOST repeat the last row, so that the last step has as many loads under way as every other step. */
+#define ADD_DOWN(count)                                                                                      \
+    {                                                                                                        \
+        REAL of_dy[MOST];                                                                                    \
+        IF_P(REAL of_x[MOST];)                                                                               \
+        STATS_OF_ROWS(MOST)                                                                                  \
+        _Pragma("unroll") for (uint k = 0; k < MOST; k++)                                                    \
+        {                                                                                                    \
+            ulong at = r + min(k, (uint)(count)-1);                                                          \
+            LOAD_STATS(k, row + at)                                                                          \
+            of_dy[k] = LOADC(DYT, dy, at * cols + c);                                                        \
+            IF_P(of_x[k] = LOADC(DT, x, at * cols + c);)                                                     \
+        }                                                                                                    \
+        _Pragma("unroll") for (uint k = 0; k < MOST; k++)                                                    \
+        {                                                                                                    \
+            TAKE_STATS(k)                                                                                    \
+            IF_P(sum_p += KEEP(PRODUCT_OF(of_dy[k], of_x[k]), k, count);)                                    \
+            IF_Q(sum_q += KEEP(of_dy[k], k, count);)                                                         \
+        }                                                                                                    \
+    }
 #endif
 
 /* dy, x (rows,cols), mean, rstd (rows) -> p, q (blocks,cols); groups (tiles, blocks). */
@@ -130,18 +183,21 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void colsum_bwd_w(
         IF_Q(STORE_GRAD(GT, q, c, sum_q[c], q_accumulate);)
     }
 #else
+#if VECTORS
+    uint c = 4 * (uint)get_local_id(0);
+#else
     uint c = (uint)get_local_id(0);
+#endif
     if (c >= cols - begin)
         return;
-    IF_P(float sum_p = 0.0f;)
-    IF_Q(float sum_q = 0.0f;)
-    for (; row < end; row++, dy += cols) {
-        STATS_OF(row)
-        IF_P(sum_p += TERM_P(LOAD, c);)
-        IF_Q(sum_q += TERM_Q(LOAD, c);)
-        IF_P(x += cols;)
-    }
-    IF_P(STORE_GRAD(GT, p, c, sum_p, p_accumulate);)
-    IF_Q(STORE_GRAD(GT, q, c, sum_q, q_accumulate);)
+    IF_P(REAL sum_p = 0.0f;)
+    IF_Q(REAL sum_q = 0.0f;)
+    uint r = 0, height = (uint)(end - row);
+    for (; r + MOST <= height; r += MOST)
+        ADD_DOWN(MOST)
+    if (r < height)
+        ADD_DOWN(height - r)
+    IF_P(STOREC(p, c, sum_p, p_accumulate);)
+    IF_Q(STOREC(q, c, sum_q, q_accumulate);)
 #endif
 }

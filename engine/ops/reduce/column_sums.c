@@ -56,6 +56,15 @@ uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t 
     return tile;
 }
 
+/* Whether an item in flat style has a vector of four columns: where so few items keep the device busy. */
+#define QUAD_ITEMS_PER_UNIT 64
+static bool takes_vectors(const ocl_device_desc *device, const column_launch *l, clt_style style)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    return style != CLT_STYLE_LANE && l->cols % 4 == 0 &&
+           l->cols / 4 * l->blocks.count >= units * QUAD_ITEMS_PER_UNIT;
+}
+
 static double flops_per_element(const column_launch *l)
 {
     static const double of_product[] = {0.0, 2.0, 4.0, 1.0, 3.0};
@@ -67,11 +76,15 @@ static void launch(ocl_emitter *e, const column_launch *l, clt_style style)
     uint64_t elements = l->rows * l->cols, sums = l->blocks.count * l->cols;
     ocl_kernel_begin(e, "colsum", "colsum_bwd_w");
     uint64_t items = clt_define_group(e, style);
-    uint64_t tile = style == CLT_STYLE_LANE ? clt_column_tile(e->device, l->cols, l->blocks.count) : items;
+    bool vectors = takes_vectors(e->device, l, style);
+    uint64_t tile = style == CLT_STYLE_LANE ? clt_column_tile(e->device, l->cols, l->blocks.count)
+                                            : items * (vectors ? 4 : 1);
     ocl_define(e, "HAVE_P", l->product);
     ocl_define(e, "HAVE_Q", l->q >= 0);
     if (style == CLT_STYLE_LANE)
         ocl_define(e, "ROWS", tile >= l->cols ? 1 : l->product ? ROWS_OF_TWO : ROWS_OF_ONE);
+    if (vectors)
+        ocl_define(e, "VECTORS", 1);
     clt_define_dtype(e, "DYT", l->dy_type);
     if (l->product)
         clt_define_dtype(e, "DT", l->x_type);

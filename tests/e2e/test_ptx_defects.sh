@@ -133,11 +133,19 @@ defect 'attention: block reused too early' attention_group.cl 'multiply_nn(sum, 
 defect 'attention: rows that are not' attention_group.cl 'ROW(r_) < (have) &&' '' 'attention.odd[group]'
 
 # --- update, norm ---
-defect 'update: a part of the norm' groups.clh 'half_size = WG / 2' 'half_size = WG / 4' 'update.*[group]'
-defect 'group sums without a barrier' groups.clh '            scratch[lane] += scratch[lane + half_size];
-        barrier(CLK_LOCAL_MEM_FENCE);' '            scratch[lane] += scratch[lane + half_size];' 'layernorm.odd[group]'
-defect 'group sums reuse their memory' groups.clh 'float result = scratch[0];
-    barrier(CLK_LOCAL_MEM_FENCE);' 'float result = scratch[0];' 'layernorm.odd[group]'
+defect 'update: a part of the norm' groups.clh 'i < WG; i += GROUP_PARTS' 'i < WG / 2; i += GROUP_PARTS' 'update.*[group]'
+defect 'group sums without a barrier' groups.clh '    GROUP_PART(scratch, lane, GROUP_ADD)
+    barrier(CLK_LOCAL_MEM_FENCE);' '    GROUP_PART(scratch, lane, GROUP_ADD)' 'layernorm.odd[group]'
+defect 'group sums reuse their memory' groups.clh '    GROUP_RESULT(sum, scratch, GROUP_ADD)
+    barrier(CLK_LOCAL_MEM_FENCE);' '    GROUP_RESULT(sum, scratch, GROUP_ADD)' 'layernorm.odd[group]'
+defect 'norm: sums of a block without a barrier' layernorm.cl '        eighths[t] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);' '        eighths[t] = sum;
+    }' 'layernorm.vectors[blocks]'
+defect 'norm: sums of a block read too early' layernorm.cl '(e[6] + e[7]));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);' '(e[6] + e[7]));
+    }' 'layernorm.vectors[blocks]'
 defect 'update: second moment too large' adam.clh 'd * d, beta2 * v1' 'd * d, v1' 'update.*[group]'
 defect 'norm: one column left out' layernorm.cl '    FOR_SINGLES_OF(DT, x, c, whole, cols)' '    FOR_SINGLES_OF(DT, x, c, whole, cols - 1)' 'layernorm.odd[group]'
 

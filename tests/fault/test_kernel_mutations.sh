@@ -203,7 +203,7 @@ gemm_lane.cl :: s/(k > kc ? (jt \* rows + it) \* (MR \* NR) : 0)/(k > kc ? it * 
 gemm_lane.cl :: s/(micro_panel \* kn + k) \* NR/(k) * NR/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
 gemm_lane.cl :: s/skip = MR - height;/skip = 0;/ :: gemm.micro_panels_nn[lane_6x1_kc192_8x8] :: gemm
 softmax.clh :: s/top1 = clt_row_larger(top1, LOAD16(DT, x, c + LANES))/top1 = clt_row_larger(top1, LOAD16(DT, x, c))/ :: softmax.peaks[row] :: softmax
-groups.clh :: s/fmax(scratch\[lane\], scratch\[lane + half_size\])/scratch[lane]/ :: softmax.peaks[group] :: softmax
+groups.clh :: s/GROUP_RESULT(top, scratch, fmax)/float top = scratch[lane \& 15];/ :: softmax.peaks[group] :: softmax
 loss.cl :: s/correct += part\[3 \* p + 2\]/correct = part[3 * p + 2]/ :: bce_with_logits.block_tail[group] :: bce_with_logits
 loss.cl :: s/end = min(first + block, n)/end = n/ :: mse.two_stage[group] :: mse
 window.cl :: s/first = (get_global_id(0) - o \* chunks) \* CHUNK/first = 0/ :: slice.long_vectors[row] :: slice

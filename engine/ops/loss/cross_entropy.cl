@@ -12,6 +12,8 @@
  * -DWEIGHTED=0|1: classes have weights, by which the terms of the loss are multiplied
  * -DMIXED=0|1: a row has a second target, and a sample the share of the first one (mixup, cutmix)
  * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were
+ * -DHELD=n: the items of a group hold a row of 16-bit logits in registers, n vectors of four each, so that it is read
+ * once; rows begin at multiples of 8 bytes
  * -DWIDE=1: 64-bit element indices  -DWG=work-group size */
 #include "common.clh"
 #include "step_block.clh"
@@ -42,6 +44,9 @@
 #endif
 #ifndef KEEP_EXP /* f32 y can hold the exponentials between the passes */
 #define KEEP_EXP 1
+#endif
+#ifndef HELD
+#define HELD 0
 #endif
 #ifndef WIDE
 #define WIDE 0
@@ -259,11 +264,37 @@ static inline cross_entropy_row cross_entropy_row_of(__global float *out, __glob
     return row;
 }
 
+/* The vectors of a row that an item of a group owns: FOR_ROW4 runs its statement for the first element c of each of
+ * them, and ROW4 is that vector, from memory or from `held`, of which only the last can be beyond the row. */
+#if HELD
+static inline float4 cross_entropy_held_bf16(ushort4 v)
+{
+    return as_float4(convert_uint4(v) << 16);
+}
+static inline float4 cross_entropy_held_f16(ushort4 v)
+{
+    return vload_half4(0, (const half *)&v);
+}
+#define HELD_PARAM const ushort4 *held,
+#define HELD_ARG held,
+#define FOR_ROW4(c, whole)                                                                                   \
+    _Pragma("unroll") for (uint j_ = 0, c = 4 * lane; j_ < HELD;                                             \
+                           j_++, c += 4 * WG) if (j_ + 1 < HELD || c < (whole))
+#define ROW4(c) CLT_CAT(cross_entropy_held_, DT)(held[j_])
+#define ROW_END4 (cols & ~3u)
+#else
+#define HELD_PARAM
+#define HELD_ARG
+#define FOR_ROW4(c, whole) FOR_QUADS(c, whole)
+#define ROW4(c) LOAD4(DT, x, c)
+#define ROW_END4 WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept))
+#endif
+
 /* The same by all items of a group. Exponentials are stored in `kept` unless it is 0. `kept` may be x itself:
  * every item reads the target's logit before that. */
 static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
                                                        __global const STORAGE(DT) * x,
-                                                       __global STORAGE(DT) * kept, uint cols,
+                                                       __global STORAGE(DT) * kept, HELD_PARAM uint cols,
                                                        cross_entropy_targets targets, float smoothing,
                                                        cross_entropy_weights w)
 {
@@ -272,16 +303,16 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
     cross_entropy_row row = cross_entropy_begin(x, cols, targets, w);
     barrier(CLK_GLOBAL_MEM_FENCE); /* all items have read x[t] before its owner overwrites it */
     float top = -INFINITY, exp_sum = 0.0f, centred = 0.0f, ties = 0.0f;
-    uint whole = WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept));
+    uint whole = ROW_END4;
     float4 top4 = -INFINITY, sum4 = 0.0f, centred4 = 0.0f;
-    FOR_QUADS(c, whole)
-    top4 = fmax(top4, LOAD4(DT, x, c));
+    FOR_ROW4(c, whole)
+    top4 = fmax(top4, ROW4(c));
     FOR_SINGLES(c, whole, cols)
     top = fmax(top, LOAD(DT, x, c));
     row.top = clt_group_max(scratch, fmax(top, clt_max4(top4)));
-    FOR_QUADS(c, whole)
+    FOR_ROW4(c, whole)
     {
-        float4 d = LOAD4(DT, x, c) - row.top, e = clt_exp_down4(d);
+        float4 d = ROW4(c) - row.top, e = clt_exp_down4(d);
         if (kept)
             STORE4(DT, kept, c, e);
         sum4 += e;
@@ -309,6 +340,16 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
     return row;
 }
 
+/* Fills `held`, of which elements beyond the row are never looked at. */
+#if HELD
+#define HOLD_ROW                                                                                             \
+    ushort4 held[HELD];                                                                                      \
+    FOR_ROW4(c, cols & ~3u)                                                                                  \
+    held[j_] = *(const __global ushort4 *)(x + c);
+#else
+#define HOLD_ROW
+#endif
+
 /* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, correct}, stats (rows,2); one
  * work-group per row. */
 __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
@@ -333,8 +374,9 @@ __kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global 
         }
         return;
     }
+    HOLD_ROW
     cross_entropy_row row =
-        cross_entropy_group_of(scratch, out, x, 0, cols, TARGETS(target, r), smoothing, WEIGHTS);
+        cross_entropy_group_of(scratch, out, x, 0, HELD_ARG cols, TARGETS(target, r), smoothing, WEIGHTS);
     if (lane == 0) {
         stats[0] = row.top;
         stats[1] = row.exp_sum;
@@ -540,16 +582,17 @@ __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0,
         return;
     }
     int t = (int)*target;
+    HOLD_ROW
     cross_entropy_row row =
-        cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, cols, cross_entropy_single(t), smoothing,
-                               cross_entropy_weigh(0, 1.0f));
+        cross_entropy_group_of(scratch, out, x, KEEP_EXP ? x : 0, HELD_ARG cols, cross_entropy_single(t),
+                               smoothing, cross_entropy_weigh(0, 1.0f));
     float scale = row.in_range ? cross_entropy_scale(sb + sb0, weight, loss_index, SCALE_VALUE) : NAN;
     float inverse = 1.0f / row.exp_sum, base = SMOOTH ? smoothing / (float)cols : 0.0f;
     /* the elements are divided among the items as in the passes before */
-    uint whole = WHOLE_QUADS(cols, QUADS(DT, x));
-    FOR_QUADS(c, whole)
+    uint whole = HELD ? cols & ~3u : WHOLE_QUADS(cols, QUADS(DT, x));
+    FOR_ROW4(c, whole)
     {
-        float4 e = LOAD4(DT, x, c);
+        float4 e = ROW4(c);
         int4 hit = (int4)((int)c, (int)c + 1, (int)c + 2, (int)c + 3) == (int4)(t);
         float4 q = base + select((float4)(0.0f), (float4)(SMOOTH ? 1.0f - smoothing : 1.0f), hit);
         if (!KEEP_EXP)

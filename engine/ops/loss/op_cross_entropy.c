@@ -265,13 +265,28 @@ static void cross_entropy_end(ocl_emitter *e, const clt_cross_entropy *s, uint64
         ocl_kernel_end_items(e, s->rows, clt_local_rows(e->device, s->rows), flops);
 }
 
+/* A group holds a row of 16-bit logits in registers where they have room for it, so that memory is read once instead of
+ * twice or three times: rows of a vocabulary are too long for caches. The most vectors of four that an item holds, two
+ * registers each, leave half of an NVIDIA device's registers of an item. */
+#define HELD_QUADS 56
+
+static void cross_entropy_hold(ocl_emitter *e, const clt_cross_entropy *s, uint64_t wg)
+{
+    uint64_t quads = clt_div_up(s->cols / 4, wg);
+    if ((e->device->caps & OCL_CAP_PTX) && clt_dtype_bytes(s->dtype) == 2 && s->stride % 4 == 0 &&
+        quads > 0 && quads <= HELD_QUADS)
+        ocl_define(e, "HELD", (int64_t)quads);
+}
+
 void clt_emit_cross_entropy(ocl_emitter *e, const clt_cross_entropy *s, bool group)
 {
     uint64_t wg = group ? clt_local_group(e->device, s->cols) : 0;
     ocl_kernel_begin(e, "cross_entropy", group ? "cross_entropy_fwd_group" : "cross_entropy_fwd_row");
     cross_entropy_define(e, s);
-    if (group)
+    if (group) {
         ocl_define(e, "WG", (int64_t)wg);
+        cross_entropy_hold(e, s, wg);
+    }
     cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
     ocl_arg_out(e, s->stats, CLT_F32, 2 * s->rows);
     ocl_arg_in(e, s->logits, s->dtype, s->rows * s->cols);
@@ -289,8 +304,10 @@ void clt_emit_cross_entropy_in_place(ocl_emitter *e, const clt_cross_entropy *s,
     cross_entropy_define(e, s);
     ocl_define(e, "HAS_SCALE", s->call->loss_scale >= 0);
     ocl_define(e, "KEEP_EXP", s->dtype == CLT_F32);
-    if (group)
+    if (group) {
         ocl_define(e, "WG", (int64_t)wg);
+        cross_entropy_hold(e, s, wg);
+    }
     ocl_arg_inout(e, s->logits, s->dtype, s->rows * s->stride);
     cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
     cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);

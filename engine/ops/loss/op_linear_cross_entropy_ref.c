@@ -98,6 +98,8 @@ static const clt_op_case head_cases[] = {
              CLT_CASE_INDEX(CLT_U8, 5, 3)),
     CLT_CASE("padded", "{\"out\":40,\"classes\":37,\"label_smoothing\":0.1,\"chunk\":5,\"weight\":0.5}", 0,
              CLT_CASE_F32(4, 3, 24), CLT_CASE_INDEX(CLT_U16, 37, 4, 3)),
+    CLT_CASE("held", "{\"out\":1204,\"classes\":1203,\"chunk\":6}", CLT_SMALL,
+             CLT_CASE_FLOAT(CLT_BF16, 13, 16), CLT_CASE_INDEX(CLT_U16, 1203, 13)),
     CLT_CASE("vocabulary", "{\"out\":5003,\"bias\":false,\"chunk\":64}", 0, CLT_CASE_F32(5, 29, 48),
              CLT_CASE_INDEX(CLT_U16, 5003, 5, 29)),
     CLT_CASE("many_rows", "{\"out\":3,\"chunk\":700}", 0, CLT_CASE_F32(2003, 8),

@@ -58,8 +58,7 @@ typedef enum ocl_command_kind {
     OCL_CMD_GEMM,
     OCL_CMD_COPY, /* args[0] written, args[1] read, args[0].bytes bytes */
     OCL_CMD_FILL, /* args[0] filled with the 32-bit pattern value.u32 over args[0].bytes bytes */
-    OCL_CMD_HOST, /* calls back into the owner (communication); args list the tensors it reads and writes */
-    OCL_CMD_MARKER
+    OCL_CMD_HOST  /* calls back into the owner (communication); args list the tensors it reads and writes */
 } ocl_command_kind;
 
 /* Of a kernel. Products of windows with every operand of an epilogue have the most, 40 (test_cl_gemm_forms); the emitter
@@ -228,7 +227,6 @@ void ocl_emit_library(ocl_emitter *e, const ocl_library *library, const struct o
 void ocl_host_begin(ocl_emitter *e, int32_t code);
 void ocl_host_waits(ocl_emitter *e); /* sets host_waits */
 void ocl_host_end(ocl_emitter *e);
-void ocl_emit_marker(ocl_emitter *e);
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);
 /* Returns a derived tensor. *make: the caller emits what computes it, and then calls ocl_derive_end in any case. What is
  * not kept is workspace, which is computed whenever the list runs. */

@@ -415,12 +415,6 @@ void ocl_host_end(ocl_emitter *e)
     commit(e);
 }
 
-void ocl_emit_marker(ocl_emitter *e)
-{
-    if (begin(e, OCL_CMD_MARKER) != NULL)
-        commit(e);
-}
-
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name)
 {
     if (e->status != CLT_OK)

@@ -155,12 +155,6 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
         break;
     case OCL_CMD_HOST:
         return run_host(exec, index, run);
-    case OCL_CMD_MARKER:
-        if (!record) /* on an in-order queue the marker is needed for the start time only */
-            return CLT_OK;
-        OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, waits(run), wait_list(run), done),
-                  "enqueueing a marker");
-        break;
     }
     if (status == CLT_OK)
         run->before = NULL;

@@ -435,8 +435,6 @@ static clt_status realise(ocl_exec *exec, size_t index)
             CLT_FAIL(CLT_EINTERNAL, "preparing host command %d of '%s': the executor has no host function",
                      c->host_code, c->label);
         return CLT_OK;
-    case OCL_CMD_MARKER:
-        return CLT_OK;
     }
     return CLT_OK;
 }

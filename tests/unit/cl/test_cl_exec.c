@@ -138,7 +138,6 @@ static void check_everything(fixture *f)
     ocl_host_begin(&f->e, 5);
     ocl_arg_tensor(&f->e, OCL_READ, ocl_ref(0), CLT_F32, COUNT);
     ocl_host_end(&f->e);
-    ocl_emit_marker(&f->e);
     ocl_emit_copy(&f->e, (ocl_tensor_ref){2, 8}, (ocl_tensor_ref){0, 4}, 100);
     ocl_exec *exec = create(f);
     assert_ok(ocl_exec_run(exec, NULL));
@@ -294,7 +293,6 @@ static void test_profile(void **state)
     clear_slabs(f);
     emit_axpy(f, 0, 1, 0, COUNT, 1.0f, 1);
     ocl_emit_copy(&f->e, ocl_ref(2), ocl_ref(0), COUNT * 4);
-    ocl_emit_marker(&f->e);
     ocl_exec *exec = create(f);
     assert_ok(ocl_exec_run(exec, NULL)); /* not timed */
     assert_ok(ocl_command_times_start(f->device, &f->list, 3, &times));

@@ -10,6 +10,7 @@
 /* State of enqueueing one range of commands. */
 typedef struct run_state {
     cl_event before; /* the next device command must wait for this event; NULL: none */
+    ocl_group group; /* commands without an event, since the last one with an event */
     ocl_counters tally;
 } run_state;
 
@@ -99,9 +100,10 @@ static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_even
      * the start time. */
     if (start != NULL)
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
-    OCL_METERED(exec->device, status, entry->library->run(entry->call, &event));
+    OCL_METERED(exec->device, status, entry->library->run(entry->call, done != NULL ? &event : NULL));
     CLT_TRY(status);
-    *done = ocl_event_raw(event);
+    if (done != NULL)
+        *done = ocl_event_raw(event);
     run->tally.library_calls++;
     return CLT_OK;
 }
@@ -115,17 +117,19 @@ static clt_status run_host(ocl_exec *exec, size_t index, run_state *run)
                             : clt_fail_prefix(status, "host command %d of '%s': ", c->host_code, c->label);
 }
 
-/* Adds a command's event to the list of commands under way and, if asked for, to the recorder. Takes
- * ownership of both events. */
-static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, bool record, cl_event start,
-                            cl_event end)
+/* Adds the event of a group's last command to the list of commands under way and, if asked for, to the
+ * recorder. Takes ownership of both events. */
+static clt_status hand_over(ocl_exec *exec, size_t index, uint32_t edges, run_state *run, bool record,
+                            cl_event start, cl_event end)
 {
-    const ocl_command *c = &exec->list->commands[index];
     clt_status status = CLT_OK;
     if (end != NULL)
-        status = ocl_faults_add(exec->device, c->label, c->kind == OCL_CMD_KERNEL ? c->kernel : "", end);
+        status = ocl_faults_add(exec->device, &run->group, end);
     if (record && end != NULL) {
-        ocl_span span = {.kind = OCL_SPAN_COMMAND, .queue = OCL_QUEUE_COMPUTE, .flags = edges, .command = c};
+        ocl_span span = {.kind = OCL_SPAN_COMMAND,
+                         .queue = OCL_QUEUE_COMPUTE,
+                         .flags = edges,
+                         .command = &exec->list->commands[index]};
         ocl_record_add(exec->device, &span, start, end);
         return status;
     }
@@ -138,9 +142,11 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
 {
     ocl_record_level level = ocl_record_level_of(exec->device);
     bool record = level == OCL_RECORD_ALL || (level == OCL_RECORD_EDGES && edges != 0);
-    cl_event start = NULL, end = NULL, *done = &end;
+    bool ends = (edges & OCL_SPAN_CLOSES) || run->group.count + 1 >= ocl_faults_group(exec->device);
+    const ocl_command *c = &exec->list->commands[index];
+    cl_event start = NULL, end = NULL, *done = record || ends ? &end : NULL;
     clt_status status = CLT_OK;
-    switch (exec->list->commands[index].kind) {
+    switch (c->kind) {
     case OCL_CMD_KERNEL:
         status = run_kernel(exec, index, run, done);
         break;
@@ -156,9 +162,11 @@ static clt_status run_one(ocl_exec *exec, size_t index, uint32_t edges, run_stat
     case OCL_CMD_HOST:
         return run_host(exec, index, run);
     }
-    if (status == CLT_OK)
+    if (status == CLT_OK) {
         run->before = NULL;
-    clt_status kept = hand_over(exec, index, edges, record, start, end);
+        ocl_group_add(&run->group, c->label, c->kind == OCL_CMD_KERNEL ? c->kernel : "");
+    }
+    clt_status kept = hand_over(exec, index, edges, run, record, start, end);
     return status == CLT_OK ? kept : status;
 }
 
@@ -210,6 +218,8 @@ clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint3
         if (!(exec->list->commands[i].derives & derives))
             status = run_one(exec, i, edges_of(exec, &range, i), &run);
     add_tally(exec->device, &run.tally);
+    /* the last command of a range has an event: a group is open only when a command was refused */
+    CLT_TRY(ocl_faults_close(exec->device, exec->queue, &run.group));
     CLT_TRY(status);
     return ocl_flush(exec->device, OCL_QUEUE_COMPUTE); /* PoCL starts no command before a flush */
 }

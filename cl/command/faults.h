@@ -4,7 +4,12 @@
  * shows that. So the event of every command is kept here until the command is known to have succeeded, and
  * callers that know that some commands have ended check them here. A failure is kept: from then on the device
  * counts as lost, and every later check reports the first failed command. It must not know what the commands
- * compute. */
+ * compute.
+ *
+ * Events take time on the host and on some devices. Where a failure makes all later commands of the context
+ * fail (OCL_QUIRK_LASTING_FAILURES), an executor asks for an event only for every 16th command, for the last
+ * one of a range and for the last one before host code. Such an event stands for a group: the commands since
+ * the last event. CLTRAIN_EVENTS=each gives every command an event on all devices. */
 #ifndef CL_FAULTS_H
 #define CL_FAULTS_H
 
@@ -12,7 +17,7 @@
 
 #include "cl/device/device.h"
 
-/* Number of the last command that was enqueued on the device, of both queues together. */
+/* Number of the last command or group that was enqueued on the device, of both queues together. */
 uint64_t ocl_commands_enqueued(ocl_device *device);
 /* Looks at the events of the commands up to `number` that have ended. CLT_EDEVLOST names the first one that
  * failed; commands that are still under way are checked again the next time. Any thread may call it. */

@@ -9,8 +9,23 @@
 
 clt_status ocl_faults_create(ocl_device *device);
 void ocl_faults_destroy(ocl_device *device);
-/* Retains the event of a command that was just enqueued. what: the command's label, or the buffer's name;
- * kernel: the kernel's name or "". */
-clt_status ocl_faults_add(ocl_device *device, const char *what, const char *kernel, cl_event event);
+
+/* Commands that were enqueued on one in-order queue since the last one that had an event. */
+typedef struct ocl_group {
+    /* of the first and the last one: the command's label, or the buffer's name; the kernel's name or "" */
+    const char *what[2], *kernel[2];
+    int count;
+} ocl_group;
+
+/* How many commands one event may stand for on this device: 1, or more if failures last. */
+int ocl_faults_group(const ocl_device *device);
+void ocl_group_add(ocl_group *group, const char *what, const char *kernel);
+/* Retains the event of the group's last command, which was just enqueued, and empties the group. */
+clt_status ocl_faults_add(ocl_device *device, ocl_group *group, cl_event event);
+/* The same for a single command. */
+clt_status ocl_faults_add_one(ocl_device *device, const char *what, const char *kernel, cl_event event);
+/* Gives a group whose last command has no event that of a marker. CLT_EDEVLOST: the driver refuses even the
+ * marker, so a command has failed: the first one that is known to, or one of the group. */
+clt_status ocl_faults_close(ocl_device *device, cl_command_queue queue, ocl_group *group);
 
 #endif

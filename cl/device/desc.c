@@ -145,6 +145,8 @@ const char *ocl_quirk_name(uint32_t bit)
         return "stale_cache";
     case OCL_QUIRK_NO_PLAYED_ATTENTION:
         return "no_played_attention";
+    case OCL_QUIRK_LASTING_FAILURES:
+        return "lasting_failures";
     default:
         return "?";
     }

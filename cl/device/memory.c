@@ -399,7 +399,7 @@ clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
     clt_status status = ocl_enqueue_fill(dst->device, dst->device->queue[OCL_QUEUE_COMPUTE], dst->mem, offset,
                                          bytes, 0, &done);
     if (status == CLT_OK)
-        status = ocl_faults_add(dst->device, dst->what, "", done);
+        status = ocl_faults_add_one(dst->device, dst->what, "", done);
     if (done != NULL)
         clReleaseEvent(done);
     return status == CLT_OK ? status : clt_fail_prefix(status, "clearing '%s': ", dst->what);
@@ -421,7 +421,7 @@ static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event ra
 static clt_status after_transfer(ocl_device *device, const ocl_span *span, const char *what, cl_event raw,
                                  ocl_event **done)
 {
-    clt_status status = ocl_faults_add(device, what, "", raw);
+    clt_status status = ocl_faults_add_one(device, what, "", raw);
     if (status == CLT_OK && ocl_record_level_of(device) != OCL_RECORD_OFF &&
         clRetainEvent(raw) == CL_SUCCESS) /* otherwise only a time is missing */
         ocl_record_add(device, span, NULL, raw);

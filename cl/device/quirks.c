@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one table of known-bad drivers: {match, effect, why, link}. Everything that a probe kernel can find out
- * belongs in probes.c instead. No other file may decide anything by the name of a device or driver. */
+ * The one table of what is known of drivers, most of it bad: {match, effect, why, link}. Everything that a
+ * probe kernel can find out belongs in probes.c instead. No other file may decide anything by the name of a
+ * device or driver. */
 #include "cl/device/internal.h"
 
 #include <string.h>
@@ -27,6 +28,9 @@ static const quirk quirks[] = {
     {"NVIDIA CUDA", NULL, NULL, OCL_QUIRK_NO_SUB_BUFFERS,
      "releasing a sub-buffer that a kernel argument held was seen to fault",
      "https://github.com/hfp/libxstream"},
+    {"NVIDIA CUDA", NULL, NULL, OCL_QUIRK_LASTING_FAILURES,
+     "a kernel's fault ends its context: every command that was enqueued after it fails, too",
+     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html"},
     {"Portable Computing Language", NULL, NULL, OCL_QUIRK_SERIAL_BUILDS,
      "its compiler holds one lock for the whole process: threads would only wait for each other",
      "https://github.com/pocl/pocl"},

@@ -23,8 +23,8 @@ static const char *const names[CALL_KIND_COUNT] = {"program builds",  "kernel cr
                                                    "other creations", "releases",         "argument settings",
                                                    "waits",           "blocking calls",   "maps",
                                                    "kernels",         "copies",           "fills",
-                                                   "reads",           "writes",           "flushes",
-                                                   "library calls"};
+                                                   "reads",           "writes",           "markers",
+                                                   "events",          "flushes",          "library calls"};
 
 const char *call_name(call_kind kind)
 {
@@ -67,15 +67,27 @@ static void *find(const char *name)
 }
 
 /* A function that counts and passes on. */
-#define COUNTED(kind, result, name, parameters, arguments)                                                   \
+#define COUNTED_WITH(counting, result, name, parameters, arguments)                                          \
     __attribute__((visibility("default"))) result CL_API_CALL name parameters                                \
     {                                                                                                        \
         static result(CL_API_CALL *_Atomic real) parameters;                                                 \
         if (!real)                                                                                           \
             real = (result(CL_API_CALL *) parameters)find(#name);                                            \
-        count(kind);                                                                                         \
+        counting;                                                                                            \
         return real arguments;                                                                               \
     }
+#define COUNTED(kind, result, name, parameters, arguments)                                                   \
+    COUNTED_WITH(count(kind), result, name, parameters, arguments)
+/* A command, whose event is `e`. */
+#define COMMAND(kind, name, parameters, arguments)                                                           \
+    COUNTED_WITH(count_command(kind, e), cl_int, name, parameters, arguments)
+
+static void count_command(call_kind kind, const cl_event *event)
+{
+    count(kind);
+    if (event)
+        count(CALL_EVENT);
+}
 
 typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
@@ -123,11 +135,11 @@ COUNTED(CALL_SET_ARG, cl_int, clSetKernelArg, (cl_kernel k, cl_uint i, size_t s,
 COUNTED(CALL_WAIT, cl_int, clWaitForEvents, (cl_uint n, const cl_event *e), (n, e))
 COUNTED(CALL_WAIT, cl_int, clFinish, (cl_command_queue q), (q))
 COUNTED(CALL_FLUSH, cl_int, clFlush, (cl_command_queue q), (q))
-COUNTED(blocking ? CALL_BLOCKING : CALL_READ, cl_int, clEnqueueReadBuffer,
+COMMAND(blocking ? CALL_BLOCKING : CALL_READ, clEnqueueReadBuffer,
         (cl_command_queue q, cl_mem m, cl_bool blocking, size_t o, size_t s, void *h, cl_uint n,
          const cl_event *w, cl_event *e),
         (q, m, blocking, o, s, h, n, w, e))
-COUNTED(blocking ? CALL_BLOCKING : CALL_WRITE, cl_int, clEnqueueWriteBuffer,
+COMMAND(blocking ? CALL_BLOCKING : CALL_WRITE, clEnqueueWriteBuffer,
         (cl_command_queue q, cl_mem m, cl_bool blocking, size_t o, size_t s, const void *h, cl_uint n,
          const cl_event *w, cl_event *e),
         (q, m, blocking, o, s, h, n, w, e))
@@ -138,18 +150,21 @@ COUNTED(blocking ? CALL_BLOCKING : CALL_MAP, void *, clEnqueueMapBuffer,
 COUNTED(CALL_MAP, cl_int, clEnqueueUnmapMemObject,
         (cl_command_queue q, cl_mem m, void *p, cl_uint n, const cl_event *w, cl_event *e),
         (q, m, p, n, w, e))
-COUNTED(CALL_KERNEL, cl_int, clEnqueueNDRangeKernel,
+COMMAND(CALL_KERNEL, clEnqueueNDRangeKernel,
         (cl_command_queue q, cl_kernel k, cl_uint d, const size_t *o, const size_t *g, const size_t *l,
          cl_uint n, const cl_event *w, cl_event *e),
         (q, k, d, o, g, l, n, w, e))
-COUNTED(CALL_COPY, cl_int, clEnqueueCopyBuffer,
+COMMAND(CALL_COPY, clEnqueueCopyBuffer,
         (cl_command_queue q, cl_mem a, cl_mem b, size_t oa, size_t ob, size_t s, cl_uint n, const cl_event *w,
          cl_event *e),
         (q, a, b, oa, ob, s, n, w, e))
-COUNTED(CALL_FILL, cl_int, clEnqueueFillBuffer,
+COMMAND(CALL_FILL, clEnqueueFillBuffer,
         (cl_command_queue q, cl_mem m, const void *p, size_t ps, size_t o, size_t s, cl_uint n,
          const cl_event *w, cl_event *e),
         (q, m, p, ps, o, s, n, w, e))
+
+COMMAND(CALL_MARKER, clEnqueueMarkerWithWaitList,
+        (cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e), (q, n, w, e))
 
 #ifdef CLT_HAVE_CLBLAST
 /* The one function of CLBlast that the engine calls: what happens inside is the library's. */
@@ -162,7 +177,7 @@ __attribute__((visibility("default"))) CLBlastStatusCode CLBlastSgemm(
     static __typeof__(&CLBlastSgemm) _Atomic real;
     if (!real)
         real = (__typeof__(&CLBlastSgemm))find("CLBlastSgemm");
-    count(CALL_LIBRARY);
+    count_command(CALL_LIBRARY, event);
     inside_library++;
     CLBlastStatusCode code =
         real(layout, ta, tb, m, n, k, alpha, a, oa, lda, b, ob, ldb, beta, c, oc, ldc, queue, event);

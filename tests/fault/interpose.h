@@ -26,6 +26,8 @@ typedef enum call_kind {
     CALL_FILL,                          /* clEnqueueFillBuffer */
     CALL_READ,                          /* clEnqueueReadBuffer, not blocking */
     CALL_WRITE,                         /* clEnqueueWriteBuffer, not blocking */
+    CALL_MARKER,                        /* clEnqueueMarkerWithWaitList */
+    CALL_EVENT,                         /* an event that any of these enqueueing calls was asked for */
     CALL_FLUSH,
     CALL_LIBRARY, /* calls of CLBlast itself */
     CALL_KIND_COUNT

@@ -2,10 +2,11 @@
  *
  * A training step builds, allocates and waits for nothing, by the OpenCL calls that interpose.c counts: in
  * windows of steps, and by comparing a run with one twice as long. What a step does call is exactly what its
- * plan says. CLBlast's own calls are counted apart.
+ * plan says, and every command has an event, or, where failures last, every 16th. CLBlast's own calls are counted apart.
  * ctest-labels: quick ctest-cost: 9 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
+#include "cl/device/internal.h"
 #include "engine/train/inspect/watch.h"
 #include "tests/fault/interpose.h"
 
@@ -36,14 +37,33 @@ static clt_config *config_of(const char *model, int accumulation, int steps)
     return train_config(text);
 }
 
+/* How often a phase is run in a step. */
+static uint64_t times_of(const clt_plan *plan, int phase)
+{
+    uint64_t micro = (uint64_t)plan->options.accumulation;
+    const uint64_t times[CLT_PHASE_COUNT] = {micro, 1, micro - 1, micro - 1, 1, 1, 1};
+    return times[phase];
+}
+
 /* Commands of one kind in a step. */
 static uint64_t planned(const clt_plan *plan, ocl_command_kind kind)
 {
-    uint64_t n = 0, micro = (uint64_t)plan->options.accumulation;
-    const uint64_t times[CLT_PHASE_COUNT] = {micro, 1, micro - 1, micro - 1, 1, 1, 1};
+    uint64_t n = 0;
     for (int p = 0; p < CLT_PHASE_COUNT; p++)
         for (size_t c = 0; c < plan->phase[p].count; c++)
-            n += plan->phase[p].commands[c].kind == kind ? times[p] : 0;
+            n += plan->phase[p].commands[c].kind == kind ? times_of(plan, p) : 0;
+    return n;
+}
+
+/* Events of the executor in a step: of every command, or of every 16th and the last one of each phase; `opens`: of
+ * the first one, too. */
+static uint64_t planned_events(const clt_plan *plan, bool grouped, bool opens)
+{
+    uint64_t n = 0;
+    for (int p = 0; p < CLT_PHASE_COUNT; p++) {
+        uint64_t count = plan->phase[p].count, first = opens && count > 0;
+        n += times_of(plan, p) * (grouped ? first + (count - first + 15) / 16 : count);
+    }
     return n;
 }
 
@@ -107,8 +127,9 @@ static void expect_count(const call_counts *c, call_kind kind, uint64_t wanted)
 }
 
 /* A window of n steps after the first few. */
-static void check_window(clt_run *run, int64_t first, uint64_t n)
+static void check_window(clt_run *run, int64_t first, uint64_t n, watching how)
 {
+    bool lasting = (run->device->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
     const clt_plan *plan = run->job->train;
     uint64_t micro = (uint64_t)plan->options.accumulation;
     call_counts start = calls_now();
@@ -122,6 +143,13 @@ static void check_window(clt_run *run, int64_t first, uint64_t n)
     expect_count(&c, CALL_FILL, n * planned(plan, OCL_CMD_FILL));
     expect_count(&c, CALL_WRITE, n * micro);
     expect_count(&c, CALL_READ, n * 2); /* state block and loss records, not waited for */
+    uint64_t transfers = 2 * micro + 2;
+    uint64_t events = planned_events(plan, lasting && how != PROFILED, how == WATCHED);
+    expect_count(&c, CALL_EVENT, n * (events + transfers) + c.own[CALL_MARKER]);
+    if (how == UNWATCHED || planned(plan, OCL_CMD_GEMM) == 0)
+        expect_count(&c, CALL_MARKER, 0);
+    if (lasting && how == UNWATCHED)
+        assert_true(8 * events < planned_events(plan, false, false));
 }
 
 static void close_run(clt_run *run)
@@ -131,17 +159,19 @@ static void close_run(clt_run *run)
     clt_run_destroy(run);
 }
 
-static void check_model(const char *model, int accumulation, bool library, watching how)
+static void check_model(const char *model, int accumulation, bool library, bool lasting, watching how)
 {
     clt_config *config = config_of(model, accumulation, 64);
     clt_run_options options = {.config = config, .caps_mask = OCL_CAPS_ALL};
     clt_run *run;
     open_run(&options, how, &run);
+    run->device->desc.quirks &= ~(uint32_t)OCL_QUIRK_LASTING_FAILURES;
+    run->device->desc.quirks |= lasting ? OCL_QUIRK_LASTING_FAILURES : 0;
     assert_true(planned(run->job->train, OCL_CMD_KERNEL) > 10);
     assert_int_equal(planned(run->job->train, OCL_CMD_GEMM) > 0, library);
     run_steps(run, 0, WARM_UP);
-    check_window(run, WARM_UP, 10);
-    check_window(run, WARM_UP + 10, 20);
+    check_window(run, WARM_UP, 10, how);
+    check_window(run, WARM_UP + 10, 20, how);
     close_run(run);
     clt_config_destroy(config);
 }
@@ -150,10 +180,13 @@ static void test_windows(void **state)
 {
     (void)state;
     setenv("CLTRAIN_GEMM", "simple", 1);
-    check_model(models[0], 3, false, UNWATCHED);
-    check_model(models[1], 1, false, UNWATCHED);
-    check_model(models[0], 3, false, WATCHED);
-    check_model(models[1], 1, false, PROFILED);
+    check_model(models[0], 3, false, false, UNWATCHED);
+    check_model(models[1], 1, false, false, UNWATCHED);
+    check_model(models[0], 3, false, false, WATCHED);
+    check_model(models[1], 1, false, false, PROFILED);
+    check_model(models[0], 3, false, true, UNWATCHED);
+    check_model(models[1], 1, false, true, WATCHED);
+    check_model(models[0], 3, false, true, PROFILED);
 }
 
 #ifdef CLT_HAVE_CLBLAST
@@ -162,7 +195,8 @@ static void test_windows_with_library(void **state)
     (void)state;
     setenv("CLTRAIN_GEMM", "clblast", 1);
     call_counts start = calls_now();
-    check_model(models[0], 2, true, WATCHED);
+    check_model(models[0], 2, true, false, WATCHED);
+    check_model(models[0], 2, true, true, UNWATCHED);
     call_counts c = calls_since(&start);
     /* its inner calls were seen, so they would have been counted as ours had they come from us */
     assert_true(c.library[CALL_KERNEL] > 0 && c.library[CALL_SET_ARG] > 0);

@@ -229,13 +229,14 @@ static void test_quirks(void **state)
     snprintf(d.platform, sizeof d.platform, "NVIDIA CUDA");
     ocl_apply_quirks(&d);
     assert_true(d.quirks & OCL_QUIRK_FILL_BY_KERNEL);
+    assert_true(d.quirks & OCL_QUIRK_LASTING_FAILURES);
     snprintf(d.platform, sizeof d.platform, "Intel(R) OpenCL"); /* the runtime for CPUs, by its whole name */
     ocl_apply_quirks(&d);
     assert_int_equal(d.quirks, OCL_QUIRK_SERIAL_BUILDS);
     snprintf(d.platform, sizeof d.platform, "Intel(R) OpenCL Graphics");
     ocl_apply_quirks(&d);
     assert_int_equal(d.quirks, 0);
-    for (int bit = 0; bit <= 9; bit++)
+    for (int bit = 0; bit <= 10; bit++)
         assert_string_not_equal(ocl_quirk_name(1u << bit), "?");
 }
 

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups of commands for which one event stands: how many events an executor asks for, and that a command
+ * that fails without an event of its own is reported with its group. The functions of OpenCL that enqueue
+ * kernels and markers are played here: a command with a given number is accepted and fails.
+ * ctest-labels: quick */
+#include "tests/unit/cl/cl_test.h"
+
+#include "cl/command/faults.h"
+#include "cl/command/record.h"
+#include "cl/device/internal.h"
+
+#include <dlfcn.h>
+
+#define ITEMS 64
+#define KERNELS 40
+#define HOST_AT 20 /* a host command stands before this kernel */
+
+/* The driver */
+
+static struct {
+    int launches, events, markers; /* so far; events: of launches and markers */
+    int fails, refused;            /* number of the launch that fails, or is refused; 0: none */
+    bool lasts;                    /* after the failure, every later command fails ... */
+    bool refuses;                  /* ... and is refused already when it is enqueued */
+    bool failed;
+} played;
+
+static void *find(const char *name)
+{
+    void *real = dlsym(RTLD_NEXT, name);
+    assert_non_null(real);
+    return real;
+}
+
+static cl_int failing(cl_command_queue queue, cl_event *event)
+{
+    cl_context context = NULL;
+    if (event == NULL)
+        return CL_SUCCESS;
+    assert_int_equal(clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL), 0);
+    *event = clCreateUserEvent(context, NULL);
+    return clSetUserEventStatus(*event, CL_OUT_OF_RESOURCES);
+}
+
+__attribute__((visibility("default"))) cl_int CL_API_CALL clEnqueueNDRangeKernel(
+    cl_command_queue queue, cl_kernel kernel, cl_uint dim, const size_t *offset, const size_t *global,
+    const size_t *local, cl_uint n, const cl_event *wait, cl_event *event)
+{
+    if (played.failed && played.refuses)
+        return CL_INVALID_COMMAND_QUEUE;
+    int number = ++played.launches;
+    if (number == played.refused)
+        return CL_INVALID_WORK_GROUP_SIZE;
+    played.events += event != NULL;
+    bool fails = number == played.fails || (played.failed && played.lasts);
+    played.failed = played.failed || fails;
+    return fails ? failing(queue, event)
+                 : ((__typeof__(&clEnqueueNDRangeKernel))(uintptr_t)find("clEnqueueNDRangeKernel"))(
+                       queue, kernel, dim, offset, global, local, n, wait, event);
+}
+
+__attribute__((visibility("default"))) cl_int CL_API_CALL clEnqueueMarkerWithWaitList(cl_command_queue queue,
+                                                                                      cl_uint n,
+                                                                                      const cl_event *wait,
+                                                                                      cl_event *event)
+{
+    if (played.failed && played.refuses)
+        return CL_INVALID_COMMAND_QUEUE;
+    played.markers++;
+    played.events += event != NULL;
+    return played.failed && played.lasts ? failing(queue, event)
+                                         : ((__typeof__(&clEnqueueMarkerWithWaitList))(uintptr_t)find(
+                                               "clEnqueueMarkerWithWaitList"))(queue, n, wait, event);
+}
+
+/* The device and the list: kernels c00 to c39, and a host command before c20 */
+
+static struct {
+    ocl_device *device;
+    ocl_buffer *slab;
+    ocl_command_list list;
+    ocl_emitter e;
+    test_tensors tensors;
+    ocl_exec *exec;
+    int events_at_host;
+} f;
+
+static clt_status on_host(void *context, const ocl_command *command)
+{
+    (void)context;
+    (void)command;
+    f.events_at_host = played.events;
+    return CLT_OK;
+}
+
+/* lasting: a device whose failures last. */
+static void open_with(bool lasting)
+{
+    static char labels[KERNELS][8];
+    char folder[64];
+    memset(&f, 0, sizeof f);
+    test_kernel_folder(folder);
+    test_write_source(
+        folder, "add.cl",
+        "__kernel void add_one(__global float *x, ulong o) { x[o + get_global_id(0)] += 1; }\n"
+        "__kernel void add_two(__global float *x, ulong o) { x[o + get_global_id(0)] += 2; }\n");
+    f.device = test_open(true);
+    f.device->desc.quirks &= ~(uint32_t)OCL_QUIRK_LASTING_FAILURES;
+    f.device->desc.quirks |= lasting ? OCL_QUIRK_LASTING_FAILURES : 0;
+    assert_ok(ocl_buffer_create(f.device, ITEMS * 4, "slab", &f.slab));
+    assert_ok(ocl_fill_zero(f.slab, 0, ITEMS * 4));
+    assert_ok(clt_arena_create(&f.list.arena));
+    f.tensors.buffer[0] = f.slab;
+    f.e = (ocl_emitter){.list = &f.list, .device = ocl_device_describe(f.device), .node = -1};
+    for (int i = 0; i < KERNELS; i++) {
+        snprintf(labels[i], sizeof labels[i], "c%02d", i);
+        f.e.label = labels[i];
+        if (i == HOST_AT) {
+            ocl_host_begin(&f.e, 1);
+            ocl_host_end(&f.e);
+        }
+        ocl_kernel_begin(&f.e, "add", i % 2 ? "add_two" : "add_one");
+        ocl_arg_inout(&f.e, 0, CLT_F32, ITEMS);
+        ocl_kernel_end_1d(&f.e, ITEMS, 0, ITEMS);
+    }
+    assert_ok(ocl_emit_status(&f.e));
+    ocl_exec_options options = {.resolve = test_resolve, .resolve_context = &f.tensors, .host = on_host};
+    assert_ok(ocl_exec_create(f.device, &f.list, &options, &f.exec));
+    assert_ok(ocl_finish(f.device, OCL_QUEUE_COMPUTE));
+    memset(&played, 0, sizeof played);
+    played.lasts = lasting;
+}
+
+static void shut(void)
+{
+    clt_arena *arena = f.list.arena;
+    ocl_exec_destroy(f.exec);
+    ocl_emitter_free(&f.e);
+    ocl_command_list_free(&f.list);
+    clt_arena_destroy(arena);
+    ocl_buffer_destroy(f.slab);
+    ocl_device_close(f.device);
+    unsetenv("CLTRAIN_KERNEL_DIR");
+    clt_error_clear();
+}
+
+/* Events of a whole run of the list that goes well, and what it computed. */
+static int events_of_run(void)
+{
+    float x[ITEMS];
+    assert_ok(ocl_fill_zero(f.slab, 0, ITEMS * 4));
+    played.events = played.launches = 0;
+    assert_ok(ocl_exec_run(f.exec, NULL));
+    assert_int_equal(played.launches, KERNELS);
+    int events = played.events;
+    assert_ok(ocl_read(f.slab, 0, x, sizeof x));
+    assert_true(x[0] == 60.0f && x[ITEMS - 1] == 60.0f);
+    return events;
+}
+
+/* Launch number `fails` of commands [first, last) fails. Returns what the check then says. */
+static const char *failure(int fails, size_t first, size_t last)
+{
+    played.fails = fails;
+    assert_false(ocl_commands_failed(f.device));
+    assert_ok(ocl_exec_run_range(f.exec, first, last, NULL));
+    assert_int_equal(ocl_finish(f.device, OCL_QUEUE_COMPUTE), CLT_EDEVLOST);
+    clt_error_clear();
+    assert_true(ocl_commands_failed(f.device));
+    assert_int_equal(ocl_commands_check(f.device, ocl_commands_enqueued(f.device)), CLT_EDEVLOST);
+    return clt_error_text();
+}
+
+static void test_each(void **state)
+{
+    (void)state;
+    open_with(false);
+    assert_int_equal(events_of_run(), KERNELS);
+    played.launches = 0;
+    const char *text = failure(5, 0, f.list.count);
+    assert_int_equal(played.markers, 0);
+    assert_contains(text,
+                    "' accepted command 'c04', kernel add_one, which then failed: CL_OUT_OF_RESOURCES (-5); "
+                    "results since then");
+    shut();
+}
+
+/* Groups of 16 end early before the host command and at the end of the range. */
+static void test_groups(void **state)
+{
+    (void)state;
+    open_with(true);
+    assert_int_equal(events_of_run(), 4); /* 16 and 4, 16 and 4 */
+    assert_int_equal(f.events_at_host, 2);
+    assert_int_equal(played.markers, 0);
+    played.launches = 0;
+    const char *text = failure(23, 0, f.list.count);
+    assert_contains(
+        text, "' accepted commands 'c20' to 'c35' (16 commands, kernels add_one to add_two), one of which "
+              "then failed: CL_OUT_OF_RESOURCES (-5); ");
+    assert_contains(text, "CLTRAIN_EVENTS=each");
+    shut();
+}
+
+/* A group of one command is named as a command. */
+static void test_short_range(void **state)
+{
+    (void)state;
+    open_with(true);
+    assert_contains(failure(1, 3, 4), "' accepted command 'c03', kernel add_two, which then failed");
+    assert_int_equal(played.events, 1);
+    shut();
+}
+
+static void test_switch(void **state)
+{
+    (void)state;
+    setenv("CLTRAIN_EVENTS", "each", 1);
+    open_with(true);
+    unsetenv("CLTRAIN_EVENTS");
+    assert_int_equal(events_of_run(), KERNELS);
+    played.launches = 0;
+    assert_contains(failure(23, 0, f.list.count),
+                    "' accepted command 'c22', kernel add_one, which then failed");
+    shut();
+}
+
+/* A recorder has the times of what it asks for: a group ends there. */
+static void test_recorded(void **state)
+{
+    (void)state;
+    open_with(true);
+    if (ocl_record_start(f.device, 2 * KERNELS) == CLT_OK) {
+        ocl_record_set(f.device, OCL_RECORD_ALL, 1);
+        assert_int_equal(events_of_run(), KERNELS);
+        ocl_record_set(f.device, OCL_RECORD_EDGES, 2);
+        assert_int_equal(events_of_run(), 6); /* 1, 16 and 3 on either side of the host command */
+    }
+    shut();
+}
+
+/* The driver refuses everything after the failure: the group is named, not the command that it refused. */
+static void test_refused_after_failure(void **state)
+{
+    (void)state;
+    open_with(true);
+    played.fails = 23;
+    played.refuses = true;
+    assert_int_equal(ocl_exec_run(f.exec, NULL), CLT_EDEVLOST);
+    assert_contains(clt_error_text(),
+                    "' accepted commands 'c20' to 'c22' (3 commands, kernels add_one to add_one), "
+                    "one of which then failed: CL_INVALID_COMMAND_QUEUE (-36)");
+    assert_true(ocl_commands_failed(f.device));
+    shut();
+}
+
+/* A command is refused for reasons of its own: those before it are waited for with a marker. */
+static void test_refused(void **state)
+{
+    (void)state;
+    open_with(true);
+    played.refused = 23;
+    clt_status status = ocl_exec_run(f.exec, NULL);
+    assert_true(status != CLT_OK && status != CLT_EDEVLOST);
+    assert_contains(clt_error_text(), "'c22'");
+    clt_error_clear();
+    assert_int_equal(played.events, 3);
+    assert_int_equal(played.markers, 1);
+    assert_ok(ocl_finish(f.device, OCL_QUEUE_COMPUTE));
+    assert_false(ocl_commands_failed(f.device));
+    shut();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each),     cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_switch),   cmocka_unit_test(test_short_range),
+        cmocka_unit_test(test_recorded), cmocka_unit_test(test_refused_after_failure),
+        cmocka_unit_test(test_refused)};
+    test_need_device();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

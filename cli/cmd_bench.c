@@ -82,6 +82,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     memory_row(&w, "launch", m->plain.alone_us, "us");
     memory_row(&w, "launch_stamped", m->stamped.alone_us, "us");
     memory_row(&w, "launch_in_row", m->plain.in_row_us, "us");
+    memory_row(&w, "launch_in_row_event", m->plain.in_row_event_us, "us");
     memory_row(&w, "launch_in_row_stamped", m->stamped.in_row_us, "us");
     clt_jw_end_array(&w);
     clt_jw_end_object(&w);

@@ -85,10 +85,10 @@ typedef struct ocl_limits {
 clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *out);
 
 /* The cost of launching an empty kernel in microseconds: alone, until the host knows that it has ended, and
- * as one of many in a row, as in a step. It includes time stamps if the device was opened with them
- * (ocl_open_options.profiling). */
+ * as one of many in a row, as in a step: without events, and with one each that is kept and looked at. It
+ * includes time stamps if the device was opened with them (ocl_open_options.profiling). */
 typedef struct ocl_launch_times {
-    double alone_us, in_row_us;
+    double alone_us, in_row_us, in_row_event_us;
 } ocl_launch_times;
 clt_status ocl_measure_launches(ocl_device *device, double seconds, ocl_launch_times *out);
 

@@ -139,6 +139,6 @@ done
 expect_file report/verify.xml report/run/metrics.jsonl report/trace.json report/build/000-*.log
 expect_awk 'a part did not go well' '{ split($0, f, "\t") } f[2] == "ok" { n++ } END { exit n != 22 }' report/.parts
 cp report/report.md "$out"
-expect_text '\| launch_in_row_stamped \| [0-9.]+ us' '\| compiled to \| [A-Z]' '\| 1 \| [0-9.]+ \|' '^## Programs'
+expect_text '\| launch_in_row_event \| [0-9.]+ us' '\| launch_in_row_stamped \| [0-9.]+ us' '\| compiled to \| [A-Z]' '\| 1 \| [0-9.]+ \|' '^## Programs'
 reject_text '\| - us \|'
 finish

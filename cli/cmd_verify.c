@@ -206,9 +206,10 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
             "--quick", a.quick,
             "small cases of the kernels that trainings on this device use: a minute or two the first time"),
         ARGS_FLAG("--small", a.small, "small cases of all kernels"),
-        ARGS_INT("--jobs", "N", a.jobs, 1, 16,
-                 "processes that share the checks (as many as there are cores, at most 16 and on GPUs 4; one "
-                 "with --mode perf)"),
+        ARGS_INT(
+            "--jobs", "N", a.jobs, 1, 16,
+            "processes that share the checks (as many as there are cores, at most 16 and on GPUs 4, or 8 on "
+            "a GPU of 32 GiB in a host of 8 cores; one with --mode perf)"),
         ARGS_TEXT("--shard", "I/N", a.shard, "the I-th of N parts, from 0"),
         ARGS_TEXT("--after", "PATTERN", a.after,
                   "once more, after the checks that PATTERN names, if -t alone passes"),

@@ -19,7 +19,11 @@
 #define OPEN_SECONDS 1200.0 /* limit until the first check: the device may have to be probed first */
 #define SEND_SECONDS 60.0   /* limit for a worker to read one line */
 #define MAX_WORKERS 16
-#define GPU_WORKERS 4   /* each has its own context in the device's memory */
+#define GPU_WORKERS 4 /* each has its own context in the device's memory */
+/* the same where a device with this much memory stands in a host with this many cores */
+#define LARGE_GPU_WORKERS 8
+#define LARGE_GPU_BYTES (UINT64_C(32) << 30)
+#define LARGE_GPU_CORES 8
 #define LEAST_CHECKS 24 /* least number of checks per worker, because starting a worker takes time, too */
 
 /* A case that a worker has claimed; or a subject, all of whose cases its first worker gets in pass 0. */
@@ -46,6 +50,7 @@ typedef struct supervisor {
     shares subjects, cases;
     char spec[16], device[OCL_NAME_SIZE];
     bool opened, is_cpu; /* a worker has opened the device */
+    uint64_t bytes;      /* of the device's memory */
     bool failed;         /* a thread has ended with an error */
     uint64_t matched;
 } supervisor;
@@ -196,8 +201,9 @@ static bool take_device(watcher *w, const char *line)
 {
     supervisor *s = w->s;
     char kind[8], spec[sizeof s->spec];
+    uint64_t bytes;
     int at = 0;
-    if (sscanf(line, "device %7s %15s %n", kind, spec, &at) != 2 || at == 0)
+    if (sscanf(line, "device %7s %" SCNu64 " %15s %n", kind, &bytes, spec, &at) != 3 || at == 0)
         return false;
     pthread_mutex_lock(&s->lock);
     w->opened = w->helped = true;
@@ -208,6 +214,7 @@ static bool take_device(watcher *w, const char *line)
         snprintf(desc.spec, sizeof desc.spec, "%s", spec);
         snprintf(desc.name, sizeof desc.name, "%s", line + at);
         s->is_cpu = desc.is_cpu;
+        s->bytes = bytes;
         s->opened = true;
         if (s->options->opened)
             s->options->opened(s->options->context, &desc);
@@ -351,12 +358,13 @@ static void *watch(void *context)
 /* How many workers are useful; known when the first one has opened the device. */
 static int wanted(const supervisor *s, int jobs)
 {
-    int n = jobs > 0 ? jobs : clt_cpu_count();
+    int cores = clt_cpu_count(), n = jobs > 0 ? jobs : cores;
+    int on_gpu = s->bytes >= LARGE_GPU_BYTES && cores >= LARGE_GPU_CORES ? LARGE_GPU_WORKERS : GPU_WORKERS;
     uint64_t busy = (s->total + LEAST_CHECKS - 1) / LEAST_CHECKS;
     if (jobs == 0 && (s->options->modes & CLT_VERIFY_PERF))
         n = 1;
-    if (jobs == 0 && !s->is_cpu && n > GPU_WORKERS)
-        n = GPU_WORKERS;
+    if (jobs == 0 && !s->is_cpu && n > on_gpu)
+        n = on_gpu;
     if (jobs == 0 && (uint64_t)n > busy)
         n = (int)busy;
     return n < 1 ? 1 : n > MAX_WORKERS ? MAX_WORKERS : n;

@@ -44,8 +44,8 @@ static void say_opened(void *context, const ocl_device_desc *device)
 {
     worker *w = context;
     if (w->said == CLT_OK)
-        w->said =
-            clt_child_say("device %s %s %s", device->is_cpu ? "cpu" : "other", device->spec, device->name);
+        w->said = clt_child_say("device %s %" PRIu64 " %s %s", device->is_cpu ? "cpu" : "other",
+                                device->global_bytes, device->spec, device->name);
 }
 
 static clt_status ask(worker *w, const clt_verify_claim *claim)

@@ -71,3 +71,19 @@ counted() {
     echo "$name: $(cut -d' ' -f1 <<<"$worst") kernels, at most $(cut -d' ' -f2 <<<"$worst") % ($(cut -d' ' -f3 <<<"$worst"))"
     if [ "$(cut -d' ' -f2 <<<"$worst")" -le "$limit" ]; then pass; else fail "$name: $worst, limit $limit %"; fi
 }
+
+# least NAME KERNELS BYTES LIMIT: the launch that moves most, of the kernels whose names match, reads and writes at most LIMIT % of
+# the sectors that BYTES fill: what must be moved when every element is read and written once.
+least() {
+    local name=$1 kernels=$2 bytes=$3 limit=$4 percent
+    percent=$(awk -v kernels="$kernels" -v bytes="$bytes" '
+        $1 ~ kernels {
+            moved = 0
+            for (i = 2; i < NF - 1 && $i != "options"; i++)
+                if ($i == "read" || $i == "write") moved += $(i + 1)
+            if (moved > most) most = moved
+        }
+        END { printf "%d\n", 100 * most * 32 / bytes + 0.999 }' counts)
+    echo "$name: $percent % of the least possible"
+    if [ "$percent" -ge 100 ] && [ "$percent" -le "$limit" ]; then pass; else fail "$name: $percent %, limit $limit %"; fi
+}

@@ -50,6 +50,7 @@ ops() {
     verified 30 '*pool*' --small
     verified 12 'upsample*' --small
     verified 5 'bias*' --small # column sums
+    verified 10 'linear_cross_entropy*' --small
     counted 'sectors' '^(update_|layernorm_.*_(group|blocks)|colsum)' 'read write' 110
 }
 
@@ -71,6 +72,18 @@ counts() {
     count
     verified 3 'gemm.windows_large_*[tile]' --mode correct
     counted 'sectors and passes of tile on windows' '^gemm_fwd_tile' 'read write load store' 100
+    # At the widths of GPT-2, of the launch that moves most: 192 rows of dy, dx as it was, dx (f32) and x (bf16), and two sums for
+    # each of 12 blocks; x and y; 2048 rows of dy (f32) and 46 blocks; four rows of logits that become their gradients.
+    count
+    verified 1 'layernorm.vectors_768[blocks]' --mode correct
+    least 'layernorm backward' '^layernorm_bwd_blocks' $((192 * 768 * (4 + 4 + 4 + 2) + 2 * 12 * 768 * 4)) 115
+    least 'layernorm' '^layernorm_fwd_blocks' $((192 * 768 * (2 + 2) + 24 * 2 * 768 * 4)) 115
+    count
+    verified 1 'bias.vectors_768[flat]' --mode correct
+    least 'column sums' '^colsum' $((2048 * 768 * 4 + 46 * 768 * 4)) 115
+    count
+    verified 1 'linear_cross_entropy.held_50257[group]' --mode correct
+    least 'logits to gradients' '^cross_entropy_bwd_record_group' $((4 * 2 * 50304 * 2)) 115
     # A training step whose gradients of logits take the place of the logits: neighbours of 16 bits, each read and written by a thread
     # of its own, are no race.
     cat >net.json <<'JSON'

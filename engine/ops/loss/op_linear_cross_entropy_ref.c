@@ -77,6 +77,9 @@ static void head_backward(clt_ref_call *call)
     head_ref_close(&h);
 }
 
+/* Logits and their gradients are stored with 8 bits of mantissa, and there are few rows. */
+#define BF16_LOGITS .tolerance = 1 << 15, .rounding = 0x1p-7
+
 /* Covered: chunks that divide the rows, that do not, and one for all rows; odd numbers of classes; ignored
  * targets. */
 static const clt_op_case head_cases[] = {
@@ -84,9 +87,7 @@ static const clt_op_case head_cases[] = {
      .attrs = "{\"out\":24,\"classes\":21,\"label_smoothing\":0.1,\"chunk\":3}",
      .n_inputs = 2,
      .inputs = {CLT_CASE_FLOAT(CLT_BF16, 4, 2, 12), CLT_CASE_INDEX(CLT_U16, 21, 4, 2)},
-     /* logits and their gradients are stored with 8 bits of mantissa, and there are few rows */
-     .tolerance = 1 << 15,
-     .rounding = 0x1p-7,
+     BF16_LOGITS,
      .small = true},
     CLT_CASE("one", "{\"out\":1}", CLT_SMALL, CLT_CASE_F32(1, 1), CLT_CASE_INDEX(CLT_U8, 1, 1)),
     CLT_CASE("whole", "{\"out\":7}", CLT_SMALL, CLT_CASE_F32(5, 9), CLT_CASE_INDEX(CLT_U8, 7, 5)),
@@ -98,8 +99,17 @@ static const clt_op_case head_cases[] = {
              CLT_CASE_INDEX(CLT_U8, 5, 3)),
     CLT_CASE("padded", "{\"out\":40,\"classes\":37,\"label_smoothing\":0.1,\"chunk\":5,\"weight\":0.5}", 0,
              CLT_CASE_F32(4, 3, 24), CLT_CASE_INDEX(CLT_U16, 37, 4, 3)),
-    CLT_CASE("held", "{\"out\":1204,\"classes\":1203,\"chunk\":6}", CLT_SMALL,
-             CLT_CASE_FLOAT(CLT_BF16, 13, 16), CLT_CASE_INDEX(CLT_U16, 1203, 13)),
+    {.name = "held",
+     .attrs = "{\"out\":1204,\"classes\":1203,\"chunk\":6}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 13, 16), CLT_CASE_INDEX(CLT_U16, 1203, 13)},
+     BF16_LOGITS,
+     .small = true},
+    {.name = "held_50257",
+     .attrs = "{\"out\":50304,\"classes\":50257,\"bias\":false,\"chunk\":4}",
+     .n_inputs = 2,
+     .inputs = {CLT_CASE_FLOAT(CLT_BF16, 5, 8), CLT_CASE_INDEX(CLT_U16, 50257, 5)},
+     BF16_LOGITS},
     CLT_CASE("vocabulary", "{\"out\":5003,\"bias\":false,\"chunk\":64}", 0, CLT_CASE_F32(5, 29, 48),
              CLT_CASE_INDEX(CLT_U16, 5003, 5, 29)),
     CLT_CASE("many_rows", "{\"out\":3,\"chunk\":700}", 0, CLT_CASE_F32(2003, 8),

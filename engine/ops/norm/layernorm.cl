@@ -5,8 +5,8 @@
  * means cost no accuracy. Root mean square normalisation (-DCENTRE=0): the same with a mean of zero, which
  * is neither computed, nor kept, nor differentiated. Gradients of w and b are column sums: see colsum.cl.
  * Forms: group (one work-group per row), row (one item per row, sixteen lanes), block (backward: one item
- * per block of rows, column sums included), blocks (the same with a work-group per block). Knows rows and columns
- * only.
+ * per block of rows, column sums included), blocks (one work-group per block of rows, backward with column sums).
+ * Knows rows and columns only.
  *
  *   -DCENTRE=0|1: see above  -DAFFINE=0|1: there is w  -DBIAS=0|1: there is b
  *   -DSTATS=0|1: mean and rstd are stored
@@ -314,25 +314,25 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
     STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate);
 }
 
-/* Sums over the items of a group for ROWS rows, one or two sums for each row, with the terms in local memory, STRIDE
- * floats for each sum: eight items add up every eighth term of a sum, and one item adds the eight results. STRIDE
- * keeps the eight items of four sums in different banks. */
+/* `count` sums over the items of a group, one or two for each row, with the terms in local memory, STRIDE floats for
+ * each sum: eight items add up every eighth term of a sum, and one item adds the eight results. STRIDE keeps the eight
+ * items of four sums in different banks. */
 #define ROW_SUMS_EACH (1 IF_CENTRE(+1))
 #define STRIDE (WG + 8)
 
 static inline void layernorm_group_sums(const __local float *terms, __local float *eighths,
-                                        __local float *sums)
+                                        __local float *sums, uint count)
 {
     uint lane = (uint)get_local_id(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint t = lane; t < 8 * ROWS * ROW_SUMS_EACH; t += WG) {
+    for (uint t = lane; t < 8 * count; t += WG) {
         float sum = 0.0f;
-        for (uint i = t & 7; i < WG; i += 8)
-            sum += terms[(t >> 3) * STRIDE + i];
+        for (uint i = 0; i < WG; i += 8)
+            sum += terms[(t >> 3) * STRIDE + (t & 7) + i];
         eighths[t] = sum;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint t = lane; t < ROWS * ROW_SUMS_EACH; t += WG) {
+    for (uint t = lane; t < count; t += WG) {
         const __local float *e = eighths + 8 * t;
         sums[t] = ((e[0] + e[1]) + (e[2] + e[3])) + ((e[4] + e[5]) + (e[6] + e[7]));
     }
@@ -343,6 +343,11 @@ static inline void layernorm_group_sums(const __local float *terms, __local floa
 #define BY_W(v, j) ((v)*w4[j])
 #else
 #define BY_W(v, j) (v)
+#endif
+#if BIAS
+#define PLUS_B(v, j) ((v) + b4[j])
+#else
+#define PLUS_B(v, j) (v)
 #endif
 #if PARTS & 1
 #define IF_PART_P(s) s
@@ -359,6 +364,72 @@ static inline void layernorm_group_sums(const __local float *terms, __local floa
 #define FOR_VECTORS(j, c) _Pragma("unroll") for (uint j = 0, c = 4 * lane; j < ITEM_QUADS; j++, c += 4 * WG)
 #define IN_ROW(c) min(c, cols - 4)
 #define FOR_ROWS(k) _Pragma("unroll") for (uint k = 0; k < ROWS; k++)
+/* A group for a block of rows, whose items keep their w and b. ROWS rows are under way at the same time, and are read
+ * once; rows of a step that are beyond the block repeat its last row and are not written. cols is a multiple of four, at
+ * most 4 * WG * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_blocks(
+    __global STORAGE(DT) *restrict y, ulong y0 STATS_ARG, __global const STORAGE(DT) *restrict x,
+    ulong x0 W_ARG B_ARG, ulong rows, uint cols, float eps, ulong block_rows)
+{
+    __local float terms[ROWS * STRIDE], eighths[8 * ROWS], sums[ROWS];
+    uint lane = (uint)get_local_id(0);
+    ulong row = get_group_id(0) * block_rows, end = min(rows, row + block_rows);
+    y += y0;
+    x += x0;
+#if AFFINE
+    float4 w4[ITEM_QUADS];
+    FOR_VECTORS(j, c)
+    w4[j] = LOAD4(WT, w, w0 + IN_ROW(c));
+#endif
+#if BIAS
+    float4 b4[ITEM_QUADS];
+    FOR_VECTORS(j, c)
+    b4[j] = LOAD4(WT, b, b0 + IN_ROW(c));
+#endif
+    for (; row < end; row += ROWS) {
+        uint count = (uint)min((ulong)ROWS, end - row);
+        float4 of_x[ROWS][ITEM_QUADS];
+        FOR_ROWS(k)
+        FOR_VECTORS(j, c)
+        of_x[k][j] = LOAD4(DT, x, (row + min(k, count - 1)) * cols + IN_ROW(c));
+#if CENTRE
+        float means[ROWS];
+        FOR_ROWS(k)
+        {
+            float4 sum4 = 0.0f;
+            FOR_VECTORS(j, c)
+            sum4 += clt_keep4(of_x[k][j], c, cols);
+            terms[k * STRIDE + lane] = clt_sum4(sum4);
+        }
+        layernorm_group_sums(terms, eighths, sums, ROWS);
+        FOR_ROWS(k)
+        means[k] = sums[k] / (float)cols;
+#endif
+        FOR_ROWS(k)
+        {
+            float4 sum4 = 0.0f;
+            FOR_VECTORS(j, c)
+            {
+                float4 d = clt_keep4(of_x[k][j] IF_CENTRE(-means[k]), c, cols);
+                of_x[k][j] = d;
+                sum4 = fma(d, d, sum4);
+            }
+            terms[k * STRIDE + lane] = clt_sum4(sum4);
+        }
+        layernorm_group_sums(terms, eighths, sums, ROWS);
+        FOR_ROWS(k)
+        if (k < count) {
+            float rstd = 1.0f / sqrt(sums[k] / (float)cols + eps);
+            FOR_VECTORS(j, c)
+            if (c < cols)
+                STORE4(DT, y, (row + k) * cols + c, PLUS_B(BY_W(of_x[k][j] * rstd, j), j));
+            if (lane == 0) {
+                KEEP_STATS(row + k, means[k], rstd);
+            }
+        }
+    }
+}
+
 /* A group for a block of rows: dx, and the sums down its columns that the gradients of w and b need (see the kernel
  * block). ROWS rows are under way at the same time, and are read once; rows of a step that are beyond the block
  * repeat its last row and count for nothing. cols is a multiple of four, at most 4 * WG * ITEM_QUADS; tensors begin at
@@ -427,7 +498,7 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_bloc
             terms[k * ROW_SUMS_EACH * STRIDE + lane] = clt_sum4(sum2);
             IF_CENTRE(terms[(2 * k + 1) * STRIDE + lane] = clt_sum4(sum1);)
         }
-        layernorm_group_sums(terms, eighths, sums);
+        layernorm_group_sums(terms, eighths, sums, ROWS * ROW_SUMS_EACH);
         FOR_ROWS(k)
         {
             float s2 = sums[k * ROW_SUMS_EACH] / (float)cols;

@@ -9,14 +9,16 @@
 
 #include "engine/ops/op_problem.h"
 
-/* Variants: one group for each row, one item for each row and, backward, one group for each block of rows.
+/* Variants: one group for each row, one item for each row, one group for each block of rows.
  * Workspace of the gradients of the factor and the shift: 4*C*blocks bytes each, blocks <= 256 (column_sums.h). */
 extern const ocl_variant *const clt_norm_forward[];
 extern const ocl_variant *const clt_norm_backward[];
+const char *clt_norm_forward_standard(const void *problem, const ocl_device_desc *device);
 const char *clt_norm_backward_standard(const void *problem, const ocl_device_desc *device);
 
 #define CLT_NORM_FORWARD(op)                                                                                 \
-    CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", fwd, "forward", clt_norm_forward)
+    CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", fwd, "forward", clt_norm_forward,                       \
+                    .standard = clt_norm_forward_standard)
 #define CLT_NORM_BACKWARD(op)                                                                                \
     CLT_ROWS_FAMILY(op, "layernorm", "CLTRAIN_NORM", bwd, "backward", clt_norm_backward,                     \
                     .standard = clt_norm_backward_standard)

@@ -53,12 +53,60 @@ static void norm_end(ocl_emitter *e, const norm_sizes *s, bool group, double flo
         ocl_kernel_end_items(e, s->rows, s->items, flops);
 }
 
-static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
+/* Blocks of rows of the kernels with a group for each block (layernorm.cl), or with an item for each. */
+typedef struct norm_blocks {
+    clt_column_blocks of;
+    uint64_t item_quads, rows; /* ITEM_QUADS and ROWS of groups; 0: items */
+    /* backward: the first stage of the column sums, for dw and db, with a row for each block; -1: not wanted */
+    int32_t part[2];
+} norm_blocks;
+
+/* Sizes of a group for cols columns, a multiple of four: the most vectors that an item holds of a row, and of all rows
+ * that are under way, three times four registers each. */
+#define ITEM_QUADS 4
+#define QUADS_UNDER_WAY 8
+#define GROUP_STEP 64 /* sizes of groups are multiples of it */
+
+static uint64_t largest_group(const ocl_device_desc *device)
 {
-    norm_sizes s = norm_measure(call);
+    return clt_group_limit(device) / GROUP_STEP * GROUP_STEP;
+}
+
+static norm_blocks norm_group_blocks(const ocl_device_desc *device, norm_sizes *s)
+{
+    uint64_t quads = s->cols / 4;
+    norm_blocks b = {.item_quads = clt_div_up(quads, largest_group(device)), .part = {-1, -1}};
+    b.rows = QUADS_UNDER_WAY / b.item_quads;
+    s->items = clt_div_up(clt_div_up(quads, b.item_quads), GROUP_STEP) * GROUP_STEP;
+    return b;
+}
+
+static void norm_define_blocks(ocl_emitter *e, const norm_blocks *b)
+{
+    ocl_define(e, "ITEM_QUADS", (int64_t)b->item_quads);
+    ocl_define(e, "ROWS", (int64_t)b->rows);
+}
+
+static bool norm_takes_groups(const norm_sizes *s, const ocl_device_desc *device, char *reason, size_t size)
+{
+    uint64_t most = 4 * ITEM_QUADS * largest_group(device);
+    if (s->cols % 4 == 0 && s->cols <= most)
+        return true;
+    snprintf(reason, size, "%llu columns are no multiple of 4 or more than %llu", (unsigned long long)s->cols,
+             (unsigned long long)most);
+    return false;
+}
+
+/* blocks: NULL, or a group for each. */
+static void norm_y(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes, bool group,
+                   const norm_blocks *blocks)
+{
+    norm_sizes s = *sizes;
     bool stats = s.rstd >= 0 && (s.mean >= 0 || !s.centre);
-    CLT_TRY(norm_items(e, group, &s));
-    ocl_kernel_begin(e, "layernorm", group ? "layernorm_fwd_group" : "layernorm_fwd_row");
+    ocl_kernel_begin(e, "layernorm",
+                     blocks  ? "layernorm_fwd_blocks"
+                     : group ? "layernorm_fwd_group"
+                             : "layernorm_fwd_row");
     ocl_define(e, "CENTRE", s.centre);
     ocl_define(e, "AFFINE", s.affine);
     ocl_define(e, "BIAS", s.bias);
@@ -68,6 +116,8 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
         clt_define_type_of(e, "WT", call, call->param[0]);
     if (group)
         ocl_define(e, "WG", (int64_t)s.items);
+    if (blocks)
+        norm_define_blocks(e, blocks);
     clt_arg_out_of(e, call, call->out[0], s.rows * s.cols);
     if (stats && s.centre)
         ocl_arg_out(e, s.mean, CLT_F32, s.rows);
@@ -81,18 +131,22 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
     ocl_arg_u64(e, s.rows);
     clt_arg_size32(e, (int64_t)s.cols, "columns");
     ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
+    if (blocks) {
+        ocl_arg_u64(e, blocks->of.rows);
+        s.rows = blocks->of.count;
+    }
     norm_end(e, &s, group, (s.centre ? 6.0 : 3.0) + s.affine + s.bias);
+}
+
+static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
+{
+    norm_sizes s = norm_measure(call);
+    CLT_TRY(norm_items(e, group, &s));
+    norm_y(e, call, &s, group, NULL);
     return CLT_OK;
 }
 
-/* Blocks of rows for dx that is computed together with the first stage of the column sums: part[0] for dw and
- * part[1] for db, with a row for each block; -1: not wanted. */
-typedef struct norm_blocks {
-    clt_column_blocks of;
-    int32_t part[2];
-    uint64_t item_quads, rows; /* of a group for each block (layernorm.cl); 0: an item for each block */
-} norm_blocks;
-
+/* blocks: NULL, or dx is computed together with the first stage of the column sums. */
 static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes, bool group,
                     const norm_blocks *blocks)
 {
@@ -118,10 +172,8 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *size
                           call->din_accumulate[0] || s.cols % 16 != 0);
     if (blocks)
         ocl_define(e, "PARTS", (blocks->part[0] >= 0) + 2 * (blocks->part[1] >= 0));
-    if (blocks && group) {
-        ocl_define(e, "ITEM_QUADS", (int64_t)blocks->item_quads);
-        ocl_define(e, "ROWS", (int64_t)blocks->rows);
-    }
+    if (blocks && group)
+        norm_define_blocks(e, blocks);
     clt_arg_grad_of(e, call, call->din[0], elements, call->din_accumulate[0]);
     for (int i = 0; blocks && i < 2; i++)
         if (blocks->part[i] >= 0)
@@ -193,7 +245,7 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group
     clt_column_sums s = norm_sums(call, &sizes);
     CLT_TRY(norm_items(e, group, &sizes));
     if (!group && norm_takes_blocks(e, call, &s)) {
-        norm_by_blocks(e, call, &sizes, &s, false, (norm_blocks){.rows = 0});
+        norm_by_blocks(e, call, &sizes, &s, false, (norm_blocks){.part = {-1, -1}});
         return CLT_OK;
     }
     if (call->din[0] >= 0)
@@ -202,61 +254,91 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group
     return CLT_OK;
 }
 
-/* --- backward by groups that have a block of rows each --- */
+/* --- groups that have a block of rows each --- */
 
-/* The most vectors of four columns that an item holds of each row, and the vectors of all rows that it has under
- * way: three times four registers each. */
-#define ITEM_QUADS 4
-#define QUADS_UNDER_WAY 8
-#define GROUP_STEP 64 /* sizes of groups are multiples of it */
+/* Rows of a group in forward: enough to pay for w and b, which the items load once, and few enough for several groups on
+ * every compute unit. */
+#define FORWARD_ROWS 64
+#define FORWARD_GROUPS_PER_UNIT 4
 
-static bool blocks_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+static clt_column_blocks forward_blocks(const ocl_device_desc *device, uint64_t rows, uint64_t at_once)
+{
+    uint64_t units = device->compute_units ? device->compute_units : 1;
+    uint64_t steps = clt_div_up(rows, units * FORWARD_GROUPS_PER_UNIT * at_once),
+             most = FORWARD_ROWS / at_once;
+    uint64_t each = at_once * (steps < most ? steps : most);
+    return (clt_column_blocks){clt_div_up(rows, each), each};
+}
+
+static bool forward_blocks_accepts(const void *problem, const ocl_device_desc *device, char *reason,
+                                   size_t size)
+{
+    norm_sizes s = norm_measure(problem);
+    return norm_takes_groups(&s, device, reason, size);
+}
+
+static clt_status norm_forward_blocks(ocl_emitter *e, const void *problem)
+{
+    norm_sizes s = norm_measure(problem);
+    norm_blocks b = norm_group_blocks(e->device, &s);
+    b.of = forward_blocks(e->device, s.rows, b.rows);
+    norm_y(e, problem, &s, true, &b);
+    return CLT_OK;
+}
+
+static bool backward_blocks_accepts(const void *problem, const ocl_device_desc *device, char *reason,
+                                    size_t size)
 {
     const clt_call *call = problem;
     norm_sizes sizes = norm_measure(call);
     clt_column_sums s = norm_sums(call, &sizes);
-    uint64_t limit = clt_group_limit(device) / GROUP_STEP * GROUP_STEP;
-    if (call->din[0] < 0 || (s.p < 0 && s.q < 0))
-        snprintf(reason, size, "the gradients of x and of a parameter are not both wanted");
-    else if (sizes.cols % 4 != 0 || sizes.cols > 4 * ITEM_QUADS * limit)
-        snprintf(reason, size, "%llu columns are no multiple of 4 or more than %llu",
-                 (unsigned long long)sizes.cols, (unsigned long long)(4 * ITEM_QUADS * limit));
-    else
-        return true;
+    if (call->din[0] >= 0 && (s.p >= 0 || s.q >= 0))
+        return norm_takes_groups(&sizes, device, reason, size);
+    snprintf(reason, size, "the gradients of x and of a parameter are not both wanted");
     return false;
 }
 
 static clt_status norm_backward_blocks(ocl_emitter *e, const void *problem)
 {
-    const clt_call *call = problem;
-    norm_sizes sizes = norm_measure(call);
-    clt_column_sums s = norm_sums(call, &sizes);
-    uint64_t limit = clt_group_limit(e->device) / GROUP_STEP * GROUP_STEP, quads = sizes.cols / 4;
-    norm_blocks b = {.item_quads = clt_div_up(quads, limit)};
-    b.rows = QUADS_UNDER_WAY / b.item_quads;
-    sizes.items = clt_div_up(clt_div_up(quads, b.item_quads), GROUP_STEP) * GROUP_STEP;
-    norm_by_blocks(e, call, &sizes, &s, true, b);
+    norm_sizes sizes = norm_measure(problem);
+    clt_column_sums s = norm_sums(problem, &sizes);
+    norm_blocks b = norm_group_blocks(e->device, &sizes);
+    norm_by_blocks(e, problem, &sizes, &s, true, b);
     return CLT_OK;
 }
 
 /* Blocks give every other compute unit a group at least, and rows fill half of a group. */
+static const char *blocks_or_not(const norm_sizes *s, const ocl_device_desc *device, uint64_t blocks)
+{
+    return s->cols >= 2 * GROUP_STEP && 2 * blocks >= device->compute_units ? "blocks" : NULL;
+}
+
+const char *clt_norm_forward_standard(const void *problem, const ocl_device_desc *device)
+{
+    norm_sizes s = norm_measure(problem);
+    return blocks_or_not(&s, device, forward_blocks(device, s.rows, QUADS_UNDER_WAY).count);
+}
+
 const char *clt_norm_backward_standard(const void *problem, const ocl_device_desc *device)
 {
-    norm_sizes sizes = norm_measure(problem);
-    uint64_t blocks = clt_column_blocks_of((int64_t)sizes.rows, (int64_t)sizes.cols).count;
-    return sizes.cols >= 2 * GROUP_STEP && 2 * blocks >= device->compute_units ? "blocks" : NULL;
+    norm_sizes s = norm_measure(problem);
+    return blocks_or_not(&s, device, clt_column_blocks_of((int64_t)s.rows, (int64_t)s.cols).count);
 }
 
 static const ocl_tunable group_tunables[] = {CLT_TUNABLE_ITEMS, {0}};
 static const ocl_tunable fwd_row_tunables[] = {CLT_TUNABLE_LOCAL, {0}};
 static const ocl_tunable bwd_row_tunables[] = {{"blocks", 2, {0, 1}}, CLT_TUNABLE_LOCAL, {0}};
 CLT_TWO_VARIANTS(norm_forward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, fwd_row_tunables)
-const ocl_variant *const clt_norm_forward[] = {&norm_forward_variant_group, &norm_forward_variant_row, NULL};
+#define BLOCKS_VARIANT(way)                                                                                  \
+    static const ocl_variant norm_##way##_variant_blocks = {.name = "blocks",                                \
+                                                            .needs = OCL_CAP_LOCAL,                          \
+                                                            .accepts = way##_blocks_accepts,                 \
+                                                            .emit = norm_##way##_blocks,                     \
+                                                            .style = OCL_KERNEL_GROUPS};
+BLOCKS_VARIANT(forward)
+BLOCKS_VARIANT(backward)
+const ocl_variant *const clt_norm_forward[] = {&norm_forward_variant_group, &norm_forward_variant_blocks,
+                                               &norm_forward_variant_row, NULL};
 CLT_TWO_VARIANTS(norm_backward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, bwd_row_tunables)
-static const ocl_variant norm_backward_variant_blocks = {.name = "blocks",
-                                                         .needs = OCL_CAP_LOCAL,
-                                                         .accepts = blocks_accepts,
-                                                         .emit = norm_backward_blocks,
-                                                         .style = OCL_KERNEL_GROUPS};
 const ocl_variant *const clt_norm_backward[] = {&norm_backward_variant_group, &norm_backward_variant_blocks,
                                                 &norm_backward_variant_row, NULL};

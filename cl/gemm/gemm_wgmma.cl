@@ -282,7 +282,7 @@ static inline void spread_sums(__local float *to, const float *sums)
 /* gemm_fwd_wgmma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(TILES_PARAMS)
 {
-    __local uint4 slots[LOCAL_CHUNKS] __attribute__((aligned(1024)));
+    WGMMA_MEMORY(slots, 16 * LOCAL_CHUNKS);
     __local ushort *memory = (__local ushort *)slots;
     uint lid = (uint)get_local_id(0), group = lid / 128;
     uint row = group / GROUPS_ACROSS * WM, column = (group & (GROUPS_ACROSS - 1)) * WN;

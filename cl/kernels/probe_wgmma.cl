@@ -23,7 +23,7 @@ __kernel __attribute__((reqd_work_group_size(PROBE_ITEMS, 1, 1))) void probe_wgm
                                                                                    __global float *out,
                                                                                    uint n)
 {
-    __local uint4 tiles[PROBE_BYTES / 16] __attribute__((aligned(1024)));
+    WGMMA_MEMORY(tiles, PROBE_BYTES);
     uint lid = (uint)get_local_id(0), line = lid / 32 * 16 + lid % 32 / 4, column = 2 * (lid % 4);
     float sums[1][32];
     for (uint i = 0; i < 32; i++)

@@ -87,27 +87,68 @@ static void retargeted(const char *ptx, size_t size, const char *expected, const
     mark "fence.proxy.async.shared::cta;\n\t" mark "wgmma.fence.sync.aligned;\n" mark                        \
          "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {}, %1, %2, 1, 1, 1, 0, 0;\n" mark              \
          "wgmma.commit_group.sync.aligned;\n" mark "wgmma.wait_group.sync.aligned 0;\n"
-#define BODY(before, after)                                                                                  \
-    before "\n.entry k()\n{\n\t// begin inline asm\n\t" after "\n\t// end inline asm\n}\n"
-#define PTX(target, mark) BODY("// a comment\n.version 8.3\n.target " target "\n.address_size 64", mark)
+#define ASM(text) "\t// begin inline asm\n" text "\t// end inline asm\n"
+#define ARRAY(bytes) "\t.shared .align 1024 .b8 k_$_tiles[" bytes "];\n"
+#define SIZE(bytes) ASM("\t//sm_90a-shared: " bytes "\n")
+#define BODY(head, memory, product)                                                                          \
+    "// a comment\n" head "\n.address_size 64\n.entry k()\n{\n" memory ASM("\t" product) "}\n"
+/* What a compiler makes, and what becomes of it. */
+#define PLAIN(head) BODY(head, ARRAY("49152") SIZE("196608"), PRODUCT(MARK))
+#define MADE(head) BODY(head, ARRAY("196608") ASM(""), PRODUCT(""))
+#define HEAD(target) ".version 8.3\n.target " target
 
 static void test_retarget(void **state)
 {
     (void)state;
-    CHECK(PTX("sm_90, texmode_independent", PRODUCT(MARK)), PTX("sm_90a, texmode_independent", PRODUCT("")),
-          "");
-    CHECK(PTX("sm_90a", PRODUCT(MARK)), PTX("sm_90a", PRODUCT("")), ""); /* a compiler that chose it itself */
-    CHECK(BODY(".version 7.8\n.target sm_90", PRODUCT(MARK)),
-          BODY(".version 8.0\n.target sm_90a", PRODUCT("")), "");
-    CHECK(BODY(".version 8.10\n.target sm_90", PRODUCT(MARK)),
-          BODY(".version 8.10\n.target sm_90a", PRODUCT("")), "");
-    CHECK(PTX("sm_90", PRODUCT(MARK)) "\0", PTX("sm_90a", PRODUCT("")), ""); /* drivers that count the zero */
-    CHECK(PTX("sm_90", PRODUCT(MARK) "\0"), NULL, "no text");
-    CHECK(PTX("sm_80", PRODUCT(MARK)), NULL, "'.target sm_80'");
-    CHECK(PTX("sm_900", PRODUCT(MARK)), NULL, "'.target sm_900'");
-    CHECK(".version 8.0\n" PRODUCT(MARK), NULL, "no .target");
+    CHECK(PLAIN(HEAD("sm_90, texmode_independent")), MADE(HEAD("sm_90a, texmode_independent")), "");
+    CHECK(PLAIN(HEAD("sm_90a")), MADE(HEAD("sm_90a")), ""); /* a compiler that chose it itself */
+    CHECK(PLAIN(".version 7.8\n.target sm_90"), MADE(".version 8.0\n.target sm_90a"), "");
+    CHECK(PLAIN(".version 8.10\n.target sm_90"), MADE(".version 8.10\n.target sm_90a"), "");
+    CHECK(PLAIN(HEAD("sm_90")) "\0", MADE(HEAD("sm_90a")), ""); /* drivers that count the zero */
+    CHECK(PLAIN(HEAD("sm_90") "\0"), NULL, "no text");
+    CHECK(PLAIN(HEAD("sm_80")), NULL, "'.target sm_80'");
+    CHECK(PLAIN(HEAD("sm_900")), NULL, "'.target sm_900'");
+    CHECK(PLAIN(".version 8.0"), NULL, "no .target");
     CHECK("\177ELF\0\0\1", NULL, "no text");
     CHECK("", NULL, "no .target");
+}
+
+#define WITH(memory) BODY(HEAD("sm_90"), memory, PRODUCT(MARK))
+#define GIVES(memory) BODY(HEAD("sm_90a"), memory, PRODUCT(""))
+
+/* The only array in local memory gets the size that a line gives. */
+static void test_retarget_memory(void **state)
+{
+    (void)state;
+    CHECK(WITH(ARRAY("16384") SIZE("16384")), GIVES(ARRAY("16384") ASM("")), "");
+    CHECK(WITH(ARRAY("49152") SIZE("232448")), GIVES(ARRAY("232448") ASM("")), "");
+    CHECK(WITH(SIZE("65536") ARRAY("49152") SIZE("65536")), GIVES(ASM("") ARRAY("65536") ASM("")), "");
+    CHECK(WITH(".visible .shared .align 16 .b8 a[16];\n" SIZE("64\r")),
+          GIVES(".visible .shared .align 16 .b8 a[64];\n" ASM("")), "");
+    /* what stands in other memory is none of them, nor is an address of local memory */
+    CHECK(WITH(".param .u64 .ptr .shared .align 4 p,\n\t.local .align 8 .b8 own[32];\n\tst.shared.u32 [%r1], "
+               "%r2;\n" ARRAY("49152") SIZE("65536")),
+          GIVES(".param .u64 .ptr .shared .align 4 p,\n\t.local .align 8 .b8 own[32];\n\tst.shared.u32 "
+                "[%r1], %r2;\n" ARRAY("65536") ASM("")),
+          "");
+    CHECK(WITH(ARRAY("49152")), NULL, "kept no line '//sm_90a-shared: '");
+    CHECK(WITH(ARRAY("49152") ASM("\t// sm_90a-shared: 65536\n")), NULL, "kept no line '//sm_90a-shared: '");
+    CHECK(WITH(SIZE("65536")), NULL, "declares 0 arrays");
+    CHECK(WITH(ARRAY("49152") ARRAY("64") SIZE("65536")), NULL, "declares 2 arrays");
+    CHECK(WITH(ARRAY("49152") ".extern .shared .align 4 .b8 more[];\n" SIZE("65536")), NULL,
+          "'.extern .shared .align 4 .b8 more[];' in its PTX is no array of bytes");
+    CHECK(WITH("\t.shared .align 4 .u32 one;\n" SIZE("64")), NULL, "'.shared .align 4 .u32 one;'");
+    CHECK(WITH("\t.shared .align 4 .b32 words[16];\n" SIZE("64")), NULL,
+          "words[16];' in its PTX is no array");
+    CHECK(WITH(ARRAY("49152") SIZE("")), NULL, "gives no size");
+    CHECK(WITH(ARRAY("49152") SIZE("0")), NULL, "gives no size");
+    CHECK(WITH(ARRAY("49152") SIZE("-65536")), NULL, "gives no size");
+    CHECK(WITH(ARRAY("49152") SIZE("65536 bytes")), NULL, "'//sm_90a-shared: 65536 bytes' in its PTX gives");
+    CHECK(WITH(ARRAY("49152") SIZE("99999999999999999999")), NULL, "gives no size");
+    CHECK(WITH(ARRAY("49152") SIZE("232449")), NULL, "needs 232449 bytes of local memory");
+    CHECK(WITH(ARRAY("49152") SIZE("65536") SIZE("65537")), NULL, "asks for 65536 and for 65537 bytes");
+    CHECK(WITH(ARRAY("49152") SIZE("16384")), NULL,
+          "asks for 16384 bytes of local memory and declares 49152");
 }
 
 /* A program that lost a kind of instruction, in a comment of another form or altogether. */
@@ -115,7 +156,7 @@ static void test_retarget_kinds(void **state)
 {
     static const char *const kinds[] = {"fence.proxy.async", "wgmma.fence.", "wgmma.mma_async.",
                                         "wgmma.commit_group.", "wgmma.wait_group."};
-    static const char whole[] = PTX("sm_90", PRODUCT(MARK));
+    static const char whole[] = PLAIN(HEAD("sm_90"));
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         char text[sizeof whole];
@@ -125,7 +166,7 @@ static void test_retarget_kinds(void **state)
         *at = 'x';
         retargeted(text, sizeof whole - 1, NULL, kinds[i]);
     }
-    CHECK(PTX("sm_90", PRODUCT("// sm_90a: ")), NULL, "kept no instruction");
+    CHECK(BODY(HEAD("sm_90"), ARRAY("64") SIZE("64"), PRODUCT("// sm_90a: ")), NULL, "kept no instruction");
 }
 
 /* Logs in the form of `ptxas -v`, as NVIDIA's driver gives them with -cl-nv-verbose. */
@@ -158,9 +199,9 @@ static void test_resources(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),        cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_retarget_kinds), cmocka_unit_test(test_resources),
-        cmocka_unit_test(test_this_device),
+        cmocka_unit_test(test_formats),         cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_retarget_memory), cmocka_unit_test(test_retarget_kinds),
+        cmocka_unit_test(test_resources),       cmocka_unit_test(test_this_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     clt_jw_kstring(&w, "binary", m->binary);
     clt_jw_kint(&w, "local_bytes", (int64_t)d->local_bytes);
     clt_jw_kint(&w, "local_proven_bytes", (int64_t)d->local_proven_bytes);
+    clt_jw_kint(&w, "local_retargeted_bytes", (int64_t)d->local_retargeted_bytes);
     clt_jw_kdouble(&w, "fma_peak_gflops", l->fma_peak_gflops);
     clt_jw_kdouble(&w, "stream_gbs", l->stream_gbs);
     clt_jw_kdouble(&w, "plain_stream_gbs", l->plain_stream_gbs);
@@ -89,6 +90,8 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     printf("%-22s %s\n", "binary", m->binary[0] ? m->binary : "none given");
     printf("%-22s %" PRIu64 " of %" PRIu64 " B reported\n", "local memory proven", d->local_proven_bytes,
            d->local_bytes);
+    if (d->local_retargeted_bytes > d->local_proven_bytes)
+        printf("%-22s %" PRIu64 " B by programs for sm_90a\n", "", d->local_retargeted_bytes);
     clt_str_append(out, "\n");
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cl/command/fallback.h"
+#include "cl/command/retarget.h"
 #include "cl/gemm/gemm.h"
 #include "cl/gemm/gemm_forms.h"
 #include "engine/base/log.h"
@@ -272,7 +273,7 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
 static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
 {
     const ocl_device_desc *desc = &exec->device->desc;
-    uint64_t bytes, room = ocl_form_max_local(desc);
+    uint64_t bytes, room = ocl_form_max_local(desc, strstr(c->options, OCL_RETARGET_OPTION) != NULL);
     OCL_CHECK(ocl_kernel_local_bytes(exec->device, kernel, &bytes), "asking for the local memory of %s",
               c->kernel);
     for (int i = 0; i < c->n_args; i++)

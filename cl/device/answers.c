@@ -172,15 +172,21 @@ bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t 
            (!tests || are_tested(answers, ocl_answers_caps(answers, emulated, tests) & mask));
 }
 
+static bool is_named(const ocl_item *item, const char *start)
+{
+    return strncmp(item->name, start, strlen(start)) == 0;
+}
+
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
 {
     for (int i = 0; i < answers->count; i++) {
         const ocl_item *item = &answers->items[i];
-        bool local = strncmp(item->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0;
         if (item->answer != OCL_ANSWER_YES)
             continue;
-        if (local && item->value > device->local_proven_bytes)
+        if (is_named(item, OCL_ITEM_LOCAL_MEMORY) && item->value > device->local_proven_bytes)
             device->local_proven_bytes = item->value;
+        if (is_named(item, OCL_ITEM_WGMMA_MEMORY) && item->value > device->local_retargeted_bytes)
+            device->local_retargeted_bytes = item->value;
         if (strcmp(item->name, OCL_ITEM_LOCAL_REPORT) == 0)
             device->local_report_factor = item->value;
         if (strcmp(item->name, OCL_ITEM_GROUP_LIMIT) == 0)

@@ -96,7 +96,8 @@ static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item
         q->cap != OCL_CAP_FP16 || (a->extensions != NULL && strstr(a->extensions, "cl_khr_fp16") != NULL);
     if ((q->cap & OCL_CAPS_UNITS) && a->asker->found->desc.compute_capability == 0)
         offered = false;
-    if (strncmp(q->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0)
+    if (strncmp(q->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0 ||
+        strncmp(q->name, OCL_ITEM_WGMMA_MEMORY, strlen(OCL_ITEM_WGMMA_MEMORY)) == 0)
         offered = false; /* sizes above what the driver reports are never promised */
     if (item->answer == OCL_ANSWER_REFUSED && !offered)
         item->answer = OCL_ANSWER_NO;

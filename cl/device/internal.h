@@ -151,7 +151,7 @@ typedef struct ocl_probe_state {
     ocl_style style;            /* timed only if ASKED */
 } ocl_probe_state;
 typedef struct ocl_question {
-    const char *name; /* of a capability, or "basic", "local_memory_64" */
+    const char *name; /* of a capability, or "basic", "local_memory_64", "wgmma_memory_96" */
     uint32_t cap;
     /* Whether to ask the question now; if not, `why` gets the reason, or stays empty if that may change.
      * NULL: always. */

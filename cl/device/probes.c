@@ -449,10 +449,10 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
         return false;
     }
     const ocl_question *smaller = state->question - 1;
-    const ocl_item *before =
-        smaller->ask == ask_local_memory ? ocl_answers_find(state->answers, smaller->name) : NULL;
-    return smaller->ask != ask_local_memory ||
-           (before != NULL && (before->answer == OCL_ANSWER_YES || before->answer == OCL_ANSWER_NO));
+    if (smaller->ask != ask_local_memory || (uint64_t)smaller->parameter << 10 <= state->desc->local_bytes)
+        return true;
+    const ocl_item *before = ocl_answers_find(state->answers, smaller->name);
+    return before != NULL && before->answer == OCL_ANSWER_YES;
 }
 
 #define LOCAL_MEMORY(kib)                                                                                    \
@@ -460,7 +460,15 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
         OCL_ITEM_LOCAL_MEMORY #kib, 0, want_local_memory, ask_local_memory, kib                              \
     }
 
-/* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB. */
+#define WGMMA_MEMORY(kib)                                                                                    \
+    {                                                                                                        \
+        OCL_ITEM_WGMMA_MEMORY #kib, OCL_CAP_WGMMA_LARGE, ocl_probe_want_wgmma_memory, ocl_probe_ask_wgmma,   \
+            kib                                                                                              \
+    }
+
+/* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB. Of
+ * retargeted programs, which may have more, they are for what the tiles of cl/gemm/gemm_wgmma.c need, from
+ * 192x256 with four stages down. */
 const ocl_question ocl_questions[] = {
     {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},
@@ -490,6 +498,10 @@ const ocl_question ocl_questions[] = {
     {"mma_f16_k8", OCL_CAP_MMA_F16_K8, ocl_probe_want_mma_f16_k8, ocl_probe_ask_unit, 0},
     {"wmma_f16", OCL_CAP_WMMA_F16, ocl_probe_want_wmma_f16, ocl_probe_ask_unit, 0},
     {"wgmma", OCL_CAP_WGMMA, ocl_probe_want_wgmma, ocl_probe_ask_wgmma, 0},
+    WGMMA_MEMORY(224),
+    WGMMA_MEMORY(192),
+    WGMMA_MEMORY(160),
+    WGMMA_MEMORY(96),
     {"wgmma_large", OCL_CAP_WGMMA_LARGE, ocl_probe_want_wgmma_large, ocl_probe_ask_wgmma, 0},
     {"wgmma_wide", OCL_CAP_WGMMA_WIDE, ocl_probe_want_wgmma_wide, ocl_probe_ask_wgmma, 0},
     {NULL, 0, NULL, NULL, 0},

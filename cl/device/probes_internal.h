@@ -57,6 +57,7 @@ bool ocl_probe_want_mma_f16_k8(const ocl_probe_state *state, char *why, size_t s
 bool ocl_probe_want_wmma_f16(const ocl_probe_state *state, char *why, size_t size);
 clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item);
 bool ocl_probe_want_wgmma(const ocl_probe_state *state, char *why, size_t size);
+bool ocl_probe_want_wgmma_memory(const ocl_probe_state *state, char *why, size_t size);
 bool ocl_probe_want_wgmma_large(const ocl_probe_state *state, char *why, size_t size);
 bool ocl_probe_want_wgmma_wide(const ocl_probe_state *state, char *why, size_t size);
 

@@ -88,13 +88,9 @@ clt_status ocl_probe_ask_unit(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
-/* Local memory of the largest tiles (cl/gemm/gemm_wgmma.c), 128x256 and 192x256, with four stages of 64 steps
- * of k. */
-#define WGMMA_MOST (UINT64_C(192) << 10)
-#define WGMMA_MOST_WIDE (UINT64_C(224) << 10)
-
 /* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. The
- * tiles are at both ends of the largest local memory that a product may use. */
+ * tiles are at both ends of local memory of the size that is asked for, or of the largest one that was shown
+ * to work. value: its bytes. */
 clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item)
 {
     enum { SIDE = 64 };
@@ -108,10 +104,10 @@ clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item)
             t->a[i][j] = clt_f32_to_f16((float)((i * 7 + j * 3 + i / 16) % 9 - 4));
             t->b[i][j] = clt_f32_to_f16((float)((i * 5 + j * 2 + j / 16) % 7 - 3));
         }
-    uint64_t proven = ocl_form_max_local(state->desc), local = 2 * sizeof t->a;
-    uint64_t most = state->question->cap == OCL_CAP_WGMMA_WIDE ? WGMMA_MOST_WIDE : WGMMA_MOST;
+    uint64_t local = 2 * sizeof t->a;
     if (state->question->cap != OCL_CAP_WGMMA)
-        local = proven < most ? proven / 1024 * 1024 : most;
+        local = state->question->parameter != 0 ? (uint64_t)state->question->parameter << 10
+                                                : state->desc->local_retargeted_bytes;
     size_t items = state->question->cap == OCL_CAP_WGMMA_WIDE ? 6 * SIDE : 2 * SIDE;
     char options[96];
     snprintf(options, sizeof options, OCL_RETARGET_OPTION " -DPROBE_BYTES=%u -DPROBE_ITEMS=%zu",
@@ -119,7 +115,8 @@ clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item)
     ocl_probe run = {options,     "probe_wgmma", t->a, 2 * sizeof t->a, t->out, sizeof t->out,
                      SIDE * SIDE, items,         items};
     clt_status status = ocl_probe_run(state->device, &run);
-    item->answer = OCL_ANSWER_YES;
+    if (status == CLT_OK)
+        status = ocl_answer_yes(item, local);
     for (int i = 0; status == CLT_OK && i < SIDE * SIDE && item->answer == OCL_ANSWER_YES; i++) {
         float want = 0.0f;
         for (int k = 0; k < SIDE; k++)
@@ -174,13 +171,27 @@ bool ocl_probe_want_wgmma(const ocl_probe_state *state, char *why, size_t size)
     return ocl_probe_has(state, OCL_CAP_PTX) && ocl_probe_has(state, OCL_CAP_LOCAL);
 }
 
+/* What the driver takes of other programs says nothing here, since its assembler has a limit for each
+ * target. The largest size that works is wanted, and each is a question of its own: one that crashes the
+ * driver leaves the smaller ones. */
+bool ocl_probe_want_wgmma_memory(const ocl_probe_state *state, char *why, size_t size)
+{
+    (void)why;
+    (void)size;
+    return ocl_probe_has(state, OCL_CAP_WGMMA) &&
+           state->desc->local_retargeted_bytes < (uint64_t)state->question->parameter << 10;
+}
+
 bool ocl_probe_want_wgmma_large(const ocl_probe_state *state, char *why, size_t size)
 {
     if (!ocl_probe_has(state, OCL_CAP_WGMMA))
         return false;
-    if (ocl_form_max_local(state->desc) > OCL_WGMMA_SMALL_BYTES)
+    if (state->desc->local_retargeted_bytes > OCL_WGMMA_SMALL_BYTES)
         return true;
-    snprintf(why, size, "a work-group has no more than %u KiB of local memory", OCL_WGMMA_SMALL_BYTES >> 10);
+    const ocl_item *least = ocl_answers_find(state->answers, state->question[-1].name);
+    if (least != NULL && least->answer == OCL_ANSWER_NO)
+        snprintf(why, size, "a program for sm_90a has no more than %u KiB of local memory",
+                 OCL_WGMMA_SMALL_BYTES >> 10);
     return false;
 }
 

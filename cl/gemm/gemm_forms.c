@@ -46,10 +46,10 @@ int ocl_form_max_items(const ocl_device_desc *device)
     return (int)(ocl_group_limit(device) < limit ? ocl_group_limit(device) : limit);
 }
 
-uint64_t ocl_form_max_local(const ocl_device_desc *device)
+uint64_t ocl_form_max_local(const ocl_device_desc *device, bool retargeted)
 {
-    return device->local_proven_bytes > device->local_bytes ? device->local_proven_bytes
-                                                            : device->local_bytes;
+    uint64_t proven = retargeted ? device->local_retargeted_bytes : device->local_proven_bytes;
+    return proven > device->local_bytes ? proven : device->local_bytes;
 }
 
 /* The offset, whose low bits decide the alignment. */
@@ -146,7 +146,7 @@ static void refuse(const ocl_form_family *family, const ocl_device_desc *device,
         snprintf(reason + at, size - at,
                  "%s this problem, work-groups of %d items and %llu bytes of local memory",
                  at > 0 ? "does not fit" : "no form fits", ocl_form_max_items(device),
-                 (unsigned long long)ocl_form_max_local(device));
+                 (unsigned long long)ocl_form_max_local(device, family->retargeted));
 }
 
 bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device,

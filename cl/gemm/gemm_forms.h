@@ -42,6 +42,7 @@ typedef struct ocl_form_family {
     bool (*fits)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     double (*cost)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     const char *program, *kernel; /* of the product */
+    bool retargeted;              /* whether the program is loaded back for another target */
     int (*items)(const ocl_gemm_form *form);
     /* Steps of k by which an item's counter of windows goes on at once (cl/gemm/gemm_window_tiles.clh), a power of two
      * up to bk; NULL: bk. */
@@ -79,8 +80,9 @@ int ocl_form_max_items(const ocl_device_desc *device); /* of a work-group */
 /* Whether this form was given up on the device because its driver refused it (cl/command/fallback.h). */
 bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *device,
                           const ocl_gemm_form *form);
-/* Bytes of local memory of a work-group: as reported, or more if more was shown to work. */
-uint64_t ocl_form_max_local(const ocl_device_desc *device);
+/* Bytes of local memory of a work-group: as reported, or more if more was shown to work with programs as the
+ * driver builds them, or with retargeted ones (cl/command/retarget.h). */
+uint64_t ocl_form_max_local(const ocl_device_desc *device, bool retargeted);
 /* VC of cl/gemm/gemm_epilogue.clh, the number of neighbouring elements of C that are finished together: as
  * many as fill 16 bytes if C and all operands of the epilogue (or the partial sums) are aligned to 16 bytes
  * there, else 1. */

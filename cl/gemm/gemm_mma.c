@@ -148,7 +148,7 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
            /* before 80 copies go through registers, and fill only one slot ahead */
            (f->sm >= 80 || f->stages == 2) && ocl_mma_items(f) <= ocl_form_max_items(device) &&
            f->pm * f->pn <= 64 * 64 && /* at most 128 registers for the sums of an item */
-           ocl_mma_local_bytes(g, f, emulated) <= ocl_form_max_local(device);
+           ocl_mma_local_bytes(g, f, emulated) <= ocl_form_max_local(device, false);
 }
 
 /* A cost model to rank forms until the tuner has measured. The unit is the time of one multiply-add of a
@@ -178,9 +178,13 @@ static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w,
 {
     double resident = REGISTERS / (w->registers * w->items);
     /* a compute unit has two to four times the local memory that is reported for one work-group, and at least
-     * as much as was shown to work */
-    double unit = 2.0 * (double)device->local_bytes, proven = (double)ocl_form_max_local(device);
-    double by_local = (unit > proven ? unit : proven) / w->local_bytes;
+     * as much as was shown to work with programs of either kind */
+    uint64_t unit = 2 * device->local_bytes;
+    for (int retargeted = 0; retargeted < 2; retargeted++) {
+        uint64_t proven = ocl_form_max_local(device, retargeted != 0);
+        unit = proven > unit ? proven : unit;
+    }
+    double by_local = (double)unit / w->local_bytes;
     resident = by_local < resident ? by_local : resident;
     resident = groups_per_unit < resident ? groups_per_unit : resident;
     return resident < 1.0 ? 1.0 : (double)(int)resident;

@@ -95,7 +95,7 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
 {
     uint64_t local = ocl_tile_local_bytes(g, f), slab = (uint64_t)(f->bm / f->pm * f->bn) * 4;
     return f->bm >= f->pm && f->bn >= f->pn && ocl_tile_items(f) >= 8 &&
-           ocl_tile_items(f) <= ocl_form_max_items(device) && local <= ocl_form_max_local(device) &&
+           ocl_tile_items(f) <= ocl_form_max_items(device) && local <= ocl_form_max_local(device, false) &&
            slab <= local && reads_windows(g, f);
 }
 
@@ -161,7 +161,7 @@ static bool takes_longer_lines(const ocl_gemm *g, const ocl_device_desc *device,
     bool a = !g->ta && clt_dtype_bytes(g->type_a) == 2, b = g->tb && clt_dtype_bytes(g->type_b) == 2;
     int least = f->bm < f->bn ? f->bm : f->bn;
     return f->bk == 8 && (a || b) && least * 16 / 8 >= ocl_tile_items(f) &&
-           ocl_tile_local_bytes(g, longer) <= ocl_form_max_local(device) &&
+           ocl_tile_local_bytes(g, longer) <= ocl_form_max_local(device, false) &&
            side_by_side(g, device, longer, 1e9) >= side_by_side(g, device, f, 1e9);
 }
 

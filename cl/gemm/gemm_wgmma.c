@@ -89,7 +89,7 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
         return false;
     uint64_t items = (uint64_t)ocl_wgmma_items(f), most = (uint64_t)ocl_form_max_items(device);
     return f->stages >= 2 && f->stages <= 4 && items <= (items > 256 ? ocl_group_limit(device) : most) &&
-           ocl_wgmma_local_bytes(f) <= ocl_form_max_local(device);
+           ocl_wgmma_local_bytes(f) <= ocl_form_max_local(device, true);
 }
 
 static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
@@ -138,6 +138,7 @@ const ocl_form_family ocl_wgmma_family = {.variant = &ocl_gemm_wgmma,
                                           .cost = cost,
                                           .program = "gemm_wgmma",
                                           .kernel = "gemm_fwd_wgmma",
+                                          .retargeted = true,
                                           .items = ocl_wgmma_items,
                                           .window_steps = ocl_wgmma_window_steps,
                                           .uses = uses,

@@ -33,6 +33,12 @@ products() {
     verified 4 'attention*[mma*' --small
     verified 12 'attention*[group*' --small
     verified 2 'known.*fragment' --mode correct
+    # A driver whose assembler takes 227 KiB of local memory for sm_90a and 48 for sm_90, for which programs are compiled first.
+    export CLTRAIN_PTX_LOCAL_90A=232448 CLTRAIN_CACHE_DIR=$work/cache.large
+    expect_code 0 "$CLTRAIN" devices --json
+    expect_text '"local_proven_bytes": 49152,' '"local_retargeted_bytes": 229376,' '"wgmma_large",' '"wgmma_wide"$'
+    verified 1 'gemm.tails_nn[wgmma_*128x256_s4_k1]' --mode correct
+    verified 1 'gemm.tails_nt[wgmma_*192x256_s4_k1]' --mode correct
 }
 
 ops() {

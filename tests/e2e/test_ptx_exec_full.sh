@@ -31,7 +31,7 @@ mma) # sm_80: all cases with each type, all forms with tails in all layouts. At 
 wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48 KiB of local memory, then all
     export CLTRAIN_PTX_SM=90
     verified 150 'gemm.*[wgmma_*' --mode correct
-    export CLTRAIN_PTX_LOCAL=232448 CLTRAIN_CACHE_DIR=$work/cache.large # what was asked of the smaller device is remembered
+    export CLTRAIN_PTX_LOCAL_90A=232448 CLTRAIN_CACHE_DIR=$work/cache.large # what was asked of the smaller device is remembered
     seed=11 CLTRAIN_PTX_SEED=11 verified 52 'gemm.tails*[wgmma_*' --mode correct
     seed=12 CLTRAIN_PTX_SEED=12 verified 38 'gemm.windows_forms*[wgmma_*' --mode correct
     count

@@ -67,8 +67,14 @@ reject_text 'without capability'
 launched gemm_fwd_wgmma yes
 expect_same good.loss tile.loss
 expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_large" CLTRAIN_PTX_REFUSE=large "$CLTRAIN" devices
-expect_text 'goes without wgmma_large \(refused\): .*too much shared data' 'caps .*mma_tf32,wgmma$'
+reject_text 'goes without wgmma' # no driver promises so much
+expect_text 'caps .*mma_tf32,wgmma$'
+expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_large" CLTRAIN_PTX_REFUSE=large "$CLTRAIN" devices --json
+expect_text '"local_retargeted_bytes": 0,' 'a program for sm_90a has no more than 48 KiB'
 unset CLTRAIN_PTX_LOCAL
+# An assembler that takes 163 KiB for sm_90a, and 48 for sm_90: the tiles that fit.
+expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_middle" CLTRAIN_PTX_LOCAL_90A=166912 "$CLTRAIN" devices --json
+expect_text '"local_proven_bytes": 49152,' '"local_retargeted_bytes": 163840,' '"wgmma_large",'
 # A driver's binary may or may not end with a zero byte that it counts; it gets back what it gave.
 for nul in required refused; do
     expect_code 0 env CLTRAIN_CACHE_DIR="$work/fresh_$nul" CLTRAIN_PTX_NUL=$nul "$CLTRAIN" devices

@@ -35,6 +35,12 @@ uint32_t ptx_local_memory(void)
     return (uint32_t)strtoul(ptx_setting("CLTRAIN_PTX_LOCAL", "49152"), NULL, 10);
 }
 
+uint32_t ptx_local_memory_90a(void)
+{
+    const char *text = ptx_setting("CLTRAIN_PTX_LOCAL_90A", "");
+    return text[0] ? (uint32_t)strtoul(text, NULL, 10) : ptx_local_memory();
+}
+
 cl_int ptx_answer(const void *value, size_t bytes, size_t size, void *out, size_t *needed)
 {
     if (needed)

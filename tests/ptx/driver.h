@@ -10,6 +10,7 @@
  *   CLTRAIN_PTX_BUILTINS  the bitcode of builtins.cl
  *   CLTRAIN_PTX_SM        generation: 70, 75, 80 (the default), 86, 89 or 90
  *   CLTRAIN_PTX_LOCAL     bytes of local memory that the device announces and programs may use (49152)
+ *   CLTRAIN_PTX_LOCAL_90A  bytes that programs for sm_90a may use instead, as with some assemblers
  *   CLTRAIN_PTX_CACHE     a folder that keeps compiled programs
  *   CLTRAIN_PTX_REPORT    a file to which every violated rule is appended, one per line
  *   CLTRAIN_PTX_COUNTS    a file to which the counters of every launch are appended
@@ -87,6 +88,7 @@ extern pthread_mutex_t ptx_lock; /* one command at a time, and all counts of ref
 const char *ptx_setting(const char *name, const char *otherwise);
 unsigned ptx_generation(void);
 uint32_t ptx_local_memory(void);
+uint32_t ptx_local_memory_90a(void);
 /* Does CLTRAIN_PTX_REFUSE name this? */
 bool ptx_refuses(const char *what);
 /* A copy of a value for clGet...Info. */

@@ -376,15 +376,16 @@ static bool assembled(cl_program program, const char *ptx)
 }
 
 /* What NVIDIA's assembler refuses too. */
-static bool fits(cl_program program)
+static bool fits(cl_program program, const char *ptx)
 {
     char text[300];
+    uint32_t most = strstr(ptx, ".target sm_90a") != NULL ? ptx_local_memory_90a() : ptx_local_memory();
     for (size_t k = 0; k < program->module.n_kernels; k++) {
         const ptx_kernel *kernel = &program->module.kernels[k];
-        if (kernel->shared_bytes <= ptx_local_memory())
+        if (kernel->shared_bytes <= most)
             continue;
         snprintf(text, sizeof text, "entry function '%s' uses too much shared data (0x%x bytes, 0x%x max)",
-                 kernel->name, kernel->shared_bytes, ptx_local_memory());
+                 kernel->name, kernel->shared_bytes, most);
         set_log(program, text);
         return false;
     }
@@ -413,7 +414,7 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint n, const cl_
     }
     free(program->ptx);
     program->ptx = ok ? ptx : NULL;
-    if (ok && is_for_this(program, ptx) && fits(program) && assembled(program, ptx))
+    if (ok && is_for_this(program, ptx) && fits(program, ptx) && assembled(program, ptx))
         program->status = CL_BUILD_SUCCESS;
     if (notify)
         notify(program, data);

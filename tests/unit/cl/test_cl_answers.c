@@ -83,6 +83,14 @@ static void test_sizes(void **state)
     ocl_answers_sizes(a, &desc);
     assert_int_equal(desc.local_report_factor, 2);
     assert_int_equal(desc.local_proven_bytes, 64 << 10);
+    assert_int_equal(desc.local_retargeted_bytes, 0);
+    item = (ocl_item){.name = "wgmma_memory_224", .answer = OCL_ANSWER_NO, .value = 224 << 10};
+    assert_ok(ocl_answers_set(a, &item));
+    item = (ocl_item){.name = "wgmma_memory_192", .answer = OCL_ANSWER_YES, .value = 192 << 10};
+    assert_ok(ocl_answers_set(a, &item));
+    ocl_answers_sizes(a, &desc);
+    assert_int_equal(desc.local_proven_bytes, 64 << 10);
+    assert_int_equal(desc.local_retargeted_bytes, 192 << 10);
     free(a);
 }
 

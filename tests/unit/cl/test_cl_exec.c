@@ -481,6 +481,7 @@ static clt_status try_arrays(fixture *f, uint64_t room, uint64_t factor)
     ocl_exec *exec;
     ocl_device_desc *desc = &f->device->desc, kept = *desc;
     desc->local_bytes = desc->local_proven_bytes = room;
+    desc->local_retargeted_bytes = 1 << 20; /* which is not for programs as the driver builds them */
     desc->local_report_factor = factor;
     clt_status status = ocl_exec_create(f->device, &f->list, &f->options, &exec);
     *desc = kept;

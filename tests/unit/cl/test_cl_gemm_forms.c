@@ -311,7 +311,7 @@ static void test_wgmma(void **state)
     ocl_gemm_form f;
     (void)state;
     hopper.compute_units = none.compute_units = 132;
-    hopper.local_proven_bytes = none.local_proven_bytes = 227 << 10;
+    hopper.local_proven_bytes = none.local_proven_bytes = hopper.local_retargeted_bytes = 227 << 10;
     hopper.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE;
     for (size_t p = 0; p < sizeof products / sizeof products[0]; p++)
         for (int layout = 0; layout < 4; layout++)
@@ -326,21 +326,31 @@ static void test_wgmma(void **state)
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_int_equal(f.bm * f.bn, 256 * 128);
     assert_int_equal(f.stages, 4);
-    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_proven_bytes && ocl_wgmma_items(&f) <= 256);
+    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_retargeted_bytes && ocl_wgmma_items(&f) <= 256);
     hopper.caps |= OCL_CAP_WGMMA_WIDE;
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_int_equal(f.bm, 192);
     assert_int_equal(f.bn, 256);
-    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_proven_bytes && ocl_wgmma_items(&f) == 384);
+    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_retargeted_bytes && ocl_wgmma_items(&f) == 384);
     hopper.max_work_group = 256;
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_items(&f) <= 256);
     hopper.max_work_group = 1024;
-    hopper.local_proven_bytes =
-        48 << 10; /* forms for that exist, though nobody would choose them for speed */
+    /* what other programs get is not for sm_90a: forms of 48 KiB exist, though nobody would choose them for
+     * speed */
+    hopper.local_retargeted_bytes = 0;
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
-    hopper.local_proven_bytes = 227 << 10; /* of which programs for sm_90a get 48 */
+    hopper.local_retargeted_bytes = 160 << 10;
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_local_bytes(&f) > 96 << 10 && ocl_wgmma_local_bytes(&f) <= 160 << 10);
+    hopper.local_proven_bytes = 48 << 10; /* nor the other way round */
+    hopper.local_retargeted_bytes = 227 << 10;
+    assert_true(ocl_form_choose(&ocl_mma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_mma_local_bytes(&g, &f, false) <= 48 << 10);
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_local_bytes(&f) > 160 << 10);
+    hopper.local_proven_bytes = 227 << 10; /* of which the self-test of programs for sm_90a fails */
     hopper.caps &= ~(uint32_t)OCL_CAP_WGMMA_LARGE;
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
     assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
@@ -472,7 +482,7 @@ static void test_windows_of_b(void **state)
     char reason[240] = "";
     (void)state;
     hopper.compute_units = 132;
-    hopper.local_proven_bytes = 227 << 10;
+    hopper.local_proven_bytes = hopper.local_retargeted_bytes = 227 << 10;
     hopper.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE;
     for (int t = 0; t < 2; t++)
         for (int64_t depth = 1; depth <= 4; depth += 3) {

@@ -126,7 +126,7 @@ static void test_wgmma(void **state)
     char reason[240], form[OCL_FORM_TEXT];
     g.type_a = g.type_b = CLT_F16;
     d.compute_capability = 90;
-    d.local_proven_bytes = 227 << 10;
+    d.local_proven_bytes = d.local_retargeted_bytes = 227 << 10;
     assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &d, "test", &variant));
     assert_string_equal(variant->name, "wgmma");
     d.caps |= OCL_CAP_WGMMA_WIDE;

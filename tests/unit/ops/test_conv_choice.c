@@ -43,7 +43,7 @@ static ocl_device_desc gpu(int generation)
     d.is_cpu = false;
     d.compute_units = generation >= 90 ? 132 : 108;
     d.local_bytes = 48 << 10;
-    d.local_proven_bytes = generation >= 90 ? 227 << 10 : 48 << 10;
+    d.local_proven_bytes = d.local_retargeted_bytes = generation >= 90 ? 227 << 10 : 48 << 10;
     d.max_work_group = 1024;
     d.caps = OCL_CAP_LOCAL | OCL_CAP_WG256;
     d.compute_capability = (uint32_t)generation;

@@ -67,6 +67,7 @@ wide='gemm.tails_nn[wgmma_bf16_192x256*'
 # (A program in which one kind of instruction is missing is refused before it runs, see cl/command/retarget.c, so some stay
 # elsewhere.)
 defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '        if (t > 1000000) WGMMA_SEE();' "$products"
+defect 'wgmma: half of the local memory' gemm_wgmma.cl '16 * LOCAL_CHUNKS' '8 * LOCAL_CHUNKS' "$products"
 defect 'wgmma: copies not waited for' gemm_wgmma.cl '#define COPIES_LEFT 1' '#define COPIES_LEFT 2' "$products"
 defect 'wgmma: main loop without its barrier' gemm_wgmma.cl 'barrier(CLK_LOCAL_MEM_FENCE);
         WGMMA_START' 'WGMMA_START' "$products"

@@ -81,7 +81,7 @@ layernorm.cl :: s/(float)cols + eps)/(float)cols)/ :: layernorm.nobias[row] :: l
 layernorm.cl :: s/float d = MINUS_MEAN(LOAD, c);/float d = LOAD(DT, x, c);/ :: layernorm.odd[group] :: layernorm
 layernorm.cl :: s/load(f32, part_q, c) + load(DYT, dy, c)/load(DYT, dy, c)/ :: layernorm.blocks* :: layernorm
 colsum.cl :: s/uint left = (uint)(end - row)/uint left = 0/ :: multiply.blocks[lane] :: multiply
-colsum.cl :: s/ADD_DOWN(height - r)/ADD_DOWN(height - r - 1)/ :: bias.tail[flat] :: bias
+colsum.cl :: s/min(height - r, (uint)FEW)/min(height - r - 1, (uint)FEW)/ :: bias.tail[flat] :: bias
 colsum.cl :: s/uint c = 4 \* (uint)/uint c = (uint)/ :: bias.vectors[flat] :: bias
 quads.clh :: s/as_float4(as_int4(v) \& ((int)(k - count) >> 31))/v/ :: bias.vectors[flat] :: bias
 layernorm.cl :: s/clt_keep4(BY_W(of_dy\[k\]\[j\], j), c, cols)/BY_W(of_dy[k][j], j)/ :: layernorm.vectors[blocks] :: layernorm

@@ -267,26 +267,31 @@ static inline cross_entropy_row cross_entropy_row_of(__global float *out, __glob
 /* The vectors of a row that an item of a group owns: FOR_ROW4 runs its statement for the first element c of each of
  * them, and ROW4 is that vector, from memory or from `held`, of which only the last can be beyond the row. */
 #if HELD
-static inline float4 cross_entropy_held_bf16(ushort4 v)
+static inline float4 cross_entropy_held_bf16(uint2 v)
 {
-    return as_float4(convert_uint4(v) << 16);
+    return (float4)(as_float(v.x << 16), as_float(v.x & 0xffff0000u), as_float(v.y << 16),
+                    as_float(v.y & 0xffff0000u));
 }
-static inline float4 cross_entropy_held_f16(ushort4 v)
+static inline float4 cross_entropy_held_f16(uint2 v)
 {
     return vload_half4(0, (const half *)&v);
 }
-#define HELD_PARAM const ushort4 *held,
+#define HELD_PARAM const uint2 *held,
 #define HELD_ARG held,
+/* Compilers do not know that all vectors but the last are in the row, so that this is a branch for each: without them
+ * they mix the exponentials of many vectors, which takes more registers than there are. */
 #define FOR_ROW4(c, whole)                                                                                   \
-    _Pragma("unroll") for (uint j_ = 0, c = 4 * lane; j_ < HELD;                                             \
-                           j_++, c += 4 * WG) if (j_ + 1 < HELD || c < (whole))
+    _Pragma("unroll") for (uint j_ = 0, c = 4 * lane; j_ < HELD; j_++, c += 4 * WG) if (c < (whole))
 #define ROW4(c) CLT_CAT(cross_entropy_held_, DT)(held[j_])
+/* c as a distance that is known from a place that all vectors share: 25 addresses would need 50 registers. */
+#define PLACE4(c) ((size_t)(4 * lane) + (size_t)(4 * WG * j_))
 #define ROW_END4 (cols & ~3u)
 #else
 #define HELD_PARAM
 #define HELD_ARG
 #define FOR_ROW4(c, whole) FOR_QUADS(c, whole)
 #define ROW4(c) LOAD4(DT, x, c)
+#define PLACE4(c) (c)
 #define ROW_END4 WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept))
 #endif
 
@@ -343,21 +348,21 @@ static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, _
 /* Fills `held`, of which elements beyond the row are never looked at. */
 #if HELD
 #define HOLD_ROW                                                                                             \
-    ushort4 held[HELD];                                                                                      \
-    FOR_ROW4(c, cols & ~3u)                                                                                  \
-    held[j_] = *(const __global ushort4 *)(x + c);
+    uint2 held[HELD];                                                                                        \
+    _Pragma("unroll") for (uint j_ = 0; j_ < HELD;                                                           \
+                           j_++) if (j_ + 1 < HELD || 4 * (lane + WG * j_) < (cols & ~3u)) held[j_] =        \
+        *(const __global uint2 *)(x + PLACE4(c));
 #else
 #define HOLD_ROW
 #endif
 
 /* logits (rows,cols), target (rows) -> out (rows,3) {loss, counted, correct}, stats (rows,2); one
  * work-group per row. */
-__kernel void cross_entropy_fwd_group(__global float *out, ulong out0, __global float *stats, ulong stats0,
-                                      __global const STORAGE(DT) * x, ulong x0,
-                                      __global const STORAGE(TT) * target,
-                                      ulong target0 MIXED_ARGS WEIGHT_ARGS, __global const uint *sb,
-                                      ulong sb0, ulong rows, uint cols, uint stride, uint rows_per_sample,
-                                      int ignore, float smoothing, ulong row0)
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void cross_entropy_fwd_group(
+    __global float *out, ulong out0, __global float *stats, ulong stats0, __global const STORAGE(DT) * x,
+    ulong x0, __global const STORAGE(TT) * target, ulong target0 MIXED_ARGS WEIGHT_ARGS,
+    __global const uint *sb, ulong sb0, ulong rows, uint cols, uint stride, uint rows_per_sample, int ignore,
+    float smoothing, ulong row0)
 {
     __local float scratch[WG];
     ulong r = get_group_id(0);
@@ -562,11 +567,10 @@ __kernel void cross_entropy_bwd_record_row(__global STORAGE(DT) * x, ulong x0, _
 }
 
 /* One work-group per row; each element is read and written by the same item. */
-__kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0, __global float *out,
-                                             ulong out0, __global const STORAGE(TT) * target, ulong target0,
-                                             __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows,
-                                             uint cols, uint stride, uint rows_per_sample, int ignore,
-                                             float smoothing, ulong row0, float weight, uint loss_index)
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void cross_entropy_bwd_record_group(
+    __global STORAGE(DT) * x, ulong x0, __global float *out, ulong out0, __global const STORAGE(TT) * target,
+    ulong target0, __global const uint *sb, ulong sb0 SCALE_ARGS, ulong rows, uint cols, uint stride,
+    uint rows_per_sample, int ignore, float smoothing, ulong row0, float weight, uint loss_index)
 {
     __local float scratch[WG];
     ulong r = get_group_id(0);
@@ -597,7 +601,7 @@ __kernel void cross_entropy_bwd_record_group(__global STORAGE(DT) * x, ulong x0,
         float4 q = base + select((float4)(0.0f), (float4)(SMOOTH ? 1.0f - smoothing : 1.0f), hit);
         if (!KEEP_EXP)
             e = clt_exp_down4(e - row.top);
-        STORE4(DT, x, c, scale * (e * inverse - q));
+        STORE4(DT, x, PLACE4(c), scale * (e * inverse - q));
     }
     FOR_SINGLES(c, whole, cols)
     {

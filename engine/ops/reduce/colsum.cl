@@ -114,7 +114,8 @@
         }                                                                                                    \
     }
 #else
-/* MOST: the rows whose elements are under way at the same time. */
+/* MOST: the rows whose elements are under way at the same time; FEW: the same at the end of a block. */
+#define FEW (MOST / 4)
 #if VECTORS
 #define MOST (HAVE_P ? 8 : 16)
 #define REAL float4
@@ -130,20 +131,20 @@
 #endif
 
 /* sum_p, sum_q += the terms of `count` rows from row r of the block on, in their order. Loads of the rows from
- * `count` to MOST repeat the last row, so that the last step has as many loads under way as every other step. */
-#define ADD_DOWN(count)                                                                                      \
+ * `count` to `most` repeat the last row, so that they are under way together as well. */
+#define ADD_DOWN(most, count)                                                                                \
     {                                                                                                        \
-        REAL of_dy[MOST];                                                                                    \
-        IF_P(REAL of_x[MOST];)                                                                               \
-        STATS_OF_ROWS(MOST)                                                                                  \
-        _Pragma("unroll") for (uint k = 0; k < MOST; k++)                                                    \
+        REAL of_dy[most];                                                                                    \
+        IF_P(REAL of_x[most];)                                                                               \
+        STATS_OF_ROWS(most)                                                                                  \
+        _Pragma("unroll") for (uint k = 0; k < (most); k++)                                                  \
         {                                                                                                    \
             ulong at = r + min(k, (uint)(count)-1);                                                          \
             LOAD_STATS(k, row + at)                                                                          \
             of_dy[k] = LOADC(DYT, dy, at * cols + c);                                                        \
             IF_P(of_x[k] = LOADC(DT, x, at * cols + c);)                                                     \
         }                                                                                                    \
-        _Pragma("unroll") for (uint k = 0; k < MOST; k++)                                                    \
+        _Pragma("unroll") for (uint k = 0; k < (most); k++)                                                  \
         {                                                                                                    \
             TAKE_STATS(k)                                                                                    \
             IF_P(sum_p += KEEP(PRODUCT_OF(of_dy[k], of_x[k]), k, count);)                                    \
@@ -194,9 +195,9 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void colsum_bwd_w(
     IF_Q(REAL sum_q = 0.0f;)
     uint r = 0, height = (uint)(end - row);
     for (; r + MOST <= height; r += MOST)
-        ADD_DOWN(MOST)
-    if (r < height)
-        ADD_DOWN(height - r)
+        ADD_DOWN(MOST, MOST)
+    for (; r < height; r += FEW)
+        ADD_DOWN(FEW, min(height - r, (uint)FEW))
     IF_P(STOREC(p, c, sum_p, p_accumulate);)
     IF_Q(STOREC(q, c, sum_q, q_accumulate);)
 #endif

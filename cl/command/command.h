@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands as data. A phase of a plan is a flat list of them: kernel, library GEMM, copy, fill, host call
- * (communication), marker. Emitting needs no device; an executor (cl/command/exec.h) later builds programs,
+ * (communication). Emitting needs no device; an executor (cl/command/exec.h) later builds programs,
  * resolves tensors and binds arguments. Tensors are plain numbers here: what they mean is the owner's
  * business. */
 #ifndef CL_COMMAND_H

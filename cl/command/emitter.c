@@ -470,6 +470,6 @@ bool ocl_same_code(const ocl_command *a, const ocl_command *b)
 
 const char *ocl_command_kind_name(ocl_command_kind kind)
 {
-    static const char *const names[] = {"kernel", "gemm", "copy", "fill", "host", "marker"};
+    static const char *const names[] = {"kernel", "gemm", "copy", "fill", "host"};
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "?";
 }

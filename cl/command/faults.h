@@ -8,8 +8,9 @@
  *
  * Events take time on the host and on some devices. Where a failure makes all later commands of the context
  * fail (OCL_QUIRK_LASTING_FAILURES), an executor asks for an event only for every 16th command, for the last
- * one of a range and for the last one before host code. Such an event stands for a group: the commands since
- * the last event. CLTRAIN_EVENTS=each gives every command an event on all devices. */
+ * one of a range, for the last one before host code and for commands whose times are recorded. Such an event
+ * stands for a group: the commands since the last event. CLTRAIN_EVENTS=each gives every command an event on
+ * all devices. */
 #ifndef CL_FAULTS_H
 #define CL_FAULTS_H
 

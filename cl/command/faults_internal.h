@@ -24,8 +24,8 @@ void ocl_group_add(ocl_group *group, const char *what, const char *kernel);
 clt_status ocl_faults_add(ocl_device *device, ocl_group *group, cl_event event);
 /* The same for a single command. */
 clt_status ocl_faults_add_one(ocl_device *device, const char *what, const char *kernel, cl_event event);
-/* Gives a group whose last command has no event that of a marker. CLT_EDEVLOST: the driver refuses even the
- * marker, so a command has failed: the first one that is known to, or one of the group. */
+/* Gives a group whose last command has no event the event of a marker. CLT_EDEVLOST: the driver refuses even
+ * the marker, so a command has failed: the first one that is known to, or one of the group. */
 clt_status ocl_faults_close(ocl_device *device, cl_command_queue queue, ocl_group *group);
 
 #endif

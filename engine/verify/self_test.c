@@ -58,7 +58,8 @@ static const test_cases group_cases = {WITH_GROUPS,
                                         "softmax.odd[group]/correct", "layernorm.odd[group]/correct"}};
 /* Not on CPUs: compiling takes long there, PoCL 3.0 hangs in it, and products and the update are useful
  * without it. */
-static const test_cases attention_cases = {ON_GPUS, {"attention.odd[group]/correct"}};
+static const test_cases attention_cases = {
+    ON_GPUS, {"attention.odd[group]/correct", "layernorm.vectors[blocks]/correct"}};
 static const test_cases large_group_cases = {WITHOUT_UNITS, {"gemm.tails_nn[tile_64x64x16_4x4_k1]/correct"}};
 #define UNIT_CASES(type, attention)                                                                          \
     {                                                                                                        \

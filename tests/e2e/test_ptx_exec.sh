@@ -86,6 +86,7 @@ counts() {
     least 'layernorm' '^layernorm_fwd_blocks' $((192 * 768 * (2 + 2) + 24 * 2 * 768 * 4)) 115
     count
     verified 1 'bias.vectors_768[flat]' --mode correct
+    grep -q '^colsum.* -DVECTORS=1' counts && pass || fail "no column sums by vectors of four"
     least 'column sums' '^colsum' $((2048 * 768 * 4 + 46 * 768 * 4)) 115
     count
     verified 1 'linear_cross_entropy.held_50257[group]' --mode correct

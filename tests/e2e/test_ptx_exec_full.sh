@@ -63,8 +63,9 @@ attention)
 ops) # every op as a GPU runs it: group and flat forms, and those that move elements
     count
     verified 100 '*[group]' --mode correct
-    counted 'sectors of update and norm' '^(update_|layernorm_.*_group)' 'read write' 110
+    counted 'sectors of update and norm' '^(update_|layernorm_.*_(group|blocks))' 'read write' 110
     unset CLTRAIN_PTX_COUNTS
+    verified 12 '*[blocks]' --mode correct
     verified 100 '*[flat]' --mode correct
     verified 100 '*[row]' --mode correct
     ;;

@@ -231,12 +231,11 @@ static void test_recorded(void **state)
 {
     (void)state;
     open_with(true);
-    if (ocl_record_start(f.device, 2 * KERNELS) == CLT_OK) {
-        ocl_record_set(f.device, OCL_RECORD_ALL, 1);
-        assert_int_equal(events_of_run(), KERNELS);
-        ocl_record_set(f.device, OCL_RECORD_EDGES, 2);
-        assert_int_equal(events_of_run(), 6); /* 1, 16 and 3 on either side of the host command */
-    }
+    assert_ok(ocl_record_start(f.device, 2 * KERNELS));
+    ocl_record_set(f.device, OCL_RECORD_ALL, 1);
+    assert_int_equal(events_of_run(), KERNELS);
+    ocl_record_set(f.device, OCL_RECORD_EDGES, 2);
+    assert_int_equal(events_of_run(), 6); /* 1, 16 and 3 on either side of the host command */
     shut();
 }
 

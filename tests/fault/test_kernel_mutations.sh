@@ -82,8 +82,8 @@ layernorm.cl :: s/float d = MINUS_MEAN(LOAD, c);/float d = LOAD(DT, x, c);/ :: l
 layernorm.cl :: s/load(f32, part_q, c) + load(DYT, dy, c)/load(DYT, dy, c)/ :: layernorm.blocks* :: layernorm
 colsum.cl :: s/uint left = (uint)(end - row)/uint left = 0/ :: multiply.blocks[lane] :: multiply
 colsum.cl :: s/min(height - r, (uint)FEW)/min(height - r - 1, (uint)FEW)/ :: bias.tail[flat] :: bias
-colsum.cl :: s/uint c = 4 \* (uint)/uint c = (uint)/ :: bias.vectors[flat] :: bias
-quads.clh :: s/as_float4(as_int4(v) \& ((int)(k - count) >> 31))/v/ :: bias.vectors[flat] :: bias
+colsum.cl :: s/uint c = 4 \* (uint)/uint c = (uint)/ :: bias.vectors_780[flat] :: bias
+quads.clh :: s/as_float4(as_int4(v) \& ((int)(k - count) >> 31))/v/ :: layernorm.vectors[blocks] :: layernorm
 layernorm.cl :: s/clt_keep4(BY_W(of_dy\[k\]\[j\], j), c, cols)/BY_W(of_dy[k][j], j)/ :: layernorm.vectors[blocks] :: layernorm
 layernorm.cl :: s/clt_keep4(of_dy\[k\]\[j\] \* n, k, count)/of_dy[k][j] * n/ :: layernorm.vectors[blocks] :: layernorm
 layernorm.cl :: s/for (uint i = 0; i < WG; i += 8)/for (uint i = 0; i + 8 < WG; i += 8)/ :: layernorm.vectors_f16[blocks] :: layernorm

@@ -2,7 +2,8 @@
  *
  * A training step builds, allocates and waits for nothing, by the OpenCL calls that interpose.c counts: in
  * windows of steps, and by comparing a run with one twice as long. What a step does call is exactly what its
- * plan says, and every command has an event, or, where failures last, every 16th. CLBlast's own calls are counted apart.
+ * plan says, and every command has an event, or, where failures last, every 16th. CLBlast's own calls are
+ * counted apart.
  * ctest-labels: quick ctest-cost: 9 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
@@ -55,8 +56,8 @@ static uint64_t planned(const clt_plan *plan, ocl_command_kind kind)
     return n;
 }
 
-/* Events of the executor in a step: of every command, or of every 16th and the last one of each phase; `opens`: of
- * the first one, too. */
+/* Events of the executor in a step: of every command, or of every 16th and the last one of each phase;
+ * `opens`: of the first one, too. */
 static uint64_t planned_events(const clt_plan *plan, bool grouped, bool opens)
 {
     uint64_t n = 0;

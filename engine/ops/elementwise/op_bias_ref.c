@@ -35,6 +35,7 @@ static const clt_op_case bias_cases[] = {
     CLT_CASE("three_dims", NULL, CLT_EXACT, CLT_CASE_F32(3, 50, 33)),
     CLT_CASE("tall", NULL, CLT_EXACT, CLT_CASE_F32(1031, 10)),
     CLT_CASE("vectors", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 519, 260)),
+    CLT_CASE("vectors_780", NULL, CLT_EXACT, CLT_CASE_FLOAT(CLT_F16, 2048, 780)),
     CLT_CASE("vectors_768", NULL, CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 2048, 768)),
     CLT_CASE("wide", NULL, CLT_EXACT, CLT_CASE_F32(2, 4099)),
     CLT_CASE("many_columns", NULL, CLT_EXACT, CLT_CASE_F32(20, 16405)),

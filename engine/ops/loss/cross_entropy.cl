@@ -12,8 +12,8 @@
  * -DWEIGHTED=0|1: classes have weights, by which the terms of the loss are multiplied
  * -DMIXED=0|1: a row has a second target, and a sample the share of the first one (mixup, cutmix)
  * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were
- * -DHELD=n: the items of a group hold a row of 16-bit logits in registers, n vectors of four each, so that it is read
- * once; rows begin at multiples of 8 bytes
+ * -DHELD=n: the items of a group hold a row of 16-bit logits in registers, n vectors of four each, so that
+ * it is read once; rows begin at multiples of 8 bytes
  * -DWIDE=1: 64-bit element indices  -DWG=work-group size */
 #include "common.clh"
 #include "step_block.clh"
@@ -264,8 +264,9 @@ static inline cross_entropy_row cross_entropy_row_of(__global float *out, __glob
     return row;
 }
 
-/* The vectors of a row that an item of a group owns: FOR_ROW4 runs its statement for the first element c of each of
- * them, and ROW4 is that vector, from memory or from `held`, of which only the last can be beyond the row. */
+/* The vectors of a row that an item of a group owns: FOR_ROW4 runs its statement for the first element c of
+ * each of them, and ROW4 is that vector, from memory or from `held`, of which only the last can be beyond the
+ * row. */
 #if HELD
 static inline float4 cross_entropy_held_bf16(uint2 v)
 {
@@ -278,8 +279,8 @@ static inline float4 cross_entropy_held_f16(uint2 v)
 }
 #define HELD_PARAM const uint2 *held,
 #define HELD_ARG held,
-/* Compilers do not know that all vectors but the last are in the row, so that this is a branch for each: without them
- * they mix the exponentials of many vectors, which takes more registers than there are. */
+/* Compilers do not know that all vectors but the last are in the row, so that this is a branch for each:
+ * without them they mix the exponentials of many vectors, which takes more registers than there are. */
 #define FOR_ROW4(c, whole)                                                                                   \
     _Pragma("unroll") for (uint j_ = 0, c = 4 * lane; j_ < HELD; j_++, c += 4 * WG) if (c < (whole))
 #define ROW4(c) CLT_CAT(cross_entropy_held_, DT)(held[j_])

@@ -265,28 +265,42 @@ static void cross_entropy_end(ocl_emitter *e, const clt_cross_entropy *s, uint64
         ocl_kernel_end_items(e, s->rows, clt_local_rows(e->device, s->rows), flops);
 }
 
-/* A group holds a row of 16-bit logits in registers where they have room for it, so that memory is read once instead of
- * twice or three times: rows of a vocabulary are too long for caches. The most vectors of four that an item holds, two
- * registers each, leave half of an NVIDIA device's registers of an item. */
+/* A group holds a row of 16-bit logits in registers where they have room for it, so that memory is read once
+ * and not two or three times: rows of a vocabulary are too long for caches. An item holds at most this number
+ * of vectors of four, two registers each: half of the registers that an item of an NVIDIA device can have. */
 #define HELD_QUADS 56
+#define HELD_FORM "held"
 
-static void cross_entropy_hold(ocl_emitter *e, const clt_cross_entropy *s, uint64_t wg)
+/* Vectors that an item holds; 0: memory is read again in every pass. */
+static uint64_t cross_entropy_held(const ocl_emitter *e, const clt_cross_entropy *s, uint64_t wg)
 {
-    uint64_t quads = clt_div_up(s->cols / 4, wg);
-    if ((e->device->caps & OCL_CAP_PTX) && clt_dtype_bytes(s->dtype) == 2 && s->stride % 4 == 0 &&
-        quads > 0 && quads <= HELD_QUADS)
-        ocl_define(e, "HELD", (int64_t)quads);
+    uint64_t quads = wg > 0 ? clt_div_up(s->cols / 4, wg) : 0;
+    bool fits = clt_dtype_bytes(s->dtype) == 2 && s->stride % 4 == 0 && quads <= HELD_QUADS;
+    bool refused = e->made_by != NULL && ocl_is_given_up(e->device, e->made_by, HELD_FORM);
+    return (e->device->caps & OCL_CAP_PTX) && fits && !refused ? quads : 0;
+}
+
+/* Begins a kernel; wg: items of a group, 0: an item has a row. A driver that refuses a kernel whose items
+ * hold rows loses that form alone. */
+static void cross_entropy_begin(ocl_emitter *e, const clt_cross_entropy *s, const char *kernel, uint64_t wg)
+{
+    uint64_t held = cross_entropy_held(e, s, wg);
+    const char *outer = e->form;
+    if (held > 0)
+        e->form = HELD_FORM;
+    ocl_kernel_begin(e, "cross_entropy", kernel);
+    e->form = outer;
+    cross_entropy_define(e, s);
+    if (wg > 0)
+        ocl_define(e, "WG", (int64_t)wg);
+    if (held > 0)
+        ocl_define(e, "HELD", (int64_t)held);
 }
 
 void clt_emit_cross_entropy(ocl_emitter *e, const clt_cross_entropy *s, bool group)
 {
     uint64_t wg = group ? clt_local_group(e->device, s->cols) : 0;
-    ocl_kernel_begin(e, "cross_entropy", group ? "cross_entropy_fwd_group" : "cross_entropy_fwd_row");
-    cross_entropy_define(e, s);
-    if (group) {
-        ocl_define(e, "WG", (int64_t)wg);
-        cross_entropy_hold(e, s, wg);
-    }
+    cross_entropy_begin(e, s, group ? "cross_entropy_fwd_group" : "cross_entropy_fwd_row", wg);
     cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
     ocl_arg_out(e, s->stats, CLT_F32, 2 * s->rows);
     ocl_arg_in(e, s->logits, s->dtype, s->rows * s->cols);
@@ -299,15 +313,9 @@ void clt_emit_cross_entropy(ocl_emitter *e, const clt_cross_entropy *s, bool gro
 void clt_emit_cross_entropy_in_place(ocl_emitter *e, const clt_cross_entropy *s, bool group)
 {
     uint64_t wg = group ? clt_local_group(e->device, s->cols) : 0;
-    ocl_kernel_begin(e, "cross_entropy",
-                     group ? "cross_entropy_bwd_record_group" : "cross_entropy_bwd_record_row");
-    cross_entropy_define(e, s);
+    cross_entropy_begin(e, s, group ? "cross_entropy_bwd_record_group" : "cross_entropy_bwd_record_row", wg);
     ocl_define(e, "HAS_SCALE", s->call->loss_scale >= 0);
     ocl_define(e, "KEEP_EXP", s->dtype == CLT_F32);
-    if (group) {
-        ocl_define(e, "WG", (int64_t)wg);
-        cross_entropy_hold(e, s, wg);
-    }
     ocl_arg_inout(e, s->logits, s->dtype, s->rows * s->stride);
     cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
     cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);

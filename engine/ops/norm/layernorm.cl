@@ -5,8 +5,8 @@
  * means cost no accuracy. Root mean square normalisation (-DCENTRE=0): the same with a mean of zero, which
  * is neither computed, nor kept, nor differentiated. Gradients of w and b are column sums: see colsum.cl.
  * Forms: group (one work-group per row), row (one item per row, sixteen lanes), block (backward: one item
- * per block of rows, column sums included), blocks (one work-group per block of rows, backward with column sums).
- * Knows rows and columns only.
+ * per block of rows, column sums included), blocks (one work-group per block of rows, backward with column
+ * sums). Knows rows and columns only.
  *
  *   -DCENTRE=0|1: see above  -DAFFINE=0|1: there is w  -DBIAS=0|1: there is b
  *   -DSTATS=0|1: mean and rstd are stored
@@ -314,9 +314,9 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
     STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate);
 }
 
-/* `count` sums over the items of a group, one or two for each row, with the terms in local memory, STRIDE floats for
- * each sum: eight items add up every eighth term of a sum, and one item adds the eight results. STRIDE keeps the eight
- * items of four sums in different banks. */
+/* `count` sums over the items of a group, one or two for each row, with the terms in local memory, STRIDE
+ * floats for each sum: eight items add up every eighth term of a sum, and one item adds the eight results.
+ * STRIDE keeps the eight items of four sums in different banks. */
 #define ROW_SUMS_EACH (1 IF_CENTRE(+1))
 #define STRIDE (WG + 8)
 
@@ -359,14 +359,14 @@ static inline void layernorm_group_sums(const __local float *terms, __local floa
 #else
 #define IF_PART_Q(s)
 #endif
-/* The item's vectors j and their first columns c. IN_ROW(c): the same for loads, where vectors beyond the last
- * column repeat the last vector. */
+/* The item's vectors j and their first columns c. IN_ROW(c): the same for loads, where vectors beyond the
+ * last column repeat the last vector. */
 #define FOR_VECTORS(j, c) _Pragma("unroll") for (uint j = 0, c = 4 * lane; j < ITEM_QUADS; j++, c += 4 * WG)
 #define IN_ROW(c) min(c, cols - 4)
 #define FOR_ROWS(k) _Pragma("unroll") for (uint k = 0; k < ROWS; k++)
-/* A group for a block of rows, whose items keep their w and b. ROWS rows are under way at the same time, and are read
- * once; rows of a step that are beyond the block repeat its last row and are not written. cols is a multiple of four, at
- * most 4 * WG * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
+/* A group for a block of rows, whose items keep their w and b. ROWS rows are under way at the same time, and
+ * are read once; rows of a step that are beyond the block repeat its last row and are not written. cols is a
+ * multiple of four, at most 4 * WG * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_blocks(
     __global STORAGE(DT) *restrict y, ulong y0 STATS_ARG, __global const STORAGE(DT) *restrict x,
     ulong x0 W_ARG B_ARG, ulong rows, uint cols, float eps, ulong block_rows)
@@ -430,10 +430,10 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_bloc
     }
 }
 
-/* A group for a block of rows: dx, and the sums down its columns that the gradients of w and b need (see the kernel
- * block). ROWS rows are under way at the same time, and are read once; rows of a step that are beyond the block
- * repeat its last row and count for nothing. cols is a multiple of four, at most 4 * WG * ITEM_QUADS; tensors begin at
- * multiples of 16 bytes. */
+/* A group for a block of rows: dx, and the sums down its columns that the gradients of w and b need (see the
+ * kernel block). ROWS rows are under way at the same time, and are read once; rows of a step that are beyond
+ * the block repeat its last row and count for nothing. cols is a multiple of four, at most 4 * WG *
+ * ITEM_QUADS; tensors begin at multiples of 16 bytes. */
 __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_blocks(
     __global STORAGE(GT) *restrict dx, ulong dx0, int accumulate PART_P_ARG PART_Q_ARG,
     __global const STORAGE(DYT) *restrict dy, ulong dy0, __global const STORAGE(DT) *restrict x,

@@ -57,12 +57,14 @@ static void norm_end(ocl_emitter *e, const norm_sizes *s, bool group, double flo
 typedef struct norm_blocks {
     clt_column_blocks of;
     uint64_t item_quads, rows; /* ITEM_QUADS and ROWS of groups; 0: items */
-    /* backward: the first stage of the column sums, for dw and db, with a row for each block; -1: not wanted */
+    /* backward: the first stage of the column sums, for dw and db, with a row for each block; -1: not wanted
+     * */
     int32_t part[2];
 } norm_blocks;
 
-/* Sizes of a group for cols columns, a multiple of four: the most vectors that an item holds of a row, and of all rows
- * that are under way, three times four registers each. */
+/* Sizes of a group for a number of columns that is a multiple of four: the most vectors that an item holds of
+ * a row, and of all rows that are under way. Backward holds three such vectors of four registers each: of dy,
+ * of x and of dx as it was. */
 #define ITEM_QUADS 4
 #define QUADS_UNDER_WAY 8
 #define GROUP_STEP 64 /* sizes of groups are multiples of it */
@@ -87,17 +89,27 @@ static void norm_define_blocks(ocl_emitter *e, const norm_blocks *b)
     ocl_define(e, "ROWS", (int64_t)b->rows);
 }
 
-static bool norm_takes_groups(const norm_sizes *s, const ocl_device_desc *device, char *reason, size_t size)
+/* row_sums: the sums over a row that the kernel makes at once. Its local memory is that of layernorm.cl:
+ * terms of every item, eight parts and a result for each sum. */
+static bool norm_takes_groups(const norm_sizes *sizes, uint64_t row_sums, const ocl_device_desc *device,
+                              char *reason, size_t size)
 {
+    norm_sizes s = *sizes;
     uint64_t most = 4 * ITEM_QUADS * largest_group(device);
-    if (s->cols % 4 == 0 && s->cols <= most)
+    if (s.cols % 4 != 0 || s.cols > most) {
+        snprintf(reason, size, "%llu columns are more than %llu or no multiple of 4",
+                 (unsigned long long)s.cols, (unsigned long long)most);
+        return false;
+    }
+    norm_blocks b = norm_group_blocks(device, &s);
+    uint64_t bytes = 4 * b.rows * row_sums * (s.items + 8 + 8 + 1);
+    if (bytes <= device->local_bytes)
         return true;
-    snprintf(reason, size, "%llu columns are no multiple of 4 or more than %llu", (unsigned long long)s->cols,
-             (unsigned long long)most);
+    snprintf(reason, size, "it needs %llu bytes of local memory", (unsigned long long)bytes);
     return false;
 }
 
-/* blocks: NULL, or a group for each. */
+/* blocks: not NULL: the kernel with a group for each of them. */
 static void norm_y(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes, bool group,
                    const norm_blocks *blocks)
 {
@@ -131,11 +143,14 @@ static void norm_y(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes
     ocl_arg_u64(e, s.rows);
     clt_arg_size32(e, (int64_t)s.cols, "columns");
     ocl_arg_f32(e, (float)clt_node_attr(call->node, "eps")->f);
+    double flops_per_element = (s.centre ? 6.0 : 3.0) + s.affine + s.bias;
     if (blocks) {
         ocl_arg_u64(e, blocks->of.rows);
-        s.rows = blocks->of.count;
+        ocl_kernel_end_1d(e, blocks->of.count * s.items, s.items,
+                          flops_per_element * (double)(s.rows * s.cols));
+        return;
     }
-    norm_end(e, &s, group, (s.centre ? 6.0 : 3.0) + s.affine + s.bias);
+    norm_end(e, &s, group, flops_per_element);
 }
 
 static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
@@ -256,8 +271,8 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group
 
 /* --- groups that have a block of rows each --- */
 
-/* Rows of a group in forward: enough to pay for w and b, which the items load once, and few enough for several groups on
- * every compute unit. */
+/* Rows of a group in forward: enough to pay for w and b, which the items load once, and few enough for
+ * several groups on every compute unit. */
 #define FORWARD_ROWS 64
 #define FORWARD_GROUPS_PER_UNIT 4
 
@@ -274,7 +289,7 @@ static bool forward_blocks_accepts(const void *problem, const ocl_device_desc *d
                                    size_t size)
 {
     norm_sizes s = norm_measure(problem);
-    return norm_takes_groups(&s, device, reason, size);
+    return norm_takes_groups(&s, 1, device, reason, size);
 }
 
 static clt_status norm_forward_blocks(ocl_emitter *e, const void *problem)
@@ -293,7 +308,7 @@ static bool backward_blocks_accepts(const void *problem, const ocl_device_desc *
     norm_sizes sizes = norm_measure(call);
     clt_column_sums s = norm_sums(call, &sizes);
     if (call->din[0] >= 0 && (s.p >= 0 || s.q >= 0))
-        return norm_takes_groups(&sizes, device, reason, size);
+        return norm_takes_groups(&sizes, sizes.centre ? 2 : 1, device, reason, size);
     snprintf(reason, size, "the gradients of x and of a parameter are not both wanted");
     return false;
 }
@@ -316,7 +331,11 @@ static const char *blocks_or_not(const norm_sizes *s, const ocl_device_desc *dev
 const char *clt_norm_forward_standard(const void *problem, const ocl_device_desc *device)
 {
     norm_sizes s = norm_measure(problem);
-    return blocks_or_not(&s, device, forward_blocks(device, s.rows, QUADS_UNDER_WAY).count);
+    char reason[128];
+    if (!norm_takes_groups(&s, 1, device, reason, sizeof reason))
+        return NULL;
+    uint64_t rows_at_once = norm_group_blocks(device, &s).rows;
+    return blocks_or_not(&s, device, forward_blocks(device, s.rows, rows_at_once).count);
 }
 
 const char *clt_norm_backward_standard(const void *problem, const ocl_device_desc *device)
@@ -331,10 +350,10 @@ static const ocl_tunable bwd_row_tunables[] = {{"blocks", 2, {0, 1}}, CLT_TUNABL
 CLT_TWO_VARIANTS(norm_forward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, fwd_row_tunables)
 #define BLOCKS_VARIANT(way)                                                                                  \
     static const ocl_variant norm_##way##_variant_blocks = {.name = "blocks",                                \
-                                                            .needs = OCL_CAP_LOCAL,                          \
+                                                            .needs = OCL_CAP_LOCAL | OCL_CAP_WG256,          \
                                                             .accepts = way##_blocks_accepts,                 \
                                                             .emit = norm_##way##_blocks,                     \
-                                                            .style = OCL_KERNEL_GROUPS};
+                                                            .style = OCL_KERNEL_BLOCKS};
 BLOCKS_VARIANT(forward)
 BLOCKS_VARIANT(backward)
 const ocl_variant *const clt_norm_forward[] = {&norm_forward_variant_group, &norm_forward_variant_blocks,

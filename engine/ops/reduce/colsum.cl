@@ -7,14 +7,14 @@
  *
  * An item of the lane form owns many columns, whose running sums stay in the first-level cache while it reads
  * ROWS rows side by side: one where rows follow each other in memory, a single long stream, several where its
- * columns are a part of each row. An item of the flat form owns four neighbouring columns, or one, and loads the
- * elements of many rows before it adds the first, because no other item hides how long memory takes.
+ * columns are a part of each row. An item of the flat form owns four neighbouring columns, or one, and loads
+ * the elements of many rows before it adds the first, because no other item hides how long memory takes.
  *
  * -DHAVE_P=what p sums, PRODUCT_* of reduce_shared.clh; q = sum dy
  * -DHAVE_Q=0|1  -DDT=type of x  -DDYT=type of dy  -DGT=type written (f32 for partial sums)
  * -DLS=items of a group, 1 in the lane form  -DROWS=rows side by side in the lane form
- * -DVECTORS=1: an item of the flat form owns four columns; tensors begin at multiples of 16 bytes, and cols is a
- * multiple of four */
+ * -DVECTORS=1: an item of the flat form owns four columns; tensors begin at multiples of 16 bytes, and cols
+ * is a multiple of four */
 #include "common.clh"
 #include "lanes.clh"
 #include "quads.clh"
@@ -114,7 +114,8 @@
         }                                                                                                    \
     }
 #else
-/* MOST: the rows whose elements are under way at the same time; FEW: the same at the end of a block. */
+/* MOST: the rows whose elements are under way at the same time; FEW: the rows that are read at once after the
+ * last full MOST. */
 #define FEW (MOST / 4)
 #if VECTORS
 #define MOST (HAVE_P ? 8 : 16)
@@ -130,8 +131,8 @@
 #define KEEP(v, k, count) clt_keep(v, k, count)
 #endif
 
-/* sum_p, sum_q += the terms of `count` rows from row r of the block on, in their order. Loads of the rows from
- * `count` to `most` repeat the last row, so that they are under way together as well. */
+/* sum_p, sum_q += the terms of `count` rows from row r of the block on, in their order. Loads of the rows
+ * from `count` to `most` repeat the last row, so that they are under way together as well. */
 #define ADD_DOWN(most, count)                                                                                \
     {                                                                                                        \
         REAL of_dy[most];                                                                                    \

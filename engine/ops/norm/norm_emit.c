@@ -240,7 +240,7 @@ static clt_column_sums norm_sums(const clt_call *call, const norm_sizes *sizes)
                              .cols = (int64_t)sizes->cols};
 }
 
-/* dx and both sums: the first stage by blocks, in groups or single items, and the second. */
+/* dx, and the sums that are wanted: the first stage by blocks, in groups or single items, and the second. */
 static void norm_by_blocks(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes,
                            const clt_column_sums *s, bool group, norm_blocks b)
 {
@@ -250,8 +250,9 @@ static void norm_by_blocks(ocl_emitter *e, const clt_call *call, const norm_size
     b.part[0] = s->p >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.dw") : -1;
     b.part[1] = s->q >= 0 ? ocl_workspace(e, CLT_F32, sums, "norm.db") : -1;
     norm_dx(e, call, sizes, group, &b);
-    clt_emit_column_blocks(e, call, s, b.part[0], b.part[1], b.of.count,
-                           group ? CLT_STYLE_FLAT : CLT_STYLE_LANE);
+    if (s->p >= 0 || s->q >= 0)
+        clt_emit_column_blocks(e, call, s, b.part[0], b.part[1], b.of.count,
+                               group ? CLT_STYLE_FLAT : CLT_STYLE_LANE);
 }
 
 static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group)
@@ -304,21 +305,20 @@ static clt_status norm_forward_blocks(ocl_emitter *e, const void *problem)
 static bool backward_blocks_accepts(const void *problem, const ocl_device_desc *device, char *reason,
                                     size_t size)
 {
-    const clt_call *call = problem;
-    norm_sizes sizes = norm_measure(call);
-    clt_column_sums s = norm_sums(call, &sizes);
-    if (call->din[0] >= 0 && (s.p >= 0 || s.q >= 0))
-        return norm_takes_groups(&sizes, sizes.centre ? 2 : 1, device, reason, size);
-    snprintf(reason, size, "the gradients of x and of a parameter are not both wanted");
-    return false;
+    norm_sizes s = norm_measure(problem);
+    return norm_takes_groups(&s, s.centre ? 2 : 1, device, reason, size);
 }
 
 static clt_status norm_backward_blocks(ocl_emitter *e, const void *problem)
 {
-    norm_sizes sizes = norm_measure(problem);
-    clt_column_sums s = norm_sums(problem, &sizes);
+    const clt_call *call = problem;
+    norm_sizes sizes = norm_measure(call);
+    clt_column_sums s = norm_sums(call, &sizes);
     norm_blocks b = norm_group_blocks(e->device, &sizes);
-    norm_by_blocks(e, problem, &sizes, &s, true, b);
+    if (call->din[0] >= 0)
+        norm_by_blocks(e, call, &sizes, &s, true, b);
+    else
+        clt_emit_column_sums(e, call, &s, CLT_STYLE_FLAT);
     return CLT_OK;
 }
 

@@ -89,8 +89,8 @@ static void norm_define_blocks(ocl_emitter *e, const norm_blocks *b)
     ocl_define(e, "ROWS", (int64_t)b->rows);
 }
 
-/* row_sums: the sums over a row that the kernel makes at once. Its local memory is that of layernorm.cl:
- * terms of every item, eight parts and a result for each sum. */
+/* row_sums: the sums over a row that the kernel makes at once. For each sum of each row under way its local
+ * memory has the terms of all items, padding of eight, eight parts and the result (layernorm.cl). */
 static bool norm_takes_groups(const norm_sizes *sizes, uint64_t row_sums, const ocl_device_desc *device,
                               char *reason, size_t size)
 {

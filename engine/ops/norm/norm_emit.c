@@ -272,6 +272,10 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group
 
 /* --- groups that have a block of rows each --- */
 
+/* For devices that take PTX only: PoCL 3.1 gave wrong values that changed from run to run (test_families, forward
+ * without statistics), as it does where the work-items of a group have private arrays; the PTX executor finds
+ * these kernels right. */
+
 /* Rows of a group in forward: enough to pay for w and b, which the items load once, and few enough for
  * several groups on every compute unit. */
 #define FORWARD_ROWS 64
@@ -350,7 +354,8 @@ static const ocl_tunable bwd_row_tunables[] = {{"blocks", 2, {0, 1}}, CLT_TUNABL
 CLT_TWO_VARIANTS(norm_forward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, fwd_row_tunables)
 #define BLOCKS_VARIANT(way)                                                                                  \
     static const ocl_variant norm_##way##_variant_blocks = {.name = "blocks",                                \
-                                                            .needs = OCL_CAP_LOCAL | OCL_CAP_WG256,          \
+                                                            .needs =                                         \
+                                                                OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_PTX, \
                                                             .accepts = way##_blocks_accepts,                 \
                                                             .emit = norm_##way##_blocks,                     \
                                                             .style = OCL_KERNEL_BLOCKS};

@@ -272,9 +272,9 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group
 
 /* --- groups that have a block of rows each --- */
 
-/* For devices that take PTX only: PoCL 3.1 gave wrong values that changed from run to run (test_families, forward
- * without statistics), as it does where the work-items of a group have private arrays; the PTX executor finds
- * these kernels right. */
+/* For devices that take PTX only: on PoCL 3.1 the forward kernel gave wrong values that changed from run to run
+ * (66 rows of 40 columns in test_families), for a cause that was not found. The PTX executor finds these kernels
+ * right, in checks and in an evaluation. */
 
 /* Rows of a group in forward: enough to pay for w and b, which the items load once, and few enough for
  * several groups on every compute unit. */

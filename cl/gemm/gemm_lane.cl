@@ -103,8 +103,8 @@
 
 /* `count` micro-panels of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(micro-panel*kn + k)*NR + j].
  * Columns beyond n repeat the last one; their sums are not stored. */
-static inline void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn, uint j0,
-                          uint count, __local float *panel)
+CLT_INLINE void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn, uint j0,
+                       uint count, __local float *panel)
 {
 #if TB
 #define ROW_B(r) (ulong) min(j + (r), n - 1) * ldb
@@ -178,8 +178,8 @@ static inline void copy_run(__global const STORAGE(DTB) * b, const clt_run *run,
 /* The same where B is a matrix of windows: rows are windows, columns their elements. A row is put together run by
  * run and then cut into micro-panels; several rows at a time, because a vector that is loaded soon after the
  * pieces of it were stored waits. What lies behind the last column is never stored in C. */
-static inline void pack_windows_b(__global const STORAGE(DTB) * b, const clt_windows *w, uint n, uint k0,
-                                  uint kn, uint j0, uint count, __local float *panel)
+CLT_INLINE void pack_windows_b(__global const STORAGE(DTB) * b, const clt_windows *w, uint n, uint k0,
+                               uint kn, uint j0, uint count, __local float *panel)
 {
     float rows[WINDOW_ROWS][MICRO_PANELS * NR];
     const clt_run_place first = run_place_of(w, j0);
@@ -316,8 +316,8 @@ static inline clt_ahead plan_a(__global const STORAGE(DTA) * a, ulong lda, ulong
 #if PACK_A
 /* Rows i0.. of op(A), `tiles` tiles of MR, columns k0..k0+kn-1, into panel[(tile*kn + k)*MRP + i]. Rows
  * beyond m repeat the last one. */
-static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong k0, uint kn, uint i0,
-                          uint tiles, __local float *panel)
+CLT_INLINE void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong k0, uint kn, uint i0,
+                       uint tiles, __local float *panel)
 {
 #if TA
     /* eight tiles at a time: whole cache lines of A's rows, and not too many write streams */
@@ -360,8 +360,8 @@ static inline void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ul
 
 #if WINDOWS == 1
 /* The same where A is a matrix of windows: run by run, eight rows at a time. */
-static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_windows *w, uint m, uint k0,
-                                  uint kn, uint i0, uint tiles, __local float *panel)
+CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_windows *w, uint m, uint k0,
+                               uint kn, uint i0, uint tiles, __local float *panel)
 {
     for (uint part = 0; part < tiles * (MRP / 8); part++) {
         uint tile = part / (MRP / 8), v = (part - tile * (MRP / 8)) * 8;
@@ -424,9 +424,6 @@ static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_win
 #define A_ROW a_row
 #endif
 
-/* Accumulators stay in registers only in inlined functions. */
-#define INLINE __attribute__((always_inline)) static inline
-
 /* One step of k: `at` steps after the position of `a` and `panel`. */
 #define STEP(at)                                                                                             \
     do {                                                                                                     \
@@ -440,8 +437,8 @@ static inline void pack_windows_a(__global const STORAGE(DTA) * a, const clt_win
 
 /* acc += a tile of A times the packed micro_panel; a_row, a_column: distances between elements of an A that is not
  * packed. Prefetches between pieces of the work: many at once would wait for each other. */
-INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_column, __local const float *panel,
-                     uint kn, clt_ahead *ahead, clt_ahead *ahead_a)
+CLT_INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_column,
+                         __local const float *panel, uint kn, clt_ahead *ahead, clt_ahead *ahead_a)
 {
     for (uint k = 0; k < kn;) {
         uint end = min(kn, k + AHEAD_STEPS);
@@ -469,8 +466,8 @@ INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_colum
 #if MOMENTS
 /* Rows first to last - 1 of a tile are added to the sums of the `seen` rows above it: distances from the first row of
  * all, and squares of these. */
-INLINE void add_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
-                        float16 value[MR][NV], uint first, uint last)
+CLT_INLINE void add_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
+                            float16 value[MR][NV], uint first, uint last)
 {
     UNROLL_FOR (uint r = 0; r < MR; r++)
         if (r >= first && r < last) {
@@ -490,8 +487,8 @@ INLINE void add_moments(float16 origin[NV], float16 sum[NV], float16 square[NV],
 }
 
 /* Stores the moments of `width` columns of `seen` rows. */
-INLINE void store_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
-                          __global float *to_mean, __global float *to_square, uint width)
+CLT_INLINE void store_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
+                              __global float *to_mean, __global float *to_square, uint width)
 {
     EACH_VECTOR
     {

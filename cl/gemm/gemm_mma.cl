@@ -200,9 +200,9 @@
             from[i] = base + (CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines)) * ld +       \
                       CHUNK * CHUNK_IN_ROW(v, along, tile_lines);                                            \
     }                                                                                                        \
-    static inline void bring_##name(__local uint4 *memory, uint to, uint4 *raw,                              \
-                                    __global const STORAGE(DTA) * *item, __global const STORAGE(DTA) * any,  \
-                                    int lines, int left)                                                     \
+    CLT_INLINE void bring_##name(__local uint4 *memory, uint to, uint4 *raw,                                 \
+                                 __global const STORAGE(DTA) * *item, __global const STORAGE(DTA) * any,     \
+                                 int lines, int left)                                                        \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
             uint v = (uint)get_local_id(0);                                                                  \
@@ -229,8 +229,8 @@
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw,                               \
-                                   __global const STORAGE(DTA) * from, uint i)                               \
+    CLT_INLINE void pass_##name(__local uint4 *memory, uint to, uint4 *raw,                                  \
+                                __global const STORAGE(DTA) * from, uint i)                                  \
     {                                                                                                        \
         if (!HAS_CHUNKS(along, tile_lines))                                                                  \
             return;                                                                                          \
@@ -256,9 +256,9 @@
                       first + CHUNK_ROW(v, along, tile_lines) + PASS_ROW(i, along, tile_lines), rows,        \
                       column + CHUNK * CHUNK_IN_ROW(v, along, tile_lines), columns);                         \
     }                                                                                                        \
-    static inline void pass_##name(__local uint4 *memory, uint to, uint4 *raw,                               \
-                                   __global const STORAGE(DTA) * from, uint i, bool inside,                  \
-                                   __global const STORAGE(DTA) * any)                                        \
+    CLT_INLINE void pass_##name(__local uint4 *memory, uint to, uint4 *raw,                                  \
+                                __global const STORAGE(DTA) * from, uint i, bool inside,                     \
+                                __global const STORAGE(DTA) * any)                                           \
     {                                                                                                        \
         if (!HAS_CHUNKS(along, tile_lines))                                                                  \
             return;                                                                                          \
@@ -271,9 +271,9 @@
                 raw[i] = *(__global const uint4 *)from;                                                      \
         }                                                                                                    \
     }                                                                                                        \
-    static inline __attribute__((always_inline)) void bring_##name(                                          \
-        __local uint4 *memory, uint to, uint4 *raw, __global const STORAGE(DTA) * *item,                     \
-        const clt_windows *w, const clt_window_tile *tile, int left, __global const STORAGE(DTA) * any)      \
+    CLT_INLINE void bring_##name(__local uint4 *memory, uint to, uint4 *raw,                                 \
+                                 __global const STORAGE(DTA) * *item, const clt_windows *w,                  \
+                                 const clt_window_tile *tile, int left, __global const STORAGE(DTA) * any)   \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
             uint v = (uint)get_local_id(0);                                                                  \
@@ -301,7 +301,7 @@
         return 16 * (PLACE(CHUNK_ROW(v, along, tile_lines), CHUNK_IN_ROW(v, along, tile_lines), along,       \
                            tile_lines));                                                                     \
     }                                                                                                        \
-    static inline void land_##name(__local uint4 *memory, uint to, const uint4 *raw)                         \
+    CLT_INLINE void land_##name(__local uint4 *memory, uint to, const uint4 *raw)                            \
     {                                                                                                        \
         if ((aligned) && MMA_ASYNCHRONOUS)                                                                   \
             return;                                                                                          \
@@ -311,7 +311,7 @@
             *PASS_CHUNK(memory, to, i, along, tile_lines) = raw[i];                                          \
         }                                                                                                    \
     }                                                                                                        \
-    static inline void get_##name(__local uint4 *memory, uint to, uint4 *raw)                                \
+    CLT_INLINE void get_##name(__local uint4 *memory, uint to, uint4 *raw)                                   \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
             if (!HAS_CHUNKS(along, tile_lines))                                                              \
@@ -319,7 +319,7 @@
             raw[i] = *PASS_CHUNK(memory, to, i, along, tile_lines);                                          \
         }                                                                                                    \
     }                                                                                                        \
-    static inline void put_rounded_##name(__local uint4 *memory, uint to, const uint4 *raw)                  \
+    CLT_INLINE void put_rounded_##name(__local uint4 *memory, uint to, const uint4 *raw)                     \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < ITEM_CHUNKS(along, tile_lines); i++) {                                   \
             if (!HAS_CHUNKS(along, tile_lines))                                                              \
@@ -414,8 +414,8 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
             return 16 * (PLACE(line + 8 * more_lines + low, more_steps, along, tile_lines));                 \
         return TURNED_AT(tile_lines, part);                                                                  \
     }                                                                                                        \
-    static inline uint4 fragment_##name(__local const uint4 *memory, uint at, uint i, uint step,             \
-                                        __local uint *scratch)                                               \
+    CLT_INLINE uint4 fragment_##name(__local const uint4 *memory, uint at, uint i, uint step,                \
+                                     __local uint *scratch)                                                  \
     {                                                                                                        \
         if (along)                                                                                           \
             return LOAD_AT(memory, (at ^ (16 * step)) + 256 * i * ROW_CHUNKS(along, tile_lines), scratch);   \
@@ -465,7 +465,7 @@ DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
 /* Writes sixteen rows of this warp's sums (fragments i) to local memory at `to`, with LINE_FLOATS floats per
  * row. In pairs of steps, column g of four fragments stands for columns 4 g to 4 g + 3 (of two fragments: 2 g
  * and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each. */
-static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
+CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
     __local float *rows = to + (MMA_LANE >> 2) * LINE_FLOATS;
     uint t = MMA_LANE & 3;
@@ -519,7 +519,7 @@ static inline uint at_b(uint line)
         }                                                                                                    \
     }
 
-static inline void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
+CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
     MMA_UNROLL_FOR (uint j = 0; j < NI; j++)
         WMMA_STORE(to + 16 * j, LINE_FLOATS, sums[i][j]);

@@ -172,7 +172,7 @@ DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
     } while (0)
 
 /* All BK steps of a pair of tiles. */
-static inline void multiply_tile(FLOATN sums[TM][CHUNKS], __local const float *a, __local const float *b)
+CLT_INLINE void multiply_tile(FLOATN sums[TM][CHUNKS], __local const float *a, __local const float *b)
 {
 #pragma unroll 1
     for (uint p = 0; p < BK; p += STEPS) {
@@ -186,8 +186,8 @@ static inline void multiply_tile(FLOATN sums[TM][CHUNKS], __local const float *a
 
 /* Only the first `left` steps. The rest of the tiles is zero, but adding zeros would change the result: -0 +
  * 0 is +0. */
-static inline void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a, __local const float *b,
-                                 uint left)
+CLT_INLINE void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a, __local const float *b,
+                              uint left)
 {
 #pragma unroll 1
     for (uint p = 0; p < left; p++)

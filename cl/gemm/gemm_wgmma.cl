@@ -140,13 +140,13 @@ static inline uint first_place(void)
     {                                                                                                        \
         return (turned) ? (i * PASS_ROWS & (BK - 1)) * ld + i * PASS_ROWS / BK * ROW : i * PASS_ROWS * ld;   \
     }                                                                                                        \
-    static inline void bring_##name(__local ushort *memory, uint to, __global const ushort *from, ulong ld)  \
+    CLT_INLINE void bring_##name(__local ushort *memory, uint to, __global const ushort *from, ulong ld)     \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < PASSES(tile_lines); i++)                                                 \
             MMA_COPY_ALL(memory, to + i * PASS_ROWS * ROW, from + pass_##name(i, ld));                       \
     }                                                                                                        \
-    static inline void bring_edge_##name(__local ushort *memory, uint to, __global const ushort *from,       \
-                                         ulong ld, __global const ushort *any, int lines, int left)          \
+    CLT_INLINE void bring_edge_##name(__local ushort *memory, uint to, __global const ushort *from,          \
+                                      ulong ld, __global const ushort *any, int lines, int left)             \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < PASSES(tile_lines); i++) {                                               \
             int row = (int)((uint)get_local_id(0) / (ROW / CHUNK) + i * PASS_ROWS);                          \
@@ -172,8 +172,8 @@ static inline void start_a(clt_window_tile *tile, __global const ushort **from, 
     uint row = (uint)get_local_id(0) / (ROW / CHUNK), chunk = (uint)get_local_id(0) & (ROW / CHUNK - 1);
     WINDOWS_START(tile, from, w, base, first + row + i * PASS_ROWS, rows, column + CHUNK * chunk, columns);
 }
-static inline void bring_a(__local ushort *memory, uint to, __global const ushort *const *from,
-                           const clt_window_tile *tile, __global const ushort *any)
+CLT_INLINE void bring_a(__local ushort *memory, uint to, __global const ushort *const *from,
+                        const clt_window_tile *tile, __global const ushort *any)
 {
     UNROLL_FOR (uint i = 0; i < PASSES(BM); i++) {
         bool inside = WINDOW_INSIDE(tile, i);
@@ -213,8 +213,8 @@ static inline uint place_b(void)
     uint block = chunk / (ROW / CHUNK), in_row = chunk & (ROW / CHUNK - 1);
     return (block * BK + step) * ROW + CHUNK * (in_row ^ (step & 7));
 }
-static inline void bring_b(__local ushort *memory, uint to, __global const ushort **from,
-                           clt_window_tile *tile, const clt_walk *walk, __global const ushort *any, int left)
+CLT_INLINE void bring_b(__local ushort *memory, uint to, __global const ushort **from, clt_window_tile *tile,
+                        const clt_walk *walk, __global const ushort *any, int left)
 {
     int step = (int)((uint)get_local_id(0) / STEP_CHUNKS);
     /* not unrolled as a whole, since sixteen copies at once would have more addresses than registers */
@@ -269,7 +269,7 @@ DEFINE_TILE(b, BN, !(TB))
 
 /* Writes part i of this item's sums to rows of LINE_FLOATS floats; the rows of its warpgroup start at
  * `to`. */
-static inline void spread_sums(__local float *to, const float *sums)
+CLT_INLINE void spread_sums(__local float *to, const float *sums)
 {
     uint warp = (uint)get_local_id(0) / 32 & 3;
     __local float *pairs = to + (16 * warp + (MMA_LANE >> 2)) * LINE_FLOATS + 2 * (MMA_LANE & 3);

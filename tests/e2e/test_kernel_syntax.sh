@@ -37,6 +37,12 @@ for file in "$kernels"/*.cl; do
     esac
     count=$((count + 1))
 done
+# PoCL gives a function that is no part of its caller other local memory than its kernel (common.clh).
+for file in "$kernels"/*.cl "$kernels"/*.clh; do
+    head=$(tr '\n' ' ' <"$file" | grep -oE 'static inline [^;{}]*\{' | grep -m 1 __local) || continue
+    echo "FAIL: $file: a function with a parameter in local memory is not CLT_INLINE: $head"
+    failed=1
+done
 # For a processor without AVX-512 the compiler warns of the calling convention of wide vectors, unless a file includes
 # warnings.clh; PoCL counts warnings on the user's terminal.
 if "$clang" --print-targets 2>/dev/null | grep -q x86-64; then

@@ -67,6 +67,9 @@ binary.cl :: s/uint c = (uint)(base % period)/uint c = 0/ :: add.f16_row[lane] :
 dropout.cl :: s/base \* 4 - index % 4/base * 4/ :: dropout.odd[flat] :: dropout
 dropout.cl :: s/LOAD16(DT, x, at) \* scale/LOAD16(DT, x, at)/ :: dropout.bf16[lane] :: dropout
 layernorm.cl :: s/float4 d = MINUS_MEAN(LOAD4, c);/float4 d = LOAD4(DT, x, c) * 1.01f;/ :: rmsnorm.bf16[group] :: rmsnorm
+layernorm.cl :: s/sum4 += clt_keep4(of_x\[k\]\[j\], c, cols)/sum4 += of_x[k][j]/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/(v) + b4\[j\]/(v)/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/KEEP_STATS(row + k, means\[k\], rstd)/KEEP_STATS(row, means[k], rstd)/ :: layernorm.vectors[blocks] :: layernorm
 colsum.cl :: s/((dy) \* ((x)\*scale))/((dy) * (x))/ :: rmsnorm.blocks[group] :: rmsnorm
 rotary.cl :: s/s = SIGN \* sinpi(angle)/s = sinpi(angle)/ :: rotary.odd[flat] :: rotary
 rotary.cl :: s/bool turns = h < turned/bool turns = true/ :: rotary.part[flat] :: rotary
@@ -80,6 +83,13 @@ layernorm.cl :: s/load(f32, part_q, c) + load(DYT, dy, c)/load(DYT, dy, c)/ :: l
 colsum.cl :: s/uint left = (uint)(end - row)/uint left = 0/ :: multiply.blocks[lane] :: multiply
 colsum.cl :: s/min(height - r, (uint)FEW)/min(height - r - 1, (uint)FEW)/ :: bias.tail[flat] :: bias
 colsum.cl :: s/uint c = 4 \* (uint)/uint c = (uint)/ :: bias.vectors_780[flat] :: bias
+quads.clh :: s/as_float4(as_int4(v) \& ((int)(k - count) >> 31))/v/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/clt_keep4(BY_W(of_dy\[k\]\[j\], j), c, cols)/BY_W(of_dy[k][j], j)/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/clt_keep4(of_dy\[k\]\[j\] \* n, k, count)/of_dy[k][j] * n/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/for (uint i = 0; i < WG; i += 8)/for (uint i = 0; i + 8 < WG; i += 8)/ :: layernorm.vectors_f16[blocks] :: layernorm
+layernorm.cl :: s/if (k < count \&\& c < cols)/if (c < cols)/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/v += old\[k\]\[j\];/;/ :: layernorm.vectors[blocks] :: layernorm
+layernorm.cl :: s/p0 + block \* cols + c, sum_p/p0 + c, sum_p/ :: layernorm.vectors[blocks] :: layernorm
 softmax.clh :: s/total \*= clt_exp_down(top - higher);/;/ :: cross_entropy.blocks[row] :: cross_entropy
 softmax.cl :: s/dot = softmax_dot_end(dy + cols, y + cols, cols, next)/dot = softmax_dot_end(dy, y, cols, next)/ :: softmax.chunks[row] :: softmax
 softmax.cl :: s/clt_group_max(scratch, fmax(top, clt_max4(top4)))/fmax(top, clt_max4(top4))/ :: softmax.far_ends[group] :: softmax

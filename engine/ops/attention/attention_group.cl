@@ -77,8 +77,8 @@ DEFINE_FOUR(bf16)
  * zero.
  */
 #define DEFINE_FETCH(dt)                                                                                     \
-    static inline void CLT_CAT(fetch_, dt)(__local float *block, __global const STORAGE(dt) * x, ulong ld,   \
-                                           uint have, float factor)                                          \
+    CLT_INLINE void CLT_CAT(fetch_, dt)(__local float *block, __global const STORAGE(dt) * x, ulong ld,      \
+                                        uint have, float factor)                                             \
     {                                                                                                        \
         for (uint at = (uint)get_local_id(0); at < BLOCK * (WIDTH / 4); at += ITEMS) {                       \
             uint r = at / (WIDTH / 4), d = 4 * (at - r * (WIDTH / 4));                                       \
@@ -135,8 +135,8 @@ DEFINE_STORE_ROWS(f32)
 /* --- products --- */
 
 /* tile[r][c] = dot product of row ROW(r) of a and row (across + c * SIDE) of b */
-static inline void multiply_nt(float tile[TILE][TILE], __local const float *a, __local const float *b,
-                               uint down, uint across)
+CLT_INLINE void multiply_nt(float tile[TILE][TILE], __local const float *a, __local const float *b, uint down,
+                            uint across)
 {
     UNROLL_FOR (uint r = 0; r < TILE; r++)
         UNROLL_FOR (uint c = 0; c < TILE; c++)
@@ -158,8 +158,8 @@ static inline void multiply_nt(float tile[TILE][TILE], __local const float *a, _
 }
 
 /* sum[r] += left[r] * the item's vectors of one row of a block */
-static inline void multiply_row(VECTOR sum[TILE][PARTS], const float left[TILE], __local const float *row,
-                                uint across)
+CLT_INLINE void multiply_row(VECTOR sum[TILE][PARTS], const float left[TILE], __local const float *row,
+                             uint across)
 {
     UNROLL_FOR (uint p = 0; p < PARTS; p++) {
         VECTOR right = *(__local const VECTOR *)(row + COLUMN(p));
@@ -169,8 +169,8 @@ static inline void multiply_row(VECTOR sum[TILE][PARTS], const float left[TILE],
 }
 
 /* sum[r] += sum over t of weights(row r, t) * block row t */
-static inline void multiply_nn(VECTOR sum[TILE][PARTS], __local const float *weights,
-                               __local const float *block, uint down, uint across)
+CLT_INLINE void multiply_nn(VECTOR sum[TILE][PARTS], __local const float *weights, __local const float *block,
+                            uint down, uint across)
 {
     for (uint t = 0; t < BLOCK; t += 4) {
         float left[4][TILE];
@@ -187,8 +187,8 @@ static inline void multiply_nn(VECTOR sum[TILE][PARTS], __local const float *wei
 }
 
 /* The same with the transposed weights: sum[r] += sum over t of weights(t, row r) * block row t */
-static inline void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *weights,
-                               __local const float *block, uint down, uint across)
+CLT_INLINE void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *weights, __local const float *block,
+                            uint down, uint across)
 {
     for (uint t = 0; t < BLOCK; t++) {
         float left[TILE];
@@ -210,8 +210,8 @@ static inline void multiply_tn(VECTOR sum[TILE][PARTS], __local const float *wei
 
 /* Writes the item's scores, and the largest one of each of its rows, to local memory. Masked scores become
  * -INFINITY: row r of the block attends to the first seen[r] keys of the block. */
-static inline void store_rows_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
-                                     __local const uint *seen, uint down, uint across)
+CLT_INLINE void store_rows_scores(__local float *score, __local float *tops, float tile[TILE][TILE],
+                                  __local const uint *seen, uint down, uint across)
 {
     UNROLL_FOR (uint r = 0; r < TILE; r++) {
         uint sees = seen[ROW(r)];
@@ -229,9 +229,9 @@ static inline void store_rows_scores(__local float *score, __local float *tops, 
  * become exp(score - top) (times the dropout factor), and their sum without dropout is added to the item's
  * `total`. `top` becomes the largest score of the row so far and is the same in all items of the row. Returns
  * the factor by which earlier sums must be multiplied. */
-static inline float online_softmax(__local float *score, __local const float *tops, float *top, float *total,
-                                   __global const uint *sb, uint op, ulong number, float p_drop,
-                                   float keep_scale)
+CLT_INLINE float online_softmax(__local float *score, __local const float *tops, float *top, float *total,
+                                __global const uint *sb, uint op, ulong number, float p_drop,
+                                float keep_scale)
 {
     float before = *top, now = before, sum = 0.0f;
     UNROLL_FOR (uint k = 0; k < SIDE; k++)
@@ -319,13 +319,12 @@ GROUP void attention_fwd_group(__global STORAGE(DT) * y, ulong y0, __global floa
 /* Recomputes P of the item's tile from lse and writes dS = P * (keep * dP - delta), and with `weights` also
  * keep * P, to local memory. Queries begin at i0, keys at j0. `norm` holds lse and `mean` delta of the
  * block's queries. */
-static inline void score_gradients(bool weights, __local float *p, __local float *ds,
-                                   __local const float *query, __local const float *key,
-                                   __local const float *dy_block, __local const float *value,
-                                   __local const float *norm, __local const float *mean, uint down,
-                                   uint across, uint i0, uint rows, uint j0, uint tq, uint tk, uint keys,
-                                   __global const uint *sb, uint op, ulong number, float p_drop,
-                                   float keep_scale)
+CLT_INLINE void score_gradients(bool weights, __local float *p, __local float *ds, __local const float *query,
+                                __local const float *key, __local const float *dy_block,
+                                __local const float *value, __local const float *norm,
+                                __local const float *mean, uint down, uint across, uint i0, uint rows,
+                                uint j0, uint tq, uint tk, uint keys, __global const uint *sb, uint op,
+                                ulong number, float p_drop, float keep_scale)
 {
     float score[TILE][TILE], slope[TILE][TILE];
     multiply_nt(score, query, key, down, across);
@@ -348,8 +347,8 @@ static inline void score_gradients(bool weights, __local float *p, __local float
 }
 
 /* Copies lse and delta of a block's queries to local memory. */
-static inline void fetch_rows(__local float *norm, __local float *mean, __global const float *lse,
-                              __global const float *delta, uint rows)
+CLT_INLINE void fetch_rows(__local float *norm, __local float *mean, __global const float *lse,
+                           __global const float *delta, uint rows)
 {
     uint lid = (uint)get_local_id(0);
     if (lid < BLOCK) {

@@ -29,7 +29,7 @@ typedef struct __attribute__((aligned(64))) forward_tiles {
 
 /* QKᵀ for the queries of columns c .. c + STRIP - 1 and the first `cols` keys; masked scores become
  * -INFINITY. top: the largest score of each query so far. All queries attend to the first `all` keys. */
-INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *seen, float16 *top)
+CLT_INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *seen, float16 *top)
 {
     for (uint k = 0; k < cols; k += ROWS) {
         float16 sum[ROWS][VECTORS];
@@ -46,7 +46,8 @@ INLINE void scores(forward_tiles *t, uint c, uint cols, uint all, const SEEN *se
 }
 
 /* One step of the online softmax for the queries of columns c .. c + STRIP - 1 over `cols` keys. */
-INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, uint cols, const drop_mask *mask)
+CLT_INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, uint cols,
+                               const drop_mask *mask)
 {
     SEEN seen[VECTORS];
     float16 before[VECTORS], top[VECTORS], base[VECTORS], total[VECTORS];
@@ -84,7 +85,7 @@ INLINE void online_softmax(forward_tiles *t, const tile_pair *at, uint c, uint c
 }
 
 /* PV: sum = sum * shrink + P V; for the first tile of keys sum = P V. */
-INLINE void add_values(forward_tiles *t, const tile_pair *at)
+CLT_INLINE void add_values(forward_tiles *t, const tile_pair *at)
 {
     for (uint q = 0; q < at->rows; q += ROWS) {
         uint reach = min(seen_by_some(at, q, ROWS), (uint)BK);
@@ -104,7 +105,7 @@ INLINE void add_values(forward_tiles *t, const tile_pair *at)
 }
 
 /* Writes y and lse of the item's queries; zeros for queries without any key. */
-INLINE void finish(forward_tiles *t, const tile_pair *at, __global STORAGE(DT) * y, __global float *lse)
+CLT_INLINE void finish(forward_tiles *t, const tile_pair *at, __global STORAGE(DT) * y, __global float *lse)
 {
     for (uint c = 0; c < at->rows; c += LANES) {
         float16 total = vload16(0, t->total + c), top = vload16(0, t->top + c);
@@ -186,8 +187,8 @@ typedef struct __attribute__((aligned(64))) backward_tiles {
 
 /* P and dS of ROWS queries from q on and the keys of columns c .. c + STRIP - 1. masked: some of these
  * queries do not attend to all of these keys. keep: dropout factors, a row for each query. */
-INLINE void score_gradients(backward_tiles *t, const tile_pair *at, uint q, uint c, bool masked,
-                            const float *const *keep)
+CLT_INLINE void score_gradients(backward_tiles *t, const tile_pair *at, uint q, uint c, bool masked,
+                                const float *const *keep)
 {
     float16 sum[ROWS][VECTORS];
     float *p = t->p + q * KB + c, *ds = t->ds + q * KB + c;
@@ -217,8 +218,8 @@ INLINE void score_gradients(backward_tiles *t, const tile_pair *at, uint q, uint
 }
 
 /* x (+)= sum * factor: the first `rows` rows and `columns` columns. */
-INLINE void store_product(__global float *x, ulong ld, float16 sum[ROWS][VECTORS], uint rows, uint columns,
-                          float factor, bool accumulate)
+CLT_INLINE void store_product(__global float *x, ulong ld, float16 sum[ROWS][VECTORS], uint rows,
+                              uint columns, float factor, bool accumulate)
 {
     if (rows >= ROWS && columns >= STRIP) {
         if (accumulate)
@@ -236,8 +237,8 @@ INLINE void store_product(__global float *x, ulong ld, float16 sum[ROWS][VECTORS
 }
 
 /* P and dS of the tiles; dq (+)= scale * dS K. */
-INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global float *dq, ulong lddq,
-                            float scale, bool accumulate, const drop_mask *mask)
+CLT_INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global float *dq, ulong lddq,
+                                float scale, bool accumulate, const drop_mask *mask)
 {
     /* a block of ROWS keys may extend beyond the last key that any query attends to */
     uint most = min(seen_by(at, at->rows - 1) + ROWS - 1, (uint)KB);
@@ -265,7 +266,7 @@ INLINE void query_gradients(backward_tiles *t, const tile_pair *at, __global flo
 
 /* dv += P^T dy and dk += dS^T q for the tile's `have` keys; fresh: the first contribution, which is stored
  * and not added. */
-INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh, uint have)
+CLT_INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh, uint have)
 {
     /* the last block of ROWS keys may read beyond the end of the last row */
     vstore16(ZERO, 0, t->p + at->rows * KB);
@@ -284,8 +285,8 @@ INLINE void key_gradients(backward_tiles *t, const tile_pair *at, bool fresh, ui
 }
 
 /* Computes lse and delta of the tile's queries. */
-INLINE void row_values(backward_tiles *t, __global const STORAGE(DT) * y, __global const float *lse,
-                       uint rows)
+CLT_INLINE void row_values(backward_tiles *t, __global const STORAGE(DT) * y, __global const float *lse,
+                           uint rows)
 {
     for (uint r = 0; r < QUERY_ROWS; r++) {
         float part[LANES], sum = 0.0f;
@@ -308,7 +309,8 @@ INLINE void row_values(backward_tiles *t, __global const STORAGE(DT) * y, __glob
 }
 
 /* Rows of x (+)= rows of the tile * factor. */
-INLINE void put_rows(__global float *x, ulong ld, const float *tile, uint rows, float factor, bool accumulate)
+CLT_INLINE void put_rows(__global float *x, ulong ld, const float *tile, uint rows, float factor,
+                         bool accumulate)
 {
     for (uint r = 0; r < rows; r++) {
         __global float *to = x + r * ld;

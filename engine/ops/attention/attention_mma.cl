@@ -38,7 +38,7 @@
 /* --- forward --- */
 
 /* The largest score of a row of m16 tile i; four items hold a part of the row each. */
-static inline float row_max(float4 score[COLS / 16][M_TILES][2], uint i, bool lower, __local uint *scratch)
+CLT_INLINE float row_max(float4 score[COLS / 16][M_TILES][2], uint i, bool lower, __local uint *scratch)
 {
     float top = -INFINITY;
     MMA_UNROLL_FOR (uint c = 0; c < COLS / 8; c++) {
@@ -337,8 +337,8 @@ static inline float4 mask_keys(float4 score, int key, int seen)
 }
 
 /* As multiply_nt(), with the warp's rows in local memory instead of registers. */
-static inline void multiply_nt_local(float4 tile[M_TILES][2], __local const ushort *block,
-                                     __local const ushort *rows, uint at, __local uint *scratch)
+CLT_INLINE void multiply_nt_local(float4 tile[M_TILES][2], __local const ushort *block,
+                                  __local const ushort *rows, uint at, __local uint *scratch)
 {
     uint mine = (uint)get_local_id(0) / 32 * (16 * M_TILES) * PITCH + place_steps();
     MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++)

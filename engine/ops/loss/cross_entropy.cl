@@ -298,11 +298,11 @@ static inline float4 cross_entropy_held_f16(uint2 v)
 
 /* The same by all items of a group. Exponentials are stored in `kept` unless it is 0. `kept` may be x itself:
  * every item reads the target's logit before that. */
-static inline cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
-                                                       __global const STORAGE(DT) * x,
-                                                       __global STORAGE(DT) * kept, HELD_PARAM uint cols,
-                                                       cross_entropy_targets targets, float smoothing,
-                                                       cross_entropy_weights w)
+CLT_INLINE cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
+                                                    __global const STORAGE(DT) * x,
+                                                    __global STORAGE(DT) * kept, HELD_PARAM uint cols,
+                                                    cross_entropy_targets targets, float smoothing,
+                                                    cross_entropy_weights w)
 {
     uint lane = (uint)get_local_id(0);
     int t = targets.first;

@@ -320,8 +320,8 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
 #define ROW_SUMS_EACH (1 IF_CENTRE(+1))
 #define STRIDE (WG + 8)
 
-static inline void layernorm_group_sums(const __local float *terms, __local float *eighths,
-                                        __local float *sums, uint count)
+CLT_INLINE void layernorm_group_sums(const __local float *terms, __local float *eighths, __local float *sums,
+                                     uint count)
 {
     uint lane = (uint)get_local_id(0);
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -272,10 +272,6 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, bool group
 
 /* --- groups that have a block of rows each --- */
 
-/* For devices that take PTX only: on PoCL 3.1 the forward kernel gave wrong values that changed from run to run
- * (66 rows of 40 columns in test_families), for a cause that was not found. The PTX executor finds these kernels
- * right, in checks and in an evaluation. */
-
 /* Rows of a group in forward: enough to pay for w and b, which the items load once, and few enough for
  * several groups on every compute unit. */
 #define FORWARD_ROWS 64
@@ -354,8 +350,7 @@ static const ocl_tunable bwd_row_tunables[] = {{"blocks", 2, {0, 1}}, CLT_TUNABL
 CLT_TWO_VARIANTS(norm_forward, group, true, OCL_CAP_LOCAL, group_tunables, row, false, fwd_row_tunables)
 #define BLOCKS_VARIANT(way)                                                                                  \
     static const ocl_variant norm_##way##_variant_blocks = {.name = "blocks",                                \
-                                                            .needs =                                         \
-                                                                OCL_CAP_LOCAL | OCL_CAP_WG256 | OCL_CAP_PTX, \
+                                                            .needs = OCL_CAP_LOCAL | OCL_CAP_WG256,          \
                                                             .accepts = way##_blocks_accepts,                 \
                                                             .emit = norm_##way##_blocks,                     \
                                                             .style = OCL_KERNEL_BLOCKS};

@@ -41,6 +41,13 @@ typedef struct ocl_moments {
     int32_t mean, square; /* f32 (blocks, columns) */
 } ocl_moments;
 
+/* Sums over k of the lines of A (rows of op(A)): the gradient of a bias, where A is the transpose of dy. */
+typedef struct ocl_line_sums {
+    int32_t out; /* f32 (m) */
+    bool accumulate;
+    bool made; /* set by the backend */
+} ocl_line_sums;
+
 typedef struct ocl_gemm {
     int64_t m, n, k;
     bool ta, tb;                          /* A stored k x m when ta, B stored n x k when tb */
@@ -64,6 +71,9 @@ typedef struct ocl_gemm {
      * after the other. A backend whose chosen form can make them does so in workspaces and leaves here which; from the
      * others blocks is 0. They are an addition to a problem and no part of it: choices do not depend on them. */
     ocl_moments *moments;
+    /* Not NULL: the sums of A's lines are wanted, of one batch item. Like moments an addition: a backend whose chosen
+     * form can make them does so and sets `made`; the others leave it false. */
+    ocl_line_sums *line_sums;
     ocl_windows windows; /* then lda or ldb has no meaning */
     bool tf32;           /* f32 A and B may be rounded to 10 bits of mantissa (precision.matmul) */
     /* Set by backends only: the kernel takes bias, residual and pre as optional pointers, so that problems

@@ -133,6 +133,8 @@ static clt_status fill_all(ocl_gemm_bench *b, const ocl_gemm_fill *fill)
     }
     CLT_TRY(fill_like_c(b, &g->residual, OCL_GEMM_RESIDUAL, c, fill));
     CLT_TRY(fill_like_c(b, &g->pre, OCL_GEMM_PRE, c, fill));
+    if (g->line_sums != NULL)
+        CLT_TRY(fill_array(b, OCL_GEMM_LINE_SUMS, CLT_F32, 0, g->m, fill, !g->line_sums->accumulate));
     return fill_like_c(b, &g->dact, OCL_GEMM_DACT, c, fill);
 }
 
@@ -162,6 +164,10 @@ clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const
     b->gemm = *gemm;
     b->whole = fill->whole || fill->values == NULL;
     b->gemm.moments = gemm->moments != NULL ? &b->moments : NULL;
+    if (gemm->line_sums != NULL) {
+        b->line_sums = (ocl_line_sums){.out = OCL_GEMM_LINE_SUMS, .accumulate = gemm->line_sums->accumulate};
+        b->gemm.line_sums = &b->line_sums;
+    }
     clt_status status = fill_all(b, fill);
     if (status == CLT_OK)
         status = create_buffers(b, copies);
@@ -234,6 +240,7 @@ static clt_status emit_copy(ocl_gemm_ready *r, int copy, const char *force)
     for (size_t i = 0; i < sizeof refs / sizeof refs[0]; i++)
         if (given(*refs[i]))
             refs[i]->tensor += copy * OCL_GEMM_OPERANDS;
+    r->bench->line_sums.out = OCL_GEMM_LINE_SUMS + copy * OCL_GEMM_OPERANDS;
     r->next_workspace = 0;
     CLT_TRY(ocl_gemm_emit(&r->emitter, &g, force));
     return ocl_emit_status(&r->emitter);
@@ -314,7 +321,7 @@ static clt_status clear_workspaces(ocl_gemm_ready *r)
 clt_status ocl_gemm_ready_run(ocl_gemm_ready *r)
 {
     ocl_gemm_bench *b = r->bench;
-    static const int written[] = {OCL_GEMM_C, OCL_GEMM_PRE};
+    static const int written[] = {OCL_GEMM_C, OCL_GEMM_PRE, OCL_GEMM_LINE_SUMS};
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
         const ocl_gemm_array *a = &b->array[written[i]];
         if (a->elements > 0)
@@ -425,8 +432,8 @@ static clt_status workspace_guards(ocl_gemm_ready *r, int index, bool *right, ch
 
 clt_status ocl_gemm_ready_guards(ocl_gemm_ready *r, bool *right, char *why, size_t size)
 {
-    static const char *const names[OCL_GEMM_OPERANDS] = {"A",   "B",   "C", "the bias", "the residual",
-                                                         "pre", "dact"};
+    static const char *const names[OCL_GEMM_OPERANDS] = {
+        "A", "B", "C", "the bias", "the residual", "pre", "dact", "the line sums"};
     *right = true;
     for (int i = 0; i < OCL_GEMM_OPERANDS; i++) {
         const ocl_gemm_array *a = &r->bench->array[i];
@@ -437,6 +444,9 @@ clt_status ocl_gemm_ready_guards(ocl_gemm_ready *r, bool *right, char *why, size
         clt_status status = ocl_gemm_ready_read(r, i, after);
         if (status == CLT_OK && (i == OCL_GEMM_C || i == OCL_GEMM_PRE))
             forget_results(&r->bench->gemm, a, after);
+        if (status == CLT_OK && i == OCL_GEMM_LINE_SUMS && r->bench->line_sums.made)
+            memcpy(after + a->first * sizeof(float), a->image + a->first * sizeof(float),
+                   (size_t)r->bench->gemm.m * sizeof(float));
         if (status == CLT_OK)
             blame(a, names[i], a->image, after, right, why, size);
         free(after);

@@ -19,6 +19,7 @@ enum {
     OCL_GEMM_RESIDUAL,
     OCL_GEMM_PRE,
     OCL_GEMM_DACT,
+    OCL_GEMM_LINE_SUMS,
     OCL_GEMM_OPERANDS
 };
 #define OCL_GEMM_GUARD 128 /* elements of the guard zones before and after an operand */
@@ -47,7 +48,8 @@ typedef struct ocl_gemm_bench {
     ocl_device *device;
     ocl_gemm gemm; /* its operands are tensors OCL_GEMM_A to OCL_GEMM_DACT */
     bool whole;
-    ocl_moments moments; /* what gemm.moments points to, if they are wanted */
+    ocl_moments moments;     /* what gemm.moments points to, if they are wanted */
+    ocl_line_sums line_sums; /* likewise; their tensor is OCL_GEMM_LINE_SUMS */
     int copies;
     ocl_gemm_array array[OCL_GEMM_OPERANDS];
     ocl_buffer *(*buffer)[OCL_GEMM_OPERANDS]; /* buffers of each copy */
@@ -55,7 +57,7 @@ typedef struct ocl_gemm_bench {
 
 /* Makes the operands of a product. gemm->bias, residual, pre and dact are absent if their tensor is
  * OCL_NO_TENSOR_ID; residual and dact are C if it is OCL_GEMM_C. Offsets are used as given. C and pre are NaN
- * where the product must not read them. Of gemm->moments only whether it is NULL is used. copies: number of sets of buffers. */
+ * where the product must not read them. Of gemm->moments only whether it is NULL is used, of gemm->line_sums also `accumulate`. copies: number of sets of buffers. */
 clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const ocl_gemm_fill *fill,
                                  int copies, ocl_gemm_bench **out);
 void ocl_gemm_bench_destroy(ocl_gemm_bench *bench);

@@ -71,6 +71,7 @@ static clt_status describe(const void *problem, void **data, size_t *size)
     CLT_TRY(clt_alloc(data, 1, *size, "a matrix product"));
     memcpy(*data, problem, *size);
     ((ocl_gemm *)*data)->moments = NULL;
+    ((ocl_gemm *)*data)->line_sums = NULL;
     return CLT_OK;
 }
 
@@ -155,6 +156,8 @@ clt_status ocl_gemm_emit(ocl_emitter *e, const ocl_gemm *gemm, const char *force
         return status;
     if (gemm->moments != NULL)
         gemm->moments->blocks = 0;
+    if (gemm->line_sums != NULL)
+        gemm->line_sums->made = false;
     status = ocl_gemm_check(gemm);
     if (status == CLT_OK && (gemm->m == 0 || gemm->n == 0))
         return CLT_OK;

@@ -215,9 +215,26 @@ static bool can_make_moments(const ocl_form_family *family, const ocl_gemm *g, c
     return f->splits == 1 && family->items(f) * ocl_form_vector(g, f) % f->bn == 0;
 }
 
-/* part: workspace for partial sums; OCL_NO_TENSOR_ID without splits. */
+/* What a product with split-K leaves for the command that adds the parts; without it both are OCL_NO_TENSOR_ID. */
+typedef struct split_parts {
+    int32_t sums, line_sums; /* line_sums: `lines` rows of m, for the sums of A's lines */
+    uint64_t lines;
+} split_parts;
+
+static bool has_line_sums(const ocl_gemm *g)
+{
+    return g->line_sums != NULL && g->line_sums->made;
+}
+
+/* Where a kernel puts sums of A's lines: in rows of m floats. */
+static void line_sums_args(ocl_emitter *e, const ocl_gemm *g, int32_t to, bool accumulate, uint64_t rows)
+{
+    ocl_define(e, "LINE_SUMS", 1);
+    ocl_arg_grad(e, to, CLT_F32, rows * (uint64_t)g->m, accumulate);
+}
+
 static void emit_product(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
-                         const ocl_gemm_form *f, int32_t part)
+                         const ocl_gemm_form *f, const split_parts *parts)
 {
     uint64_t items = (uint64_t)family->items(f);
     ocl_kernel_begin(e, family->program, family->kernel);
@@ -228,12 +245,16 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     if (family->uses != NULL)
         ocl_kernel_needs(e, family->uses(g, e->device, f));
     if (f->splits > 1) {
-        ocl_gemm_part_args(e, g, part, ocl_form_workspace(g, f));
+        ocl_gemm_part_args(e, g, parts->sums, ocl_form_workspace(g, f));
         ocl_arg_u32(e, (uint32_t)f->splits);
         ocl_arg_u32(e, (uint32_t)ocl_form_part_steps(g, f));
+        if (has_line_sums(g))
+            line_sums_args(e, g, parts->line_sums, false, parts->lines);
     } else {
         ocl_gemm_epilogue_defines(e, g);
         ocl_gemm_operand_args(e, g);
+        if (has_line_sums(g))
+            line_sums_args(e, g, g->line_sums->out, g->line_sums->accumulate, 1);
     }
     if (ocl_has_windows(g)) {
         ocl_define(e, "WINDOWS", (int64_t)g->windows.operand);
@@ -243,15 +264,16 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
 }
 
-/* The second kernel of split-K: adds the partial sums in `part` (one after the other for each batch item) and
- * applies the epilogue. */
-static void emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part)
+/* The second kernel of split-K: adds the partial sums (one after the other for each batch item) and applies the
+ * epilogue; and adds those of A's lines. */
+static void emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, const split_parts *parts)
 {
     uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;
+    uint64_t lines = has_line_sums(g) ? (uint64_t)g->m : 0;
     ocl_kernel_begin(e, "gemm_tile", "gemm_sum_tile");
     ocl_gemm_epilogue_defines(e, g);
     ocl_gemm_result_arg(e, g);
-    ocl_arg_in(e, part, CLT_F32, elements * (uint64_t)splits);
+    ocl_arg_in(e, parts->sums, CLT_F32, elements * (uint64_t)splits);
     ocl_gemm_epilogue_args(e, g);
     ocl_arg_u32(e, (uint32_t)g->m);
     ocl_arg_u32(e, (uint32_t)g->n);
@@ -261,20 +283,32 @@ static void emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, int32_t part
     ocl_arg_u32(e, (uint32_t)splits);
     ocl_arg_f32(e, g->alpha);
     ocl_arg_f32(e, g->beta);
-    ocl_kernel_end_items(e, elements, 64, (double)elements * (splits - 1));
+    if (has_line_sums(g)) {
+        line_sums_args(e, g, g->line_sums->out, g->line_sums->accumulate, 1);
+        ocl_arg_in(e, parts->line_sums, CLT_F32, parts->lines * lines);
+        ocl_arg_u32(e, (uint32_t)parts->lines);
+    }
+    ocl_kernel_end_items(e, elements + lines, 64,
+                         (double)elements * (splits - 1) + (double)lines * (double)parts->lines);
 }
 
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g)
 {
     ocl_gemm_form f;
-    int32_t part = OCL_NO_TENSOR_ID;
+    split_parts parts = {OCL_NO_TENSOR_ID, OCL_NO_TENSOR_ID, 0};
     CLT_TRY(ocl_form_decide(family, e, g, &f));
+    if (g->line_sums != NULL)
+        g->line_sums->made = family->makes_line_sums != NULL && family->makes_line_sums(e->device, &f);
     if (f.splits > 1)
-        part = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
+        parts.sums = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
+    if (f.splits > 1 && has_line_sums(g)) {
+        parts.lines = (uint64_t)f.splits * (uint64_t)ocl_form_up(g->n, f.bn);
+        parts.line_sums = ocl_workspace(e, CLT_F32, parts.lines * (uint64_t)g->m, "gemm.line_parts");
+    }
     if (can_make_moments(family, g, &f))
         (void)ocl_gemm_make_moments(e, g, (uint64_t)ocl_form_up(g->m, f.bm));
-    emit_product(family, e, g, &f, part);
+    emit_product(family, e, g, &f, &parts);
     if (f.splits > 1)
-        emit_sum(e, g, f.splits, part);
+        emit_sum(e, g, f.splits, &parts);
     return ocl_emit_status(e);
 }

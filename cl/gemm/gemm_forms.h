@@ -49,6 +49,8 @@ typedef struct ocl_form_family {
     int (*window_steps)(const ocl_gemm *gemm, const ocl_gemm_form *form);
     /* Capabilities that the kernel uses besides those that the variant needs; NULL: none. */
     uint32_t (*uses)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
+    /* Whether the kernel can make sums of A's lines (ocl_line_sums) in this form; NULL: in none. */
+    bool (*makes_line_sums)(const ocl_device_desc *device, const ocl_gemm_form *form);
     /* Adds the defines that only this family's kernel has. */
     void (*defines)(ocl_emitter *emitter, const ocl_gemm *gemm, const ocl_gemm_form *form);
 } ocl_form_family;

@@ -103,6 +103,16 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
     return ocl_mma_time(g, device, f, &work);
 }
 
+/* The tile of ones that sums of A's lines need. */
+#define ONES_BYTES 1024
+
+static bool makes_line_sums(const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    uint64_t bytes = ocl_wgmma_local_bytes(f) + ONES_BYTES;
+    return bytes <= ocl_form_max_local(device, true) &&
+           (bytes <= OCL_WGMMA_SMALL_BYTES || (device->caps & OCL_CAP_WGMMA_LARGE) != 0);
+}
+
 /* Choice */
 
 static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f)
@@ -142,6 +152,7 @@ const ocl_form_family ocl_wgmma_family = {.variant = &ocl_gemm_wgmma,
                                           .items = ocl_wgmma_items,
                                           .window_steps = ocl_wgmma_window_steps,
                                           .uses = uses,
+                                          .makes_line_sums = makes_line_sums,
                                           .defines = product_defines};
 
 static bool wgmma_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)

@@ -23,6 +23,9 @@
  * 256 needs three quarters of what 128 x 128 does, and 192 x 256, by 384 items of which 256 copy, seven
  * twelfths.
  *
+ * Sums of A's lines (LINE_SUMS) are products of A with ones, eight columns wide. Each costs an eighth of the product
+ * beside it, as A must be read again, so that groups with the same lines take turns (gemm_tiles.clh).
+ *
  * C. Sums go by way of local memory, 64 rows of every group of four warps at a time, so that an item
  * finishes VC neighbours of a row, as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16,
  * within a step as the hardware adds. */
@@ -95,6 +98,7 @@
 #define SLOT_B (BN * ROW / CHUNK)
 #define SLOT (SLOT_A + SLOT_B)
 /* row pitch of sums in local memory: eight rows of pairs are in different banks */
+#define ONES_CHUNKS (LINE_SUMS ? 64 : 0)
 #define LINE_FLOATS (BN + 8)
 #define SLAB_FLOATS (GROUPS_DOWN * 64 * LINE_FLOATS)
 #if STAGES * SLOT > SLAB_FLOATS / 4
@@ -282,7 +286,7 @@ CLT_INLINE void spread_sums(__local float *to, const float *sums)
 /* gemm_fwd_wgmma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(TILES_PARAMS)
 {
-    WGMMA_MEMORY(slots, 16 * LOCAL_CHUNKS);
+    WGMMA_MEMORY(slots, 16 * (LOCAL_CHUNKS + ONES_CHUNKS));
     __local ushort *memory = (__local ushort *)slots;
     uint lid = (uint)get_local_id(0), group = lid / 128;
     uint row = group / GROUPS_ACROSS * WM, column = (group & (GROUPS_ACROSS - 1)) * WN;
@@ -316,6 +320,18 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
             sums[i][j] = 0.0f;
     }
 
+#if LINE_SUMS
+    ulong ones = WGMMA_DESCRIPTOR(slots + LOCAL_CHUNKS);
+    float line_sums[WGMMA_PARTS][4];
+    uint turn = column == 0 ? LINE_SUMS_TURN(j0) : LINE_SUMS_NEVER;
+    UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
+        UNROLL_FOR (uint j = 0; j < 4; j++)
+            line_sums[i][j] = 0.0f;
+    }
+    for (uint i = lid; i < 4 * ONES_CHUNKS; i += ITEMS)
+        ((__local uint *)(slots + LOCAL_CHUNKS))[i] = WGMMA_ONES;
+#endif
+
     bool whole_a = WINDOWS == 1 || lines_a == BM, whole_b = WINDOWS == 2 || lines_b == BN;
     uint steps = (depth + BK - 1) / BK, whole = whole_a && whole_b ? depth / BK : 0;
     /* now, fill: the slots that are multiplied and filled, in chunks */
@@ -332,6 +348,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
         WGMMA_SEE();
         /* Tile t is there, and the products of the slot to fill have ended in all warps. */
         barrier(CLK_LOCAL_MEM_FENCE);
+#if LINE_SUMS
+        if (turn == 0)
+            WGMMA_START_LINES(line_sums, left + now, ones);
+        turn = turn == 0 ? LINE_SUMS_TURNS(n) - 1 : turn - 1;
+#endif
         WGMMA_START(sums, left + now, right + now);
         BRING(t + STEPS_AHEAD, fill);
         WGMMA_LEAVE(PRODUCTS_LEFT);
@@ -340,6 +361,14 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
     }
     WGMMA_FINISH(sums);
     MMA_COPIES_WAIT(0);
+#if LINE_SUMS
+    WGMMA_FINISH_LINES(line_sums);
+    UNROLL_FOR (uint i = 0; i < 2 * WGMMA_PARTS; i++) {
+        uint line = i0 + row + 64 * (i / 2) + 16 * (lid / 32 & 3) + (MMA_LANE >> 2) + 8 * (i & 1);
+        if (column == 0 && (MMA_LANE & 3) == 0 && line < m)
+            PUT_LINE_SUM(line, j0, line_sums[i / 2][i & 1 ? 2 : 0]);
+    }
+#endif
 
     __local float *lines = (__local float *)slots;
     MOMENTS_BEGIN;

@@ -3,8 +3,8 @@
  * Checks of GEMM backends against the contract of cl/gemm/gemm.h: sizes around tile edges, every layout,
  * batches, shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues.
  * Operands lie in buffers full of plausible numbers; every byte of C's buffer that does not belong to C must
- * not change. Moments of C's columns are compared with those of what was stored. Every backend is checked with the tile that it chooses itself, and backends with a list of
- * tiles with each of them. */
+ * not change. Every backend is checked with the tile that it chooses itself, and backends with a list of tiles with
+ * each of them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +16,7 @@
 #include "cl/gemm/gemm_tile.h"
 #include "cl/gemm/gemm_wgmma.h"
 #include "engine/base/thread.h"
-#include "engine/verify/verify_gemm_cases.h"
-#include "engine/verify/verify_internal.h"
-
-typedef struct gemm_run {
-    clt_verify_session *session;
-    clt_verify_outcome *outcome;
-    const clt_gemm_case *problem;
-    const char *backend;
-    const ocl_choice *choice; /* the tunables that the backend must use; NULL: its standard choice */
-    bool integers;
-    ocl_gemm_bench *bench;
-    ocl_gemm_ready *ready; /* NULL if the backend refused */
-} gemm_run;
+#include "engine/verify/verify_gemm_run.h"
 
 /* --- problem --- */
 
@@ -163,7 +151,8 @@ static ocl_tensor_ref extra(const clt_gemm_case *c, int32_t tensor, uint64_t byt
     return (ocl_tensor_ref){tensor, c->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes};
 }
 
-static ocl_moments wanted_moments; /* the bench has its own */
+static ocl_moments wanted_moments; /* the bench has its own, and line sums */
+static ocl_line_sums wanted_line_sums[] = {{.accumulate = false}, {.accumulate = true}};
 
 static void add_epilogue(const clt_gemm_case *c, ocl_gemm *g)
 {
@@ -176,13 +165,15 @@ static void add_epilogue(const clt_gemm_case *c, ocl_gemm *g)
         g->pre = extra(c, OCL_GEMM_PRE, 28);
     if (c->moments)
         g->moments = &wanted_moments;
+    if (c->line_sums != LINE_SUMS_NONE)
+        g->line_sums = &wanted_line_sums[c->line_sums == LINE_SUMS_ADDED];
     if (c->dact != EXTRA_NONE)
         g->dact = c->dact == EXTRA_C ? in_c : extra(c, OCL_GEMM_DACT, 36);
 }
 
 static void fill(void *context, int operand, clt_dtype type, size_t first, double *out, size_t n)
 {
-    const gemm_run *r = context;
+    const clt_gemm_run *r = context;
     clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name,
                                                       (uint32_t)(16 + operand + 32 * r->integers));
     clt_verify_filler filler = {.fill = CLT_FILL_NORMAL, .dtype = type, .integers = r->integers};
@@ -193,7 +184,7 @@ static void fill(void *context, int operand, clt_dtype type, size_t first, doubl
 }
 
 /* Handles a backend's refusal: the outcome is SKIP. */
-static clt_status refused(gemm_run *r)
+static clt_status refused(clt_gemm_run *r)
 {
     const char *open = strstr(clt_error_text(), "none accepts (");
     if (!r->choice && !open)
@@ -215,7 +206,7 @@ static clt_status refused(gemm_run *r)
     return CLT_OK;
 }
 
-static clt_status open_run(gemm_run *r)
+static clt_status open_run(clt_gemm_run *r)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name, 0);
     ocl_gemm gemm = make_gemm(r->problem, &stream);
@@ -230,7 +221,7 @@ static clt_status open_run(gemm_run *r)
     return status == CLT_OK ? ocl_gemm_ready_build(r->ready) : status;
 }
 
-static void close_run(gemm_run *r)
+static void close_run(clt_gemm_run *r)
 {
     ocl_gemm_ready_destroy(r->ready);
     ocl_gemm_bench_destroy(r->bench);
@@ -249,7 +240,7 @@ static double rounded_on_the_way(const ocl_gemm *g)
 }
 
 /* values: n results, n expected, n bounds. */
-static void compare(gemm_run *r, const char *what, const double *values, size_t n)
+static void compare(clt_gemm_run *r, const char *what, const double *values, size_t n)
 {
     clt_verify_rule exact = {.exact = true};
     const ocl_gemm *g = &r->bench->gemm;
@@ -261,7 +252,7 @@ static void compare(gemm_run *r, const char *what, const double *values, size_t 
 }
 
 /* Reads the values of an operand with C's shape, in C's order. */
-static clt_status read_result(gemm_run *r, int operand, double *out)
+static clt_status read_result(clt_gemm_run *r, int operand, double *out)
 {
     const ocl_gemm *g = &r->bench->gemm;
     const ocl_gemm_array *a = &r->bench->array[operand];
@@ -278,7 +269,7 @@ static clt_status read_result(gemm_run *r, int operand, double *out)
 }
 
 /* c and pre: n results each, followed by room for n expected values and n bounds. */
-static clt_status expect(const gemm_run *r, double *c, double *pre, size_t n)
+static clt_status expect(const clt_gemm_run *r, double *c, double *pre, size_t n)
 {
     const ocl_gemm *g = &r->bench->gemm;
     ocl_gemm_value *row;
@@ -298,73 +289,7 @@ static clt_status expect(const gemm_run *r, double *c, double *pre, size_t n)
     return status;
 }
 
-#define MOST_BLOCK_ROWS 128.0 /* whose distances from one of them a kernel adds up */
-
-/* Of one column of C, of item z: what follows from the stored values c, and bounds for errors. Means of
- * blocks are rounded, by `unit`; what that adds to the squares of their distances from the mean of all is
- * at most (Cauchy-Schwarz) twice that, times the root of the rows times the squares. Sums of a block are
- * of distances from one of its rows, which may be the one that is farthest from the mean. Each addition
- * rounds the sum so far, which is half the sum on average; where many values are equal (ReLU's zeros, 16
- * bits) these errors have one sign. They count in the sum of squares and twice in the square of the sum.
- * The distance between two rows is at most twice the largest from the mean. Nothing else may depend on how
- * far the values are from 0. */
-static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_t j, double *mean,
-                           double *square, double *bound_mean, double *bound_square)
-{
-    const double eps = 0x1p-24, *column = c + z * g->m * g->n + j;
-    double sum = 0.0, apart = 0.0, far = 0.0, rows = (double)g->m, block = fmin(rows, MOST_BLOCK_ROWS);
-    for (int64_t i = 0; i < g->m; i++)
-        sum += column[i * g->n];
-    for (int64_t i = 0; i < g->m; i++) {
-        double d = column[i * g->n] - sum / rows;
-        apart += d * d;
-        far = fmax(far, d * d);
-    }
-    double unit = 2.0 * eps * fabs(sum / rows), sums = (1.5 * block + 4.0) * eps;
-    *mean = sum / rows;
-    *square = apart;
-    *bound_mean = 2.0 * unit + sums * sqrt(far) + 1e-30;
-    *bound_square = sums * (3.0 * apart + 2.0 * (rows + block) * far) + 2.0 * unit * sqrt(rows * apart) +
-                    rows * unit * unit + 1e-30;
-}
-
-/* Whether the backend must make the moments that are wanted: `lane` always does; those with forms where k is not split
- * and C is stored in vectors. */
-static bool must_make_moments(const gemm_run *r)
-{
-    bool unsplit = r->choice != NULL && ocl_choice_value(r->choice, "split", 0) == 1;
-    return r->problem->moments &&
-           (strcmp(r->backend, "lane") == 0 || (unsplit && r->problem->form == FORM_ALIGNED));
-}
-
-/* Checks the moments that the run made; c: the stored values. */
-static clt_status judge_moments(gemm_run *r, const double *c)
-{
-    const ocl_gemm *g = &r->bench->gemm;
-    size_t n = (size_t)(g->n * g->batch);
-    double rows = 0.0, *mean, *square;
-    if (r->bench->moments.blocks == 0 && must_make_moments(r))
-        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "it made no moments");
-    if (r->bench->moments.blocks == 0)
-        return CLT_OK;
-    CLT_TRY(clt_alloc(&mean, 6 * n, sizeof *mean, "checker's results"));
-    square = mean + 3 * n;
-    clt_status status = ocl_gemm_ready_moments(r->ready, &rows, mean, square);
-    for (size_t e = 0; e < n && status == CLT_OK; e++)
-        expect_moments(g, c, (int64_t)e / g->n, (int64_t)e % g->n, &mean[n + e], &square[n + e],
-                       &mean[2 * n + e], &square[2 * n + e]);
-    if (status == CLT_OK && rows != (double)g->m)
-        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "its moments are those of %.0f rows, not of %lld", rows,
-                       (long long)g->m);
-    if (status == CLT_OK) {
-        clt_verify_compare_bounds(r->outcome, "means", mean, mean + n, mean + 2 * n, n, CLT_F32, 0.0);
-        clt_verify_compare_bounds(r->outcome, "squares", square, square + n, square + 2 * n, n, CLT_F32, 0.0);
-    }
-    free(mean);
-    return status;
-}
-
-static clt_status judge(gemm_run *r)
+static clt_status judge(clt_gemm_run *r)
 {
     const ocl_gemm *g = &r->bench->gemm;
     bool kept = r->problem->pre;
@@ -382,7 +307,7 @@ static clt_status judge(gemm_run *r)
         compare(r, r->integers ? "pre (integers)" : "pre", pre, n);
     if (!r->integers && g->k > 0)
         clt_verify_trust(r->outcome, "C", c, n, 0.02);
-    status = judge_moments(r, c);
+    status = clt_gemm_judge_additions(r, c);
 done:
     free(c);
     return status;
@@ -397,7 +322,7 @@ static bool is_exact(const clt_gemm_case *c)
     return c->activation <= OCL_ACT_RELU;
 }
 
-static clt_status check_guards(gemm_run *r)
+static clt_status check_guards(clt_gemm_run *r)
 {
     bool right;
     char why[200];
@@ -407,7 +332,7 @@ static clt_status check_guards(gemm_run *r)
     return CLT_OK;
 }
 
-static clt_status check_values(gemm_run *r)
+static clt_status check_values(clt_gemm_run *r)
 {
     clt_status status = open_run(r);
     if (status == CLT_OK && r->ready)
@@ -420,21 +345,12 @@ static clt_status check_values(gemm_run *r)
     return status;
 }
 
-/* The moments of a run, whose combination in double precision shows every bit of them that matters. */
-static clt_status read_moments(gemm_run *r, double **out, size_t *bytes)
-{
-    size_t n = (size_t)(r->bench->gemm.n * r->bench->gemm.batch);
-    *bytes = (2 * n + 1) * sizeof **out;
-    CLT_TRY(clt_alloc(out, 2 * n + 1, sizeof **out, "checker's results"));
-    return ocl_gemm_ready_moments(r->ready, *out, *out + 1, *out + 1 + n);
-}
-
-static clt_status check_bits(gemm_run *r)
+static clt_status check_bits(clt_gemm_run *r)
 {
     const ocl_gemm_array *c;
     uint8_t *first = NULL;
-    double *moments[2] = {NULL, NULL};
-    size_t bytes, where, moment_bytes = 0;
+    double *additions[2] = {NULL, NULL};
+    size_t bytes, where, addition_bytes = 0;
     clt_status status = open_run(r);
     if (status != CLT_OK || !r->ready)
         goto done;
@@ -444,23 +360,22 @@ static clt_status check_bits(gemm_run *r)
     for (int run = 0; run < 2; run++) {
         CLT_TRY_GOTO(ocl_gemm_ready_run(r->ready), done);
         CLT_TRY_GOTO(ocl_gemm_ready_read(r->ready, OCL_GEMM_C, first + (run ? bytes : 0)), done);
-        if (r->bench->moments.blocks > 0)
-            CLT_TRY_GOTO(read_moments(r, &moments[run], &moment_bytes), done);
+        CLT_TRY_GOTO(clt_gemm_read_additions(r, &additions[run], &addition_bytes), done);
     }
     if (clt_verify_changed(first, first + bytes, NULL, bytes, &where))
         clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in element %lld of C",
                        (long long)(where / clt_dtype_bytes(c->type)) - (long long)c->first);
-    else if (moments[0] != NULL && memcmp(moments[0], moments[1], moment_bytes) != 0)
-        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in the moments");
+    else if (memcmp(additions[0], additions[1], addition_bytes) != 0)
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "the second run differs in the moments or the line sums");
 done:
     free(first);
-    free(moments[0]);
-    free(moments[1]);
+    free(additions[0]);
+    free(additions[1]);
     close_run(r);
     return status;
 }
 
-static clt_status check_speed(gemm_run *r)
+static clt_status check_speed(clt_gemm_run *r)
 {
     ocl_command_times *times = NULL;
     const ocl_command_list *list;
@@ -496,11 +411,11 @@ static clt_status check_mode(clt_verify_session *session, const clt_gemm_case *c
     clt_verify_outcome outcome;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;
-    gemm_run r = {
+    clt_gemm_run r = {
         .session = session, .outcome = &outcome, .problem = c, .backend = backend, .choice = choice};
     clt_status status;
     if (mode == CLT_VERIFY_CORRECT) {
-        gemm_run exact = r;
+        clt_gemm_run exact = r;
         exact.integers = true;
         status = check_values(&r);
         if (status == CLT_OK && is_exact(c) && !clt_verify_bad(&outcome))

@@ -18,6 +18,9 @@ typedef enum clt_gemm_form {
 /* Where an operand of the epilogue with C's shape lies. */
 typedef enum clt_gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } clt_gemm_extra;
 
+/* Whether sums of A's lines are wanted, and where they go. */
+typedef enum clt_gemm_line_sums { LINE_SUMS_NONE, LINE_SUMS_STORED, LINE_SUMS_ADDED } clt_gemm_line_sums;
+
 /* A or B is the matrix of windows of an image of n samples: m, k and n of the product that follow from it are 0 in the
  * case. With groups the batch items are groups of channels. */
 typedef struct clt_gemm_windows {
@@ -41,6 +44,7 @@ typedef struct clt_gemm_case {
     bool bias, pre;
     float apart; /* added to every number of the bias: how far the columns of C are from 0 */
     bool moments;
+    clt_gemm_line_sums line_sums;
     clt_gemm_extra residual, dact;
     clt_gemm_windows windows;
     const char *mma; /* a small case with windows is checked with this label of `mma` among the small ones */

@@ -67,10 +67,10 @@ wide='gemm.tails_nn[wgmma_bf16_192x256*'
 # (A program in which one kind of instruction is missing is refused before it runs, see cl/command/retarget.c, so some stay
 # elsewhere.)
 defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '        if (t > 1000000) WGMMA_SEE();' "$products"
-defect 'wgmma: half of the local memory' gemm_wgmma.cl '16 * LOCAL_CHUNKS' '8 * LOCAL_CHUNKS' "$products"
+defect 'wgmma: half of the local memory' gemm_wgmma.cl '16 * (LOCAL_CHUNKS' '8 * (LOCAL_CHUNKS' "$products"
 defect 'wgmma: copies not waited for' gemm_wgmma.cl '#define COPIES_LEFT 1' '#define COPIES_LEFT 2' "$products"
 defect 'wgmma: main loop without its barrier' gemm_wgmma.cl 'barrier(CLK_LOCAL_MEM_FENCE);
-        WGMMA_START' 'WGMMA_START' "$products"
+#if LINE_SUMS' '#if LINE_SUMS' "$products"
 defect 'wgmma: slots filled under products' gemm_wgmma.cl 'WGMMA_LEAVE(PRODUCTS_LEFT);' '' "$products"
 defect 'wgmma: one batch of products too many' gemm_wgmma.cl '#define PRODUCTS_LEFT 1' '#define PRODUCTS_LEFT 2' "$products"
 defect 'wgmma: sums used under products' gemm_wgmma.cl 'BRING(t + STEPS_AHEAD, fill);' 'sums[0][0] += 1.0f; BRING(t + STEPS_AHEAD, fill);' "$products"
@@ -90,6 +90,16 @@ defect 'wgmma: windows of B not swizzled' gemm_wgmma.cl 'CHUNK * (in_row ^ (step
 defect 'wgmma: one swizzle for all steps' gemm_wgmma.cl '(to ^ CHUNK * (i * STEPS_AT_ONCE & 7))' 'to' 'gemm.windows_forms_tn[wgmma_f16_64x256*'
 defect 'wgmma: windows of B in one block' gemm_wgmma.cl '(block * BK + step) * ROW' 'step * ROW' 'gemm.windows_forms_tn[wgmma_f16_128x256*'
 defect 'wgmma: the copied windows stay' gemm_wgmma.cl 'WINDOWS_GO_ON(tile, from, walk);' '' 'gemm.windows_tn[wgmma_f16]'
+lines='gemm.line_sums_bf16[wgmma_bf16]'
+defect 'line sums: not fenced' wgmma.clh 'SM90A "wgmma.fence.sync.aligned;\n" WGMMA_LINES_ONES' 'WGMMA_LINES_ONES' "$lines"
+defect 'line sums: ones of another type' wgmma.clh 'MMA_BF16 ? 0x3f803f80u' '!MMA_BF16 ? 0x3f803f80u' "$lines"
+defect 'line sums: used under products' gemm_wgmma.cl 'BRING(t + STEPS_AHEAD, fill);' 'line_sums[0][0] += 1.0f; BRING(t + STEPS_AHEAD, fill);' "$lines"
+defect 'line sums: every group has every turn' gemm_wgmma.cl 'turn = turn == 0 ? LINE_SUMS_TURNS(n) - 1 : turn - 1;' 'turn = 0;' "$lines"
+defect 'line sums: rows exchanged' gemm_wgmma.cl 'i & 1 ? 2 : 0' 'i & 1 ? 0 : 2' "$lines"
+defect 'line sums: one too many' gemm_wgmma.cl '&& line < m)' '&& line <= m)' "$lines"
+defect 'line sums: those of all groups in one place' gemm_tiles.clh '((ulong)item * LINE_SUMS_TURNS(n) + (j0) / BN)' '((ulong)item * LINE_SUMS_TURNS(n))' "$lines"
+defect 'line sums: one part not added' gemm_tile.cl 's < line_parts' 's + 1 < line_parts' "$lines"
+defect 'line sums: old ones forgotten' gemm_tiles.clh 'add_line_sums ? *to_ + (sum) : (sum)' '(sum)' 'gemm.line_sums_added[wgmma_f16]'
 unset CLTRAIN_PTX_SM CLTRAIN_PTX_LOCAL
 
 # --- gemm_tile.cl, gemm_stage.clh ---

@@ -220,6 +220,15 @@ static void agree(ptx_warp *w, const ptx_instruction *i, const ptx_product *mine
         ptx_fail(w, i, 0, "the four warps do not start the same product");
 }
 
+static bool adds_to_same(const ptx_instruction *a, const ptx_instruction *b)
+{
+    for (int d = 0; d < a->n / 2; d++)
+        for (int e = 0; e < b->n / 2; e++)
+            if (a->args[d].unit == b->args[e].unit)
+                return true;
+    return false;
+}
+
 /* Registers d of the warp's sixteen rows: pairs of columns 2t of rows g and g + 8, for every eight columns.
  */
 static void check_registers(ptx_warp *w, const ptx_instruction *i)
@@ -234,8 +243,8 @@ static void check_registers(ptx_warp *w, const ptx_instruction *i)
         own->busy[unit]++;
     }
     for (uint32_t p = 0; p < own->n; p++)
-        if (own->list[p].by->n != i->n)
-            ptx_fail(w, i, 0, "products of different shapes are under way");
+        if (own->list[p].by->n != i->n && adds_to_same(own->list[p].by, i))
+            ptx_fail(w, i, 0, "products of different shapes that add to the same registers are under way");
 }
 
 static void add_up(ptx_warp *w, const ptx_instruction *i, float (*a)[DEPTH], float (*b)[DEPTH], float sign,

@@ -32,6 +32,11 @@ void clt_emit_bias_grad(ocl_emitter *e, const clt_call *call, int32_t db, bool a
     clt_emit_column_sum(e, call, db, accumulate, dy, rows, cols, clt_style_of(e->device));
 }
 
+ocl_line_sums *clt_bias_sums(const clt_call *call, ocl_line_sums *sums)
+{
+    return sums->out >= 0 && clt_call_dtype(call, sums->out) == CLT_F32 ? sums : NULL;
+}
+
 static clt_status bias_infer(clt_infer *ctx)
 {
     CLT_TRY(clt_infer_need_float(ctx, 0));

@@ -115,6 +115,8 @@ static clt_status linear_backward(ocl_emitter *e, const void *problem)
         g.dact = ocl_ref(call->epilogue.dact);
         CLT_TRY(ocl_gemm_emit(e, &g, NULL));
     }
+    bool bias = call->node->n_param > 1 && call->dparam[1] >= 0;
+    ocl_line_sums sums = {.out = bias ? call->dparam[1] : -1, .accumulate = call->dparam_accumulate[1]};
     if (call->dparam[0] >= 0) {
         ocl_gemm g = ocl_gemm_make(out, in, rows, true, false);
         g.type_a = dy->dtype;
@@ -124,9 +126,10 @@ static clt_status linear_backward(ocl_emitter *e, const void *problem)
         g.b = ocl_ref(call->in[0]);
         g.c = ocl_ref(call->dparam[0]);
         g.beta = call->dparam_accumulate[0] ? 1.0f : 0.0f;
+        g.line_sums = clt_bias_sums(call, &sums);
         CLT_TRY(ocl_gemm_emit(e, &g, NULL));
     }
-    if (call->node->n_param > 1 && call->dparam[1] >= 0)
+    if (bias && !sums.made)
         clt_emit_bias_grad(e, call, call->dparam[1], call->dparam_accumulate[1], call->dout[0], rows, out);
     return CLT_OK;
 }

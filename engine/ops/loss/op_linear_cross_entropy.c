@@ -136,6 +136,9 @@ static clt_status head_dx(ocl_emitter *e, const head *h)
 static clt_status head_dw(ocl_emitter *e, const head *h)
 {
     const clt_call *call = h->call;
+    bool bias = call->node->n_param > 1 && call->dparam[1] >= 0;
+    ocl_line_sums sums = {.out = bias ? call->dparam[1] : -1,
+                          .accumulate = h->part.first > 0 || call->dparam_accumulate[1]};
     if (call->dparam[0] >= 0) {
         ocl_gemm g = ocl_gemm_make(h->out, h->in, (int64_t)h->part.rows, true, false);
         g.type_a = h->dtype;
@@ -145,11 +148,11 @@ static clt_status head_dw(ocl_emitter *e, const head *h)
         g.b = head_rows(h, call->in[0], h->in);
         g.c = ocl_ref(call->dparam[0]);
         g.beta = h->part.first > 0 || call->dparam_accumulate[0] ? 1.0f : 0.0f;
+        g.line_sums = clt_bias_sums(call, &sums);
         CLT_TRY(ocl_gemm_emit(e, &g, NULL));
     }
-    if (call->node->n_param > 1 && call->dparam[1] >= 0)
-        clt_emit_bias_grad(e, call, call->dparam[1], h->part.first > 0 || call->dparam_accumulate[1],
-                           h->logits, (int64_t)h->part.rows, h->out);
+    if (bias && !sums.made)
+        clt_emit_bias_grad(e, call, sums.out, sums.accumulate, h->logits, (int64_t)h->part.rows, h->out);
     return CLT_OK;
 }
 

@@ -442,6 +442,54 @@ static void test_emitted_tf32(void **state)
     }
 }
 
+static int32_t some_workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
+{
+    (void)owner, (void)dtype, (void)elements, (void)name;
+    return 9;
+}
+
+/* Who makes sums of A's lines; they cost no command. */
+static void test_line_sums(void **state)
+{
+    static const struct {
+        uint32_t caps;
+        int64_t m, n, k;
+        bool made;
+        size_t commands;
+    } cases[] = {
+        {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 768, 768, 16384, true, 2},  /* parts of k and their sum */
+        {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 16384, 4096, 512, true, 1}, /* no parts */
+        {0, 768, 768, 16384, false, 2},                                   /* mma */
+        {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 768, 0, 16384, false, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ocl_device_desc d = gpu(90);
+        ocl_command_list list = {0};
+        ocl_emitter e = {.list = &list, .device = &d, .label = "test", .workspace = some_workspace};
+        ocl_gemm g = product(cases[i].m, cases[i].n, cases[i].k, 2, CLT_BF16);
+        ocl_line_sums sums = {.out = 3, .made = true};
+        d.local_retargeted_bytes = 224 << 10;
+        d.caps |= cases[i].caps;
+        g.a.tensor = 0;
+        g.b.tensor = 1;
+        g.c.tensor = 2;
+        g.line_sums = &sums;
+        assert_ok(clt_arena_create(&list.arena));
+        assert_ok(ocl_gemm_emit(&e, &g, NULL));
+        assert_int_equal(list.count, cases[i].commands);
+        assert_int_equal(sums.made, cases[i].made);
+        for (size_t k = 0; k < list.count; k++)
+            assert_int_equal(strstr(list.commands[k].options, "LINE_SUMS=1") != NULL, cases[i].made);
+        g.batch = 2;
+        g.stride_c = g.m * g.n + 1;
+        assert_int_equal(ocl_gemm_check(&g), CLT_ESHAPE);
+        clt_error_clear();
+        ocl_emitter_free(&e);
+        ocl_command_list_free(&list);
+        clt_arena_destroy(list.arena);
+    }
+}
+
 /* Records of products that keep all bits say nothing about those that do not. */
 static void test_problem_text(void **state)
 {
@@ -560,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_vectors_of_c),
         cmocka_unit_test(test_emitted_tf32),
+        cmocka_unit_test(test_line_sums),
         cmocka_unit_test(test_problem_text),
         cmocka_unit_test(test_windows_of_b),
         cmocka_unit_test(test_most_arguments),

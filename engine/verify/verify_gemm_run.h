@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One check of a product by a GEMM backend: the run of verify_gemm.c and what verify_gemm_additions.c judges of it. */
+#ifndef ENGINE_VERIFY_GEMM_RUN_H
+#define ENGINE_VERIFY_GEMM_RUN_H
+
+#include "cl/gemm/gemm_bench.h"
+#include "engine/verify/verify_gemm_cases.h"
+#include "engine/verify/verify_internal.h"
+
+typedef struct clt_gemm_run {
+    clt_verify_session *session;
+    clt_verify_outcome *outcome;
+    const clt_gemm_case *problem;
+    const char *backend;
+    const ocl_choice *choice; /* the tunables that the backend must use; NULL: its standard choice */
+    bool integers;
+    ocl_gemm_bench *bench;
+    ocl_gemm_ready *ready; /* NULL if the backend refused */
+} clt_gemm_run;
+
+/* Checks what the run computed besides C and pre: the moments of C's columns, and the sums of A's lines. c: the
+ * stored values of C, in its order. */
+clt_status clt_gemm_judge_additions(clt_gemm_run *run, const double *c);
+/* Reads them, as numbers that show every bit; the caller frees *out. Bytes of those that the backend did not make are
+ * zero. */
+clt_status clt_gemm_read_additions(clt_gemm_run *run, double **out, size_t *bytes);
+
+#endif

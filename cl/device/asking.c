@@ -109,6 +109,18 @@ static bool may_pass(clt_status status)
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
 }
 
+/* The outcome of two tries, of which the first failed. If both did, the reason is that of the first, as the second may say
+ * no more than that the device fails; and where failures last as long as the process, another one must go on. */
+static clt_status second_try(asking *a, clt_status status, const clt_error *first, clt_status second)
+{
+    if (!may_pass(second))
+        return second;
+    clt_error_clear();
+    (void)clt_error_put(first);
+    a->asker->spent = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
+    return status;
+}
+
 static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item)
 {
     CLT_TRY(begin_item(a, item));
@@ -152,8 +164,11 @@ static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
     }
     *asked = true;
     clt_status status = put_question(a, &state, &item);
-    if (may_pass(status)) /* try once more in a new context */
-        status = put_question(a, &state, &item);
+    if (may_pass(status)) { /* try once more in a new context */
+        clt_error first;
+        clt_error_take(status, &first);
+        status = second_try(a, status, &first, put_question(a, &state, &item));
+    }
     if (status != CLT_OK && status != CLT_ENOMEM) {
         take_failure(status, &item);
         judge_refusal(a, q, &item);
@@ -183,8 +198,11 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
         return CLT_OK;
     *asked = true;
     clt_status status = put_test(a, t, &right, &item);
-    if (may_pass(status))
-        status = put_test(a, t, &right, &item);
+    if (may_pass(status)) {
+        clt_error first;
+        clt_error_take(status, &first);
+        status = second_try(a, status, &first, put_test(a, t, &right, &item));
+    }
     if (status == CLT_OK && !right)
         item.answer = OCL_ANSWER_WRONG;
     if (status == CLT_OK && right)
@@ -197,11 +215,11 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
 static clt_status ask_rounds(asking *a)
 {
     bool asked = true;
-    while (asked) {
+    while (asked && !a->asker->spent) {
         asked = false;
-        for (const ocl_question *q = ocl_questions; q->name != NULL; q++)
+        for (const ocl_question *q = ocl_questions; q->name != NULL && !a->asker->spent; q++)
             CLT_TRY(ask_question(a, q, &asked));
-        for (int i = 0; a->asker->tests && tests != NULL && i < tests->count; i++)
+        for (int i = 0; a->asker->tests && tests != NULL && i < tests->count && !a->asker->spent; i++)
             CLT_TRY(ask_test(a, &tests->tests[i], &asked));
     }
     return CLT_OK;
@@ -258,7 +276,7 @@ clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
     asker->tests = with_tests;
     CLT_TRY(parse_have(have, asker->answers));
     CLT_TRY(ocl_ask_here(asker));
-    return clt_child_say("done");
+    return clt_child_say(asker->spent ? "spent" : "done");
 }
 
 static clt_status serve(const char *spec, ocl_asker *asker, bool stay)
@@ -282,7 +300,7 @@ static clt_status serve(const char *spec, ocl_asker *asker, bool stay)
         asker->found = &found[index];
         status = ocl_asking_again(asker, "", asker->tests);
     }
-    if (status == CLT_OK && stay)
+    if (status == CLT_OK && stay && !asker->spent)
         status = ocl_builder_go_on(asker);
     ocl_device_close(asker->device);
     free(found);
@@ -292,7 +310,8 @@ static clt_status serve(const char *spec, ocl_asker *asker, bool stay)
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share, bool stay)
 {
-    ocl_asker asker = {.tests = with_tests, .share = share, .begun = say_begun, .ended = say_ended};
+    ocl_asker asker = {
+        .tests = with_tests, .share = share, .begun = say_begun, .ended = say_ended, .renewed = true};
     char *end;
     unsigned long bits = strtoul(mask, &end, 16);
     CLT_TRY(clt_child_begin());

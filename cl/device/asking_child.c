@@ -39,6 +39,7 @@ typedef struct interview {
     bool stay;        /* the child shall wait when it has answered */
     ocl_item current; /* the question that was asked and is not answered yet; "" if none */
     bool greeted, done;
+    bool spent;        /* the child leaves the other questions to another one */
     clt_status status; /* the child's failure, when it reports that it cannot go on: */
     char error[512];
 } interview;
@@ -95,9 +96,9 @@ static bool take_line(interview *v, const char *line)
     }
     if (!v->greeted)
         return false;
-    if (strcmp(line, "done") == 0)
-        v->done = true;
-    return v->done || take_begin(v, line) || take_end(v, line);
+    v->done = strcmp(line, "done") == 0;
+    v->spent = strcmp(line, "spent") == 0;
+    return v->done || v->spent || take_begin(v, line) || take_end(v, line);
 }
 
 static void write_have(const ocl_answers *answers, clt_str *out)
@@ -177,19 +178,19 @@ static clt_status take_answers(interview *v)
     const char *line = "";
     clt_child_event event = CLT_CHILD_ENDED;
     double limit = 0.0;
-    v->done = false;
+    v->done = v->spent = false;
     v->current.name[0] = v->error[0] = '\0';
     do {
         limit = limit_of(v);
         event = clt_child_next(v->child, limit, &line);
-    } while (event == CLT_CHILD_LINE && take_line(v, line) && !v->done);
+    } while (event == CLT_CHILD_LINE && take_line(v, line) && !v->done && !v->spent);
     if (v->done && v->stay)
         return CLT_OK;
     clt_child_stop(v->child, &end);
     v->child = NULL;
     if (end.words[0])
         CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.words);
-    if (v->done)
+    if (v->done || v->spent)
         return CLT_OK;
     if (v->current.name[0] != '\0' && v->error[0] == '\0')
         return settle(v, event, limit, &end);

@@ -174,6 +174,9 @@ typedef struct ocl_asker {
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
     ocl_device *device; /* the device if it is open, to be closed by the caller; else NULL */
+    /* Another process can go on: after a failure that lasts as long as the process (OCL_QUIRK_LASTING_FAILURES) the
+     * questions end, and `spent` is set. */
+    bool renewed, spent;
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);
 /* asking.c, the child's side: asks once more, with other values of --have and --no-tests than on the command

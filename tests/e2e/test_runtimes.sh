@@ -13,6 +13,7 @@
 # CLTRAIN_RUNTIMES_SMALL names the runtimes for which the test is smaller (default: oclgrind, which interprets kernels): only the
 # checker's comparison with the reference, and a smaller GPT for 20 steps.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/losses_lib.sh"
 
 part=${1:-others}
 known='pocl intel pocl-3.0 rusticl oclgrind'
@@ -69,25 +70,6 @@ write_config() { # FILE LAYERS CHANNELS CONTEXT STEPS
 JSON
 }
 
-# D4, the promise between vendors: how far apart losses may be, by the number of steps done.
-write_tolerances() { # MODE
-    case $1 in
-    f32) echo 'step <= 10 ? 1e-5 : 1e-4' ;;
-    *) echo '5e-2' ;;
-    esac
-}
-# apart A B FIRST TOLERANCE: the largest difference of the losses from step FIRST on; false when a step is missing or too far off.
-apart() {
-    awk -v first="$3" "
-        function number(line, key) { if (!match(line, \"\\\"\" key \"\\\": *-?[0-9.eE+-]+\")) return \"none\"
-            line = substr(line, RSTART, RLENGTH); sub(/.*: */, \"\", line); return line }
-        { step = number(\$0, \"step\"); loss = number(\$0, \"loss\") }
-        step == \"none\" || loss == \"none\" || step + 0 < first { next }
-        FNR == NR { want[step] = loss; n++; next }
-        { got++; if (!(step in want)) { bad++; next }
-          step += 0; d = loss - want[step]; d = d < 0 ? -d : d; if (!(d <= ($4))) bad++; if (!(d <= worst)) worst = d }
-        END { printf \"%.2g\", worst; exit !(n > 0 && got == n && !bad) }" "$1/metrics.jsonl" "$2/metrics.jsonl"
-}
 # trains NAME OUT ARGUMENTS...: within the time that a slow compiler needs. Code 0 and a message are not enough: every step left a line.
 trains() {
     local name=$1 to=$2

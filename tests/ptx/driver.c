@@ -11,6 +11,46 @@
 cl_icd_dispatch ptx_dispatch;
 pthread_mutex_t ptx_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* How the device presents itself. */
+typedef struct identity {
+    const char *word; /* in CLTRAIN_PTX_PLAY */
+    const char *name, *driver, *platform_version, *extensions;
+    cl_ulong bytes, largest, cache, clock; /* of memory, of an allocation, of the second-level cache; MHz */
+} identity;
+
+#define BASE_EXTENSIONS                                                                                      \
+    "cl_khr_global_int32_base_atomics cl_khr_local_int32_base_atomics cl_khr_fp64 "                          \
+    "cl_khr_byte_addressable_store cl_khr_icd cl_khr_int64_base_atomics cl_nv_compiler_options "             \
+    "cl_nv_device_attribute_query cl_nv_pragma_unroll"
+static const identity identities[] = {
+    {"", NULL, "1.0", "OpenCL 3.0 CUDA played", BASE_EXTENSIONS, UINT64_C(4) << 30, UINT64_C(1) << 30,
+     UINT64_C(40) << 20, 1410},
+    /* an H100 SXM under a driver of series 580; the largest allocation is a quarter of the memory */
+    {"h100", "NVIDIA H100 80GB HBM3", "580.95.05", "OpenCL 3.0 CUDA 13.0.97",
+     BASE_EXTENSIONS " cl_khr_global_int32_extended_atomics cl_khr_local_int32_extended_atomics "
+                     "cl_khr_3d_image_writes cl_khr_gl_sharing cl_nv_copy_opts cl_khr_gl_event "
+                     "cl_nv_create_buffer cl_khr_int64_extended_atomics cl_nv_kernel_attribute "
+                     "cl_khr_device_uuid cl_khr_pci_bus_info cl_khr_external_semaphore "
+                     "cl_khr_external_memory cl_khr_external_semaphore_opaque_fd "
+                     "cl_khr_external_memory_opaque_fd cl_khr_semaphore",
+     UINT64_C(85017493504), UINT64_C(85017493504) / 4, UINT64_C(50) << 20, 1980},
+};
+
+static const identity *played(void)
+{
+    const char *word = ptx_setting("CLTRAIN_PTX_PLAY", "");
+    for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++)
+        if (strcmp(word, identities[i].word) == 0)
+            return &identities[i];
+    fprintf(stderr, "PTX executor: CLTRAIN_PTX_PLAY=%s is nobody\n", word);
+    abort();
+}
+
+bool ptx_is_card(void)
+{
+    return played()->name != NULL;
+}
+
 static struct _cl_platform_id platform = {&ptx_dispatch};
 static struct _cl_device_id device = {&ptx_dispatch};
 
@@ -80,7 +120,7 @@ static cl_int CL_API_CALL platform_info(cl_platform_id id, cl_platform_info what
     case CL_PLATFORM_VENDOR:
         return answer_text("cltrain's tests", size, out, needed);
     case CL_PLATFORM_VERSION:
-        return answer_text("OpenCL 3.0 CUDA played", size, out, needed);
+        return answer_text(played()->platform_version, size, out, needed);
     case CL_PLATFORM_PROFILE:
         return answer_text("FULL_PROFILE", size, out, needed);
     case CL_PLATFORM_EXTENSIONS:
@@ -130,7 +170,7 @@ static cl_int device_numbers(cl_device_info what, size_t size, void *out, size_t
          : sm >= 75 ? 40
                     : 80,
          4},
-        {CL_DEVICE_MAX_CLOCK_FREQUENCY, 1410, 4},
+        {CL_DEVICE_MAX_CLOCK_FREQUENCY, played()->clock, 4},
         {CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, 3, 4},
         {CL_DEVICE_MAX_WORK_GROUP_SIZE, 1024, sizeof(size_t)},
         {CL_DEVICE_ADDRESS_BITS, 64, 4},
@@ -141,10 +181,10 @@ static cl_int device_numbers(cl_device_info what, size_t size, void *out, size_t
         {CL_DEVICE_LOCAL_MEM_TYPE, CL_LOCAL, 4},
         {CL_DEVICE_LOCAL_MEM_SIZE, ptx_local_memory(), 8},
         {CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE, 65536, 8},
-        {CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, UINT64_C(40) << 20, 8},
+        {CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, played()->cache, 8},
         {CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE, 128, 4},
-        {CL_DEVICE_GLOBAL_MEM_SIZE, UINT64_C(4) << 30, 8},
-        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, UINT64_C(1) << 30, 8},
+        {CL_DEVICE_GLOBAL_MEM_SIZE, played()->bytes, 8},
+        {CL_DEVICE_MAX_MEM_ALLOC_SIZE, played()->largest, 8},
         {CL_DEVICE_PROFILING_TIMER_RESOLUTION, 1000, sizeof(size_t)},
         {CL_DEVICE_AVAILABLE, CL_TRUE, 4},
         {CL_DEVICE_COMPILER_AVAILABLE, CL_TRUE, 4},
@@ -176,11 +216,11 @@ static cl_int CL_API_CALL device_info(cl_device_id id, cl_device_info what, size
     switch (what) {
     case CL_DEVICE_NAME:
         snprintf(name, sizeof name, "PTX executor sm_%u", ptx_generation());
-        return answer_text(name, size, out, needed);
+        return answer_text(ptx_is_card() ? played()->name : name, size, out, needed);
     case CL_DEVICE_VENDOR:
         return answer_text("NVIDIA Corporation", size, out, needed);
     case CL_DRIVER_VERSION:
-        return answer_text("1.0", size, out, needed);
+        return answer_text(played()->driver, size, out, needed);
     case CL_DEVICE_VERSION:
         return answer_text("OpenCL 3.0 CUDA", size, out, needed);
     case CL_DEVICE_OPENCL_C_VERSION:
@@ -188,10 +228,7 @@ static cl_int CL_API_CALL device_info(cl_device_id id, cl_device_info what, size
     case CL_DEVICE_PROFILE:
         return answer_text("FULL_PROFILE", size, out, needed);
     case CL_DEVICE_EXTENSIONS:
-        return answer_text("cl_khr_global_int32_base_atomics cl_khr_local_int32_base_atomics cl_khr_fp64 "
-                           "cl_khr_byte_addressable_store cl_khr_icd cl_khr_int64_base_atomics "
-                           "cl_nv_compiler_options cl_nv_device_attribute_query cl_nv_pragma_unroll",
-                           size, out, needed);
+        return answer_text(played()->extensions, size, out, needed);
     case CL_DEVICE_BUILT_IN_KERNELS:
         return answer_text("", size, out, needed);
     case CL_DEVICE_MAX_WORK_ITEM_SIZES:

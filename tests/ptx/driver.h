@@ -9,6 +9,9 @@
  *                         the assembler's report is in the log of programs built with -cl-nv-verbose
  *   CLTRAIN_PTX_BUILTINS  the bitcode of builtins.cl
  *   CLTRAIN_PTX_SM        generation: 70, 75, 80 (the default), 86, 89 or 90
+ *   CLTRAIN_PTX_PLAY      h100: the device calls itself an H100 under a driver of series 580, has its memory, and fails as
+ *                         such a driver does: a kernel that breaks a rule and every later event end with NVIDIA's own
+ *                         code, and later kernels and transfers are refused, in every context of the process
  *   CLTRAIN_PTX_LOCAL     bytes of local memory that the device announces and programs may use (49152)
  *   CLTRAIN_PTX_LOCAL_90A  bytes that programs for sm_90a may use instead, as with some assemblers
  *   CLTRAIN_PTX_CACHE     a folder that keeps compiled programs
@@ -79,6 +82,7 @@ struct _cl_event {
     PTX_OBJECT;
     cl_command_type type;
     cl_command_queue queue;
+    cl_int status; /* CL_COMPLETE, or why the command failed */
     cl_ulong start, end;
 };
 
@@ -87,6 +91,10 @@ extern pthread_mutex_t ptx_lock; /* one command at a time, and all counts of ref
 
 const char *ptx_setting(const char *name, const char *otherwise);
 unsigned ptx_generation(void);
+/* Does the device present itself as a card (CLTRAIN_PTX_PLAY)? */
+bool ptx_is_card(void);
+/* CL_SUCCESS, or what every command is refused with after a kernel of a card has failed. */
+cl_int ptx_lasting_failure(void);
 uint32_t ptx_local_memory(void);
 uint32_t ptx_local_memory_90a(void);
 /* Does CLTRAIN_PTX_REFUSE name this? */

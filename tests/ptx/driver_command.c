@@ -165,6 +165,18 @@ static bool run(cl_kernel kernel, ptx_launch *launch)
     return ok;
 }
 
+#define ILLEGAL_ACCESS (-9999) /* NVIDIA's */
+
+static cl_int lasting = CL_SUCCESS; /* under ptx_lock */
+
+cl_int ptx_lasting_failure(void)
+{
+    pthread_mutex_lock(&ptx_lock);
+    cl_int code = lasting;
+    pthread_mutex_unlock(&ptx_lock);
+    return code;
+}
+
 static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
                                          const size_t *offset, const size_t *global, const size_t *local,
                                          cl_uint n, const cl_event *before, cl_event *event)
@@ -185,12 +197,16 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
     if (kernel->code->products && ptx_refuses("launch"))
         return CL_OUT_OF_RESOURCES;
     cl_int code = shape(kernel->code, dims, global, local, &launch);
+    if (code == CL_SUCCESS)
+        code = ptx_lasting_failure();
     if (code != CL_SUCCESS)
         return code;
     pthread_mutex_lock(&ptx_lock);
     bool ok = run(kernel, &launch);
+    if (!ok && ptx_is_card())
+        lasting = CL_OUT_OF_RESOURCES;
     pthread_mutex_unlock(&ptx_lock);
-    if (!ok)
+    if (!ok && !ptx_is_card())
         return CL_INVALID_OPERATION; /* the caller must not take it for a lack of memory */
     ptx_event(queue, CL_COMMAND_NDRANGE_KERNEL, start, event);
     return CL_SUCCESS;
@@ -203,8 +219,9 @@ void ptx_event(cl_command_queue queue, cl_command_type type, cl_ulong start, cl_
     if (!out)
         return;
     *out = calloc(1, sizeof **out);
+    cl_int status = ptx_lasting_failure() == CL_SUCCESS ? CL_COMPLETE : ILLEGAL_ACCESS;
     if (*out)
-        **out = (struct _cl_event){&ptx_dispatch, 1, type, queue, start, ptx_now()};
+        **out = (struct _cl_event){&ptx_dispatch, 1, type, queue, status, start, ptx_now()};
 }
 
 static cl_int CL_API_CALL retain_event(cl_event event)
@@ -228,10 +245,9 @@ static cl_int CL_API_CALL release_event(cl_event event)
 static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t size, void *out,
                                      size_t *needed)
 {
-    cl_int done = CL_COMPLETE;
     switch (what) {
     case CL_EVENT_COMMAND_EXECUTION_STATUS:
-        return ptx_answer(&done, sizeof done, size, out, needed);
+        return ptx_answer(&event->status, sizeof event->status, size, out, needed);
     case CL_EVENT_COMMAND_TYPE:
         return ptx_answer(&event->type, sizeof event->type, size, out, needed);
     case CL_EVENT_COMMAND_QUEUE:
@@ -253,13 +269,15 @@ static cl_int CL_API_CALL event_times(cl_event event, cl_profiling_info what, si
 static cl_int CL_API_CALL set_callback(cl_event event, cl_int type,
                                        void(CL_CALLBACK *notify)(cl_event, cl_int, void *), void *data)
 {
-    notify(event, type, data);
+    notify(event, event->status < 0 ? event->status : type, data);
     return CL_SUCCESS;
 }
 
 static cl_int CL_API_CALL wait_events(cl_uint n, const cl_event *events)
 {
-    (void)n, (void)events;
+    for (cl_uint i = 0; i < n; i++)
+        if (events[i]->status < 0)
+            return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
     return CL_SUCCESS;
 }
 
@@ -285,6 +303,12 @@ static cl_int CL_API_CALL flush(cl_command_queue queue)
     return CL_SUCCESS;
 }
 
+static cl_int CL_API_CALL finish(cl_command_queue queue)
+{
+    (void)queue;
+    return ptx_lasting_failure();
+}
+
 void ptx_command_entries(cl_icd_dispatch *d)
 {
     d->clEnqueueNDRangeKernel = enqueue_kernel;
@@ -297,5 +321,5 @@ void ptx_command_entries(cl_icd_dispatch *d)
     d->clEnqueueMarkerWithWaitList = enqueue_marker;
     d->clEnqueueBarrierWithWaitList = enqueue_barrier;
     d->clFlush = flush;
-    d->clFinish = flush;
+    d->clFinish = finish;
 }

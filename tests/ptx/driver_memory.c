@@ -97,9 +97,11 @@ static cl_int CL_API_CALL mem_info(cl_mem mem, cl_mem_info what, size_t size, vo
     return CL_INVALID_VALUE;
 }
 
-static bool outside(const struct _cl_mem *mem, size_t offset, size_t bytes)
+/* CL_SUCCESS, or what a command on these bytes is refused with. */
+static cl_int refusal(const struct _cl_mem *mem, size_t offset, size_t bytes)
 {
-    return offset > mem->bytes || bytes > mem->bytes - offset || bytes == 0;
+    bool outside = offset > mem->bytes || bytes > mem->bytes - offset || bytes == 0;
+    return outside ? CL_INVALID_VALUE : ptx_lasting_failure();
 }
 
 static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem mem, cl_bool wait, size_t offset,
@@ -107,9 +109,10 @@ static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem mem, cl_boo
                                       cl_event *event)
 {
     cl_ulong start = ptx_now();
+    cl_int code = refusal(mem, offset, bytes);
     (void)wait, (void)n, (void)before;
-    if (outside(mem, offset, bytes))
-        return CL_INVALID_VALUE;
+    if (code != CL_SUCCESS)
+        return code;
     pthread_mutex_lock(&ptx_lock);
     memcpy(to, mem->data + offset, bytes);
     pthread_mutex_unlock(&ptx_lock);
@@ -122,9 +125,10 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem, cl_bo
                                        cl_event *event)
 {
     cl_ulong start = ptx_now();
+    cl_int code = refusal(mem, offset, bytes);
     (void)wait, (void)n, (void)before;
-    if (outside(mem, offset, bytes))
-        return CL_INVALID_VALUE;
+    if (code != CL_SUCCESS)
+        return code;
     pthread_mutex_lock(&ptx_lock);
     memcpy(mem->data + offset, from, bytes);
     pthread_mutex_unlock(&ptx_lock);
@@ -137,9 +141,10 @@ static cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_mem from, cl_me
                                       cl_event *event)
 {
     cl_ulong start = ptx_now();
+    cl_int code = refusal(from, from_offset, bytes), other = refusal(to, to_offset, bytes);
     (void)n, (void)before;
-    if (outside(from, from_offset, bytes) || outside(to, to_offset, bytes))
-        return CL_INVALID_VALUE;
+    if (code != CL_SUCCESS || other != CL_SUCCESS)
+        return code != CL_SUCCESS ? code : other;
     if (from == to && from_offset < to_offset + bytes && to_offset < from_offset + bytes)
         return CL_MEM_COPY_OVERLAP;
     pthread_mutex_lock(&ptx_lock);
@@ -154,9 +159,12 @@ static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem, const 
                                       cl_event *event)
 {
     cl_ulong start = ptx_now();
+    cl_int code = refusal(mem, offset, bytes);
     (void)n, (void)before;
-    if (unit == 0 || outside(mem, offset, bytes) || offset % unit || bytes % unit)
+    if (unit == 0 || offset % unit || bytes % unit)
         return CL_INVALID_VALUE;
+    if (code != CL_SUCCESS)
+        return code;
     pthread_mutex_lock(&ptx_lock);
     for (size_t at = 0; at < bytes; at += unit)
         memcpy(mem->data + offset + at, pattern, unit);
@@ -170,10 +178,10 @@ static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem mem, cl_bool 
                                     cl_event *event, cl_int *code)
 {
     (void)wait, (void)flags, (void)n, (void)before;
-    bool bad = outside(mem, offset, bytes);
+    cl_int refused = refusal(mem, offset, bytes);
     if (code)
-        *code = bad ? CL_INVALID_VALUE : CL_SUCCESS;
-    if (bad)
+        *code = refused;
+    if (refused != CL_SUCCESS)
         return NULL;
     ptx_event(queue, CL_COMMAND_MAP_BUFFER, ptx_now(), event);
     return mem->data + offset;

@@ -287,12 +287,24 @@ static clt_status take_less(clt_run *run, clt_status status, bool *again)
     return plan_again(run);
 }
 
+/* The failure of a device whose context was lost before, with the cause of that: some drivers fail until the process ends. */
+static clt_status after_loss(clt_status status, const clt_error *lost)
+{
+    clt_error own;
+    if (status == CLT_OK || lost->status == CLT_OK)
+        return status;
+    clt_error_take(status, &own);
+    CLT_FAIL(lost->status, "%.2600s\n  and afterwards the device works no more: %.1000s", lost->text,
+             own.text);
+}
+
 clt_status clt_run_make_objects(clt_run *run)
 {
     double start = clt_now();
     uint32_t caps = run->tuned->desc.caps;
     int given_up = run->tuned->desc.n_given_up; /* before this start: by its checkpoint or by earlier runs */
     bool gave_up = false, lasting = true;
+    clt_error lost = {.status = CLT_OK};
     CLT_TRY(check_precision(run));
     CLT_TRY(clt_tuned_note(run->tuned, run->job));
     CLT_TRY(clt_job_check_memory(run->job));
@@ -306,12 +318,14 @@ clt_status clt_run_make_objects(clt_run *run)
         if (again)
             continue;
         if (status != CLT_OK && !refusal.refused)
-            return status;
+            return after_loss(status, &lost);
         clt_error_take(status, &cause);
         refusal.lasting = is_lasting(status, refusal.lost);
+        if (refusal.lost)
+            lost = cause;
         CLT_TRY(agree(run, &refusal, &any));
         if (refusal.refused)
-            CLT_TRY(go_on(run, &refusal, &cause));
+            CLT_TRY(after_loss(go_on(run, &refusal, &cause), &lost));
         gave_up = gave_up || refusal.refused;
         lasting = lasting && (refusal.lasting || !refusal.refused);
         if (any)

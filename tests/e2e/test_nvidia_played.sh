@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+# ctest-parts: devices losses failure verify
+#
+# cltrain from end to end on an H100 under a driver of series 580, without one: the played driver (tests/ptx) answers as that card
+# does, NVIDIA's own compiler builds the kernels that the card would get, and the executor runs them on the host. What it is too slow
+# for: anything above a few thousand elements a tensor; and times, which mean nothing here.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/losses_lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/nvidia_lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"
+export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_PLAY=h100 CLTRAIN_PTX_LOCAL_90A=232448
+
+# Before a command: with the machine's own driver instead.
+on_pocl=(env -u OCL_ICD_VENDORS -u OCL_ICD_FILENAMES "CLTRAIN_CACHE_DIR=$work/cache.pocl")
+
+devices() {
+    expect_code 0 "$CLTRAIN" devices
+    expect_text 'NVIDIA H100 80GB HBM3 .*driver 580.* 132 units .* 79.2 GiB .*caps local,wg256,.*mma_f16,mma_bf16,mma_tf32,wgmma,wgmma_large,wgmma_wide$'
+    reject_text 'goes without'
+    expect_code 0 "$CLTRAIN" doctor
+    expect_text "device 0:0 'NVIDIA H100 80GB HBM3' .driver 580.95.05. runs kernels" '^healthy'
+    # A quarter of the memory is what the driver reports as its largest allocation, and not its limit.
+    expect_code 0 "$CLTRAIN" devices --json
+    expect_text '"local_proven_bytes": 49152,' '"local_retargeted_bytes": 229376,' 'lasting_failures'
+}
+
+# trained NAME ["MODES"]: ten steps in every precision on the H100 and on PoCL, and no rule of the device violated.
+trained() {
+    local name=$1 mode worst
+    for mode in ${2:-f32 f16 bf16}; do
+        rm -rf report "$name.$mode" "$name.$mode.pocl"
+        expect_code 0 env -u CLTRAIN_GEMM "${on_pocl[@]}" "$CLTRAIN" train "$name.json" precision.mode=$mode --out "$name.$mode.pocl"
+        expect_code 0 "$CLTRAIN" train "$name.json" precision.mode=$mode --out "$name.$mode"
+        if [ -s report ]; then fail "$name in $mode: $(head -n 3 report)"; else pass; fi
+        if worst=$(apart "$name.$mode.pocl" "$name.$mode" 1 "$(write_tolerances $mode)"); then pass; else fail "$name in $mode: losses differ by $worst"; fi
+        echo "$name in $mode: losses differ by at most $worst"
+    done
+}
+
+losses() {
+    awk 'BEGIN { for (i = 0; i < 700; i++) printf "%d and %d make %d\n", i % 7, i * i % 5, i % 7 + i * i % 5 }' >text.txt
+    cat >gpt.json <<JSON
+{"model": {"type": "gpt", "layers": 2, "heads": 2, "channels": 128, "context": 64},
+ "data": {"type": "text", "path": "$work/text.txt", "micro_batch": 4},
+ "optimizer": {"type": "adamw", "learning_rate": 0.0005, "weight_decay": 0.1, "clip": 1}, "train": {"steps": 10, "log_every": 1}, "device": {"tune": "off"}}
+JSON
+    cat >mlp.json <<JSON
+{"model": {"type": "mlp", "hidden": [256, 128]},
+ "data": {"type": "synthetic", "shape": [64], "classes": 10, "samples": 512, "micro_batch": 64},
+ "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9}, "train": {"steps": 10, "log_every": 1}, "device": {"tune": "off"}}
+JSON
+    cat >resnet.json <<JSON
+{"model": {"type": "resnet", "depth": 18, "stem": "cifar", "width": 16, "classes": 10},
+ "data": {"type": "synthetic", "shape": [3, 8, 8], "classes": 10, "samples": 64, "micro_batch": 8},
+ "optimizer": {"type": "sgd", "learning_rate": 0.0001, "momentum": 0.9}, "train": {"steps": 10, "log_every": 1}, "device": {"tune": "off"}}
+JSON
+    # Rates at which small differences stay small: with larger ones the losses of two forms of PoCL's differ, too.
+    trained gpt
+    # Products of this size are left to mma. With wgmma gradients of biases come with those of weights.
+    expect_code 0 env CLTRAIN_GEMM=wgmma "$CLTRAIN" plan gpt.json precision.mode=bf16 --full
+    if grep -q ' wgmma  *gemm_.*>d h.0.mlp.c_fc.bias' "$out"; then pass; else fail 'no product makes the gradient of a bias'; fi
+    CLTRAIN_GEMM=wgmma trained gpt 'f16 bf16'
+    trained mlp
+    trained resnet
+}
+
+# edited FILE OLD NEW: the kernel file with the first OLD replaced, in the only folder of edited kernels.
+edited() {
+    local text
+    text=$(cat "$CLTRAIN_BUILD_DIR/kernels/$1")
+    [[ $text == *"$2"* ]] || fail "$1 does not hold the text that the defect replaces: $2"
+    rm -rf edited
+    mkdir edited
+    printf '%s\n' "${text/"$2"/"$3"}" >"edited/$1"
+}
+
+# A kernel that leaves its memory ends with NVIDIA's own code, and the driver refuses everything that this process asks for afterwards.
+failure() {
+    awk 'BEGIN { for (i = 0; i < 700; i++) printf "%d and %d make %d\n", i % 7, i * i % 5, i % 7 + i * i % 5 }' >text.txt
+    cat >gpt.json <<JSON
+{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 128, "context": 64},
+ "data": {"type": "text", "path": "$work/text.txt", "micro_batch": 4},
+ "optimizer": {"type": "adamw", "learning_rate": 0.0005}, "train": {"steps": 2}, "device": {"tune": "off"}}
+JSON
+    # A kernel of the training: the error names a command, whether or not each has an event of its own.
+    edited embedding.cl 'STORE(DT, y + y0, i, ' 'STORE(DT, y + y0 + 1000000000UL, i, '
+    for events in '' each; do
+        rm -rf run
+        expect_code 70 env CLTRAIN_EVENTS=$events CLTRAIN_KERNEL_DIR="$work/edited" "$CLTRAIN" train gpt.json precision.mode=bf16 --out run
+        expect_text '^running embedding_fwd_flat of .*illegal access by a kernel .-9999.' 'the device works no more'
+    done
+    # A kernel of a self-test: what it tests is lost, with the test's name; another process asks the rest.
+    edited layernorm.cl 'y += y0;' 'y += y0 + 1000000000UL;'
+    expect_code 0 env CLTRAIN_KERNEL_DIR="$work/edited" "$CLTRAIN" devices --again
+    expect_text "goes without 'local' .failed.: self-test attention: verify layernorm.vectors.blocks./correct: .* kernel layernorm_fwd_blocks, which then failed" 'driver 580.*caps .*fp64'
+    reject_text 'test:update'
+}
+
+# The checker's small list, but for what takes the executor minutes: products are in test_nvidia_exec.sh.
+verify() {
+    verified 200 '*' --small --mode correct --limit 300
+}
+
+"${1:?name a part: devices, losses, failure or verify}"
+finish

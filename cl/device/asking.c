@@ -109,15 +109,17 @@ static bool may_pass(clt_status status)
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
 }
 
-/* The outcome of two tries, of which the first failed. If both did, the reason is that of the first, as the second may say
- * no more than that the device fails; and where failures last as long as the process, another one must go on. */
+/* The outcome of two tries, of which the first failed. If both did, the reason is that of the first: the second may
+ * say no more than that the device fails. Where failures last as long as the process, whatever the second try says
+ * comes from the first one's failure, and another process must go on. */
 static clt_status second_try(asking *a, clt_status status, const clt_error *first, clt_status second)
 {
-    if (!may_pass(second))
+    bool lasts = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
+    if (second == CLT_OK || (!lasts && !may_pass(second)))
         return second;
     clt_error_clear();
     (void)clt_error_put(first);
-    a->asker->spent = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
+    a->asker->spent = lasts;
     return status;
 }
 

@@ -467,8 +467,8 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
     }
 
 /* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB. Of
- * retargeted programs, which may have more, they are for what the tiles of cl/gemm/gemm_wgmma.c need, from
- * 192x256 with four stages down. */
+ * retargeted programs, which may have more, they are for all that the hardware has, of which the tile 192x256 with four
+ * stages and sums of lines needs 225, and for what the tiles of cl/gemm/gemm_wgmma.c need from 192x256 down. */
 const ocl_question ocl_questions[] = {
     {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},
@@ -498,6 +498,7 @@ const ocl_question ocl_questions[] = {
     {"mma_f16_k8", OCL_CAP_MMA_F16_K8, ocl_probe_want_mma_f16_k8, ocl_probe_ask_unit, 0},
     {"wmma_f16", OCL_CAP_WMMA_F16, ocl_probe_want_wmma_f16, ocl_probe_ask_unit, 0},
     {"wgmma", OCL_CAP_WGMMA, ocl_probe_want_wgmma, ocl_probe_ask_wgmma, 0},
+    WGMMA_MEMORY(227),
     WGMMA_MEMORY(224),
     WGMMA_MEMORY(192),
     WGMMA_MEMORY(160),

@@ -91,6 +91,8 @@ static clt_status emit(ocl_emitter *e, const void *problem)
     ocl_gemm plain = *g;
     plain.bias = plain.residual = plain.pre = plain.dact = OCL_NO_TENSOR;
     plain.activation = OCL_ACT_NONE;
+    plain.moments = NULL;
+    plain.line_sums = NULL;
     ocl_emit_library_gemm(e, &plain, &ocl_clblast);
     if (ocl_gemm_has_epilogue(g))
         ocl_gemm_emit_epilogue(e, g);

@@ -57,7 +57,8 @@ typedef struct ocl_gemm_bench {
 
 /* Makes the operands of a product. gemm->bias, residual, pre and dact are absent if their tensor is
  * OCL_NO_TENSOR_ID; residual and dact are C if it is OCL_GEMM_C. Offsets are used as given. C and pre are NaN
- * where the product must not read them. Of gemm->moments only whether it is NULL is used, of gemm->line_sums also `accumulate`. copies: number of sets of buffers. */
+ * where the product must not read them. Of gemm->moments only whether it is NULL is used, of
+ * gemm->line_sums also `accumulate`. copies: number of sets of buffers. */
 clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const ocl_gemm_fill *fill,
                                  int copies, ocl_gemm_bench **out);
 void ocl_gemm_bench_destroy(ocl_gemm_bench *bench);

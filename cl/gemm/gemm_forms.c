@@ -221,6 +221,23 @@ typedef struct split_parts {
     uint64_t lines;
 } split_parts;
 
+/* Decides whether the kernel makes sums of A's lines. Its commands then have a form of their own, so that a driver that
+ * refuses these sums loses no tile. */
+static clt_status decide_line_sums(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
+                                   const ocl_gemm_form *f)
+{
+    char text[OCL_FORM_TEXT], form[OCL_FORM_TEXT];
+    if (g->line_sums == NULL)
+        return CLT_OK;
+    snprintf(text, sizeof text, "%.*s line_sums", (int)sizeof text - 11, form_text(family, f, form));
+    g->line_sums->made = family->makes_line_sums != NULL && family->makes_line_sums(e->device, f) &&
+                         !ocl_is_given_up(e->device, family->variant, text);
+    if (!g->line_sums->made)
+        return CLT_OK;
+    e->form = clt_arena_strdup(e->list->arena, text);
+    return e->form ? CLT_OK : CLT_ENOMEM;
+}
+
 static bool has_line_sums(const ocl_gemm *g)
 {
     return g->line_sums != NULL && g->line_sums->made;
@@ -297,8 +314,7 @@ clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_gemm_form f;
     split_parts parts = {OCL_NO_TENSOR_ID, OCL_NO_TENSOR_ID, 0};
     CLT_TRY(ocl_form_decide(family, e, g, &f));
-    if (g->line_sums != NULL)
-        g->line_sums->made = family->makes_line_sums != NULL && family->makes_line_sums(e->device, &f);
+    CLT_TRY(decide_line_sums(family, e, g, &f));
     if (f.splits > 1)
         parts.sums = ocl_workspace(e, CLT_F32, ocl_form_workspace(g, &f), "gemm.parts");
     if (f.splits > 1 && has_line_sums(g)) {

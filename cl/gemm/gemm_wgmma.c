@@ -73,11 +73,19 @@ static bool has_part(const ocl_gemm_form *f)
     return (f->pm == 64 && (f->pn == 64 || f->pn == 128 || f->pn == 256)) || (f->pm == 128 && f->pn == 128);
 }
 
-/* Capabilities that a form needs besides the instructions. */
-static uint32_t sizes_of(const ocl_gemm_form *f)
+#define ONES_BYTES 1024 /* the tile of ones that sums of A's lines need */
+
+/* Capabilities that a form needs besides the instructions, with `more` bytes of local memory. */
+static uint32_t sizes_of(const ocl_gemm_form *f, uint64_t more)
 {
-    return (ocl_wgmma_local_bytes(f) > OCL_WGMMA_SMALL_BYTES ? (uint32_t)OCL_CAP_WGMMA_LARGE : 0) |
+    return (ocl_wgmma_local_bytes(f) + more > OCL_WGMMA_SMALL_BYTES ? (uint32_t)OCL_CAP_WGMMA_LARGE : 0) |
            (ocl_wgmma_items(f) > 256 ? (uint32_t)OCL_CAP_WGMMA_WIDE : 0);
+}
+
+static bool makes_line_sums(const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    return (sizes_of(f, ONES_BYTES) & ~device->caps) == 0 &&
+           ocl_wgmma_local_bytes(f) + ONES_BYTES <= ocl_form_max_local(device, true);
 }
 
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
@@ -85,7 +93,7 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
     /* 384 items have 168 registers each, which are too few for the addresses and masks of windows */
     if (ocl_has_windows(g) && ocl_wgmma_items(f) > 256)
         return false;
-    if (!has_part(f) || f->bm < f->pm || f->bn < f->pn || (sizes_of(f) & ~device->caps) != 0)
+    if (!has_part(f) || f->bm < f->pm || f->bn < f->pn || (sizes_of(f, 0) & ~device->caps) != 0)
         return false;
     uint64_t items = (uint64_t)ocl_wgmma_items(f), most = (uint64_t)ocl_form_max_items(device);
     return f->stages >= 2 && f->stages <= 4 && items <= (items > 256 ? ocl_group_limit(device) : most) &&
@@ -101,16 +109,6 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
                          .lines = (double)parts * (64 + f->pn) + f->bm + f->bn,
                          .local_bytes = (double)ocl_wgmma_local_bytes(f)};
     return ocl_mma_time(g, device, f, &work);
-}
-
-/* The tile of ones that sums of A's lines need. */
-#define ONES_BYTES 1024
-
-static bool makes_line_sums(const ocl_device_desc *device, const ocl_gemm_form *f)
-{
-    uint64_t bytes = ocl_wgmma_local_bytes(f) + ONES_BYTES;
-    return bytes <= ocl_form_max_local(device, true) &&
-           (bytes <= OCL_WGMMA_SMALL_BYTES || (device->caps & OCL_CAP_WGMMA_LARGE) != 0);
 }
 
 /* Choice */
@@ -129,9 +127,8 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_fo
 
 static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
-    (void)g;
     (void)device;
-    return OCL_CAP_WGMMA | sizes_of(f);
+    return OCL_CAP_WGMMA | sizes_of(f, g->line_sums != NULL && g->line_sums->made ? ONES_BYTES : 0);
 }
 
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},

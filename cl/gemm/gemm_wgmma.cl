@@ -24,7 +24,8 @@
  * twelfths.
  *
  * Sums of A's lines (LINE_SUMS) are products of A with ones, eight columns wide. Each costs an eighth of the product
- * beside it, as A must be read again, so that groups with the same lines take turns (gemm_tiles.clh).
+ * beside it, as A must be read again. With parts of k, groups with the same lines therefore take turns
+ * (gemm_tiles.clh); otherwise only the first group of a row of tiles makes them.
  *
  * C. Sums go by way of local memory, 64 rows of every group of four warps at a time, so that an item
  * finishes VC neighbours of a row, as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16,
@@ -97,8 +98,8 @@
 #define SLOT_A (BM * ROW / CHUNK) /* in chunks; a tile has as many rows as lines */
 #define SLOT_B (BN * ROW / CHUNK)
 #define SLOT (SLOT_A + SLOT_B)
+#define ONES_CHUNKS (LINE_SUMS ? 64 : 0) /* the tile of ones, after everything else in local memory */
 /* row pitch of sums in local memory: eight rows of pairs are in different banks */
-#define ONES_CHUNKS (LINE_SUMS ? 64 : 0)
 #define LINE_FLOATS (BN + 8)
 #define SLAB_FLOATS (GROUPS_DOWN * 64 * LINE_FLOATS)
 #if STAGES * SLOT > SLAB_FLOATS / 4

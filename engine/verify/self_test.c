@@ -76,10 +76,12 @@ static const test_cases bf16_cases = UNIT_CASES("bf16", "attention.bf16_shared[m
 static const test_cases wgmma_large_cases = {WITH_GROUPS,
                                              {"gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct",
                                               "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
+                                              "gemm.line_sums_forms[wgmma_bf16_128x128_s4_k2]/correct",
                                               "gemm.tails_nn[wgmma_f16_128x128_s3_k1]/correct"}};
-static const test_cases wgmma_wide_cases = {
-    WITH_GROUPS,
-    {"gemm.tails_nt[wgmma_f16_192x256_s4_k1]/correct", "gemm.tails_tn[wgmma_bf16_192x256_s4_k2]/correct"}};
+static const test_cases wgmma_wide_cases = {WITH_GROUPS,
+                                            {"gemm.tails_nt[wgmma_f16_192x256_s4_k1]/correct",
+                                             "gemm.tails_tn[wgmma_bf16_192x256_s4_k2]/correct",
+                                             "gemm.line_sums_forms[wgmma_bf16_192x256_s4_k2]/correct"}};
 static const test_cases wgmma_cases = {WITH_GROUPS,
                                        {"gemm.large_nn[wgmma_f16]/correct",
                                         "gemm.large_tn[wgmma_bf16]/correct",

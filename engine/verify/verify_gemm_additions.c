@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/gemm/gemm_wgmma.h"
 #include "engine/base/thread.h"
 #include "engine/verify/verify_gemm_run.h"
 
@@ -79,13 +80,24 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 
 /* --- line sums --- */
 
-/* Whether the backend must make the sums of A's lines that are wanted: `wgmma` does, except with the largest tile,
- * which leaves no local memory for the ones, and on devices with little of it. */
+/* Whether the backend must make the sums of A's lines that are wanted: `wgmma` does where its form leaves local memory for
+ * the ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
-    bool largest = r->choice != NULL && ocl_choice_value(r->choice, "bm", 0) == 192;
     ocl_device_desc desc = clt_verify_desc(r->session);
-    return strcmp(r->backend, "wgmma") == 0 && (desc.caps & OCL_CAP_WGMMA_LARGE) != 0 && !largest;
+    ocl_gemm_form wanted = {0}, form;
+    char reason[240];
+    if (strcmp(r->backend, "wgmma") != 0)
+        return false;
+    if (r->choice != NULL) {
+        wanted.bm = (int)ocl_choice_value(r->choice, "bm", 0);
+        wanted.bn = (int)ocl_choice_value(r->choice, "bn", 0);
+        wanted.stages = (int)ocl_choice_value(r->choice, "stages", 0);
+        wanted.splits = (int)ocl_choice_value(r->choice, "split", 0);
+    }
+    return ocl_form_choose(&ocl_wgmma_family, &r->bench->gemm, &desc, &wanted, &form, reason,
+                           sizeof reason) &&
+           ocl_wgmma_family.makes_line_sums(&desc, &form);
 }
 
 /* The sums of A's lines, added to what was there if `accumulate`, and bounds for the errors of adding in any order. */

@@ -39,7 +39,8 @@ for file in "$kernels"/*.cl; do
 done
 # PoCL gives a function that is no part of its caller other local memory than its kernel (common.clh).
 for file in "$kernels"/*.cl "$kernels"/*.clh; do
-    head=$(tr '\n' ' ' <"$file" | grep -oE 'static inline [^;{}]*\{' | grep -m 1 __local) || continue
+    head=$(tr '\n' ' ' <"$file" | grep -oE 'static [^;{}]*\(([^;{}]*[^a-z_])?__local[^;{}]*\{' | head -n 1)
+    [ -n "$head" ] || continue
     echo "FAIL: $file: a function with a parameter in local memory is not CLT_INLINE: $head"
     failed=1
 done

@@ -90,6 +90,8 @@ while read -r bm bn stages; do
     fi
     check "$name NT bf16 moments" $items $limit "${form[@]}" -DTB=1 -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 -DMOMENTS=1
     check "$name TN f16 into f32" $items $limit "${form[@]}" -DTA=1 -DVC=4
+    check "$name TN bf16 line sums" $items $limit "${form[@]}" -DTA=1 -DMMA_BF16=1 -DDTA=bf16 -DVC=4 -DLINE_SUMS=1
+    check "$name TN bf16 line sums, part of k" $items $limit "${form[@]}" -DTA=1 -DMMA_BF16=1 -DDTA=bf16 -DPARTIAL=1 -DVC=4 -DLINE_SUMS=1
     check "$name TT bf16" $items $limit "${form[@]}" -DTA=1 -DTB=1 -DMMA_BF16=1 -DDTA=bf16 -DDTC=f32
 done <<<"$forms"
 most=

@@ -252,12 +252,13 @@ static cl_context CL_API_CALL create_context(
     const cl_context_properties *properties, cl_uint n, const cl_device_id *ids,
     void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *data, cl_int *code)
 {
-    cl_context context = calloc(1, sizeof *context);
+    cl_int refused = ptx_lasting_failure();
+    cl_context context = refused == CL_SUCCESS ? calloc(1, sizeof *context) : NULL;
     (void)properties, (void)n, (void)ids, (void)notify, (void)data;
     if (context)
         *context = (struct _cl_context){&ptx_dispatch, 1};
     if (code)
-        *code = context ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+        *code = context ? CL_SUCCESS : refused != CL_SUCCESS ? refused : CL_OUT_OF_HOST_MEMORY;
     return context;
 }
 

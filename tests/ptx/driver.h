@@ -9,9 +9,10 @@
  *                         the assembler's report is in the log of programs built with -cl-nv-verbose
  *   CLTRAIN_PTX_BUILTINS  the bitcode of builtins.cl
  *   CLTRAIN_PTX_SM        generation: 70, 75, 80 (the default), 86, 89 or 90
- *   CLTRAIN_PTX_PLAY      h100: the device calls itself an H100 under a driver of series 580, has its memory, and fails as
- *                         such a driver does: a kernel that breaks a rule and every later event end with NVIDIA's own
- *                         code, and later kernels and transfers are refused, in every context of the process
+ *   CLTRAIN_PTX_PLAY      h100: the device calls itself an H100 under a driver of series 580, has its memory,
+ *                         and fails as such a driver does: a kernel that breaks a rule and every later event
+ *                         end with NVIDIA's own code, and later kernels, transfers, contexts and builds are
+ *                         refused until the process ends
  *   CLTRAIN_PTX_LOCAL     bytes of local memory that the device announces and programs may use (49152)
  *   CLTRAIN_PTX_LOCAL_90A  bytes that programs for sm_90a may use instead, as with some assemblers
  *   CLTRAIN_PTX_CACHE     a folder that keeps compiled programs

@@ -397,7 +397,10 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint n, const cl_
                                         void *data)
 {
     char *ptx, *log, message[PTX_TEXT];
+    cl_int refused = ptx_lasting_failure();
     (void)n, (void)ids;
+    if (refused != CL_SUCCESS)
+        return refused;
     free(program->options);
     program->options = strdup(options ? options : "");
     program->status = CL_BUILD_ERROR;

@@ -13,8 +13,8 @@ void clt_emit_bias(ocl_emitter *e, const clt_call *call, int32_t y, int32_t x, i
  * column_sums.h. */
 void clt_emit_bias_grad(ocl_emitter *e, const clt_call *call, int32_t db, bool accumulate, int32_t dy,
                         int64_t rows, int64_t cols);
-/* What a product dW = dy^T x may compute of db, too (ocl_gemm.line_sums): `sums`, with out -1 where db is not wanted;
- * or NULL where the product cannot, as db is not f32. */
+/* Returns `sums`, for ocl_gemm.line_sums, if the product dW = dy^T x may compute db, too; NULL if db is not wanted
+ * (sums->out < 0) or is not f32. */
 ocl_line_sums *clt_bias_sums(const clt_call *call, ocl_line_sums *sums);
 
 #endif

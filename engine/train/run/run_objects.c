@@ -205,6 +205,17 @@ static clt_status plan_again(clt_run *run)
     return clt_job_check_memory(run->job);
 }
 
+/* status: of an attempt after the device's context was lost for the reason `lost`. If the device fails again, the
+ * reason is the cause of that, too: some drivers fail until the process ends. */
+static clt_status after_loss(clt_status status, const clt_error *lost, const clt_run *run)
+{
+    clt_error own;
+    if (status == CLT_OK || lost->status == CLT_OK || !(run->tuned->desc.quirks & OCL_QUIRK_LASTING_FAILURES))
+        return status;
+    clt_error_take(status, &own);
+    CLT_FAIL(lost->status, "%.2600s\n  and after that: %.1000s", lost->text, own.text);
+}
+
 /* Gives up what the refused command needed, and plans without it. `cause`: the error of the refusal; CLT_OK
  * on a rank that follows another one. */
 static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_error *cause)
@@ -224,7 +235,7 @@ static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_erro
     if (refusal->lost) {
         ocl_device_close(run->device);
         run->device = NULL;
-        CLT_TRY(clt_run_open_device(run));
+        CLT_TRY(after_loss(clt_run_open_device(run), cause, run));
     }
     /* the agreement may need a variant that is now gone; ranks agree again when all have planned */
     run->order = run->job->order = (clt_update_order){0};
@@ -287,17 +298,6 @@ static clt_status take_less(clt_run *run, clt_status status, bool *again)
     return plan_again(run);
 }
 
-/* The failure of a device whose context was lost before, with the cause of that: some drivers fail until the process ends. */
-static clt_status after_loss(clt_status status, const clt_error *lost)
-{
-    clt_error own;
-    if (status == CLT_OK || lost->status == CLT_OK)
-        return status;
-    clt_error_take(status, &own);
-    CLT_FAIL(lost->status, "%.2600s\n  and afterwards the device works no more: %.1000s", lost->text,
-             own.text);
-}
-
 clt_status clt_run_make_objects(clt_run *run)
 {
     double start = clt_now();
@@ -318,14 +318,14 @@ clt_status clt_run_make_objects(clt_run *run)
         if (again)
             continue;
         if (status != CLT_OK && !refusal.refused)
-            return after_loss(status, &lost);
+            return after_loss(status, &lost, run);
         clt_error_take(status, &cause);
         refusal.lasting = is_lasting(status, refusal.lost);
-        if (refusal.lost)
-            lost = cause;
         CLT_TRY(agree(run, &refusal, &any));
         if (refusal.refused)
-            CLT_TRY(after_loss(go_on(run, &refusal, &cause), &lost));
+            CLT_TRY(go_on(run, &refusal, &cause));
+        if (refusal.refused && refusal.lost)
+            lost = cause;
         gave_up = gave_up || refusal.refused;
         lasting = lasting && (refusal.lasting || !refusal.refused);
         if (any)

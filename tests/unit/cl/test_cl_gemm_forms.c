@@ -453,14 +453,17 @@ static void test_line_sums(void **state)
 {
     static const struct {
         uint32_t caps;
+        uint64_t kib; /* of local memory of retargeted programs */
         int64_t m, n, k;
         bool made;
         size_t commands;
-    } cases[] = {
-        {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 768, 768, 16384, true, 2},  /* parts of k and their sum */
-        {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 16384, 4096, 512, true, 1}, /* no parts */
-        {0, 768, 768, 16384, false, 2},                                   /* mma */
-        {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 768, 0, 16384, false, 0}};
+    } cases[] = {{OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 768, 768, 16384, true, 2}, /* parts of k */
+                 {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 16384, 4096, 512, true, 1},
+                 /* 192 x 256, beside which 224 KiB have no room for the ones, and 227 have */
+                 {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE, 224, 768, 3072, 16384, false, 2},
+                 {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE, 227, 768, 3072, 16384, true, 2},
+                 {0, 224, 768, 768, 16384, false, 2}, /* mma */
+                 {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 768, 0, 16384, false, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ocl_device_desc d = gpu(90);
@@ -468,7 +471,8 @@ static void test_line_sums(void **state)
         ocl_emitter e = {.list = &list, .device = &d, .label = "test", .workspace = some_workspace};
         ocl_gemm g = product(cases[i].m, cases[i].n, cases[i].k, 2, CLT_BF16);
         ocl_line_sums sums = {.out = 3, .made = true};
-        d.local_retargeted_bytes = 224 << 10;
+        d.compute_units = 132;
+        d.local_retargeted_bytes = cases[i].kib << 10;
         d.caps |= cases[i].caps;
         g.a.tensor = 0;
         g.b.tensor = 1;
@@ -484,6 +488,8 @@ static void test_line_sums(void **state)
         g.stride_c = g.m * g.n + 1;
         assert_int_equal(ocl_gemm_check(&g), CLT_ESHAPE);
         clt_error_clear();
+        g.line_sums = NULL;
+        assert_ok(ocl_gemm_check(&g));
         ocl_emitter_free(&e);
         ocl_command_list_free(&list);
         clt_arena_destroy(list.arena);

@@ -103,9 +103,10 @@ JSON
     reject_text 'test:update'
 }
 
-# The checker's small list, but for what takes the executor minutes: products are in test_nvidia_exec.sh.
+# The checker's small list, with all its modes.
 verify() {
-    verified 200 '*' --small --mode correct --limit 300
+    unset CLTRAIN_PTX_POISON # among all numbers of f16, which some checks convert, are those of the pattern
+    verified 1000 '*' --small
 }
 
 "${1:?name a part: devices, losses, failure or verify}"

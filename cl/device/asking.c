@@ -109,9 +109,9 @@ static bool may_pass(clt_status status)
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
 }
 
-/* The outcome of two tries, of which the first failed. If both did, the reason is that of the first: the second may
- * say no more than that the device fails. Where failures last as long as the process, whatever the second try says
- * comes from the first one's failure, and another process must go on. */
+/* The outcome of two tries, of which the first failed. If both fail, the first one's reason is kept: the second
+ * may say no more than that the device fails. Where failures last as long as the process, the first failure causes
+ * whatever the second try says, and another process must go on. */
 static clt_status second_try(asking *a, clt_status status, const clt_error *first, clt_status second)
 {
     bool lasts = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;

@@ -174,8 +174,8 @@ typedef struct ocl_asker {
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
     ocl_device *device; /* the device if it is open, to be closed by the caller; else NULL */
-    /* Another process can go on: after a failure that lasts as long as the process (OCL_QUIRK_LASTING_FAILURES) the
-     * questions end, and `spent` is set. */
+    /* renewed: another process can go on. After a failure that lasts as long as this process does
+     * (OCL_QUIRK_LASTING_FAILURES) the questions then end, and `spent` is set. */
     bool renewed, spent;
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);

@@ -181,7 +181,7 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
             "checking %s: moments are those of columns side by side, but batch items of C are %lld apart",
             what, (long long)g->stride_c);
     if (g->line_sums != NULL && g->batch > 1)
-        CLT_FAIL(CLT_ESHAPE, "checking %s: sums of A's lines are those of one batch item", what);
+        CLT_FAIL(CLT_ESHAPE, "checking %s: sums of A's lines need a batch of 1", what);
     if (c > 0 && ((g->c.tensor == g->a.tensor && g->c.offset == g->a.offset) ||
                   (g->c.tensor == g->b.tensor && g->c.offset == g->b.offset)))
         CLT_FAIL(CLT_ESHAPE, "checking %s: C is the same memory as A or B", what);

@@ -221,8 +221,8 @@ typedef struct split_parts {
     uint64_t lines;
 } split_parts;
 
-/* Decides whether the kernel makes sums of A's lines. Its commands then have a form of their own, so that a driver that
- * refuses these sums loses no tile. */
+/* Decides whether the kernel makes sums of A's lines. Its commands then have a form of their own, so that a
+ * driver that refuses these sums loses no tile. */
 static clt_status decide_line_sums(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                                    const ocl_gemm_form *f)
 {
@@ -281,8 +281,8 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
 }
 
-/* The second kernel of split-K: adds the partial sums (one after the other for each batch item) and applies the
- * epilogue; and adds those of A's lines. */
+/* The second kernel of split-K: adds the partial sums, which lie one after the other for each batch item, and
+ * applies the epilogue. It also adds the partial sums of A's lines. */
 static void emit_sum(ocl_emitter *e, const ocl_gemm *g, int splits, const split_parts *parts)
 {
     uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch;

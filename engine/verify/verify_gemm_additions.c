@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of what a product computes besides C where a backend can: moments of C's columns, which are those of what was
- * stored, and sums of A's lines. */
+ * Checks of what a product computes besides C, where a backend can: the moments of C's stored columns, and the sums
+ * of A's lines. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
         expect_moments(g, c, (int64_t)e / g->n, (int64_t)e % g->n, &mean[n + e], &square[n + e],
                        &mean[2 * n + e], &square[2 * n + e]);
     if (status == CLT_OK && rows != (double)g->m)
-        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "its moments are those of %.0f rows, not of %lld", rows,
+        clt_verify_set(r->outcome, CLT_VERIFY_FAIL, "its moments count %.0f rows, not %lld", rows,
                        (long long)g->m);
     if (status == CLT_OK) {
         clt_verify_compare_bounds(r->outcome, "means", mean, mean + n, mean + 2 * n, n, CLT_F32, 0.0);
@@ -80,8 +80,8 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 
 /* --- line sums --- */
 
-/* Whether the backend must make the sums of A's lines that are wanted: `wgmma` does where its form leaves local memory for
- * the ones. */
+/* Whether the backend must make the sums of A's lines that are wanted: `wgmma` does where its form leaves local
+ * memory for the ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_verify_desc(r->session);

@@ -26,6 +26,16 @@ devices() {
     expect_text '"local_proven_bytes": 49152,' '"local_retargeted_bytes": 232448,' 'lasting_failures'
 }
 
+write_gpt() { # LAYERS STEPS
+    awk 'BEGIN { for (i = 0; i < 700; i++) printf "%d and %d make %d\n", i % 7, i * i % 5, i % 7 + i * i % 5 }' >text.txt
+    cat >gpt.json <<JSON
+{"model": {"type": "gpt", "layers": $1, "heads": 2, "channels": 128, "context": 64},
+ "data": {"type": "text", "path": "$work/text.txt", "micro_batch": 4},
+ "optimizer": {"type": "adamw", "learning_rate": 0.0005, "weight_decay": 0.1, "clip": 1},
+ "train": {"steps": $2, "log_every": 1}, "device": {"tune": "off"}}
+JSON
+}
+
 # trained NAME ["MODES"]: ten steps in every precision on the H100 and on PoCL, and no rule of the device violated.
 trained() {
     local name=$1 mode worst
@@ -40,12 +50,7 @@ trained() {
 }
 
 losses() {
-    awk 'BEGIN { for (i = 0; i < 700; i++) printf "%d and %d make %d\n", i % 7, i * i % 5, i % 7 + i * i % 5 }' >text.txt
-    cat >gpt.json <<JSON
-{"model": {"type": "gpt", "layers": 2, "heads": 2, "channels": 128, "context": 64},
- "data": {"type": "text", "path": "$work/text.txt", "micro_batch": 4},
- "optimizer": {"type": "adamw", "learning_rate": 0.0005, "weight_decay": 0.1, "clip": 1}, "train": {"steps": 10, "log_every": 1}, "device": {"tune": "off"}}
-JSON
+    write_gpt 2 10
     cat >mlp.json <<JSON
 {"model": {"type": "mlp", "hidden": [256, 128]},
  "data": {"type": "synthetic", "shape": [64], "classes": 10, "samples": 512, "micro_batch": 64},
@@ -83,12 +88,7 @@ edited() {
 
 # A kernel that leaves its memory ends with NVIDIA's own code, and the driver refuses everything that this process asks for afterwards.
 failure() {
-    awk 'BEGIN { for (i = 0; i < 700; i++) printf "%d and %d make %d\n", i % 7, i * i % 5, i % 7 + i * i % 5 }' >text.txt
-    cat >gpt.json <<JSON
-{"model": {"type": "gpt", "layers": 1, "heads": 2, "channels": 128, "context": 64},
- "data": {"type": "text", "path": "$work/text.txt", "micro_batch": 4},
- "optimizer": {"type": "adamw", "learning_rate": 0.0005}, "train": {"steps": 2}, "device": {"tune": "off"}}
-JSON
+    write_gpt 1 2
     # A kernel of the training: the error names a command, whether or not each has an event of its own.
     edited embedding.cl 'STORE(DT, y + y0, i, ' 'STORE(DT, y + y0 + 1000000000UL, i, '
     for events in '' each; do

@@ -57,7 +57,9 @@ as_straight run
 # --- ended early, twice: --max-steps does not change the schedule; the additional evaluations at the ends are kept ---
 expect_code 0 "$CLTRAIN" train net.json --out early --max-steps 10
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 10
-expect_text 'the run is complete'
+expect_text 'the run is complete as far as --max-steps'
+expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 4 # fewer than it has made
+expect_text '^resumed from early/checkpoints/step_10' 'the run is complete as far as --max-steps'
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto --max-steps 21
 expect_code 0 "$CLTRAIN" train net.json --out early --resume auto
 expect_text '^resumed from early/checkpoints/step_21 at step 21$'

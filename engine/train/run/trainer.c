@@ -285,6 +285,8 @@ static clt_status prepare(clt_loop *l)
     l->last_step = run->job->steps;
     if (l->options->max_steps > 0 && l->options->max_steps < l->last_step)
         l->last_step = l->options->max_steps;
+    if (l->last_step < run->first_step) /* a resumed run that has made more steps than it is given now */
+        l->last_step = run->first_step;
     clt_feed_options feed = clt_run_feed_options(run, run->first_step, l->last_step);
     clt_state_block state;
     l->finished = run->first_step;
@@ -439,7 +441,11 @@ static clt_status train(clt_loop *l)
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_START));
     if (l->run->first_step >= l->last_step) {
         if (!l->quiet)
-            clt_tell(l, "the run is complete: there is no step left; a larger train.steps makes it longer");
+            clt_tell(
+                l, l->last_step < l->run->job->steps
+                       ? "the run is complete as far as --max-steps lets it go; a larger one, or none, lets "
+                         "it go on"
+                       : "the run is complete: there is no step left; a larger train.steps makes it longer");
         return clt_tell_end(l, false);
     }
     if (clt_keeper_ends(&l->keeper)) {

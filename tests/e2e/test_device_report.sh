@@ -71,6 +71,20 @@ expect_awk 'the parts are not in their order, one is missing, or the first step 
     /\|devices/ { devices = NR } /bench build/ { build = NR } /verify .*--quick/ { verify = NR } /bench (step|gemm).*--caps -wgmma/ { mma++ } /\|tune / { tune = NR }
     END { exit !(plain && devices < step && step < build && build < verify && verify < tune && steps == 5 && mma == 2) }' calls
 
+# The page in docs/results.md: last in its GPU chapter; a second time it replaces itself, and nothing else changes.
+printf '# Results\n\n## GPU\n\nFirst.\n\n### Counts\n\n| 1 |\n\n## After\n\nLast.\n' >results.md
+expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh" whole/report.md results.md
+cp results.md once.md
+expect_awk 'the section is not where it belongs' '/^## GPU$/ { gpu = NR } /^### Counts$/ { counts = NR } /^### On Played H100$/ { on = NR } /^#### Training step, GPT-2/ { step = NR }
+    /^## After$/ { after = NR } /^## / { chapters++ } END { exit !(gpu && gpu < counts && counts < on && on < step && step < after && chapters == 2) }' results.md
+expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh" whole/report.md results.md
+if cmp once.md results.md; then pass; else fail 'the same page is there a second time, or something else changed'; fi
+sed -e '/^### On /,/^## After/{ /^## After/!d }' results.md >without.md
+printf '# Results\n\n## GPU\n\nFirst.\n\n### Counts\n\n| 1 |\n\n## After\n\nLast.\n' | cmp - without.md && pass || fail 'the rest of the page changed'
+expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh" results.md results.md
+expect_text 'its first line names no device'
+expect_code 2 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh"
+
 # Another call finds nothing to do; with --full only the long parts.
 : >calls
 played 0 "$script" --device gpu --out whole --python "$work/python"

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Puts the page that scripts/device_report.sh made on a device into docs/results.md, as a section of its GPU chapter. The section of an
+# earlier report on a device of the same name is replaced; everything else stays as it is.
+#
+# usage: scripts/gpu_results.sh REPORT.md [RESULTS.md]
+set -eu
+export LC_ALL=C
+report=${1:-} results=${2:-$(dirname "${BASH_SOURCE[0]}")/../docs/results.md}
+[ -r "$report" ] && [ -w "$results" ] || { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
+name=$(sed -n '1s/^# \(.*\): device report$/\1/p' "$report")
+[ -n "$name" ] || { echo "gpu_results.sh: '$report' is no page of device_report.sh: its first line names no device" >&2 && exit 2; }
+grep -q '^## GPU$' "$results" || { echo "gpu_results.sh: '$results' has no chapter '## GPU'" >&2 && exit 2; }
+# Headings of the page are two levels deeper in the chapter. The section stands last in it.
+awk -v title="### On $name" '
+    function put() {
+        if (blank == 0) print ""
+        print title
+        for (i = 2; i <= lines; i++) print page[i]
+        done = 1
+    }
+    NR == FNR { lines = FNR; page[FNR] = $0; sub(/^#/, "###", page[FNR]); next }
+    /^### / || /^## / { old = $0 == title }
+    /^## / { if (chapter && !done) { put(); print "" } chapter = $0 == "## GPU" }
+    old { next }
+    { print; blank = $0 == "" }
+    END { if (!done) put() }' "$report" "$results" >"$results.new"
+mv "$results.new" "$results"
+echo "$results: the section 'On $name'"

@@ -24,7 +24,7 @@ static clt_status count_devices(const char *spec)
 clt_status cmd_probe(cmd_context *context, int argc, char **argv)
 {
     const char *device = "", *mask = "", *have = "", *style = "asked", *share = "";
-    bool count = false, list = false, no_tests = false, stay = false, build = false;
+    bool count = false, list = false, no_tests = false, stay = false, build = false, one_by_one = false;
     const args_option options[] = {
         ARGS_TEXT("--device", "SPEC", device, "number of the device"),
         ARGS_TEXT("--mask", "BITS", mask, "capabilities to ask for, hexadecimal"),
@@ -32,6 +32,7 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--have", "LIST", have, "what is known"),
         ARGS_TEXT("--share", "NUMBER", share, "questions and self-tests of this share only"),
         ARGS_FLAG("--no-tests", no_tests, "probe kernels only"),
+        ARGS_FLAG("--one-by-one", one_by_one, "build one program after the other"),
         ARGS_FLAG("--stay", stay, "go on with what standard input tells"),
         ARGS_FLAG("--list", list, "list the devices, and nothing else"),
         ARGS_FLAG("--count", count, "count the devices that SPEC names"),
@@ -53,5 +54,5 @@ clt_status cmd_probe(cmd_context *context, int argc, char **argv)
         return ocl_builder_serve(device);
     return list ? ocl_listing_serve()
                 : ocl_asking_serve(device, mask, style, have, !no_tests,
-                                   *share ? atoi(share) : OCL_ALL_SHARES, stay);
+                                   *share ? atoi(share) : OCL_ALL_SHARES, one_by_one, stay);
 }

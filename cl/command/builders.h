@@ -22,7 +22,8 @@ typedef struct ocl_program_wish {
     size_t n_launches;
     ocl_extent_fn extent;
     void *extent_context;
-    bool ahead; /* for an executor that is created later: a failure is reported then and not now */
+    bool ahead;          /* for an executor that is created later: a failure is reported then and not now */
+    clt_status *outcome; /* gets the status of its build, CLT_OK if that was not needed; may be NULL */
 } ocl_program_wish;
 
 typedef struct ocl_builder ocl_builder; /* one child process */

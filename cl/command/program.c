@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/command/builders.h"
 #include "cl/command/retarget.h"
 #include "engine/base/cache_folder.h"
 #include "engine/base/fileio.h"
@@ -267,6 +268,8 @@ static clt_status get(ocl_device *device, const char *family, const char *option
     ocl_program *fresh;
     clt_status status = CLT_OK;
     options = options ? options : "";
+    if (device->gathered != NULL)
+        return ocl_programs_note(device, &(ocl_program_wish){.family = family, .options = options}, 1);
     pthread_mutex_lock(&device->lock);
     *out = find(device, family, options);
     pthread_mutex_unlock(&device->lock);

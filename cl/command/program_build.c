@@ -62,7 +62,9 @@ static build_job *take(build_pool *pool)
 static void build(build_pool *pool, build_job *job)
 {
     ocl_program *program;
-    clt_status status = ocl_program_get(pool->device, job->wish->family, job->wish->options, &program);
+    const ocl_program_wish *wish = job->wish;
+    clt_status status = wish->ahead ? ocl_program_try(pool->device, wish->family, wish->options, &program)
+                                    : ocl_program_get(pool->device, wish->family, wish->options, &program);
     clt_error_take(status, &job->error);
 }
 
@@ -285,6 +287,8 @@ clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes
     build_pool pool = {.device = device};
     clt_status status = CLT_OK;
     *failed = 0;
+    if (device->gathered != NULL && count > 0)
+        return ocl_programs_note(device, wishes, count);
     CLT_TRY(clt_alloc(&pool.jobs, count, sizeof *pool.jobs, "the programs to build"));
     for (size_t i = 0; i < count; i++)
         if (!ocl_program_cached(device, wishes[i].family, wishes[i].options))
@@ -296,6 +300,9 @@ clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes
     build_all(&pool, progress, progress_context);
     pthread_cond_destroy(&pool.changed);
     pthread_mutex_destroy(&pool.lock);
+    for (size_t i = 0; i < pool.count; i++)
+        if (pool.jobs[i].wish->outcome != NULL)
+            *pool.jobs[i].wish->outcome = pool.jobs[i].error.status;
     for (size_t i = 0; i < pool.count && status == CLT_OK; i++) {
         if (pool.jobs[i].wish->ahead)
             continue;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Asks a device all questions in this process. The child's side of asking does the same, but announces every
- * question to the parent before asking it, and sends each answer at once. */
+ * question to the parent before asking it, and sends each answer at once; and it builds the programs of many
+ * questions at the same time before it asks them. */
 #include "cl/device/asking.h"
 
 #include <inttypes.h>
@@ -10,9 +11,11 @@
 #include <string.h>
 
 #include "cl/command/builders.h"
+#include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
 #include "engine/base/child.h"
 #include "engine/base/hash.h"
+#include "engine/base/log.h"
 
 static const ocl_self_test_set *tests;
 
@@ -27,6 +30,7 @@ typedef struct asking {
     ocl_asker *asker; /* its device is NULL when it must be opened for the next question */
     char *extensions;
     uint32_t emulated;
+    ocl_ahead built; /* the last phase for which programs were built ahead */
 } asking;
 
 /* The device's description with the answers so far. */
@@ -148,15 +152,18 @@ static bool is_mine(const asking *a, int share)
     return a->asker->share == OCL_ALL_SHARES || a->asker->share == share;
 }
 
+/* Whether this process has to answer the question, if its answer is wanted. */
+static bool is_left(const asking *a, const ocl_question *q)
+{
+    return is_mine(a, share_of(q)) && is_open_question(a, q->name) &&
+           (q->cap == 0 || (q->cap & a->asker->mask) != 0);
+}
+
 static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
 {
     ocl_item item = {.drops = q->cap};
     snprintf(item.name, sizeof item.name, "%s", q->name);
-    if (!is_mine(a, share_of(q)))
-        return CLT_OK;
-    if (!is_open_question(a, q->name))
-        return CLT_OK;
-    if (q->cap != 0 && !(q->cap & a->asker->mask))
+    if (!is_left(a, q))
         return CLT_OK;
     ocl_device_desc desc = desc_now(a);
     ocl_probe_state state = {q, NULL, &desc, a->asker->answers, desc.caps, a->extensions, a->asker->style};
@@ -188,15 +195,21 @@ static clt_status put_test(asking *a, const ocl_self_test *t, bool *right, ocl_i
     return status;
 }
 
+static bool is_test_left(const asking *a, const ocl_self_test *t)
+{
+    char name[OCL_ITEM_NAME];
+    ocl_device_desc desc = desc_now(a);
+    snprintf(name, sizeof name, OCL_TEST_PREFIX "%s", t->name);
+    return is_mine(a, t->share) && is_open_question(a, name) && (t->drops & ~desc.caps) == 0 &&
+           tests->wanted(t, &desc);
+}
+
 static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
 {
     ocl_item item = {.drops = t->drops, .answer = OCL_ANSWER_YES};
     bool right = false;
-    ocl_device_desc desc = desc_now(a);
     snprintf(item.name, sizeof item.name, OCL_TEST_PREFIX "%s", t->name);
-    if (!is_mine(a, t->share))
-        return CLT_OK;
-    if (!is_open_question(a, item.name) || (t->drops & ~desc.caps) != 0 || !tests->wanted(t, &desc))
+    if (!is_test_left(a, t))
         return CLT_OK;
     *asked = true;
     clt_status status = put_test(a, t, &right, &item);
@@ -212,6 +225,112 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
     return finish_item(a, &item, status);
 }
 
+/* --- building ahead --- */
+
+/* Compilers take most of the time of all questions, so the programs of the questions that are left are built at
+ * the same time, before the first of them is asked: those of the probes once the first answer tells what kind of
+ * device it is, and those of the self-tests when all probes are answered. Only the building is moved; a program
+ * that the compiler refuses is built again by its question, which then has the failure. Programs of questions
+ * that turn out to be unnecessary cost at most their building: a capability is taken to be there until a probe
+ * says otherwise, and of sizes that are asked in ascending order only the smallest is built. */
+
+/* Notes the programs of a question as it would be asked with the answers of `guess`, and adds the likely answer.
+ */
+static clt_status note_question(asking *guess, const ocl_question *q)
+{
+    ocl_asker *asker = guess->asker;
+    ocl_item item = {.drops = q->cap};
+    if (!is_left(guess, q))
+        return CLT_OK;
+    ocl_device_desc desc = desc_now(guess);
+    ocl_probe_state state = {q,         asker->device,     &desc,       asker->answers,
+                             desc.caps, guess->extensions, asker->style};
+    if (q->wanted != NULL && !q->wanted(&state, item.reason, sizeof item.reason))
+        return CLT_OK;
+    asker->device->desc = desc;
+    (void)q->ask(&state, &item);
+    clt_error_clear();
+    item = (ocl_item){
+        .drops = q->cap, .answer = OCL_ANSWER_YES, .value = (uint64_t)q->parameter << 10 /* a size */};
+    snprintf(item.name, sizeof item.name, "%s", q->name);
+    bool likely = q->cap != 0 && q->cap != OCL_CAP_WIDE_VECTORS; /* which GPUs do not have */
+    return likely ? ocl_answers_set(asker->answers, &item) : CLT_OK;
+}
+
+static clt_status note_questions(const asking *a)
+{
+    asking guess = *a;
+    ocl_asker guesser = *a->asker;
+    ocl_answers *answers;
+    clt_status status = CLT_OK;
+    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
+    *answers = *guesser.answers;
+    guesser.answers = answers;
+    guess.asker = &guesser;
+    for (const ocl_question *q = ocl_questions; q->name != NULL && status == CLT_OK; q++)
+        status = note_question(&guess, q);
+    free(answers);
+    return status;
+}
+
+static void note_tests(const asking *a)
+{
+    a->asker->device->desc = desc_now(a);
+    for (int i = 0; i < tests->count; i++)
+        if (is_test_left(a, &tests->tests[i]))
+            tests->note(&tests->tests[i], a->asker->device);
+}
+
+/* A running phase, for the progress of its builds. */
+typedef struct ahead_phase {
+    const ocl_asker *asker;
+    ocl_ahead phase;
+} ahead_phase;
+
+static void tell_progress(void *context, int done, int total, const char *what)
+{
+    const ahead_phase *p = context;
+    (void)what;
+    if (p->asker->ahead(p->phase, done, total) != CLT_OK)
+        clt_error_clear(); /* the parent is gone, which the next answer finds out */
+}
+
+static clt_status build_phase(asking *a, ocl_ahead phase)
+{
+    ocl_asker *asker = a->asker;
+    ahead_phase progress = {asker, phase};
+    clt_status status = CLT_OK;
+    if (asker->device == NULL)
+        CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
+    if (ocl_build_threads(asker->device, SIZE_MAX) < 2)
+        return CLT_OK;
+    CLT_TRY(ocl_programs_gather(asker->device));
+    if (phase == OCL_AHEAD_TESTS)
+        note_tests(a);
+    else
+        status = note_questions(a);
+    clt_status built = ocl_programs_build_gathered(asker->device, tell_progress, &progress);
+    return status != CLT_OK ? status : built;
+}
+
+/* CPU devices are left out: two children ask them at the same time. */
+static clt_status build_ahead(asking *a, ocl_ahead phase)
+{
+    ocl_asker *asker = a->asker;
+    bool nothing = phase == OCL_AHEAD_TESTS && (!asker->tests || tests == NULL);
+    if (asker->ahead == NULL || a->built >= phase || nothing || asker->spent || asker->found->desc.is_cpu ||
+        ocl_answers_refusal(asker->answers, asker->tests) != NULL)
+        return CLT_OK;
+    a->built = phase;
+    CLT_TRY(asker->ahead(phase, 0, 0));
+    if (build_phase(a, phase) == CLT_OK)
+        return asker->ahead(OCL_AHEAD_NOTHING, 0, 0);
+    CLT_DEBUG("building programs ahead: %s", clt_error_text());
+    clt_error_clear();
+    asker->spent = true;
+    return CLT_OK;
+}
+
 /* Each round asks the questions that the answers so far have made necessary: if one kind of matrix
  * instruction fails its self-test, the next older one is tried. */
 static clt_status ask_rounds(asking *a)
@@ -219,8 +338,11 @@ static clt_status ask_rounds(asking *a)
     bool asked = true;
     while (asked && !a->asker->spent) {
         asked = false;
-        for (const ocl_question *q = ocl_questions; q->name != NULL && !a->asker->spent; q++)
+        for (const ocl_question *q = ocl_questions; q->name != NULL && !a->asker->spent; q++) {
             CLT_TRY(ask_question(a, q, &asked));
+            CLT_TRY(build_ahead(a, OCL_AHEAD_PROBES));
+        }
+        CLT_TRY(build_ahead(a, OCL_AHEAD_TESTS));
         for (int i = 0; a->asker->tests && tests != NULL && i < tests->count && !a->asker->spent; i++)
             CLT_TRY(ask_test(a, &tests->tests[i], &asked));
     }
@@ -251,6 +373,11 @@ static clt_status say_ended(const ocl_item *item)
 {
     return clt_child_say("end %s %d %08" PRIx32 " %" PRIu64 " %s", item->name, (int)item->answer, item->drops,
                          item->value, item->reason);
+}
+
+static clt_status say_ahead(ocl_ahead phase, int done, int total)
+{
+    return clt_child_say("ahead %d %d %d", (int)phase, done, total);
 }
 
 /* "item=1:drops:value,..." */
@@ -310,13 +437,19 @@ static clt_status serve(const char *spec, ocl_asker *asker, bool stay)
 }
 
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
-                            bool with_tests, int share, bool stay)
+                            bool with_tests, int share, bool one_by_one, bool stay)
 {
-    ocl_asker asker = {
-        .tests = with_tests, .share = share, .begun = say_begun, .ended = say_ended, .renewed = true};
+    ocl_asker asker = {.tests = with_tests,
+                       .share = share,
+                       .begun = say_begun,
+                       .ended = say_ended,
+                       .ahead = one_by_one ? NULL : say_ahead,
+                       .renewed = true};
     char *end;
     unsigned long bits = strtoul(mask, &end, 16);
     CLT_TRY(clt_child_begin());
+    if (one_by_one)
+        setenv("CLTRAIN_BUILDERS", "1", 1);
     if (mask[0] == '\0' || *end != '\0')
         CLT_FAIL(CLT_EUSAGE, "'%s' is no mask", mask);
     if (!ocl_style_from_name(style, &asker.style))

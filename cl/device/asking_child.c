@@ -38,6 +38,10 @@ typedef struct interview {
     clt_child *child; /* a child that has answered and waits for more questions; NULL: none */
     bool stay;        /* the child shall wait when it has answered */
     ocl_item current; /* the question that was asked and is not answered yet; "" if none */
+    ocl_ahead phase;  /* what the child builds ahead at present */
+    int n_ahead;      /* number of programs */
+    double ahead_began;
+    bool one_by_one; /* children build one program after the other, since one was lost while it built ahead */
     bool greeted, done;
     bool spent;        /* the child leaves the other questions to another one */
     clt_status status; /* the child's failure, when it reports that it cannot go on: */
@@ -50,7 +54,25 @@ static double limit_of(const interview *v)
 {
     const char *text = getenv("CLTRAIN_PROBE_SECONDS");
     double own = text != NULL ? atof(text) : 0.0;
-    return own > 0.0 ? own : ocl_item_is_test(&v->current) ? TEST_SECONDS : PROBE_SECONDS;
+    bool test = v->phase == OCL_AHEAD_TESTS || ocl_item_is_test(&v->current);
+    return own > 0.0 ? own : test ? TEST_SECONDS : PROBE_SECONDS;
+}
+
+/* The child tells this again whenever a program is built, so that the time limit is for one program. */
+static bool take_ahead(interview *v, const char *line)
+{
+    int phase, done, total;
+    if (sscanf(line, "ahead %d %d %d", &phase, &done, &total) != 3 || phase < OCL_AHEAD_NOTHING ||
+        phase > OCL_AHEAD_TESTS)
+        return false;
+    if (phase == OCL_AHEAD_NOTHING && v->n_ahead > 0)
+        CLT_DEBUG("device %s: %d programs of %s were built ahead in %.3f s", v->desc->spec, v->n_ahead,
+                  v->phase == OCL_AHEAD_TESTS ? "self-tests" : "probes", clt_now() - v->ahead_began);
+    if (phase != OCL_AHEAD_NOTHING && v->phase == OCL_AHEAD_NOTHING)
+        v->ahead_began = clt_now();
+    v->phase = (ocl_ahead)phase;
+    v->n_ahead = total;
+    return true;
 }
 
 /* False: no child writes such a line. */
@@ -98,7 +120,7 @@ static bool take_line(interview *v, const char *line)
         return false;
     v->done = strcmp(line, "done") == 0;
     v->spent = strcmp(line, "spent") == 0;
-    return v->done || v->spent || take_begin(v, line) || take_end(v, line);
+    return v->done || v->spent || take_begin(v, line) || take_end(v, line) || take_ahead(v, line);
 }
 
 static void write_have(const ocl_answers *answers, clt_str *out)
@@ -119,11 +141,13 @@ static clt_status start(interview *v, const char *program)
     snprintf(share, sizeof share, "%d", v->share);
     write_have(v->answers, &have);
     clt_status status = clt_str_check(&have);
-    const char *arguments[16] = {"probe", "--device", v->desc->spec,           "--mask",
+    const char *arguments[17] = {"probe", "--device", v->desc->spec,           "--mask",
                                  mask,    "--style",  ocl_style_name(v->style)};
     int n = 7;
     if (!v->tests)
         arguments[n++] = "--no-tests";
+    if (v->one_by_one)
+        arguments[n++] = "--one-by-one";
     if (v->stay)
         arguments[n++] = "--stay";
     if (v->share != OCL_ALL_SHARES) {
@@ -170,6 +194,17 @@ static clt_status settle(interview *v, clt_child_event event, double limit, cons
     return status;
 }
 
+/* A child that is lost while it builds programs ahead answers nothing: the next one builds one program after the
+ * other, each when its question is asked, so that the question whose program is to blame gets the failure. */
+static void lose_ahead(interview *v, clt_child_event event, double limit, const clt_child_end *end)
+{
+    v->one_by_one = true;
+    if (event == CLT_CHILD_SILENT)
+        CLT_DEBUG("device %s: no program was built ahead in %g s", v->desc->spec, limit);
+    else
+        CLT_DEBUG("device %s: building programs ahead ended with %s", v->desc->spec, end->text);
+}
+
 /* Takes all answers of a child. CLT_EDEVICE: it failed before its first question; CLT_ENOMEM: it ran out of
  * memory, as this process would. */
 static clt_status take_answers(interview *v)
@@ -179,6 +214,7 @@ static clt_status take_answers(interview *v)
     clt_child_event event = CLT_CHILD_ENDED;
     double limit = 0.0;
     v->done = v->spent = false;
+    v->phase = OCL_AHEAD_NOTHING;
     v->current.name[0] = v->error[0] = '\0';
     do {
         limit = limit_of(v);
@@ -190,6 +226,10 @@ static clt_status take_answers(interview *v)
     v->child = NULL;
     if (end.words[0])
         CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.words);
+    if (v->phase != OCL_AHEAD_NOTHING && !v->done) {
+        lose_ahead(v, event, limit, &end);
+        return CLT_OK;
+    }
     if (v->done || v->spent)
         return CLT_OK;
     if (v->current.name[0] != '\0' && v->error[0] == '\0')
@@ -360,6 +400,19 @@ static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl
     return status;
 }
 
+/* If no question has the failure that ended the building ahead, building at the same time may be the cause, which a
+ * training does too. */
+static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answers)
+{
+    for (int i = 0; i < answers->count; i++)
+        if (answers->items[i].answer >= OCL_ANSWER_FAILED)
+            return;
+    CLT_WARN("device %s '%s': its driver failed while it built several programs at the same time, and built "
+             "each of "
+             "them alone; if a training fails or hangs while it builds programs, try CLTRAIN_BUILDERS=1",
+             desc->spec, desc->name);
+}
+
 /* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so
  * this ends. */
 static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answers *answers)
@@ -381,6 +434,8 @@ static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answ
             break;
     }
     free(program);
+    if (status == CLT_OK && v.done && v.one_by_one)
+        tell_lost_ahead(&found->desc, answers);
     keep_or_stop(found, status == CLT_OK && v.done, kept);
     if (status == CLT_EUNSUPPORTED)
         return ask_without_child(found, w, answers);

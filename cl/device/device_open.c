@@ -379,6 +379,7 @@ void ocl_device_close(ocl_device *device)
     if (device->tile_counter != NULL)
         clReleaseMemObject(device->tile_counter);
     ocl_programs_forget(device);
+    ocl_gathered_free(device->gathered);
     free(device->programs);
     ocl_binary_cache_close(device);
     if (!lost)

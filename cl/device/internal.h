@@ -38,6 +38,7 @@ struct ocl_device {
     ocl_answers answers;
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;
+    struct ocl_gathered *gathered; /* cl/command/program_gather.c; NULL: programs are built when asked for */
     struct ocl_builder
         *builders[OCL_BUILDERS_MAX];   /* builder children (cl/command/program_build.c), or NULL */
     struct ocl_binary_cache *binaries; /* cl/command/program_cache.c; NULL: no binaries are kept */
@@ -162,6 +163,9 @@ typedef struct ocl_question {
 } ocl_question;
 extern const ocl_question ocl_questions[]; /* ends with a NULL name */
 
+/* What is built ahead (asking.c). */
+typedef enum ocl_ahead { OCL_AHEAD_NOTHING, OCL_AHEAD_PROBES, OCL_AHEAD_TESTS } ocl_ahead;
+
 /* asking.c: asks the questions that are not answered yet, in this process. begun and ended (may be NULL) are
  * called for each question. */
 typedef struct ocl_asker {
@@ -177,6 +181,10 @@ typedef struct ocl_asker {
     /* renewed: another process can go on. After a failure that lasts as long as this process does
      * (OCL_QUIRK_LASTING_FAILURES) the questions then end, and `spent` is set. */
     bool renewed, spent;
+    /* Called when the programs of probes or self-tests begin to be built ahead, whenever one of `total` is built,
+     * and when that is over. NULL: each program is built when its question is asked. If a build fails in a way
+     * that says nothing about the program, `spent` is set and the end is not told. */
+    clt_status (*ahead)(ocl_ahead phase, int done, int total);
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);
 /* asking.c, the child's side: asks once more, with other values of --have and --no-tests than on the command

@@ -393,7 +393,8 @@ clt_status ocl_read(ocl_buffer *src, uint64_t offset, void *dst, uint64_t bytes)
 clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
 {
     CLT_TRY(check_range(dst, offset, bytes, "clearing"));
-    if (bytes == 0)
+    if (bytes == 0 ||
+        dst->device->gathered != NULL) /* while programs are only noted, no kernel reads memory */
         return CLT_OK;
     cl_event done = NULL;
     clt_status status = ocl_enqueue_fill(dst->device, dst->device->queue[OCL_QUEUE_COMPUTE], dst->mem, offset,

@@ -23,6 +23,7 @@
  *   source=TEXT   the program's source (or binary) contains TEXT
  *   option=TEXT   the build options contain TEXT
  *   bytes=N       a read of exactly N bytes
+ *   threads=N     a build while N - 1 other threads build
  *
  * ACTION
  *   abort, segfault    the process ends by that signal inside the call
@@ -94,7 +95,8 @@ static struct {
     struct {
         cl_command_queue id;
         cl_int code;
-    } failed[8]; /* the next marker of this queue ends with that code */
+    } failed[8];     /* the next marker of this queue ends with that code */
+    size_t building; /* threads in clBuildProgram */
     size_t n_programs, n_kernels, n_buffers, n_dead, n_failed;
 } shim = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -226,14 +228,19 @@ VISIBLE cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, con
     if (p)
         snprintf(p->options, sizeof p->options, "%s", options ? options : "");
     subject s = of_program(program);
+    s.threads = ++shim.building;
     action a = shim_judge(BUILD, &s, &value);
     if (p)
         p->failed = a == ERROR || a == SILENT, p->silent = a == SILENT;
     pthread_mutex_unlock(&shim.lock);
     strike(BUILD, a);
-    return a == ERROR || a == SILENT
-               ? (cl_int)value
-               : REAL(clBuildProgram)(program, count, devices, options, notify, context);
+    cl_int code = a == ERROR || a == SILENT
+                      ? (cl_int)value
+                      : REAL(clBuildProgram)(program, count, devices, options, notify, context);
+    pthread_mutex_lock(&shim.lock);
+    shim.building--;
+    pthread_mutex_unlock(&shim.lock);
+    return code;
 }
 
 static cl_int answer(const void *from, size_t bytes, size_t size, void *value, size_t *needed)

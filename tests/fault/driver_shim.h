@@ -38,6 +38,7 @@ typedef enum action {
 typedef struct subject {
     const char *family, *kernel, *options, *source;
     size_t length, bytes;
+    size_t threads; /* that are in the same call (of a build) */
 } subject;
 
 /* Ends the process with a message: the variable contains a rule that is not valid. */

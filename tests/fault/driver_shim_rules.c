@@ -148,6 +148,8 @@ static bool one_test(const char *test, const subject *s)
         return strstr(s->options, value) != NULL;
     if (strncmp(test, "bytes=", key) == 0)
         return s->bytes == strtoull(value, NULL, 10);
+    if (strncmp(test, "threads=", key) == 0)
+        return s->threads == strtoull(value, NULL, 10);
     shim_stop("no such test", test);
     return false;
 }

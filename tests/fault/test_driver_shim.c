@@ -209,6 +209,8 @@ static const struct {
     {"read:*:flip", 0, 2, {"wrong=1"}},
     {"read:bytes=1024:nan:nth=1", 0, 1, {"wrong=1", "wrong=0"}},
     {"read:bytes=1000:nan", 0, 0, {"wrong=0"}},
+    {"build:threads=2:abort", 0, 0, {"wrong=0"}},
+    {"build:threads=1:abort", -SIGABRT, 1, {0}},
     {"build:*:garbage", 99, 0, {0}},
     {"launch:*:nonsense", 99, 0, {0}},
     {"launch:*", 99, 0, {0}},

@@ -63,6 +63,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     clt_jw_kint(&w, "local_bytes", (int64_t)d->local_bytes);
     clt_jw_kint(&w, "local_proven_bytes", (int64_t)d->local_proven_bytes);
     clt_jw_kint(&w, "local_retargeted_bytes", (int64_t)d->local_retargeted_bytes);
+    clt_jw_kint(&w, "local_argument_bytes", (int64_t)d->local_argument_bytes);
     clt_jw_kdouble(&w, "fma_peak_gflops", l->fma_peak_gflops);
     clt_jw_kdouble(&w, "stream_gbs", l->stream_gbs);
     clt_jw_kdouble(&w, "plain_stream_gbs", l->plain_stream_gbs);
@@ -92,6 +93,8 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
            d->local_bytes);
     if (d->local_retargeted_bytes > d->local_proven_bytes)
         printf("%-22s %" PRIu64 " B by programs for sm_90a\n", "", d->local_retargeted_bytes);
+    if (d->local_argument_bytes > d->local_proven_bytes)
+        printf("%-22s %" PRIu64 " B as an argument\n", "", d->local_argument_bytes);
     clt_str_append(out, "\n");
 }
 

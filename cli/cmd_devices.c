@@ -82,6 +82,7 @@ static void write_device(clt_json_writer *w, const device_view *view)
         clt_jw_kint(w, "compute_capability", d->compute_capability);
     clt_jw_kint(w, "local_proven_bytes", (int64_t)d->local_proven_bytes);
     clt_jw_kint(w, "local_retargeted_bytes", (int64_t)d->local_retargeted_bytes);
+    clt_jw_kint(w, "local_argument_bytes", (int64_t)d->local_argument_bytes);
     clt_jw_kbool(w, "usable", view->usable);
     if (!view->usable)
         clt_jw_kstring(w, "error", view->error);

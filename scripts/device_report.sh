@@ -203,7 +203,7 @@ page() {
         echo "| capabilities | $capabilities |"
         echo "| drivers found without an ICD file | $(grep -c 'cltrain made an entry' "$out/doctor.txt" 2>/dev/null) |"
         echo "| compiled to | $(whole memory binary) |"
-        echo "| local memory | $(value memory local_bytes) B reported, $(value memory local_proven_bytes) B proven, $(value memory local_retargeted_bytes) B by programs for sm_90a |"
+        echo "| local memory | $(value memory local_bytes) B reported, $(value memory local_proven_bytes) B proven, $(value memory local_retargeted_bytes) B by programs for sm_90a, $(value memory local_argument_bytes) B as an argument |"
         for name in launch launch_stamped launch_in_row launch_in_row_event launch_in_row_stamped; do
             echo "| $name | $(number "$(row memory $name)" %.2f) us |"
         done

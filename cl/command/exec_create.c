@@ -273,12 +273,17 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
 static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c)
 {
     const ocl_device_desc *desc = &exec->device->desc;
-    uint64_t bytes, room = ocl_form_max_local(desc, strstr(c->options, OCL_RETARGET_OPTION) != NULL);
+    uint64_t bytes, arguments = 0;
+    uint64_t room = ocl_form_max_local(desc, strstr(c->options, OCL_RETARGET_OPTION) != NULL);
     OCL_CHECK(ocl_kernel_local_bytes(exec->device, kernel, &bytes), "asking for the local memory of %s",
               c->kernel);
     for (int i = 0; i < c->n_args; i++)
         if (c->args[i].kind == OCL_ARG_LOCAL)
-            bytes += c->args[i].value.u64;
+            arguments += c->args[i].value.u64;
+    if (arguments > 0) /* which have a limit of their own */
+        room =
+            desc->local_argument_bytes > desc->local_bytes ? desc->local_argument_bytes : desc->local_bytes;
+    bytes += arguments;
     if (bytes > room)
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "preparing kernel %s (%s.cl, %s) for '%s': it needs %llu bytes of local memory, and device "

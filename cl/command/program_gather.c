@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The programs of work that comes later: the work is begun on a device that gives out no program, which fails,
- * and the programs that it asked for are built together. So the list of programs exists once, in the code that
- * uses them. */
+ * The programs of work that comes later: the work is begun on a device that gives out no program, which
+ * fails, and the programs that it asked for are built together. So the list of programs exists once, in the
+ * code that uses them. */
 #include "cl/command/program_internal.h"
 #include "cl/command/builders.h"
 

@@ -44,11 +44,11 @@ int ocl_build_threads(const ocl_device *device, size_t programs);
 clt_status ocl_programs_build(ocl_device *device, const struct ocl_program_wish *wishes, size_t count,
                               ocl_progress_fn progress, void *progress_context, size_t *failed);
 
-/* program_gather.c: building the programs of later work together. After ocl_programs_gather the device gives out
- * no program: whoever asks for one fails with CLT_EUNSUPPORTED, and it is noted. ocl_programs_build_gathered
- * ends that and builds what was noted. A program that the compiler refuses is no failure there, since whoever
- * uses it gets that failure again; of another kind of failure (no memory, a lost device) the status is
- * returned. */
+/* program_gather.c: building the programs of later work together. After ocl_programs_gather the device gives
+ * out no program: whoever asks for one fails with CLT_EUNSUPPORTED, and it is noted.
+ * ocl_programs_build_gathered ends that and builds what was noted. A program that the compiler refuses is no
+ * failure there, since whoever uses it gets that failure again; of another kind of failure (no memory, a
+ * lost device) the status is returned. */
 clt_status ocl_programs_gather(ocl_device *device);
 clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progress, void *progress_context);
 /* Notes programs; always fails. */

@@ -76,7 +76,8 @@ static int shown(line l)
 typedef struct memory {
     uint64_t wanted;   /* bytes that the program needs; 0: no line has said it */
     uint64_t declared; /* bytes of the array */
-    int arrays;        /* declarations, of which there must be one */
+    int arrays;        /* declarations, of which there must be one, or none if there are arguments */
+    int arguments;     /* parameters that point to local memory */
 } memory;
 
 /* Whether the line declares a variable in local memory: "[.visible] .shared .align 16 .b8 name[4096];". */
@@ -101,6 +102,16 @@ static bool part_declaration(line l, line *head, uint64_t *bytes, line *tail)
     for (size_t i = 0; i < head->length; i++)
         in_bytes = in_bytes || begins(after(*head, i), " .b8 ");
     return in_bytes && take_number(tail, bytes) && begins(*tail, "];");
+}
+
+/* Whether the line declares a parameter that points to local memory: ".param .u64 .ptr .shared .align 16
+ * name,". */
+static bool is_argument(line l)
+{
+    bool shared = false;
+    for (size_t i = 0; i < l.length && begins(l, ".param "); i++)
+        shared = shared || begins(after(l, i), " .ptr .shared ");
+    return shared;
 }
 
 static clt_status see_declaration(line l, memory *m)
@@ -130,6 +141,8 @@ static clt_status see_size(line l, memory *m)
 
 static clt_status check_memory(const memory *m)
 {
+    if (m->arguments > 0 && m->arrays == 0 && m->wanted == 0)
+        return CLT_OK;
     if (m->wanted == 0)
         CLT_FAIL(CLT_EUNSUPPORTED, "the compiler kept no line '%s', so its local memory is unknown",
                  MARK_MEMORY);
@@ -171,6 +184,7 @@ static clt_status see(line l, seen *s)
     l = without_blanks(l);
     if (is_declaration(l))
         return see_declaration(l, &s->memory);
+    s->memory.arguments += is_argument(l);
     if (begins(l, MARK_MEMORY))
         return see_size(l, &s->memory);
     if (begins(l, MARK))

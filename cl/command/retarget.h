@@ -25,7 +25,8 @@
 
 /* Appends the text for sm_90a of `size` bytes of PTX for sm_90: its .target, .version 8.0 at least,
  * instructions for the lines that begin with "//sm_90a: " (SM90A of cl/kernels/wgmma.clh), and the size that
- * the line "//sm_90a-shared: BYTES" gives (WGMMA_MEMORY) for its only array in local memory. The result ends
+ * the line "//sm_90a-shared: BYTES" gives (WGMMA_MEMORY) for its only array in local memory; a program whose
+ * kernels get local memory as an argument has neither. The result ends
  * with a NUL if the input does (some drivers count it in the size, others do not). CLT_EUNSUPPORTED with the
  * reason when the input is not such PTX, when one of the instructions that every product needs is missing in
  * these lines, or when the size or the array is missing, ambiguous or impossible. Pure. */

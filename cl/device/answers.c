@@ -187,6 +187,8 @@ void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device)
             device->local_proven_bytes = item->value;
         if (is_named(item, OCL_ITEM_WGMMA_MEMORY) && item->value > device->local_retargeted_bytes)
             device->local_retargeted_bytes = item->value;
+        if (is_named(item, OCL_ITEM_LOCAL_ARGUMENT) && item->value > device->local_argument_bytes)
+            device->local_argument_bytes = item->value;
         if (strcmp(item->name, OCL_ITEM_LOCAL_REPORT) == 0)
             device->local_report_factor = item->value;
         if (strcmp(item->name, OCL_ITEM_GROUP_LIMIT) == 0)

@@ -16,10 +16,11 @@
 #define OCL_ITEM_GROUP_LIMIT "group_limit"
 #define OCL_ITEM_LARGER_GROUPS "larger_groups"
 #define OCL_ITEM_LOCAL_REPORT "local_report"
-#define OCL_ITEM_LOCAL_MEMORY "local_memory_" /* KiB */
-#define OCL_ITEM_WGMMA_MEMORY "wgmma_memory_" /* KiB */
+#define OCL_ITEM_LOCAL_MEMORY "local_memory_"     /* KiB */
+#define OCL_ITEM_LOCAL_ARGUMENT "local_argument_" /* KiB */
+#define OCL_ITEM_WGMMA_MEMORY "wgmma_memory_"     /* KiB */
 #define OCL_TEST_PREFIX "test:"
-#define OCL_ITEMS_MAX 64
+#define OCL_ITEMS_MAX 80
 #define OCL_TESTED_MAX 16
 
 /* One question: a probe has the name of its capability; "basic" is the kernel that every device must run;
@@ -87,7 +88,7 @@ uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t emulated, bool te
 void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
 bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
 /* Fills in the sizes that were found by questions: local_proven_bytes, local_retargeted_bytes,
- * local_report_factor, kernel_group_limit, larger_groups. */
+ * local_argument_bytes, local_report_factor, kernel_group_limit, larger_groups. */
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device);
 /* The question because of which the device cannot be used at all; NULL: it can be used. */
 const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests);

@@ -101,6 +101,7 @@ static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item
     if ((q->cap & OCL_CAPS_UNITS) && a->asker->found->desc.compute_capability == 0)
         offered = false;
     if (strncmp(q->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0 ||
+        strncmp(q->name, OCL_ITEM_LOCAL_ARGUMENT, strlen(OCL_ITEM_LOCAL_ARGUMENT)) == 0 ||
         strncmp(q->name, OCL_ITEM_WGMMA_MEMORY, strlen(OCL_ITEM_WGMMA_MEMORY)) == 0)
         offered = false; /* sizes above what the driver reports are never promised */
     if (item->answer == OCL_ANSWER_REFUSED && !offered)
@@ -227,15 +228,16 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
 
 /* --- building ahead --- */
 
-/* Compilers take most of the time of all questions, so the programs of the questions that are left are built at
- * the same time, before the first of them is asked: those of the probes once the first answer tells what kind of
- * device it is, and those of the self-tests when all probes are answered. Only the building is moved; a program
- * that the compiler refuses is built again by its question, which then has the failure. Programs of questions
- * that turn out to be unnecessary cost at most their building: a capability is taken to be there until a probe
- * says otherwise, and of sizes that are asked in ascending order only the smallest is built. */
+/* Compilers take most of the time of all questions, so the programs of the questions that are left are built
+ * at the same time, before the first of them is asked: those of the probes once the first answer tells what
+ * kind of device it is, and those of the self-tests when all probes are answered. Only the building is
+ * moved; a program that the compiler refuses is built again by its question, which then has the failure.
+ * Programs of questions that turn out to be unnecessary cost at most their building: a capability is taken
+ * to be there until a probe says otherwise, and of sizes that are asked in ascending order only the smallest
+ * is built. */
 
-/* Notes the programs of a question as it would be asked with the answers of `guess`, and adds the likely answer.
- */
+/* Notes the programs of a question as it would be asked with the answers of `guess`, and adds the likely
+ * answer. / */
 static clt_status note_question(asking *guess, const ocl_question *q)
 {
     ocl_asker *asker = guess->asker;

@@ -29,7 +29,7 @@ typedef struct ocl_self_test_set {
     bool (*wanted)(const ocl_self_test *test, const ocl_device_desc *device);
     /* *right false: `reason` says what was wrong. Returns a failure only if a call failed. */
     clt_status (*run)(const ocl_self_test *test, ocl_device *device, bool *right, char *reason, size_t size);
-    /* Begins every case of the test on a device that only notes the programs (cl/command/program_gather.c). */
+    /* Begins every case of the test on a device that only notes programs (cl/command/program_gather.c). */
     void (*note)(const ocl_self_test *test, ocl_device *device);
 } ocl_self_test_set;
 
@@ -41,8 +41,9 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 
 /* Answers for the device `spec` on the pipe of engine/base/child.h. style: of ocl_style_name. have: the
  * answers known so far, "item=yes:drops:value,...". share: questions and self-tests of that share only,
- * OCL_ALL_SHARES all of them. one_by_one: never builds two programs at the same time, as is done
- * otherwise before many questions are asked. stay: afterwards serves as a builder that reads standard input (cl/command/builders.h). */
+ * OCL_ALL_SHARES all of them. one_by_one: never builds two programs at the same time, as is done otherwise
+ * before many questions are asked. stay: afterwards serves as a builder that reads standard input
+ * (cl/command/builders.h). */
 #define OCL_ALL_SHARES (-1)
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share, bool one_by_one, bool stay);

@@ -194,8 +194,9 @@ static clt_status settle(interview *v, clt_child_event event, double limit, cons
     return status;
 }
 
-/* A child that is lost while it builds programs ahead answers nothing: the next one builds one program after the
- * other, each when its question is asked, so that the question whose program is to blame gets the failure. */
+/* A child that is lost while it builds programs ahead answers nothing: the next one builds one program after
+ * the other, each when its question is asked, so that the question whose program is to blame gets the
+ * failure. */
 static void lose_ahead(interview *v, clt_child_event event, double limit, const clt_child_end *end)
 {
     v->one_by_one = true;
@@ -400,8 +401,8 @@ static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl
     return status;
 }
 
-/* If no question has the failure that ended the building ahead, building at the same time may be the cause, which a
- * training does too. */
+/* If no question has the failure that ended the building ahead, building at the same time may be the cause,
+ * which a training does too. */
 static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answers)
 {
     for (int i = 0; i < answers->count; i++)

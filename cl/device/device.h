@@ -154,6 +154,9 @@ typedef struct ocl_device_desc {
     /* The same of programs that are loaded back for sm_90a (cl/command/retarget.h), of which the driver may
      * take more; 0: no more than local_bytes was shown to work. */
     uint64_t local_retargeted_bytes;
+    /* The same of local memory that is an argument of the kernel, in all programs; 0: no more than
+     * local_bytes was shown to work. */
+    uint64_t local_argument_bytes;
     /* CL_KERNEL_LOCAL_MEM_SIZE divided by the size of the kernel's local arrays, where it was shown that the
      * arrays take no more than their size; 0: not asked, the same as 1. */
     uint64_t local_report_factor;

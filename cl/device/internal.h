@@ -181,9 +181,9 @@ typedef struct ocl_asker {
     /* renewed: another process can go on. After a failure that lasts as long as this process does
      * (OCL_QUIRK_LASTING_FAILURES) the questions then end, and `spent` is set. */
     bool renewed, spent;
-    /* Called when the programs of probes or self-tests begin to be built ahead, whenever one of `total` is built,
-     * and when that is over. NULL: each program is built when its question is asked. If a build fails in a way
-     * that says nothing about the program, `spent` is set and the end is not told. */
+    /* Called when the programs of probes or self-tests begin to be built ahead, whenever one of `total` is
+     * built, and when that is over. NULL: each program is built when its question is asked. If a build fails
+     * in a way that says nothing about the program, `spent` is set and the end is not told. */
     clt_status (*ahead)(ocl_ahead phase, int done, int total);
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);

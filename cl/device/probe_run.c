@@ -20,6 +20,15 @@ void ocl_probe_release(ocl_probe_objects *o)
         clReleaseMemObject(o->out);
 }
 
+/* Nobody promises local memory of that size, so whatever code refuses it is an answer. */
+static clt_status local_refused(const ocl_probe *run, cl_int code)
+{
+    if (code == CL_SUCCESS)
+        return CLT_OK;
+    CLT_FAIL(CLT_EUNSUPPORTED, "the driver refuses %zu bytes of local memory as an argument of %s: %s (%d)",
+             run->local_bytes, run->kernel, ocl_error_name(code), code);
+}
+
 clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_objects *o)
 {
     ocl_program *program;
@@ -37,6 +46,8 @@ clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_
     OCL_CHECK(clSetKernelArg(o->kernel, 0, sizeof o->in, &o->in), "setting argument 0 of %s", run->kernel);
     OCL_CHECK(clSetKernelArg(o->kernel, 1, sizeof o->out, &o->out), "setting argument 1 of %s", run->kernel);
     OCL_CHECK(clSetKernelArg(o->kernel, 2, sizeof run->n, &run->n), "setting argument 2 of %s", run->kernel);
+    if (run->local_bytes > 0)
+        CLT_TRY(local_refused(run, clSetKernelArg(o->kernel, 3, run->local_bytes, NULL)));
     OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof o->limit,
                                        &o->limit, NULL),
               "asking for the work-group limit of %s", run->kernel);
@@ -52,8 +63,10 @@ clt_status ocl_probe_launch(ocl_device *device, const ocl_probe *run, const ocl_
     size_t local = run->local ? run->local : 64;
     while (local > 1 && run->local == 0 && (local > o->limit || run->global % local != 0))
         local /= 2;
-    OCL_CHECK(clEnqueueNDRangeKernel(queue, o->kernel, 1, NULL, &run->global, &local, 0, NULL, NULL),
-              "running %s", run->kernel);
+    cl_int code = clEnqueueNDRangeKernel(queue, o->kernel, 1, NULL, &run->global, &local, 0, NULL, NULL);
+    if (run->local_bytes > 0)
+        CLT_TRY(local_refused(run, code));
+    OCL_CHECK(code, "running %s", run->kernel);
     OCL_CHECK(clFinish(queue), "waiting for %s", run->kernel);
     return CLT_OK;
 }

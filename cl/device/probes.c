@@ -25,7 +25,7 @@ static clt_status ask_basic(const ocl_probe_state *state, ocl_item *item)
         in[i] = i * i + 5;
         out[i] = 7;
     }
-    ocl_probe run = {"", "probe_basic", in, sizeof in, out, sizeof out, 64, 64, 0};
+    ocl_probe run = {"", "probe_basic", in, sizeof in, out, sizeof out, 64, 64, 0, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     for (cl_uint i = 1; i < 64; i++)
         if (out[i] != 3 * in[i] + 1)
@@ -41,7 +41,7 @@ static clt_status ask_basic(const ocl_probe_state *state, ocl_item *item)
 static clt_status ask_group_limit(const ocl_probe_state *state, ocl_item *item)
 {
     cl_uint in[1] = {0}, out[1] = {0};
-    ocl_probe run = {"", "probe_basic", in, sizeof in, out, sizeof out, 0, 1, 1};
+    ocl_probe run = {"", "probe_basic", in, sizeof in, out, sizeof out, 0, 1, 1, 0};
     ocl_probe_objects o = {0};
     clt_status status = ocl_probe_create(state->device, &run, &o);
     ocl_probe_release(&o);
@@ -56,7 +56,7 @@ static clt_status try_groups(const ocl_probe_state *state, size_t size, ocl_item
     cl_uint in[ITEMS], out[2 * ITEMS] = {0};
     for (cl_uint i = 0; i < ITEMS; i++)
         in[i] = i * 2654435761u >> 8;
-    ocl_probe run = {"", "probe_local", in, sizeof in, out, sizeof out, ITEMS, ITEMS, size};
+    ocl_probe run = {"", "probe_local", in, sizeof in, out, sizeof out, ITEMS, ITEMS, size, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     for (size_t group = 0; group < ITEMS; group += size) {
         cl_uint sum = 0;
@@ -122,7 +122,7 @@ static clt_status ask_fp64(const ocl_probe_state *state, ocl_item *item)
     double in[ITEMS], out[ITEMS] = {0};
     for (int i = 0; i < ITEMS; i++)
         in[i] = 1.0 + i * 0x1p-30;
-    ocl_probe run = {"-DPROBE_FP64=1", "probe_fp64", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
+    ocl_probe run = {"-DPROBE_FP64=1", "probe_fp64", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     for (int i = 0; i < ITEMS; i++)
         if (out[i] != fma(in[i], in[i], 1.0) / 3.0)
@@ -136,7 +136,7 @@ static clt_status ask_fp16(const ocl_probe_state *state, ocl_item *item)
     uint16_t in[ITEMS], out[ITEMS] = {0};
     for (int i = 0; i < ITEMS; i++)
         in[i] = clt_f32_to_f16((float)i);
-    ocl_probe run = {"-DPROBE_FP16=1", "probe_fp16", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
+    ocl_probe run = {"-DPROBE_FP16=1", "probe_fp16", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     for (int i = 0; i < ITEMS; i++)
         if (clt_f16_to_f32(out[i]) != (float)(i * i + i))
@@ -153,7 +153,7 @@ static clt_status ask_copy(const ocl_probe_state *state, const char *options, co
     cl_uint in[WORDS], out[WORDS] = {0};
     for (cl_uint i = 0; i < WORDS; i++)
         in[i] = 0x3f800000u + i * 1021u;
-    ocl_probe run = {options, kernel, in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
+    ocl_probe run = {options, kernel, in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     return memcmp(in, out, sizeof in) == 0 ? ocl_answer_yes(item, 0)
                                            : ocl_answer_wrong(item, out, sizeof out);
@@ -178,7 +178,7 @@ static clt_status ask_int64_atomics(const ocl_probe_state *state, ocl_item *item
         want[i & 1] += in[i];
     }
     ocl_probe run = {
-        "-DPROBE_INT64_ATOMICS=1", "probe_int64_atomics", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0};
+        "-DPROBE_INT64_ATOMICS=1", "probe_int64_atomics", in, sizeof in, out, sizeof out, ITEMS, ITEMS, 0, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     return memcmp(out, want, sizeof want) == 0 ? ocl_answer_yes(item, 0)
                                                : ocl_answer_wrong(item, out, sizeof out);
@@ -210,7 +210,7 @@ static clt_status ask_subgroups(const ocl_probe_state *state, ocl_item *item)
     for (cl_uint i = 0; i < ITEMS; i++)
         in[i] = i * i + 1;
     ocl_probe run = {
-        "-DPROBE_SUBGROUPS=1", "probe_subgroups", in, sizeof in, out, sizeof out, ITEMS, ITEMS, GROUP};
+        "-DPROBE_SUBGROUPS=1", "probe_subgroups", in, sizeof in, out, sizeof out, ITEMS, ITEMS, GROUP, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     return right_subgroups(in, out, ITEMS, GROUP) ? ocl_answer_yes(item, 0)
                                                   : ocl_answer_wrong(item, out, sizeof out);
@@ -221,7 +221,7 @@ static clt_status ask_ptx(const ocl_probe_state *state, ocl_item *item)
     cl_uint in[64], out[64] = {0};
     for (cl_uint i = 0; i < 64; i++)
         in[i] = 1000 + i;
-    ocl_probe run = {"-DPROBE_PTX=1", "probe_ptx", in, sizeof in, out, sizeof out, 64, 64, 32};
+    ocl_probe run = {"-DPROBE_PTX=1", "probe_ptx", in, sizeof in, out, sizeof out, 64, 64, 32, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     for (cl_uint i = 0; i < 64; i++)
         if (out[i] != in[i ^ 1])
@@ -242,7 +242,7 @@ static clt_status try_local_memory(const ocl_probe_state *state, cl_uint kib, oc
     for (cl_uint i = 0; i < ITEMS; i++)
         in[i] = i * 2654435761u;
     snprintf(options, sizeof options, LOCAL_MEMORY_OPTIONS, kib);
-    ocl_probe run = {options, "probe_local_memory", in, sizeof in, out, sizeof out, words, ITEMS, ITEMS};
+    ocl_probe run = {options, "probe_local_memory", in, sizeof in, out, sizeof out, words, ITEMS, ITEMS, 0};
     CLT_TRY(ocl_probe_run(state->device, &run));
     for (cl_uint i = 0; i < ITEMS; i++) {
         cl_uint sum = 0, other = (i + 1) % ITEMS;
@@ -261,11 +261,39 @@ static clt_status ask_local_memory(const ocl_probe_state *state, ocl_item *item)
     return try_local_memory(state, state->question->parameter, item);
 }
 
+/* The same with local memory as an argument, in several groups at the same time. */
+static clt_status ask_local_argument(const ocl_probe_state *state, ocl_item *item)
+{
+    enum { GROUP = 64, ITEMS = 4 * GROUP };
+    cl_uint in[ITEMS], out[ITEMS] = {0}, kib = state->question->parameter, words = kib * 256;
+    for (cl_uint i = 0; i < ITEMS; i++)
+        in[i] = i * 2654435761u;
+    ocl_probe run = {.options = "-DPROBE_LOCAL_ARGUMENT=1",
+                     .kernel = "probe_local_argument",
+                     .in = in,
+                     .in_bytes = sizeof in,
+                     .out = out,
+                     .out_bytes = sizeof out,
+                     .n = words,
+                     .global = ITEMS,
+                     .local = GROUP,
+                     .local_bytes = (size_t)kib << 10};
+    CLT_TRY(ocl_probe_run(state->device, &run));
+    for (cl_uint i = 0; i < ITEMS; i++) {
+        cl_uint group = i / GROUP, other = (i + 1) % GROUP, sum = group;
+        for (cl_uint w = other; w < words; w += GROUP)
+            sum = sum * 3u + (in[group * GROUP + other] ^ w);
+        if (out[i] != sum)
+            return ocl_answer_with(item, OCL_ANSWER_WRONG, "the probe kernel computed wrong results");
+    }
+    return ocl_answer_yes(item, (uint64_t)kib << 10);
+}
+
 /* The size of a kernel's local arrays that the driver reports, in bytes. */
 static clt_status reported_local(ocl_device *device, const char *options, const char *kernel, cl_ulong *bytes)
 {
     cl_uint in[1] = {0}, out[1] = {0};
-    ocl_probe run = {options, kernel, in, sizeof in, out, sizeof out, 0, 1, 1};
+    ocl_probe run = {options, kernel, in, sizeof in, out, sizeof out, 0, 1, 1, 0};
     ocl_probe_objects o = {0};
     clt_status status = ocl_probe_create(device, &run, &o);
     if (status == CLT_OK) {
@@ -325,13 +353,13 @@ static clt_status race(ocl_device *device, float *in, float *out, double *group_
     size_t bytes = ITEMS * sizeof *in;
     for (int i = 0; i < ITEMS; i++)
         in[i] = (float)(i % 100) * 0.01f;
-    ocl_probe scalar = {"-DPROBE_LANES=1", "probe_group", in, bytes, out, bytes, 1, ITEMS, 0};
+    ocl_probe scalar = {"-DPROBE_LANES=1", "probe_group", in, bytes, out, bytes, 1, ITEMS, 0, 0};
     *group_time = 0.0;
     for (cl_uint rounds = 4; rounds <= 1u << 20 && *group_time <= 0.5e-3; rounds *= 4) {
         scalar.n = rounds;
         CLT_TRY(ocl_probe_time(device, &scalar, group_time));
     }
-    ocl_probe lane = {"-DPROBE_LANES=1", "probe_lane", in, bytes, out, bytes, scalar.n, ITEMS / 16, 1};
+    ocl_probe lane = {"-DPROBE_LANES=1", "probe_lane", in, bytes, out, bytes, scalar.n, ITEMS / 16, 1, 0};
     return ocl_probe_time(device, &lane, lane_time);
 }
 
@@ -449,7 +477,8 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
         return false;
     }
     const ocl_question *smaller = state->question - 1;
-    if (smaller->ask != ask_local_memory || (uint64_t)smaller->parameter << 10 <= state->desc->local_bytes)
+    if (smaller->ask != state->question->ask ||
+        (uint64_t)smaller->parameter << 10 <= state->desc->local_bytes)
         return true;
     const ocl_item *before = ocl_answers_find(state->answers, smaller->name);
     return before != NULL && before->answer == OCL_ANSWER_YES;
@@ -458,6 +487,11 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
 #define LOCAL_MEMORY(kib)                                                                                    \
     {                                                                                                        \
         OCL_ITEM_LOCAL_MEMORY #kib, 0, want_local_memory, ask_local_memory, kib                              \
+    }
+
+#define LOCAL_ARGUMENT(kib)                                                                                  \
+    {                                                                                                        \
+        OCL_ITEM_LOCAL_ARGUMENT #kib, 0, want_local_memory, ask_local_argument, kib                          \
     }
 
 #define WGMMA_MEMORY(kib)                                                                                    \
@@ -493,6 +527,14 @@ const ocl_question ocl_questions[] = {
     LOCAL_MEMORY(163),
     LOCAL_MEMORY(192),
     LOCAL_MEMORY(227),
+    LOCAL_ARGUMENT(64),
+    LOCAL_ARGUMENT(72),
+    LOCAL_ARGUMENT(96),
+    LOCAL_ARGUMENT(99),
+    LOCAL_ARGUMENT(128),
+    LOCAL_ARGUMENT(163),
+    LOCAL_ARGUMENT(192),
+    LOCAL_ARGUMENT(227),
     {"mma_f16", OCL_CAP_MMA_F16, ocl_probe_want_unit, ocl_probe_ask_unit, 0},
     {"mma_bf16", OCL_CAP_MMA_BF16, ocl_probe_want_unit, ocl_probe_ask_unit, 0},
     {"mma_tf32", OCL_CAP_MMA_TF32, ocl_probe_want_unit, ocl_probe_ask_unit, 0},

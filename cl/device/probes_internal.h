@@ -16,6 +16,7 @@ typedef struct ocl_probe {
     size_t out_bytes;
     cl_uint n;
     size_t global, local; /* local 0: as many as the kernel allows, up to 64 */
+    size_t local_bytes;   /* of local memory, the kernel's fourth argument; 0: it has three */
 } ocl_probe;
 
 typedef struct ocl_probe_objects {

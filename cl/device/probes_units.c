@@ -88,6 +88,16 @@ clt_status ocl_probe_ask_unit(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
+/* The most local memory that a program for sm_90a was shown to get: as an array or, if that gives more, as an
+ * argument of *by_argument bytes; else 0. */
+static uint64_t most_local(const ocl_device_desc *desc, uint64_t *by_argument)
+{
+    uint64_t argument = desc->local_argument_bytes;
+    bool more = argument > desc->local_retargeted_bytes + OCL_WGMMA_ALIGNMENT;
+    *by_argument = more ? argument : 0;
+    return more ? (argument / OCL_WGMMA_ALIGNMENT - 1) * OCL_WGMMA_ALIGNMENT : desc->local_retargeted_bytes;
+}
+
 /* A product of two tiles of 64 x 64, one with rows along k and one with rows across it, by four warps. The
  * tiles are at both ends of local memory of the size that is asked for, or of the largest one that was shown
  * to work. value: its bytes. */
@@ -104,16 +114,25 @@ clt_status ocl_probe_ask_wgmma(const ocl_probe_state *state, ocl_item *item)
             t->a[i][j] = clt_f32_to_f16((float)((i * 7 + j * 3 + i / 16) % 9 - 4));
             t->b[i][j] = clt_f32_to_f16((float)((i * 5 + j * 2 + j / 16) % 7 - 3));
         }
-    uint64_t local = 2 * sizeof t->a;
-    if (state->question->cap != OCL_CAP_WGMMA)
-        local = state->question->parameter != 0 ? (uint64_t)state->question->parameter << 10
-                                                : state->desc->local_retargeted_bytes;
+    uint64_t local = 2 * sizeof t->a, by_argument = 0;
+    if (state->question->parameter != 0)
+        local = (uint64_t)state->question->parameter << 10;
+    else if (state->question->cap != OCL_CAP_WGMMA)
+        local = most_local(state->desc, &by_argument);
     size_t items = state->question->cap == OCL_CAP_WGMMA_WIDE ? 6 * SIDE : 2 * SIDE;
-    char options[96];
-    snprintf(options, sizeof options, OCL_RETARGET_OPTION " -DPROBE_BYTES=%u -DPROBE_ITEMS=%zu",
-             (unsigned)local, items);
-    ocl_probe run = {options,     "probe_wgmma", t->a, 2 * sizeof t->a, t->out, sizeof t->out,
-                     SIDE * SIDE, items,         items};
+    char options[120];
+    snprintf(options, sizeof options, OCL_RETARGET_OPTION " -DPROBE_BYTES=%u -DPROBE_ITEMS=%zu%s",
+             (unsigned)local, items, by_argument ? " -DLOCAL_ARGUMENT=1" : "");
+    ocl_probe run = {.options = options,
+                     .kernel = "probe_wgmma",
+                     .in = t->a,
+                     .in_bytes = 2 * sizeof t->a,
+                     .out = t->out,
+                     .out_bytes = sizeof t->out,
+                     .n = SIDE * SIDE,
+                     .global = items,
+                     .local = items,
+                     .local_bytes = by_argument};
     clt_status status = ocl_probe_run(state->device, &run);
     if (status == CLT_OK)
         status = ocl_answer_yes(item, local);
@@ -186,7 +205,8 @@ bool ocl_probe_want_wgmma_large(const ocl_probe_state *state, char *why, size_t 
 {
     if (!ocl_probe_has(state, OCL_CAP_WGMMA))
         return false;
-    if (state->desc->local_retargeted_bytes > OCL_WGMMA_SMALL_BYTES)
+    uint64_t by_argument;
+    if (most_local(state->desc, &by_argument) > OCL_WGMMA_SMALL_BYTES)
         return true;
     const ocl_item *least = ocl_answers_find(state->answers, state->question[-1].name);
     if (least != NULL && least->answer == OCL_ANSWER_NO)

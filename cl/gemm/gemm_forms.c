@@ -52,6 +52,13 @@ uint64_t ocl_form_max_local(const ocl_device_desc *device, bool retargeted)
     return proven > device->local_bytes ? proven : device->local_bytes;
 }
 
+uint64_t ocl_form_room(const ocl_form_family *family, const ocl_device_desc *device)
+{
+    uint64_t room = ocl_form_max_local(device, family->retargeted), most = device->local_argument_bytes;
+    bool more = family->local_bytes != NULL && most > room + family->local_alignment;
+    return more ? most - family->local_alignment : room;
+}
+
 /* The offset, whose low bits decide the alignment. */
 static uint64_t low_bits(ocl_tensor_ref ref)
 {
@@ -146,7 +153,7 @@ static void refuse(const ocl_form_family *family, const ocl_device_desc *device,
         snprintf(reason + at, size - at,
                  "%s this problem, work-groups of %d items and %llu bytes of local memory",
                  at > 0 ? "does not fit" : "no form fits", ocl_form_max_items(device),
-                 (unsigned long long)ocl_form_max_local(device, family->retargeted));
+                 (unsigned long long)ocl_form_room(family, device));
 }
 
 bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *g, const ocl_device_desc *device,
@@ -250,6 +257,17 @@ static void line_sums_args(ocl_emitter *e, const ocl_gemm *g, int32_t to, bool a
     ocl_arg_grad(e, to, CLT_F32, rows * (uint64_t)g->m, accumulate);
 }
 
+/* The kernel's local memory as its last argument, if an array may not have as much. */
+static void local_argument(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
+                           const ocl_gemm_form *f)
+{
+    uint64_t bytes = family->local_bytes != NULL ? family->local_bytes(g, e->device, f) : 0;
+    if (bytes <= ocl_form_max_local(e->device, family->retargeted))
+        return;
+    ocl_define(e, "LOCAL_ARGUMENT", 1);
+    ocl_arg_local(e, bytes + family->local_alignment);
+}
+
 static void emit_product(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                          const ocl_gemm_form *f, const split_parts *parts)
 {
@@ -278,6 +296,7 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
         ocl_define(e, "WINDOWS_DIMS", ocl_windows_dims(&g->windows));
         ocl_windows_tile_args(e, &g->windows, family->window_steps ? family->window_steps(g, f) : f->bk);
     }
+    local_argument(family, e, g, f);
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
 }
 

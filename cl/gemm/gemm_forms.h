@@ -43,6 +43,10 @@ typedef struct ocl_form_family {
     double (*cost)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     const char *program, *kernel; /* of the product */
     bool retargeted;              /* whether the program is loaded back for another target */
+    /* Bytes of the kernel's local memory, and what it is aligned to: where that is more than an array may
+     * have, it is an argument (cl/kernels/local_argument.clh). NULL: it never is. */
+    uint64_t (*local_bytes)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
+    uint32_t local_alignment;
     int (*items)(const ocl_gemm_form *form);
     /* Steps of k by which an item's counter of windows goes on at once (cl/gemm/gemm_window_tiles.clh), a power of two
      * up to bk; NULL: bk. */
@@ -85,6 +89,8 @@ bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *
 /* Bytes of local memory of a work-group: as reported, or more if more was shown to work with programs as the
  * driver builds them, or with retargeted ones (cl/command/retarget.h). */
 uint64_t ocl_form_max_local(const ocl_device_desc *device, bool retargeted);
+/* The same for kernels of this family, which may get local memory as an argument. */
+uint64_t ocl_form_room(const ocl_form_family *family, const ocl_device_desc *device);
 /* VC of cl/gemm/gemm_epilogue.clh, the number of neighbouring elements of C that are finished together: as
  * many as fill 16 bytes if C and all operands of the epilogue (or the partial sums) are aligned to 16 bytes
  * there, else 1. */

@@ -140,15 +140,20 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
         f->bk /= 2;
 }
 
-static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+static uint64_t local_bytes(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     bool emulated = ocl_mma_generation(g->type_a, device) == 0 || device->emulated_caps != 0;
+    return ocl_mma_local_bytes(g, f, emulated);
+}
+
+static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
     bool regular = f->bm >= f->pm && f->bn >= f->pn && f->stages >= 2 && f->bk >= 2 * chunk(g);
     return regular && has_generation(g, device, f->sm) &&
            /* before 80 copies go through registers, and fill only one slot ahead */
            (f->sm >= 80 || f->stages == 2) && ocl_mma_items(f) <= ocl_form_max_items(device) &&
            f->pm * f->pn <= 64 * 64 && /* at most 128 registers for the sums of an item */
-           ocl_mma_local_bytes(g, f, emulated) <= ocl_form_max_local(device, false);
+           local_bytes(g, device, f) <= ocl_form_room(&ocl_mma_family, device);
 }
 
 /* A cost model to rank forms until the tuner has measured. The unit is the time of one multiply-add of a
@@ -178,12 +183,13 @@ static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w,
 {
     double resident = REGISTERS / (w->registers * w->items);
     /* a compute unit has two to four times the local memory that is reported for one work-group, and at least
-     * as much as was shown to work with programs of either kind */
+     * as much as was shown to work in any way */
     uint64_t unit = 2 * device->local_bytes;
     for (int retargeted = 0; retargeted < 2; retargeted++) {
         uint64_t proven = ocl_form_max_local(device, retargeted != 0);
         unit = proven > unit ? proven : unit;
     }
+    unit = device->local_argument_bytes > unit ? device->local_argument_bytes : unit;
     double by_local = (double)unit / w->local_bytes;
     resident = by_local < resident ? by_local : resident;
     resident = groups_per_unit < resident ? groups_per_unit : resident;
@@ -267,6 +273,8 @@ const ocl_form_family ocl_mma_family = {.variant = &ocl_gemm_mma,
                                         .cost = cost,
                                         .program = "gemm_mma",
                                         .kernel = "gemm_fwd_mma",
+                                        .local_bytes = local_bytes,
+                                        .local_alignment = 128,
                                         .items = ocl_mma_items,
                                         .uses = uses,
                                         .defines = product_defines};

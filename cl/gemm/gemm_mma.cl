@@ -76,6 +76,7 @@
 #define ALIGNED_B 1
 #endif
 #include "gemm_tiles.clh"
+#include "local_argument.clh"
 #include "mma.clh"
 
 /* STAGES - 2 as a literal: batches of copies that may be pending while a tile is multiplied. */
@@ -609,9 +610,9 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 #endif
 
 /* gemm_fwd_mma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TILES_PARAMS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_mma(TILES_PARAMS LOCAL_PARAM)
 {
-    __local uint4 slots[LOCAL_CHUNKS] __attribute__((aligned(128)));
+    LOCAL_ARRAY(slots, LOCAL_CHUNKS, 128);
 #if MMA_SCRATCH
     /* batch is never 0, so this adds nothing. Without it PoCL 3.1 allocates the array twice when only
      * functions use its address. */

@@ -85,7 +85,7 @@ static uint32_t sizes_of(const ocl_gemm_form *f, uint64_t more)
 static bool makes_line_sums(const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     return (sizes_of(f, ONES_BYTES) & ~device->caps) == 0 &&
-           ocl_wgmma_local_bytes(f) + ONES_BYTES <= ocl_form_max_local(device, true);
+           ocl_wgmma_local_bytes(f) + ONES_BYTES <= ocl_form_room(&ocl_wgmma_family, device);
 }
 
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
@@ -97,7 +97,7 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
         return false;
     uint64_t items = (uint64_t)ocl_wgmma_items(f), most = (uint64_t)ocl_form_max_items(device);
     return f->stages >= 2 && f->stages <= 4 && items <= (items > 256 ? ocl_group_limit(device) : most) &&
-           ocl_wgmma_local_bytes(f) <= ocl_form_max_local(device, true);
+           ocl_wgmma_local_bytes(f) <= ocl_form_room(&ocl_wgmma_family, device);
 }
 
 static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
@@ -125,10 +125,21 @@ static void product_defines(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_fo
     ocl_define(e, OCL_RETARGET_DEFINE, 1);
 }
 
+static uint64_t ones_bytes(const ocl_gemm *g)
+{
+    return g->line_sums != NULL && g->line_sums->made ? ONES_BYTES : 0;
+}
+
+static uint64_t local_bytes(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
+{
+    (void)device;
+    return ocl_wgmma_local_bytes(f) + ones_bytes(g);
+}
+
 static uint32_t uses(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     (void)device;
-    return OCL_CAP_WGMMA | sizes_of(f, g->line_sums != NULL && g->line_sums->made ? ONES_BYTES : 0);
+    return OCL_CAP_WGMMA | sizes_of(f, ones_bytes(g));
 }
 
 static const ocl_form_key keys[] = {{"bm", offsetof(ocl_gemm_form, bm), OCL_FORM_KEPT},
@@ -146,6 +157,8 @@ const ocl_form_family ocl_wgmma_family = {.variant = &ocl_gemm_wgmma,
                                           .program = "gemm_wgmma",
                                           .kernel = "gemm_fwd_wgmma",
                                           .retargeted = true,
+                                          .local_bytes = local_bytes,
+                                          .local_alignment = OCL_WGMMA_ALIGNMENT,
                                           .items = ocl_wgmma_items,
                                           .window_steps = ocl_wgmma_window_steps,
                                           .uses = uses,

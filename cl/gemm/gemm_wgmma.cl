@@ -285,7 +285,7 @@ CLT_INLINE void spread_sums(__local float *to, const float *sums)
 }
 
 /* gemm_fwd_wgmma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(TILES_PARAMS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(TILES_PARAMS LOCAL_PARAM)
 {
     WGMMA_MEMORY(slots, 16 * (LOCAL_CHUNKS + ONES_CHUNKS));
     __local ushort *memory = (__local ushort *)slots;

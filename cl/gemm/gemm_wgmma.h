@@ -11,6 +11,8 @@
  * probe has shown that programs for sm_90a get it (OCL_CAP_WGMMA_LARGE). */
 #define OCL_WGMMA_SMALL_BYTES (48u << 10)
 
+#define OCL_WGMMA_ALIGNMENT 1024u /* of the tiles in local memory */
+
 extern const ocl_form_family ocl_wgmma_family;
 /* ends with bm 0; `complete` sets the parts of the warpgroups */
 extern const ocl_gemm_form ocl_wgmma_forms[];

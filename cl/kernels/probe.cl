@@ -216,6 +216,23 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory
 }
 #endif
 
+/* local_argument: the same with n words that the host passes, in several groups. */
+#ifdef PROBE_LOCAL_ARGUMENT
+__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_argument(__global const uint *in,
+                                                                                   __global uint *out, uint n,
+                                                                                   __local uint *words)
+{
+    uint l = (uint)get_local_id(0), other = (l + 1) % 64, sum = (uint)get_group_id(0),
+         item = (uint)get_global_id(0);
+    for (uint w = l; w < n; w += 64)
+        words[w] = in[item] ^ w;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint w = other; w < n; w += 64)
+        sum = sum * 3u + words[w];
+    out[item] = sum;
+}
+#endif
+
 /* One m16n8k16 product: in = A (16,16), B (16,8), both 16-bit row-major; out = A B + 1 (16,8) f32.
  * Fragment layout: PTX ISA, "Matrix Fragments for mma.m16n8k16". */
 #if defined(PROBE_MMA_F16) || defined(PROBE_MMA_BF16)

@@ -21,7 +21,7 @@
 
 __kernel __attribute__((reqd_work_group_size(PROBE_ITEMS, 1, 1))) void probe_wgmma(__global const uint4 *in,
                                                                                    __global float *out,
-                                                                                   uint n)
+                                                                                   uint n LOCAL_PARAM)
 {
     WGMMA_MEMORY(tiles, PROBE_BYTES);
     uint lid = (uint)get_local_id(0), line = lid / 32 * 16 + lid % 32 / 4, column = 2 * (lid % 4);

@@ -131,6 +131,8 @@ check_form_mma() {
     if [ "$items" -eq 256 ] && [ $((wm * wn)) -le 2048 ]; then limit=128; fi
     check_mma "mma $name NN bf16" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8
     check_mma "mma $name NT f16" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8
+    check_mma "mma $name NT f16, local memory as an argument" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8 \
+        -DLOCAL_ARGUMENT=1
     check_mma "mma $name TN f16 into f32" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTA=1 -DVC=4
     check_mma "mma $name NT tf32" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTB=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4
     check_mma "mma $name TN tf32" $items 255 80 "$ampere" "${form[@]}" -DBK=$((bk / 2)) -DTA=1 -DDTA=f32 -DMMA_TF32=1 -DVC=4

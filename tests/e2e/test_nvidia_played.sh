@@ -23,7 +23,11 @@ devices() {
     expect_text "device 0:0 'NVIDIA H100 80GB HBM3' .driver 580.95.05. runs kernels" '^healthy'
     # A quarter of the memory is what the driver reports as its largest allocation, and not its limit.
     expect_code 0 "$CLTRAIN" devices --json
-    expect_text '"local_proven_bytes": 49152,' '"local_retargeted_bytes": 232448,' 'lasting_failures'
+    expect_text '"local_proven_bytes": 49152,' '"local_retargeted_bytes": 232448,' '"local_argument_bytes": 0,' 'lasting_failures'
+    # A driver that gives more than 48 KiB only as an argument of the kernel.
+    expect_code 0 env -u CLTRAIN_PTX_LOCAL_90A CLTRAIN_PTX_LOCAL_ARGUMENT=232448 CLTRAIN_CACHE_DIR="$work/cache.argument" "$CLTRAIN" devices --json
+    expect_text '"local_retargeted_bytes": 0,' '"local_argument_bytes": 232448,' '"wgmma_large",' '"wgmma_wide"$'
+    reject_text 'goes without'
 }
 
 write_gpt() { # LAYERS STEPS

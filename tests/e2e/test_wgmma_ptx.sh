@@ -99,6 +99,8 @@ large=(-DBM=128 -DBN=256 -DWM=64 -DWN=256 -DSTAGES=4)
 check 'wgmma 128x256 NT bf16 everything in vectors' 256 255 "${large[@]}" -DTB=1 -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 -DHAS_BIAS=1 \
     -DHAS_PRE=1 -DHAS_RESIDUAL=1 -DACTIVATION=2
 check 'wgmma 128x256 NN bf16 dact in vectors' 256 255 "${large[@]}" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8 -DHAS_DACT=1 -DACTIVATION=3
+check 'wgmma 128x256 TN bf16 line sums, local memory as an argument' 256 255 "${large[@]}" -DTA=1 -DMMA_BF16=1 -DDTA=bf16 -DVC=4 -DLINE_SUMS=1 \
+    -DLOCAL_ARGUMENT=1
 check 'wgmma 128x256 TN f16 part of k' 256 255 "${large[@]}" -DTA=1 -DPARTIAL=1 -DVC=4
 if assemble "$kernels" probe_wgmma.cl && grep -q '^[[:space:]]*wgmma\.mma_async' k90a.ptx; then pass; else fail "the probe does not assemble"; fi
 

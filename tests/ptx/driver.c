@@ -75,10 +75,25 @@ uint32_t ptx_local_memory(void)
     return (uint32_t)strtoul(ptx_setting("CLTRAIN_PTX_LOCAL", "49152"), NULL, 10);
 }
 
+static uint32_t local_memory_or(const char *name)
+{
+    const char *text = ptx_setting(name, "");
+    return text[0] ? (uint32_t)strtoul(text, NULL, 10) : ptx_local_memory();
+}
+
+uint32_t ptx_local_array(void)
+{
+    return local_memory_or("CLTRAIN_PTX_LOCAL_ARRAY");
+}
+
 uint32_t ptx_local_memory_90a(void)
 {
-    const char *text = ptx_setting("CLTRAIN_PTX_LOCAL_90A", "");
-    return text[0] ? (uint32_t)strtoul(text, NULL, 10) : ptx_local_memory();
+    return local_memory_or("CLTRAIN_PTX_LOCAL_90A");
+}
+
+uint32_t ptx_local_argument(void)
+{
+    return local_memory_or("CLTRAIN_PTX_LOCAL_ARGUMENT");
 }
 
 cl_int ptx_answer(const void *value, size_t bytes, size_t size, void *out, size_t *needed)

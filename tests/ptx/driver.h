@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An OpenCL driver that simulates an NVIDIA device: clang compiles a program to PTX, and the executor (ptx.h)
- * runs it on the host. It is loaded by an ICD file like every driver, so that the engine, its checker and its
- * tests use it with the options, sizes and arguments that they would use on the device. Commands run when
- * they are enqueued. Environment variables:
+ * An OpenCL driver that simulates an NVIDIA device: clang compiles a program to PTX, and the executor
+ * (ptx.h) runs it on the host. It is loaded by an ICD file like every driver, so that the engine, its
+ * checker and its tests use it with the options, sizes and arguments that they would use on the device.
+ * Commands run when they are enqueued. Environment variables:
  *   CLTRAIN_PTX_CLANG     the compiler (a clang with an NVPTX target)
  *   CLTRAIN_PTX_NVIDIA    instead of clang: the folder of libnvidia-nvvm.so.4 and libnvidia-ptxjitcompiler.so.1;
  *                         the assembler's report is in the log of programs built with -cl-nv-verbose
@@ -14,7 +14,11 @@
  *                         end with NVIDIA's own code, and later kernels, transfers, contexts and builds are
  *                         refused until the process ends
  *   CLTRAIN_PTX_LOCAL     bytes of local memory that the device announces and programs may use (49152)
+ *   CLTRAIN_PTX_LOCAL_ARRAY  bytes that arrays in local memory may have instead, as with some assemblers, in
+ *                         programs for other targets than sm_90a
  *   CLTRAIN_PTX_LOCAL_90A  bytes that programs for sm_90a may use instead, as with some assemblers
+ *   CLTRAIN_PTX_LOCAL_ARGUMENT  bytes that a kernel with local memory as an argument may have in all; with
+ *                         more its launch is refused (as many as CLTRAIN_PTX_LOCAL)
  *   CLTRAIN_PTX_CACHE     a folder that keeps compiled programs
  *   CLTRAIN_PTX_REPORT    a file to which every violated rule is appended, one per line
  *   CLTRAIN_PTX_COUNTS    a file to which the counters of every launch are appended
@@ -97,7 +101,9 @@ bool ptx_is_card(void);
 /* CL_SUCCESS, or what every command is refused with after a kernel of a card has failed. */
 cl_int ptx_lasting_failure(void);
 uint32_t ptx_local_memory(void);
+uint32_t ptx_local_array(void);
 uint32_t ptx_local_memory_90a(void);
+uint32_t ptx_local_argument(void);
 /* Does CLTRAIN_PTX_REFUSE name this? */
 bool ptx_refuses(const char *what);
 /* A copy of a value for clGet...Info. */

@@ -142,6 +142,15 @@ static uint32_t place_shared(cl_kernel kernel)
     return at - kernel->code->shared_bytes;
 }
 
+/* Is there room for the arrays and __local parameters of a kernel that has the latter? */
+static bool has_room(cl_kernel kernel)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < kernel->code->n_params; i++)
+        bytes += kernel->shared[i];
+    return bytes == 0 || bytes + kernel->code->shared_bytes <= ptx_local_argument();
+}
+
 static bool run(cl_kernel kernel, ptx_launch *launch)
 {
     static uint64_t launches;
@@ -194,7 +203,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
             return CL_INVALID_KERNEL_ARGS;
     if (offset && (offset[0] || (dims > 1 && offset[1]) || (dims > 2 && offset[2])))
         return CL_INVALID_GLOBAL_OFFSET; /* nothing here uses one */
-    if (kernel->code->products && ptx_refuses("launch"))
+    if ((kernel->code->products && ptx_refuses("launch")) || !has_room(kernel))
         return CL_OUT_OF_RESOURCES;
     cl_int code = shape(kernel->code, dims, global, local, &launch);
     if (code == CL_SUCCESS)

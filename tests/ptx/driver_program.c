@@ -379,7 +379,7 @@ static bool assembled(cl_program program, const char *ptx)
 static bool fits(cl_program program, const char *ptx)
 {
     char text[300];
-    uint32_t most = strstr(ptx, ".target sm_90a") != NULL ? ptx_local_memory_90a() : ptx_local_memory();
+    uint32_t most = strstr(ptx, ".target sm_90a") != NULL ? ptx_local_memory_90a() : ptx_local_array();
     for (size_t k = 0; k < program->module.n_kernels; k++) {
         const ptx_kernel *kernel = &program->module.kernels[k];
         if (kernel->shared_bytes <= most)

@@ -91,6 +91,16 @@ static void test_sizes(void **state)
     ocl_answers_sizes(a, &desc);
     assert_int_equal(desc.local_proven_bytes, 64 << 10);
     assert_int_equal(desc.local_retargeted_bytes, 192 << 10);
+    assert_int_equal(desc.local_argument_bytes, 0);
+    item = (ocl_item){.name = "local_argument_192", .answer = OCL_ANSWER_NO, .value = 192 << 10};
+    assert_ok(ocl_answers_set(a, &item));
+    item = (ocl_item){.name = "local_argument_163", .answer = OCL_ANSWER_YES, .value = 163 << 10};
+    assert_ok(ocl_answers_set(a, &item));
+    item = (ocl_item){.name = "local_argument_99", .answer = OCL_ANSWER_YES, .value = 99 << 10};
+    assert_ok(ocl_answers_set(a, &item));
+    ocl_answers_sizes(a, &desc);
+    assert_int_equal(desc.local_proven_bytes, 64 << 10);
+    assert_int_equal(desc.local_argument_bytes, 163 << 10);
     free(a);
 }
 

@@ -131,6 +131,10 @@ static void test_retarget_memory(void **state)
           GIVES(".param .u64 .ptr .shared .align 4 p,\n\t.local .align 8 .b8 own[32];\n\tst.shared.u32 "
                 "[%r1], %r2;\n" ARRAY("65536") ASM("")),
           "");
+    CHECK(WITH(".param .u64 .ptr .shared .align 16 p,\n"), GIVES(".param .u64 .ptr .shared .align 16 p,\n"),
+          "");
+    CHECK(WITH(".param .u64 .ptr .global .align 16 p,\n"), NULL, "kept no line '//sm_90a-shared: '");
+    CHECK(WITH(".param .u64 .ptr .shared .align 16 p,\n" SIZE("65536")), NULL, "declares 0 arrays");
     CHECK(WITH(ARRAY("49152")), NULL, "kept no line '//sm_90a-shared: '");
     CHECK(WITH(ARRAY("49152") ASM("\t// sm_90a-shared: 65536\n")), NULL, "kept no line '//sm_90a-shared: '");
     CHECK(WITH(SIZE("65536")), NULL, "declares 0 arrays");

@@ -475,12 +475,14 @@ static void test_no_tensor_and_local(void **state)
     ocl_exec_destroy(exec);
 }
 
-/* As a device with `room` bytes of local memory, whose driver says `factor` times what arrays take. */
-static clt_status try_arrays(fixture *f, uint64_t room, uint64_t factor)
+/* As a device with `room` bytes of local memory, or more with arguments, whose driver says `factor` times
+ * what arrays take. */
+static clt_status try_arrays(fixture *f, uint64_t room, uint64_t with_arguments, uint64_t factor)
 {
     ocl_exec *exec;
     ocl_device_desc *desc = &f->device->desc, kept = *desc;
     desc->local_bytes = desc->local_proven_bytes = room;
+    desc->local_argument_bytes = with_arguments;
     desc->local_retargeted_bytes = 1 << 20; /* which is not for programs as the driver builds them */
     desc->local_report_factor = factor;
     clt_status status = ocl_exec_create(f->device, &f->list, &f->options, &exec);
@@ -498,12 +500,15 @@ static void test_local_limit(void **state)
     ocl_arg_out(&f->e, 0, CLT_F32, 64);
     ocl_arg_local(&f->e, 64 * 4);
     ocl_kernel_end_1d(&f->e, 64, 64, 0);
-    assert_ok(try_arrays(f, 4352, 0));
-    assert_ok(try_arrays(f, 4352, 1));
-    assert_int_equal(try_arrays(f, 4351, 1), CLT_EUNSUPPORTED);
+    assert_ok(try_arrays(f, 4352, 0, 0));
+    assert_ok(try_arrays(f, 4352, 0, 1));
+    assert_int_equal(try_arrays(f, 4351, 0, 1), CLT_EUNSUPPORTED);
     assert_contains(clt_error_text(), "it needs 4352 bytes of local memory");
-    assert_ok(try_arrays(f, 2304, 2));
-    assert_int_equal(try_arrays(f, 2303, 2), CLT_EUNSUPPORTED);
+    assert_ok(try_arrays(f, 2048, 4352, 1));
+    assert_int_equal(try_arrays(f, 2048, 4351, 1), CLT_EUNSUPPORTED);
+    assert_contains(clt_error_text(), "has 4351");
+    assert_ok(try_arrays(f, 2304, 0, 2));
+    assert_int_equal(try_arrays(f, 2303, 0, 2), CLT_EUNSUPPORTED);
     assert_contains(clt_error_text(), "it needs 2304 bytes of local memory");
 }
 

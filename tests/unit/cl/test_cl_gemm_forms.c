@@ -253,6 +253,91 @@ static void test_proven_local_memory(void **state)
     }
 }
 
+/* Emits the product and checks how its kernel gets local memory: as an argument of so many bytes, 0: as an
+ * array. */
+static void expect_argument(const ocl_gemm *g, const ocl_device_desc *d, const char *backend, uint64_t bytes)
+{
+    ocl_command_list list = {0};
+    ocl_emitter e = {.list = &list, .device = d, .label = "test"};
+    assert_ok(clt_arena_create(&list.arena));
+    ocl_gemm own = *g;
+    own.a.tensor = 0;
+    own.b.tensor = 1;
+    own.c.tensor = 2;
+    assert_ok(ocl_gemm_emit(&e, &own, backend));
+    assert_int_equal(list.count, 1);
+    const ocl_command *c = &list.commands[0];
+    const ocl_arg *last = &c->args[c->n_args - 1];
+    assert_int_equal(strstr(c->options, "LOCAL_ARGUMENT=1") != NULL, bytes > 0);
+    assert_int_equal(last->kind == OCL_ARG_LOCAL, bytes > 0);
+    if (bytes > 0)
+        assert_int_equal(last->value.u64, bytes);
+    ocl_emitter_free(&e);
+    clt_arena *arena = list.arena;
+    ocl_command_list_free(&list);
+    clt_arena_destroy(arena);
+}
+
+/* Local memory as an argument gives the forms that arrays of that size would give, and is used only where
+ * arrays are too small. */
+static void test_local_argument(void **state)
+{
+    static const struct {
+        int generation;
+        uint32_t units;
+        uint64_t kib;
+    } devices[] = {{90, 132, 227}, {80, 108, 163}, {89, 128, 99}};
+    (void)state;
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
+        ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
+        ocl_device_desc arrays = gpu(devices[i].generation), argument = arrays, both = arrays;
+        ocl_gemm_form from_arrays, from_argument;
+        char reason[240];
+        arrays.compute_units = argument.compute_units = both.compute_units = devices[i].units;
+        arrays.local_proven_bytes = argument.local_argument_bytes = devices[i].kib << 10;
+        both.local_proven_bytes = both.local_argument_bytes = devices[i].kib << 10;
+        assert_true(ocl_form_choose(&ocl_mma_family, &g, &arrays, NULL, &from_arrays, reason, sizeof reason));
+        assert_true(
+            ocl_form_choose(&ocl_mma_family, &g, &argument, NULL, &from_argument, reason, sizeof reason));
+        assert_memory_equal(&from_arrays, &from_argument, sizeof from_arrays);
+        uint64_t bytes = ocl_mma_local_bytes(&g, &from_argument, false);
+        assert_true(bytes > 48 << 10);
+        expect_argument(&g, &argument, "mma", bytes + 128);
+        expect_argument(&g, &arrays, "mma", 0);
+        expect_argument(&g, &both, "mma", 0);
+        ocl_gemm small = product(128, 128, 128, 1, CLT_BF16);
+        expect_argument(&small, &argument, "mma", 0);
+        /* tiles of plain kernels are always arrays */
+        assert_int_equal(ocl_form_room(&ocl_tile_family, &argument), 48 << 10);
+    }
+}
+
+/* Programs for sm_90a: the tile is aligned to 1024 bytes, and the largest one needs 225 KiB with its ones. */
+static void test_wgmma_argument(void **state)
+{
+    ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
+    ocl_device_desc d = gpu(90);
+    ocl_gemm_form f;
+    char reason[240];
+    (void)state;
+    d.compute_units = 132;
+    d.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE;
+    d.local_argument_bytes = 227 << 10;
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
+    assert_int_equal(f.bm * f.bn * f.stages, 192 * 256 * 4);
+    assert_true(ocl_wgmma_family.makes_line_sums(&d, &f));
+    expect_argument(&g, &d, "wgmma", (224 << 10) + 1024);
+    d.local_argument_bytes = (225 << 10) + 512;
+    assert_false(ocl_wgmma_family.makes_line_sums(&d, &f));
+    d.local_retargeted_bytes = 227 << 10;
+    assert_true(ocl_wgmma_family.makes_line_sums(&d, &f));
+    expect_argument(&g, &d, "wgmma", 0);
+    d.local_retargeted_bytes = 48 << 10;
+    d.local_argument_bytes = 224 << 10; /* no room for what alignment may take */
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
+    assert_true(ocl_wgmma_local_bytes(&f) < 224 << 10 && ocl_wgmma_local_bytes(&f) > 96 << 10);
+}
+
 /* 16-bit lines along k fill a sector of 32 bytes where that costs no work-group on a unit; f32 ones do
  * anyway. */
 static void test_lines_of_tile(void **state)
@@ -609,6 +694,8 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lines_of_tile),
         cmocka_unit_test(test_proven_local_memory),
+        cmocka_unit_test(test_local_argument),
+        cmocka_unit_test(test_wgmma_argument),
         cmocka_unit_test(test_library_needs_record),
         cmocka_unit_test(test_wgmma),
         cmocka_unit_test(test_wishes),

@@ -3,8 +3,9 @@
  * A PTX module as the executor stores it, and running one of its kernels. The 32 lanes of a warp execute
  * instructions together; a register is an array of 32 values. The parser (ptx_parse.c) converts text to
  * instructions, ptx_tables.c defines what instructions compute, ptx_memory.c checks every access,
- * ptx_matrix.c has the instructions of a whole warp, ptx_products.c the asynchronous products of four warps,
- * and ptx_exec.c schedules. Nothing here knows OpenCL. */
+ * ptx_order.c knows which ones are ordered, ptx_matrix.c has the instructions of a whole warp,
+ * ptx_products.c the asynchronous products of four warps, and ptx_exec.c schedules. Nothing here knows
+ * OpenCL. */
 #ifndef TESTS_PTX_PTX_H
 #define TESTS_PTX_PTX_H
 
@@ -72,7 +73,7 @@ typedef struct ptx_instruction {
     uint32_t vector; /* elements of a load or store */
     bool sign;       /* the loaded value keeps its sign */
     int64_t offset;  /* of the address; PARAM: in the block of parameters */
-    uint32_t mode;   /* ATOMIC: ptx_atomic; matrix instructions: their variant */
+    uint32_t mode;   /* ATOMIC: ptx_atomic; LOAD, STORE: ptx_strength; matrix instructions: their variant */
     int32_t n;       /* WAIT: batches that may be under way; asynchronous products: columns */
     const char *text;
     ptx_counts counts;
@@ -88,6 +89,9 @@ typedef enum ptx_atomic {
     PTX_ATOM_AND,
     PTX_ATOM_INC
 } ptx_atomic;
+
+/* Whether a load or store orders accesses of different groups. */
+typedef enum ptx_strength { PTX_WEAK, PTX_ACQUIRE, PTX_RELEASE } ptx_strength;
 
 typedef enum ptx_param_kind { PTX_VALUE, PTX_BUFFER, PTX_SHARED_BUFFER } ptx_param_kind;
 
@@ -170,6 +174,7 @@ typedef struct ptx_shadow {
     uint8_t written;         /* bytes of the word that the last writer wrote */
     uint8_t read;            /* bytes read in read_segment */
     uint8_t many;            /* those of them that several threads read */
+    uint8_t strong;          /* global memory: the last write was a release */
     uint8_t valid;           /* shared memory: bytes that were ever written */
     uint8_t pending;         /* shared memory: copies under way to it */
     uint8_t reading;         /* shared memory: warps with a product under way that reads it */

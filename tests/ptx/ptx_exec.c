@@ -305,6 +305,7 @@ static void start_warp(ptx_machine *m, ptx_warp *w)
     w->split = false;
     w->state = PTX_RUNS;
     w->executed = 0;
+    w->looked_at = w->looks = 0;
     for (int l = 0; l < PTX_LANES; l++)
         w->lanes[l].n_copies = w->lanes[l].batches = 0;
     if (w->products)
@@ -341,6 +342,7 @@ static bool pass_barrier(ptx_machine *m)
         m->warps[w].state = PTX_RUNS;
         m->warps[w].pc++;
     }
+    ptx_order_barrier(m);
     m->segment++;
     return true;
 }
@@ -349,6 +351,7 @@ static void run_group(ptx_machine *m)
 {
     memset(m->shared, 0xff, m->shared_bytes); /* NaN as a float of any width */
     memset(m->shared_shadow, 0, (m->shared_bytes / 4 + 1) * sizeof *m->shared_shadow);
+    ptx_order_group(m);
     m->segment++;
     for (uint32_t w = 0; w < m->n_warps; w++)
         start_warp(m, &m->warps[w]);
@@ -388,7 +391,7 @@ static void create_machine(ptx_machine *m, const ptx_launch *launch, char *messa
     m->shared_bytes = k->shared_bytes + launch->dynamic_shared;
     m->shared = allocate(m->shared_bytes);
     m->shared_shadow = allocate((m->shared_bytes / 4 + 1) * sizeof *m->shared_shadow);
-    m->released = allocate((size_t)launch->grid[0] * launch->grid[1] * launch->grid[2] * sizeof *m->released);
+    ptx_order_create(m);
     m->warps = allocate(m->n_warps * sizeof *m->warps);
     for (uint32_t w = 0; w < m->n_warps; w++) {
         m->warps[w].machine = m;
@@ -409,7 +412,7 @@ static void destroy_machine(ptx_machine *m)
         free(m->warps[w].lanes);
     }
     free(m->warps);
-    free(m->released);
+    ptx_order_destroy(m);
     free(m->shared);
     free(m->shared_shadow);
 }

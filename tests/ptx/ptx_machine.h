@@ -55,6 +55,17 @@ typedef struct ptx_proxy {
     uint32_t last, segment, earlier;
 } ptx_proxy;
 
+/* Which accesses of other groups are seen (ptx_order.c). */
+typedef struct ptx_order {
+    uint32_t groups;
+    uint32_t *atomic;             /* segment of each group's last atomic operation */
+    uint32_t *clock;              /* what the group that runs sees of each group: earlier segments */
+    struct ptx_release *releases; /* of this launch, in order */
+    size_t n_releases;
+    struct ptx_acquire *acquires; /* of single threads since the last barrier */
+    size_t n_acquires;
+} ptx_order;
+
 typedef enum ptx_state { PTX_RUNS, PTX_AT_BARRIER, PTX_ENDED } ptx_state;
 
 typedef struct ptx_warp {
@@ -72,6 +83,8 @@ typedef struct ptx_warp {
     uint32_t lane_pc[PTX_LANES];
     ptx_state state;
     uint64_t executed;
+    uint64_t looked_at, looked_value; /* of its last acquiring load */
+    uint32_t looks;                   /* that found the same since */
 } ptx_warp;
 
 typedef struct ptx_machine {
@@ -83,9 +96,7 @@ typedef struct ptx_machine {
     uint32_t n_warps, n_threads;
     uint32_t group, group_id[3];
     uint32_t segment, first_segment; /* now; of this launch */
-    /* Segment of each group's last atomic operation: what a group did before it is seen by groups that came
-     * after. */
-    uint32_t *released;
+    ptx_order order;
     ptx_proxy *proxy;   /* by thread */
     ptx_agreed *agreed; /* by group of four warps; NULL: the kernel has no products */
     uint32_t fences;    /* of all threads so far: the time of ptx_shadow.stamp */
@@ -116,6 +127,18 @@ static inline uint64_t ptx_value(const ptx_warp *warp, ptx_operand operand, int 
     const void *at = ptx_at(warp, operand);
     return operand.words == 2 ? ((const uint64_t *)at)[lane] : ((const uint32_t *)at)[lane];
 }
+
+/* --- order between groups: ptx_order.c --- */
+
+void ptx_order_create(ptx_machine *machine);
+void ptx_order_destroy(ptx_machine *machine);
+void ptx_order_group(ptx_machine *machine);   /* a group begins */
+void ptx_order_barrier(ptx_machine *machine); /* before a segment of the group begins */
+/* Does this thread see what `group` did in `segment`? */
+bool ptx_ordered(const ptx_machine *machine, uint32_t thread, uint32_t group, uint32_t segment);
+void ptx_order_atomic(ptx_machine *machine); /* of the group that runs, on global memory */
+void ptx_order_release(ptx_machine *machine, uint32_t thread, uint64_t address);
+void ptx_order_acquire(ptx_warp *warp, const ptx_instruction *i, int lane, uint64_t address, uint64_t value);
 
 /* --- memory: ptx_memory.c --- */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks every access to memory: it must be inside a buffer, aligned, read only what was written, not touch
- * the target of an asynchronous copy in flight, and not be a race. Shared memory starts without values. A
- * race is two threads that access a byte, at least one of them writing, without a barrier of their group
- * between them, or two groups without an atomic operation of each in between. */
+ * Checks every access to memory: it must be inside a buffer, aligned, read only what was written, not
+ * touch the target of an asynchronous copy in flight, and not be a race. Shared memory starts without
+ * values. A race is two threads that access a byte, at least one of them writing, without a barrier of
+ * their group between them, or two groups between which nothing orders the accesses (ptx_order.c).
+ * Acquiring loads and releasing stores are in no race with each other. */
 #include <string.h>
 
 #include "tests/ptx/ptx_machine.h"
@@ -27,14 +28,12 @@ static const char *where_of(const ptx_warp *w, uint32_t group, uint32_t thread, 
     return text;
 }
 
-/* Is what `group` did in `segment` seen by this thread? In the group itself a barrier does it. */
-static bool ordered(const ptx_machine *m, uint32_t group, uint32_t segment)
+/* Wrote another thread some of the bytes, unordered? strong: by an access that may run beside a release. */
+static bool written_by_other(const ptx_machine *m, const ptx_shadow *s, uint8_t bytes, uint32_t thread,
+                             bool strong)
 {
-    if (segment < m->first_segment)
-        return true; /* an earlier launch */
-    if (group == m->group)
-        return segment < m->segment;
-    return m->released[group] >= segment && m->released[m->group] > m->released[group];
+    return (s->written & bytes) && !(s->write_group == m->group && s->write_thread == thread) &&
+           !(strong && s->strong) && !ptx_ordered(m, thread, s->write_group, s->write_segment);
 }
 
 static void note_read(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shadow *s, uint8_t bytes)
@@ -42,10 +41,12 @@ static void note_read(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shado
     ptx_machine *m = w->machine;
     uint32_t thread = w->first + (uint32_t)lane;
     char text[64];
-    if ((s->written & bytes) && !(s->write_group == m->group && s->write_thread == thread) &&
-        !ordered(m, s->write_group, s->write_segment))
+    bool strong = i->kind == PTX_LOAD && i->mode == PTX_ACQUIRE;
+    if (written_by_other(m, s, bytes, thread, strong))
         ptx_fail(w, i, lane, "a race: reads what %s wrote, without a barrier in between",
                  where_of(w, s->write_group, s->write_thread, text));
+    if (strong)
+        return;
     if (s->read_segment != m->segment || s->read_group != m->group)
         s->read = s->many = 0;
     for (int k = 0; k < 4; k++) {
@@ -75,17 +76,18 @@ static void note_write(ptx_warp *w, const ptx_instruction *i, int lane, ptx_shad
     ptx_machine *m = w->machine;
     uint32_t thread = w->first + (uint32_t)lane;
     char text[64];
-    if ((s->written & bytes) && !(s->write_group == m->group && s->write_thread == thread) &&
-        !ordered(m, s->write_group, s->write_segment))
+    bool strong = i->kind == PTX_STORE && i->mode == PTX_RELEASE;
+    if (written_by_other(m, s, bytes, thread, strong))
         ptx_fail(w, i, lane, "a race: writes what %s wrote, without a barrier in between",
                  where_of(w, s->write_group, s->write_thread, text));
     int other = read_by_other(m, s, bytes, thread);
-    if (other >= 0 && !ordered(m, s->read_group, s->read_segment))
+    if (other >= 0 && !ptx_ordered(m, thread, s->read_group, s->read_segment))
         ptx_fail(w, i, lane, "a race: writes what %s read, without a barrier in between",
                  where_of(w, s->read_group, s->read_thread[other], text));
     if (s->write_segment != m->segment || s->write_group != m->group || s->write_thread != thread)
         s->written = 0;
     s->written |= bytes;
+    s->strong = strong;
     s->write_segment = m->segment;
     s->write_group = m->group;
     s->write_thread = (uint16_t)thread;
@@ -322,6 +324,8 @@ void ptx_load(ptx_warp *w, ptx_instruction *i, uint32_t mask)
             uint64_t value = 0;
             memcpy(&value, at + v * i->bytes, i->bytes);
             put(w, i->args[1 + v], l, widen(value, i->bytes, i->sign));
+            if (i->mode == PTX_ACQUIRE)
+                ptx_order_acquire(w, i, l, address[l], value);
         }
     }
 }
@@ -339,6 +343,8 @@ void ptx_store(ptx_warp *w, ptx_instruction *i, uint32_t mask)
             uint64_t value = ptx_value(w, i->args[1 + v], l);
             memcpy(at + v * i->bytes, &value, i->bytes);
         }
+        if (i->mode == PTX_RELEASE)
+            ptx_order_release(w->machine, w->first + (uint32_t)l, address[l]);
     }
 }
 
@@ -380,8 +386,11 @@ void ptx_atomic_run(ptx_warp *w, ptx_instruction *i, uint32_t mask)
             at = ptx_shared_read(w, i, l, address[l], i->bytes, i->bytes);
         } else {
             ptx_buffer *b = buffer_of(w, i, l, address[l], i->bytes, "changes");
-            at = b->data + (address[l] & ((UINT64_C(1) << PTX_BUFFER_SHIFT) - 1));
-            m->released[m->group] = m->segment;
+            uint64_t offset = address[l] & ((UINT64_C(1) << PTX_BUFFER_SHIFT) - 1);
+            if (i->mode != PTX_ATOM_EXCH)
+                check_poison(w, i, l, b->data, offset, i->bytes);
+            at = b->data + offset;
+            ptx_order_atomic(m);
         }
         uint64_t old = 0, x = ptx_value(w, i->args[2], l);
         memcpy(&old, at, i->bytes);

@@ -72,17 +72,30 @@ static void load_param(ptx_parser *p, ptx_instruction *shape, char **operand, in
     i->sign = shape->sign;
 }
 
-/* ld and st: [.volatile][.relaxed...][.space][.cache][.v2|.v4].type */
+/* .acquire of a load and .release of a store, which order the accesses of all groups: global memory, at
+ * the scope of the device at least. */
+static bool strength_of(const char *word, bool load, ptx_instruction *shape, bool *scoped)
+{
+    if (strcmp(word, load ? "acquire" : "release") == 0)
+        shape->mode = load ? PTX_ACQUIRE : PTX_RELEASE;
+    else if (shape->mode != PTX_WEAK && (strcmp(word, "gpu") == 0 || strcmp(word, "sys") == 0))
+        *scoped = true;
+    else
+        return false;
+    return true;
+}
+
+/* ld and st: [.volatile|.acquire.scope|.release.scope][.space][.cache][.v2|.v4].type */
 static void memory(ptx_parser *p, char *name, char *operands)
 {
     static const char *const harmless[] = {"volatile", "nc", "cg", "ca", "cs", "cv", "wb", "wt", "weak"};
     char *operand[PTX_MAX_OPERANDS];
     ptx_operand args[PTX_MAX_OPERANDS];
-    bool load = *part(&name) == 'l', typed = false, param = false;
+    bool load = *part(&name) == 'l', typed = false, param = false, scoped = false;
     ptx_instruction shape = {.vector = 1};
     while (*name) {
         const char *word = part(&name);
-        bool known = space_of(word, &shape.space);
+        bool known = space_of(word, &shape.space) || strength_of(word, load, &shape, &scoped);
         for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++)
             known |= strcmp(word, harmless[i]) == 0;
         if (strcmp(word, "param") == 0)
@@ -97,7 +110,9 @@ static void memory(ptx_parser *p, char *name, char *operands)
         }
     }
     int n = ptx_split(operands, true, operand, PTX_MAX_OPERANDS), value = load ? 0 : 1;
-    if (!typed || (param && !load) || n != (int)shape.vector + 1) {
+    bool strong = shape.mode != PTX_WEAK;
+    if (!typed || (param && !load) || n != (int)shape.vector + 1 || scoped != strong ||
+        (strong && (shape.space != PTX_GLOBAL || shape.vector != 1))) {
         unknown(p);
         return;
     }
@@ -116,6 +131,7 @@ static void memory(ptx_parser *p, char *name, char *operands)
     i->vector = shape.vector;
     i->sign = shape.sign;
     i->offset = shape.offset;
+    i->mode = shape.mode;
 }
 
 /* atom.global.add.u32 %r1, [%rd1], %r2; red has no result. */

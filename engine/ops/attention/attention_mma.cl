@@ -224,17 +224,6 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
 
 /* --- backward --- */
 
-/* Backward of the softmax: score becomes keep * P, and slope, which is dP, becomes dS = P * (keep * dP -
- * delta). norm is lse in units of log 2 and mean is delta, of each element's query. */
-static inline void softmax_backward(float4 *score, float4 *slope, float unit, float4 norm, float4 mean,
-                                    float4 keep)
-{
-    float4 p = (float4)(MMA_EXP2(fma(score->x, unit, -norm.x)), MMA_EXP2(fma(score->y, unit, -norm.y)),
-                        MMA_EXP2(fma(score->z, unit, -norm.z)), MMA_EXP2(fma(score->w, unit, -norm.w)));
-    *slope = p * (*slope * keep - mean);
-    *score = p * keep;
-}
-
 #if KERNEL == 0 || KERNEL == 2
 
 /* dq; one group per block of queries of a head, as in forward. */
@@ -327,34 +316,6 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
 #endif
 #if KERNEL == 0 || KERNEL == 3
 
-/* As mask_scores(), for transposed scores: rows are keys, columns are two queries, of which the first attends
- * to keys below `seen`. */
-static inline float4 mask_keys(float4 score, int key, int seen)
-{
-    int next = seen + CAUSAL;
-    return (float4)(key < seen ? score.x : -INFINITY, key < next ? score.y : -INFINITY,
-                    key + 8 < seen ? score.z : -INFINITY, key + 8 < next ? score.w : -INFINITY);
-}
-
-/* As multiply_nt(), with the warp's rows in local memory instead of registers. */
-CLT_INLINE void multiply_nt_local(float4 tile[M_TILES][2], __local const ushort *block,
-                                  __local const ushort *rows, uint at, __local uint *scratch)
-{
-    uint mine = (uint)get_local_id(0) / 32 * (16 * M_TILES) * PITCH + place_steps();
-    MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++)
-        tile[i][0] = tile[i][1] = (float4)(0.0f);
-    MMA_UNROLL_FOR (uint s = 0; s < STEPS; s++) {
-        uint4 both = MMA_LOAD(rows, at + 16 * s, scratch);
-        MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
-            uint4 held = MMA_LOAD(block, mine + 16 * i * PITCH + 16 * s, scratch);
-            MMA_UNROLL_FOR (uint e = 0; e < 2; e++) {
-                uint2 right = half_of(both, e);
-                MMA_MULTIPLY(tile[i][e], held, right, scratch);
-            }
-        }
-    }
-}
-
 /* dk and dv; one group per block of keys of a key head. Scores are transposed: rows are keys. The
  * accumulators of dk and dv and the keys fill the registers, so the block's values stay in local memory. */
 GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
@@ -367,22 +328,12 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     SCRATCH;
     __local float stats[4 * COLS]; /* for each slot: lse (in units of log 2) and delta of its queries */
     __local ushort *slots = (__local ushort *)memory;
-    uint blocks = (tk + ROWS - 1) / ROWS, lid = (uint)get_local_id(0), lane = MMA_LANE, pair = 2 * (lane & 3);
-    ulong item = get_group_id(0), head = item / blocks;
-    uint j0 = (uint)(item - head * blocks) * ROWS;
-    uint n = (uint)(head / KV_HEADS), g = (uint)(head - (ulong)n * KV_HEADS), keys = KEYS_OF(n);
-    uint have = min(tk - j0, (uint)ROWS), held = min(attention_beyond(keys, j0), (uint)ROWS);
-    uint first = attention_first_query(j0, tq, keys) / COLS * COLS;
-    /* The first key of the warp, and of the item. */
-    uint first_key = j0 + lid / 32 * (16 * M_TILES), mine = first_key + (lane >> 2);
-    uint tiles = held > 0 && first < tq ? SHARING * ((tq - first + COLS - 1) / COLS) : 0;
-    float unit = scale * LOG2E;
+    BLOCK_OF_KEYS(get_group_id(0), nth);
     uint4 key[M_TILES][STEPS];
     __local ushort *value = slots + 2 * SLOT;
     float4 sum_k[M_TILES][CHUNKS], sum_v[M_TILES][CHUNKS];
     ZERO_SUMS(sum_k)
     ZERO_SUMS(sum_v)
-    ulong row = (ulong)n * tk + j0;
     LOAD_TILE(DT, slots, k + k0 + row * ldk + g * HEAD_SIZE, ldk, 0, held, ROWS);
     LOAD_TILE(DT, value, v + v0 + row * ldv + g * HEAD_SIZE, ldv, 0, held, ROWS);
     MMA_COPIES_END();
@@ -390,78 +341,21 @@ GROUP void attention_bwd_kv_mma(__global STORAGE(GT) * dk, ulong dk0, uint lddk,
     barrier(CLK_LOCAL_MEM_FENCE);
     load_fragments(key, slots, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
-    q += q0 + (ulong)n * tq * ldq;
-    dy += dy0 + (ulong)n * tq * (HEADS * HEAD_SIZE);
-    lse += lse0 + (ulong)n * HEADS * tq;
-    delta += delta0 + (ulong)n * HEADS * tq;
-    uint now = 0, columns = place_columns(), steps = place_steps();
-    uint i0 = first, h = g * SHARING, next_i0 = first, next_h = h; /* of the current tile and of the next */
+    WALK_OVER_QUERIES;
 #pragma unroll 1
-    /* software pipeline: iteration `tile` loads a tile and multiplies the previous one */
     for (uint tile = 0; tile <= tiles; tile++) {
-        __local ushort *slot = slots + (SLOT - now), *other = slots + now;
-        __local float *stat = stats + (now ? 0 : 2 * COLS), *next_stat = stats + (now ? 2 * COLS : 0);
-        float norm_next = INFINITY, mean_next = 0.0f; /* for queries that do not exist: P becomes 0 */
-        MMA_COPIES_WAIT(0);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (tile < tiles) {
-            uint rows = min(tq - next_i0, (uint)COLS);
-            LOAD_TILE(DT, other, q + next_h * HEAD_SIZE, ldq, next_i0, rows, COLS);
-            LOAD_TILE(DYT, other + COLS * PITCH, dy + next_h * HEAD_SIZE, HEADS * HEAD_SIZE, next_i0, rows,
-                      COLS);
-            if (lid < rows) {
-                norm_next = lse[(ulong)next_h * tq + next_i0 + lid] * LOG2E;
-                mean_next = delta[(ulong)next_h * tq + next_i0 + lid];
-            }
-        }
-        MMA_COPIES_END();
+        LOAD_QUERIES(CLK_LOCAL_MEM_FENCE);
 #pragma unroll 1
         for (uint c = tile > 0 ? 0 : COLS; c < COLS; c += 16) {
             float4 score[M_TILES][2], slope[M_TILES][2];
             uint4 weights[M_TILES], ds[M_TILES];
             multiply_nt(score, key, slot, columns + c * PITCH, scratch);
             multiply_nt_local(slope, value, slot + COLS * PITCH, columns + c * PITCH, scratch);
-            if ((int)(first_key + 16 * M_TILES) > seen_by(i0 + c, tq, keys)) {
-                MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
-                    MMA_UNROLL_FOR (uint e = 0; e < 2; e++)
-                        score[i][e] = mask_keys(score[i][e], (int)(mine + 16 * i),
-                                                seen_by(i0 + c + 8 * e + pair, tq, keys));
-                }
-            }
-            MMA_UNROLL_FOR (uint i = 0; i < M_TILES; i++) {
-                MMA_UNROLL_FOR (uint e = 0; e < 2; e++) {
-                    uint at = c + 8 * e + pair;
-                    float2 norm = *(__local const float2 *)(stat + at);
-                    float2 mean = *(__local const float2 *)(stat + COLS + at);
-                    float4 keep = (float4)(1.0f);
-#if DROPOUT
-                    ulong number = attention_number(sb + sb0, n, h, i0 + at, tq, tk) + mine + 16 * i;
-                    float2 up = keep_pair(sb + sb0, op, number, tk, p_drop, keep_scale);
-                    float2 low = keep_pair(sb + sb0, op, number + 8, tk, p_drop, keep_scale);
-                    keep = (float4)(up.x, up.y, low.x, low.y);
-#endif
-                    softmax_backward(&score[i][e], &slope[i][e], unit,
-                                     (float4)(norm.x, norm.y, norm.x, norm.y),
-                                     (float4)(mean.x, mean.y, mean.x, mean.y), keep);
-                }
-                weights[i] = operand(score[i][0], score[i][1]);
-                ds[i] = operand(slope[i][0], slope[i][1]);
-            }
+            SOFTMAX_OF_KEYS;
             multiply_nn(sum_v, weights, slot + COLS * PITCH, steps + c * PITCH, scratch);
             multiply_nn(sum_k, ds, slot, steps + c * PITCH, scratch);
         }
-        if (lid < COLS) {
-            next_stat[lid] = norm_next;
-            next_stat[COLS + lid] = mean_next;
-        }
-        i0 = next_i0;
-        h = next_h;
-        next_i0 += COLS;
-        if (next_i0 >= tq) {
-            next_i0 = first;
-            next_h++;
-        }
-        now = SLOT - now;
+        QUERIES_END;
     }
     MMA_COPIES_WAIT(0);
     dk += dk0 + row * lddk + g * HEAD_SIZE;

@@ -206,6 +206,7 @@ typedef struct clt_op_case {
     bool remembers;  /* parts of the output keep their old content, so two runs are not compared bitwise */
     double rounding; /* relative rounding error of 16-bit values between the op's products; 0: none */
     int ranks;       /* that exchange records (exchange.h) while training, see clt_op_ref.peer; 0: as 1 */
+    int tuned; /* 1 + index of the value that each tunable of a variant of backward gets; 0: it decides */
 } clt_op_case;
 
 typedef struct clt_op_ref {
@@ -286,9 +287,9 @@ typedef struct clt_op {
     const char *const *unused_in_files;
     /* Inputs that may be overwritten by their gradient, bit i = input i. */
     uint32_t in_place_inputs;
-    /* A variant that rounds values between two products to the 16-bit storage type, as matrix units need them
-     * (NULL: none), and the error that this may add to its results: in half units of that type, relative to
-     * the largest result. */
+    /* A variant, and those whose names begin with its name, that rounds values between two products to the
+     * 16-bit storage type, as matrix units need them (NULL: none), and the error that this may add to its
+     * results: in half units of that type, relative to the largest result. */
     const char *rounding_variant;
     double roundings;
     /* A variant whose results are rounded even where inputs are small integers, since it multiplies by fractions;

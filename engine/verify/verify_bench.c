@@ -206,10 +206,32 @@ static void set_layouts(clt_graph *graph, const ocl_device_desc *desc, const clt
     }
 }
 
+/* The values of the variant's tunables that the case asks for, as if the tuner tried them; *out NULL:
+ * none. */
+static clt_status tuned_of(const clt_verify_subject *subject, const clt_verify_setup *setup,
+                           ocl_choice *choice, const ocl_choice **out)
+{
+    bool last;
+    const ocl_family *family = &subject->op->backward;
+    const ocl_variant *variant = find_variant(family->variants, subject->variant, &last);
+    *out = setup->candidate;
+    if (subject->op_case->tuned == 0 || !variant || !variant->tunables)
+        return CLT_OK;
+    *choice = (ocl_choice){0};
+    snprintf(choice->family, sizeof choice->family, "%s", family->name);
+    snprintf(choice->variant, sizeof choice->variant, "%s", variant->name);
+    for (const ocl_tunable *t = variant->tunables; t->name; t++)
+        CLT_TRY(ocl_choice_set(choice, t->name, t->values[subject->op_case->tuned - 1]));
+    *out = choice;
+    return CLT_OK;
+}
+
 clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject *subject,
                            const clt_verify_setup *setup, clt_verify_bench *bench)
 {
     clt_graph *graph;
+    const ocl_choice *candidate;
+    CLT_TRY(tuned_of(subject, setup, &bench->tuned, &candidate));
     CLT_TRY(clt_verify_graph(subject, setup, bench, &graph));
     set_layouts(graph, desc, bench);
     set_peers(subject, graph, bench);
@@ -221,7 +243,7 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
                                 .update.scaling.on = setup->scaled,
                                 .narrow_gradients = setup->narrow,
                                 .tf32 = setup->tf32,
-                                .candidate = setup->candidate,
+                                .candidate = candidate,
                                 .asked = setup->asked,
                                 .guard_bytes =
                                     clt_align_up(GUARD_BYTES, desc->align_bytes ? desc->align_bytes : 1),

@@ -177,6 +177,7 @@ typedef struct clt_verify_bench {
     clt_plan *plan;
     clt_slab_pool *pool;
     clt_realized *realized;
+    ocl_choice tuned; /* of a case that says so */
     int copies;
     clt_node *node[CLT_VERIFY_COPIES];
     int32_t in[CLT_MAX_IN];

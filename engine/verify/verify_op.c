@@ -87,7 +87,7 @@ static double rounded_by(const op_run *r, const clt_tensor *t)
         return r->subject->op_case->rounding;
     clt_dtype dtype = r->subject->op_case->n_inputs > 0 ? r->subject->op_case->inputs[0].dtype : CLT_F32;
     if (!op->rounding_variant || !r->subject->variant || t->cls == CLT_TC_SAVED ||
-        strcmp(op->rounding_variant, r->subject->variant) != 0)
+        strncmp(op->rounding_variant, r->subject->variant, strlen(op->rounding_variant)) != 0)
         return 0.0;
     return dtype == CLT_F16 ? op->roundings * 0x1p-11 : dtype == CLT_BF16 ? op->roundings * 0x1p-8 : 0.0;
 }

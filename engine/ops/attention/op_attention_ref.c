@@ -199,6 +199,13 @@ static void attention_backward(clt_ref_call *call)
 #define LENGTHS(name, attributes, limit, n, tq, tk, wide, narrow)                                            \
     LENGTHS_16(name, CLT_F32, attributes, limit, n, tq, tk, wide, narrow)
 
+/* The first values of tunables: with matrix units the largest tiles, which the variants themselves choose
+ * for many heads only. */
+#define TUNED_16(case_name, text, ...)                                                                       \
+    {                                                                                                        \
+        .name = case_name, .attrs = text, .n_inputs = 3, .inputs = {__VA_ARGS__}, .tuned = 1                 \
+    }
+
 /* Covered: head sizes below, at and above sixteen lanes, with tails; lengths around the blocks of 16, 32 and
  * 64, and on both sides of one, two and three of the lane variant's tiles of up to 64, 66 and 96 rows;
  * samples whose keys end inside a tile, before it, or before any query attends to one; 16-bit storage with
@@ -283,6 +290,15 @@ static const clt_op_case attention_cases[] = {
     LENGTHS_16("f16_blind_queries", CLT_F16, "{\"heads\":1}", 68, 3, 110, 67, 40, 40),
     LENGTHS_16("bf16_lengths", CLT_BF16, "{\"heads\":2,\"kv_heads\":1}", 150, 3, 70, 149, 48, 24),
     LENGTHS_16("f16_open_lengths", CLT_F16, "{\"heads\":1,\"causal\":false}", 151, 3, 37, 150, 24, 24),
+    TUNED_16("f16_tuned", "{\"heads\":2}", QKV(CLT_F16, 1, 390, 390, 128, 128)),
+    TUNED_16("bf16_tuned_open", "{\"heads\":4,\"kv_heads\":2,\"causal\":false}",
+             QKV(CLT_BF16, 1, 150, 400, 132, 66)),
+    TUNED_16("bf16_tuned_longer", "{\"heads\":2,\"kv_heads\":1}", QKV(CLT_BF16, 2, 70, 290, 80, 40)),
+    {.name = "f16_tuned_lengths",
+     .attrs = "{\"heads\":2}",
+     .n_inputs = 4,
+     .inputs = {QKV(CLT_F16, 3, 300, 280, 96, 96), CLT_CASE_INDEX(CLT_I32, 281, 3)},
+     .tuned = 1},
 };
 
 static const clt_op_case attention_timed[] = {

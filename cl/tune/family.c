@@ -8,18 +8,25 @@
 
 #include "engine/base/log.h"
 
+static const ocl_variant *find(const ocl_variant *const *list, const char *name)
+{
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++)
+        if (strcmp(list[i]->name, name) == 0)
+            return list[i];
+    return NULL;
+}
+
 const ocl_variant *ocl_family_variant(const ocl_family *family, const char *name)
 {
-    for (size_t i = 0; family->variants[i] != NULL; i++)
-        if (strcmp(family->variants[i]->name, name) == 0)
-            return family->variants[i];
-    return NULL;
+    return find(family->variants, name);
 }
 
 const char *ocl_family_preferred(const ocl_family *family)
 {
     const char *name = family->variable != NULL ? getenv(family->variable) : NULL;
-    return name != NULL && name[0] != '\0' ? name : NULL;
+    if (name == NULL || name[0] == '\0')
+        return NULL;
+    return find(family->variants, name) == NULL && find(family->others, name) != NULL ? NULL : name;
 }
 
 clt_status ocl_family_log(ocl_tuning_log *log, const ocl_family *family, const void *problem,

@@ -35,6 +35,7 @@ typedef struct ocl_family {
     const char *name;
     const char *sources;  /* prefix of the names of its kernel files (or of files that they include) */
     const char *variable; /* environment variable that names a preferred variant; NULL: none */
+    const ocl_variant *const *others; /* of a family with the same variable: their names prefer none here */
     /* The problem as words, on which a choice depends (cl/tune/tuning.h compares them); returns buffer. */
     const char *(*problem)(const void *problem, char *buffer, size_t size);
     double (*flops)(const void *problem);

@@ -137,6 +137,23 @@ defect 'attention: loop without its barrier' attention_mma.cl 'barrier(CLK_LOCAL
 defect 'attention: lse of rows that are not' attention_mma.cl 'if (pair == 0 && row < tq)' 'if (pair == 0)' "$attention"
 defect 'attention: keys beyond the last' attention_mma.cl 'LOAD_TILE(DT, slots, k, ldk, ' 'LOAD_TILE(DT, slots, k + 1, ldk, ' "$attention"
 defect 'attention: columns of B exchanged' attention_mma.clh 'uint pick = -e;' 'uint pick = e - 1;' "$attention"
+# One kernel of backward: a chain of groups.
+chain='attention.f16_head_64[mma_one]'
+defect 'chain: not waited for' attention_mma_one.cl 'clt_chain_wait(counter, before);' ';' "$chain"
+defect 'chain: looks that acquire nothing' group_chain.clh 'ld.acquire.gpu' 'ld.volatile' "$chain"
+defect 'chain: leaving releases nothing' group_chain.clh 'st.release.gpu' 'st.volatile' "$chain"
+defect 'chain: in the order of the keys' attention_mma_one.cl 'blocks - 1 - nth' 'nth' "$chain"
+defect 'chain: a sum forgotten' attention_mma_one.cl 'before > 0 ? sum[' 'before > 1 ? sum[' "$chain"
+defect 'chain: counts from another number' attention_mma_one.cl '/ ROWS - j0 / ROWS;' '/ ROWS - j0 / ROWS + 1;' "$chain"
+defect 'chain: counters not set to 0' fill.cl 'i < count; i += get_global_size(0))
+        buffer[offset + i] = pattern' 'i + count < count; i += get_global_size(0))
+        buffer[offset + i] = pattern' "$chain"
+defect 'chain: dS read too early' attention_mma_one.cl 'barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* dS' '/* dS' "$chain"
+defect 'chain: passed on too early' attention_mma_one.cl 'MMA_COPIES_WAIT(0);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);' 'MMA_COPIES_WAIT(0);' "$chain"
+defect 'chain: a row of dq too many' attention_mma_one.cl '&& up < rows' '&& up <= rows' "$chain"
+defect 'chain: dS^T exchanged' attention_mma_one.cl 'at[4] = ds[i].z' 'at[4] = ds[i].y' "$chain"
+defect 'chain: queries without keys' attention_mma_one.cl 'if (j0 == 0 && !accumulate_q)' 'if (j0 == 1)' 'attention.f16_blind_queries[mma_one]'
 defect 'attention: scores used too early' attention_group.cl '        barrier(CLK_LOCAL_MEM_FENCE);
         multiply_nt(' '        multiply_nt(' 'attention.odd[group]'
 defect 'attention: block reused too early' attention_group.cl 'multiply_nn(sum, ds, key, down, across);

@@ -56,9 +56,15 @@ older) # m16n8k8 without asynchronous copies, and wmma: the same list on devices
     verified 70 'gemm.*[mma_f16*' --mode correct
     ;;
 attention)
-    verified 18 'attention*[mma]' --mode correct
+    verified 22 'attention*[mma]' --mode correct
+    verified 24 'attention*[mma_one]' --mode correct
+    verified 24 'attention*[mma_one]' --mode bitwise
     verified 40 'attention*[group]' --mode correct
     seed=11 CLTRAIN_PTX_SEED=11 verified 5 'attention.f16*[mma]' --mode correct
+    seed=12 CLTRAIN_PTX_SEED=12 verified 5 'attention.f16*[mma_one]' --mode correct
+    count
+    verified 1 'attention.f16_tuned[mma*' --mode correct
+    counted 'passes over the banks: backward' '^attention_bwd_.*mma' 'load store matrix' 100
     ;;
 ops) # every op as a GPU runs it: group and flat forms, and those that move elements
     count

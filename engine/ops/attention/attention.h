@@ -29,7 +29,7 @@ typedef enum clt_attention_kernel {
     CLT_ATTENTION_DQ,
     CLT_ATTENTION_DKV,
     CLT_ATTENTION_DELTA,
-    CLT_ATTENTION_BACKWARD, /* lane: dq, dk and dv in one kernel */
+    CLT_ATTENTION_BACKWARD, /* dq, dk and dv in one kernel */
     CLT_ATTENTION_SUM,      /* lane: sums the partial copies of a gradient */
 } clt_attention_kernel;
 
@@ -84,6 +84,6 @@ clt_status clt_attention_fwd_describe(const void *problem, void **data, size_t *
 clt_status clt_attention_bwd_describe(const void *problem, void **data, size_t *size);
 
 extern const ocl_variant clt_attention_fwd_lane, clt_attention_bwd_lane;
-extern const ocl_variant clt_attention_fwd_mma, clt_attention_bwd_mma;
+extern const ocl_variant clt_attention_fwd_mma, clt_attention_bwd_mma, clt_attention_bwd_mma_one;
 
 #endif

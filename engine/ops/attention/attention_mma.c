@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The form of attention for GPUs with matrix units (engine/ops/attention/attention_mma.cl, which gives the
- * reasons for the sizes): which problems it takes, how many rows a work-group holds and how many it streams
- * through local memory. It decides by capabilities of the device, never by its name. */
+ * The forms of attention for GPUs with matrix units (engine/ops/attention/attention_mma.cl, which gives
+ * the reasons for the sizes, and attention_mma_one.cl): which problems they take, how many rows a
+ * work-group holds and how many it streams through local memory. It decides by capabilities of the device,
+ * never by its name. */
 #include <stdio.h>
 
 #include "cl/gemm/gemm_mma.h"
@@ -23,11 +24,18 @@ typedef struct mma_form {
 static const mma_form forms[][5] = {
     [CLT_ATTENTION_FORWARD] = {{4, 2, 64}, {4, 1, 64}, {4, 1, 32}, {2, 1, 16}, {0}},
     [CLT_ATTENTION_DQ] = {{4, 2, 64}, {4, 1, 32}, {2, 1, 16}, {0}},
-    [CLT_ATTENTION_DKV] = {{4, 2, 32}, {4, 1, 16}, {2, 1, 16}, {0}}};
+    [CLT_ATTENTION_DKV] = {{4, 2, 32}, {4, 1, 16}, {2, 1, 16}, {0}},
+    [CLT_ATTENTION_BACKWARD] = {{4, 2, 32}, {4, 1, 32}, {4, 1, 16}, {2, 1, 16}, {0}}};
 
 static int64_t form_rows(const mma_form *f)
 {
     return 16 * f->m_tiles * f->warps;
+}
+
+/* Whether a work-group holds keys and streams queries, and not the other way round. */
+static bool holds_keys(clt_attention_kernel kernel)
+{
+    return kernel == CLT_ATTENTION_DKV || kernel == CLT_ATTENTION_BACKWARD;
 }
 
 static uint64_t form_items(const mma_form *f)
@@ -50,15 +58,17 @@ static bool emulated(clt_dtype dtype, const ocl_device_desc *device)
 }
 
 /* Local memory of a work-group: two slots (double buffering) of two tiles; for dk and dv also the block's
- * values, and lse and delta. */
+ * values or keys, and lse and delta; with dq also dS^T. */
 static uint64_t local_bytes(const clt_attention *s, clt_attention_kernel kernel, const mma_form *f,
                             bool emulate)
 {
     uint64_t pitch = ((uint64_t)s->dim + 15) / 16 * 16 + 8, rows = 4 * (uint64_t)f->cols, other = 0;
-    if (kernel == CLT_ATTENTION_DKV) {
+    if (holds_keys(kernel)) {
         rows += (uint64_t)form_rows(f);
         other = 4 * (uint64_t)f->cols * sizeof(float);
     }
+    if (kernel == CLT_ATTENTION_BACKWARD)
+        other += 2 * (uint64_t)form_rows(f) * ((uint64_t)f->cols + 8);
     if (emulate)
         other += (uint64_t)f->warps * EMULATION_WORDS * sizeof(uint32_t);
     return 2 * rows * pitch + other;
@@ -66,7 +76,7 @@ static uint64_t local_bytes(const clt_attention *s, clt_attention_kernel kernel,
 
 static uint64_t form_groups(const clt_attention *s, clt_attention_kernel kernel, const mma_form *f)
 {
-    bool keys = kernel == CLT_ATTENTION_DKV;
+    bool keys = holds_keys(kernel);
     return (uint64_t)(s->batch * (keys ? s->kv_heads : s->heads)) *
            clt_div_up((uint64_t)(keys ? s->tk : s->tq), (uint64_t)form_rows(f));
 }
@@ -91,7 +101,7 @@ static bool form_suits(const clt_attention *s, clt_attention_kernel kernel, cons
                        const ocl_device_desc *device)
 {
     uint64_t units = device->compute_units ? device->compute_units : 1;
-    int64_t rows = kernel == CLT_ATTENTION_DKV ? s->tk : s->tq;
+    int64_t rows = holds_keys(kernel) ? s->tk : s->tq;
     if (f->warps > FEWEST_WARPS && form_rows(f) / 2 >= rows)
         return false;
     return f->m_tiles == 1 || form_groups(s, kernel, f) >= GROUPS_A_UNIT * units;
@@ -180,12 +190,31 @@ static bool mma_accepts_backward(const void *problem, const ocl_device_desc *dev
     return true;
 }
 
+static bool mma_one_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    if (!mma_accepts_backward(problem, device, reason, size))
+        return false;
+    if (emulated(clt_call_dtype(call, call->in[0]), device))
+        snprintf(reason, size, "work-groups pass sums on in an order that only NVIDIA's instructions give");
+    else if (generation(clt_call_dtype(call, call->in[0]), device) < 80)
+        snprintf(reason, size, "without asynchronous copies the registers do not suffice");
+    else if (!choose(call, &s, CLT_ATTENTION_BACKWARD, device)->warps)
+        snprintf(reason, size, "no tile of heads of %lld elements fits %llu bytes of local memory",
+                 (long long)s.dim, (unsigned long long)device->local_bytes);
+    else
+        return true;
+    return false;
+}
+
 static void mma_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                       clt_attention_kernel kernel, const mma_form *f, const char *name)
 {
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
     int sm = generation(dtype, e->device);
-    clt_attention_begin(e, call, s, "attention_mma", kernel, name);
+    clt_attention_begin(e, call, s, kernel == CLT_ATTENTION_BACKWARD ? "attention_mma_one" : "attention_mma",
+                        kernel, name);
     ocl_define(e, "MMA_SM", sm ? sm : 80); /* emulated on request: as the newest generation */
     ocl_define(e, "WARPS", f->warps);
     ocl_define(e, "M_TILES", f->m_tiles);
@@ -248,8 +277,62 @@ static clt_status attention_bwd_mma(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
+/* --- variant mma_one: dq, dk and dv in one kernel --- */
+
+/* Number of tiles of queries of all heads. */
+static uint64_t query_tiles(const clt_attention *s, const mma_form *f)
+{
+    return (uint64_t)(s->batch * s->heads) * clt_div_up((uint64_t)s->tq, (uint64_t)f->cols);
+}
+
+/* Elements of a tile's sums of dq: 32 items a warp with eight of each n16 tile. Warps share the n16 tiles
+ * of a head (attention_mma_one.cl). */
+static uint64_t tile_sums(const clt_attention *s, const mma_form *f)
+{
+    uint64_t sharing = (uint64_t)(16 * f->warps / f->cols), parts = clt_div_up((uint64_t)s->dim, 16);
+    return (uint64_t)f->warps * 32 * 8 * clt_div_up(parts, sharing);
+}
+
+static void mma_one_kernel(ocl_emitter *e, const clt_call *call, const clt_attention *s,
+                           const clt_attention_grads *g, const mma_form *f)
+{
+    uint64_t tiles = query_tiles(s, f), sums = tiles * tile_sums(s, f);
+    int32_t partial = ocl_workspace(e, CLT_F32, sums, "attention.dq"),
+            order = ocl_workspace(e, CLT_I32, 1 + tiles, "attention.order");
+    ocl_emit_fill(e, ocl_ref(order), (1 + tiles) * sizeof(uint32_t), 0);
+    mma_begin(e, call, s, CLT_ATTENTION_BACKWARD, f, "attention_bwd_mma_one");
+    clt_attention_grad_types(e, call, g, 0);
+    for (int i = 0; i < 3; i++)
+        clt_attention_grad_arg(e, call, s, g, i, 1);
+    ocl_arg_inout(e, partial, CLT_F32, sums);
+    ocl_arg_inout(e, order, CLT_I32, 1 + tiles);
+    clt_attention_backward_args(e, call, s, g);
+    mma_end(e, s, CLT_ATTENTION_BACKWARD, f, clt_attention_pairs(call, s) * (10.0 * (double)s->dim + 5.0));
+}
+
+static clt_status attention_bwd_mma_one(ocl_emitter *e, const void *problem)
+{
+    const clt_call *call = problem;
+    clt_attention s = clt_attention_measure(call->graph, call->node);
+    clt_attention_grads g;
+    if (!clt_attention_wants(call, &s, &g))
+        return CLT_OK;
+    int32_t other = g.tensor[1] >= 0 ? g.tensor[1] : g.tensor[2];
+    /* dq alone, or dk and dv alone, take fewer products apart; the kernel stores one type */
+    if (g.tensor[0] < 0 || other < 0 || clt_call_dtype(call, g.tensor[0]) != clt_call_dtype(call, other))
+        return attention_bwd_mma(e, problem);
+    const mma_form *f = tuned(e, call, &s, CLT_ATTENTION_BACKWARD, "tile");
+    if (f == NULL)
+        return refuse_tile(&s);
+    clt_attention_delta(e, call, &s, &g, true);
+    clt_attention_scratch_kv(e, call, &s, &g);
+    mma_one_kernel(e, call, &s, &g, f);
+    return CLT_OK;
+}
+
 /* The tunables are indices in `forms`. */
 static const ocl_tunable fwd_tiles[] = {{"tile", 4, {0, 1, 2, 3}}, {0}};
+static const ocl_tunable one_tiles[] = {{"tile", 4, {0, 1, 2, 3}}, {0}};
 static const ocl_tunable bwd_tiles[] = {{"dq_tile", 3, {0, 1, 2}}, {"dkv_tile", 3, {0, 1, 2}}, {0}};
 const ocl_variant clt_attention_fwd_mma = {.name = "mma",
                                            .needs = OCL_CAP_LOCAL,
@@ -263,3 +346,9 @@ const ocl_variant clt_attention_bwd_mma = {.name = "mma",
                                            .tunables = bwd_tiles,
                                            .emit = attention_bwd_mma,
                                            .style = OCL_KERNEL_UNITS};
+const ocl_variant clt_attention_bwd_mma_one = {.name = "mma_one",
+                                               .needs = OCL_CAP_LOCAL,
+                                               .accepts = mma_one_accepts,
+                                               .tunables = one_tiles,
+                                               .emit = attention_bwd_mma_one,
+                                               .style = OCL_KERNEL_UNITS};

@@ -11,8 +11,9 @@
  * dtypes  q,k,v,y f32|f16|bf16; length i32; lse f32; arithmetic f32
  * grads   dq, dk, dv (or dqkv): write or accumulate; probabilities are computed again from lse
  * units   lse: nats
- * memory  workspace of backward: row and group 4*N*H*Tq bytes; lane none, or up to 16 copies of dq where a
- *         device has more compute units than there are key heads; no matrix over Tq x Tk anywhere
+ * memory  workspace of backward: row, group and mma 4*N*H*Tq bytes, mma_one also dq in f32; lane none, or up
+ *         to 16 copies of dq where a device has more compute units than there are key heads; no matrix over
+ *         Tq x Tk anywhere
  * errors  CLT_ESHAPE: widths that heads do not divide, causal with Tq > Tk, types
  * masks   keys at or beyond the sample's length are masked; causal: with L keys (L = length, else Tk) query i
  *         attends to keys j <= i + L - Tq, so the last query attends to all; a query without keys gives zeros
@@ -255,8 +256,8 @@ static const ocl_variant bwd_group = {.name = "group",
                                       .style = OCL_KERNEL_BLOCKS};
 static const ocl_variant bwd_row = {
     .name = "row", .emit = attention_bwd_row, .written_for = OCL_CAP_WIDE_VECTORS};
-static const ocl_variant *const bwd_variants[] = {&clt_attention_bwd_mma, &bwd_group, &clt_attention_bwd_lane,
-                                                  &bwd_row, NULL};
+static const ocl_variant *const bwd_variants[] = {
+    &clt_attention_bwd_mma, &bwd_group, &clt_attention_bwd_lane, &clt_attention_bwd_mma_one, &bwd_row, NULL};
 
 extern const clt_op_ref clt_op_attention_ref;
 static const clt_op_doc attention_doc = {
@@ -288,6 +289,7 @@ const clt_op clt_op_attention = {
                 .name = "attention.forward",
                 .sources = "attention",
                 .variable = "CLTRAIN_ATTENTION",
+                .others = bwd_variants,
                 .problem = clt_attention_fwd_problem,
                 .flops = clt_attention_fwd_flops,
                 .describe = clt_attention_fwd_describe},

@@ -16,7 +16,7 @@
 typedef struct ocl_tunable {
     const char *name;
     int count;
-    int values[12];
+    int values[20];
 } ocl_tunable;
 
 /* The kind of device on which a variant's kernels are fast. On others they give the same results, but slowly,

@@ -16,7 +16,15 @@ typedef struct ocl_gemm_form {
     int stages; /* mma, wgmma: pipeline stages, which are tiles of A and B in local memory */
     int sm;     /* mma: MMA_SM of cl/kernels/mma.clh, the generation of its instructions */
     int splits; /* split-K: number of parts of k, whose sums are added afterwards */
+    /* Not 0: stream-k, by so many work-groups for each compute unit, which is `groups` together, and splits is 1. */
+    int stream, groups;
 } ocl_gemm_form;
+
+/* The numbers of parts that are tried, for the tunable "split"; negative: stream-k. */
+#define OCL_SPLIT_COUNTS 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16, 24, 32, 48, 64
+#define OCL_SPLIT_VALUES 17
+#define OCL_STREAM_COUNTS -1, -2
+#define OCL_STREAM_VALUES 2
 
 /* How the choice of a form treats one of its values. */
 typedef enum ocl_form_role {
@@ -34,8 +42,10 @@ typedef struct ocl_form_key {
 typedef struct ocl_form_family {
     const ocl_variant *variant;
     const ocl_gemm_form *forms; /* the standard forms, each with splits 0; a form with bm 0 ends the list */
-    const ocl_form_key *keys;   /* all values but splits, which records call "split"; ends with a NULL name */
-    int64_t min_part;           /* fewest steps of k in a part of split-K */
+    /* all values but splits and stream, which records call "split", the latter as a negative number; ends with a NULL
+     * name */
+    const ocl_form_key *keys;
+    int64_t min_part; /* fewest steps of k in a part of split-K */
     /* Sets values that follow from the rest of the form; may be NULL. */
     void (*complete)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *wanted,
                      ocl_gemm_form *form);
@@ -47,6 +57,7 @@ typedef struct ocl_form_family {
      * have, it is an argument (cl/kernels/local_argument.clh). NULL: it never is. */
     uint64_t (*local_bytes)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     uint32_t local_alignment;
+    bool streams;                 /* whether the kernel knows stream-k */
     int (*items)(const ocl_gemm_form *form);
     /* Steps of k by which an item's counter of windows goes on at once (cl/gemm/gemm_window_tiles.clh), a power of two
      * up to bk; NULL: bk. */
@@ -54,7 +65,7 @@ typedef struct ocl_form_family {
     /* Capabilities that the kernel uses besides those that the variant needs; NULL: none. */
     uint32_t (*uses)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     /* Whether the kernel can make sums of A's lines (ocl_line_sums) in this form; NULL: in none. */
-    bool (*makes_line_sums)(const ocl_device_desc *device, const ocl_gemm_form *form);
+    bool (*makes_line_sums)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     /* Adds the defines that only this family's kernel has. */
     void (*defines)(ocl_emitter *emitter, const ocl_gemm *gemm, const ocl_gemm_form *form);
 } ocl_form_family;
@@ -68,7 +79,10 @@ bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *gemm, const 
 clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm,
                            ocl_gemm_form *out);
 
-/* Emits a product in the form of ocl_form_decide and, with split-K, the sum of its parts: the `emit` of all
+/* Wants what "split" of a record says: parts of k or, negative, stream-k; 0: nothing. */
+void ocl_form_want_split(ocl_gemm_form *wanted, int value);
+
+/* Emits a product in the form of ocl_form_decide and, with split-K or stream-k, the sum of its parts: the `emit` of all
  * these variants. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);
 
@@ -78,10 +92,24 @@ double ocl_form_time(const ocl_form_family *family, const ocl_gemm *gemm, const 
 
 int64_t ocl_form_up(int64_t size, int64_t tile); /* number of tiles that cover `size` */
 uint64_t ocl_form_groups(const ocl_gemm *gemm, const ocl_gemm_form *form);
-/* Floats of workspace; 0 without splits. */
+/* Whether the kernel leaves partial sums, by split-K or stream-k. */
+bool ocl_form_is_partial(const ocl_gemm_form *form);
+/* Floats of workspace; 0 if the sums are not partial. */
 uint64_t ocl_form_workspace(const ocl_gemm *gemm, const ocl_gemm_form *form);
 /* Steps of k of one part of split-K: a multiple of bk. */
 int64_t ocl_form_part_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
+
+/* How a form with stream-k divides the steps of k, bk at once, of all tiles among its work-groups (gemm_tiles.clh): which
+ * parts of a tile belong to a group that has no other tile, and how many groups share the rest of all tiles. */
+typedef struct ocl_form_shares {
+    int64_t tiles, steps; /* of C; of each */
+    int64_t own_parts, part_steps;
+    int64_t others;                /* number of groups that share the rest */
+    int64_t other_steps, of_tiles; /* the most that one of them has, and of how many tiles */
+    int64_t pairs;                 /* of a group and a tile that it works on, each of which leaves sums */
+    int64_t slots;                 /* of the workspace, of the size of a tile; some stay empty */
+} ocl_form_shares;
+void ocl_form_shares_of(const ocl_gemm *gemm, const ocl_gemm_form *form, ocl_form_shares *out);
 int ocl_form_max_items(const ocl_device_desc *device); /* of a work-group */
 /* Whether this form was given up on the device because its driver refused it (cl/command/fallback.h). */
 bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *device,

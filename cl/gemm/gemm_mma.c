@@ -63,7 +63,7 @@ static const ocl_tunable mma_tunables[] = {{"bm", 4, {128, 64, 32, 256}},
                                            {"wn", 3, {32, 64, 16}},
                                            {"stages", 3, {3, 4, 2}},
                                            {"sm", 3, {80, 75, 70}},
-                                           {"split", 12, {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}},
+                                           {"split", OCL_SPLIT_VALUES, {OCL_SPLIT_COUNTS}},
                                            {0}};
 
 /* Arithmetic of forms */
@@ -196,6 +196,14 @@ static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w,
     return resident < 1.0 ? 1.0 : (double)(int)resident;
 }
 
+/* Until the last compute unit has ended, where each group has a share of the steps. */
+static double stream_time(const ocl_gemm_form *f, const ocl_form_shares *s, double step, double tile)
+{
+    double own = s->own_parts > 0 ? (double)s->part_steps * step + tile : 0.0;
+    double other = (double)s->other_steps * step + (double)s->of_tiles * tile;
+    return f->stream * (own > other ? own : other);
+}
+
 double ocl_mma_time(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                     const ocl_mma_work *w)
 {
@@ -208,9 +216,17 @@ double ocl_mma_time(const ocl_gemm *g, const ocl_device_desc *device, const ocl_
     double step = w->multiply > local ? w->multiply : local;
     step = step > load ? step : load;
     double overlap = side_by_side(device, w, groups / units);
-    double total = rounds * (steps * (step + COST_STEP / overlap) + COST_TILE / overlap);
-    if (f->splits > 1) /* partial sums are written and read */
-        total += COST_COMMAND + 8.0 * (double)ocl_form_workspace(g, f) * FMA_PER_MEMORY_BYTE / units;
+    double tile = COST_TILE / overlap;
+    step += COST_STEP / overlap;
+    double total = rounds * (steps * step + tile), parts = (double)ocl_form_workspace(g, f);
+    if (f->stream > 0) {
+        ocl_form_shares shares;
+        ocl_form_shares_of(g, f, &shares);
+        total = stream_time(f, &shares, step, tile);
+        parts = (double)shares.pairs * f->bm * f->bn;
+    }
+    if (ocl_form_is_partial(f)) /* partial sums are written and read */
+        total += COST_COMMAND + 8.0 * parts * FMA_PER_MEMORY_BYTE / units;
     return total;
 }
 

@@ -30,7 +30,7 @@ static const ocl_tunable tile_tunables[] = {{"bm", 5, {128, 64, 32, 16, 256}},
                                             {"tn", 3, {8, 4, 2}},
                                             {"va", 4, {8, 4, 2, 1}},
                                             {"vb", 4, {8, 4, 2, 1}},
-                                            {"split", 12, {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}},
+                                            {"split", OCL_SPLIT_VALUES, {OCL_SPLIT_COUNTS}},
                                             {0}};
 
 /* Arithmetic of forms */

@@ -8,8 +8,8 @@
  *
  * Every sum runs over k in order with fma and ends with the last product, so that no choice of tile
  * changes a bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits.
- * With splits, k is cut into parts whose sums gemm_sum_tile adds in order: the same bits in every run,
- * other ones per number of parts.
+ * With splits, k is cut into parts whose sums gemm_sum_tile (gemm_sum.cl) adds in order: the same bits in
+ * every run, other ones per number of parts.
  *
  * Why these tile sizes. Local memory feeds the multipliers: an item reads TM + TN floats for TM * TN
  * multiply-adds. An NVIDIA SM of Ampere or Hopper (64 or 128 multiply-adds and 32 floats of local memory a
@@ -295,42 +295,3 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     }
     MOMENTS_STORE(tiles);
 }
-
-#if !PARTIAL
-
-/* gemm_sum_tile, the second kernel of split-K: adds the partial sums in order and applies the epilogue; one
- * item per element of C, and per line of A whose `line_parts` sums are added too (LINE_SUMS). */
-#if LINE_SUMS
-#define SUM_LINES TILES_LINE_SUMS, __global const float *line_part, ulong line_part_at, uint line_parts
-#else
-#define SUM_LINES
-#endif
-__kernel void gemm_sum_tile(__global STORAGE(DTC) * c, ulong c_at, __global const float *part,
-                            ulong part_at EPILOGUE_PARAMS, uint m, uint n, ulong ldc, ulong stride_c,
-                            uint batch, uint splits, float alpha, float beta SUM_LINES)
-{
-    ulong element = get_global_id(0), size = (ulong)m * n;
-    if (element >= size * batch) {
-#if LINE_SUMS
-        if (element < size + m) {
-            uint line = (uint)(element - size);
-            float all = 0.0f;
-            for (uint s = 0; s < line_parts; s++)
-                all += line_part[line_part_at + (ulong)s * m + line];
-            __global float *to = line_sum + line_sum_at + line;
-            *to = add_line_sums ? *to + all : all;
-        }
-#endif
-        return;
-    }
-    uint z = (uint)(element / size);
-    ulong in_item = element - z * size;
-    uint i = (uint)(in_item / n), j = (uint)(in_item - (ulong)i * n);
-    part += part_at + (ulong)z * splits * size + in_item;
-    float sum = part[0];
-    for (uint s = 1; s < splits; s++)
-        sum += part[s * size];
-    FINISH(i, j, sum);
-}
-
-#endif

@@ -27,6 +27,10 @@
  * beside it, as A must be read again. With parts of k, groups with the same lines therefore take turns
  * (gemm_tiles.clh); otherwise only the first group of a row of tiles makes them.
  *
+ * Stream-k (STREAM, gemm_tiles.clh). A group has parts of one tile after the other, each with the whole loop over its steps.
+ * Its copies for the next tile start only after the sums of the last one were read from local memory: sums take all of it,
+ * or all but a slot (192 x 256 with four slots: 198 of 224 KiB of 227), and all registers that copies would need.
+ *
  * C. Sums go by way of local memory, 64 rows of every group of four warps at a time, so that an item
  * finishes VC neighbours of a row, as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16,
  * within a step as the hardware adds. */
@@ -122,23 +126,23 @@
 #define COPIES_AT_ONCE (BK / STEPS_AT_ONCE < 8 ? BK / STEPS_AT_ONCE : 8)
 
 /* Position of an item's first chunk in a slot, in elements; its chunks are PASS_ROWS rows apart. */
-static inline uint first_place(void)
+static inline uint first_place(uint lid)
 {
-    uint row = (uint)get_local_id(0) / (ROW / CHUNK), chunk = (uint)get_local_id(0) & (ROW / CHUNK - 1);
+    uint row = lid / (ROW / CHUNK), chunk = lid & (ROW / CHUNK - 1);
     return row * ROW + CHUNK * (chunk ^ (row & 7));
 }
 
 /* DEFINE_TILE(name, tile_lines, turned) defines what an item does for a tile of A or B; turned: lines are
  * neighbours.
- *   start_NAME(base, ld): where its first chunk of the tile at `base` starts in global memory
+ *   start_NAME(base, ld, lid): where its first chunk of the tile at `base` starts in global memory
  *   bring_NAME(memory, to, from, ld): copies its chunks of a whole tile from `from` on to local memory at
  *       element `to`
- *   bring_edge_NAME(memory, to, from, ld, any, lines, left): the same of a tile of which `lines` lines and
+ *   bring_edge_NAME(memory, to, from, ld, any, lines, left, lid): the same of a tile of which `lines` lines and
  *       `left` steps exist; `any` is an address for copies of nothing */
 #define DEFINE_TILE(name, tile_lines, turned)                                                                \
-    static inline __global const ushort *start_##name(__global const ushort *base, ulong ld)                 \
+    static inline __global const ushort *start_##name(__global const ushort *base, ulong ld, uint lid)       \
     {                                                                                                        \
-        uint row = (uint)get_local_id(0) / (ROW / CHUNK), chunk = (uint)get_local_id(0) & (ROW / CHUNK - 1); \
+        uint row = lid / (ROW / CHUNK), chunk = lid & (ROW / CHUNK - 1);                                     \
         return base + row * ld + CHUNK * chunk;                                                              \
     }                                                                                                        \
     static inline ulong pass_##name(uint i, ulong ld)                                                        \
@@ -151,11 +155,11 @@ static inline uint first_place(void)
             MMA_COPY_ALL(memory, to + i * PASS_ROWS * ROW, from + pass_##name(i, ld));                       \
     }                                                                                                        \
     CLT_INLINE void bring_edge_##name(__local ushort *memory, uint to, __global const ushort *from,          \
-                                      ulong ld, __global const ushort *any, int lines, int left)             \
+                                      ulong ld, __global const ushort *any, int lines, int left, uint lid)   \
     {                                                                                                        \
         UNROLL_FOR (uint i = 0; i < PASSES(tile_lines); i++) {                                               \
-            int row = (int)((uint)get_local_id(0) / (ROW / CHUNK) + i * PASS_ROWS);                          \
-            int chunk = (int)((uint)get_local_id(0) & (ROW / CHUNK - 1));                                    \
+            int row = (int)(lid / (ROW / CHUNK) + i * PASS_ROWS);                                            \
+            int chunk = (int)(lid & (ROW / CHUNK - 1));                                                      \
             int wide = (turned) ? lines - row / BK * ROW : left;                                             \
             int have = (turned ? (row & (BK - 1)) < left : row < lines)                                      \
                            ? clamp(wide - CHUNK * chunk, 0, CHUNK)                                           \
@@ -190,9 +194,9 @@ CLT_INLINE void bring_a(__local ushort *memory, uint to, __global const ushort *
 #define GO_ON_A() WINDOWS_GO_ON(&window_tile, from_a, &walk)
 #else
 DEFINE_TILE(a, BM, TA)
-#define BRING_A(to) bring_a(memory, to, from_a, lda)
-#define BRING_EDGE_A(to, left) bring_edge_a(memory, to, from_a, lda, any_a, lines_a, left)
-#define GO_ON_A() from_a += TA ? BK * lda : BK
+#define BRING_A(to) bring_a(memory, to, from_a, pitch_a)
+#define BRING_EDGE_A(to, left) bring_edge_a(memory, to, from_a, pitch_a, any_a, lines_a, left, lid)
+#define GO_ON_A() from_a += TA ? BK * pitch_a : BK
 #endif
 #if WINDOWS == 2
 /* B as a matrix of windows, in rows of steps of k. An item brings the same eight columns of every STEPS_AT_ONCE-th
@@ -246,10 +250,10 @@ CLT_INLINE void bring_b(__local ushort *memory, uint to, __global const ushort *
 #define GO_ON_B()
 #else
 DEFINE_TILE(b, BN, !(TB))
-#define BRING_B(to) bring_b(memory, to, from_b, ldb)
-#define BRING_EDGE_B(to, left) bring_edge_b(memory, to, from_b, ldb, any_b, lines_b, left)
+#define BRING_B(to) bring_b(memory, to, from_b, pitch_b)
+#define BRING_EDGE_B(to, left) bring_edge_b(memory, to, from_b, pitch_b, any_b, lines_b, left, lid)
 #define BRING_WINDOWS(s, fill)
-#define GO_ON_B() from_b += TB ? BK : BK * ldb
+#define GO_ON_B() from_b += TB ? BK : BK * pitch_b
 #endif
 
 /* Starts the copies of the tiles of step s to the slot that starts at chunk `fill`. */
@@ -271,6 +275,22 @@ DEFINE_TILE(b, BN, !(TB))
         MMA_COPIES_END();                                                                                    \
     } while (0)
 #define NEXT_SLOT(at) ((at) == (STAGES - 1) * SLOT ? 0 : (at) + SLOT)
+#define SLOT_TO_FILL(now)                                                                                    \
+    ((now) + STEPS_AHEAD * SLOT - ((now) < (STAGES - STEPS_AHEAD) * SLOT ? 0 : STAGES * SLOT))
+
+/* What an item's places in its tiles follow from. In the loops of a kernel with STREAM they are computed anew, since compilers
+ * otherwise compute all places before these loops and keep them in registers, of which there are too few. */
+#if STREAM
+#define PLACES_ANEW                                                                                          \
+    uint none = 0;                                                                                           \
+    CLT_FORGET(none);                                                                                        \
+    uint lid = (uint)get_local_id(0) + none;                                                                 \
+    ulong pitch_a = lda + none, pitch_b = ldb + none
+#else
+#define PLACES_ANEW                                                                                          \
+    uint lid = (uint)get_local_id(0);                                                                        \
+    ulong pitch_a = lda, pitch_b = ldb
+#endif
 
 /* Writes part i of this item's sums to rows of LINE_FLOATS floats; the rows of its warpgroup start at
  * `to`. */
@@ -284,106 +304,124 @@ CLT_INLINE void spread_sums(__local float *to, const float *sums)
     }
 }
 
-/* gemm_fwd_wgmma: one group per tile of C and part of k, numbered in one dimension (gemm_tiles.clh). */
+/* gemm_fwd_wgmma: one group per tile of C and part of k, numbered in one dimension, or with STREAM per share of all steps
+ * (gemm_tiles.clh). */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(TILES_PARAMS LOCAL_PARAM)
 {
     WGMMA_MEMORY(slots, 16 * (LOCAL_CHUNKS + ONES_CHUNKS));
     __local ushort *memory = (__local ushort *)slots;
-    uint lid = (uint)get_local_id(0), group = lid / 128;
+    uint group = (uint)get_local_id(0) / 128;
     uint row = group / GROUPS_ACROSS * WM, column = (group & (GROUPS_ACROSS - 1)) * WN;
-    gemm_share share;
-    TILES_SHARE(share);
-    uint i0 = share.i0, j0 = share.j0, z = share.z, k0 = share.k0, depth = share.depth, item = share.item;
-    (void)item;
-    int lines_a = (int)min(m - i0, (uint)BM), lines_b = (int)min(n - j0, (uint)BN);
-    __global const ushort *any_a = (__global const ushort *)a + a_at,
-                          *any_b = (__global const ushort *)b + b_at;
+#if LINE_SUMS
+    ulong ones = WGMMA_DESCRIPTOR(slots + LOCAL_CHUNKS);
+    for (uint i = (uint)get_local_id(0); i < 4 * ONES_CHUNKS; i += ITEMS)
+        ((__local uint *)(slots + LOCAL_CHUNKS))[i] = WGMMA_ONES;
+#endif
 #if WINDOWS
     WINDOWS_OF_KERNEL;
 #endif
+    TILES_SHARES(share)
+    {
+        uint i0 = share.i0, j0 = share.j0, z = share.z, k0 = share.k0, depth = share.depth, item = share.item;
+        (void)item;
+        PLACES_ANEW;
+        int lines_a = (int)min(m - i0, (uint)BM), lines_b = (int)min(n - j0, (uint)BN);
+        __global const ushort *any_a = (__global const ushort *)a + a_at,
+                              *any_b = (__global const ushort *)b + b_at;
 #if WINDOWS == 1
-    __global const ushort *from_a[PASSES(BM)];
-    start_a(&window_tile, from_a, &windows, any_a + z * stride_a, i0, m, k0, k);
+        __global const ushort *from_a[PASSES(BM)];
+        start_a(&window_tile, from_a, &windows, any_a + z * stride_a, i0, m, k0, k);
 #else
-    __global const ushort *from_a = start_a(any_a + z * stride_a + (TA ? k0 * lda + i0 : i0 * lda + k0), lda);
+        __global const ushort *from_a =
+            start_a(any_a + z * stride_a + (TA ? k0 * pitch_a + i0 : i0 * pitch_a + k0), pitch_a, lid);
 #endif
 #if WINDOWS == 2
-    __global const ushort *from_b[1];
-    uint to_b = place_b() + CHUNK * SLOT_A;
-    start_b(&window_tile, from_b, &windows, any_b + z * stride_b, k0, k, j0, n);
+        __global const ushort *from_b[1];
+        uint to_b = place_b() + CHUNK * SLOT_A;
+        start_b(&window_tile, from_b, &windows, any_b + z * stride_b, k0, k, j0, n);
 #else
-    __global const ushort *from_b = start_b(any_b + z * stride_b + (TB ? j0 * ldb + k0 : k0 * ldb + j0), ldb);
+        __global const ushort *from_b =
+            start_b(any_b + z * stride_b + (TB ? j0 * pitch_b + k0 : k0 * pitch_b + j0), pitch_b, lid);
 #endif
 
-    float sums[WGMMA_PARTS][WN / 2];
-    UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
-        UNROLL_FOR (uint j = 0; j < WN / 2; j++)
-            sums[i][j] = 0.0f;
-    }
-
-#if LINE_SUMS
-    ulong ones = WGMMA_DESCRIPTOR(slots + LOCAL_CHUNKS);
-    float line_sums[WGMMA_PARTS][4];
-    uint turn = column == 0 ? LINE_SUMS_TURN(j0) : LINE_SUMS_NEVER;
-    UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
-        UNROLL_FOR (uint j = 0; j < 4; j++)
-            line_sums[i][j] = 0.0f;
-    }
-    for (uint i = lid; i < 4 * ONES_CHUNKS; i += ITEMS)
-        ((__local uint *)(slots + LOCAL_CHUNKS))[i] = WGMMA_ONES;
-#endif
-
-    bool whole_a = WINDOWS == 1 || lines_a == BM, whole_b = WINDOWS == 2 || lines_b == BN;
-    uint steps = (depth + BK - 1) / BK, whole = whole_a && whole_b ? depth / BK : 0;
-    /* now, fill: the slots that are multiplied and filled, in chunks */
-    uint to = first_place(), now = 0, fill = 0;
-    ulong left = WGMMA_DESCRIPTOR(slots + row * (ROW / CHUNK)),
-          right = WGMMA_DESCRIPTOR(slots + SLOT_A + column * (ROW / CHUNK));
-    UNROLL_FOR (uint s = 0; s < STEPS_AHEAD; s++) {
-        BRING(s, fill);
-        fill += SLOT;
-    }
-#pragma unroll 1
-    for (uint t = 0; t < steps; t++) {
-        MMA_COPIES_WAIT(COPIES_LEFT);
-        WGMMA_SEE();
-        /* Tile t is there, and the products of the slot to fill have ended in all warps. */
-        barrier(CLK_LOCAL_MEM_FENCE);
-#if LINE_SUMS
-        if (turn == 0)
-            WGMMA_START_LINES(line_sums, left + now, ones);
-        turn = turn == 0 ? LINE_SUMS_TURNS(n) - 1 : turn - 1;
-#endif
-        WGMMA_START(sums, left + now, right + now);
-        BRING(t + STEPS_AHEAD, fill);
-        WGMMA_LEAVE(PRODUCTS_LEFT);
-        now = NEXT_SLOT(now);
-        fill = NEXT_SLOT(fill);
-    }
-    WGMMA_FINISH(sums);
-    MMA_COPIES_WAIT(0);
-#if LINE_SUMS
-    WGMMA_FINISH_LINES(line_sums);
-    UNROLL_FOR (uint i = 0; i < 2 * WGMMA_PARTS; i++) {
-        uint line = i0 + row + 64 * (i / 2) + 16 * (lid / 32 & 3) + (MMA_LANE >> 2) + 8 * (i & 1);
-        if (column == 0 && (MMA_LANE & 3) == 0 && line < m)
-            PUT_LINE_SUM(line, j0, line_sums[i / 2][i & 1 ? 2 : 0]);
-    }
-#endif
-
-    __local float *lines = (__local float *)slots;
-    MOMENTS_BEGIN;
-    UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        spread_sums(lines + group / GROUPS_ACROSS * 64 * LINE_FLOATS + column, sums[i]);
-        barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll 1
-        for (uint e = lid * VC; e < GROUPS_DOWN * 64 * BN; e += ITEMS * VC) {
-            uint line = e / BN, at = e & (BN - 1);
-            uint ci = i0 + line / 64 * WM + 64 * i + (line & 63), cj = j0 + at;
-            if (ci < m)
-                PUT_SUMS(ci, cj, lines + line * LINE_FLOATS + at);
+        float sums[WGMMA_PARTS][WN / 2];
+        UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
+            UNROLL_FOR (uint j = 0; j < WN / 2; j++)
+                sums[i][j] = 0.0f;
         }
+
+#if LINE_SUMS
+        float line_sums[WGMMA_PARTS][4];
+        uint turn = column == 0 ? LINE_SUMS_TURN(j0) : LINE_SUMS_NEVER;
+        UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
+            UNROLL_FOR (uint j = 0; j < 4; j++)
+                line_sums[i][j] = 0.0f;
+        }
+#endif
+
+        bool whole_a = WINDOWS == 1 || lines_a == BM, whole_b = WINDOWS == 2 || lines_b == BN;
+        uint steps = (depth + BK - 1) / BK, whole = whole_a && whole_b ? depth / BK : 0;
+        /* now, fill: the slots that are multiplied and filled, in chunks */
+        uint to = first_place(lid), now = 0, fill = 0;
+        ulong left = WGMMA_DESCRIPTOR(slots + row * (ROW / CHUNK)),
+              right = WGMMA_DESCRIPTOR(slots + SLOT_A + column * (ROW / CHUNK));
+        UNROLL_FOR (uint s = 0; s < STEPS_AHEAD; s++) {
+            BRING(s, fill);
+            fill += SLOT;
+        }
+#pragma unroll 1
+        for (uint t = 0; t < steps; t++) {
+#if STREAM
+            PLACES_ANEW;
+            fill = SLOT_TO_FILL(now); /* has no register of its own */
+#endif
+            MMA_COPIES_WAIT(COPIES_LEFT);
+            WGMMA_SEE();
+            /* Tile t is there, and the products of the slot to fill have ended in all warps. */
+            barrier(CLK_LOCAL_MEM_FENCE);
+#if LINE_SUMS
+            if (turn == 0)
+                WGMMA_START_LINES(line_sums, left + now, ones);
+            turn = turn == 0 ? LINE_SUMS_TURNS(n) - 1 : turn - 1;
+#endif
+            WGMMA_START(sums, left + now, right + now);
+            BRING(t + STEPS_AHEAD, fill);
+            WGMMA_LEAVE(PRODUCTS_LEFT);
+            now = NEXT_SLOT(now);
+            fill = NEXT_SLOT(fill);
+        }
+        WGMMA_FINISH(sums);
+        MMA_COPIES_WAIT(0);
+#if STREAM
+        gemm_stream_again(&share, &stream, m, n);
+        i0 = share.i0, j0 = share.j0, item = share.item;
+#endif
+#if LINE_SUMS
+        WGMMA_FINISH_LINES(line_sums);
+        UNROLL_FOR (uint i = 0; i < 2 * WGMMA_PARTS; i++) {
+            uint line = i0 + row + 64 * (i / 2) + 16 * (lid / 32 & 3) + (MMA_LANE >> 2) + 8 * (i & 1);
+            if (column == 0 && (MMA_LANE & 3) == 0 && line < m)
+                PUT_LINE_SUM(line, j0, line_sums[i / 2][i & 1 ? 2 : 0]);
+        }
+#endif
+
+        __local float *lines = (__local float *)slots;
+        MOMENTS_BEGIN;
+        UNROLL_FOR (uint i = 0; i < WGMMA_PARTS; i++) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            spread_sums(lines + group / GROUPS_ACROSS * 64 * LINE_FLOATS + column, sums[i]);
+            barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 1
+            for (uint e = lid * VC; e < GROUPS_DOWN * 64 * BN; e += ITEMS * VC) {
+                uint line = e / BN, at = e & (BN - 1);
+                uint ci = i0 + line / 64 * WM + 64 * i + (line & 63), cj = j0 + at;
+                if (ci < m)
+                    PUT_SUMS(ci, cj, lines + line * LINE_FLOATS + at);
+            }
+        }
+        MOMENTS_STORE(lines);
+#if STREAM
+        barrier(CLK_LOCAL_MEM_FENCE); /* the sums have been read, so copies may take their place */
+#endif
     }
-    MOMENTS_STORE(lines);
 }

@@ -93,11 +93,11 @@ static bool must_make_line_sums(const clt_gemm_run *r)
         wanted.bm = (int)ocl_choice_value(r->choice, "bm", 0);
         wanted.bn = (int)ocl_choice_value(r->choice, "bn", 0);
         wanted.stages = (int)ocl_choice_value(r->choice, "stages", 0);
-        wanted.splits = (int)ocl_choice_value(r->choice, "split", 0);
+        ocl_form_want_split(&wanted, ocl_choice_value(r->choice, "split", 0));
     }
     return ocl_form_choose(&ocl_wgmma_family, &r->bench->gemm, &desc, &wanted, &form, reason,
                            sizeof reason) &&
-           ocl_wgmma_family.makes_line_sums(&desc, &form);
+           ocl_wgmma_family.makes_line_sums(&r->bench->gemm, &desc, &form);
 }
 
 /* The sums of A's lines, added to what was there if `accumulate`, and bounds for the errors of adding in any order. */

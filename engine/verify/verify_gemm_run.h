@@ -19,6 +19,17 @@ typedef struct clt_gemm_run {
     ocl_gemm_ready *ready; /* NULL if the backend refused */
 } clt_gemm_run;
 
+static inline bool clt_gemm_has_windows(const clt_gemm_case *c)
+{
+    return c->windows.operand != OCL_WINDOWS_NONE;
+}
+
+/* Checks the case in every mode, by the backend's own choice or with the tunables of `choice`. */
+clt_status clt_gemm_check_modes(clt_verify_session *session, const clt_gemm_case *c, const char *label,
+                                const char *backend, const ocl_choice *choice);
+/* Checks it with all that backends do not choose themselves (verify_gemm_forms.c). */
+clt_status clt_gemm_check_forms(clt_verify_session *session, const clt_gemm_case *c);
+
 /* Checks what the run computed besides C and pre: the moments of C's columns, and the sums of A's lines. c: the
  * stored values of C, in its order. */
 clt_status clt_gemm_judge_additions(clt_gemm_run *run, const double *c);

@@ -98,8 +98,32 @@ defect 'line sums: every group has every turn' gemm_wgmma.cl 'turn = turn == 0 ?
 defect 'line sums: rows exchanged' gemm_wgmma.cl 'i & 1 ? 2 : 0' 'i & 1 ? 0 : 2' "$lines"
 defect 'line sums: one too many' gemm_wgmma.cl '&& line < m)' '&& line <= m)' "$lines"
 defect 'line sums: those of all groups in one place' gemm_tiles.clh '((ulong)item * LINE_SUMS_TURNS(n) + (j0) / BN)' '((ulong)item * LINE_SUMS_TURNS(n))' "$lines"
-defect 'line sums: one part not added' gemm_tile.cl 's < line_parts' 's + 1 < line_parts' "$lines"
+defect 'line sums: one part not added' gemm_sum.cl 's < line_parts' 's + 1 < line_parts' "$lines"
 defect 'line sums: old ones forgotten' gemm_tiles.clh 'add_line_sums ? *to_ + (sum) : (sum)' '(sum)' 'gemm.line_sums_added[wgmma_f16]'
+# Stream-k: groups that have parts of several tiles, with and without parts of their own.
+stream='gemm.tails_nn[wgmma_bf16_64x64_s4_stream5]'
+own='gemm.tails_tn[wgmma_f16_64x64_s2_stream29]'
+lines='gemm.line_sums_forms[wgmma_bf16_64x128_s2_stream5]'
+defect 'stream: no barrier between tiles' gemm_wgmma.cl 'barrier(CLK_LOCAL_MEM_FENCE); /* the sums have been read' '/* the sums have been read' "$stream"
+defect 'stream: sums of the tile before stay' gemm_wgmma.cl 'sums[i][j] = 0.0f;' 'sums[i][j] = share.k0 == 0 ? 0.0f : sums[i][j] + 1.0f;' "$stream"
+defect 'stream: shares overlap by a step' gemm_tiles.clh 's->left = row.share + (other < row.longer);' 's->left = row.share + 1;' "$stream"
+defect 'stream: a step between shares' gemm_tiles.clh 's->left = row.share + (other < row.longer);' 's->left = row.share;' "$stream"
+defect 'stream: own parts overlap by a step' gemm_tiles.clh 's->left = min(part_steps, ' 's->left = min(part_steps + 1, ' "$own"
+defect 'stream: all parts of a tile in one slot' gemm_tiles.clh 's->slot = group + s->tile - 1;' 's->slot = row.tiles * own_parts + s->tile - 1;' "$stream"
+defect 'stream: the slot stays' gemm_tiles.clh '++s->slot' 's->slot' "$stream"
+defect 'stream: sums stored in the tile before' gemm_tiles.clh 'uint tile = s->tile - 1' 'uint tile = s->tile - 2' "$stream"
+defect 'stream: another slot filled' gemm_wgmma.cl '(now) < (STAGES - STEPS_AHEAD)' '(now) <= (STAGES - STEPS_AHEAD)' "$stream"
+defect 'stream: the next tile from the middle on' gemm_tiles.clh '    s->step = own_parts * part_steps;
+    return' '    return' "$stream"
+defect 'stream: one part not added' gemm_sum.cl 's < slots.others; s++)
+        ADD' 's + 1 < slots.others; s++)
+        ADD' "$stream"
+defect 'stream: one own part not added' gemm_sum.cl 's < slots.own; s++)
+        ADD' 's + 1 < slots.own; s++)
+        ADD' "$own"
+defect 'stream: the group before is asked' gemm_tiles.clh 'at / (r->share + 1) : r->longer' 'at / (r->share + 2) : r->longer' "$stream"
+defect 'stream: line sums by steps of the share' gemm_tiles.clh '(j0) / BN - k0 / BK % LINE_SUMS_TURNS(n))' '(j0) / BN)' "$lines"
+defect 'stream: line sums of one tile of a row' gemm_sum.cl 'tj < (n + BN - 1) / BN' 'tj < 1' "$lines"
 unset CLTRAIN_PTX_SM CLTRAIN_PTX_LOCAL
 
 # --- gemm_tile.cl, gemm_stage.clh ---
@@ -116,7 +140,7 @@ defect 'a row of C too many' gemm_tile.cl 'if (i < m)' 'if (i <= m)' "$tiles"
 defect 'last step of k left out' gemm_tile.cl '(whole & 1) * TILE_B, rest)' '(whole & 1) * TILE_B, rest - 1)' "$tiles"
 defect 'pair of tiles exchanged' gemm_tile.cl 'from_b + now * TILE_B' 'from_b + next * TILE_B' "$tiles"
 defect 'steps beyond k read' gemm_stage.clh 'o < lines && p < left' 'o < lines && p <= left' "$tiles"
-defect 'a part of k not added' gemm_tile.cl 'for (uint s = 1; s < splits; s++)' 'for (uint s = 2; s < splits; s++)' 'gemm.deep_tiles[tile]'
+defect 'a part of k not added' gemm_sum.cl 'for (uint s = 0; s < splits; s++)' 'for (uint s = 1; s < splits; s++)' 'gemm.deep_tiles[tile]'
 
 # --- gemm_window_tiles.clh ---
 windows='gemm.windows_nt_stride[mma_f16]'

@@ -33,6 +33,7 @@ wgmma) # sm_90: all cases with both types, all forms in all layouts; those of 48
     verified 150 'gemm.*[wgmma_*' --mode correct
     export CLTRAIN_PTX_LOCAL_90A=232448 CLTRAIN_CACHE_DIR=$work/cache.large # what was asked of the smaller device is remembered
     seed=11 CLTRAIN_PTX_SEED=11 verified 52 'gemm.tails*[wgmma_*' --mode correct
+    seed=13 CLTRAIN_PTX_SEED=13 verified 18 'gemm.*_stream*' --mode correct
     seed=12 CLTRAIN_PTX_SEED=12 verified 38 'gemm.windows_forms*[wgmma_*' --mode correct
     count
     verified 6 'gemm.windows_large_*[wgmma_*' --mode correct

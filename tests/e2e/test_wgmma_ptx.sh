@@ -92,6 +92,10 @@ while read -r bm bn stages; do
     check "$name TN f16 into f32" $items $limit "${form[@]}" -DTA=1 -DVC=4
     check "$name TN bf16 line sums" $items $limit "${form[@]}" -DTA=1 -DMMA_BF16=1 -DDTA=bf16 -DVC=4 -DLINE_SUMS=1
     check "$name TN bf16 line sums, part of k" $items $limit "${form[@]}" -DTA=1 -DMMA_BF16=1 -DDTA=bf16 -DPARTIAL=1 -DVC=4 -DLINE_SUMS=1
+    check "$name TN bf16 stream-k" $items $limit "${form[@]}" -DTA=1 -DMMA_BF16=1 -DDTA=bf16 -DPARTIAL=1 -DSTREAM=1 -DVC=4
+    if [ "$items" -le 256 ]; then # 384 items spill 12 bytes each with clang's PTX, none with NVIDIA's (test_nvidia_compiler.sh)
+        check "$name TN bf16 stream-k, line sums" $items $limit "${form[@]}" -DTA=1 -DMMA_BF16=1 -DDTA=bf16 -DPARTIAL=1 -DSTREAM=1 -DVC=4 -DLINE_SUMS=1
+    fi
     check "$name TT bf16" $items $limit "${form[@]}" -DTA=1 -DTB=1 -DMMA_BF16=1 -DDTA=bf16 -DDTC=f32
 done <<<"$forms"
 most=

@@ -186,7 +186,7 @@ embedding.cl :: s/clamp(v, 0L, (long)vocab - 1)/min(v, (long)vocab - 1)/ :: embe
 gemm_epilogue.clh :: s/value_\[q_\] = alpha \* (from)\[q_\]/value_[q_] = (from)[q_]/ :: gemm.vectors_small[tile] :: gemm
 gemm_lane.cl :: s/LOAD2(dt, (from) + (MR \& 12))/LOAD2(dt, (from) + (MR \& 8))/ :: gemm.columns_tn[lane] :: gemm
 gemm_packed.clh :: s/vstore_half_rte/vstore_half_rtz/ :: gemm.vectors_f16[tile] :: gemm
-gemm_tile.cl :: s/(ulong)z \* splits \* size/(ulong)z * size/ :: gemm.deep_batch[tile] :: gemm
+gemm_sum.cl :: s/(ulong)z \* splits \* m/(ulong)z * m/ :: gemm.deep_batch[tile] :: gemm
 lanes.clh :: s/TURN8_HIGH4(b_\[i_\], b_\[i_ + 4\])), 0, (out) + (i_ + 4)/TURN8_HIGH4(b_[i_], b_[i_])), 0, (out) + (i_ + 4)/ :: transpose.swap_tiles[lane] :: transpose
 layernorm.cl :: s/load(DYT, dy, c) \* CENTRED(load, c))/load(DYT, dy, c))/ :: layernorm.blocks[row] :: layernorm
 reduce.cl :: s/SHARE(grad, found, place + i), accumulate);/SHARE(grad, found, i), accumulate);/ :: reduce.max_alternate[group] :: reduce
@@ -314,7 +314,7 @@ gemm_lane.cl :: s/place.columns = min(grid->nt, grid->column_tiles - place.first
 gemm_lane.cl :: s/place.z = (uint)(block \/ grid->per_item)/place.z = 0/ :: gemm.batch_nn[lane] :: gemm
 gemm_mma.cl :: s/ci = i0 + line \/ 16 \* WM/ci = i0 + line \/ 16 * 16/ :: gemm.tails_nn[mma_f16] :: gemm
 gemm_mma.cl :: s/k0 \* lda + i0 : i0 \* lda + k0/i0 : i0 * lda/ :: gemm.tails_nn[mma_f16_sm80_32x32x32_16x16_s2_k2] :: gemm
-gemm_tile.cl :: s/splits) \* /splits) * /;s/for (uint s = 1; s < splits; s++)/for (uint s = 2; s < splits; s++)/ :: gemm.deep_small[tile] :: gemm
+gemm_sum.cl :: s/for (uint s = 0; s < splits; s++)/for (uint s = 1; s < splits; s++)/ :: gemm.deep_small[tile] :: gemm
 lanes.clh :: s/convert_uint16(a >> 32) ^ c\[3\] ^ key1/convert_uint16(a >> 32) ^ c[3] ^ key0/ :: attention.dropout[lane] :: attention
 layernorm.cl :: s/end = min(rows, row + block_rows)/end = row + block_rows/ :: layernorm.blocks[row] :: layernorm
 layernorm.cl :: s/float rstd = 1.0f \/ sqrt((clt_sum16(sum) + tail) \/ (float)cols + eps)/float rstd = 1.0f \/ sqrt((clt_sum16(sum) + tail) \/ (float)(cols - 1) + eps)/ :: layernorm.bf16[row] :: layernorm

@@ -581,6 +581,130 @@ static void test_line_sums(void **state)
     }
 }
 
+static ocl_device_desc h100(void)
+{
+    ocl_device_desc d = gpu(90);
+    d.compute_units = 132;
+    d.local_retargeted_bytes = 227 << 10;
+    d.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE;
+    return d;
+}
+
+/* The gradients of GPT-2's weights, 16384 tokens: all of them leave few compute units of an H100 idle, and those with a
+ * number of tiles that no number of parts brings near 132 take stream-k. */
+static void test_weight_gradients_fill(void **state)
+{
+    static const struct {
+        int64_t m, n;
+        bool streams;
+    } weights[] = {{768, 768, false}, {2304, 768, true}, {3072, 768, true}, {768, 3072, true}};
+    ocl_device_desc d = h100();
+    (void)state;
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
+        ocl_gemm g = product(weights[i].m, weights[i].n, 16384, 2, CLT_BF16);
+        ocl_gemm_form f;
+        char reason[240];
+        assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
+        double groups = (double)ocl_form_groups(&g, &f);
+        assert_true(groups / (132.0 * (double)ocl_form_up((int64_t)groups, 132)) >= 0.95);
+        assert_int_equal(f.stream > 0, weights[i].streams);
+        if (f.stream > 0) { /* all groups have about as many steps */
+            ocl_form_shares s;
+            ocl_form_shares_of(&g, &f, &s);
+            double busiest = (double)(s.part_steps > s.other_steps ? s.part_steps : s.other_steps);
+            assert_true((double)(s.tiles * s.steps) / (132.0 * busiest) >= 0.95);
+        }
+    }
+}
+
+/* What each group has, counted one by one as the kernel does. */
+static void check_shares(const ocl_gemm *g, const ocl_gemm_form *f)
+{
+    ocl_form_shares s;
+    ocl_form_shares_of(g, f, &s);
+    int64_t rest = s.steps - s.own_parts * s.part_steps, pairs = s.tiles * s.own_parts, at = 0;
+    int64_t other_steps = 0, of_tiles = 0, last_slot = s.tiles * s.own_parts - 1;
+    assert_true(s.tiles * s.own_parts + s.others <= f->groups);
+    assert_true(s.own_parts == 0 || (s.own_parts - 1) * s.part_steps < s.steps);
+    assert_int_equal(rest > 0, s.others > 0);
+    for (int64_t x = 0; x < s.others; x++) {
+        int64_t all = s.tiles * rest, end = at + all / s.others + (x < all % s.others), tiles = 0;
+        other_steps = end - at > other_steps ? end - at : other_steps;
+        for (; at < end; at += rest - at % rest < end - at ? rest - at % rest : end - at) {
+            int64_t slot = s.tiles * s.own_parts + x + at / rest;
+            assert_true(slot > last_slot && slot < s.slots); /* nobody else has it */
+            last_slot = slot;
+            tiles++;
+        }
+        pairs += tiles;
+        of_tiles = tiles > of_tiles ? tiles : of_tiles;
+    }
+    assert_int_equal(at, s.others > 0 ? s.tiles * rest : 0);
+    assert_true(pairs == s.pairs && other_steps == s.other_steps && of_tiles == s.of_tiles);
+    /* nobody has much more than an equal share, in which a further tile counts as a step */
+    int64_t most = (s.part_steps > other_steps ? s.part_steps : other_steps);
+    assert_true(most <= ocl_form_up(s.tiles * s.steps, f->groups) + (s.own_parts > 0 ? of_tiles : 0));
+}
+
+static void test_shares(void **state)
+{
+    static const int groups[] = {1, 2, 3, 5, 7, 13, 20, 29, 60, 108, 132, 264};
+    (void)state;
+    for (int64_t m = 64; m <= 2304; m = 2 * m + 61)
+        for (int64_t n = 1; n <= 3072; n = 3 * n + 100)
+            for (int64_t k = 1; k <= 20000; k = 3 * k + 60)
+                for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+                    ocl_gemm g = product(m, n, k, 2, CLT_BF16);
+                    ocl_gemm_form f = {
+                        .bm = 192, .bn = 256, .bk = 64, .splits = 1, .stream = 1, .groups = groups[i]};
+                    check_shares(&g, &f);
+                    assert_true(ocl_form_groups(&g, &f) <= (uint64_t)groups[i]);
+                }
+}
+
+/* What is emitted, what a record may ask for, and what a refusal costs. */
+static void test_emitted_stream(void **state)
+{
+    ocl_device_desc d = h100();
+    ocl_command_list list = {0};
+    ocl_emitter e = {.list = &list, .device = &d, .label = "test", .workspace = some_workspace};
+    ocl_gemm g = product(768, 3072, 16384, 2, CLT_BF16);
+    ocl_gemm_form wanted = {0}, f;
+    char reason[240];
+    (void)state;
+    g.a.tensor = 0;
+    g.b.tensor = 1;
+    g.c.tensor = 2;
+    assert_ok(clt_arena_create(&list.arena));
+    assert_ok(ocl_gemm_emit(&e, &g, NULL));
+    assert_int_equal(list.count, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_non_null(strstr(list.commands[i].options, "-DSTREAM=1"));
+    assert_string_equal(list.commands[0].form, "bm=192 bn=256 stages=4 stream");
+    ocl_emitter_free(&e);
+    ocl_command_list_free(&list);
+    clt_arena_destroy(list.arena);
+    ocl_form_want_split(&wanted, 3); /* of a record */
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, &wanted, &f, reason, sizeof reason));
+    assert_true(f.splits == 3 && f.stream == 0);
+    ocl_form_want_split(&wanted, -2);
+    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, &wanted, &f, reason, sizeof reason));
+    assert_true(f.splits == 1 && f.stream == 2 && f.groups == 264);
+    assert_false(ocl_form_choose(&ocl_mma_family, &g, &d, &wanted, &f, reason, sizeof reason));
+    assert_contains(reason, "split=-2");
+    ocl_form_want_split(&wanted, -1);
+    g.k = 0;
+    assert_false(ocl_form_choose(&ocl_wgmma_family, &g, &d, &wanted, &f, reason, sizeof reason));
+    /* sums of A's lines: not with stream-k in the widest form, but in the layout of weights' gradients */
+    f = (ocl_gemm_form){
+        .bm = 192, .bn = 256, .bk = 64, .pm = 64, .pn = 256, .stages = 4, .splits = 1, .stream = 1};
+    assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
+    g.ta = false;
+    assert_false(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
+    f.stream = 0;
+    assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
+}
+
 /* Records of products that keep all bits say nothing about those that do not. */
 static void test_problem_text(void **state)
 {
@@ -702,6 +826,9 @@ int main(void)
         cmocka_unit_test(test_vectors_of_c),
         cmocka_unit_test(test_emitted_tf32),
         cmocka_unit_test(test_line_sums),
+        cmocka_unit_test(test_weight_gradients_fill),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_emitted_stream),
         cmocka_unit_test(test_problem_text),
         cmocka_unit_test(test_windows_of_b),
         cmocka_unit_test(test_most_arguments),

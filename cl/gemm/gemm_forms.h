@@ -57,7 +57,7 @@ typedef struct ocl_form_family {
      * have, it is an argument (cl/kernels/local_argument.clh). NULL: it never is. */
     uint64_t (*local_bytes)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     uint32_t local_alignment;
-    bool streams;                 /* whether the kernel knows stream-k */
+    bool streams; /* whether the kernel knows stream-k */
     int (*items)(const ocl_gemm_form *form);
     /* Steps of k by which an item's counter of windows goes on at once (cl/gemm/gemm_window_tiles.clh), a power of two
      * up to bk; NULL: bk. */

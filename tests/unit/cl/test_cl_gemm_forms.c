@@ -325,12 +325,12 @@ static void test_wgmma_argument(void **state)
     d.local_argument_bytes = 227 << 10;
     assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
     assert_int_equal(f.bm * f.bn * f.stages, 192 * 256 * 4);
-    assert_true(ocl_wgmma_family.makes_line_sums(&d, &f));
+    assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
     expect_argument(&g, &d, "wgmma", (224 << 10) + 1024);
     d.local_argument_bytes = (225 << 10) + 512;
-    assert_false(ocl_wgmma_family.makes_line_sums(&d, &f));
+    assert_false(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
     d.local_retargeted_bytes = 227 << 10;
-    assert_true(ocl_wgmma_family.makes_line_sums(&d, &f));
+    assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
     expect_argument(&g, &d, "wgmma", 0);
     d.local_retargeted_bytes = 48 << 10;
     d.local_argument_bytes = 224 << 10; /* no room for what alignment may take */

@@ -34,7 +34,8 @@ static int64_t tiles_of(const ocl_gemm *g, const ocl_gemm_form *f)
     return ocl_form_up(g->m, f->bm) * ocl_form_up(g->n, f->bn) * g->batch;
 }
 
-/* What the other groups have, if own parts are so long. Forms are compared often, so the loop does without divisions. */
+/* What the other groups have, if own parts are so long. Forms are compared often, so the loop does without
+ * divisions. */
 static void share_rest(ocl_form_shares *s)
 {
     int64_t rest = s->steps - s->own_parts * s->part_steps, in_tile = 0;
@@ -54,8 +55,8 @@ static void share_rest(ocl_form_shares *s)
     }
 }
 
-/* All groups get as much work. Each further tile of a group costs it the time of about a step, for its sums, so own parts
- * are longer by as much where that helps. */
+/* All groups get as much work. Each further tile of a group costs it the time of about a step, for its sums,
+ * so own parts are longer by as much where that helps. */
 void ocl_form_shares_of(const ocl_gemm *g, const ocl_gemm_form *f, ocl_form_shares *out)
 {
     ocl_form_shares s = {.tiles = tiles_of(g, f), .steps = ocl_form_up(g->k, f->bk)};
@@ -329,7 +330,7 @@ static bool can_make_moments(const ocl_form_family *family, const ocl_gemm *g, c
     return !ocl_form_is_partial(f) && family->items(f) * ocl_form_vector(g, f) % f->bn == 0;
 }
 
-/* What a product leaves for the command that adds its partial sums; without them both are OCL_NO_TENSOR_ID. */
+/* What a product leaves for the command that adds its partial sums; without them OCL_NO_TENSOR_ID. */
 typedef struct split_parts {
     int32_t sums, line_sums;
     uint64_t lines;       /* rows of the sums of A's lines */
@@ -422,8 +423,8 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
 }
 
-/* How many neighbouring elements of C an item of the kernel that adds parts finishes: as a kernel without parts would, if
- * rows of parts can be read so. */
+/* How many neighbouring elements of C an item of the kernel that adds parts finishes: as a kernel without
+ * parts would, if rows of parts can be read so. */
 static int sum_vector(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     ocl_gemm_form whole = *f;
@@ -446,8 +447,8 @@ static void sum_part_args(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form
     stream_args(e, &parts->shares);
 }
 
-/* The second kernel of split-K and stream-k: adds the partial sums and applies the epilogue. It also adds the partial
- * sums of A's lines. */
+/* The second kernel of split-K and stream-k: adds the partial sums and applies the epilogue. It also adds the
+ * partial sums of A's lines. */
 static void emit_sum(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, const split_parts *parts)
 {
     uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch, floats = ocl_form_workspace(g, f);
@@ -478,8 +479,8 @@ static void emit_sum(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, 
                          sums - (double)elements + (double)parts->line_floats);
 }
 
-/* Workspaces for partial sums; of A's lines there is a row of m for each part of each tile of a row, or with stream-k one
- * of bm for each slot. */
+/* Workspaces for partial sums; of A's lines there is a row of m for each part of each tile of a row, or with
+ * stream-k one of bm for each slot. */
 static void want_parts(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, split_parts *parts)
 {
     bool stream = f->stream > 0;

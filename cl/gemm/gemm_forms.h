@@ -16,7 +16,7 @@ typedef struct ocl_gemm_form {
     int stages; /* mma, wgmma: pipeline stages, which are tiles of A and B in local memory */
     int sm;     /* mma: MMA_SM of cl/kernels/mma.clh, the generation of its instructions */
     int splits; /* split-K: number of parts of k, whose sums are added afterwards */
-    /* Not 0: stream-k, by so many work-groups for each compute unit, which is `groups` together, and splits is 1. */
+    /* Not 0: stream-k, with this number of work-groups a compute unit, `groups` in all; splits is 1. */
     int stream, groups;
 } ocl_gemm_form;
 
@@ -42,8 +42,8 @@ typedef struct ocl_form_key {
 typedef struct ocl_form_family {
     const ocl_variant *variant;
     const ocl_gemm_form *forms; /* the standard forms, each with splits 0; a form with bm 0 ends the list */
-    /* all values but splits and stream, which records call "split", the latter as a negative number; ends with a NULL
-     * name */
+    /* all values but splits and stream, which records call "split", the latter as a negative number; ends
+     * with a NULL name */
     const ocl_form_key *keys;
     int64_t min_part; /* fewest steps of k in a part of split-K */
     /* Sets values that follow from the rest of the form; may be NULL. */
@@ -82,8 +82,8 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, 
 /* Wants what "split" of a record says: parts of k or, negative, stream-k; 0: nothing. */
 void ocl_form_want_split(ocl_gemm_form *wanted, int value);
 
-/* Emits a product in the form of ocl_form_decide and, with split-K or stream-k, the sum of its parts: the `emit` of all
- * these variants. CLT_EUNSUPPORTED with the reason. */
+/* Emits a product in the form of ocl_form_decide and, with split-K or stream-k, the sum of its parts: the
+ * `emit` of all these variants. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);
 
 /* The cost model's time for the form that ocl_form_choose takes; INFINITY if none fits. Comparable between
@@ -99,8 +99,9 @@ uint64_t ocl_form_workspace(const ocl_gemm *gemm, const ocl_gemm_form *form);
 /* Steps of k of one part of split-K: a multiple of bk. */
 int64_t ocl_form_part_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
 
-/* How a form with stream-k divides the steps of k, bk at once, of all tiles among its work-groups (gemm_tiles.clh): which
- * parts of a tile belong to a group that has no other tile, and how many groups share the rest of all tiles. */
+/* How a form with stream-k divides the steps of k, bk at once, of all tiles among its work-groups
+ * (gemm_tiles.clh): which parts of a tile belong to a group that has no other tile, and how many groups share
+ * the rest of all tiles. */
 typedef struct ocl_form_shares {
     int64_t tiles, steps; /* of C; of each */
     int64_t own_parts, part_steps;

@@ -83,8 +83,8 @@ static uint32_t sizes_of(const ocl_gemm_form *f, uint64_t more)
            (ocl_wgmma_items(f) > 256 ? (uint32_t)OCL_CAP_WGMMA_WIDE : 0);
 }
 
-/* With stream-k the 168 registers of each of 384 items are too few beside sums of lines, except in the layout TN, which is
- * that of the gradients of weights: ptxas 12.9 spills 8 to 16 bytes of an item in the others. */
+/* With stream-k the 168 registers of each of 384 items are too few beside sums of lines, except in the layout
+ * TN, in which gradients of weights are computed: ptxas 12.9 spills 8 to 16 bytes of an item in others. */
 static bool makes_line_sums(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     if (f->stream > 0 && ocl_wgmma_items(f) > 256 && !(g->ta && !g->tb))

@@ -27,9 +27,10 @@
  * beside it, as A must be read again. With parts of k, groups with the same lines therefore take turns
  * (gemm_tiles.clh); otherwise only the first group of a row of tiles makes them.
  *
- * Stream-k (STREAM, gemm_tiles.clh). A group has parts of one tile after the other, each with the whole loop over its steps.
- * Its copies for the next tile start only after the sums of the last one were read from local memory: sums take all of it,
- * or all but a slot (192 x 256 with four slots: 198 of 224 KiB of 227), and all registers that copies would need.
+ * Stream-k (STREAM, gemm_tiles.clh). A group has parts of one tile after the other, each with the whole loop
+ * over its steps. Its copies for the next tile start only after the sums of the last one were read from local
+ * memory: sums take all of it, or all but a slot (192 x 256 with four slots: 198 of 224 KiB of 227), and all
+ * registers that copies would need.
  *
  * C. Sums go by way of local memory, 64 rows of every group of four warps at a time, so that an item
  * finishes VC neighbours of a row, as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16,
@@ -137,8 +138,8 @@ static inline uint first_place(uint lid)
  *   start_NAME(base, ld, lid): where its first chunk of the tile at `base` starts in global memory
  *   bring_NAME(memory, to, from, ld): copies its chunks of a whole tile from `from` on to local memory at
  *       element `to`
- *   bring_edge_NAME(memory, to, from, ld, any, lines, left, lid): the same of a tile of which `lines` lines and
- *       `left` steps exist; `any` is an address for copies of nothing */
+ *   bring_edge_NAME(memory, to, from, ld, any, lines, left, lid): the same of a tile of which `lines` lines
+ *       and `left` steps exist; `any` is an address for copies of nothing */
 #define DEFINE_TILE(name, tile_lines, turned)                                                                \
     static inline __global const ushort *start_##name(__global const ushort *base, ulong ld, uint lid)       \
     {                                                                                                        \
@@ -278,8 +279,9 @@ DEFINE_TILE(b, BN, !(TB))
 #define SLOT_TO_FILL(now)                                                                                    \
     ((now) + STEPS_AHEAD * SLOT - ((now) < (STAGES - STEPS_AHEAD) * SLOT ? 0 : STAGES * SLOT))
 
-/* What an item's places in its tiles follow from. In the loops of a kernel with STREAM they are computed anew, since compilers
- * otherwise compute all places before these loops and keep them in registers, of which there are too few. */
+/* What an item's places in its tiles follow from. In the loops of a kernel with STREAM they are computed
+ * anew, since compilers otherwise compute all places before these loops and keep them in registers, of which
+ * there are too few. */
 #if STREAM
 #define PLACES_ANEW                                                                                          \
     uint none = 0;                                                                                           \
@@ -304,8 +306,8 @@ CLT_INLINE void spread_sums(__local float *to, const float *sums)
     }
 }
 
-/* gemm_fwd_wgmma: one group per tile of C and part of k, numbered in one dimension, or with STREAM per share of all steps
- * (gemm_tiles.clh). */
+/* gemm_fwd_wgmma: one group per tile of C and part of k, numbered in one dimension, or with STREAM per share
+ * of all steps (gemm_tiles.clh). */
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(TILES_PARAMS LOCAL_PARAM)
 {
     WGMMA_MEMORY(slots, 16 * (LOCAL_CHUNKS + ONES_CHUNKS));

@@ -3,8 +3,8 @@
  * Checks of GEMM backends against the contract of cl/gemm/gemm.h: sizes around tile edges, every layout,
  * batches, shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues.
  * Operands lie in buffers full of plausible numbers; every byte of C's buffer that does not belong to C must
- * not change. Every backend is checked with the tile that it chooses itself; verify_gemm_forms.c has those that it would
- * not choose. */
+ * not change. Every backend is checked with the tile that it chooses itself; verify_gemm_forms.c has the
+ * tiles that it would not choose. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

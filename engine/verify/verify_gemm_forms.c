@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of what GEMM backends would not choose for a case: each of their tiles, matrix units of other generations and
- * types, parts of k, stream-k. It must not know how a result is judged. */
+ * Checks of what GEMM backends would not choose for a case: each of their tiles, matrix units of other
+ * generations and types, parts of k, stream-k. It must not know how a result is judged. */
 #include <stdio.h>
 #include <string.h>
 
@@ -177,9 +177,9 @@ static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_
     return CLT_OK;
 }
 
-/* Stream-k on so many compute units. Of the cases with several tiles a group has parts of three tiles and more (the
- * first, third, fifth, sixth), or two of them; of deep_tiles each step of the only tile has a group of its own; of the
- * others groups have a part of one tile, and others the rest of several. */
+/* Stream-k on this number of compute units. Where there are more tiles than units, or a few more groups than
+ * tiles, a group has parts of three tiles and more; each step of the only tile of deep_tiles has a group of its
+ * own. */
 static const struct {
     const char *name;
     clt_dtype type;

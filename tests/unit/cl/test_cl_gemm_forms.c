@@ -590,8 +590,8 @@ static ocl_device_desc h100(void)
     return d;
 }
 
-/* The gradients of GPT-2's weights, 16384 tokens: all of them leave few compute units of an H100 idle, and those with a
- * number of tiles that no number of parts brings near 132 take stream-k. */
+/* The gradients of GPT-2's weights, 16384 tokens: all of them leave few compute units of an H100 idle, and
+ * those with a number of tiles that no number of parts brings near 132 take stream-k. */
 static void test_weight_gradients_fill(void **state)
 {
     static const struct {

@@ -11,39 +11,10 @@
 #include "cl/gemm/gemm_wgmma.h"
 #include "cl/gemm/gemm_windows.h"
 #include "cl/tune/tuning.h"
-#include "tests/unit/cl/cl_test.h"
+#include "tests/unit/cl/gemm_form_test.h"
 
 #define BOTH 2
 static const ocl_form_family *const families[BOTH] = {&ocl_tile_family, &ocl_mma_family};
-
-/* What the probes of cl/device/probes.c find on a generation. */
-static ocl_device_desc gpu(int generation)
-{
-    ocl_device_desc d;
-    ocl_desc_generic(&d);
-    d.is_gpu = true;
-    d.is_cpu = false;
-    d.compute_units = 108;
-    d.local_bytes = d.local_proven_bytes = 48 << 10;
-    d.max_work_group = 1024;
-    d.caps = OCL_CAP_LOCAL | OCL_CAP_WG256;
-    d.compute_capability = (uint32_t)generation;
-    if (generation >= 80)
-        d.caps |= OCL_CAP_MMA_F16 | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32;
-    else if (generation >= 75)
-        d.caps |= OCL_CAP_MMA_F16_K8;
-    else if (generation >= 70)
-        d.caps |= OCL_CAP_WMMA_F16;
-    return d;
-}
-
-static ocl_gemm product(int64_t m, int64_t n, int64_t k, int layout, clt_dtype type)
-{
-    ocl_gemm g = ocl_gemm_make(m, n, k, layout >> 1, layout & 1);
-    g.type_a = g.type_b = type;
-    g.tf32 = type == CLT_F32;
-    return g;
-}
 
 static uint64_t local_bytes(const ocl_form_family *family, const ocl_gemm *g, const ocl_gemm_form *f)
 {
@@ -253,91 +224,6 @@ static void test_proven_local_memory(void **state)
     }
 }
 
-/* Emits the product and checks how its kernel gets local memory: as an argument of so many bytes, 0: as an
- * array. */
-static void expect_argument(const ocl_gemm *g, const ocl_device_desc *d, const char *backend, uint64_t bytes)
-{
-    ocl_command_list list = {0};
-    ocl_emitter e = {.list = &list, .device = d, .label = "test"};
-    assert_ok(clt_arena_create(&list.arena));
-    ocl_gemm own = *g;
-    own.a.tensor = 0;
-    own.b.tensor = 1;
-    own.c.tensor = 2;
-    assert_ok(ocl_gemm_emit(&e, &own, backend));
-    assert_int_equal(list.count, 1);
-    const ocl_command *c = &list.commands[0];
-    const ocl_arg *last = &c->args[c->n_args - 1];
-    assert_int_equal(strstr(c->options, "LOCAL_ARGUMENT=1") != NULL, bytes > 0);
-    assert_int_equal(last->kind == OCL_ARG_LOCAL, bytes > 0);
-    if (bytes > 0)
-        assert_int_equal(last->value.u64, bytes);
-    ocl_emitter_free(&e);
-    clt_arena *arena = list.arena;
-    ocl_command_list_free(&list);
-    clt_arena_destroy(arena);
-}
-
-/* Local memory as an argument gives the forms that arrays of that size would give, and is used only where
- * arrays are too small. */
-static void test_local_argument(void **state)
-{
-    static const struct {
-        int generation;
-        uint32_t units;
-        uint64_t kib;
-    } devices[] = {{90, 132, 227}, {80, 108, 163}, {89, 128, 99}};
-    (void)state;
-    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
-        ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
-        ocl_device_desc arrays = gpu(devices[i].generation), argument = arrays, both = arrays;
-        ocl_gemm_form from_arrays, from_argument;
-        char reason[240];
-        arrays.compute_units = argument.compute_units = both.compute_units = devices[i].units;
-        arrays.local_proven_bytes = argument.local_argument_bytes = devices[i].kib << 10;
-        both.local_proven_bytes = both.local_argument_bytes = devices[i].kib << 10;
-        assert_true(ocl_form_choose(&ocl_mma_family, &g, &arrays, NULL, &from_arrays, reason, sizeof reason));
-        assert_true(
-            ocl_form_choose(&ocl_mma_family, &g, &argument, NULL, &from_argument, reason, sizeof reason));
-        assert_memory_equal(&from_arrays, &from_argument, sizeof from_arrays);
-        uint64_t bytes = ocl_mma_local_bytes(&g, &from_argument, false);
-        assert_true(bytes > 48 << 10);
-        expect_argument(&g, &argument, "mma", bytes + 128);
-        expect_argument(&g, &arrays, "mma", 0);
-        expect_argument(&g, &both, "mma", 0);
-        ocl_gemm small = product(128, 128, 128, 1, CLT_BF16);
-        expect_argument(&small, &argument, "mma", 0);
-        /* tiles of plain kernels are always arrays */
-        assert_int_equal(ocl_form_room(&ocl_tile_family, &argument), 48 << 10);
-    }
-}
-
-/* Programs for sm_90a: the tile is aligned to 1024 bytes, and the largest one needs 225 KiB with its ones. */
-static void test_wgmma_argument(void **state)
-{
-    ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
-    ocl_device_desc d = gpu(90);
-    ocl_gemm_form f;
-    char reason[240];
-    (void)state;
-    d.compute_units = 132;
-    d.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE;
-    d.local_argument_bytes = 227 << 10;
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
-    assert_int_equal(f.bm * f.bn * f.stages, 192 * 256 * 4);
-    assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
-    expect_argument(&g, &d, "wgmma", (224 << 10) + 1024);
-    d.local_argument_bytes = (225 << 10) + 512;
-    assert_false(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
-    d.local_retargeted_bytes = 227 << 10;
-    assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
-    expect_argument(&g, &d, "wgmma", 0);
-    d.local_retargeted_bytes = 48 << 10;
-    d.local_argument_bytes = 224 << 10; /* no room for what alignment may take */
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
-    assert_true(ocl_wgmma_local_bytes(&f) < 224 << 10 && ocl_wgmma_local_bytes(&f) > 96 << 10);
-}
-
 /* 16-bit lines along k fill a sector of 32 bytes where that costs no work-group on a unit; f32 ones do
  * anyway. */
 static void test_lines_of_tile(void **state)
@@ -378,76 +264,6 @@ static void test_library_needs_record(void **state)
     d.local_bytes = d.local_proven_bytes = 1 << 10; /* no room for tiles */
     assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &d, "test", &variant));
     assert_string_equal(variant->name, "simple");
-}
-
-/* H100 takes wgmma for what is large enough for its tiles, no other device does, and what its copies cannot
- * read is not its. */
-static void test_wgmma(void **state)
-{
-    static const struct {
-        int64_t m, n, k;
-        const char *variant;
-    } products[] = {{8192, 8192, 8192, "wgmma"}, {8192, 3072, 768, "wgmma"}, {8192, 768, 768, "wgmma"},
-                    {8192, 50304, 768, "wgmma"}, {128, 128, 128, "mma"},     {32, 4096, 512, "mma"}};
-    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
-    ocl_device_desc hopper = gpu(90), none = gpu(90);
-    const ocl_variant *variant;
-    char reason[240];
-    ocl_gemm_form f;
-    (void)state;
-    hopper.compute_units = none.compute_units = 132;
-    hopper.local_proven_bytes = none.local_proven_bytes = hopper.local_retargeted_bytes = 227 << 10;
-    hopper.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE;
-    for (size_t p = 0; p < sizeof products / sizeof products[0]; p++)
-        for (int layout = 0; layout < 4; layout++)
-            for (int t = 0; t < 2; t++) {
-                ocl_gemm g = product(products[p].m, products[p].n, products[p].k, layout, types[t]);
-                assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &hopper, "test", &variant));
-                assert_string_equal(variant->name, products[p].variant);
-                assert_ok(ocl_family_standard(&ocl_gemm_family, &g, &none, "test", &variant));
-                assert_string_equal(variant->name, "mma");
-            }
-    ocl_gemm g = product(8192, 8192, 8192, 1, CLT_BF16);
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
-    assert_int_equal(f.bm * f.bn, 256 * 128);
-    assert_int_equal(f.stages, 4);
-    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_retargeted_bytes && ocl_wgmma_items(&f) <= 256);
-    hopper.caps |= OCL_CAP_WGMMA_WIDE;
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
-    assert_int_equal(f.bm, 192);
-    assert_int_equal(f.bn, 256);
-    assert_true(ocl_wgmma_local_bytes(&f) <= hopper.local_retargeted_bytes && ocl_wgmma_items(&f) == 384);
-    hopper.max_work_group = 256;
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
-    assert_true(ocl_wgmma_items(&f) <= 256);
-    hopper.max_work_group = 1024;
-    /* what other programs get is not for sm_90a: forms of 48 KiB exist, though nobody would choose them for
-     * speed */
-    hopper.local_retargeted_bytes = 0;
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
-    assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
-    hopper.local_retargeted_bytes = 160 << 10;
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
-    assert_true(ocl_wgmma_local_bytes(&f) > 96 << 10 && ocl_wgmma_local_bytes(&f) <= 160 << 10);
-    hopper.local_proven_bytes = 48 << 10; /* nor the other way round */
-    hopper.local_retargeted_bytes = 227 << 10;
-    assert_true(ocl_form_choose(&ocl_mma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
-    assert_true(ocl_mma_local_bytes(&g, &f, false) <= 48 << 10);
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
-    assert_true(ocl_wgmma_local_bytes(&f) > 160 << 10);
-    hopper.local_proven_bytes = 227 << 10; /* of which the self-test of programs for sm_90a fails */
-    hopper.caps &= ~(uint32_t)OCL_CAP_WGMMA_LARGE;
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, NULL, &f, reason, sizeof reason));
-    assert_true(ocl_wgmma_local_bytes(&f) <= 48 << 10);
-    hopper.caps |= OCL_CAP_WGMMA_LARGE;
-    g.ldb = 8194;
-    assert_false(ocl_variant_accepts(&ocl_gemm_wgmma, &g, &hopper, reason, sizeof reason));
-    assert_contains(reason, "rows of B");
-    g = product(8192, 8192, 8192, 1, CLT_F32);
-    assert_false(ocl_variant_accepts(&ocl_gemm_wgmma, &g, &hopper, reason, sizeof reason));
-    assert_contains(reason, "not f32 by f32");
-    ocl_gemm_form wish = {.bm = 256, .bn = 256};
-    assert_false(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, &wish, &f, reason, sizeof reason));
 }
 
 static void test_wishes(void **state)
@@ -525,184 +341,6 @@ static void test_emitted_tf32(void **state)
         ocl_command_list_free(&list);
         clt_arena_destroy(list.arena);
     }
-}
-
-static int32_t some_workspace(void *owner, clt_dtype dtype, uint64_t elements, const char *name)
-{
-    (void)owner, (void)dtype, (void)elements, (void)name;
-    return 9;
-}
-
-/* Who makes sums of A's lines; they cost no command. */
-static void test_line_sums(void **state)
-{
-    static const struct {
-        uint32_t caps;
-        uint64_t kib; /* of local memory of retargeted programs */
-        int64_t m, n, k;
-        bool made;
-        size_t commands;
-    } cases[] = {{OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 768, 768, 16384, true, 2}, /* parts of k */
-                 {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 16384, 4096, 512, true, 1},
-                 /* 192 x 256, beside which 224 KiB have no room for the ones, and 227 have */
-                 {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE, 224, 768, 3072, 16384, false, 2},
-                 {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE, 227, 768, 3072, 16384, true, 2},
-                 {0, 224, 768, 768, 16384, false, 2}, /* mma */
-                 {OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE, 224, 768, 0, 16384, false, 0}};
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        ocl_device_desc d = gpu(90);
-        ocl_command_list list = {0};
-        ocl_emitter e = {.list = &list, .device = &d, .label = "test", .workspace = some_workspace};
-        ocl_gemm g = product(cases[i].m, cases[i].n, cases[i].k, 2, CLT_BF16);
-        ocl_line_sums sums = {.out = 3, .made = true};
-        d.compute_units = 132;
-        d.local_retargeted_bytes = cases[i].kib << 10;
-        d.caps |= cases[i].caps;
-        g.a.tensor = 0;
-        g.b.tensor = 1;
-        g.c.tensor = 2;
-        g.line_sums = &sums;
-        assert_ok(clt_arena_create(&list.arena));
-        assert_ok(ocl_gemm_emit(&e, &g, NULL));
-        assert_int_equal(list.count, cases[i].commands);
-        assert_int_equal(sums.made, cases[i].made);
-        for (size_t k = 0; k < list.count; k++)
-            assert_int_equal(strstr(list.commands[k].options, "LINE_SUMS=1") != NULL, cases[i].made);
-        g.batch = 2;
-        g.stride_c = g.m * g.n + 1;
-        assert_int_equal(ocl_gemm_check(&g), CLT_ESHAPE);
-        clt_error_clear();
-        g.line_sums = NULL;
-        assert_ok(ocl_gemm_check(&g));
-        ocl_emitter_free(&e);
-        ocl_command_list_free(&list);
-        clt_arena_destroy(list.arena);
-    }
-}
-
-static ocl_device_desc h100(void)
-{
-    ocl_device_desc d = gpu(90);
-    d.compute_units = 132;
-    d.local_retargeted_bytes = 227 << 10;
-    d.caps |= OCL_CAP_WGMMA | OCL_CAP_WGMMA_LARGE | OCL_CAP_WGMMA_WIDE;
-    return d;
-}
-
-/* The gradients of GPT-2's weights, 16384 tokens: all of them leave few compute units of an H100 idle, and
- * those with a number of tiles that no number of parts brings near 132 take stream-k. */
-static void test_weight_gradients_fill(void **state)
-{
-    static const struct {
-        int64_t m, n;
-        bool streams;
-    } weights[] = {{768, 768, false}, {2304, 768, true}, {3072, 768, true}, {768, 3072, true}};
-    ocl_device_desc d = h100();
-    (void)state;
-    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
-        ocl_gemm g = product(weights[i].m, weights[i].n, 16384, 2, CLT_BF16);
-        ocl_gemm_form f;
-        char reason[240];
-        assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, NULL, &f, reason, sizeof reason));
-        double groups = (double)ocl_form_groups(&g, &f);
-        assert_true(groups / (132.0 * (double)ocl_form_up((int64_t)groups, 132)) >= 0.95);
-        assert_int_equal(f.stream > 0, weights[i].streams);
-        if (f.stream > 0) { /* all groups have about as many steps */
-            ocl_form_shares s;
-            ocl_form_shares_of(&g, &f, &s);
-            double busiest = (double)(s.part_steps > s.other_steps ? s.part_steps : s.other_steps);
-            assert_true((double)(s.tiles * s.steps) / (132.0 * busiest) >= 0.95);
-        }
-    }
-}
-
-/* What each group has, counted one by one as the kernel does. */
-static void check_shares(const ocl_gemm *g, const ocl_gemm_form *f)
-{
-    ocl_form_shares s;
-    ocl_form_shares_of(g, f, &s);
-    int64_t rest = s.steps - s.own_parts * s.part_steps, pairs = s.tiles * s.own_parts, at = 0;
-    int64_t other_steps = 0, of_tiles = 0, last_slot = s.tiles * s.own_parts - 1;
-    assert_true(s.tiles * s.own_parts + s.others <= f->groups);
-    assert_true(s.own_parts == 0 || (s.own_parts - 1) * s.part_steps < s.steps);
-    assert_int_equal(rest > 0, s.others > 0);
-    for (int64_t x = 0; x < s.others; x++) {
-        int64_t all = s.tiles * rest, end = at + all / s.others + (x < all % s.others), tiles = 0;
-        other_steps = end - at > other_steps ? end - at : other_steps;
-        for (; at < end; at += rest - at % rest < end - at ? rest - at % rest : end - at) {
-            int64_t slot = s.tiles * s.own_parts + x + at / rest;
-            assert_true(slot > last_slot && slot < s.slots); /* nobody else has it */
-            last_slot = slot;
-            tiles++;
-        }
-        pairs += tiles;
-        of_tiles = tiles > of_tiles ? tiles : of_tiles;
-    }
-    assert_int_equal(at, s.others > 0 ? s.tiles * rest : 0);
-    assert_true(pairs == s.pairs && other_steps == s.other_steps && of_tiles == s.of_tiles);
-    /* nobody has much more than an equal share, in which a further tile counts as a step */
-    int64_t most = (s.part_steps > other_steps ? s.part_steps : other_steps);
-    assert_true(most <= ocl_form_up(s.tiles * s.steps, f->groups) + (s.own_parts > 0 ? of_tiles : 0));
-}
-
-static void test_shares(void **state)
-{
-    static const int groups[] = {1, 2, 3, 5, 7, 13, 20, 29, 60, 108, 132, 264};
-    (void)state;
-    for (int64_t m = 64; m <= 2304; m = 2 * m + 61)
-        for (int64_t n = 1; n <= 3072; n = 3 * n + 100)
-            for (int64_t k = 1; k <= 20000; k = 3 * k + 60)
-                for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-                    ocl_gemm g = product(m, n, k, 2, CLT_BF16);
-                    ocl_gemm_form f = {
-                        .bm = 192, .bn = 256, .bk = 64, .splits = 1, .stream = 1, .groups = groups[i]};
-                    check_shares(&g, &f);
-                    assert_true(ocl_form_groups(&g, &f) <= (uint64_t)groups[i]);
-                }
-}
-
-/* What is emitted, what a record may ask for, and what a refusal costs. */
-static void test_emitted_stream(void **state)
-{
-    ocl_device_desc d = h100();
-    ocl_command_list list = {0};
-    ocl_emitter e = {.list = &list, .device = &d, .label = "test", .workspace = some_workspace};
-    ocl_gemm g = product(768, 3072, 16384, 2, CLT_BF16);
-    ocl_gemm_form wanted = {0}, f;
-    char reason[240];
-    (void)state;
-    g.a.tensor = 0;
-    g.b.tensor = 1;
-    g.c.tensor = 2;
-    assert_ok(clt_arena_create(&list.arena));
-    assert_ok(ocl_gemm_emit(&e, &g, NULL));
-    assert_int_equal(list.count, 2);
-    for (size_t i = 0; i < 2; i++)
-        assert_non_null(strstr(list.commands[i].options, "-DSTREAM=1"));
-    assert_string_equal(list.commands[0].form, "bm=192 bn=256 stages=4 stream");
-    ocl_emitter_free(&e);
-    ocl_command_list_free(&list);
-    clt_arena_destroy(list.arena);
-    ocl_form_want_split(&wanted, 3); /* of a record */
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, &wanted, &f, reason, sizeof reason));
-    assert_true(f.splits == 3 && f.stream == 0);
-    ocl_form_want_split(&wanted, -2);
-    assert_true(ocl_form_choose(&ocl_wgmma_family, &g, &d, &wanted, &f, reason, sizeof reason));
-    assert_true(f.splits == 1 && f.stream == 2 && f.groups == 264);
-    assert_false(ocl_form_choose(&ocl_mma_family, &g, &d, &wanted, &f, reason, sizeof reason));
-    assert_contains(reason, "split=-2");
-    ocl_form_want_split(&wanted, -1);
-    g.k = 0;
-    assert_false(ocl_form_choose(&ocl_wgmma_family, &g, &d, &wanted, &f, reason, sizeof reason));
-    /* sums of A's lines: not with stream-k in the widest form, but in the layout of weights' gradients */
-    f = (ocl_gemm_form){
-        .bm = 192, .bn = 256, .bk = 64, .pm = 64, .pn = 256, .stages = 4, .splits = 1, .stream = 1};
-    assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
-    g.ta = false;
-    assert_false(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
-    f.stream = 0;
-    assert_true(ocl_wgmma_family.makes_line_sums(&g, &d, &f));
 }
 
 /* Records of products that keep all bits say nothing about those that do not. */
@@ -818,17 +456,10 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lines_of_tile),
         cmocka_unit_test(test_proven_local_memory),
-        cmocka_unit_test(test_local_argument),
-        cmocka_unit_test(test_wgmma_argument),
         cmocka_unit_test(test_library_needs_record),
-        cmocka_unit_test(test_wgmma),
         cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_vectors_of_c),
         cmocka_unit_test(test_emitted_tf32),
-        cmocka_unit_test(test_line_sums),
-        cmocka_unit_test(test_weight_gradients_fill),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_emitted_stream),
         cmocka_unit_test(test_problem_text),
         cmocka_unit_test(test_windows_of_b),
         cmocka_unit_test(test_most_arguments),

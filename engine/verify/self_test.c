@@ -77,16 +77,21 @@ static const test_cases wgmma_large_cases = {WITH_GROUPS,
                                              {"gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct",
                                               "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
                                               "gemm.line_sums_forms[wgmma_bf16_128x128_s4_k2]/correct",
-                                              "gemm.tails_nn[wgmma_f16_128x128_s3_k1]/correct"}};
+                                              "gemm.tails_nn[wgmma_f16_128x128_s3_k1]/correct",
+                                              "gemm.tails_tn[wgmma_bf16_128x256_s4_stream5]/correct"}};
 static const test_cases wgmma_wide_cases = {WITH_GROUPS,
                                             {"gemm.tails_nt[wgmma_f16_192x256_s4_k1]/correct",
                                              "gemm.tails_tn[wgmma_bf16_192x256_s4_k2]/correct",
-                                             "gemm.line_sums_forms[wgmma_bf16_192x256_s4_k2]/correct"}};
+                                             "gemm.line_sums_forms[wgmma_bf16_192x256_s4_k2]/correct",
+                                             "gemm.line_sums_forms[wgmma_bf16_192x256_s4_stream3]/correct"}};
 static const test_cases wgmma_cases = {WITH_GROUPS,
                                        {"gemm.large_nn[wgmma_f16]/correct",
                                         "gemm.large_tn[wgmma_bf16]/correct",
-                                        "gemm.large_tt[wgmma_f16]/correct", "gemm.deep[wgmma_bf16]/correct"}};
+                                        "gemm.large_tt[wgmma_f16]/correct", "gemm.deep[wgmma_bf16]/correct",
+                                        "gemm.tails_tn[wgmma_f16_64x64_s2_stream29]/correct"}};
 static const test_cases tf32_cases = UNIT_CASES("tf32", NULL);
+/* The older instructions are used for products alone. */
+static const test_cases wmma_cases = UNIT_CASES("f16", NULL);
 
 /* A test of an addition to a kernel (such as prefetching) comes before the test of the kernel, so that
  * failing it costs only the addition. The last number says which of two child processes runs the test on
@@ -108,7 +113,7 @@ static const ocl_self_test tests[] = {
     {"mma_bf16", OCL_CAP_MMA_BF16, &bf16_cases, 0},
     {"mma_tf32", OCL_CAP_MMA_TF32, &tf32_cases, 0},
     {"mma_f16_k8", OCL_CAP_MMA_F16_K8, &f16_cases, 0},
-    {"wmma_f16", OCL_CAP_WMMA_F16, &f16_cases, 0},
+    {"wmma_f16", OCL_CAP_WMMA_F16, &wmma_cases, 0},
     {"wgmma_wide", OCL_CAP_WGMMA_WIDE, &wgmma_wide_cases, 0},
     {"wgmma_large", OCL_CAP_WGMMA_LARGE, &wgmma_large_cases, 0},
     {"wgmma", OCL_CAP_WGMMA, &wgmma_cases, 0},

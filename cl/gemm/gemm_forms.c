@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The largest workspace for partial sums of split-K, in floats. */
+/* The largest workspace for partial sums of split-K or stream-k, in floats. */
 #define MAX_PART_FLOATS (UINT64_C(1) << 24)
 
 static const int split_counts[] = {OCL_SPLIT_COUNTS}, stream_counts[] = {OCL_STREAM_COUNTS};

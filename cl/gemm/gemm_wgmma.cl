@@ -395,7 +395,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
         WGMMA_FINISH(sums);
         MMA_COPIES_WAIT(0);
 #if STREAM
-        gemm_stream_again(&share, &stream, m, n);
+        gemm_stream_again(&share, &stream, m, n, batch, own_parts);
         i0 = share.i0, j0 = share.j0, item = share.item;
 #endif
 #if LINE_SUMS

@@ -3,7 +3,7 @@
  * What is given up for a refused command, the smallest thing first:
  *   1. capabilities that are mere optimisations of kernels (non-temporal stores, prefetch): if the kernel is
  *      refused without them too, they were not the cause and are restored;
- *   2. for wgmma: the tile of groups of 384 items; then the large tiles, which need more local memory than
+ *   2. for wgmma: stream-k or line sums of a tile; the tile of groups of 384 items; then the large tiles, which need more local memory than
  *      any driver reports, at most FORMS_MAX of them one by one and then all; then wgmma itself, in favour of
  *      `mma`, which does the same products: a driver that refuses a small one of these programs refuses all;
  *   3. the tile of a matrix product, in favour of the next best one, at most FORMS_MAX times;
@@ -117,6 +117,9 @@ static bool give_up_form(ocl_device_desc *desc, const ocl_refusal *r, char *what
 static bool give_up_wgmma(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
 {
     uint32_t caps = r->needs & desc->caps;
+    bool addition = strstr(r->form, " stream") != NULL || strstr(r->form, " line_sums") != NULL;
+    if (addition && give_up_form(desc, r, what, size))
+        return true;
     if (caps & OCL_CAP_WGMMA_WIDE) /* that concerns a single tile */
         return drop(desc, OCL_CAP_WGMMA_WIDE, what, size);
     if (!(caps & OCL_CAP_WGMMA_LARGE))

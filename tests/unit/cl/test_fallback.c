@@ -131,6 +131,11 @@ static void test_wgmma(void **state)
     assert_string_equal(variant->name, "wgmma");
     d.caps |= OCL_CAP_WGMMA_WIDE;
     d.max_work_group = 1024;
+    ocl_device_desc stream = d; /* which costs itself alone */
+    ocl_refusal streamed =
+        refusal(variant, "gemm_fwd_wgmma", "bm=192 bn=256 stages=4 stream", large | OCL_CAP_WGMMA_WIDE);
+    assert_string_equal(once(&stream, streamed), "tile bm=192 bn=256 stages=4 stream of variant 'wgmma'");
+    assert_int_equal(stream.caps, d.caps);
     assert_string_equal(once(&d, refusal(variant, "gemm_fwd_wgmma", "bm=192", large | OCL_CAP_WGMMA_WIDE)),
                         "capability wgmma_wide");
     for (int i = 0; i < 3; i++) {

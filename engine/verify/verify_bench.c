@@ -285,7 +285,12 @@ static clt_status make_plan(clt_verify_session *session, const clt_verify_subjec
         clt_status status = clt_verify_plan(&desc, subject, setup, bench);
         if (status == CLT_OK)
             return CLT_OK;
-        if (status != CLT_EUNSUPPORTED || !refusal(subject, reason, sizeof reason) || !may_refuse(subject))
+        if (status != CLT_EUNSUPPORTED || !may_refuse(subject))
+            return status;
+        if (subject->op_case->tuned >
+            0) /* of values that a case asks for, any refusal is one of these values */
+            snprintf(reason, sizeof reason, "variant %s: %s", subject->variant, clt_error_text());
+        else if (!refusal(subject, reason, sizeof reason))
             return status;
     }
     clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s", reason);

@@ -203,9 +203,7 @@ static clt_status open_run(clt_gemm_run *r)
     clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name, 0);
     ocl_gemm gemm = make_gemm(r->problem, &stream);
     ocl_gemm_fill from = {.values = fill, .context = r, .whole = r->integers, .gaps = true};
-    ocl_device_desc desc = clt_verify_desc(r->session);
-    if (r->problem->units > 0)
-        desc.compute_units = (uint32_t)r->problem->units;
+    ocl_device_desc desc = clt_gemm_run_desc(r);
     ocl_emitter how = {.device = &desc, .label = r->problem->name, .record = r->choice};
     add_epilogue(r->problem, &gemm);
     CLT_TRY(ocl_gemm_bench_create(r->session->device, &gemm, &from, 1, &r->bench));

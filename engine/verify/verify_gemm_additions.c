@@ -84,7 +84,7 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
  * memory for the ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
-    ocl_device_desc desc = clt_verify_desc(r->session);
+    ocl_device_desc desc = clt_gemm_run_desc(r);
     ocl_gemm_form wanted = {0}, form;
     char reason[240];
     if (strcmp(r->backend, "wgmma") != 0)

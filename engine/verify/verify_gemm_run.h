@@ -19,6 +19,15 @@ typedef struct clt_gemm_run {
     ocl_gemm_ready *ready; /* NULL if the backend refused */
 } clt_gemm_run;
 
+/* The device for which the product is planned: the checked one, with the compute units that the case asks for. */
+static inline ocl_device_desc clt_gemm_run_desc(const clt_gemm_run *r)
+{
+    ocl_device_desc desc = clt_verify_desc(r->session);
+    if (r->problem->units > 0)
+        desc.compute_units = (uint32_t)r->problem->units;
+    return desc;
+}
+
 static inline bool clt_gemm_has_windows(const clt_gemm_case *c)
 {
     return c->windows.operand != OCL_WINDOWS_NONE;

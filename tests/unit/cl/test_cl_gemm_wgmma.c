@@ -80,7 +80,7 @@ static void test_wgmma(void **state)
     assert_false(ocl_form_choose(&ocl_wgmma_family, &g, &hopper, &wish, &f, reason, sizeof reason));
 }
 
-/* Emits the product and checks how its kernel gets local memory: as an argument of so many bytes, 0: as an
+/* Emits the product and checks how its kernel gets local memory: as an argument of `bytes` bytes, 0: as an
  * array. */
 static void expect_argument(const ocl_gemm *g, const ocl_device_desc *d, const char *backend, uint64_t bytes)
 {

@@ -229,15 +229,15 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
 /* --- building ahead --- */
 
 /* Compilers take most of the time of all questions, so the programs of the questions that are left are built
- * at the same time, before the first of them is asked: those of the probes once the first answer tells what
- * kind of device it is, and those of the self-tests when all probes are answered. Only the building is
+ * at the same time, before the first of them is asked: the programs of the probes once the first answer tells
+ * what kind of device it is, and the programs of the self-tests when all probes are answered. Only the building is
  * moved; a program that the compiler refuses is built again by its question, which then has the failure.
  * Programs of questions that turn out to be unnecessary cost at most their building: a capability is taken
  * to be there until a probe says otherwise, and of sizes that are asked in ascending order only the smallest
  * is built. */
 
 /* Notes the programs of a question as it would be asked with the answers of `guess`, and adds the likely
- * answer. / */
+ * answer. */
 static clt_status note_question(asking *guess, const ocl_question *q)
 {
     ocl_asker *asker = guess->asker;

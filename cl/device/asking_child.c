@@ -408,10 +408,10 @@ static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answ
     for (int i = 0; i < answers->count; i++)
         if (answers->items[i].answer >= OCL_ANSWER_FAILED)
             return;
-    CLT_WARN("device %s '%s': its driver failed while it built several programs at the same time, and built "
-             "each of "
-             "them alone; if a training fails or hangs while it builds programs, try CLTRAIN_BUILDERS=1",
-             desc->spec, desc->name);
+    CLT_WARN(
+        "device %s '%s': building several programs at the same time failed or took too long, and one after "
+        "the other they were built; if a training fails or hangs while it builds, try CLTRAIN_BUILDERS=1",
+        desc->spec, desc->name);
 }
 
 /* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so

@@ -20,11 +20,13 @@ void ocl_probe_release(ocl_probe_objects *o)
         clReleaseMemObject(o->out);
 }
 
-/* Nobody promises local memory of that size, so whatever code refuses it is an answer. */
-static clt_status local_refused(const ocl_probe *run, cl_int code)
+/* Nobody promises local memory of that size, so whatever code refuses it is an answer, unless the queue does not
+ * work any more. */
+static clt_status local_refused(const ocl_device *device, const ocl_probe *run, cl_int code)
 {
     if (code == CL_SUCCESS)
         return CLT_OK;
+    OCL_CHECK(clFinish(device->queue[OCL_QUEUE_COMPUTE]), "waiting after %s was refused", run->kernel);
     CLT_FAIL(CLT_EUNSUPPORTED, "the driver refuses %zu bytes of local memory as an argument of %s: %s (%d)",
              run->local_bytes, run->kernel, ocl_error_name(code), code);
 }
@@ -47,7 +49,7 @@ clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_
     OCL_CHECK(clSetKernelArg(o->kernel, 1, sizeof o->out, &o->out), "setting argument 1 of %s", run->kernel);
     OCL_CHECK(clSetKernelArg(o->kernel, 2, sizeof run->n, &run->n), "setting argument 2 of %s", run->kernel);
     if (run->local_bytes > 0)
-        CLT_TRY(local_refused(run, clSetKernelArg(o->kernel, 3, run->local_bytes, NULL)));
+        CLT_TRY(local_refused(device, run, clSetKernelArg(o->kernel, 3, run->local_bytes, NULL)));
     OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof o->limit,
                                        &o->limit, NULL),
               "asking for the work-group limit of %s", run->kernel);
@@ -65,7 +67,7 @@ clt_status ocl_probe_launch(ocl_device *device, const ocl_probe *run, const ocl_
         local /= 2;
     cl_int code = clEnqueueNDRangeKernel(queue, o->kernel, 1, NULL, &run->global, &local, 0, NULL, NULL);
     if (run->local_bytes > 0)
-        CLT_TRY(local_refused(run, code));
+        CLT_TRY(local_refused(device, run, code));
     OCL_CHECK(code, "running %s", run->kernel);
     OCL_CHECK(clFinish(queue), "waiting for %s", run->kernel);
     return CLT_OK;

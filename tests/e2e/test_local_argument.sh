@@ -4,7 +4,7 @@
 #
 # Local memory above 48 KiB as an argument of the kernel (cl/kernels/local_argument.clh), on the simulated NVIDIA GPU (tests/ptx):
 # an A100 whose compiler takes arrays of 48 KiB and whose kernels may have 163 KiB as an argument gets the plan of one whose compiler
-# takes 163, and its products are right; so are those of an H100 that has it for programs for sm_90a in no other way. A limit between
+# takes 163, and its products are right; so are the products of an H100 that has it for programs for sm_90a in no other way. A limit between
 # the sizes that are asked is found as the size below it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$CLTRAIN_SOURCE_DIR/tests/e2e/ptx_exec_lib.sh"

@@ -307,15 +307,17 @@ run() {
     seconds=$(($(date +%s) - start))
     after "$name"
     if [ -s "$out/$name.json" ] && ! tail -c 3 "$out/$name.json" | grep -q '[]}]'; then mv "$out/$name.json" "$out/$name.json.part"; fi
+    if [ "$code" -eq 137 ] && [ "$seconds" -lt "$limit" ]; then code=killed; fi
     case $code in
     0)
         : >"$out/.$name.ok"
         note "$name" ok "$seconds" "$(found_by "$name")"
         ;;
     124 | 137) note "$name" 'CUT OFF' "$seconds" "it took more than $limit s" ;;
+    killed) note "$name" FAILED "$seconds" "it was killed, as the system does when there is no memory left" ;;
     *) note "$name" FAILED "$seconds" "code $code: $(tail -n 1 "$out/$name.txt")" ;;
     esac
-    [ "$code" -eq 0 ] || failed=$((failed + 1))
+    [ "$code" = 0 ] || failed=$((failed + 1))
     return 0
 }
 # Records that are the output of their command.

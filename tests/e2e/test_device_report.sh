@@ -28,6 +28,9 @@ case "$*" in
 *"$HANGS"*) [ -z "$HANGS" ] || { trap '' TERM; while :; do sleep 1; done; } ;;
 esac
 case "$*" in
+*"$KILLED"*) [ -z "$KILLED" ] || kill -KILL $$ ;;
+esac
+case "$*" in
 *"$FAILS"*) [ -z "$FAILS" ] || { echo '{ "half": ' >"$json"; echo broken; exit 7; } ;;
 esac
 case "$*" in
@@ -53,7 +56,7 @@ case "$*" in
 esac
 TEXT
 chmod +x played python
-export CALLS=$work/calls HANGS=nothing FAILS=nothing
+export CALLS=$work/calls HANGS=nothing FAILS=nothing KILLED=nothing
 played() { CLTRAIN=$work/played expect_code "$@"; }
 
 
@@ -104,6 +107,9 @@ expect_text '\| doctor \| CUT OFF: ' '\| memory \| FAILED: code 7: broken \|' '\
 : >calls
 played 0 "$script" --device gpu --out hurt --python "$work/none"
 expect_awk 'other parts than the two were repeated' '{ all = all $1 " " } END { exit all != "|version |doctor |bench " }' calls
+
+KILLED='bench memory' played 1 "$script" --device gpu --out killed --parts memory,doctor --python "$work/none"
+expect_text '^memory: FAILED: it was killed' '^doctor: ok'
 
 # Only some parts; the time is over; no device; a script that is stopped, and gone on with.
 played 0 "$script" --device gpu --out some --parts devices,gemm --python "$work/none"

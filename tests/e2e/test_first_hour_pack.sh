@@ -6,6 +6,7 @@
 # What a newcomer finds around the program: caches, which can be listed and cleared by name; data sets, downloaded by name, with
 # instructions if there is no network; shipped configs, which can be used as they are, or say how to get their data.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$CLTRAIN_SOURCE_DIR/tests/e2e/shipped_lib.sh"
 kept=("HOME=$HOME" "XDG_CACHE_HOME=${XDG_CACHE_HOME:-}" "CLTRAIN_CACHE_DIR=${CLTRAIN_CACHE_DIR:-}" "POCL_CACHE_DIR=${POCL_CACHE_DIR:-}")
 export HOME=$work/home XDG_CACHE_HOME='' COLUMNS=80
 unset CLTRAIN_CACHE_DIR POCL_CACHE_DIR
@@ -109,26 +110,7 @@ for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
     expect_text 'No such file' "cltrain data fetch $set\$"
     "$CLTRAIN" data fetch | grep -q "^  $set " || fail "$config: there is no set $set"
 done
-mkdir -p data/mnist data/tinyshakespeare data/tinyshakespeare-gpt2 data/cifar10 ct/images ct/masks ct-classes/a ct-classes/b
-for batch in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
-    for class in 0 1 2 3 4 5 6 7 8 9; do
-        printf "\\x0$class"
-        head -c 3072 /dev/zero | tr '\0' "\\$((class + 100))"
-    done >"data/cifar10/$batch.bin"
-done
-for volume in 1 2 3 4 5 6 7 8; do
-    { npy_header '<i2' '(32, 32, 32)'; head -c 65536 /dev/zero; } >"ct/images/$volume.npy"
-    { npy_header '|u1' '(32, 32, 32)'; bytes 32768 7 3; } >"ct/masks/$volume.npy"
-    cp "ct/images/$volume.npy" ct-classes/a
-    { npy_header '<i2' '(32, 32, 32)'; bytes 65536 11 8; } >"ct-classes/b/$volume.npy"
-done
-for part in train t10k; do
-    { printf '\0\0\x08\x03'; be32 256; be32 28; be32 28; head -c 200704 /dev/zero; } | gzip >"data/mnist/$part-images-idx3-ubyte.gz"
-    { printf '\0\0\x08\x01'; be32 256; bytes 256 7 10; } | gzip >"data/mnist/$part-labels-idx1-ubyte.gz"
-done
-cat "$CLTRAIN_SOURCE_DIR"/docs/*.md >data/tinyshakespeare/input.txt
-bytes 9000 3 1 >data/tinyshakespeare-gpt2/train_000.bin
-bytes 9000 5 1 >data/tinyshakespeare-gpt2/val_000.bin
+shipped_data
 for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
     name=$(basename "$config" .json)
     case $name in

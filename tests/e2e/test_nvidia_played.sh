@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
-# ctest-parts: devices losses failure verify
+# ctest-parts: devices losses failure verify_75 verify_80 verify_86 verify_89 verify_90
 #
 # cltrain from end to end on an H100 under a driver of series 580, without one: the played driver (tests/ptx) answers as that card
 # does, NVIDIA's own compiler builds the kernels that the card would get, and the executor runs them on the host. What it is too slow
@@ -107,11 +107,23 @@ failure() {
     reject_text 'test:update'
 }
 
-# The checker's small list, with all its modes.
-verify() {
+# checked SM LOCAL LEAST: the checker's small list with all its modes, as a device of that generation runs it. No product
+# spills a register. Of the other programs the assembler makes some fit 32 to 128 registers by a few bytes of spills, so that more groups
+# run at a time.
+checked() {
     unset CLTRAIN_PTX_POISON # among all numbers of f16, which some checks convert, are those of the pattern
-    verified 1000 '*' --small
+    export CLTRAIN_PTX_SM=$1 CLTRAIN_PTX_LOCAL=$2 CLTRAIN_PTX_RESOURCES=$work/resources
+    verified "$3" '*' --small
+    sort -u resources | awk '$3 > 0 { print $1 " spills " $3 " bytes with " $2 " registers:" substr($0, length($1 $2 $3) + 3); n++ }
+        $3 > 64 || $3 > 0 && $1 ~ /gemm/ { bad++ }
+        END { print NR " programs, " n + 0 " with spills"; exit bad > 0 }' >"$out" && pass || fail 'a program spills more than it should'
+    cat "$out"
 }
+verify_75() { unset CLTRAIN_PTX_PLAY && checked 75 65536 1000; }
+verify_80() { unset CLTRAIN_PTX_PLAY && checked 80 166912 1000; }
+verify_86() { unset CLTRAIN_PTX_PLAY && checked 86 101376 1000; }
+verify_89() { unset CLTRAIN_PTX_PLAY && checked 89 101376 1000; }
+verify_90() { checked 90 49152 1000; }
 
-"${1:?name a part: devices, losses, failure or verify}"
+"${1:?name a part: devices, losses, failure or verify_SM}"
 finish

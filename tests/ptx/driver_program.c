@@ -361,6 +361,33 @@ static bool is_for_this(cl_program program, const char *ptx)
     return !text[0];
 }
 
+/* The largest number in front of the unit. */
+static long largest_before(const char *log, const char *unit)
+{
+    long largest = 0;
+    for (const char *at = log; (at = strstr(at, unit)) != NULL; at += strlen(unit)) {
+        const char *digit = at;
+        while (digit > log && digit[-1] >= '0' && digit[-1] <= '9')
+            digit--;
+        long number = strtol(digit, NULL, 10);
+        largest = number > largest ? number : largest;
+    }
+    return largest;
+}
+
+static void record_resources(cl_program program, const char *log)
+{
+    const char *path = ptx_setting("CLTRAIN_PTX_RESOURCES", "");
+    FILE *file = path[0] && program->module.n_kernels > 0 ? fopen(path, "ab") : NULL;
+    long stores = largest_before(log, " bytes spill stores"),
+         loads = largest_before(log, " bytes spill loads");
+    if (!file)
+        return;
+    fprintf(file, "%s %ld %ld %.3000s\n", program->module.kernels[0].name, largest_before(log, " registers"),
+            stores > loads ? stores : loads, program->options);
+    fclose(file);
+}
+
 /* NVIDIA's assembler, where it is there. */
 static bool assembled(cl_program program, const char *ptx)
 {
@@ -368,9 +395,12 @@ static bool assembled(cl_program program, const char *ptx)
     if (!ptx_nvidia())
         return true;
     bool verbose = strstr(program->options, "-cl-nv-verbose") != NULL;
-    bool ok = ptx_nvidia_assemble(ptx, verbose, &log);
+    bool record = ptx_setting("CLTRAIN_PTX_RESOURCES", "")[0] != '\0';
+    bool ok = ptx_nvidia_assemble(ptx, verbose || record, &log);
     if (log && (verbose || !ok))
         set_log(program, log);
+    if (ok && record)
+        record_resources(program, log ? log : "");
     free(log);
     return ok;
 }

@@ -107,15 +107,15 @@ failure() {
     reject_text 'test:update'
 }
 
-# checked SM LOCAL LEAST: the checker's small list with all its modes, as a device of that generation runs it. No product
-# spills a register. Of the other programs the assembler makes some fit 32 to 128 registers by a few bytes of spills, so that more groups
-# run at a time.
+# checked SM LOCAL LEAST: the checker's small list with all its modes, as a device of that generation runs it. No product by matrix
+# units spills a register. Of the other programs the assembler makes some fit 32 to 128 registers by a few bytes of spills, so that
+# more groups run at a time.
 checked() {
     unset CLTRAIN_PTX_POISON # among all numbers of f16, which some checks convert, are those of the pattern
     export CLTRAIN_PTX_SM=$1 CLTRAIN_PTX_LOCAL=$2 CLTRAIN_PTX_RESOURCES=$work/resources
     verified "$3" '*' --small
     sort -u resources | awk '$3 > 0 { print $1 " spills " $3 " bytes with " $2 " registers:" substr($0, length($1 $2 $3) + 3); n++ }
-        $3 > 64 || $3 > 0 && $1 ~ /gemm/ { bad++ }
+        $3 > 64 || $3 > 0 && $1 ~ /gemm.*mma/ { bad++ }
         END { print NR " programs, " n + 0 " with spills"; exit bad > 0 }' >"$out" && pass || fail 'a program spills more than it should'
     cat "$out"
 }

@@ -3,9 +3,10 @@
  * What is given up for a refused command, the smallest thing first:
  *   1. capabilities that are mere optimisations of kernels (non-temporal stores, prefetch): if the kernel is
  *      refused without them too, they were not the cause and are restored;
- *   2. for wgmma: stream-k or line sums of a tile; the tile of groups of 384 items; then the large tiles, which need more local memory than
- *      any driver reports, at most FORMS_MAX of them one by one and then all; then wgmma itself, in favour of
- *      `mma`, which does the same products: a driver that refuses a small one of these programs refuses all;
+ *   2. for wgmma: stream-k or line sums of a tile; the tile of groups of 384 items; then the large tiles,
+ *      which need more local memory than any driver reports, at most FORMS_MAX of them one by one and then
+ *      all; then wgmma itself, in favour of `mma`, which does the same products: a driver that refuses a
+ *      small one of these programs refuses all;
  *   3. the tile of a matrix product, in favour of the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;

@@ -409,8 +409,8 @@ static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answ
         if (answers->items[i].answer >= OCL_ANSWER_FAILED)
             return;
     CLT_WARN(
-        "device %s '%s': building several programs at the same time failed or took too long, and one after "
-        "the other they were built; if a training fails or hangs while it builds, try CLTRAIN_BUILDERS=1",
+        "device %s '%s': building several programs at the same time failed or took too long, so each was "
+        "built alone; if a training fails or hangs while it builds programs, try CLTRAIN_BUILDERS=1",
         desc->spec, desc->name);
 }
 

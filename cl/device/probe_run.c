@@ -20,8 +20,8 @@ void ocl_probe_release(ocl_probe_objects *o)
         clReleaseMemObject(o->out);
 }
 
-/* Nobody promises local memory of that size, so whatever code refuses it is an answer, unless the queue does not
- * work any more. */
+/* Nobody promises local memory of that size, so whatever code refuses it is an answer, unless the queue
+ * does not work any more. */
 static clt_status local_refused(const ocl_device *device, const ocl_probe *run, cl_int code)
 {
     if (code == CL_SUCCESS)

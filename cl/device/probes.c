@@ -501,9 +501,9 @@ static bool want_local_memory(const ocl_probe_state *state, char *why, size_t si
     }
 
 /* The questions about local memory are for the limits of a work-group in NVIDIA's GPU generations, in KiB.
- * Retargeted programs may have more. Their questions begin with all that the hardware has, since the tile 192x256
- * with four stages and sums of lines needs 225 KiB; the others are what smaller forms of cl/gemm/gemm_wgmma.c
- * need. */
+ * Retargeted programs may have more. Their questions begin with all that the hardware has, since the tile
+ * 192x256 with four stages and sums of lines needs 225 KiB; the others are what smaller forms of
+ * cl/gemm/gemm_wgmma.c need. */
 const ocl_question ocl_questions[] = {
     {OCL_ITEM_BASIC, 0, NULL, ask_basic, 0},
     {OCL_ITEM_GROUP_LIMIT, 0, NULL, ask_group_limit, 0},

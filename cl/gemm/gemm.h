@@ -71,8 +71,8 @@ typedef struct ocl_gemm {
      * after the other. A backend whose chosen form can make them does so in workspaces and leaves here which; from the
      * others blocks is 0. They are an addition to a problem and no part of it: choices do not depend on them. */
     ocl_moments *moments;
-    /* Not NULL: the sums of A's lines are wanted; batch must be 1. Like moments they are an addition: a backend
-     * whose chosen form can make them does so and sets `made`; the others leave it false. */
+    /* Not NULL: the sums of A's lines are wanted; batch must be 1. Like moments they are an addition: a
+     * backend whose chosen form can make them does so and sets `made`; the others leave it false. */
     ocl_line_sums *line_sums;
     ocl_windows windows; /* then lda or ldb has no meaning */
     bool tf32;           /* f32 A and B may be rounded to 10 bits of mantissa (precision.matmul) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of what a product computes besides C, where a backend can: the moments of C's stored columns, and the sums
- * of A's lines. */
+ * Checks of what a product computes besides C, where a backend can: the moments of C's stored columns, and
+ * the sums of A's lines. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +80,8 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 
 /* --- line sums --- */
 
-/* Whether the backend must make the sums of A's lines that are wanted: `wgmma` does where its form leaves local
- * memory for the ones. */
+/* Whether the backend must make the sums of A's lines that are wanted: `wgmma` does where its form leaves
+ * local memory for the ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_gemm_run_desc(r);

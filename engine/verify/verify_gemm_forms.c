@@ -177,9 +177,9 @@ static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_
     return CLT_OK;
 }
 
-/* Stream-k on this number of compute units. Where there are more tiles than units, or a few more groups than
- * tiles, a group has parts of three tiles and more; each step of the only tile of deep_tiles has a group of its
- * own. */
+/* Stream-k on this number of compute units. Where there are more tiles than units, or a few more groups
+ * than tiles, a group has parts of three tiles and more; each step of the only tile of deep_tiles has a
+ * group of its own. */
 static const struct {
     const char *name;
     clt_dtype type;

@@ -19,7 +19,8 @@ typedef struct clt_gemm_run {
     ocl_gemm_ready *ready; /* NULL if the backend refused */
 } clt_gemm_run;
 
-/* The device for which the product is planned: the checked one, with the compute units that the case asks for. */
+/* The device for which the product is planned: the checked one, with the compute units that the case asks
+ * for. */
 static inline ocl_device_desc clt_gemm_run_desc(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_verify_desc(r->session);

@@ -50,8 +50,8 @@ builds() {
         key in registers { same++ }
         $5 > spilled[key] + 0 { print $2 ": " $5 " bytes of registers are spilled, " spilled[key] + 0 " in the table"; bad++ }
         key in registers && $4 > registers[key] + 4 { print $2 ": " $4 " registers, " registers[key] " in the table"; bad++ }
-        END { print same + 0 " of " FNR " programs are in the table"; exit bad > 0 }' "$table" found.txt >"$out" &&
-        pass || fail "$name: more registers or spills than before"
+        END { print same + 0 " of " FNR " programs are in the table"; exit bad > 0 || !same }' "$table" found.txt >"$out" &&
+        pass || fail "$name: more registers or spills than before, or a table of other programs"
     echo "$name: $(tail -n 1 "$out")"
 }
 

@@ -22,8 +22,8 @@
  *   CLTRAIN_PTX_CACHE     a folder that keeps compiled programs
  *   CLTRAIN_PTX_REPORT    a file to which every violated rule is appended, one per line
  *   CLTRAIN_PTX_COUNTS    a file to which the counters of every launch are appended
- *   CLTRAIN_PTX_RESOURCES  a file to which a line is appended for every program that NVIDIA's assembler takes:
- *                         its first kernel, registers, spilled bytes, options
+ *   CLTRAIN_PTX_RESOURCES  a file to which a line is appended for every program that NVIDIA's assembler
+ *                         takes: its first kernel, registers, spilled bytes, options
  *   CLTRAIN_PTX_LISTING   a file to which the counters of every instruction of every launch are appended
  *   CLTRAIN_PTX_SEED      of the order of warps and groups, and of the times at which asynchronous copies
  *                         complete

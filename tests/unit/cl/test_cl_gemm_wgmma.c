@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The choice of tiles of the backend `wgmma`, of its stream-k and line sums, and of local memory as an argument, on
- * descriptions of GPUs without a device.
- * ctest-labels: quick */
+ * The choice of tiles of the backend `wgmma`, of its stream-k and line sums, and of local memory as an
+ * argument, on descriptions of GPUs without a device. ctest-labels: quick */
 #include <string.h>
 
 #include "cl/gemm/gemm_mma.h"

@@ -44,10 +44,11 @@ run() { # NAME VARIABLE=VALUE...: the command, its result in the folder `result`
     generate) "${it[@]}" generate good --prompt 'line' --max-new 4 --temperature 0 >result/text 2>"$out" ;;
     esac
 }
-digest() { # times differ from run to run
+# Times differ from run to run; and so does what a CPU device may use, which is the memory that other processes leave.
+digest() {
     (cd result && find . -type f | sort | while read -r file; do
         echo "$file"
-        sed -E 's/ on 20[-0-9]+ [0-9:]+ UTC//; s/"(seconds|ms|samples_per_second|tokens_per_second)": *[-0-9.e+]+//g' "$file" | sha256sum
+        sed -E 's/ on 20[-0-9]+ [0-9:]+ UTC//; s/"(usable_bytes|seconds|ms|samples_per_second|tokens_per_second)": *[-0-9.e+]+//g' "$file" | sha256sum
     done)
 }
 total=0
@@ -69,12 +70,7 @@ for name in ${CLTRAIN_FAULT_COMMANDS:-${names[@]}}; do
         case $code in
         70) if grep -qi 'memory' "$out"; then pass; else fail "$name, allocation $n of $count: 70, and no word of memory"; fi ;;
         0)
-            # The same allocation once more, where the result differs: in a busy CI run it did twice, and in a thousand runs
-            # afterwards never again. What differs is shown, so that the next time tells why.
-            if [ "$(digest)" != "$want" ]; then
-                diff -r good_result result | head -n 20
-                run "$name" CLT_ALLOC_SHIM=$n </dev/null
-            fi
+            if [ "$(digest)" != "$want" ]; then diff -r good_result result | head -n 20; fi
             if [ "$(digest)" = "$want" ]; then pass; else fail "$name, allocation $n of $count: code 0 and another result"; fi
             ;;
         *) fail "$name, allocation $n of $count: code $code" ;;

@@ -51,7 +51,7 @@ update.clh :: s/uint chunk = places\[plo + own\];/uint chunk = own;/ :: update.m
 update.clh :: s/state\[so + ST_UPDATE\] == 1u/false/ :: update.ema[lane] :: update
 update.clh :: s/value = fma((REALS)(rest), value - old, old)/value = fma((REALS)(rest), value, old)/ :: update.ema_f32[group] :: update
 quads.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_4 :: known
-quads.clh :: s/vstorea_half4_rte/vstorea_half4_rtz/ :: known.f16_by_4 :: known
+quads.clh :: s/vstore_half4_rte/vstore_half4_rtz/ :: known.f16_by_4 :: known
 lanes.clh :: s/vstore_half16_rte/vstore_half16_rtz/ :: known.f16_by_16 :: known
 common.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16 :: known
 lanes.clh :: s/(u >> 16) | 0x40u/u >> 16/ :: known.bf16_by_16 :: known

@@ -238,14 +238,6 @@ HALF(__global) HALF(__local) HALF(__private)
     { EACH(n, ((space ushort *)p)[k * n + i] = half_bits(v[i])) }                                            \
     void OVERLOAD vstore_half##n(float##n v, size_t k, space half *p)                                        \
     { EACH(n, ((space ushort *)p)[k * n + i] = half_bits(v[i])) }
-/* Aligned as a whole, and moved as one word: LLVM takes loads apart that are not volatile. */
-#define HALF_ALIGNED(n, word, space)                                                                         \
-    float##n OVERLOAD vloada_half##n(size_t k, const space half *p)                                          \
-    { ushort##n h = as_ushort##n(((volatile const space word *)p)[k]); float##n r; EACH(n, r[i] = half_value(h[i])) return r; } \
-    void OVERLOAD vstorea_half##n##_rte(float##n v, size_t k, space half *p)                                 \
-    { ushort##n h; EACH(n, h[i] = half_bits(v[i])) ((space word *)p)[k] = as_##word(h); }
-HALF_ALIGNED(2, uint, __global) HALF_ALIGNED(4, uint2, __global) HALF_ALIGNED(8, uint4, __global)
-HALF_ALIGNED(2, uint, __local) HALF_ALIGNED(4, uint2, __local) HALF_ALIGNED(8, uint4, __local)
 #define HALF_VECTORS(n) HALF_VECTOR(n, __global) HALF_VECTOR(n, __local) HALF_VECTOR(n, __private)
 HALF_VECTORS(2) HALF_VECTORS(4) HALF_VECTORS(8) HALF_VECTORS(16)
 

@@ -47,11 +47,6 @@ static const char declarations[] =
     "space) \\\n"
     "    PTX_STORE(16, space)\n"
     "PTX_STORES(__global) PTX_STORES(__local) PTX_STORES(__private)\n"
-    "#define PTX_ALIGNED(n, space) \\\n"
-    "    float##n __attribute__((overloadable, pure)) vloada_half##n(size_t, const space half *); \\\n"
-    "    void __attribute__((overloadable)) vstorea_half##n##_rte(float##n, size_t, space half *);\n"
-    "#define PTX_ALIGNEDS(space) PTX_ALIGNED(2, space) PTX_ALIGNED(4, space) PTX_ALIGNED(8, space)\n"
-    "PTX_ALIGNEDS(__global) PTX_ALIGNEDS(__local)\n"
     "#endif\n";
 
 #define MOST_WORDS 300

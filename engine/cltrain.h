@@ -23,7 +23,11 @@
  * environment variable CLTRAIN_PROGRAM names; else "cltrain" beside the library's file, in the folder above
  * it or in ../bin; else the one where cmake installed it. If there is none, or only one of another version,
  * the same tests run in the calling process, after a warning; a bad driver can then crash or block it.
- * Results are kept in the user's cache folder, so this is done once. */
+ * Results are kept in the user's cache folder, so this is done once.
+ *
+ * Data and weights are mapped into memory. So that a file that is cut meanwhile ends in an error instead of the
+ * process, opening one installs a handler of SIGBUS, which passes signals of other causes on to the handler
+ * that was there before. */
 #ifndef CLTRAIN_H
 #define CLTRAIN_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * File contents: whole reads with gzip, read-only mappings, durable writes. Paths and folders are in
- * folder.c. Knows nothing of any file format but gzip. */
+ * File contents: whole reads with gzip, durable writes. Paths and folders are in folder.c, mappings in
+ * mapping.c. Knows nothing of any file format but gzip. */
 #include "engine/base/fileio.h"
 
 #include <errno.h>
@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -18,8 +17,7 @@
 #include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
 
-/* Opens for reading and refuses folders, which open() accepts. */
-static clt_status open_file(const char *path, clt_status code, int *fd, struct stat *info)
+clt_status clt_open_read(const char *path, clt_status code, int *fd, struct stat *info)
 {
     do {
         *fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -198,7 +196,7 @@ clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_
     size_t length = 0;
     *data = NULL;
     *size = 0;
-    CLT_TRY(open_file(path, code, &fd, &info));
+    CLT_TRY(clt_open_read(path, code, &fd, &info));
     /* Incompressible data grows a little when it is packed, so a packed file may be larger than its
      * content. */
     uint64_t limit = max_bytes && gunzip ? max_bytes + max_bytes / 64 + 4096 : max_bytes;
@@ -217,46 +215,6 @@ clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_
     *data = content;
     *size = length;
     return CLT_OK;
-}
-
-clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out)
-{
-    static const uint8_t nothing[1];
-    int fd;
-    struct stat info;
-    *out = (clt_mapping){0};
-    /* checked before open(), which would block on a pipe until a writer comes */
-    if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
-        CLT_FAIL(code, "mapping '%s': only a regular file can be mapped; check the path", path);
-    CLT_TRY(open_file(path, code, &fd, &info));
-    if (!S_ISREG(info.st_mode)) {
-        close(fd);
-        CLT_FAIL(code, "mapping '%s': only a regular file can be mapped; check the path", path);
-    }
-    out->data = nothing;
-    if (info.st_size > 0) {
-        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED) {
-            clt_status status =
-                clt_fail_errno(code, errno, "mapping '%s' (%lld bytes)", path, (long long)info.st_size);
-            out->data = NULL;
-            close(fd);
-            return status;
-        }
-        out->data = data;
-        out->size = (size_t)info.st_size;
-    }
-    close(fd);
-    return CLT_OK;
-}
-
-void clt_map_close(clt_mapping *mapping)
-{
-    if (!mapping)
-        return;
-    if (mapping->size > 0)
-        (void)munmap((void *)(uintptr_t)mapping->data, mapping->size);
-    *mapping = (clt_mapping){0};
 }
 
 /* offset -1: at the descriptor's position. */

@@ -24,13 +24,23 @@ clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_
 /* clt_gzip: the bytes as a gzip file in memory, with free(). */
 clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length);
 
-/* Read-only mapping. */
+/* Read-only mapping. A file that becomes shorter, or a disk that fails, does not end the process: what is missing
+ * reads as zeros, and a check made afterwards fails with the `code` of clt_map_open and the file's name. Opening
+ * one installs a handler of SIGBUS, which leaves other causes to the handler before it. */
+struct clt_mapped;
 typedef struct clt_mapping {
     const uint8_t *data;
     size_t size;
+    struct clt_mapped *file; /* what is known of the file; NULL: it is empty */
 } clt_mapping;
 clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
 void clt_map_close(clt_mapping *mapping);
+/* Says that bytes of the mapping were read, so that the next clt_map_check looks at its file. */
+void clt_map_used(const clt_mapping *mapping);
+/* Whether all bytes that any thread has read were in their files: looks at each mapping that was used since its last
+ * look. check_one looks at one mapping, used or not. */
+clt_status clt_map_check(void);
+clt_status clt_map_check_one(const clt_mapping *mapping);
 
 /* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is written
  * directly. CLT_ESTORAGE on failure, no partial file left behind. */

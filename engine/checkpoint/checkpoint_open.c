@@ -29,15 +29,22 @@ static clt_status verify_file(const char *folder, int version, const clt_manifes
         status = clt_fail(
             CLT_ECHECKPOINT, __FILE__, __LINE__,
             "%s: its content does not match the hash in its manifest; it was damaged or changed", path);
+    if (status == CLT_OK)
+        status = clt_map_check_one(&mapping);
     clt_map_close(&mapping);
     free(path);
     return status;
 }
 
-static clt_status verify_files(const char *folder, const clt_manifest *manifest)
+/* small: only files without tensors, which take no time. */
+static clt_status verify_files(const char *folder, const clt_manifest *manifest, bool small)
 {
-    for (int i = 0; i < manifest->n_files; i++)
-        CLT_TRY(verify_file(folder, manifest->version, &manifest->files[i]));
+    for (int i = 0; i < manifest->n_files; i++) {
+        const clt_manifest_file *file = &manifest->files[i];
+        bool tensors = strcmp(file->name, CLT_MODEL_FILE) == 0 || strcmp(file->name, CLT_OPTIMIZER_FILE) == 0;
+        if (!small || !tensors)
+            CLT_TRY(verify_file(folder, manifest->version, file));
+    }
     return CLT_OK;
 }
 
@@ -45,7 +52,7 @@ clt_status clt_checkpoint_verify(const char *folder)
 {
     clt_manifest manifest;
     CLT_TRY(clt_manifest_read(folder, &manifest, NULL));
-    return verify_files(folder, &manifest);
+    return verify_files(folder, &manifest, false);
 }
 
 static clt_status open_tensors(const char *folder, const char *name, clt_safetensors **out)
@@ -76,7 +83,7 @@ static clt_status open_step(const char *folder, clt_checkpoint **out)
     if (!checkpoint->path)
         CLT_FAIL_GOTO(CLT_ENOMEM, fail, "opening checkpoint %s: out of host memory", folder);
     CLT_TRY_GOTO(clt_manifest_read(folder, &manifest, &checkpoint->manifest), fail);
-    CLT_TRY_GOTO(verify_files(folder, &manifest), fail);
+    CLT_TRY_GOTO(verify_files(folder, &manifest, false), fail);
     checkpoint->step = manifest.step;
     CLT_TRY_GOTO(open_tensors(folder, CLT_MODEL_FILE, &checkpoint->model), fail);
     if (clt_manifest_find(&manifest, CLT_OPTIMIZER_FILE))
@@ -128,6 +135,12 @@ bool clt_checkpoint_averages(const clt_checkpoint *checkpoint)
     for (int i = 0; i < clt_safetensors_count(checkpoint->model) && !found; i++)
         found = find_average(checkpoint, clt_safetensors_at(checkpoint->model, i)->name) != NULL;
     return found;
+}
+
+clt_status clt_checkpoint_whole(const clt_checkpoint *checkpoint)
+{
+    CLT_TRY(clt_safetensors_whole(checkpoint->model));
+    return clt_safetensors_whole(checkpoint->optimizer);
 }
 
 /* Lists the step folders of a checkpoints folder or of a run folder. *folder is the folder that contains
@@ -279,7 +292,8 @@ clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
     return find_checkpoint(path, open_step, true, out);
 }
 
-/* Reads only the manifest and the state. */
+/* Reads the manifest and all files without tensors, so that a run is not opened by a checkpoint of which a file is
+ * damaged that another command finds damaged, too. */
 static clt_status peek_step(const char *folder, clt_checkpoint **out)
 {
     clt_status status;
@@ -290,7 +304,7 @@ static clt_status peek_step(const char *folder, clt_checkpoint **out)
     if (!checkpoint->path)
         CLT_FAIL_GOTO(CLT_ENOMEM, fail, "opening checkpoint %s: out of host memory", folder);
     CLT_TRY_GOTO(clt_manifest_read(folder, &manifest, &checkpoint->manifest), fail);
-    CLT_TRY_GOTO(verify_file(folder, manifest.version, clt_manifest_find(&manifest, CLT_STATE_FILE)), fail);
+    CLT_TRY_GOTO(verify_files(folder, &manifest, true), fail);
     CLT_TRY_GOTO(open_state(folder, &checkpoint->state), fail);
     checkpoint->step = manifest.step;
     *out = checkpoint;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/checkpoint/checkpoint_internal.h"
 
@@ -132,6 +133,10 @@ static clt_status export_model(const clt_checkpoint *saved, clt_values values, c
     for (int i = 0; i < n; i++)
         (void)clt_checkpoint_values(saved, clt_safetensors_at(saved->model, i)->name, values, &tensors[i]);
     clt_status status = clt_export_tensors(tensors, n, dtype, out, result);
+    clt_status whole = clt_checkpoint_whole(saved);
+    if (whole != CLT_OK && status == CLT_OK)
+        (void)unlink(out);
+    status = whole != CLT_OK ? whole : status; /* writing from a mapping that was cut fails, too */
     free(tensors);
     result->averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved);
     return status;

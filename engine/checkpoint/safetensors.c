@@ -332,6 +332,15 @@ uint64_t clt_safetensors_hash(const clt_safetensors *file)
     return clt_hash64_end(&state);
 }
 
+clt_status clt_safetensors_whole(const clt_safetensors *file)
+{
+    if (!file)
+        return CLT_OK;
+    for (int i = 0; i < file->n_parts; i++)
+        CLT_TRY(clt_safetensors_whole(file->parts[i]));
+    return clt_map_check_one(&file->mapping);
+}
+
 int clt_safetensors_count(const clt_safetensors *file)
 {
     return file->count;

@@ -272,6 +272,7 @@ static clt_status read_float(const clt_array_file *file, int64_t sample, int64_t
     if (file->normalise)
         for (int64_t i = 0; i < count; i++)
             out[i] = (out[i] * file->scale - file->mean) / file->std;
+    clt_map_used(&file->mapping);
     if (!all_finite(out, count))
         return not_finite(file, sample, first, out);
     return CLT_OK;
@@ -297,13 +298,12 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
     const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, 0);
     size_t width = clt_element_bytes(file->element);
     bool swap = must_swap(file);
-    if (width == clt_dtype_bytes(file->dtype) && (!swap || width == 1)) {
+    bool as_is = width == clt_dtype_bytes(file->dtype) && (!swap || width == 1);
+    if (as_is)
         memcpy(dst, src, file->sample_bytes);
-        return CLT_OK;
-    }
     /* The conversions are safe: when the source was opened, all values were checked against the delivered
      * type. */
-    for (int64_t i = 0; i < file->sample_elements; i++) {
+    for (int64_t i = 0; !as_is && i < file->sample_elements; i++) {
         int64_t value = integer_of(load_bits(src + (size_t)i * width, width, swap), file->element);
         if (file->dtype == CLT_U16) {
             uint16_t narrow = (uint16_t)value;
@@ -313,6 +313,7 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
             memcpy((char *)dst + 4 * i, &narrow, 4);
         }
     }
+    clt_map_used(&file->mapping);
     return CLT_OK;
 }
 
@@ -321,6 +322,7 @@ int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, i
     int64_t count = 0;
     for (int64_t i = 0; i < file->sample_elements; i++)
         count += element_value(file, sample, i) != (double)ignore;
+    clt_map_used(&file->mapping);
     return count;
 }
 
@@ -350,5 +352,5 @@ clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_
     }
     *min = least;
     *max = most;
-    return CLT_OK;
+    return clt_map_check_one(&file->mapping);
 }

@@ -126,8 +126,12 @@ void clt_pack_close(clt_image_pack *pack)
 void clt_pack_image(const clt_image_pack *pack, int64_t index, clt_stored_image *out)
 {
     const clt_pack_record *r = &pack->records[index];
-    *out = (clt_stored_image){r->width ? CLT_STORED_RGB : CLT_STORED_ENCODED, pack->mapping.data + r->offset,
-                              r->size, r->width, r->height};
+    *out = (clt_stored_image){.kind = r->width ? CLT_STORED_RGB : CLT_STORED_ENCODED,
+                              .bytes = pack->mapping.data + r->offset,
+                              .size = r->size,
+                              .width = r->width,
+                              .height = r->height,
+                              .mapping = &pack->mapping};
 }
 
 const char *clt_pack_name(const clt_image_pack *pack, int64_t index)
@@ -138,7 +142,9 @@ const char *clt_pack_name(const clt_image_pack *pack, int64_t index)
 clt_status clt_pack_check(const clt_image_pack *pack, int64_t index)
 {
     const clt_pack_record *r = &pack->records[index];
-    if (clt_hash64(pack->mapping.data + r->offset, r->size) != r->hash)
+    uint64_t hash = clt_hash64(pack->mapping.data + r->offset, r->size);
+    CLT_TRY(clt_map_check_one(&pack->mapping));
+    if (hash != r->hash)
         CLT_FAIL(CLT_EDATA,
                  "its bytes do not have the checksum of the index; copy the file again or prepare it again");
     return CLT_OK;

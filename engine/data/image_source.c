@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/data/source_pair.h"
 
@@ -190,24 +191,37 @@ static clt_cut narrowed(clt_cut cut)
     return cut;
 }
 
+/* Decodes and resizes an image. */
+static clt_status make_planes(const clt_augment *a, const clt_stored_image *stored, int64_t index,
+                              clt_draw draw, uint8_t *planes)
+{
+    clt_encoded encoded = {0};
+    clt_view view;
+    bool is_encoded = stored->kind == CLT_STORED_ENCODED;
+    if (is_encoded)
+        CLT_TRY(clt_image_header(stored->bytes, stored->size, &encoded));
+    clt_cut cut = narrowed(clt_augment_cut(a, draw, index, is_encoded ? encoded.width : stored->width,
+                                           is_encoded ? encoded.height : stored->height));
+    if (is_encoded)
+        CLT_TRY(clt_image_decode(&encoded, cut.box, shrink_of(a, &cut), &view));
+    else
+        CLT_TRY(stored_view(stored, cut.box, &view));
+    return clt_image_resize(&view, cut.width, cut.height, cut.window, cut.flip, planes);
+}
+
 static clt_status make_sample(const clt_source *source, int64_t index, clt_draw draw, uint8_t *planes)
 {
     const clt_image_state *state = state_of(source);
     const clt_augment *a = &state->augment;
     clt_stored_image stored;
-    clt_encoded encoded = {0};
-    clt_view view;
     CLT_TRY(state->get(source, index, &stored));
-    bool is_encoded = stored.kind == CLT_STORED_ENCODED;
-    if (is_encoded)
-        CLT_TRY(clt_image_header(stored.bytes, stored.size, &encoded));
-    clt_cut cut = narrowed(clt_augment_cut(a, draw, index, is_encoded ? encoded.width : stored.width,
-                                           is_encoded ? encoded.height : stored.height));
-    if (is_encoded)
-        CLT_TRY(clt_image_decode(&encoded, cut.box, shrink_of(a, &cut), &view));
-    else
-        CLT_TRY(stored_view(&stored, cut.box, &view));
-    CLT_TRY(clt_image_resize(&view, cut.width, cut.height, cut.window, cut.flip, planes));
+    clt_status status = make_planes(a, &stored, index, draw, planes);
+    if (stored.mapping) {
+        clt_map_used(stored.mapping);
+        if (status != CLT_OK) /* of a file that was cut, the reason is the file */
+            CLT_TRY(clt_map_check_one(stored.mapping));
+    }
+    CLT_TRY(status);
     clt_augment_colors(a, draw, index, planes);
     return CLT_OK;
 }
@@ -321,7 +335,7 @@ clt_status clt_images_check_bound(const clt_source *source, int field, int64_t b
 clt_status clt_images_check_sample(const clt_source *source, int64_t index)
 {
     const clt_image_state *state = state_of(source);
-    clt_stored_image stored;
+    clt_stored_image stored = {0};
     clt_encoded encoded;
     clt_view view;
     clt_status status = state->get(source, index, &stored);
@@ -331,6 +345,10 @@ clt_status clt_images_check_sample(const clt_source *source, int64_t index)
         status = clt_image_header(stored.bytes, stored.size, &encoded);
         if (status == CLT_OK)
             status = clt_image_decode(&encoded, (clt_box){0, 0, encoded.width, encoded.height}, 1, &view);
+    }
+    if (stored.mapping) {
+        clt_status whole = clt_map_check_one(stored.mapping);
+        status = whole == CLT_OK ? status : whole;
     }
     return name_sample(source, index, status);
 }

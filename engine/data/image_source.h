@@ -17,8 +17,9 @@ typedef enum clt_stored { CLT_STORED_ENCODED, CLT_STORED_RGB, CLT_STORED_PLANES 
 typedef struct clt_stored_image {
     clt_stored kind;
     const uint8_t *bytes;
-    size_t size;       /* encoded */
-    int width, height; /* not encoded */
+    size_t size;                       /* encoded */
+    int width, height;                 /* not encoded */
+    const struct clt_mapping *mapping; /* in which `bytes` are; NULL: in memory */
 } clt_stored_image;
 
 /* Base of the state of such sources: its first member. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/fileio.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/data/data.h"
@@ -260,6 +261,18 @@ static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece
     return CLT_OK;
 }
 
+/* The status of what was read for a piece: of a file that was cut meanwhile, whatever came out of it, that is the
+ * reason. */
+static clt_status whole_files(clt_status status, const loader_piece *piece)
+{
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_status whole = clt_map_check();
+    if (whole != CLT_OK)
+        return clt_fail_prefix(whole, "loading batch %lld", (long long)piece->slot->slot.step);
+    return clt_error_put(&error);
+}
+
 /* --- workers --- */
 
 static loader_slot *free_slot(clt_loader *loader)
@@ -383,7 +396,7 @@ static void end_piece(loader_worker *worker, const loader_piece *piece, clt_stat
     if (slot->failed == INT64_MAX) {
         pthread_mutex_unlock(&loader->lock);
         double begin = clt_now();
-        status = find_normalisers(worker, &slot->slot);
+        status = whole_files(find_normalisers(worker, &slot->slot), piece);
         seconds = clt_now() - begin;
         pthread_mutex_lock(&loader->lock);
         slot->slot.load_seconds += seconds;
@@ -403,7 +416,7 @@ static void *work(void *context)
     while (take_work(worker, &piece)) {
         pthread_mutex_unlock(&loader->lock);
         double begin = clt_now();
-        clt_status status = fill_piece(loader, &piece);
+        clt_status status = whole_files(fill_piece(loader, &piece), &piece);
         double seconds = clt_now() - begin;
         pthread_mutex_lock(&loader->lock);
         end_piece(worker, &piece, status, seconds);

@@ -329,6 +329,14 @@ static clt_status publish(const preparation *p)
     return clt_fsync_parent(out);
 }
 
+/* No text was cut while it was read. */
+static clt_status whole_inputs(const preparation *p)
+{
+    for (size_t i = 0; i < p->n_files; i++)
+        CLT_TRY(clt_map_check_one(&p->files[i].mapping));
+    return CLT_OK;
+}
+
 static clt_status check_options(const clt_prepare_options *o)
 {
     if (!(o->split >= 0.0 && o->split < 1.0))
@@ -366,6 +374,7 @@ clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *r
     CLT_TRY_GOTO(make_folder(&p), done);
     CLT_TRY_GOTO(get_tokenizer(&p), remove);
     CLT_TRY_GOTO(write_shards(&p), remove);
+    CLT_TRY_GOTO(whole_inputs(&p), remove);
     CLT_TRY_GOTO(write_rest(&p), remove);
     CLT_TRY_GOTO(publish(&p), remove);
     goto done;

@@ -59,6 +59,8 @@ static clt_status check_shard(const char *path, const listed_shard *listed, uint
     clt_mapping mapping;
     CLT_TRY(clt_map_open(path, CLT_EDATA, &mapping));
     clt_status status = check_content(path, listed, &mapping, vocab);
+    if (status == CLT_OK)
+        status = clt_map_check_one(&mapping);
     clt_map_close(&mapping);
     return status;
 }

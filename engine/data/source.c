@@ -159,6 +159,8 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
     clt_status status = type->open(source, config, split);
     if (status == CLT_OK)
         status = check_channels(source);
+    if (status == CLT_OK)
+        status = clt_map_check();
     if (status != CLT_OK) {
         clt_source_close(source);
         return add_fetch_hint(status, config);
@@ -222,7 +224,8 @@ static clt_status read_one(const clt_source *source, int64_t index, clt_draw dra
 
 clt_status clt_source_read_field(const clt_source *source, int64_t index, int field, void *dst)
 {
-    return read_one(source, index, (clt_draw){0}, field, dst);
+    CLT_TRY(read_one(source, index, (clt_draw){0}, field, dst));
+    return clt_map_check();
 }
 
 clt_status clt_source_read_fields(const clt_source *source, int64_t index, void *const *to,

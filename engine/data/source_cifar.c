@@ -43,16 +43,21 @@ static int32_t cifar_label(const clt_source *source, int64_t index)
     const cifar_state *s = source->state;
     const cifar_file *f = file_of(s, index);
     const clt_mapping *m = f->labels.data ? &f->labels : &f->images;
-    return m->data[f->label_first + (size_t)(index - f->before) * f->label_step];
+    int32_t label = m->data[f->label_first + (size_t)(index - f->before) * f->label_step];
+    clt_map_used(m);
+    return label;
 }
 
 static clt_status cifar_get(const clt_source *source, int64_t index, clt_stored_image *out)
 {
     const cifar_state *s = source->state;
     const cifar_file *f = file_of(s, index);
-    *out = (clt_stored_image){CLT_STORED_PLANES,
-                              f->images.data + f->first + (size_t)(index - f->before) * f->step, PIXELS, SIDE,
-                              SIDE};
+    *out = (clt_stored_image){.kind = CLT_STORED_PLANES,
+                              .bytes = f->images.data + f->first + (size_t)(index - f->before) * f->step,
+                              .size = PIXELS,
+                              .width = SIDE,
+                              .height = SIDE,
+                              .mapping = &f->images};
     return CLT_OK;
 }
 

@@ -107,7 +107,9 @@ static const token_shard *shard_of(const tokens_state *state, int64_t at);
 static uint32_t token_of(const tokens_state *state, int64_t at)
 {
     const token_shard *shard = shard_of(state, at);
-    return clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin);
+    uint32_t token = clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin);
+    clt_map_used(&shard->mapping);
+    return token;
 }
 
 /* The mean number of bytes per token is measured over all tokens; in a long stream over this many runs, of
@@ -190,6 +192,7 @@ static const token_shard *shard_of(const tokens_state *state, int64_t at)
 
 static clt_status beyond(const tokens_state *state, const token_shard *shard, int64_t at, int64_t token)
 {
+    clt_map_used(&shard->mapping);
     CLT_FAIL(
         CLT_EDATA,
         "reading '%s': token %lld (byte %llu) is %lld, out of range: the %s has ids 0 to %lld; the shard was "
@@ -214,6 +217,7 @@ static clt_status copy_tokens(const tokens_state *state, int64_t at, int64_t cou
             else
                 ((int32_t *)dst)[done + i] = (int32_t)token;
         }
+        clt_map_used(&shard->mapping);
         done += n;
     }
     return CLT_OK;
@@ -252,6 +256,7 @@ static int64_t tokens_count_valid(const clt_source *source, int64_t index, int f
         int64_t at = clt_sequence_begin(s, index) + field + i;
         const token_shard *shard = shard_of(state, at);
         valid += clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin) != ignore;
+        clt_map_used(&shard->mapping);
     }
     return valid;
 }
@@ -306,6 +311,7 @@ static clt_status tokens_scan(const clt_source *source)
             if ((int64_t)token >= state->bound)
                 return beyond(state, shard, at, token);
         }
+        CLT_TRY(clt_map_check_one(&shard->mapping));
     }
     return CLT_OK;
 }

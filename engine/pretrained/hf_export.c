@@ -365,6 +365,8 @@ static clt_status export_to(hf_export *x, const char *folder)
         x->folder = temporary.text;
         status = write_all(x);
     }
+    clt_status whole = clt_checkpoint_whole(x->saved->checkpoint);
+    status = whole != CLT_OK ? whole : status; /* writing from a mapping that was cut fails, too */
     if (status == CLT_OK)
         status = check_free(folder);
     if (status == CLT_OK && rename(temporary.text, folder) != 0)

@@ -13,7 +13,7 @@
 
 const char *clt_save_reason_name(clt_save_reason reason)
 {
-    static const char *const names[] = {"interval", "time", "best", "final", "stop"};
+    static const char *const names[] = {"interval", "time", "best", "final", "stop", "error"};
     return names[reason];
 }
 

@@ -17,7 +17,8 @@ typedef enum clt_save_reason {
     CLT_SAVE_TIME,     /* checkpoint.minutes */
     CLT_SAVE_BEST,     /* checkpoint.best */
     CLT_SAVE_FINAL,    /* the run is complete */
-    CLT_SAVE_STOP      /* the run was asked to stop */
+    CLT_SAVE_STOP,     /* the run was asked to stop */
+    CLT_SAVE_ERROR     /* the run ends because its data or its storage has failed */
 } clt_save_reason;
 const char *clt_save_reason_name(clt_save_reason reason); /* "interval" */
 

@@ -47,6 +47,7 @@ typedef struct clt_run {
     double build_seconds;             /* time to realise and prime the plans */
     int64_t first_step;
     int64_t first_micro; /* the micro-batches of a step that this rank computes (clt_job_share) */
+    int32_t micro;       /* micro-batches of the step that is being enqueued, so far; 0 between steps */
     int32_t micro_batches;
     char resumed_from[1024];       /* checkpoint folder, or "" */
     clt_continuation continuation; /* differences from the run that is resumed */

@@ -25,6 +25,7 @@ clt_status clt_step(clt_run *run, int64_t step)
     for (int32_t micro = 0; micro < run->micro_batches; micro++) {
         bool last = micro + 1 == run->micro_batches;
         /* data: upload on the copy queue, then a device copy to the plan's inputs */
+        run->micro = micro;
         CLT_TRY(clt_feed_next(run->feed, &fed));
         /* forward: activations and loss records */
         CLT_TRY(clt_realized_run(run->train, CLT_PHASE_FORWARD));
@@ -42,6 +43,7 @@ clt_status clt_step(clt_run *run, int64_t step)
     /* clip and optimizer: norm, finite check, clip factor, update */
     CLT_TRY(clt_realized_run(run->train, CLT_PHASE_UPDATE));
     clt_sync_end(run->sync);
+    run->micro = 0;
     /* report: state and loss records, read by the host when they have arrived */
     CLT_TRY(clt_reporter_post(run->reporter, step));
     return ocl_flush(run->device, OCL_QUEUE_COMPUTE);

@@ -242,6 +242,7 @@ static clt_status run_steps(clt_loop *l, bool *stopped)
         clt_say_phase(l->options->comm, "forward and backward", done);
         clt_say_wishes(l);
         CLT_TRY(clt_step(l->run, step));
+        l->enqueued = done;
         clt_watch_end(l->watch, step);
         clt_say_phase(l->options->comm, "waiting for results of earlier steps", done);
         CLT_TRY(await(l, done - clt_decision_lag(l)));
@@ -289,7 +290,7 @@ static clt_status prepare(clt_loop *l)
         l->last_step = run->first_step;
     clt_feed_options feed = clt_run_feed_options(run, run->first_step, l->last_step);
     clt_state_block state;
-    l->finished = run->first_step;
+    l->finished = l->enqueued = run->first_step;
     clt_deadline_open(&l->deadline, run->ranks.ranks > 1 ? l->options->comm : NULL, l->options->config,
                       run->first_step);
     clt_watch_options watch = {.profile = l->options->profile,
@@ -396,13 +397,34 @@ static clt_status finish(clt_loop *l, bool stopped)
                                                : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
     clt_run_progress(l->run, "saving", 0, -1);
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
-    CLT_TRY(clt_tell_profile(l));
+    clt_tell_profile(l);
     CLT_TRY(clt_tell_advice(l));
     CLT_TRY(clt_tell_end(l, stopped));
     if (stopped)
         CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,
                  (long long)l->last_step, l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
     return CLT_OK;
+}
+
+/* Data or storage has failed, and the device has not: what the run has learned is saved before it ends, if it has
+ * learned anything since the last save. Returns the failure. With several ranks the others wait for something else
+ * than a save, and nothing is. */
+static clt_status save_before_end(clt_loop *l, clt_status failure)
+{
+    clt_error error;
+    bool alone = l->run->ranks.ranks == 1, new = l->enqueued > l->run->first_step;
+    bool gave_up = l->keeper.failures >= CLT_KEEPER_FAILURES;
+    if ((failure != CLT_EDATA && failure != CLT_ESTORAGE) || !alone || !new || gave_up || !l->keeper.saver)
+        return failure;
+    clt_error_take(failure, &error);
+    if (l->run->micro && clt_graph_buffers(l->run->job->train->graph) > 0)
+        clt_tell_warning(l,
+                         "running statistics, such as those of batch norm, include a part of the step that "
+                         "was not finished");
+    if (drain(l, true) != CLT_OK || clt_keeper_finish(&l->keeper, l->enqueued, CLT_SAVE_ERROR) != CLT_OK)
+        clt_tell_warning(l, clt_error_text());
+    clt_error_clear();
+    return clt_error_put(&error);
 }
 
 static clt_status train(clt_loop *l)
@@ -459,8 +481,10 @@ static clt_status train(clt_loop *l)
     CLT_TRY(clt_stop_before(l, &stop));
     if (stop)
         return stopped_before(l);
-    CLT_TRY(run_steps(l, &stopped));
-    return finish(l, stopped);
+    clt_status status = run_steps(l, &stopped);
+    if (status == CLT_OK)
+        status = finish(l, stopped);
+    return status == CLT_OK ? status : save_before_end(l, status);
 }
 
 /* Reports the part of the start-up table that is known without a run. */

@@ -40,6 +40,8 @@ typedef struct clt_loop {
     /* of the newest finished steps, by their number modulo CLT_HEARD_STEPS: times, and what the ranks said */
     clt_sync_result heard[CLT_HEARD_STEPS];
     int64_t finished; /* steps that have finished, from 0 on */
+    int64_t
+        enqueued; /* steps whose commands are all enqueued: the parameters are those after so many steps */
     clt_deadline deadline;
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */
@@ -50,16 +52,17 @@ typedef struct clt_loop {
     bool failed;         /* too many consecutive steps were not finite; `bad` is the last of them */
     clt_step_result bad;
     int64_t log_every;
-    int64_t evaluated;  /* steps done at the newest evaluation; -1: there was none */
-    bool early;         /* the training ends before its last step, since evaluations are no longer better */
-    bool discard;       /* stopped before the first step: files made for this run are removed */
-    double saved_at;    /* time when the last checkpoint was begun, or the run if there is none */
-    int64_t saved_step; /* steps done when it was */
-    int64_t met_step;   /* and when the ranks ended a round of it */
-    int64_t asked;      /* why this rank wants to stop; 0: it does not */
-    int64_t stop;       /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
-    bool quiet;         /* another rank reports */
-    bool repin;         /* the run must be created again with the tuning choices of the checkpoint */
+    int64_t evaluated;    /* steps done at the newest evaluation; -1: there was none */
+    bool early;           /* the training ends before its last step, since evaluations are no longer better */
+    bool discard;         /* stopped before the first step: files made for this run are removed */
+    double saved_at;      /* time when the last checkpoint was begun, or the run if there is none */
+    int64_t saved_step;   /* steps done when it was */
+    int64_t met_step;     /* and when the ranks ended a round of it */
+    int64_t asked;        /* why this rank wants to stop; 0: it does not */
+    int64_t stop;         /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
+    bool quiet;           /* another rank reports */
+    bool classes_missing; /* classes.json could not be written after the newest evaluation */
+    bool repin;           /* the run must be created again with the tuning choices of the checkpoint */
 } clt_loop;
 
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
@@ -80,7 +83,7 @@ void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reaso
 void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
 /* Reports a step to the observer, to metrics.jsonl and, for one step in train.log_every, to the log. */
 clt_status clt_tell_step(clt_loop *loop, const clt_step_metrics *metrics);
-clt_status clt_tell_eval(const clt_loop *loop, const clt_eval_metrics *metrics);
+clt_status clt_tell_eval(clt_loop *loop, const clt_eval_metrics *metrics);
 /* Says that and why the training ends early (train.early_stop_evals). */
 clt_status clt_tell_early(const clt_loop *loop);
 /* Reports the start-up table and the event "start", right before the first step. */
@@ -95,7 +98,7 @@ clt_status clt_tell_ranks(clt_loop *loop, clt_ranks_when when);
  * things. */
 clt_status clt_tell_advice(const clt_loop *loop);
 /* Writes profile.txt, profile.json and trace.json into the run folder. */
-clt_status clt_tell_profile(const clt_loop *loop);
+void clt_tell_profile(const clt_loop *loop);
 /* trainer_histograms.c: are histograms for TensorBoard to be written after `step` steps? The answer is the
  * same on all ranks. The second function writes those of the newest step's gradients and of the parameters;
  * all steps must have finished. */

@@ -135,8 +135,19 @@ static clt_status write_text(const clt_loop *l, const char *name, const clt_str 
     return status;
 }
 
+/* A record that only reports need never ends a training: that it could not be written is a warning. */
+static void tell_missing(const clt_loop *l, const char *name, clt_status status)
+{
+    char text[CLT_ERROR_TEXT_SIZE + 64];
+    if (status == CLT_OK)
+        return;
+    snprintf(text, sizeof text, "%s could not be written, the run goes on: %s", name, clt_error_text());
+    clt_error_clear();
+    clt_tell_warning(l, text);
+}
+
 /* classes.json: what the newest evaluation counted by class. */
-static clt_status write_classes(const clt_loop *l, const clt_eval_metrics *m)
+static void write_classes(clt_loop *l, const clt_eval_metrics *m)
 {
     clt_str text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
@@ -147,11 +158,15 @@ static clt_status write_classes(const clt_loop *l, const clt_eval_metrics *m)
     clt_jw_end_object(&w);
     clt_str_append(&text, "\n");
     clt_status status = write_text(l, CLT_CLASSES_FILE, &text);
+    if (l->classes_missing) /* it has been said */
+        clt_error_clear();
+    else
+        tell_missing(l, CLT_CLASSES_FILE, status);
+    l->classes_missing = status != CLT_OK;
     clt_str_free(&text);
-    return status;
 }
 
-clt_status clt_tell_eval(const clt_loop *l, const clt_eval_metrics *m)
+clt_status clt_tell_eval(clt_loop *l, const clt_eval_metrics *m)
 {
     char line[CLT_LINE_SIZE];
     const clt_observer *o = &l->options->observer;
@@ -161,7 +176,9 @@ clt_status clt_tell_eval(const clt_loop *l, const clt_eval_metrics *m)
         o->eval(o->context, m);
     if (l->dir)
         clt_rundir_log(l->dir, "%s", clt_eval_line(m, line));
-    return l->dir && clt_eval_classes(l->run) ? write_classes(l, m) : CLT_OK;
+    if (l->dir && clt_eval_classes(l->run))
+        write_classes(l, m);
+    return CLT_OK;
 }
 
 clt_status clt_tell_early(const clt_loop *l)
@@ -271,13 +288,13 @@ static clt_status tell_summary(const clt_loop *l, const clt_profile *profile, cl
     return CLT_OK;
 }
 
-clt_status clt_tell_profile(const clt_loop *l)
+void clt_tell_profile(const clt_loop *l)
 {
     clt_str text = {0}, json = {0}, trace = {0};
     char line[512], window[96] = "";
     int64_t first, last;
     if (!l->options->profile || !l->dir || l->result->steps <= l->run->first_step)
-        return CLT_OK;
+        return;
     clt_watch_measure_limits(l->watch);
     const clt_profile *profile = clt_watch_profile(l->watch);
     clt_json_writer w = clt_json_writer_make(&json, 2);
@@ -308,7 +325,7 @@ done:
     clt_str_free(&text);
     clt_str_free(&json);
     clt_str_free(&trace);
-    return status;
+    tell_missing(l, "the profile", status);
 }
 
 clt_status clt_tell_advice(const clt_loop *l)

@@ -239,6 +239,8 @@ clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra
             if (clt_store_saves(run->store, (clt_arena_kind)arena, &graph->params[i]))
                 status = load_state_tensor(run, saved, &graph->params[i], (clt_arena_kind)arena);
     if (status == CLT_OK)
+        status = clt_safetensors_whole(saved->optimizer);
+    if (status == CLT_OK)
         status = load_state(run, saved, extra);
     run->repin =
         run->ranks.rank == 0 && clt_tuned_differs(run->tuned, clt_json_root(saved->state), saved->path);

@@ -144,7 +144,7 @@ static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_
                                     found ? &values : clt_run_find_tensor(file, param), path));
     }
     clt_run_progress(run, "loading the parameters", 0, -1);
-    return CLT_OK;
+    return saved ? clt_checkpoint_whole(saved) : clt_safetensors_whole(file);
 }
 
 clt_status clt_run_load_file(clt_run *run, const clt_safetensors *file, const char *path)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -243,6 +244,107 @@ static void test_map(void **state)
     assert_int_equal(clt_map_open(folder, CLT_EDATA, &mapping), CLT_EDATA);
     assert_int_equal(clt_map_open("/dev/null", CLT_ECHECKPOINT, &mapping), CLT_ECHECKPOINT);
     assert_null(mapping.data);
+}
+
+/* A mapped file that becomes shorter reads as zeros, and the check names it with the code of the mapping. */
+static void test_map_cut(void **state)
+{
+    (void)state;
+    enum { PAGE = 4096, SIZE = 20 * PAGE + 100 };
+    static char bytes[SIZE];
+    clt_mapping cut, other, kept;
+    memset(bytes, 'a', sizeof bytes);
+    put("cut", bytes, SIZE);
+    put("other", bytes, SIZE);
+    put("kept", bytes, SIZE);
+    assert_int_equal(clt_map_open(in_folder("cut"), CLT_EDATA, &cut), CLT_OK);
+    assert_int_equal(clt_map_open(in_folder("other"), CLT_ECHECKPOINT, &other), CLT_OK);
+    assert_int_equal(clt_map_open(in_folder("kept"), CLT_EDATA, &kept), CLT_OK);
+    clt_map_used(&cut);
+    assert_int_equal(clt_map_check(), CLT_OK);
+
+    /* whole pages are missing: without a handler the process would end here */
+    assert_int_equal(truncate(in_folder("cut"), 3 * PAGE), 0);
+    assert_int_equal(cut.data[2 * PAGE], 'a');
+    assert_int_equal(cut.data[9 * PAGE + 5], 0);
+    assert_int_equal(cut.data[SIZE - 1], 0);
+    assert_int_equal(cut.data[2 * PAGE], 'a');
+    assert_int_equal(clt_map_check(), CLT_EDATA);
+    assert_non_null(strstr(clt_error_text(), "/cut': it ends after 12288 bytes now, and had 82020"));
+    assert_int_equal(clt_map_check_one(&kept), CLT_OK);
+    assert_int_equal(clt_map_check_one(&cut), CLT_EDATA);
+    /* the loss stays known when the file is whole again */
+    assert_int_equal(truncate(in_folder("cut"), SIZE), 0);
+    assert_int_equal(clt_map_check(), CLT_EDATA);
+    assert_non_null(strstr(clt_error_text(), "/cut': a part of it could not be read"));
+    clt_map_close(&cut);
+    assert_int_equal(clt_map_check(), CLT_OK);
+
+    /* within the last page there is no signal, only zeros; files that nobody used are not looked at */
+    assert_int_equal(truncate(in_folder("other"), SIZE - 50), 0);
+    assert_int_equal(other.data[SIZE - 1], 0);
+    assert_int_equal(clt_map_check(), CLT_OK);
+    clt_map_used(&other);
+    assert_int_equal(clt_map_check(), CLT_ECHECKPOINT);
+    assert_non_null(strstr(clt_error_text(), "/other'"));
+    clt_map_close(&other);
+
+    /* a file that is replaced or removed is still there for its mapping */
+    put("new", "x", 1);
+    assert_int_equal(rename(in_folder("new"), in_folder("kept")), 0);
+    clt_map_used(&kept);
+    assert_int_equal(clt_map_check(), CLT_OK);
+    assert_int_equal(unlink(in_folder("kept")), 0);
+    assert_int_equal(clt_map_check_one(&kept), CLT_OK);
+    assert_int_equal(kept.data[SIZE - 1], 'a');
+    clt_map_close(&kept);
+}
+
+static void exit_with_7(int number)
+{
+    _exit(number == SIGBUS ? 7 : 1);
+}
+
+/* Ends by SIGBUS, from a mapping that fileio.h knows nothing of or from kill(); `handler` was there before. */
+static int end_of_child(void (*handler)(int), bool sent)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)signal(SIGBUS, handler);
+        clt_mapping mapping;
+        int fd = open(in_folder("b"), O_RDONLY);
+        const char *stray = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (fd < 0 || stray == MAP_FAILED || clt_map_open(in_folder("b"), CLT_EDATA, &mapping) != CLT_OK)
+            _exit(1);
+        pid_t grandchild = sent ? fork() : -1; /* a signal from another process */
+        if (grandchild == 0)
+            _exit(kill(getppid(), SIGBUS) == 0 ? 0 : 1);
+        if (sent)
+            for (;;)
+                pause();
+        _exit(((const volatile char *)stray)[4096] ? 1 : 0);
+    }
+    int result = 0;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    return WIFSIGNALED(result) ? -WTERMSIG(result) : WEXITSTATUS(result);
+}
+
+/* Other causes of the signal are left to the handler that was there before, or end the process. */
+static void test_map_signal(void **state)
+{
+    (void)state;
+    struct rlimit none = {0, 0}, kept;
+    assert_int_equal(getrlimit(RLIMIT_CORE, &kept), 0);
+    assert_int_equal(setrlimit(RLIMIT_CORE, &none), 0);
+    put("b", "b", 1);
+    if (!getenv("ASAN_OPTIONS")) { /* with ASan its own report ends the process */
+        assert_int_equal(end_of_child(SIG_DFL, false), -SIGBUS);
+        assert_int_equal(end_of_child(SIG_DFL, true), -SIGBUS);
+    }
+    assert_int_equal(end_of_child(exit_with_7, false), 7);
+    assert_int_equal(end_of_child(exit_with_7, true), 7);
+    (void)setrlimit(RLIMIT_CORE, &kept);
 }
 
 static void test_write(void **state)
@@ -528,6 +630,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_gzip, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_gzip_damaged, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_map, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_map_signal, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_map_cut, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_write, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_can_write, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_write_special, make_folder, drop_folder),

@@ -362,6 +362,36 @@ static void mutated_headers_never_escape_the_file(void **state)
     assert_in_range(accepted, 1, 1500); /* changed names and metadata are fine; most changes are not */
 }
 
+/* A file that is cut while its values are read: they are zeros, and the check says so. */
+static void a_file_that_is_cut_is_noticed(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    static float ones[N];
+    float *read;
+    for (int i = 0; i < N; i++)
+        ones[i] = 1.0f;
+    const clt_named_tensor tensor = {"w", CLT_F32, clt_shape1(N), ones};
+    assert_int_equal(clt_safetensors_write(path, &tensor, 1, NULL, 0, NULL), CLT_OK);
+    clt_safetensors *file, *joined;
+    const char *paths[1] = {path};
+    assert_int_equal(clt_safetensors_open(path, &file), CLT_OK);
+    assert_int_equal(clt_safetensors_open_parts(paths, 1, &joined), CLT_OK);
+    assert_int_equal(clt_safetensors_whole(file), CLT_OK);
+    assert_int_equal(clt_safetensors_whole(joined), CLT_OK);
+    assert_int_equal(clt_safetensors_whole(NULL), CLT_OK);
+    assert_int_equal(truncate(path, N), 0);
+    assert_int_equal(clt_alloc(&read, N, sizeof *read, "values"), CLT_OK);
+    assert_int_equal(clt_named_tensor_to_f32(clt_safetensors_at(file, 0), read), CLT_OK);
+    assert_true(read[0] == 1.0f && read[N - 1] == 0.0f);
+    assert_int_equal(clt_safetensors_whole(file), CLT_ECHECKPOINT);
+    assert_text_has("x.safetensors': it ends after 20000 bytes now");
+    assert_int_equal(clt_safetensors_whole(joined), CLT_ECHECKPOINT);
+    free(read);
+    clt_safetensors_close(file);
+    clt_safetensors_close(joined);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +403,7 @@ int main(void)
         cmocka_unit_test(finite_check_names_tensor_and_place),
         cmocka_unit_test_setup_teardown(each_lie_is_refused_with_its_own_message, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(bad_header_lengths_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_that_is_cut_is_noticed, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(mutated_headers_never_escape_the_file, make_folder, remove_folder),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);

@@ -167,6 +167,18 @@ const char *clt_errno_text(int code, char buffer[CLT_ERRNO_TEXT])
     return strerror_r(code, buffer, CLT_ERRNO_TEXT);
 }
 
+size_t clt_text_plain(const char *text)
+{
+    size_t at = 0, length = strlen(text);
+    while (at < length) {
+        size_t step = clt_utf8_size(text + at, length - at);
+        if (step == 0 || (unsigned char)text[at] < 0x20 || text[at] == 0x7f)
+            return at;
+        at += step;
+    }
+    return at;
+}
+
 void clt_text_tame(char *text)
 {
     for (unsigned char *c = (unsigned char *)text; *c; c++) {

@@ -5,6 +5,7 @@
 #ifndef ENGINE_BASE_TEXT_H
 #define ENGINE_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define CLT_NUMBER_TEXT 32
@@ -20,6 +21,10 @@ const char *clt_float_text(float value, char buffer[CLT_NUMBER_TEXT]);
 /* Length (1..4) of the valid UTF-8 sequence at `bytes`, of which `left` bytes exist; 0 if it is not valid
  * (overlong, surrogate, above U+10FFFF, cut off). */
 size_t clt_utf8_size(const char *bytes, size_t left);
+
+/* The number of bytes at the start of a text that are valid UTF-8 without control characters: its length if all of it is.
+ * Only such texts are kept in JSON and read back as they were. */
+size_t clt_text_plain(const char *text);
 
 /* Replaces what could steer a terminal, control characters other than line break and tab, by '?', in place:
  * for messages that hold names from files. */

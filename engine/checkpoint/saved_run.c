@@ -172,8 +172,9 @@ static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_o
         return CLT_OK;
     clt_json_writer w = clt_json_writer_make(&text, 0);
     clt_jw_array(&w);
-    for (int64_t i = 0; i < saved->facts.n_class_names; i++)
-        clt_jw_string(&w, clt_data_facts_class(&saved->facts, i));
+    const char *name = saved->facts.class_names.text;
+    for (int64_t i = 0; i < saved->facts.n_class_names; i++, name += strlen(name) + 1)
+        clt_jw_string(&w, name);
     clt_jw_end_array(&w);
     clt_status status = clt_str_check(&text);
     if (status == CLT_OK)
@@ -241,6 +242,7 @@ void clt_saved_run_close(clt_saved_run *saved)
     if (!saved)
         return;
     clt_config_destroy(saved->config);
+    clt_data_facts_free(&saved->facts);
     clt_checkpoint_close(saved->checkpoint);
     free(saved);
 }

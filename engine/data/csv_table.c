@@ -15,13 +15,32 @@
 static char separator_of(const char *line)
 {
     bool quoted = false, semicolon = false;
-    for (; *line && *line != '\n'; line++) {
+    for (; *line && (*line != '\n' || quoted); line++) {
         quoted ^= *line == '"';
         if (*line == '\t' && !quoted)
             return '\t';
         semicolon |= *line == ';' && !quoted;
     }
     return semicolon ? ';' : ',';
+}
+
+/* The line break that ends the record at `line`: not one within a quoted cell. NULL: the text ends. *breaks counts line
+ * breaks up to the next record. */
+static char *record_end(char *line, char separator, int64_t *breaks)
+{
+    bool quoted = false, begins = true; /* begins: at the start of a cell, where quotes begin */
+    for (char *at = line; *at; at++) {
+        if (*at == '\n') {
+            ++*breaks;
+            if (!quoted)
+                return at;
+        }
+        bool turn =
+            *at == '"' && (quoted || begins); /* doubled quotes within a cell end and begin it again */
+        quoted ^= turn;
+        begins = !quoted && (*at == separator || turn || (begins && (*at == ' ' || *at == '\t')));
+    }
+    return NULL;
 }
 
 /* Removes the quotes around a cell in place. Returns the text after the closing quote; NULL: there is
@@ -58,7 +77,7 @@ static clt_status take_cell(clt_csv_table *t, char **at, int64_t line)
     end = quoted && end ? skip_blanks(t, end) : end;
     if (!end || (*end && *end != t->separator))
         CLT_FAIL(CLT_EDATA, "reading '%s': line %lld: the quotes of a cell %s", t->path, (long long)line,
-                 end ? "end before the cell does" : "do not end on its line");
+                 end ? "end before the cell does" : "do not end");
     *at = *end ? end + 1 : NULL;
     while (!quoted && end > cell && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
@@ -72,8 +91,6 @@ static clt_status take_cell(clt_csv_table *t, char **at, int64_t line)
 static clt_status take_line(clt_csv_table *t, char *text, int64_t number)
 {
     size_t before = t->cells;
-    if (t->lines == 0)
-        t->separator = separator_of(text);
     for (char *at = text; at;)
         CLT_TRY(take_cell(t, &at, number));
     int64_t columns = (int64_t)(t->cells - before);
@@ -89,16 +106,20 @@ static clt_status take_line(clt_csv_table *t, char *text, int64_t number)
 
 static clt_status take_lines(clt_csv_table *t)
 {
-    int64_t number = 1;
-    for (char *line = t->text, *next; line; line = next, number++) {
-        next = strchr(line, '\n');
+    int64_t number = 1, breaks = 0;
+    char *line = t->text;
+    if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
+        line += 3; /* the mark that some programs put in front of UTF-8 */
+    for (char *next; line; line = next, number += breaks) {
+        if (t->lines == 0)
+            t->separator = separator_of(line);
+        breaks = 0;
+        next = record_end(line, t->separator, &breaks);
         if (next)
             *next++ = '\0';
         size_t length = strlen(line);
         if (length && line[length - 1] == '\r')
             line[length - 1] = '\0';
-        if (number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0)
-            line += 3; /* the mark that some programs put in front of UTF-8 */
         if (line[strspn(line, " \t")])
             CLT_TRY(take_line(t, line, number));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A text file cut into cells: lines of cells between commas, semicolons or tabs, which may stand in double quotes
- * (RFC 4180), but a quoted cell ends on its line. It must not know what the columns mean. */
+ * (RFC 4180) and then hold separators and line breaks. It must not know what the columns mean. */
 #ifndef ENGINE_DATA_CSV_TABLE_H
 #define ENGINE_DATA_CSV_TABLE_H
 
@@ -22,7 +22,7 @@ typedef struct clt_csv_table {
     int columns;
     char **cell; /* (rows, columns); the first row holds the names when there is a header */
     size_t cells, capacity;
-    int64_t *line; /* line number in the file of each row (empty lines are skipped) */
+    int64_t *line; /* number in the file of the line in which each row begins (empty lines are skipped) */
     size_t lines, line_capacity;
     bool header;
 } clt_csv_table;

@@ -140,6 +140,8 @@ struct clt_source {
     double bytes_per_token;
     const char *const *class_names; /* of the targets 0, 1, ...; NULL: they have none */
     int64_t n_class_names;
+    const char *
+        words; /* what shows that targets are words, not numbers ("line 5, column 'y': 'NA'"); NULL: they are not */
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;
 };

@@ -55,22 +55,25 @@ static void take_tokens(const clt_source *source, clt_data_facts *facts)
              clt_tokenizer_is_bytes(source->tokenizer) ? "bytes" : "bpe");
 }
 
-/* Takes over the class names, made printable by take_text. */
-static void take_class_names(const clt_source *source, clt_data_facts *facts)
+/* Takes over the class names as they are: clt_source_open has refused those that JSON cannot hold. */
+static clt_status take_class_names(const clt_source *source, clt_data_facts *facts)
 {
-    char *at = facts->class_names, *end = at + sizeof facts->class_names;
-    for (int64_t i = 0; i < source->n_class_names; i++) {
-        if (strlen(source->class_names[i]) + 5 > (size_t)(end - at))
-            return; /* keep all names or none */
-        take_text(source->class_names[i], at, (size_t)(end - at));
-        at += strlen(at) + 1;
-    }
+    for (int64_t i = 0; i < source->n_class_names; i++)
+        clt_str_append_n(&facts->class_names, source->class_names[i], strlen(source->class_names[i]) + 1);
+    CLT_TRY(clt_str_check(&facts->class_names));
     facts->n_class_names = source->n_class_names;
+    return CLT_OK;
+}
+
+void clt_data_facts_free(clt_data_facts *facts)
+{
+    clt_str_free(&facts->class_names);
+    facts->n_class_names = 0;
 }
 
 const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index)
 {
-    const char *name = facts->class_names;
+    const char *name = facts->class_names.text;
     if (index < 0 || index >= facts->n_class_names)
         return NULL;
     for (int64_t i = 0; i < index; i++)
@@ -78,7 +81,7 @@ const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index)
     return name;
 }
 
-void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts)
+clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts)
 {
     memset(facts, 0, sizeof *facts);
     snprintf(facts->type, sizeof facts->type, "%s", train->type->format->name);
@@ -103,11 +106,11 @@ void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_da
         if (is_class_target(field) && !train->tokenizer && train->tokens == 0)
             facts->classes = field->max_value + 1;
     }
-    take_class_names(train, facts);
     take_tokens(train, facts);
     clt_source_fingerprint(train, facts->fingerprint);
     if (eval)
         clt_source_fingerprint(eval, facts->eval_fingerprint);
+    return take_class_names(train, facts);
 }
 
 /* --- as text --- */
@@ -134,7 +137,7 @@ static void write_class_names(clt_json_writer *w, const clt_data_facts *facts)
         return;
     clt_jw_key(w, "class_names");
     clt_jw_array(w);
-    const char *name = facts->class_names;
+    const char *name = facts->class_names.text;
     for (int64_t i = 0; i < facts->n_class_names; i++, name += strlen(name) + 1)
         clt_jw_string(w, name);
     clt_jw_end_array(w);
@@ -339,22 +342,16 @@ static clt_status read_fields(const reading *r, clt_data_facts *facts)
 static clt_status read_class_names(const reading *r, clt_data_facts *facts)
 {
     const clt_json *list = clt_json_get(r->object, "class_names");
-    size_t used = 0;
     if (clt_json_typeof(list) != CLT_JSON_ARRAY)
         return bad(r, "class_names", "a list of names");
     for (const clt_json *v = clt_json_first(list); v; v = clt_json_next(v)) {
         const char *name = clt_json_typeof(v) == CLT_JSON_STRING ? clt_json_string(v) : "\n";
-        size_t size = strlen(name) + 1;
-        if (size > sizeof facts->class_names - used)
-            return bad(r, "class_names", "a list of names of a sensible length");
-        for (const char *c = name; *c; c++)
-            if ((unsigned char)*c < 0x20 || *c == 0x7f)
-                return bad(r, "class_names", "a list of names without control characters");
-        memcpy(facts->class_names + used, name, size);
-        used += size;
+        if (clt_text_plain(name) != strlen(name))
+            return bad(r, "class_names", "a list of names without control characters");
+        clt_str_append_n(&facts->class_names, name, strlen(name) + 1);
         facts->n_class_names++;
     }
-    return CLT_OK;
+    return clt_str_check(&facts->class_names);
 }
 
 static clt_status read_tokenizer(const reading *r, clt_data_facts *facts)
@@ -423,8 +420,10 @@ clt_status clt_data_facts_parse(const char *text, size_t length, const char *sou
     reading r = {source, clt_json_root(doc)};
     clt_status status = read_members(&r, facts);
     clt_json_destroy(doc);
-    if (status != CLT_OK)
+    if (status != CLT_OK) {
+        clt_data_facts_free(facts);
         memset(facts, 0, sizeof *facts);
+    }
     return status;
 }
 

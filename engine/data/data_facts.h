@@ -21,8 +21,6 @@ typedef struct clt_data_facts_field {
     int64_t max_value; /* is_index: largest value; -1: unknown */
 } clt_data_facts_field;
 
-#define CLT_CLASS_NAMES 16384 /* bytes */
-
 typedef struct clt_data_facts {
     char type[32];         /* data.type */
     char description[512]; /* one line for people, as the source describes itself */
@@ -35,9 +33,9 @@ typedef struct clt_data_facts {
     int channels;            /* with a mean and std of their own, see clt_source */
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
     int64_t classes;       /* number of classes, when the target of a sample is a class; else 0 */
-    int64_t n_class_names; /* 0: the classes have no names, or the names are too long to be kept */
-    char class_names[CLT_CLASS_NAMES]; /* one after the other, each with the NUL that ends it */
-    int64_t vocabulary;                /* tokens that the tokenizer has; 0: there is no tokenizer */
+    int64_t n_class_names; /* 0: the classes have no names */
+    clt_str class_names;   /* byte for byte, one after the other, each with the NUL that ends it */
+    int64_t vocabulary;    /* tokens that the tokenizer has; 0: there is no tokenizer */
     /* mean over the training part; 0: unknown; 1 for the byte tokenizer */
     double bytes_per_token;
     char tokenizer[32];                     /* "bytes", "bpe" (tokenizer.json lies beside data.json), or "" */
@@ -49,8 +47,9 @@ typedef struct clt_data_facts {
     char folder[1024], folder_from_run[1024];
 } clt_data_facts;
 
-/* Fills in the facts from an open training source; eval may be NULL. */
-void clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
+/* Fills in the facts from an open training source; eval may be NULL. The caller frees them, also after a failure. */
+clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
+void clt_data_facts_free(clt_data_facts *facts);
 
 /* The name of a class, NULL: it has none. */
 const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index);
@@ -58,7 +57,7 @@ const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index);
 /* Appends the text of data.json. */
 clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out);
 /* Reads it. `source` is the file's name for messages. CLT_ECHECKPOINT names the member that is missing or
- * wrong, or the newer format. */
+ * wrong, or the newer format. The caller frees the facts of a success. */
 clt_status clt_data_facts_parse(const char *text, size_t length, const char *source, clt_data_facts *facts);
 
 /* A source with the fields of the training data but without readable samples: enough to build the model when

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/text.h"
 #include "engine/data/fetch.h"
 #include "engine/data/data.h"
 
@@ -139,6 +140,22 @@ static clt_status check_channels(const clt_source *source)
     return CLT_OK;
 }
 
+/* Class names are kept with the weights and compared later, so they must be texts that JSON can hold. */
+static clt_status check_class_names(const clt_source *source)
+{
+    for (int64_t i = 0; i < source->n_class_names; i++) {
+        const char *name = source->class_names[i];
+        size_t plain = clt_text_plain(name);
+        if (name[plain])
+            CLT_FAIL(CLT_EDATA,
+                     "opening the data: the name of class %lld, '%.60s', has the byte 0x%02x at place %zu, "
+                     "which is a "
+                     "control character or not UTF-8; rename the class",
+                     (long long)i, name, (unsigned char)name[plain], plain + 1);
+    }
+    return CLT_OK;
+}
+
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out)
 {
     *out = NULL;
@@ -159,6 +176,8 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
     clt_status status = type->open(source, config, split);
     if (status == CLT_OK)
         status = check_channels(source);
+    if (status == CLT_OK)
+        status = check_class_names(source);
     if (status == CLT_OK)
         status = clt_map_check();
     if (status != CLT_OK) {

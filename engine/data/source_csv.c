@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables as text: a sample on each line, cells between commas, semicolons or tabs, one column of which is the
- * target. Cells may stand in double quotes (RFC 4180), but a quoted cell ends on its line. All other columns,
+ * target. Cells may stand in double quotes (RFC 4180) and then hold line breaks. All other columns,
  * or those of data.columns, are the input (field x, f32). A target column of words gives classes, numbered in
  * the order of data.class_names or else of the words; one of whole numbers stays as it is, one of other
  * numbers is f32 (field y). The targets of an evaluation file are read as the training file defines them. */
@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/rng.h"
+#include "engine/base/text.h"
 #include "engine/data/fingerprint.h"
 
 #define SPLIT_SEED 20170 /* the choice of rows for evaluation depends on their number alone */
@@ -27,6 +29,7 @@ typedef struct csv_state {
     int target;         /* column */
     int *input, inputs; /* columns */
     target_kind kind;
+    const char *words;  /* the first target that is no number, with its place; NULL: all are */
     const char **names; /* of classes */
     int64_t n_names;
     bool sorted;
@@ -49,11 +52,21 @@ static clt_status find_column(const clt_csv_table *t, const char *key, const cha
 {
     char *end;
     long number = strtol(word, &end, 10);
+    int found = -1;
     for (int i = 0; t->header && i < t->columns; i++)
         if (strcmp(t->cell[i], word) == 0) {
-            *column = i;
-            return CLT_OK;
+            if (found >= 0)
+                CLT_FAIL(CLT_EDATA,
+                         "reading '%s': %s: columns %d and %d are both named '%.60s'; give the number of one "
+                         "of them, "
+                         "or rename it",
+                         t->path, key, found + 1, i + 1, word);
+            found = i;
         }
+    if (found >= 0) {
+        *column = found;
+        return CLT_OK;
+    }
     if (*end == '\0' && number >= 1 && number <= t->columns) {
         *column = (int)number - 1;
         return CLT_OK;
@@ -98,14 +111,36 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
+/* A word that becomes the name of a class is kept with the weights, in JSON, and compared with the words of other tables
+ * later. */
+static clt_status check_word(const clt_csv_table *t, int64_t row, int column)
+{
+    char name[80];
+    const char *cell = clt_csv_cell(t, row, column);
+    size_t plain = clt_text_plain(cell);
+    column_text(t, column, name, sizeof name);
+    if (cell[plain])
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': line %lld, column %s: the class word '%.60s' has the byte 0x%02x at place "
+                 "%zu (byte %zu of "
+                 "the file), which is %s",
+                 t->path, (long long)clt_csv_line(t, row), name, cell, (unsigned char)cell[plain], plain + 1,
+                 (size_t)(cell - t->text) + plain,
+                 (unsigned char)cell[plain] < 0x80 ? "a control character; remove it"
+                                                   : "not UTF-8; save the table as UTF-8");
+    return CLT_OK;
+}
+
 /* Collects the distinct words of a column, sorted. */
 static clt_status collect_names(clt_source *source, const clt_csv_table *t, int column, csv_state *s)
 {
     const char **all = clt_arena_alloc(source->arena, (size_t)clt_csv_rows(t) * sizeof *all);
     if (!all)
         return CLT_ENOMEM;
-    for (int64_t i = 0; i < clt_csv_rows(t); i++)
+    for (int64_t i = 0; i < clt_csv_rows(t); i++) {
+        CLT_TRY(check_word(t, i, column));
         all[i] = clt_csv_cell(t, i, column);
+    }
     qsort(all, (size_t)clt_csv_rows(t), sizeof *all, by_text);
     for (int64_t i = 0; i < clt_csv_rows(t); i++)
         if (s->n_names == 0 || strcmp(all[s->n_names - 1], all[i]) != 0)
@@ -118,6 +153,17 @@ static clt_status collect_names(clt_source *source, const clt_csv_table *t, int 
     return CLT_OK;
 }
 
+#define DECIMAL_COMMA " (is that a decimal comma? write a point)"
+
+/* Digits, a comma, digits: a number as many languages write it, or with separated thousands. */
+static bool has_decimal_comma(const char *cell)
+{
+    static const char digits[] = "0123456789";
+    const char *at = cell + (*cell == '-' || *cell == '+');
+    size_t before = strspn(at, digits), after = at[before] == ',' ? strspn(at + before + 1, digits) : 0;
+    return after > 0 && at[before + 1 + after] == '\0';
+}
+
 /* Decides from the column what the targets are: classes, integers or real numbers. */
 static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int column, csv_state *s)
 {
@@ -128,7 +174,17 @@ static clt_status learn_targets(clt_source *source, const clt_csv_table *t, int 
         if (!*cell)
             CLT_FAIL(CLT_EDATA, "reading '%s': line %lld: the target is missing", t->path,
                      (long long)clt_csv_line(t, i));
-        numbers = numbers && clt_csv_is_number(cell, &value);
+        bool number = clt_csv_is_number(cell, &value);
+        if (numbers && !number) {
+            char name[80];
+            column_text(t, column, name, sizeof name);
+            s->words = clt_arena_printf(source->arena, "'%s', line %lld, column %s: '%.60s'%s", t->path,
+                                        (long long)clt_csv_line(t, i), name, cell,
+                                        has_decimal_comma(cell) ? DECIMAL_COMMA : "");
+            if (!s->words)
+                return CLT_ENOMEM;
+        }
+        numbers = numbers && number;
         whole = whole && clt_csv_is_whole(cell);
     }
     s->kind = whole ? TARGET_WHOLE : numbers ? TARGET_NUMBERS : TARGET_CLASSES;
@@ -188,9 +244,13 @@ static clt_status fill_input(const clt_source *source, const csv_state *s, int64
 {
     double value;
     for (int i = 0; i < s->inputs; i++) {
-        if (!clt_csv_is_number(clt_csv_cell(&s->table, row, s->input[i]), &value))
-            return bad_cell(s, row, s->input[i],
-                            "is no number; fill it in, or say with data.columns which columns to learn from");
+        const char *cell = clt_csv_cell(&s->table, row, s->input[i]);
+        if (!clt_csv_is_number(cell, &value))
+            return bad_cell(
+                s, row, s->input[i],
+                has_decimal_comma(cell)
+                    ? "is no number" DECIMAL_COMMA
+                    : "is no number; fill it in, or say with data.columns which columns to learn from");
         x[i] = ((float)value * source->scale - source->mean) / source->std;
         if (!isfinite(x[i]))
             return bad_cell(s, row, s->input[i], "is not finite with data.scale, mean and std");
@@ -246,6 +306,24 @@ static clt_status choose_rows(const clt_config *config, clt_split split, bool di
     return CLT_OK;
 }
 
+static clt_status fill_sample(const clt_source *source, const csv_state *s, int64_t row, int64_t sample)
+{
+    s->line[sample] = clt_csv_line(&s->table, row);
+    CLT_TRY(fill_input(source, s, row, s->x + sample * s->inputs));
+    return fill_target(s, row, sample);
+}
+
+/* Samples are drawn from the rows in another order than the file's; of several bad rows the file's first one is
+ * reported. `failure`: what reading the samples has found. */
+static clt_status first_bad_row(const clt_source *source, const csv_state *s, clt_status failure)
+{
+    clt_error error;
+    clt_error_take(failure, &error);
+    for (int64_t row = 0; row < clt_csv_rows(&s->table); row++)
+        CLT_TRY(fill_sample(source, s, row, 0));
+    return clt_error_put(&error);
+}
+
 static clt_status fill(clt_source *source, const clt_config *config, clt_split split, bool divided,
                        csv_state *s)
 {
@@ -258,9 +336,9 @@ static clt_status fill(clt_source *source, const clt_config *config, clt_split s
     for (int64_t i = 0; i < source->samples; i++) {
         int64_t row =
             divided ? (int64_t)clt_permute((uint64_t)(begin + i), (uint64_t)rows, SPLIT_SEED, 0) : i;
-        s->line[i] = clt_csv_line(&s->table, row);
-        CLT_TRY(fill_input(source, s, row, s->x + i * s->inputs));
-        CLT_TRY(fill_target(s, row, i));
+        clt_status status = fill_sample(source, s, row, i);
+        if (status != CLT_OK)
+            return first_bad_row(source, s, status);
     }
     return CLT_OK;
 }
@@ -294,6 +372,7 @@ static clt_status set_fields(clt_source *source, csv_state *s)
     source->scale = source->std = 1.0f; /* already applied above */
     source->mean = 0.0f;
     if (s->kind == TARGET_CLASSES) {
+        source->words = s->words;
         source->class_names = s->names;
         source->n_class_names = s->n_names;
         for (int64_t i = 0; i < s->n_names; i++) /* copied, since the tables and the config are freed */

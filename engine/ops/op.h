@@ -253,7 +253,8 @@ enum {
     CLT_OP_EXCHANGES = 1 << 18, /* with call.ranks its works may exchange records with those of other ranks */
     /* training forward needs the moments of input 0 for each channel, unless its buffers are frozen, and takes those
      * that the work before it made (clt_call.moments_of_input) */
-    CLT_OP_TAKES_MOMENTS = 1 << 19
+    CLT_OP_TAKES_MOMENTS = 1 << 19,
+    CLT_OP_REGRESSION = 1 << 20 /* a loss that measures how far predictions and targets are apart */
 };
 
 typedef struct clt_op {

@@ -47,6 +47,30 @@ expect_text 'step 130'
 expect_code 0 "$CLTRAIN" train flowers.json data.path=numbers.csv data.target=3 model.loss=mse --out regression
 expect_code 0 "$CLTRAIN" predict regression numbers.csv --out y.csv
 head -1 y.csv | grep -q '^sample,y$' && pass || fail "header: $(head -1 y.csv)"
+# One cell that is no number does not turn a column of numbers into classes whose numbers are regressed on.
+sed '20s/;[^;]*$/;NA/' numbers.csv >hole.csv
+expect_code 3 "$CLTRAIN" train flowers.json data.path=hole.csv data.target=3 model.loss=mse --dry-run
+expect_text "'hole.csv', line 20, column 3: 'NA' is no number, and the loss mse needs numbers"
+expect_code 0 "$CLTRAIN" train flowers.json data.path=hole.csv data.target=3 --dry-run # a classifier takes words
+
+# Class words are kept however long they are: a table that lacks the first of them numbers the others as before.
+long() { printf '%06000d' 0 | tr 0 "$1"; }
+sed -e "s/setosa/$(long s)/" -e "s/versi color/$(long v)/" -e "s/virginica/$(long w)/" flowers.csv >long.csv
+expect_code 0 "$CLTRAIN" train flowers.json data.path=long.csv --out long
+{ head -n 1 long.csv; tail -n 120 long.csv; } >later.csv
+expect_code 0 "$CLTRAIN" eval long data.eval_path=later.csv
+expect_text 'accuracy 100.00% \| 120 samples'
+mv long.csv gone.csv
+expect_code 0 "$CLTRAIN" eval long data.path=later.csv data.eval_path=later.csv
+expect_text 'accuracy 100.00% \| 120 samples'
+expect_code 0 "$CLTRAIN" predict long inputs.csv --out named.csv
+[ "$(tail -n 1 named.csv | cut -d, -f3)" = "$(long w)" ] && pass || fail 'the long name of a class is not kept'
+# Words that JSON cannot hold are refused before the training, with line and byte.
+sed "s/versi color/f\xfcr/" flowers.csv >latin.csv
+expect_code 3 "$CLTRAIN" train flowers.json data.path=latin.csv --out latin
+expect_text "line 62, column 'kind': the class word 'f.r' has the byte 0xfc at place 2 \(byte [0-9]+ of the file\), which is not UTF-8"
+expect_absent latin
+
 expect_code 2 "$CLTRAIN" train flowers.json data.type=idx
 expect_text 'data.target: only for data.type csv'
 finish

@@ -31,6 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     REQUIRE(strcmp(first.text, second.text) == 0);
     REQUIRE(clt_source_open_facts(&facts, &source) == CLT_OK);
     clt_source_close(source);
+    clt_data_facts_free(&facts);
+    clt_data_facts_free(&again);
     clt_str_free(&first);
     clt_str_free(&second);
     return 0;

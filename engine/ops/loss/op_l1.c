@@ -34,7 +34,7 @@ const clt_op clt_op_l1 = {
     .n_attrs = 1,
     .min_in = 2,
     .max_in = 2,
-    .flags = CLT_OP_LOSS,
+    .flags = CLT_OP_LOSS | CLT_OP_REGRESSION,
     .infer = clt_pointwise_loss_infer,
     .forward = {.variants = l1_forward_variants},
     .backward = {.variants = l1_backward_variants},

@@ -34,7 +34,7 @@ const clt_op clt_op_mse = {
     .n_attrs = 1,
     .min_in = 2,
     .max_in = 2,
-    .flags = CLT_OP_LOSS,
+    .flags = CLT_OP_LOSS | CLT_OP_REGRESSION,
     .infer = clt_pointwise_loss_infer,
     .forward = {.variants = mse_forward_variants},
     .backward = {.variants = mse_backward_variants},

@@ -171,7 +171,7 @@ clt_status clt_eval_classes_prepare(clt_run *run)
 
 static clt_status take_facts_names(const clt_data_facts *facts, clt_class_counts *counts)
 {
-    const char **names, *name = facts->class_names;
+    const char **names, *name = facts->class_names.text;
     CLT_TRY(clt_alloc(&names, (size_t)facts->n_class_names, sizeof *names, "names of classes"));
     for (int64_t i = 0; i < facts->n_class_names; i++, name += strlen(name) + 1)
         names[i] = name;

@@ -133,10 +133,25 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
     return CLT_OK;
 }
 
+/* A loss that measures how far numbers are apart must not be given numbers of classes instead, because one cell of a
+ * column is no number. */
+static clt_status check_words(const clt_graph *graph, const clt_source *source)
+{
+    for (int i = 0; i < graph->n_losses && source->words; i++)
+        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_REGRESSION)
+            CLT_FAIL(CLT_EDATA,
+                     "reading %s is no number, and the loss %s needs numbers; repair the cell, or train a "
+                     "classifier "
+                     "(the loss cross_entropy)",
+                     source->words, graph->nodes[graph->losses[i].node]->op->name);
+    return CLT_OK;
+}
+
 static clt_status check_bounds(const clt_graph *graph, const clt_source *source)
 {
     if (!source)
         return CLT_OK;
+    CLT_TRY(check_words(graph, source));
     for (size_t i = 0; i < graph->n_fields; i++) {
         const clt_field *field = &graph->fields[i];
         for (int s = 0; s < source->n_fields && field->bound; s++)

@@ -172,6 +172,7 @@ static clt_status compare(comparison *c)
     if (status == CLT_OK && text && c->job->train_source)
         status = check_data(c, text);
     clt_config_destroy(c->was);
+    clt_data_facts_free(&c->facts);
     free(path);
     free(text);
     return status;

@@ -37,16 +37,8 @@ static void way(const char *from, const char *to, clt_str *out)
 static void keep(const char *path, char *out, size_t size)
 {
     size_t left = strlen(path);
-    if (left >= size)
-        return;
-    for (const char *at = path; left > 0;) {
-        size_t step = clt_utf8_size(at, left);
-        if (step == 0 || (unsigned char)*at < 0x20 || *at == 0x7f)
-            return;
-        at += step;
-        left -= step;
-    }
-    snprintf(out, size, "%s", path);
+    if (left < size && clt_text_plain(path) == left)
+        snprintf(out, size, "%s", path);
 }
 
 static void tell_folder(const char *checkpoints, clt_data_facts *facts)
@@ -83,9 +75,11 @@ clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_save
     clt_data_facts *facts;
     memset(out, 0, sizeof *out);
     CLT_TRY(clt_alloc(&facts, 1, sizeof *facts, "data.json"));
-    clt_data_facts_take(source, run->job->eval_source, facts);
+    clt_status status = clt_data_facts_take(source, run->job->eval_source, facts);
     tell_folder(folder, facts);
-    clt_status status = clt_data_facts_print(facts, &out->data);
+    if (status == CLT_OK)
+        status = clt_data_facts_print(facts, &out->data);
+    clt_data_facts_free(facts);
     free(facts);
     if (status == CLT_OK)
         status = clt_config_print(run->options->config, true, &out->config);

@@ -49,10 +49,11 @@ static void test_classes(void **state)
         must_hold(s, 1, (float[]){-3, 40}, 0);
         must_hold(s, 2, (float[]){.5f, 6}, 1);
         clt_data_facts facts;
-        clt_data_facts_take(s, NULL, &facts);
+        assert_int_equal(clt_data_facts_take(s, NULL, &facts), CLT_OK);
         assert_int_equal(facts.classes, 2);
         assert_string_equal(clt_data_facts_class(&facts, 1), "dog");
         assert_null(clt_data_facts_class(&facts, 2));
+        clt_data_facts_free(&facts);
         clt_source_close(s);
     }
     put("t.csv", "x,y\n1,\"say \"\"a\"\", b;\"\n2,c\n");
@@ -81,6 +82,19 @@ static void test_numbers(void **state)
     assert_int_equal(s->fields[1].dtype, CLT_F32);
     must_hold(s, 0, (float[]){1}, 3.5);
     clt_source_close(s);
+    /* a quoted cell may hold line breaks, separators and quotes; lines are counted as they are in the file */
+    put("t.csv", "\"in\nput\",b,out\n1,\"2\n\",3.5\n\n\"4\", 5 ,-4\n6,7 \"\",8\n");
+    expect_refused(CSV(",\"target\":\"out\""), CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "line 3, column 'b': '2\n' is no number");
+    put("t.csv", "a,note,y\n1,\"x\n, \"\"y\"\"\r\nz\",2\n3,in 5\" steps,4\n5,\"\",q\n");
+    expect_refused(CSV(",\"columns\":[\"a\"],\"class_names\":[\"2\",\"4\"]"), CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "line 6|'q'");
+    s = must_open(CSV(",\"columns\":[\"a\"]"), CLT_SPLIT_TRAIN);
+    assert_int_equal(s->samples, 3);
+    must_hold(s, 1, (float[]){3}, 1);
+    assert_non_null(strstr(s->words, "line 6, column 'y': 'q'")); /* the others are numbers */
+    clt_source_close(s);
+    put("t.csv", "in,out\n1,3.5\n2,-4\n");
     s = must_open(CSV(",\"target\":\"out\",\"class_names\":[\"-4\",\"3.5\"]"), CLT_SPLIT_TRAIN);
     must_hold(s, 0, (float[]){1}, 1);
     clt_source_close(s);
@@ -179,9 +193,16 @@ static void test_refused(void **state)
         {"1,2\nnan,3\n", "", "'nan' is no number"},
         {"1,2\n1e39,3\n", "", "'1e39' is no number"},
         {"1,2\n3,\n", "", "line 2|the target is missing"},
-        {"1,\"2\n3,4\n", "", "line 1: the quotes of a cell do not end on its line"},
+        {"1,\"2\n3,4\n", "", "line 1: the quotes of a cell do not end"},
         {"1,\"2\"3\n", "", "the quotes of a cell end before the cell"},
         {"1\n2\n", "", "no column to learn from"},
+        {"x,y\n1,f\xfcr\n2,a\n", "",
+         "line 2, column 'y'|byte 0xfc at place 2 (byte 7 of the file)|not UTF-8"},
+        {"x,y\n1,a\n2,b\x7f\n", "", "line 3|0x7f at place 2|control character"},
+        {"x,y\n1,\"a\nb\"\n2,c\n", "", "line 2|0x0a|control character"},
+        {"a;y\n1,5;1.5\n2,25;2.25\n", "", "line 2, column 'a': '1,5' is no number (is that a decimal comma"},
+        {"a,b,a\n1,2,3\n", ",\"target\":\"a\"", "data.target: columns 1 and 3 are both named 'a'"},
+        {"a,b,a\n1,2,3\n", ",\"columns\":[\"b\",\"a\"]", "data.columns: columns 1 and 3"},
         {"first,second\n1,2\n", ",\"target\":\"secnd\"", "data.target|did you mean 'second'"},
         {"1,2\n", ",\"target\":\"3\"", "data.target|no column '3'|2 columns"},
         {"1,2\n", ",\"target\":\"0\"", "no column '0'"},
@@ -195,6 +216,14 @@ static void test_refused(void **state)
         (void)snprintf(members, sizeof members, "%s%s", CSV(""), cases[i].more);
         expect_refused(members, CLT_SPLIT_TRAIN, CLT_EDATA, cases[i].words);
     }
+    char text[1024] = "x,y\n";
+    for (int i = 0; i < 40; i++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), i % 2 ? "red,1\n" : "3,1\n");
+    put("t.csv", text); /* of many bad rows the first one is named, in whatever order samples are drawn */
+    expect_refused("\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0.2", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "line 3, column");
+    expect_refused("\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0.2", CLT_SPLIT_EVAL, CLT_EDATA,
+                   "line 3, column");
     (void)put_file("t.csv", "1,2\0\n", 5);
     expect_refused(CSV(""), CLT_SPLIT_TRAIN, CLT_EDATA, "byte 3 is zero");
     expect_refused("\"type\":\"csv\",\"path\":[\"a\",\"b\"]", CLT_SPLIT_TRAIN, CLT_ECONFIG,

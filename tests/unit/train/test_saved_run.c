@@ -46,7 +46,8 @@ static clt_data_facts example(void)
                         .eval_fingerprint = "00000000deadbeef",
                         .folder = "/home/\xc3\xa9 x",
                         .folder_from_run = "../.."};
-    memcpy(f.class_names, "zero\0\xc3\xa9 \"1\"", sizeof "zero\0\xc3\xa9 \"1\"");
+    static char names[] = "zero\0\xc3\xa9 \"1\"";
+    f.class_names = (clt_str){.text = names, .length = sizeof names};
     f.n_class_names = 2;
     f.fields[0] = (clt_data_facts_field){"x", CLT_U8, clt_shape2(28, 28), false, -1};
     f.fields[1] = (clt_data_facts_field){"y", CLT_I32, {.ndim = 0}, true, 9};
@@ -71,6 +72,7 @@ static void facts_read_back_as_they_were(void **state)
         must(clt_data_facts_parse(a.text, a.length, "data.json", &g), "parsing");
         clt_str b = printed(&g);
         assert_string_equal(a.text, b.text);
+        clt_data_facts_free(&g);
         clt_str_free(&a);
         clt_str_free(&b);
     }
@@ -78,6 +80,7 @@ static void facts_read_back_as_they_were(void **state)
     must(clt_data_facts_parse(text.text, text.length, "data.json", &g), "parsing");
     assert_memory_equal(&f.fields, &g.fields, sizeof f.fields);
     assert_true(g.tokenizer_hash == f.tokenizer_hash);
+    clt_data_facts_free(&g);
     clt_str_free(&text);
 }
 
@@ -164,6 +167,7 @@ static void damaged_facts_do_no_harm(void **state)
         clt_status status = clt_data_facts_parse(copy, text.length, "data.json", &g);
         assert_true(status == CLT_OK || status == CLT_ECHECKPOINT);
         assert_in_range(g.n_fields, 0, CLT_MAX_FIELDS);
+        clt_data_facts_free(&g);
     }
     free(copy);
     clt_str_free(&text);

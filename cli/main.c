@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The program: sets up signals, then ranks, then runs the command and turns its status into the exit code. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -76,8 +77,22 @@ static int finish(cmd_context *context, clt_status status)
     return clt_status_exit_code(status);
 }
 
+/* A program that was started without one of its standard descriptors would be given its number for the next file that
+ * it opens, and what is printed would end up there. False: it could not be opened. */
+static bool open_standard_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = dup(fd);
+    if (fd > STDERR_FILENO)
+        (void)close(fd);
+    return fd > STDERR_FILENO;
+}
+
 int main(int argc, char **argv)
 {
+    if (!open_standard_descriptors())
+        return clt_status_exit_code(CLT_ESTORAGE);
     const cmd_entry *entry = argc > 1 ? cmd_find(argv[1]) : NULL;
     uint32_t flags = entry ? entry->flags : 0;
     cmd_signals_install(flags & CMD_HIDDEN  ? CMD_SIGNALS_CHILD

@@ -104,8 +104,10 @@ clt_status data_check_samples(const clt_source *source, data_check *check)
             check->good += c.errors[i].status == CLT_OK;
             if (c.errors[i].status == CLT_OK)
                 continue;
-            if (clt_error_put(&c.errors[i]) != CLT_EDATA)
-                status = c.errors[i].status;
+            status = clt_error_put(&c.errors[i]);
+            if (status != CLT_EDATA) /* no fault of the sample */
+                break;
+            status = CLT_OK;
             check->n_bad++;
             check->bad(check->context);
         }

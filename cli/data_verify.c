@@ -24,11 +24,16 @@ typedef struct verify_run {
     console console;       /* shows which file is being read */
     const char *tokenizer; /* for token shards given by name; "": none */
     int good, bad;
+    clt_error fault; /* no fault of the data, such as missing memory: nothing more is verified */
 } verify_run;
 
 static void report(verify_run *v, const char *what, clt_status status, const char *description)
 {
     console_clear(&v->console);
+    if (clt_status_exit_code(status) == clt_status_exit_code(CLT_ENOMEM)) {
+        clt_error_take(status, &v->fault);
+        return;
+    }
     if (status == CLT_OK) {
         v->good++;
         printf("ok   %s: %s\n", what, description);
@@ -41,7 +46,7 @@ static void report(verify_run *v, const char *what, clt_status status, const cha
 
 static bool stopped(const verify_run *v)
 {
-    return v->context->stop && atomic_load(v->context->stop);
+    return v->fault.status != CLT_OK || (v->context->stop && atomic_load(v->context->stop));
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -301,6 +306,8 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
     }
     console_close(&v.console);
     CLT_TRY(status);
+    if (v.fault.status != CLT_OK)
+        return clt_error_put(&v.fault);
     if (stopped(&v))
         CLT_FAIL(CLT_EINTERRUPTED, "verifying data: stopped by a signal; run it again");
     if (v.bad > 0)

@@ -116,7 +116,11 @@ clt_status predict_out_open(predict_out *o)
         clt_str_printf(&partial, "%s.tmp-%ld", o->path, (long)getpid());
         CLT_TRY(clt_str_check(&partial));
         o->partial = partial.text;
-        o->file = fopen(o->partial, "wb");
+        int fd;
+        CLT_TRY(clt_own_file_create(o->partial, &fd));
+        o->file = fdopen(fd, "wb");
+        if (!o->file)
+            (void)close(fd);
     }
     if (!o->file)
         return write_failed(o);

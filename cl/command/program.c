@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cl/command/builders.h"
 #include "cl/command/retarget.h"
@@ -30,18 +32,18 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-/* Writes base.cl and base.log into a folder; false when it cannot. */
+/* Writes base.cl and base.log into a folder that is the user's alone; false when it cannot. */
 static bool save_in(const char *folder, const char *base, const char *source, const char *log, char *path,
                     size_t size)
 {
     int n = snprintf(path, size, "%s/%s.cl", folder, base);
-    if (n < 0 || (size_t)n >= size || clt_mkdir_p(folder) != CLT_OK ||
-        clt_file_write(path, source, strlen(source)) != CLT_OK)
+    if (n < 0 || (size_t)n >= size || clt_private_folder_make(folder) != CLT_OK ||
+        clt_own_file_write(path, source, strlen(source)) != CLT_OK)
         return false;
     char log_path[1024];
     n = snprintf(log_path, sizeof log_path, "%s/%s.log", folder, base);
     if (n > 0 && (size_t)n < sizeof log_path)
-        (void)clt_file_write(log_path, log, strlen(log)); /* the source matters more than the log */
+        (void)clt_own_file_write(log_path, log, strlen(log)); /* the source matters more than the log */
     return true;
 }
 
@@ -58,8 +60,12 @@ static void save_failed_build(const char *family, const char *options, const cha
     if (saved)
         return;
     clt_error_clear();
-    snprintf(fallback, sizeof fallback, "%s/cltrain-crash", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
-    if (!save_in(fallback, base, source, log, path, size))
+    /* a folder of everybody: the name has the user's number, and a folder of somebody else or a link is not used */
+    snprintf(fallback, sizeof fallback, "%s/cltrain-crash-%lu", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp",
+             (unsigned long)geteuid());
+    struct stat info;
+    bool link = lstat(fallback, &info) == 0 && !S_ISDIR(info.st_mode);
+    if (link || !save_in(fallback, base, source, log, path, size))
         snprintf(path, size, "(could not be saved: no writable cache folder)");
 }
 

@@ -99,6 +99,8 @@ static clt_status status_of(int cl_code)
         return CLT_EDEVMEM;
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_INVALID_COMMAND_QUEUE:
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: /* an earlier command, for which a blocking one waited */
+    case NVIDIA_ILLEGAL_ACCESS:
         return CLT_EDEVLOST;
     case PLATFORM_NOT_FOUND:
     case CL_DEVICE_NOT_FOUND:
@@ -134,6 +136,8 @@ static const char *advice_of(int cl_code)
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_INVALID_COMMAND_QUEUE:
         return "; the driver lost the device: see the system log (dmesg), then resume";
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
+        return "; the driver gave up a command that it had accepted: see the system log (dmesg), then resume";
     case PLATFORM_NOT_FOUND:
         return "; no OpenCL driver is installed or none could be loaded: run 'cltrain doctor'";
     case CL_DEVICE_NOT_FOUND:

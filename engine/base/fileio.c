@@ -16,6 +16,7 @@
 
 #include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
+#include "engine/base/thread.h"
 
 clt_status clt_open_read(const char *path, clt_status code, int *fd, struct stat *info)
 {
@@ -36,8 +37,9 @@ clt_status clt_open_read(const char *path, clt_status code, int *fd, struct stat
     return CLT_OK;
 }
 
-static clt_status too_big(const char *path, uint64_t max_bytes, clt_status code)
+static clt_status too_big(const char *path, uint64_t max_bytes, clt_status code, bool *exceeds)
 {
+    *exceeds = true;
     CLT_FAIL(code,
              "reading '%s': it holds more than the %llu bytes that are allowed here; is it the right file?",
              path, (unsigned long long)max_bytes);
@@ -45,7 +47,7 @@ static clt_status too_big(const char *path, uint64_t max_bytes, clt_status code)
 
 /* Reads to the end (a pipe has no size); the buffer always has room for a final NUL. `limit` 0 = none. */
 static clt_status read_all(int fd, const char *path, uint64_t guess, uint64_t limit, clt_status code,
-                           char **data, size_t *size)
+                           bool *exceeds, char **data, size_t *size)
 {
     char *buffer = NULL;
     size_t capacity = 0, used = 0;
@@ -71,7 +73,7 @@ static clt_status read_all(int fd, const char *path, uint64_t guess, uint64_t li
             break;
         used += (size_t)n;
         if (limit && used > limit) {
-            status = too_big(path, limit, code);
+            status = too_big(path, limit, code, exceeds);
             goto failed;
         }
     }
@@ -89,6 +91,7 @@ typedef struct unpack {
     const char *path;
     clt_status code;
     uint64_t max_bytes;
+    bool *exceeds;
     const char *in;
     size_t in_size, in_used;
     char *out;
@@ -134,7 +137,7 @@ static clt_status unpack_member(unpack *u)
         if (result != Z_OK && result != Z_STREAM_END)
             return unpack_failed(u, result);
         if (u->max_bytes && u->out_used > u->max_bytes)
-            return too_big(u->path, u->max_bytes, u->code);
+            return too_big(u->path, u->max_bytes, u->code, u->exceeds);
     }
     return CLT_OK;
 }
@@ -164,14 +167,20 @@ static clt_status unpack_members(unpack *u)
     return CLT_OK;
 }
 
-static clt_status gunzip_data(const char *path, uint64_t max_bytes, clt_status code, char **data,
-                              size_t *size)
+static clt_status gunzip_data(const char *path, uint64_t max_bytes, clt_status code, bool *exceeds,
+                              char **data, size_t *size)
 {
-    unpack u = {.path = path, .code = code, .max_bytes = max_bytes, .in = *data, .in_size = *size};
+    unpack u = {.path = path,
+                .code = code,
+                .max_bytes = max_bytes,
+                .exceeds = exceeds,
+                .in = *data,
+                .in_size = *size};
     int result = inflateInit2(&u.stream, 15 + 16);
     if (result != Z_OK)
         return unpack_failed(&u, result);
     size_t guess = *size < (1u << 30) ? *size * 4 + 2 : 2;
+    guess = max_bytes && guess > max_bytes + 2 ? (size_t)max_bytes + 2 : guess;
     clt_status status = clt_grow(&u.out, &u.out_capacity, guess, 1, path);
     if (status == CLT_OK)
         status = unpack_members(&u);
@@ -187,13 +196,15 @@ static clt_status gunzip_data(const char *path, uint64_t max_bytes, clt_status c
     return CLT_OK;
 }
 
-clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
-                         size_t *size)
+/* *exceeds: it failed because the file holds more than max_bytes. */
+static clt_status read_whole(const char *path, bool gunzip, uint64_t max_bytes, clt_status code,
+                             bool *exceeds, char **data, size_t *size)
 {
     int fd;
     struct stat info;
     char *content = NULL;
     size_t length = 0;
+    *exceeds = false;
     *data = NULL;
     *size = 0;
     CLT_TRY(clt_open_read(path, code, &fd, &info));
@@ -201,13 +212,13 @@ clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_
      * content. */
     uint64_t limit = max_bytes && gunzip ? max_bytes + max_bytes / 64 + 4096 : max_bytes;
     uint64_t guess = S_ISREG(info.st_mode) && info.st_size > 0 ? (uint64_t)info.st_size : 0;
-    clt_status status = read_all(fd, path, guess, limit, code, &content, &length);
+    clt_status status = read_all(fd, path, guess, limit, code, exceeds, &content, &length);
     close(fd);
     CLT_TRY(status);
     if (gunzip && has_gzip_magic(content, length))
-        status = gunzip_data(path, max_bytes, code, &content, &length);
+        status = gunzip_data(path, max_bytes, code, exceeds, &content, &length);
     else if (max_bytes && length > max_bytes)
-        status = too_big(path, max_bytes, code);
+        status = too_big(path, max_bytes, code, exceeds);
     if (status != CLT_OK) {
         free(content);
         return status;
@@ -279,12 +290,80 @@ clt_status clt_fsync_parent(const char *path)
     return status;
 }
 
+clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
+                         size_t *size)
+{
+    bool exceeds;
+    return read_whole(path, gunzip, max_bytes, code, &exceeds, data, size);
+}
+
+clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status code, char **data, size_t *size)
+{
+    uint64_t memory = clt_memory_available(), limit = declared && declared < memory ? declared : memory;
+    bool exceeds;
+    clt_status status = read_whole(path, true, limit ? limit : 1, code, &exceeds, data, size);
+    if (!exceeds)
+        return status;
+    if (limit == declared)
+        CLT_FAIL(code,
+                 "reading '%s': more follows the %llu bytes that its header declares: header and content do "
+                 "not belong "
+                 "together; copy or download the file again",
+                 path, (unsigned long long)declared);
+    CLT_FAIL(CLT_ENOMEM,
+             "reading '%s': its content needs more than the %llu MiB of memory that are available", path,
+             (unsigned long long)(memory >> 20));
+}
+
+static clt_status no_regular_file(const char *path)
+{
+    CLT_FAIL(CLT_ESTORAGE,
+             "writing '%s': it is no regular file but a link, a pipe or a device, which is not written to "
+             "under this name; "
+             "remove it",
+             path);
+}
+
+clt_status clt_own_file_check(const char *path)
+{
+    struct stat info;
+    bool good = lstat(path, &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode);
+    return good ? CLT_OK : no_regular_file(path);
+}
+
+clt_status clt_own_file_append(const char *path, int *fd)
+{
+    struct stat info;
+    /* O_NONBLOCK: a pipe that nobody reads would block here */
+    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (*fd >= 0 && fstat(*fd, &info) == 0 && S_ISREG(info.st_mode))
+        return CLT_OK;
+    int code = errno;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    CLT_TRY(clt_own_file_check(path));
+    return clt_fail_errno(CLT_ESTORAGE, code, "opening '%s' for writing", path);
+}
+
+clt_status clt_own_file_create(const char *path, int *fd)
+{
+    (void)unlink(path); /* what an earlier process left, or a link or a pipe that others put there */
+    *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path);
+}
+
+clt_status clt_own_file_write(const char *path, const void *data, size_t size)
+{
+    CLT_TRY(clt_own_file_check(path));
+    return clt_file_write(path, data, size);
+}
+
 /* Creates, fills, syncs and closes `path`. */
 static clt_status write_new(const char *path, const void *data, size_t size)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path);
+    int fd;
+    CLT_TRY(clt_own_file_create(path, &fd));
     clt_status status = clt_fd_write(fd, data, size, path);
     if (status == CLT_OK && fsync(fd) != 0)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "making '%s' durable (fsync)", path);

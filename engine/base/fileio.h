@@ -17,6 +17,12 @@
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
                          size_t *size);
 
+/* clt_file_read_data: a whole file of data, unpacked; gzip can make a thousand times as much of a file, so reading stops
+ * at the size that its header declares (`code`; 0: it declares none), and at the memory that is available
+ * (CLT_ENOMEM). */
+clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status code, char **data,
+                              size_t *size);
+
 /* clt_file_read_start: the first bytes of a file, at most `size`, unpacked when it begins with the gzip magic;
  * *got is smaller for a shorter file. `code` is the status for any failure. */
 clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got);
@@ -45,6 +51,14 @@ clt_status clt_map_check_one(const clt_mapping *mapping);
 /* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is written
  * directly. CLT_ESTORAGE on failure, no partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
+/* Files under names that the program chooses itself, in folders that others may write as well: nothing but a regular file
+ * is opened or written there, neither through a link nor into a pipe or a device. CLT_ESTORAGE says so at once.
+ * own_check: whether the path is free or a regular file or folder; own_write: clt_file_write; own_append: opens the file
+ * for appending, and makes it; own_create: makes a new file, in the place of a file that is there. */
+clt_status clt_own_file_check(const char *path);
+clt_status clt_own_file_write(const char *path, const void *data, size_t size);
+clt_status clt_own_file_append(const char *path, int *fd);
+clt_status clt_own_file_create(const char *path, int *fd);
 /* Whether clt_file_write would succeed, for results that take long to compute: creates the temporary file and
  * removes it again. */
 clt_status clt_file_can_write(const char *path);

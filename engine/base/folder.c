@@ -33,6 +33,8 @@ static const char *advice(int code)
     case ENOSPC:
     case EDQUOT:
         return "; free some space or choose another place";
+    case EFBIG:
+        return "; files may not grow any more: raise the limit on their size (ulimit -f)";
     case EMFILE:
     case ENFILE:
         return "; raise the limit on open files (ulimit -n)";
@@ -52,6 +54,7 @@ clt_status clt_fail_errno_at(clt_status status, const char *file, int line, int 
     va_start(args, format);
     (void)vsnprintf(doing, sizeof doing, format, args);
     va_end(args);
+    status = code == ENOMEM ? CLT_ENOMEM : status; /* of the process, not of the file */
     return clt_fail(status, file, line, "%s: %s%s", doing, clt_errno_text(code, text), advice(code));
 }
 

@@ -59,7 +59,9 @@ clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_
     clt_status status = CLT_OK;
     const char *text = gzerror(file, &problem);
     if (n < 0 || (problem != Z_OK && problem != Z_BUF_ERROR)) {
-        if (problem == Z_ERRNO)
+        if (problem == Z_MEM_ERROR)
+            status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "unpacking '%s': out of host memory", path);
+        else if (problem == Z_ERRNO)
             status = clt_fail_errno(code, errno, "reading '%s'", path);
         else
             status = clt_fail(code, __FILE__, __LINE__,

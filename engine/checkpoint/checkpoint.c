@@ -130,7 +130,7 @@ static clt_status write_text(target *t, const char *name, const char *text, size
 {
     char *path = NULL;
     CLT_TRY(clt_path_join(t->folder, name, &path));
-    clt_status status = clt_file_write(path, text, length);
+    clt_status status = clt_own_file_write(path, text, length);
     if (status == CLT_OK && note)
         note_file(t, name, length, clt_manifest_sum(CLT_MANIFEST_VERSION, text, length));
     free(path);

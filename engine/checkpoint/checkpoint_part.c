@@ -176,7 +176,7 @@ static clt_status open_part(part_file *f, const char *folder, int flags)
     f->begin[0] = f->plan.head.length;
     for (int i = 0; i < f->plan.count; i++)
         f->begin[i + 1] = f->begin[i] + clt_named_tensors_bytes(&f->plan.tensors[i], 1);
-    f->fd = open(f->path, O_WRONLY | O_CLOEXEC | flags, 0666);
+    f->fd = open(f->path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0666);
     if (f->fd < 0)
         return clt_fail_errno(CLT_ESTORAGE, errno, "%s '%s'", flags ? "creating" : "opening", f->path);
     return CLT_OK;

@@ -210,9 +210,8 @@ static clt_status put_all(int fd, const clt_str *head, const clt_named_tensor *t
 static clt_status write_temporary(const char *temporary, const clt_str *head, const clt_named_tensor *tensors,
                                   int count, uint64_t *hash)
 {
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", temporary);
+    int fd;
+    CLT_TRY(clt_own_file_create(temporary, &fd));
     clt_status status = put_all(fd, head, tensors, count, temporary, hash);
     if (close(fd) != 0 && status == CLT_OK)
         status = clt_fail_errno(CLT_ESTORAGE, errno, "closing '%s'", temporary);

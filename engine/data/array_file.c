@@ -40,21 +40,39 @@ static bool starts_with(const clt_array_file *file, const char *text)
     return file->size >= length && memcmp(file->bytes, text, length) == 0;
 }
 
-/* A gzip file may unpack to a thousand times its size, so the result must fit the memory that is
- * available. */
-static clt_status unpack(clt_array_file *file, const char *key, uint64_t most)
+/* Unpacks all of a gzip file, of which the header declares so many bytes (0: unknown). */
+static clt_status unpack(clt_array_file *file, uint64_t declared)
 {
     size_t size = 0;
-    uint64_t limit = clt_memory_available();
-    limit = most > 0 && most < limit ? most : limit;
-    clt_map_close(&file->mapping);
+    free(file->unpacked);
+    file->unpacked = NULL;
     file->bytes = NULL;
-    clt_status status = clt_file_read(file->path, true, limit ? limit : 1, CLT_EDATA, &file->unpacked, &size);
-    if (status != CLT_OK)
-        return clt_fail_prefix(status, "opening the data file of %s", key);
+    file->partial = false;
+    CLT_TRY(clt_file_read_data(file->path, declared, CLT_EDATA, &file->unpacked, &size));
     file->bytes = (const uint8_t *)file->unpacked;
     file->size = size;
     return CLT_OK;
+}
+
+/* Unpacks the beginning of a gzip file, in which its header is; the rest follows when that has declared its size. Of a
+ * file that has no rest, all is unpacked with its checks. */
+#define START_BYTES ((size_t)2 << 20)
+static clt_status unpack_start(clt_array_file *file)
+{
+    size_t got = 0;
+    CLT_TRY(clt_alloc(&file->unpacked, START_BYTES, 1, "the beginning of a data file"));
+    CLT_TRY(clt_file_read_start(file->path, file->unpacked, START_BYTES, CLT_EDATA, &got));
+    if (got < START_BYTES)
+        return unpack(file, 0);
+    file->bytes = (const uint8_t *)file->unpacked;
+    file->size = got;
+    file->partial = true;
+    return CLT_OK;
+}
+
+clt_status clt_array_file_whole(clt_array_file *file)
+{
+    return file->partial ? unpack(file, 0) : CLT_OK;
 }
 
 clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key)
@@ -75,8 +93,12 @@ clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, c
         return clt_fail_prefix(status, "opening the data file of %s", key);
     file->bytes = file->mapping.data;
     file->size = file->mapping.size;
-    if (starts_with(file, "\x1f\x8b"))
-        CLT_TRY(unpack(file, key, most));
+    if (starts_with(file, "\x1f\x8b")) {
+        clt_map_close(&file->mapping);
+        status = most ? unpack(file, most) : unpack_start(file);
+        if (status != CLT_OK)
+            return clt_fail_prefix(status, "opening the data file of %s", key);
+    }
     if (file->size == 0)
         CLT_FAIL(CLT_EDATA, "reading '%s' (%s): the file is empty; copy or download it again", path, key);
     if (starts_with(file, "version https://git-lfs"))
@@ -131,6 +153,8 @@ clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *di
     if (!clt_mul_u64(elements_of_sample, dims[0], &total) || !clt_mul_u64(total, width, &need) ||
         !clt_add_u64(need, file->header, &need) || need > INT64_MAX)
         return too_many(file);
+    if (file->partial)
+        CLT_TRY(unpack(file, need));
     if (file->size < need)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the file is cut off: its header declares %llu samples and so %llu bytes, but "

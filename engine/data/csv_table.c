@@ -168,10 +168,9 @@ int64_t clt_csv_line(const clt_csv_table *t, int64_t row)
 clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header)
 {
     t->path = clt_arena_strdup(arena, path);
-    uint64_t limit = clt_memory_available();
     if (!t->path)
         return CLT_ENOMEM;
-    CLT_TRY(clt_file_read(path, true, limit ? limit : 1, CLT_EDATA, &t->text, &t->size));
+    CLT_TRY(clt_file_read_data(path, 0, CLT_EDATA, &t->text, &t->size));
     if (strlen(t->text) != t->size)
         CLT_FAIL(CLT_EDATA, "reading '%s': byte %zu is zero: it is no text", path, strlen(t->text));
     clt_hash64_begin(&t->content);

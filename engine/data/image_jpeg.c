@@ -107,7 +107,11 @@ static clt_status decoder_of_thread(jpeg_decoder **out)
 /* After a jump: the decoder can be used again. */
 static clt_status failed(jpeg_decoder *d)
 {
+    bool no_memory = d->errors.msg_code == JERR_OUT_OF_MEMORY;
     jpeg_abort_decompress(&d->info);
+    d->errors.msg_code = 0;
+    if (no_memory)
+        CLT_FAIL(CLT_ENOMEM, "decoding a JPEG: out of host memory");
     CLT_FAIL(CLT_EDATA, "damaged JPEG: %s", d->text);
 }
 

@@ -308,9 +308,7 @@ static clt_status write_pack(packing *p, clt_pack_result *result)
     clt_str_printf(&path, "%s.tmp-%ld", p->o->out, (long)getpid());
     CLT_TRY(clt_str_check(&path));
     p->temporary = path.text;
-    p->fd = open(path.text, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (p->fd < 0)
-        return clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path.text);
+    CLT_TRY(clt_own_file_create(path.text, &p->fd));
     const pack_header empty = {{0}, 0, 0, 0, 0, 0, 0, 0, {0}};
     CLT_TRY(put(p, &empty, sizeof empty));
     CLT_TRY(put_images(p, result));

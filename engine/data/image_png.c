@@ -19,9 +19,24 @@ typedef struct png_reader {
     png_infop info;
     const uint8_t *bytes;
     size_t size, at;
+    bool no_memory; /* an allocation has failed; the library reports that in words of many kinds */
     jmp_buf jump;
     char text[160];
 } png_reader;
+
+static png_voidp allocate(png_structp png, png_alloc_size_t size)
+{
+    png_reader *r = png_get_mem_ptr(png);
+    void *memory = malloc(size);
+    r->no_memory = r->no_memory || !memory;
+    return memory;
+}
+
+static void release(png_structp png, png_voidp memory)
+{
+    (void)png;
+    free(memory);
+}
 
 static void leave(png_structp png, png_const_charp text)
 {
@@ -49,13 +64,15 @@ static void read_bytes(png_structp png, png_bytep to, size_t n)
 static clt_status failed(png_reader *r)
 {
     png_destroy_read_struct(&r->png, &r->info, NULL);
+    if (r->no_memory)
+        CLT_FAIL(CLT_ENOMEM, "decoding a PNG: out of host memory");
     CLT_FAIL(CLT_EDATA, "damaged PNG: %s", r->text);
 }
 
 static clt_status start(png_reader *r, const clt_encoded *image)
 {
     *r = (png_reader){.bytes = image->bytes, .size = image->size};
-    r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, leave, on_warning);
+    r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, leave, on_warning, r, allocate, release);
     r->info = r->png ? png_create_info_struct(r->png) : NULL;
     if (!r->info) {
         png_destroy_read_struct(&r->png, &r->info, NULL);

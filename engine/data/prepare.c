@@ -75,9 +75,8 @@ static clt_status read_input(const char *path, input_file *file)
     if (file->size < 2 || memcmp(file->bytes, "\x1f\x8b", 2) != 0)
         return CLT_OK;
     size_t size = 0;
-    uint64_t limit = clt_memory_available();
     clt_map_close(&file->mapping);
-    CLT_TRY(clt_file_read(path, true, limit ? limit : 1, CLT_EDATA, &file->unpacked, &size));
+    CLT_TRY(clt_file_read_data(path, 0, CLT_EDATA, &file->unpacked, &size));
     file->bytes = file->unpacked;
     file->size = size;
     return CLT_OK;

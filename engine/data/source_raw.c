@@ -14,6 +14,7 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
                  "reading '%s': a raw file does not say what shape its samples have; set data.shape, for "
                  "example [784]",
                  file->path);
+    CLT_TRY(clt_array_file_whole(file));
     uint64_t sample_bytes = (uint64_t)clt_shape_elements(&shape) * 4;
     char text[CLT_SHAPE_TEXT];
     if (file->size % sample_bytes != 0)

@@ -47,8 +47,7 @@ static clt_status add_file(void *context, const char *path)
     char *content = NULL;
     size_t size = 0;
     CLT_TRY(clt_refuse_folder(path, state->key));
-    uint64_t limit = clt_memory_available();
-    clt_status status = clt_file_read(path, true, limit ? limit : 1, CLT_EDATA, &content, &size);
+    clt_status status = clt_file_read_data(path, 0, CLT_EDATA, &content, &size);
     if (status != CLT_OK)
         return clt_fail_prefix(status, "opening the text of %s", state->key);
     if (size == 0)

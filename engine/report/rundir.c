@@ -37,13 +37,21 @@ struct clt_rundir {
     double looked;         /* when the file STOP was last looked for */
 };
 
-static clt_status open_append(const char *path, int *fd)
+/* All names that a run writes in its folder, beside those of the lock and of event files. A link or a pipe there is
+ * refused before the run begins, not when the file is needed. */
+static clt_status check_names(const char *path)
 {
-    *fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (*fd < 0)
-        CLT_FAIL(CLT_ESTORAGE, "opening '%s' for writing: %s; check the folder's permissions and free space",
-                 path, strerror(errno));
-    return CLT_OK;
+    static const char *const names[] = {
+        "config.resolved.json", "metrics.jsonl", "log.txt",   CLT_CLASSES_FILE,
+        "profile.txt",          "profile.json",  "trace.json"};
+    clt_status status = CLT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && status == CLT_OK; i++) {
+        char *file = NULL;
+        CLT_TRY(clt_path_join(path, names[i], &file));
+        status = clt_own_file_check(file);
+        free(file);
+    }
+    return status;
 }
 
 static clt_status refuse_earlier(const char *path)
@@ -59,6 +67,7 @@ clt_status clt_rundir_check_free(const char *path)
 {
     char *config_path = NULL, *lock_path = NULL;
     clt_lock *lock = NULL;
+    CLT_TRY(check_names(path));
     CLT_TRY(clt_path_join(path, "config.resolved.json", &config_path));
     bool earlier = clt_file_exists(config_path);
     free(config_path);
@@ -91,6 +100,7 @@ static clt_status fill(clt_rundir *dir, const char *path, const clt_config *conf
     dir->made = !clt_is_directory(path);
     clt_status status = clt_mkdir_p(path);
     CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(check_names(path), done);
     CLT_TRY_GOTO(clt_path_join(path, "config.resolved.json", &config_path), done);
     CLT_TRY_GOTO(clt_path_join(path, "lock", &lock_path), done);
     CLT_TRY_GOTO(clt_path_join(path, "checkpoints", &dir->checkpoints), done);
@@ -100,10 +110,10 @@ static clt_status fill(clt_rundir *dir, const char *path, const clt_config *conf
     CLT_TRY_GOTO(check_earlier(path, config_path, config, resume, &dir->earlier), done);
     CLT_TRY_GOTO(clt_config_print(config, true, &text), done);
     if (!dir->earlier)
-        CLT_TRY_GOTO(clt_file_write(config_path, text.text, text.length), done);
+        CLT_TRY_GOTO(clt_own_file_write(config_path, text.text, text.length), done);
     CLT_TRY_GOTO(clt_path_join(path, "STOP", &dir->stop_path), done);
-    CLT_TRY_GOTO(open_append(dir->metrics_path, &dir->metrics), done);
-    CLT_TRY_GOTO(open_append(dir->log_path, &dir->log), done);
+    CLT_TRY_GOTO(clt_own_file_append(dir->metrics_path, &dir->metrics), done);
+    CLT_TRY_GOTO(clt_own_file_append(dir->log_path, &dir->log), done);
     CLT_TRY_GOTO(clt_board_create(path, config, &dir->board), done);
 done:
     clt_str_free(&text);
@@ -607,9 +617,6 @@ clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step)
     clt_str kept = {0};
     char *text;
     size_t size;
-    struct stat info;
-    if (fstat(dir->metrics, &info) == 0 && !S_ISREG(info.st_mode)) /* a device or a pipe */
-        return CLT_OK;
     dir->step = step;
     CLT_TRY(clt_file_read(dir->metrics_path, false, 0, CLT_ESTORAGE, &text, &size));
     clt_status status = kept_lines(text, size, step, &kept);
@@ -617,9 +624,9 @@ clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step)
     if (status == CLT_OK && kept.length != size) {
         close(dir->metrics);
         dir->metrics = -1;
-        status = clt_file_write(dir->metrics_path, kept.text ? kept.text : "", kept.length);
+        status = clt_own_file_write(dir->metrics_path, kept.text ? kept.text : "", kept.length);
         if (status == CLT_OK)
-            status = open_append(dir->metrics_path, &dir->metrics);
+            status = clt_own_file_append(dir->metrics_path, &dir->metrics);
     }
     clt_str_free(&kept);
     return status;

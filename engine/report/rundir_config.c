@@ -62,7 +62,7 @@ static clt_status keep_earlier(const char *folder, const char *text, size_t size
     }
     bool same = kept && kept_size == size && memcmp(kept, text, size) == 0;
     if (status == CLT_OK && !same)
-        status = clt_file_write(path, text, size);
+        status = clt_own_file_write(path, text, size);
     free(path);
     free(kept);
     return status;
@@ -80,7 +80,7 @@ clt_status clt_resolved_config_update(const char *folder, const clt_config *conf
         if (status == CLT_OK)
             status = keep_earlier(folder, text, size);
         if (status == CLT_OK)
-            status = clt_file_write(path, now.text, now.length);
+            status = clt_own_file_write(path, now.text, now.length);
     }
     clt_str_free(&diff);
     clt_str_free(&now);

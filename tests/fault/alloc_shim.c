@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes one allocation of a program fail. Loaded with LD_PRELOAD, it counts the calls of malloc, calloc,
- * realloc, strdup and posix_memalign that come from the program itself (not from libraries, whose handling of
- * errors is not the program's) and lets the call with a given number return NULL. It must not use anything of
+ * realloc, strdup and posix_memalign that come from the program itself, or else from one library (of all others the
+ * handling of errors is not the program's), and lets the call with a given number return NULL. It must not use anything of
  * the engine.
  *
  *   CLT_ALLOC_SHIM = N      the N-th such call fails; 0 or unset: none
+ *   CLT_ALLOC_SHIM_LIBRARY  a part of a library's file name, such as libjpeg: its calls are counted instead
  *   CLT_ALLOC_SHIM_LOG      a file that receives the number of calls when the program ends; if its child
  *                           processes write there, too, the largest number */
 #include <dlfcn.h>
@@ -24,12 +25,14 @@
 
 static atomic_long calls;
 static long wanted = -1;
-static uintptr_t text_from, text_to; /* the program's own code */
+static uintptr_t text_from, text_to; /* the code whose calls count */
 
 static int find_text(struct dl_phdr_info *info, size_t size, void *context)
 {
+    const char *library = context;
     (void)size;
-    (void)context;
+    if (library != NULL && strstr(info->dlpi_name, library) == NULL)
+        return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type == PT_LOAD && (p->p_flags & PF_X)) {
@@ -37,13 +40,13 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *context)
             text_to = text_from + p->p_memsz;
         }
     }
-    return 1; /* the first object is the program */
+    return 1; /* without a library: the first object, which is the program */
 }
 
 __attribute__((constructor)) static void set_up(void)
 {
     const char *text = getenv("CLT_ALLOC_SHIM");
-    dl_iterate_phdr(find_text, NULL);
+    dl_iterate_phdr(find_text, getenv("CLT_ALLOC_SHIM_LIBRARY"));
     wanted = text != NULL ? atol(text) : 0;
 }
 

@@ -119,6 +119,21 @@ few() { # NUMBER: every how many in the longer run; half as many in the short on
 [[ $kinds != *events* ]] || sweep call_shim CLT_CALL_SHIM "log=hit;event=" "" 2 "$(few 61)"
 [[ $kinds != *reads* ]] || sweep driver_shim CLT_SHIM "read:*:flip:nth=" ";log=hit" 2 "$(few 17)"
 
+# Reads for which the host waits, of gradients (log.histograms) and of what an evaluation counts: the driver has given up a command
+# before them and says so by this code. It is a lost device, as for every other command.
+blocking_reads() {
+    local n hits=0
+    sed 's/"log_every": 1/"log_every": 1, "eval_every": 2, "eval_metrics": true/; $s/}$/, "log": {"tensorboard": true, "histograms": 2}}/' net.json >figures.json
+    for n in 1 4 16 40 64; do
+        rm -rf run hit
+        expect_code 10 env CLT_SHIM="read:*:error=-14:nth=$n;log=hit" LD_PRELOAD="$shims/driver_shim.so" "$CLTRAIN" train figures.json --out run
+        expect_text 'device lost: .*reading [0-9]+ bytes from .*gave up a command that it had accepted'
+        [ ! -s hit ] || hits=$((hits + 1))
+    done
+    if [ $hits = 5 ]; then pass; else fail "$hits of 5 reads were hit"; fi
+}
+if [[ $kinds == *reads* && $model == mlp ]]; then blocking_reads; fi
+
 # The commands of an evaluation, of which the host waits for the first when several batches are under way: a failed upload, which
 # need not call back, must not leave the host waiting for its slot.
 evaluation() {

@@ -130,7 +130,7 @@ static clt_status write_text(const clt_loop *l, const char *name, const clt_str 
     CLT_TRY(clt_str_check(text));
     clt_status status = clt_path_join(clt_rundir_path(l->dir), name, &path);
     if (status == CLT_OK)
-        status = clt_file_write(path, text->text, text->length);
+        status = clt_own_file_write(path, text->text, text->length);
     free(path);
     return status;
 }

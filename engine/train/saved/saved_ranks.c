@@ -72,7 +72,7 @@ static clt_status make_token(const char *folder, said *s, clt_str *token)
     if (length < 0 || (size_t)length >= sizeof s->folder)
         CLT_FAIL(CLT_ESTORAGE, "the path of '%s' is too long", folder);
     CLT_TRY(token_of(s, token));
-    return clt_file_write(token->text, s->tag, strlen(s->tag));
+    return clt_own_file_write(token->text, s->tag, strlen(s->tag));
 }
 
 /* Whether the file of rank 0 is here and another can be made beside it. */

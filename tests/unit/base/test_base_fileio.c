@@ -394,6 +394,43 @@ static void test_can_write(void **state)
 }
 
 /* What is no regular file keeps being what it is. */
+/* Under names that the program chooses, only regular files are opened or written, and nothing blocks. */
+static void test_own_files(void **state)
+{
+    (void)state;
+    int fd;
+    put("target", "kept", 4);
+    assert_int_equal(symlink("target", in_folder("link")), 0);
+    assert_int_equal(symlink("nowhere", in_folder("hanging")), 0);
+    assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
+    static const char *const bad[] = {"link", "hanging", "pipe"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(clt_own_file_check(in_folder(bad[i])), CLT_ESTORAGE);
+        assert_non_null(strstr(clt_error_text(), "no regular file"));
+        assert_int_equal(clt_own_file_write(in_folder(bad[i]), "x", 1), CLT_ESTORAGE);
+        assert_int_equal(clt_own_file_append(in_folder(bad[i]), &fd), CLT_ESTORAGE);
+        assert_int_equal(fd, -1);
+    }
+    check_read("target", false, "kept", 4);
+    assert_false(clt_file_exists(in_folder("nowhere")));
+    assert_int_equal(clt_own_file_append(in_folder("new"), &fd), CLT_OK);
+    assert_int_equal(clt_fd_write(fd, "ab", 2, "new"), CLT_OK);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(clt_own_file_append(in_folder("new"), &fd), CLT_OK);
+    assert_int_equal(clt_fd_write(fd, "c", 1, "new"), CLT_OK);
+    assert_int_equal(close(fd), 0);
+    check_read("new", false, "abc", 3);
+    assert_int_equal(clt_own_file_append(folder, &fd), CLT_ESTORAGE);
+    /* what is made anew takes the place of a link or a pipe, and of an earlier file */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(clt_own_file_create(in_folder(bad[i]), &fd), CLT_OK);
+        assert_int_equal(clt_fd_write(fd, "n", 1, "new"), CLT_OK);
+        assert_int_equal(close(fd), 0);
+        check_read(bad[i], false, "n", 1);
+    }
+    check_read("target", false, "kept", 4);
+}
+
 static void test_write_special(void **state)
 {
     (void)state;
@@ -634,6 +671,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_map_cut, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_write, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_can_write, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_own_files, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_write_special, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_write_fails_midway, make_folder, drop_folder),
         cmocka_unit_test(test_short_writes),

@@ -254,6 +254,28 @@ static void test_every_truncation(void **state)
     free(bytes);
 }
 
+/* A small gzip file can unpack to a thousand times its size: reading stops at what the header declares. */
+static void test_gzip_bomb(void **state)
+{
+    (void)state;
+    enum { SIZE = 48 << 20 };
+    char *bytes = calloc(1, SIZE);
+    assert_non_null(bytes);
+    memcpy(bytes, "\0\0\x08\x01\0\0\0\x08", 8); /* 8 labels */
+    const char *path = put_gzip("bomb.gz", bytes, SIZE);
+    clt_str text = {0};
+    assert_int_equal(clt_source_check_file(path, "", &text), CLT_EDATA);
+    expect_words("/bomb.gz'|more follows the 16 bytes that its header declares");
+    clt_str_free(&text);
+    /* the whole of a larger file is there when it is as large as declared */
+    memcpy(bytes, "\0\0\x08\x01\x02\xff\xff\xf8", 8);
+    path = put_gzip("large.gz", bytes, SIZE);
+    assert_int_equal(clt_source_check_file(path, "", &text), CLT_OK);
+    assert_non_null(strstr(text.text, "50331640 samples"));
+    clt_str_free(&text);
+    free(bytes);
+}
+
 /* Whatever a header says, the answer is data that can be read or a refusal. */
 static void test_every_header_byte(void **state)
 {
@@ -440,15 +462,11 @@ static void test_mnist(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idx_u8),
-        cmocka_unit_test(test_idx_wide_types),
-        cmocka_unit_test(test_idx_i32_labels),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_idx_bad_files),
-        cmocka_unit_test(test_every_truncation),
-        cmocka_unit_test(test_every_header_byte),
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_idx_u8),         cmocka_unit_test(test_idx_wide_types),
+        cmocka_unit_test(test_idx_i32_labels), cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_idx_bad_files),  cmocka_unit_test(test_every_truncation),
+        cmocka_unit_test(test_gzip_bomb),      cmocka_unit_test(test_every_header_byte),
+        cmocka_unit_test(test_paths),          cmocka_unit_test(test_raw),
         cmocka_unit_test(test_mnist),
     };
     return cmocka_run_group_tests_name("data sources: idx, raw", tests, data_setup, data_teardown);

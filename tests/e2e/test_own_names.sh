@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-optimise: no
+#
+# The names that a run writes in its folder: a pipe, a device or a link under one of them is refused at once, with code 8, and nothing
+# is written through it. A program that is started without its standard descriptors writes what it prints into no file.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export CLTRAIN_GEMM=simple # starts fastest
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [8], "outputs": 3},
+ "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "micro_batch": 4, "global_batch": 8},
+ "train": {"steps": 4, "eval_metrics": true}}
+JSON
+printf 'notes\n' >notes
+for name in metrics.jsonl log.txt config.resolved.json classes.json profile.txt trace.json lock; do
+    mkdir pipe link hanging
+    mkfifo "pipe/$name"
+    ln -s ../notes "link/$name"
+    ln -s ../nowhere "hanging/$name"
+    for run in pipe link hanging; do
+        if [ "$run $name" = 'pipe lock' ]; then continue; fi # it is opened for both ways and locked, which never blocks
+        expect_code 8 "$CLTRAIN" train net.json --out $run
+        if [ "$name" != lock ]; then expect_text "/$name': it is no regular file but a link, a pipe or a device"; fi
+        expect_absent $run/checkpoints nowhere
+        [ "$(find $run -mindepth 1 | wc -l)" = 1 ] && pass || fail "$run: files were made beside $name"
+    done
+    rm -rf pipe link hanging
+done
+[ "$(cat notes)" = notes ] && pass || fail 'a file was written through a link'
+
+# --- without standard descriptors ---
+for closed in '>&-' '<&- >&-' '<&- >&- 2>&-' '2>&-'; do
+    rm -rf closed
+    expect_code 0 bash -c "'$CLTRAIN' train net.json --out closed $closed"
+    [ "$(grep -vc '^{' closed/metrics.jsonl)" = 0 ] && pass || fail "with $closed the console's text is in metrics.jsonl"
+done
+finish

@@ -33,7 +33,7 @@ static void begin(void *context, const ocl_device_desc *device, size_t count)
 {
     sheet *s = context;
     clt_str text = {0};
-    printf("device %s, driver %s: %zu programs\n", device->name, device->driver, count);
+    terminal_say("device %s, driver %s: %zu programs\n", device->name, device->driver, count);
     table_make(&s->table, columns, COLUMNS, terminal_columns());
     table_head(&s->table, &text);
     table_print(&text);
@@ -69,10 +69,11 @@ static clt_status measure(const bench_common *common, clt_bench_programs_options
     clt_str json = {0};
     clt_status status = clt_bench_programs(build, &sum, &json);
     if (status == CLT_OK) {
-        printf("%zu programs in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
-               "refused, "
-               "%zu with spills\n",
-               sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
+        terminal_say(
+            "%zu programs in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
+            "refused, "
+            "%zu with spills\n",
+            sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
         status = bench_finish(common, &json);
     }
     clt_str_free(&json);

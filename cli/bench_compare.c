@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/bench.h"
+#include "cli/terminal.h"
 #include "engine/base/json.h"
 
 #define SLOWER 1.10 /* with a larger ratio the check fails */
@@ -91,8 +92,8 @@ static clt_status compare(const char *path, const clt_json *now, const clt_json 
     if (device && old_device && clt_json_typeof(device) == CLT_JSON_STRING &&
         clt_json_typeof(old_device) == CLT_JSON_STRING &&
         strcmp(clt_json_string(device), clt_json_string(old_device)) != 0)
-        printf("note: another device: '%s' now, '%s' in %s\n", clt_json_string(device),
-               clt_json_string(old_device), path);
+        terminal_say("note: another device: '%s' now, '%s' in %s\n", clt_json_string(device),
+                     clt_json_string(old_device), path);
     for (const clt_json *row = rows ? clt_json_first(rows) : NULL; row; row = clt_json_next(row))
         compare_row(&c, row, old_rows);
     if (number(now, "step_ms") > 0 && number(old, "step_ms") > 0)
@@ -102,8 +103,8 @@ static clt_status compare(const char *path, const clt_json *now, const clt_json 
                  "comparing with %s: nothing in it was measured now; it is a record of another benchmark or "
                  "other sizes",
                  path);
-    printf("%d compared with %s, %d slower by more than 10 %%, %d without a partner\n", c.compared, path,
-           c.slower, c.missing);
+    terminal_say("%d compared with %s, %d slower by more than 10 %%, %d without a partner\n", c.compared,
+                 path, c.slower, c.missing);
     if (c.slower > 0)
         CLT_FAIL(CLT_ECHECK, "%d of %d measurements are more than 10 %% slower than in %s", c.slower,
                  c.compared, path);

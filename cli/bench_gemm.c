@@ -239,7 +239,7 @@ static clt_status run_all(gemm_bench *b, clt_str *json)
 {
     const ocl_device_desc *d = ocl_device_describe(b->device);
     ocl_limits limits;
-    printf("device %s\n", d->name);
+    terminal_say("device %s\n", d->name);
     CLT_TRY(ocl_measure_limits(b->device, 2.0, &limits));
     printf("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n", limits.fma_peak_gflops, limits.stream_gbs);
     print_titles();

@@ -63,8 +63,8 @@ static void print_row(const char *name, const clt_speed_result *r, const char *j
 static void on_limits(void *context, const ocl_device_desc *desc, const ocl_limits *limits)
 {
     ops_run *run = context;
-    printf("device %s: %.1f GFLOP/s, stream %.1f GB/s, %.1f with plain stores\n", desc->name,
-           limits->fma_peak_gflops, limits->stream_gbs, limits->plain_stream_gbs);
+    terminal_say("device %s: %.1f GFLOP/s, stream %.1f GB/s, %.1f with plain stores\n", desc->name,
+                 limits->fma_peak_gflops, limits->stream_gbs, limits->plain_stream_gbs);
     print_titles();
     clt_jw_kstring(&run->writer, "device", desc->name);
     clt_jw_kstring(&run->writer, "driver", desc->driver);

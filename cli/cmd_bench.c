@@ -9,6 +9,7 @@
 #include "cl/command/binary.h"
 #include "cl/command/exec.h"
 #include "cli/bench.h"
+#include "cli/terminal.h"
 #include "cli/console.h"
 #include "engine/base/json.h"
 #include "engine/train/inspect/bench_step.h"
@@ -88,7 +89,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     memory_row(&w, "launch_in_row_stamped", m->stamped.in_row_us, "us");
     clt_jw_end_array(&w);
     clt_jw_end_object(&w);
-    printf("%-22s %s\n", "binary", m->binary[0] ? m->binary : "none given");
+    terminal_say("%-22s %s\n", "binary", m->binary[0] ? m->binary : "none given");
     printf("%-22s %" PRIu64 " of %" PRIu64 " B reported\n", "local memory proven", d->local_proven_bytes,
            d->local_bytes);
     if (d->local_retargeted_bytes > d->local_proven_bytes)
@@ -109,7 +110,7 @@ static clt_status measure_memory(ocl_open_options options, double seconds, ocl_d
     options.profiling = true;
     CLT_TRY(ocl_device_open(&options, &device));
     *desc = *ocl_device_describe(device);
-    printf("device %s\n", desc->name);
+    terminal_say("device %s\n", desc->name);
     CLT_TRY_GOTO(ocl_measure_limits(device, 0.9 * seconds, &out->limits), done);
     CLT_TRY_GOTO(ocl_measure_launches(device, 0.05 * seconds, &out->stamped), done);
     CLT_TRY_GOTO(ocl_program_get(device, "fill", "", &program), done);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/args.h"
+#include "cli/terminal.h"
 #include "cli/console.h"
 #include "engine/base/cache_list.h"
 #include "engine/base/json.h"
@@ -86,8 +87,8 @@ static void print_table(const cache_row *rows, int count)
             own += owner == CLT_CACHE_OURS ? c->bytes : 0;
         }
     }
-    printf("\n%s of cltrain's own; 'cltrain cache --clear' removes it, at any time\n",
-           console_bytes(own, size, sizeof size));
+    terminal_say("\n%s of cltrain's own; 'cltrain cache --clear' removes it, at any time\n",
+                 console_bytes(own, size, sizeof size));
 }
 
 static void print_cleared(const cache_row *rows, int count)
@@ -98,13 +99,13 @@ static void print_cleared(const cache_row *rows, int count)
         files += rows[i].files;
         bytes += rows[i].bytes;
         if (rows[i].cleared && rows[i].files)
-            printf("  %-9s %10s in %llu file%s, from %s\n", rows[i].cache.name,
-                   console_bytes(rows[i].bytes, size, sizeof size), (unsigned long long)rows[i].files,
-                   rows[i].files == 1 ? "" : "s", rows[i].cache.path);
+            terminal_say("  %-9s %10s in %llu file%s, from %s\n", rows[i].cache.name,
+                         console_bytes(rows[i].bytes, size, sizeof size), (unsigned long long)rows[i].files,
+                         rows[i].files == 1 ? "" : "s", rows[i].cache.path);
     }
     if (files)
-        printf("removed: %s in %llu file%s\n", console_bytes(bytes, size, sizeof size),
-               (unsigned long long)files, files == 1 ? "" : "s");
+        terminal_say("removed: %s in %llu file%s\n", console_bytes(bytes, size, sizeof size),
+                     (unsigned long long)files, files == 1 ? "" : "s");
     else
         printf("there was nothing to remove\n");
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/args.h"
+#include "cli/terminal.h"
 #include "cli/console.h"
 #include "cli/data_fetch.h"
 #include "cli/data_images.h"
@@ -57,9 +58,9 @@ static void print_result(const clt_prepare_result *r)
         console_bytes(r->bytes, bytes, sizeof bytes), r->files, r->files == 1 ? "" : "s",
         (unsigned long long)r->train_tokens, r->train_shards, r->train_shards == 1 ? "" : "s",
         (unsigned long long)r->val_tokens, r->val_shards, 8 * r->width);
-    printf("tokenizer: %s; %.2f bytes per token; tokenised and written at %s/s\n", r->tokenizer,
-           (double)r->bytes / (double)(r->train_tokens + r->val_tokens),
-           console_bytes((uint64_t)per_second, rate, sizeof rate));
+    terminal_say("tokenizer: %s; %.2f bytes per token; tokenised and written at %s/s\n", r->tokenizer,
+                 (double)r->bytes / (double)(r->train_tokens + r->val_tokens),
+                 console_bytes((uint64_t)per_second, rate, sizeof rate));
 }
 
 /* Writes an example config, a small GPT for these tokens that can be trained as it is. *path is to be
@@ -126,7 +127,7 @@ static clt_status tell_next(const cmd_context *context, const clt_prepare_option
         status = clt_str_check(&line);
     }
     if (status == CLT_OK)
-        printf("train a small GPT on it:\n  %s\n", line.text);
+        terminal_say("train a small GPT on it:\n  %s\n", line.text);
     clt_str_free(&line);
     free(path);
     return status;

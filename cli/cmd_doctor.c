@@ -4,15 +4,16 @@
 #include <stdio.h>
 
 #include "cli/args.h"
+#include "cli/terminal.h"
 #include "cli/cmd.h"
 
 static void on_finding(void *context, ocl_finding_level level, const char *text, const char *advice)
 {
     static const char *const names[] = {"ok   ", "note ", "warn ", "ERROR"};
     (void)context;
-    printf("%s  %s\n", names[level], text);
+    terminal_say("%s  %s\n", names[level], text);
     if (advice && *advice)
-        printf("       -> %s\n", advice);
+        terminal_say("       -> %s\n", advice);
     fflush(stdout); /* a bad driver may crash the process in what comes next */
 }
 
@@ -34,6 +35,6 @@ clt_status cmd_doctor(cmd_context *context, int argc, char **argv)
     CLT_TRY(ocl_doctor(on_finding, NULL, &healthy));
     if (!healthy)
         CLT_FAIL(CLT_EDEVICE, "no device can be used; the findings above say what is missing");
-    printf("\nhealthy: at least one device works; 'cltrain devices' lists them\n");
+    terminal_say("\nhealthy: at least one device works; 'cltrain devices' lists them\n");
     return CLT_OK;
 }

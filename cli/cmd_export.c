@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/args.h"
+#include "cli/terminal.h"
 #include "cli/cmd.h"
 #include "engine/base/fileio.h"
 #include "engine/checkpoint/checkpoint.h"
@@ -48,13 +49,15 @@ static clt_status read_values(const char *text, clt_values *values)
 
 static void tell(const clt_export_result *x, clt_dtype dtype, const char *out)
 {
-    printf("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", out, x->tensors,
-           x->values, clt_dtype_name(dtype), x->bytes, x->from);
+    terminal_say("%s: %d tensors, %" PRId64 " values in %s, %" PRIu64 " bytes, from %s\n", out, x->tensors,
+                 x->values, clt_dtype_name(dtype), x->bytes, x->from);
     if (x->averaged)
-        printf("the weights are the moving averages (optimizer.ema), which evaluation uses; --weights raw "
-               "writes those of the last step\n");
+        terminal_say(
+            "the weights are the moving averages (optimizer.ema), which evaluation uses; --weights raw "
+            "writes those of the last step\n");
     if (x->vanished > 0)
-        printf("%" PRId64 " values are too small for %s and became 0\n", x->vanished, clt_dtype_name(dtype));
+        terminal_say("%" PRId64 " values are too small for %s and became 0\n", x->vanished,
+                     clt_dtype_name(dtype));
 }
 
 static clt_status export_folder(const char *run, const char *tokenizer, clt_values values, clt_dtype dtype,
@@ -70,14 +73,14 @@ static clt_status export_folder(const char *run, const char *tokenizer, clt_valu
     CLT_TRY(status);
     tell(&result.weights, dtype, out);
     if (result.zero_biases)
-        printf("the model has no biases; GPT-2's class needs them, so zeros were written, which change "
-               "nothing\n");
+        terminal_say("the model has no biases; GPT-2's class needs them, so zeros were written, which change "
+                     "nothing\n");
     if (result.tokenizer[0])
-        printf("tokenizer: %s\n", result.tokenizer);
+        terminal_say("tokenizer: %s\n", result.tokenizer);
     else
-        printf("no tokenizer: the run's data had none; --tokenizer PATH adds one\n");
-    printf("in Python: AutoModelForCausalLM.from_pretrained('%s')%s\n", out,
-           result.tokenizer[0] ? ", AutoTokenizer likewise" : "");
+        terminal_say("no tokenizer: the run's data had none; --tokenizer PATH adds one\n");
+    terminal_say("in Python: AutoModelForCausalLM.from_pretrained('%s')%s\n", out,
+                 result.tokenizer[0] ? ", AutoTokenizer likewise" : "");
     return CLT_OK;
 }
 

@@ -30,9 +30,9 @@ static clt_status write_page(clt_run_record *const *runs, int count, const char 
     if (status == CLT_OK)
         status = cmd_write_text(path, page.text);
     if (status == CLT_OK)
-        printf("report: %s (%zu KiB); open it in a browser\n",
-               strcmp(path, "-") == 0 ? "standard output" : text_clean(path, shown, sizeof shown),
-               page.length / 1024 + 1);
+        terminal_say("report: %s (%zu KiB); open it in a browser\n",
+                     strcmp(path, "-") == 0 ? "standard output" : text_clean(path, shown, sizeof shown),
+                     page.length / 1024 + 1);
     free(usual);
     clt_str_free(&page);
     return status;

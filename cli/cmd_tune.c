@@ -118,8 +118,8 @@ static void on_device(void *context, const ocl_device_desc *d, int problems)
     tune_view *v = context;
     v->problems = problems;
     v->masked = d->masked_caps != 0 || d->emulated_caps != 0;
-    printf("device %s (%s), driver %s, %u compute units: %d problems\n", d->name, d->spec, d->driver,
-           d->compute_units, problems);
+    terminal_say("device %s (%s), driver %s, %u compute units: %d problems\n", d->name, d->spec, d->driver,
+                 d->compute_units, problems);
     header();
     clt_jw_kstring(&v->writer, "bench", "tune");
     clt_jw_kstring(&v->writer, "device", d->name);
@@ -134,7 +134,7 @@ static void on_row(void *context, const ocl_tune_row *row)
     tune_view *v = context;
     console_clear(v->console);
     if (!row->result->found) {
-        printf("%-58s could not be measured\n", row->problem);
+        terminal_say("%-58s could not be measured\n", row->problem);
         return;
     }
     print_row(&row->result->choice, row->result->standard);
@@ -170,7 +170,7 @@ static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuni
                exp(v->log_gain / v->measured));
     CLT_TRY(ocl_tuning_folder(&folder));
     if (records->count > 0 && !v->masked)
-        printf("%zu records kept in %s\n", records->count, folder);
+        terminal_say("%zu records kept in %s\n", records->count, folder);
     free(folder);
     if (left > 0)
         printf("problems left as they are: %d; more time measures more (--seconds %g was given)\n", left,
@@ -236,13 +236,13 @@ static void list_file(void *context, const char *path, const ocl_tuning *t, int 
 {
     int *files = context, screen = terminal_columns();
     (*files)++;
-    printf("%s\n", path);
+    terminal_say("%s\n", path);
     if (defect) {
-        printf("  ignored: %s\n", defect);
+        terminal_say("  ignored: %s\n", defect);
         return;
     }
-    printf("  device %s, driver %s, %u compute units: %zu records", t->key.device, t->key.driver,
-           t->key.compute_units, t->count);
+    terminal_say("  device %s, driver %s, %u compute units: %zu records", t->key.device, t->key.driver,
+                 t->key.compute_units, t->count);
     if (outdated)
         printf(", and %d of other kernels, which are ignored", outdated);
     printf("\n");
@@ -261,7 +261,7 @@ static clt_status list(void)
     CLT_TRY(ocl_tuning_folder(&folder));
     clt_status status = ocl_tuning_list(list_file, &files);
     if (status == CLT_OK && files == 0)
-        printf("%s holds no tuning records\n", folder);
+        terminal_say("%s holds no tuning records\n", folder);
     free(folder);
     return status;
 }

@@ -398,7 +398,7 @@ static clt_status follow_in_lines(watch *w)
             told = clt_now();
             w->news = false;
         } else if (status == CLT_OK && !w->run && !waits) {
-            printf("waiting for a run in %s\n", w->operand);
+            terminal_say("waiting for a run in %s\n", w->operand);
             fflush(stdout);
             waits = true;
         }

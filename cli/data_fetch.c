@@ -2,6 +2,7 @@
  *
  * cltrain data fetch: downloads published data sets into a folder and shows the progress. */
 #include "cli/data_fetch.h"
+#include "cli/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,17 +38,17 @@ static void on_message(void *context, const char *line)
 {
     fetch_view *v = context;
     console_clear(v->console);
-    printf("%s\n", line);
+    terminal_say("%s\n", line);
 }
 
 static void print_sets(void)
 {
     char size[32];
-    printf("data sets that 'cltrain data fetch NAME' puts into data/NAME:\n\n");
+    terminal_say("data sets that 'cltrain data fetch NAME' puts into data/NAME:\n\n");
     for (const clt_fetch_set *set = clt_fetch_sets; set->name; set++)
-        printf("  %-21s %10s  %s\n", set->name,
-               console_bytes(clt_fetch_bytes(clt_fetch_sets, set), size, sizeof size), set->help);
-    printf("\nEvery file is compared with its published SHA-256.\n");
+        terminal_say("  %-21s %10s  %s\n", set->name,
+                     console_bytes(clt_fetch_bytes(clt_fetch_sets, set), size, sizeof size), set->help);
+    terminal_say("\nEvery file is compared with its published SHA-256.\n");
 }
 
 static clt_status find_set(const char *name, const clt_fetch_set **out)
@@ -76,11 +77,11 @@ static void print_result(const clt_fetch_set *set, const char *folder, bool usua
 {
     char size[32];
     bool all = r->files > 0 && r->there == r->files;
-    printf("%s: %d file%s, %s, %s\n", folder, r->files, r->files == 1 ? "" : "s",
-           r->bytes ? console_bytes(r->bytes, size, sizeof size) : "checked",
-           all ? "all files exist already and are correct" : "compared with the published SHA-256");
+    terminal_say("%s: %d file%s, %s, %s\n", folder, r->files, r->files == 1 ? "" : "s",
+                 r->bytes ? console_bytes(r->bytes, size, sizeof size) : "checked",
+                 all ? "all files exist already and are correct" : "compared with the published SHA-256");
     if (set->train && usual)
-        printf("train on it: %s\n", set->train);
+        terminal_say("train on it: %s\n", set->train);
 }
 
 clt_status data_fetch(cmd_context *context, int argc, char **argv)

@@ -2,6 +2,7 @@
  *
  * cltrain data show, and what prepare and verify do with images: see data_images.h. */
 #include "cli/data_images.h"
+#include "cli/terminal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -138,7 +139,7 @@ static void on_left_out(void *context, const char *line)
 {
     pack_view *v = context;
     console_clear(v->console);
-    printf("left out: %s\n", line);
+    terminal_say("left out: %s\n", line);
 }
 
 clt_status data_pack(const cmd_context *context, clt_pack_options *o)
@@ -154,13 +155,13 @@ clt_status data_pack(const cmd_context *context, clt_pack_options *o)
     clt_status status = clt_pack_write(o, &r);
     console_close(&c);
     CLT_TRY(status);
-    printf("%s: %lld images of %lld classes, %s", o->out, (long long)r.images, (long long)r.classes,
-           console_bytes(r.bytes, bytes, sizeof bytes));
+    terminal_say("%s: %lld images of %lld classes, %s", o->out, (long long)r.images, (long long)r.classes,
+                 console_bytes(r.bytes, bytes, sizeof bytes));
     if (o->resize > 0)
-        printf(", as pixels whose shorter side is at most %d", o->resize);
+        terminal_say(", as pixels whose shorter side is at most %d", o->resize);
     if (r.left_out > 0)
-        printf("; %lld images that cannot be decoded were left out", (long long)r.left_out);
-    printf("\nto train on it, set data.type=images data.path=%s\n", o->out);
+        terminal_say("; %lld images that cannot be decoded were left out", (long long)r.left_out);
+    terminal_say("\nto train on it, set data.type=images data.path=%s\n", o->out);
     return CLT_OK;
 }
 
@@ -304,6 +305,6 @@ clt_status data_show(cmd_context *context, int argc, char **argv)
     clt_status status = write_page(&a, config);
     clt_config_destroy(config);
     if (status == CLT_OK)
-        printf("%s: open it in a browser\n", a.out);
+        terminal_say("%s: open it in a browser\n", a.out);
     return status;
 }

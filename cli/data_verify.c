@@ -3,6 +3,7 @@
  * cltrain data verify: reads all data that a config names, or files given one by one, prints a line for each,
  * and goes on after a bad one. The engine knows what a file must look like. */
 #include "cli/data_verify.h"
+#include "cli/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,10 +37,10 @@ static void report(verify_run *v, const char *what, clt_status status, const cha
     }
     if (status == CLT_OK) {
         v->good++;
-        printf("ok   %s: %s\n", what, description);
+        terminal_say("ok   %s: %s\n", what, description);
     } else {
         v->bad++;
-        printf("BAD  %s: %s\n", what, clt_error_text());
+        terminal_say("BAD  %s: %s\n", what, clt_error_text());
     }
     fflush(stdout);
 }
@@ -88,8 +89,8 @@ static clt_status verify_samples(verify_run *v, const char *what, const clt_sour
     CLT_TRY(data_check_samples(source, &check));
     v->good += (int)check.good;
     console_clear(&v->console);
-    printf("%s %s: %s; %lld of %lld samples are good\n", check.n_bad ? "BAD " : "ok  ", what,
-           source->description, (long long)check.good, (long long)source->samples);
+    terminal_say("%s %s: %s; %lld of %lld samples are good\n", check.n_bad ? "BAD " : "ok  ", what,
+                 source->description, (long long)check.good, (long long)source->samples);
     return CLT_OK;
 }
 
@@ -312,6 +313,6 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
         CLT_FAIL(CLT_EINTERRUPTED, "verifying data: stopped by a signal; run it again");
     if (v.bad > 0)
         CLT_FAIL(CLT_EDATA, "verifying data: %d of %d are bad; each is named above", v.bad, v.good + v.bad);
-    printf("%d good, none bad\n", v.good);
+    terminal_say("%d good, none bad\n", v.good);
     return CLT_OK;
 }

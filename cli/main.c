@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "engine/base/child.h"
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/verify/family_list.h"
 #include "engine/verify/self_test.h"
 
@@ -24,8 +25,12 @@ static void log_line(void *context, clt_log_level level, const char *line)
     console_make_way();
     if (c->ranks && c->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", c->ranks->rank, c->ranks->host);
+    char *text = strdup(line);
+    if (text)
+        clt_text_tame(text);
     fprintf(stderr, "%s%s%s:%s %s\n", who, terminal_begin(STDERR_FILENO, ink), names[level],
-            terminal_end(STDERR_FILENO, ink), line);
+            terminal_end(STDERR_FILENO, ink), text ? text : "a message that needs more memory than there is");
+    free(text);
 }
 
 /* CLTRAIN_LOG=debug shows more on stderr, from before a config is read, and overrides its log.level. */

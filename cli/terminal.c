@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,4 +253,18 @@ const char *text_clean(const char *text, char *buffer, size_t size)
     }
     buffer[at] = '\0';
     return buffer;
+}
+
+void terminal_say_to(FILE *file, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    if (length < 0) /* no memory */
+        return;
+    clt_text_tame(text);
+    fputs(text, file);
+    free(text);
 }

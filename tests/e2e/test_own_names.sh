@@ -35,4 +35,11 @@ for closed in '>&-' '<&- >&-' '<&- >&- 2>&-' '2>&-'; do
     expect_code 0 bash -c "'$CLTRAIN' train net.json --out closed $closed"
     [ "$(grep -vc '^{' closed/metrics.jsonl)" = 0 ] && pass || fail "with $closed the console's text is in metrics.jsonl"
 done
+
+# --- text of others: what a terminal would obey is printed by neither stream ---
+printf '{"version":"1.0","model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]},"added_tokens":[{"id":0,"content":"\\u001b[31m"}]}' >escape.json
+mkdir "$(printf 'esc\033]0;x\007')"
+expect_code 3 "$CLTRAIN" data verify escape.json esc*
+expect_text 'BAD '
+if LC_ALL=C grep -q "[$(printf '\001-\010\013-\037\177')]" "$out"; then fail 'a control character reaches the terminal'; else pass; fi
 finish

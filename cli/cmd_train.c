@@ -167,6 +167,18 @@ static clt_status choose_saved_folder(const clt_saved_run *saved, const train_ar
     return CLT_OK;
 }
 
+/* An error that names the process if the run in the folder is still going on. */
+static clt_status check_ended(const char *run)
+{
+    char *path = NULL;
+    clt_lock *lock = NULL;
+    CLT_TRY(clt_path_join(run, "lock", &path));
+    clt_status status = clt_file_exists(path) ? clt_lock_acquire(path, &lock) : CLT_OK;
+    clt_lock_release(lock);
+    free(path);
+    return clt_fail_prefix(status, "the run in '%s' is still going on", run);
+}
+
 /* An error for a run without a checkpoint, which cannot be resumed. */
 static clt_status check_saved_anything(const char *run)
 {
@@ -174,6 +186,8 @@ static clt_status check_saved_anything(const char *run)
     CLT_TRY(clt_path_join(run, "config.resolved.json", &config));
     bool begun = clt_file_exists(config) && !clt_checkpoint_exists(run);
     free(config);
+    if (begun)
+        CLT_TRY(check_ended(run));
     if (begun)
         CLT_FAIL(CLT_ECHECKPOINT,
                  "'%s' holds a run that ended before its first checkpoint, so there is nothing to go on "

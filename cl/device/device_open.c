@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -285,6 +286,22 @@ static clt_status style_of_environment(ocl_style *style)
     return CLT_OK;
 }
 
+/* Compilers of drivers write files. Where these may not grow, a driver that refuses a kernel for that is not to be blamed
+ * for it, and what it answers is not to be kept. */
+#define LEAST_FILE_BYTES (256u << 10)
+static clt_status check_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur < LEAST_FILE_BYTES)
+        CLT_FAIL(CLT_ESTORAGE,
+                 "opening a device: files may not grow beyond %llu bytes (ulimit -f), and drivers write "
+                 "larger ones when "
+                 "they build kernels; raise the limit",
+                 (unsigned long long)limit.rlim_cur);
+    return CLT_OK;
+}
+
 clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
 {
     ocl_open_options own = *wanted, *options = &own;
@@ -295,6 +312,7 @@ clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
     clt_status status = CLT_OK;
     *out = NULL;
     CLT_TRY(style_of_environment(&own.style));
+    CLT_TRY(check_file_limit());
     CLT_TRY(ocl_enumerate(&found, &count));
     CLT_TRY_GOTO(clt_alloc(&answers, 1, sizeof *answers, "answers"), fail);
     CLT_TRY_GOTO(choose_usable(found, count, options, &index, &matches, answers), fail);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
@@ -237,6 +238,18 @@ done:
     return status;
 }
 
+/* A driver that cannot be mapped for want of address space looks to the loader like one that is not installed. */
+static const char *memory_limit(char *text, size_t size)
+{
+    struct rlimit limit;
+    text[0] = '\0';
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(text, size,
+                 " (memory is limited to %llu MiB by ulimit -v: a driver may need more to be loaded)",
+                 (unsigned long long)(limit.rlim_cur >> 20));
+    return text;
+}
+
 clt_status ocl_enumerate(ocl_found **out, int *count)
 {
     cl_platform_id *platforms = NULL;
@@ -247,7 +260,9 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
     *out = NULL;
     *count = 0;
     CLT_TRY(ocl_listing_prepare());
-    OCL_CHECK(clGetPlatformIDs(0, NULL, &n), "listing OpenCL platforms");
+    cl_int listed = clGetPlatformIDs(0, NULL, &n);
+    char limits[96];
+    OCL_CHECK(listed, "listing OpenCL platforms%s", memory_limit(limits, sizeof limits));
     CLT_TRY(clt_alloc(&platforms, n, sizeof *platforms, "the list of platforms"));
     cl_int code = n > 0 ? clGetPlatformIDs(n, platforms, NULL) : CL_SUCCESS;
     if (code != CL_SUCCESS) {

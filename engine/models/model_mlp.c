@@ -10,6 +10,7 @@
 #include "engine/ops/op.h"
 
 #define ACTIVATIONS "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto"
+#define MOST_CLASSES 16777216 /* that are taken from the data alone */
 #define LOSSES "cross_entropy|mse|l1|bce_with_logits"
 #define NO_IGNORE_INDEX (-100) /* default of model.ignore_index: every target counts */
 
@@ -76,6 +77,15 @@ static clt_status mlp_outputs(mlp *m)
     if (m->y->max_value < 0)
         return mlp_fail(m, "outputs",
                         "the number of classes is not known from the data; give it: model.outputs=10, say");
+    if (m->y->max_value >= MOST_CLASSES) {
+        char why[160];
+        snprintf(why, sizeof why,
+                 "the largest target is %lld: is this a class, or a value to predict (model.loss=mse or l1)? "
+                 "for that many "
+                 "classes give model.outputs",
+                 (long long)m->y->max_value);
+        return mlp_fail(m, "loss", why);
+    }
     m->outputs = m->y->max_value + 1;
     return CLT_OK;
 }

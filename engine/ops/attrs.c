@@ -159,7 +159,10 @@ static void check_value(attr_problems *p, const clt_attr_spec *spec, const clt_j
 {
     char what[256];
     if ((spec->type == CLT_ATTR_INT || spec->type == CLT_ATTR_FLOAT) && !in_range(spec, attr->f)) {
-        snprintf(what, sizeof what, "%g is out of range; valid: %g to %g", attr->f, spec->min, spec->max);
+        snprintf(what, sizeof what,
+                 spec->type == CLT_ATTR_INT ? "%.0f is out of range; valid: %.0f to %.0f"
+                                            : "%g is out of range; valid: %g to %g",
+                 attr->f, spec->min, spec->max);
         problem(p, value, spec->name, what);
     }
     if (spec->type == CLT_ATTR_CHOICE) {

@@ -619,6 +619,7 @@ static void too_little_space_is_found_before_writing(void **state)
     fault.free_bytes = 20 * 30 * 4; /* less than the tensors */
     assert_int_equal(save(2, 2.0F, 1), CLT_ESTORAGE);
     assert_text_has("not enough disk space");
+    assert_text_has(" 2 KiB are free");
     assert_text_has(folder);
     assert_string_equal(listing(), "step_1");
     fault.free_bytes = 200000000;

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-optimise: no
+#
+# Limits of the shell, a run that is still going on, and targets that are no classes: the first line of the message names the cause.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+"$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
+export CLTRAIN_GEMM=simple # starts fastest
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [8], "outputs": 3},
+ "data": {"type": "synthetic", "samples": 52, "shape": [6], "classes": 3, "micro_batch": 4, "global_batch": 8}, "train": {"steps": 4}}
+JSON
+# limited OPTION VALUE CODE: a training under a limit of the shell.
+limited() {
+    local code=0
+    (ulimit "$1" "$2" && exec "$CLTRAIN" train net.json --out limited) >"$out" 2>&1 </dev/null || code=$?
+    if [ $code = "$3" ]; then pass; else fail "ulimit $1 $2: code $code, expected $3"; fi
+    rm -rf limited
+}
+if nm "$CLTRAIN" 2>/dev/null | grep -q __asan_init; then
+    note_skip 'sanitizers need more address space than a limit leaves'
+else
+    limited -v 200000 4
+    expect_text 'memory is limited to 195 MiB by ulimit -v'
+fi
+limited -f 8 8
+expect_text 'files may not grow beyond [0-9]+ bytes \(ulimit -f\)'
+expect_code 0 "$CLTRAIN" train net.json --out free # no answer of the driver under a limit was kept
+reject_text 'goes on without'
+
+# --- resuming a run that is still going on, before its first checkpoint ---
+guarded "$CLTRAIN" train net.json train.steps=16000000 checkpoint.minutes=0 --out going >running 2>&1 </dev/null &
+process=$!
+await_from $process has_updates going
+expect_code 8 "$CLTRAIN" train --resume going
+expect_text "the run in 'going' is still going on: locking 'going/lock': it is held by process [0-9]+ on host"
+kill -9 $process $(sed -n 's/^process \([0-9]*\) .*/\1/p' going/lock) 2>/dev/null
+wait $process 2>/dev/null
+expect_code 7 "$CLTRAIN" train --resume going
+expect_text 'ended before its first checkpoint'
+
+# --- whole numbers that are hardly classes ---
+printf 'a,b\n1,5\n2,2147483647\n3,7\n' >large.csv
+echo '{"model": {"type": "mlp", "hidden": [8]}, "data": {"type": "csv", "path": "large.csv", "split": 0, "micro_batch": 2}, "train": {"steps": 2}}' >large.json
+expect_code 2 "$CLTRAIN" train large.json --dry-run
+expect_text 'the largest target is 2147483647: is this a class, or a value to predict'
+expect_code 2 "$CLTRAIN" train large.json model.outputs=0 model.hidden=[3000000000] --dry-run
+reject_text 'e[+]09'
+finish

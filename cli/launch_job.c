@@ -113,6 +113,23 @@ static clt_status add_far(launch_line *line, const launch_where *where)
     return add_exports(line);
 }
 
+/* What one host needs: shared memory between ranks. Without these words every rank accepts connections from the network.
+ * What the user has chosen by Open MPI's variables stays. */
+static clt_status add_near(launch_line *line)
+{
+    static const char *const choices[][2] = {{"btl", "^tcp,ofi,openib,usnic,uct"},
+                                             {"pml", "ob1"},
+                                             {"oob_tcp_if_include", "lo"},
+                                             {"oob_tcp_disable_ipv6_family", "1"}};
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        char variable[64];
+        snprintf(variable, sizeof variable, "OMPI_MCA_%s", choices[i][0]);
+        if (!getenv(variable))
+            CLT_TRY(add_words(line, (const char *const[]){"--mca", choices[i][0], choices[i][1], NULL}));
+    }
+    return CLT_OK;
+}
+
 clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launch_where *where)
 {
     /* Without these, mpirun gives each of two ranks one core, on which all of its threads then run. Ranks on CPU
@@ -126,8 +143,7 @@ clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launc
         /* when a rank has ended, end the others at once; by default it takes two seconds */
         "--mca", "odls_base_sigkill_timeout", "0", NULL};
     CLT_TRY(add_words(line, words));
-    if (where->far)
-        CLT_TRY(add_far(line, where));
+    CLT_TRY(where->far ? add_far(line, where) : add_near(line));
     if (where->most > clt_cpu_count()) /* ranks that wait leave their core to others */
         CLT_TRY(add_words(line, (const char *const[]){"--mca", "mpi_yield_when_idle", "1", NULL}));
     return geteuid() == 0 ? launch_line_add(line, "--allow-run-as-root") : CLT_OK;

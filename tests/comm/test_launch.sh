@@ -22,11 +22,23 @@ begin() {
     setsid "$CLTRAIN" launch --out "$run" "$@" >"$run.out" 2>&1 &
     launcher=$!
 }
+# listens PROCESS...: the places at which these processes accept TCP connections, as in /proc/net/tcp.
+listens() {
+    local process
+    for process in "$@"; do
+        find "/proc/$process/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -cd '0-9\n' |
+            awk 'NR == FNR { mine[$1]; next } $4 == "0A" && ($10 in mine) { print $2 }' - /proc/net/tcp /proc/net/tcp6
+    done
+}
 ranks() { pgrep -P "$(pgrep -P $launcher | head -n 1)"; } # processes of the ranks
 
 # A rank is killed: the job starts again, and computes what one does that was left alone.
 begin killed --devices 2 small.json
 await_from $launcher saved_after killed 0
+# The ranks of one host use shared memory: none of them accepts connections from the network.
+# shellcheck disable=SC2046 # several processes
+places=$(listens $(ranks))
+if [ "$(ranks | wc -l)" = 2 ] && [ -z "$places" ]; then pass; else fail "ranks of one host listen at: $places"; fi
 # shellcheck disable=SC2046 # several processes
 lose_rank $(ranks)
 await_from $launcher says killed.out 'resumed from'

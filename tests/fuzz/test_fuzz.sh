@@ -27,7 +27,8 @@ fi
 flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' '-DCLT_PROGRAM_PATH="/none"' '-DCLT_PROGRAM_FROM_LIBRARY="none"' "-I$root" -g -O1 -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined)
 mkdir objects
-printf '%s\n' "$root"/engine/{base,config,data,checkpoint}/*.c "$root"/engine/report/{metrics_line,history,curve}.c >sources
+printf '%s\n' "$root"/engine/{base,config,data,checkpoint}/*.c "$root"/engine/report/*.c "$root"/cl/tune/tuning{,_text}.c \
+    "$root"/cl/device/answers.c >sources
 if (cd objects && xargs -P 2 -n 4 "$clang" "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c <../sources) >"$out" 2>&1; then
     pass
 else
@@ -91,6 +92,13 @@ step='{"step":7,"update":7,"loss":2.302585,"grad_norm":1e-3,"lr":0.001,"skipped"
 printf '0%s' "$step" | seed metrics line
 printf '0{"step":7,"event":"saved","time":3,"path":"x","reason":"final"}' | seed metrics event
 printf '1%s\n{"step":8,"eval_loss":1.5,"eval_losses":{"a":1}}\n%s\n{"step":9,"lo' "$step" "$step" | seed metrics file
+
+printf '\1a,b,kind\n1,2,dog\n-3,4e1,"cat\n, ""x"""\n.5,6,dog\n' | seed csv words
+printf '\2 1;2,5;3\n4;5;6\n' | seed csv numbers
+{ printf '{"model": {"type": "mlp"}}\0' && printf '%s\n{"event":"start","step":0,"time":1,"device":"x","steps_total":9}\n' "$step" &&
+    printf '\0{"step": 7, "samples": 3, "classes": [{"name": "a", "targets": 2}]}'; } | seed run_report folder
+printf '\1' | cat - <(find "$CLTRAIN_BUILD_DIR/tests/cache/answers" -name '*.json' 2>/dev/null | sort | head -n 1 | xargs -r head -n -2 | sed '$s/,$//') | seed cache_records answers
+printf '\0{\n  "records": []' | seed cache_records tuning
 
 # --- run ---
 # The configuration's parts (models, optimizers) come from the program's library, and all that they need; none of it runs.

@@ -74,13 +74,13 @@ put n_embd 24
 init 7 changed
 expect_text "the weights of 'changed' and the model do not fit together \(28 tensors\)" \
     'transformer.h.\{0..1\}.attn.c_attn.weight is \[12,36\], the model needs \[24,72\]' 'transformer.wte.weight is \[267,12\]' \
-    'these keys would fit the file: model.channels=12$'
+    'config.json of the folder does not describe its weights, which have channels 12; name the file of weights'
 put n_layer 4
 init 7 changed
-expect_text 'h.\{2..3\}.mlp.c_fc.weight is missing; the model needs it as \[12,48\]' 'model.layers=2$'
+expect_text 'h.\{2..3\}.mlp.c_fc.weight is missing; the model needs it as \[12,48\]' 'which have layers 2;'
 put tie_word_embeddings false
 init 7 changed
-expect_text 'lm_head.weight is missing; the model needs it as \[267,12\]' 'model.tied=true$'
+expect_text 'lm_head.weight is missing; the model needs it as \[267,12\]' 'which have tied true;'
 
 # the dry run reports the same, and checks other paths equally early
 expect_code 7 "$CLTRAIN" train few.json --dry-run --init changed

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/fileio.h"
+#include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
 #include "engine/train/run/run.h"
 
@@ -175,7 +177,30 @@ static void hint(clt_str *out, const char *key, int64_t file, int64_t model)
         clt_str_printf(out, " model.%s=%lld", key, (long long)file);
 }
 
-static void add_hints(const clt_misfits *list, clt_str *out)
+/* Whether a path is a folder of transformers, whose config.json sets the keys of the model. */
+static bool has_config_of_its_own(const char *path)
+{
+    char config[4200], manifest[4200];
+    int a = snprintf(config, sizeof config, "%s/config.json", path);
+    int b = snprintf(manifest, sizeof manifest, "%s/manifest.json", path);
+    return a > 0 && a < (int)sizeof config && b > 0 && b < (int)sizeof manifest && clt_is_directory(path) &&
+           clt_is_regular(config) && !clt_file_exists(manifest) && !clt_checkpoint_exists(path);
+}
+
+/* " model.layers=2 model.tied=true" as " layers 2, tied true". */
+static void in_words(const char *keys, clt_str *out)
+{
+    for (const char *at = keys; *at; at++) {
+        if (strncmp(at, " model.", 7) == 0) {
+            clt_str_append(out, at == keys ? " " : ", ");
+            at += 6;
+        } else {
+            clt_str_append_n(out, *at == '=' ? " " : at, 1);
+        }
+    }
+}
+
+static void add_hints(const clt_misfits *list, const char *path, clt_str *out)
 {
     const clt_safetensors *file = list->file;
     const clt_graph *graph = list->graph;
@@ -203,8 +228,15 @@ static void add_hints(const clt_misfits *list, clt_str *out)
     for (int i = 0; i < list->n_lines; i++)
         if (strcmp(clt_weights_short_name(list->lines[i].name), p->head) == 0 && own_head != (head != NULL))
             clt_str_printf(&keys, " model.tied=%s", own_head ? "true" : "false");
-    if (keys.length)
+    if (keys.length && has_config_of_its_own(path)) {
+        clt_str_append(out, "\nthe config.json of the folder does not describe its weights, which have");
+        in_words(keys.text, out);
+        clt_str_append(out,
+                       "; name the file of weights in the folder instead, and set these keys of the model in "
+                       "the config");
+    } else if (keys.length) {
         clt_str_printf(out, "\nthese keys would fit the file:%s", keys.text);
+    }
     clt_str_free(&keys);
 }
 
@@ -262,7 +294,7 @@ clt_status clt_misfits_finish(const clt_misfits *list, const char *path)
         }
     if (untold > 0)
         clt_str_printf(&text, "\n  and %lld more", (long long)untold);
-    add_hints(list, &text);
+    add_hints(list, path, &text);
     add_skip_hint(list, &text);
     clt_status status = clt_str_check(&text);
     if (status == CLT_OK)

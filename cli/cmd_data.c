@@ -15,6 +15,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/base/thread.h"
+#include "engine/data/image_folder.h"
 #include "engine/data/prepare.h"
 
 typedef struct prepare_view {
@@ -161,6 +162,10 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
                   "bytes (the default), or a folder or file of a BPE vocabulary"),
         ARGS_INT("--train-bpe", "N", o.train_bpe, 257, 1048576,
                  "train a BPE vocabulary of N tokens on the training part"),
+        ARGS_TEXT("--json-key", "NAME", o.json_key,
+                  "the texts are JSON Lines (one record a line), and NAME holds the text of a record"),
+        ARGS_FLAG("--special-tokens", o.special_tokens,
+                  "names of special tokens in the text become these tokens, not plain text"),
         ARGS_FLOAT("--split", "X", o.split, 0, 0.999, "part of the text, at its end, for evaluation (0.1)"),
         ARGS_INT("--shard-tokens", "N", o.shard_tokens, 1, 2147483647, "tokens in a file (100000000)"),
         ARGS_INT("--threads", "N", threads, 1, 64, "threads that tokenise (one per core)"),
@@ -168,22 +173,24 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
                  "images: store pixels whose shorter side is at most N, instead of JPEG and PNG files"),
         ARGS_FLAG("--skip-bad", pack.skips_bad, "images: leave out those that cannot be decoded"),
         ARGS_END};
-    const args_usage usage = {.command = "data prepare",
-                              .operands = "TEXT...|FOLDER",
-                              .summary =
-                                  "Converts text files (plain or .gz; @LIST: the files that LIST "
-                                  "names) into token shards for data.type tokens, or a folder of images "
-                                  "(CLASS/name.jpg) into one file for data.type images.",
-                              .options = options,
-                              .min_operands = 1,
-                              .max_operands = ARGS_MAX};
+    const args_usage usage = {
+        .command = "data prepare",
+        .operands = "TEXT...|FOLDER",
+        .summary = "Converts texts (files, plain or .gz; folders; patterns; - for the standard "
+                   "input; @LIST for the files that LIST names; JSON Lines with --json-key) "
+                   "into token shards for data.type tokens, or a folder of images "
+                   "(CLASS/name.jpg) into one file for data.type images.",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = ARGS_MAX};
     args_result r;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
     if (!o.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: name what to create with --out PATH");
-    if (r.n_operands == 1 && clt_is_directory(r.operands[0])) {
+    if (r.n_operands == 1 && clt_is_directory(r.operands[0]) &&
+        (resize > 0 || pack.skips_bad || clt_folder_has_images(r.operands[0]))) {
         pack.folder = r.operands[0];
         pack.out = o.out;
         pack.resize = (int)resize;

@@ -39,7 +39,7 @@ static clt_status generate(clt_generate_options *options)
             result.new_seconds > 0 ? result.new_tokens / result.new_seconds : 0.0);
     if (result.prompt_tokens > 0)
         fprintf(stderr, ", prompt of %d tokens in %.2f s", result.prompt_tokens, result.prompt_seconds);
-    fprintf(stderr, "\n");
+    fprintf(stderr, "%s\n", result.ended ? ", ended by the end-of-text token" : "");
     return CLT_OK;
 }
 
@@ -49,7 +49,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
     int64_t max_new = 200, top_k = 0, seed = 1337;
     double temperature = 0.8, top_p = 1;
     char best_path[1024];
-    bool best = false;
+    bool best = false, ignore_end = false, special = false;
     const args_option options[] = {
         ARGS_TEXT("--prompt", "TEXT", prompt, "the text to continue"),
         ARGS_INT("--max-new", "N", max_new, 1, 1e7, "tokens to generate (200)"),
@@ -58,6 +58,10 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         ARGS_FLOAT("--top-p", "P", top_p, 1e-6, 1,
                    "only the most likely tokens of this total probability (1)"),
         ARGS_INT("--seed", "N", seed, 0, 9e15, "seed of the draws (1337)"),
+        ARGS_FLAG("--ignore-eos", ignore_end,
+                  "go on after the end-of-text token, and print it; without it the text ends there"),
+        ARGS_FLAG("--special-tokens", special,
+                  "names of special tokens in the prompt become these tokens, not plain text"),
         ARGS_TEXT("--tokenizer", "PATH", tokenizer, "vocabulary to use instead of the run's own"),
         ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),
@@ -87,6 +91,8 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
                               .n_overrides = r.n_overrides,
                               .prompt = prompt,
                               .max_new = (int)max_new,
+                              .ignore_end = ignore_end,
+                              .special_tokens = special,
                               .sampling = {temperature, (int)top_k, top_p, (uint64_t)seed},
                               .device_spec = device,
                               .caps_mask = caps,

@@ -19,7 +19,7 @@ limit_kib=65536
 # Libraries that come with the C library: they must be those of the machine that runs the program.
 libc='^(linux-vdso|ld-linux.*|libc|libm|libdl|libpthread|librt|libresolv|libutil|libnss_.*|libmvec|libanl)\.so'
 # Libraries of lib/; all others go into lib/last/.
-own='^lib(OpenCL|clblast|cjson|pcre2-8|jpeg|png16|mpi|open-[a-z]+|mca_common_[a-z]+|event_[a-z]+-[0-9.]+|pmix)\.so'
+own='^lib(OpenCL|clblast|cjson|jpeg|png16|mpi|open-[a-z]+|mca_common_[a-z]+|event_[a-z]+-[0-9.]+|pmix)\.so'
 # Libraries for networks, batch systems and shared memory that one machine's ranks do not use: plug-ins that need them stay away.
 foreign='lib(ucp|uct|ucs|ucm|fabric|ibverbs|rdmacm|psm[a-z0-9_]*|oshmem|nl-[a-z0-9-]+|cuda|portals'
 foreign+='|mca_common_(ucx|ofi|verbs|ompio|monitoring))\.so'

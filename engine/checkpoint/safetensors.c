@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file_kind.h"
+
 #define HEADER_MAX 100000000ULL
 #define METADATA_KEY "__metadata__"
 
@@ -254,6 +256,10 @@ clt_status clt_safetensors_open(const char *path, clt_safetensors **out)
     clt_status status;
     uint64_t data_begin = 0;
     CLT_TRY_GOTO(clt_map_open(path, CLT_ECHECKPOINT, &file->mapping), fail);
+    CLT_TRY_GOTO(clt_fail_prefix(clt_refuse_pointer(file->mapping.data, file->mapping.size,
+                                                    "the weights themselves", CLT_ECHECKPOINT),
+                                 "reading '%s'", path),
+                 fail);
     CLT_TRY_GOTO(read_header(path, &file->mapping, &file->header, &data_begin), fail);
     CLT_TRY_GOTO(read_entries(path, file, data_begin), fail);
     *out = file;

@@ -14,6 +14,7 @@
 /* Text files of a checkpoint. */
 #define CLT_SAVED_CONFIG_FILE "config.json"
 #define CLT_SAVED_TOKENIZER_FILE "tokenizer.json"
+#define CLT_SAVED_ROLES_FILE "tokenizer_config.json"
 
 typedef struct clt_saved_run {
     clt_checkpoint *checkpoint;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/file_kind.h"
 #include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
 #include "engine/checkpoint/checkpoint_internal.h"
@@ -225,6 +226,7 @@ clt_status clt_weights_open(const char *path, clt_safetensors **out)
     if (!S_ISREG(info.st_mode)) /* opening a pipe would block until somebody writes */
         CLT_FAIL(CLT_ECHECKPOINT,
                  "weights: '%.800s' is not a regular file; give a safetensors file or a folder", path);
+    CLT_TRY(clt_refuse_pointer_file(path, "the weights themselves", CLT_ECHECKPOINT));
     if (ends_with(path, ".index.json"))
         return open_index(path, out);
     CLT_TRY(refuse_format(path));

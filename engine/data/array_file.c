@@ -7,6 +7,7 @@
 #include <string.h>
 #include <stdlib.h>
 
+#include "engine/base/file_kind.h"
 #include "engine/base/thread.h"
 
 static const struct {
@@ -101,12 +102,8 @@ clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, c
     }
     if (file->size == 0)
         CLT_FAIL(CLT_EDATA, "reading '%s' (%s): the file is empty; copy or download it again", path, key);
-    if (starts_with(file, "version https://git-lfs"))
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s' (%s): it is a git-lfs pointer, not the data itself; fetch the data with "
-                 "'git lfs pull'",
-                 path, key);
-    return CLT_OK;
+    return clt_fail_prefix(clt_refuse_pointer(file->bytes, file->size, "the data itself", CLT_EDATA),
+                           "reading '%s' (%s)", path, key);
 }
 
 void clt_array_file_close(clt_array_file *file)

@@ -6,50 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file_kind.h"
 #include "engine/base/fileio.h"
-#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/data/text_paths.h"
-#include "engine/data/tokenizer_internal.h"
+#include "engine/data/tokenizer_loading.h"
 
 #define MERGES_MAX_BYTES ((uint64_t)64 << 20)
 /* Only special tokens are made by no merge, and there are a handful of them. More than this many such tokens
  * mean that merges are missing. */
 #define MAX_UNMADE 256
-/* How deep sequences of post-processors may be nested. */
-#define MAX_PROCESSOR_DEPTH 8
 
-typedef struct loading {
-    const char *path;        /* the JSON file, for messages */
-    const char *merges_path; /* where the merges are: merges.txt, or the same file */
-    const clt_json_doc *doc; /* of the vocabulary */
-    const clt_json *vocab;   /* token -> id */
-    const clt_json *added;   /* added_tokens of tokenizer.json, or NULL */
-    const clt_json *merges;  /* of tokenizer.json, or NULL */
-    char *merges_text;       /* of merges.txt, or NULL */
-    size_t merges_size;
-    char *left, *right; /* scratch: bytes of the two sides of a merge */
-    size_t left_capacity, right_capacity;
-    clt_tokenizer *t;
-} loading;
+typedef clt_tokenizer_loading loading;
 
 /* --- tokens --- */
 
-static clt_status at_value(const loading *l, const clt_json *value, clt_status status)
+static clt_status put_token(loading *l, const char *name, int64_t id, bool added)
 {
-    int line, column;
-    if (status == CLT_OK)
-        return CLT_OK;
-    clt_json_position(value, &line, &column);
-    return clt_fail_prefix(status, "%s:%d:%d", clt_json_source(l->doc), line, column);
-}
-
-static clt_status put_token(loading *l, const char *name, const clt_json *id_value, bool added)
-{
-    int64_t id;
     size_t size = strlen(name), count = 0;
-    if (!id_value || !clt_json_int(id_value, &id))
-        CLT_FAIL(CLT_EDATA, "token \"%.60s\": its id is not an integer", name);
     CLT_TRY(clt_grow(&l->left, &l->left_capacity, size + 1, 1, "a token"));
     /* An added token is written as plain text; so is an entry with characters that are not byte letters. */
     bool literal = added || !clt_bytes_of_letters(name, size, l->left, &count);
@@ -58,56 +32,81 @@ static clt_status put_token(loading *l, const char *name, const clt_json *id_val
         "token \"%.60s\"", name);
 }
 
-/* The content of an added token, NULL (and an error) when the entry is not one. */
-static clt_status added_content(const loading *l, const clt_json *entry, const char **content)
+static clt_status put_vocabulary(loading *l)
 {
-    const clt_json *text = clt_json_typeof(entry) == CLT_JSON_OBJECT ? clt_json_get(entry, "content") : NULL;
-    *content = text ? clt_json_string(text) : "";
-    if (!**content)
-        return at_value(l, entry,
-                        clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                                 "an entry of added_tokens is no object with a \"content\""));
+    for (const clt_json *entry = clt_json_first(l->vocab); entry; entry = clt_json_next(entry)) {
+        int64_t id;
+        clt_status status = clt_json_int(entry, &id)
+                                ? put_token(l, clt_json_key(entry), id, false)
+                                : clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                           "token \"%.60s\": its id is not an integer", clt_json_key(entry));
+        CLT_TRY(clt_tokenizer_at(l->doc, entry, status));
+    }
     return CLT_OK;
 }
 
-/* Added tokens that the vocabulary does not have already; those that it has must have the same id there. */
-static clt_status count_added(const loading *l, uint64_t *count)
+/* The added tokens: those that the vocabulary lacks are put into it, and all are prepared for the search. */
+static clt_status put_added(loading *l)
 {
-    *count = 0;
-    for (const clt_json *entry = l->added ? clt_json_first(l->added) : NULL; entry;
-         entry = clt_json_next(entry)) {
-        const char *content;
-        int64_t id = -1, known = -1;
-        CLT_TRY(added_content(l, entry, &content));
-        const clt_json *in_vocab = clt_json_get(l->vocab, content), *value = clt_json_get(entry, "id");
-        if (!in_vocab)
-            ++*count;
-        else if (!value || !clt_json_int(value, &id) || !clt_json_int(in_vocab, &known) || id != known)
-            return at_value(l, entry,
-                            clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                                     "added token \"%.60s\" has another id in the vocabulary", content));
+    clt_tokenizer *t = l->t;
+    t->added = clt_arena_alloc(t->arena, (l->n_added + 1) * sizeof *t->added);
+    if (!t->added)
+        return CLT_ENOMEM;
+    for (size_t i = 0; i < l->n_added; i++) {
+        const clt_added_entry *e = &l->added[i];
+        if (!clt_json_get(l->vocab, e->content))
+            CLT_TRY(clt_fail_prefix(put_token(l, e->content, e->id, true), "reading '%s'", l->path));
+        const char *content = clt_arena_strdup(t->arena, e->content);
+        if (!content)
+            return CLT_ENOMEM;
+        t->tokens[e->id].special = e->special;
+        t->added[t->n_added++] = (clt_added_token){.name = content,
+                                                   .content = content,
+                                                   .size = strlen(content),
+                                                   .id = (uint32_t)e->id,
+                                                   .special = e->special,
+                                                   .normalized = e->normalized,
+                                                   .single_word = e->single_word,
+                                                   .lstrip = e->lstrip,
+                                                   .rstrip = e->rstrip};
     }
+    return clt_added_ready(t);
+}
+
+/* The ids of roles, of which the end of the text may go by its name alone. */
+static void put_roles(loading *l)
+{
+    for (int role = 0; role < CLT_TOKEN_ROLES; role++)
+        for (size_t i = 0; l->role[role] && i < l->n_added; i++)
+            if (strcmp(l->added[i].content, l->role[role]) == 0)
+                l->t->role[role] = l->added[i].id;
+}
+
+static clt_status check_around(const loading *l, const clt_around *around)
+{
+    for (int i = 0; i < around->count; i++)
+        if (around->id[i] >= l->t->vocab)
+            CLT_FAIL(CLT_EDATA, "reading '%s': its post_processor adds the id %u, and ids are 0 to %u",
+                     l->path, around->id[i], l->t->vocab - 1);
     return CLT_OK;
 }
 
 static clt_status put_tokens(loading *l, uint32_t max_merges)
 {
-    uint64_t added = 0;
-    CLT_TRY(count_added(l, &added));
-    uint64_t total = clt_json_count(l->vocab) + added;
+    uint64_t total = clt_json_count(l->vocab);
+    for (size_t i = 0; i < l->n_added; i++)
+        total += !clt_json_get(l->vocab, l->added[i].content);
     if (total > CLT_TOKENIZER_MAX_VOCAB)
         CLT_FAIL(CLT_EDATA, "reading '%s': it has %llu tokens; at most %u are possible", l->path,
                  (unsigned long long)total, CLT_TOKENIZER_MAX_VOCAB);
     CLT_TRY(
         clt_fail_prefix(clt_tokenizer_begin((uint32_t)total, max_merges, &l->t), "reading '%s'", l->path));
-    for (const clt_json *entry = clt_json_first(l->vocab); entry; entry = clt_json_next(entry))
-        CLT_TRY(at_value(l, entry, put_token(l, clt_json_key(entry), entry, false)));
-    for (const clt_json *entry = l->added ? clt_json_first(l->added) : NULL; entry;
-         entry = clt_json_next(entry)) {
-        const char *content = clt_json_string(clt_json_get(entry, "content"));
-        if (!clt_json_get(l->vocab, content))
-            CLT_TRY(at_value(l, entry, put_token(l, content, clt_json_get(entry, "id"), true)));
-    }
+    l->t->rules = l->rules;
+    CLT_TRY(put_vocabulary(l));
+    CLT_TRY(put_added(l));
+    put_roles(l);
+    CLT_TRY(check_around(l, &l->rules.before));
+    CLT_TRY(check_around(l, &l->rules.after));
     return clt_fail_prefix(clt_tokenizer_ready(l->t), "reading '%s'", l->path);
 }
 
@@ -196,7 +195,7 @@ static clt_status check_made(const loading *l)
     clt_tokenizer *t = l->t;
     uint32_t unmade = 0;
     uint8_t *made = NULL;
-    if (t->ignore_merges)
+    if (t->rules.ignore_merges)
         return CLT_OK;
     CLT_TRY(clt_alloc(&made, t->vocab, 1, "the check of a vocabulary"));
     for (uint32_t i = 0; i < t->n_merges; i++)
@@ -225,108 +224,11 @@ static clt_status fill(loading *l)
     CLT_TRY(put_tokens(l, (uint32_t)merges));
     for (const clt_json *entry = l->merges ? clt_json_first(l->merges) : NULL; entry;
          entry = clt_json_next(entry))
-        CLT_TRY(at_value(l, entry, add_merge_json(l, entry)));
+        CLT_TRY(clt_tokenizer_at(l->doc, entry, add_merge_json(l, entry)));
     return l->merges_text ? add_merge_lines(l) : CLT_OK;
 }
 
 /* --- tokenizer.json --- */
-
-static bool is_absent(const clt_json *value)
-{
-    return !value || clt_json_typeof(value) == CLT_JSON_NULL;
-}
-
-static clt_status not_supported(const loading *l, const clt_json *value, const char *what)
-{
-    return at_value(l, value,
-                    clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                             "%s: ids would differ, and it is not supported; cltrain reads byte-level BPE as "
-                             "GPT-2 has it",
-                             what));
-}
-
-/* Checks a part of tokenizer.json that must be of type ByteLevel or, unless `required`, absent. */
-static clt_status byte_level(const loading *l, const clt_json *root, const char *key, const char *what,
-                             bool required)
-{
-    const clt_json *part = clt_json_get(root, key);
-    if (is_absent(part))
-        return required ? not_supported(l, root, what) : CLT_OK;
-    const clt_json *type = clt_json_get(part, "type");
-    if (!type || strcmp(clt_json_string(type), "ByteLevel") != 0)
-        return not_supported(l, part, what);
-    const clt_json *prefix = clt_json_get(part, "add_prefix_space"), *regex = clt_json_get(part, "use_regex");
-    if (required && prefix && clt_json_bool(prefix))
-        return not_supported(l, prefix, "pre_tokenizer.add_prefix_space");
-    if (required && regex && !clt_json_bool(regex))
-        return not_supported(l, regex, "pre_tokenizer.use_regex false");
-    return CLT_OK;
-}
-
-static bool has_type(const clt_json *part, const char *name)
-{
-    const clt_json *type = clt_json_get(part, "type");
-    return type && clt_json_typeof(type) == CLT_JSON_STRING && strcmp(clt_json_string(type), name) == 0;
-}
-
-/* A template does not change the ids of a single text when it consists of that text alone. */
-static clt_status check_template(const loading *l, const clt_json *part)
-{
-    const clt_json *single = clt_json_get(part, "single");
-    bool list = single && clt_json_typeof(single) == CLT_JSON_ARRAY;
-    int texts = 0;
-    for (const clt_json *piece = list ? clt_json_first(single) : NULL; piece; piece = clt_json_next(piece)) {
-        if (clt_json_typeof(piece) != CLT_JSON_OBJECT || !clt_json_get(piece, "Sequence"))
-            return not_supported(l, piece, "a post_processor that adds a special token to every text");
-        texts++;
-    }
-    return texts == 1 ? CLT_OK : not_supported(l, part, "a post_processor whose template is not one text");
-}
-
-/* Checks that the post-processor does not change the ids, in all the ways in which that can be written. */
-static clt_status check_post_processor(const loading *l, const clt_json *part, int depth)
-{
-    if (is_absent(part))
-        return CLT_OK;
-    if (clt_json_typeof(part) != CLT_JSON_OBJECT || depth > MAX_PROCESSOR_DEPTH)
-        return not_supported(l, part, "a post_processor that is none of those known");
-    if (has_type(part, "ByteLevel")) /* changes offsets, not ids */
-        return CLT_OK;
-    if (has_type(part, "TemplateProcessing"))
-        return check_template(l, part);
-    const clt_json *list = clt_json_get(part, "processors");
-    if (!has_type(part, "Sequence") || !list || clt_json_typeof(list) != CLT_JSON_ARRAY)
-        return not_supported(l, part,
-                             "a post_processor other than ByteLevel or a template without special tokens");
-    for (const clt_json *one = clt_json_first(list); one; one = clt_json_next(one))
-        CLT_TRY(check_post_processor(l, one, depth + 1));
-    return CLT_OK;
-}
-
-static clt_status check_features(const loading *l, const clt_json *root, const clt_json *model)
-{
-    static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const clt_json *normalizer = clt_json_get(root, "normalizer");
-    const clt_json *type = clt_json_get(model, "type"), *dropout = clt_json_get(model, "dropout");
-    const clt_json *fallback = clt_json_get(model, "byte_fallback");
-    if (type && strcmp(clt_json_string(type), "BPE") != 0)
-        return not_supported(l, type, "a model.type other than BPE");
-    if (!is_absent(normalizer))
-        return not_supported(l, normalizer, "a normalizer");
-    CLT_TRY(byte_level(l, root, "pre_tokenizer", "a pre_tokenizer other than ByteLevel", true));
-    CLT_TRY(byte_level(l, root, "decoder", "a decoder other than ByteLevel", false));
-    CLT_TRY(check_post_processor(l, clt_json_get(root, "post_processor"), 0));
-    if (!is_absent(dropout) && clt_json_number(dropout) != 0.0)
-        return not_supported(l, dropout, "model.dropout");
-    if (fallback && clt_json_bool(fallback))
-        return not_supported(l, fallback, "model.byte_fallback");
-    for (int i = 0; i < 2; i++) {
-        const clt_json *value = clt_json_get(model, empty[i]);
-        if (!is_absent(value) && *clt_json_string(value))
-            return not_supported(l, value, empty[i]);
-    }
-    return CLT_OK;
-}
 
 static clt_status expect_type(const loading *l, const clt_json *value, clt_json_type type, const char *name)
 {
@@ -338,22 +240,19 @@ static clt_status expect_type(const loading *l, const clt_json *value, clt_json_
 
 static clt_status read_tokenizer_json(loading *l, const clt_json *root)
 {
-    const clt_json *model = clt_json_get(root, "model"), *ignore;
+    const clt_json *model = clt_json_get(root, "model"), *added = clt_json_get(root, "added_tokens");
     CLT_TRY(expect_type(l, model, CLT_JSON_OBJECT, "model"));
-    CLT_TRY(check_features(l, root, model));
+    CLT_TRY(clt_tokenizer_read_rules(l, root, model));
     l->vocab = clt_json_get(model, "vocab");
     l->merges = clt_json_get(model, "merges");
-    l->added = clt_json_get(root, "added_tokens");
     CLT_TRY(expect_type(l, l->vocab, CLT_JSON_OBJECT, "model.vocab"));
     CLT_TRY(expect_type(l, l->merges, CLT_JSON_ARRAY, "model.merges"));
-    if (is_absent(l->added))
-        l->added = NULL;
+    if (clt_json_is_absent(added))
+        added = NULL;
     else
-        CLT_TRY(expect_type(l, l->added, CLT_JSON_ARRAY, "added_tokens"));
-    CLT_TRY(fill(l));
-    ignore = clt_json_get(model, "ignore_merges");
-    l->t->ignore_merges = ignore && clt_json_bool(ignore);
-    return CLT_OK;
+        CLT_TRY(expect_type(l, added, CLT_JSON_ARRAY, "added_tokens"));
+    CLT_TRY(clt_tokenizer_read_sides(l, added, true));
+    return fill(l);
 }
 
 /* --- finding the files --- */
@@ -361,10 +260,12 @@ static clt_status read_tokenizer_json(loading *l, const clt_json *root)
 static clt_status read_pair(loading *l, const clt_json *root, const char *merges_path)
 {
     l->vocab = root;
+    CLT_TRY(clt_refuse_pointer_file(merges_path, "the merges themselves", CLT_EDATA));
     CLT_TRY(clt_file_read(merges_path, false, MERGES_MAX_BYTES, CLT_EDATA, &l->merges_text, &l->merges_size));
     if (l->merges_size == 0)
         CLT_FAIL(CLT_EDATA, "reading '%s': the file is empty; copy or download it again", merges_path);
     l->merges_path = merges_path;
+    CLT_TRY(clt_tokenizer_read_sides(l, NULL, false));
     return fill(l);
 }
 
@@ -373,6 +274,7 @@ static clt_status read_json(const char *path, const char *merges_path, loading *
 {
     clt_json_doc *doc = NULL;
     l->path = l->merges_path = path;
+    CLT_TRY(clt_refuse_pointer_file(path, "the tokenizer itself", CLT_EDATA));
     CLT_TRY(clt_fail_prefix(clt_json_parse_file(path, CLT_EDATA, &doc), "reading the tokenizer '%s'", path));
     l->doc = doc;
     const clt_json *root = clt_json_root(doc);
@@ -390,6 +292,8 @@ static clt_status read_json(const char *path, const char *merges_path, loading *
     if (status == CLT_OK)
         status = check_made(l);
     clt_json_destroy(doc);
+    for (int i = 0; i < CLT_SIDES; i++)
+        clt_json_destroy(l->side[i]);
     l->doc = NULL;
     return status;
 }
@@ -441,9 +345,9 @@ static clt_status describe(clt_tokenizer *t, const char *path)
     bool bytes = t->vocab == 256 && t->n_merges == 0;
     for (uint32_t id = 0; id < 256 && bytes; id++)
         bytes = t->byte_token[id] == id;
-    t->bytes = bytes;
+    t->bytes = bytes && t->n_added == 0 && !t->rules.nfc && !t->rules.prefix_space;
     t->description =
-        clt_arena_printf(t->arena, "%s, %u tokens, from '%s'", bytes ? "bytes" : "BPE", t->vocab, path);
+        clt_arena_printf(t->arena, "%s, %u tokens, from '%s'", t->bytes ? "bytes" : "BPE", t->vocab, path);
     return t->description ? CLT_OK : CLT_ENOMEM;
 }
 
@@ -462,6 +366,7 @@ clt_status clt_tokenizer_load(const char *path, clt_tokenizer **out)
     free(l.left);
     free(l.right);
     free(l.merges_text);
+    free(l.added);
     if (status != CLT_OK) {
         clt_tokenizer_close(l.t);
         return status;

@@ -38,8 +38,6 @@ typedef struct heap_item {
 } heap_item;
 
 struct clt_bpe_trainer {
-    clt_splitter *splitter;
-    clt_split_state *split;
     train_word *words;
     size_t n_words, words_capacity;
     uint32_t *symbols; /* of all words; before the merges a symbol is a byte */
@@ -68,13 +66,6 @@ clt_status clt_bpe_trainer_create(clt_bpe_trainer **out)
     clt_bpe_trainer *t;
     *out = NULL;
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a BPE trainer"));
-    clt_status status = clt_splitter_create(&t->splitter);
-    if (status == CLT_OK)
-        status = clt_split_state_create(t->splitter, &t->split);
-    if (status != CLT_OK) {
-        clt_bpe_trainer_destroy(t);
-        return status;
-    }
     *out = t;
     return CLT_OK;
 }
@@ -87,8 +78,6 @@ void clt_bpe_trainer_destroy(clt_bpe_trainer *t)
         free(t->pairs[i].words);
     for (uint32_t i = 0; i < t->n_tokens; i++)
         free((char *)(uintptr_t)t->tokens[i].bytes);
-    clt_split_state_destroy(t->split);
-    clt_splitter_destroy(t->splitter);
     free(t->words);
     free(t->symbols);
     free(t->table);
@@ -172,7 +161,8 @@ static clt_status count_word(void *context, const char *text, size_t size)
 
 clt_status clt_bpe_trainer_add(clt_bpe_trainer *t, const char *text, size_t size)
 {
-    return clt_split_words(t->split, text, size, count_word, t);
+    static const clt_splitting how = {CLT_WORDS_GPT2, CLT_DIGITS_NO_RULE};
+    return clt_split_words(&how, text, size, count_word, t);
 }
 
 /* --- pairs --- */
@@ -355,7 +345,7 @@ static clt_status token_of(clt_bpe_trainer *t, char *bytes, size_t size, uint32_
     CLT_TRY_GOTO(clt_grow(&t->tokens, &t->tokens_capacity, (size_t)t->n_tokens + 1, sizeof *t->tokens,
                           "the vocabulary"),
                  failed);
-    t->tokens[t->n_tokens] = (clt_token){bytes, (uint32_t)size, false};
+    t->tokens[t->n_tokens] = (clt_token){.bytes = bytes, .size = (uint32_t)size};
     t->names[at] = t->n_tokens;
     *id = t->n_tokens++;
     return CLT_OK;

@@ -81,7 +81,7 @@ static clt_status rewrite_entry(rewriting *r, const char *key, const char *entry
     clt_str_printf(&list, "@%s", found);
     clt_status status = clt_str_check(&list);
     if (status == CLT_OK)
-        status = clt_text_paths(list.text, key, rewrite, r);
+        status = clt_listed_paths(list.text, key, rewrite, r);
     r->changed = true;
     clt_str_free(&list);
     free(found);

@@ -2,6 +2,7 @@
  *
  * What the formats of images share: recognition by content, limits, and the memory of threads. It must not
  * call a library of a format. */
+#include "engine/base/file_kind.h"
 #include "engine/data/image.h"
 
 #include <pthread.h>
@@ -102,11 +103,9 @@ static const signature others[] = {
 
 static clt_status no_image(const uint8_t *bytes, size_t size)
 {
-    static const char lfs[] = "version https://git-lfs";
     if (size == 0)
         CLT_FAIL(CLT_EDATA, "the file is empty; copy or download it again");
-    if (size >= sizeof lfs - 1 && memcmp(bytes, lfs, sizeof lfs - 1) == 0)
-        CLT_FAIL(CLT_EDATA, "it is a git-lfs pointer, not the image itself; run: git lfs pull");
+    CLT_TRY(clt_refuse_pointer(bytes, size, "the image itself", CLT_EDATA));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (size >= others[i].at + others[i].length &&
             memcmp(bytes + others[i].at, others[i].bytes, others[i].length) == 0)

@@ -235,3 +235,15 @@ bool clt_is_image_file(const char *path)
         (void)fclose(file);
     return clt_image_begins(first, n);
 }
+
+bool clt_folder_has_images(const char *path)
+{
+    names found = {0};
+    bool any = clt_is_image_folder(path);
+    if (!any && read_names(path, &found) != CLT_OK)
+        clt_error_clear();
+    for (size_t i = 0; !any && i < found.count; i++)
+        any = is_image_name(found.name[i]);
+    free_names(&found);
+    return any;
+}

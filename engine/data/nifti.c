@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NIfTI files: see nifti.h. Offsets are those of nifti1.h and nifti2.h of the NIfTI data format working group. */
+#include "engine/base/file_kind.h"
 #include "engine/data/nifti.h"
 
 #include <limits.h>
@@ -124,14 +125,9 @@ static const uint8_t *at_dim(const clt_nifti *h, int i)
 
 static clt_status find_version(const uint8_t *b, uint64_t size, const char *path, clt_nifti *out)
 {
-    static const char lfs[] = "version https://git-lfs";
     if (size == 0)
         CLT_FAIL(CLT_EDATA, "reading '%s': the file is empty; copy or download it again", path);
-    if (size >= sizeof lfs - 1 && memcmp(b, lfs, sizeof lfs - 1) == 0)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it is a git-lfs pointer, not the data itself; fetch the data with 'git lfs "
-                 "pull'",
-                 path);
+    CLT_TRY(clt_fail_prefix(clt_refuse_pointer(b, size, "the data itself", CLT_EDATA), "reading '%s'", path));
     for (int big = 0; big < 2 && size >= 4; big++) {
         int64_t first = get_int(b, 4, big);
         if (first != CLT_NIFTI1_HEADER && first != CLT_NIFTI2_HEADER)

@@ -18,26 +18,16 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/bpe_train.h"
-#include "engine/data/text_paths.h"
 #include "engine/data/token_writer.h"
 #include "engine/data/tokenizer.h"
 
 #define COUNT_PIECE ((size_t)4 << 20)
 
-typedef struct input_file {
-    char *path;
-    clt_mapping mapping;
-    char *unpacked; /* content of a gzip file */
-    const char *bytes;
-    uint64_t begin, size; /* its range of bytes in the joined text */
-} input_file;
-
 typedef struct preparation {
     const clt_prepare_options *options;
     clt_prepare_result *result;
-    input_file *files;
-    size_t n_files, files_capacity;
-    uint64_t total, train; /* bytes of the joined text, and of its training part */
+    clt_texts texts;
+    uint64_t train; /* bytes of the training part of the joined text */
     clt_tokenizer *tokenizer;
     clt_token_writer *train_writer, *val_writer, *writer; /* writer: the one in use */
     /* the temporary folder in which the result is written */
@@ -66,76 +56,25 @@ static void begin_stage(preparation *p, const char *stage)
 
 /* --- input --- */
 
-static clt_status read_input(const char *path, input_file *file)
-{
-    CLT_TRY(clt_refuse_folder(path, "TEXT"));
-    CLT_TRY(clt_fail_prefix(clt_map_open(path, CLT_EDATA, &file->mapping), "opening the text"));
-    file->bytes = (const char *)file->mapping.data;
-    file->size = file->mapping.size;
-    if (file->size < 2 || memcmp(file->bytes, "\x1f\x8b", 2) != 0)
-        return CLT_OK;
-    size_t size = 0;
-    clt_map_close(&file->mapping);
-    CLT_TRY(clt_file_read_data(path, 0, CLT_EDATA, &file->unpacked, &size));
-    file->bytes = file->unpacked;
-    file->size = size;
-    return CLT_OK;
-}
-
-static clt_status add_input(void *context, const char *path)
-{
-    preparation *p = context;
-    CLT_TRY(clt_grow(&p->files, &p->files_capacity, p->n_files + 1, sizeof *p->files, "the list of texts"));
-    input_file *file = &p->files[p->n_files++];
-    file->path = strdup(path);
-    if (!file->path)
-        CLT_FAIL(CLT_ENOMEM, "listing the texts: out of host memory");
-    CLT_TRY(read_input(path, file));
-    if (file->size == 0)
-        CLT_WARN("data prepare: the text file '%s' is empty and adds nothing", path);
-    file->begin = p->total;
-    p->total += file->size;
-    return CLT_OK;
-}
-
-/* The byte of the joined text at `at`. */
-static char byte_at(const preparation *p, uint64_t at)
-{
-    size_t i = 0;
-    while (at - p->files[i].begin >= p->files[i].size)
-        i++;
-    return p->files[i].bytes[at - p->files[i].begin];
-}
-
 static clt_status open_inputs(preparation *p)
 {
     const clt_prepare_options *o = p->options;
+    clt_texts *t = &p->texts;
+    t->key = "TEXT";
+    t->json_option = "--json-key";
+    t->json_key = o->json_key ? o->json_key : "";
     for (int i = 0; i < o->n_inputs; i++)
-        CLT_TRY(clt_text_paths(o->inputs[i], "TEXT", add_input, p));
-    if (p->total == 0)
+        CLT_TRY(clt_texts_add(t, o->inputs[i]));
+    if (t->total == 0)
         CLT_FAIL(CLT_EDATA,
                  "preparing data: there is not a single byte in the %zu text files; give files with "
                  "text",
-                 p->n_files);
-    p->train = (uint64_t)((double)p->total * (1.0 - o->split));
-    if (p->train > p->total)
-        p->train = p->total;
-    for (int i = 0;
-         i < 3 && p->train < p->total && p->train > 0 && ((uint8_t)byte_at(p, p->train) & 0xc0) == 0x80; i++)
-        p->train--; /* moves the split to a boundary between two characters */
-    p->result->bytes = p->total;
-    p->result->files = (int)p->n_files;
+                 t->n_files);
+    clt_texts_warn_bytes(t);
+    p->train = clt_texts_cut(t, (uint64_t)((double)t->total * (1.0 - o->split)));
+    p->result->bytes = t->total;
+    p->result->files = (int)t->n_files;
     return CLT_OK;
-}
-
-/* The bytes of a file that lie in [from, to) of the joined text; empty when none do. */
-static const char *overlap(const input_file *file, uint64_t from, uint64_t to, size_t *size)
-{
-    uint64_t low = from > file->begin ? from - file->begin : 0;
-    uint64_t high = to > file->begin ? to - file->begin : 0;
-    high = high < file->size ? high : file->size;
-    *size = high > low ? (size_t)(high - low) : 0;
-    return file->bytes + (low < file->size ? low : file->size);
 }
 
 /* --- tokenizer --- */
@@ -143,11 +82,11 @@ static const char *overlap(const input_file *file, uint64_t from, uint64_t to, s
 static clt_status count_words(preparation *p, clt_bpe_trainer *trainer)
 {
     begin_stage(p, "counting words");
-    for (size_t i = 0; i < p->n_files; i++) {
+    for (size_t i = 0; i < p->texts.n_documents; i++) {
         size_t size;
-        const char *text = overlap(&p->files[i], 0, p->train, &size);
+        const char *text = clt_document_part(&p->texts.documents[i], 0, p->train, &size);
         while (size > 0) {
-            size_t piece = clt_tokenize_cut(text, size, COUNT_PIECE);
+            size_t piece = clt_tokenize_cut(NULL, text, size, COUNT_PIECE);
             CLT_TRY(clt_bpe_trainer_add(trainer, text, piece));
             text += piece;
             size -= piece;
@@ -185,26 +124,34 @@ static clt_status on_ids(void *context, const uint32_t *ids, size_t count, size_
 {
     preparation *p = context;
     CLT_TRY(clt_token_writer_put(p->writer, ids, count));
-    return tell(p, p->done + bytes, p->total);
+    return tell(p, p->done + bytes, p->texts.total);
 }
 
 static clt_status write_part(preparation *p, clt_token_writer *writer, uint64_t from, uint64_t to)
 {
-    int64_t end = clt_tokenizer_end_of_text(p->tokenizer);
-    uint32_t separator = (uint32_t)end;
     p->writer = writer;
-    for (size_t i = 0; i < p->n_files; i++) {
-        size_t size;
-        const char *text = overlap(&p->files[i], from, to, &size);
-        if (size == 0)
-            continue;
-        if (end >= 0 && clt_token_writer_tokens(writer) > 0)
-            CLT_TRY(clt_token_writer_put(writer, &separator, 1));
-        CLT_TRY(clt_fail_prefix(clt_tokenize(p->tokenizer, text, size, p->options->threads, on_ids, p),
-                                "tokenising '%s'", p->files[i].path));
-        p->done += size;
-    }
+    CLT_TRY(clt_fail_prefix(
+        clt_tokenize_documents(p->tokenizer, &p->texts, from, to, p->options->threads, on_ids, p),
+        "tokenising"));
+    p->done += to - from;
     return clt_token_writer_finish(writer);
+}
+
+/* What may surprise: names of special tokens that stay text, and documents without anything between them. */
+static void warn_of_tokens(const preparation *p)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < p->texts.n_documents && !name; i++)
+        name = clt_tokenizer_special_in(p->tokenizer, p->texts.documents[i].bytes,
+                                        (size_t)p->texts.documents[i].size);
+    if (name)
+        CLT_WARN("data prepare: the text contains %s, the name of a special token, which is encoded as plain "
+                 "text; with --special-tokens it becomes that token",
+                 name);
+    if (p->texts.n_documents > 1 && clt_tokenizer_end_of_text(p->tokenizer) < 0)
+        CLT_WARN("data prepare: the tokenizer has no end-of-text token, so nothing stands between the %zu "
+                 "documents: they run into each other",
+                 p->texts.n_documents);
 }
 
 static clt_status write_shards(preparation *p)
@@ -216,9 +163,11 @@ static clt_status write_shards(preparation *p)
     r->width = r->vocab <= 65536 ? 2 : 4;
     CLT_TRY(clt_token_writer_create(folder, "train", r->width, o->shard_tokens, &p->train_writer));
     CLT_TRY(clt_token_writer_create(folder, "val", r->width, o->shard_tokens, &p->val_writer));
+    clt_tokenizer_read_special(p->tokenizer, o->special_tokens);
+    warn_of_tokens(p);
     begin_stage(p, "tokenising");
     CLT_TRY(write_part(p, p->train_writer, 0, p->train));
-    CLT_TRY(write_part(p, p->val_writer, p->train, p->total));
+    CLT_TRY(write_part(p, p->val_writer, p->train, p->texts.total));
     r->encode_seconds = clt_now() - p->stage_began;
     r->train_tokens = clt_token_writer_tokens(p->train_writer);
     r->val_tokens = clt_token_writer_tokens(p->val_writer);
@@ -256,10 +205,10 @@ static void manifest_text(const preparation *p, clt_str *out)
     manifest_part(&w, "val", p->val_writer);
     clt_jw_key(&w, "sources");
     clt_jw_array(&w);
-    for (size_t i = 0; i < p->n_files; i++) {
+    for (size_t i = 0; i < p->texts.n_files; i++) {
         clt_jw_object(&w);
-        clt_jw_kstring(&w, "path", p->files[i].path);
-        clt_jw_kint(&w, "bytes", (int64_t)p->files[i].size);
+        clt_jw_kstring(&w, "path", p->texts.files[i].path);
+        clt_jw_kint(&w, "bytes", (int64_t)p->texts.files[i].bytes);
         clt_jw_end_object(&w);
     }
     clt_jw_end_array(&w);
@@ -271,13 +220,10 @@ static clt_status write_rest(preparation *p)
 {
     char *path = NULL;
     clt_str text = {0};
-    CLT_TRY(clt_path_join(p->partial.text, "tokenizer.json", &path));
-    clt_status status = clt_tokenizer_save(p->tokenizer, path);
-    free(path);
-    CLT_TRY(status);
+    CLT_TRY(clt_tokenizer_save_folder(p->tokenizer, 0, p->partial.text));
     CLT_TRY(clt_path_join(p->partial.text, "manifest.json", &path));
     manifest_text(p, &text);
-    status = clt_str_check(&text);
+    clt_status status = clt_str_check(&text);
     if (status == CLT_OK)
         status = clt_file_write(path, text.text, text.length);
     clt_str_free(&text);
@@ -328,14 +274,6 @@ static clt_status publish(const preparation *p)
     return clt_fsync_parent(out);
 }
 
-/* No text was cut while it was read. */
-static clt_status whole_inputs(const preparation *p)
-{
-    for (size_t i = 0; i < p->n_files; i++)
-        CLT_TRY(clt_map_check_one(&p->files[i].mapping));
-    return CLT_OK;
-}
-
 static clt_status check_options(const clt_prepare_options *o)
 {
     if (!(o->split >= 0.0 && o->split < 1.0))
@@ -354,12 +292,7 @@ static void release(preparation *p)
     clt_token_writer_destroy(p->train_writer);
     clt_token_writer_destroy(p->val_writer);
     clt_tokenizer_close(p->tokenizer);
-    for (size_t i = 0; i < p->n_files; i++) {
-        clt_map_close(&p->files[i].mapping);
-        free(p->files[i].unpacked);
-        free(p->files[i].path);
-    }
-    free(p->files);
+    clt_texts_free(&p->texts);
     clt_str_free(&p->partial);
 }
 
@@ -373,7 +306,7 @@ clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *r
     CLT_TRY_GOTO(make_folder(&p), done);
     CLT_TRY_GOTO(get_tokenizer(&p), remove);
     CLT_TRY_GOTO(write_shards(&p), remove);
-    CLT_TRY_GOTO(whole_inputs(&p), remove);
+    CLT_TRY_GOTO(clt_texts_check(&p.texts), remove);
     CLT_TRY_GOTO(write_rest(&p), remove);
     CLT_TRY_GOTO(publish(&p), remove);
     goto done;

@@ -16,10 +16,12 @@ typedef struct clt_prepare_progress {
 } clt_prepare_progress;
 
 typedef struct clt_prepare_options {
-    const char *const *inputs; /* files, or "@LIST" for the files that LIST names; .gz is unpacked */
+    const char *const *inputs; /* files, folders, patterns, "@LIST", "-": see texts.h */
     int n_inputs;
     const char *out;       /* a folder that is not there yet, or is empty */
     const char *tokenizer; /* "bytes", a folder or a file */
+    const char *json_key;  /* the inputs are JSON Lines, and this member holds the text; "" or NULL: text */
+    bool special_tokens;   /* names of special tokens in the text become their ids */
     /* above 0: instead, train a BPE vocabulary of this many tokens on the training part */
     int64_t train_bpe;
     /* fraction of the bytes, at the end of the text, that is kept for evaluation; 0 <= split < 1 */
@@ -40,8 +42,10 @@ typedef struct clt_prepare_result {
     char tokenizer[128];   /* description */
 } clt_prepare_result;
 
-/* clt_prepare: train_000.bin ..., val_000.bin ..., tokenizer.json and manifest.json. Files are joined;
- * between two files of the same part comes the end-of-text token, if the tokenizer has one. */
+/* clt_prepare: train_000.bin ..., val_000.bin ..., tokenizer.json (with
+ * tokenizer_config.json where special tokens have roles) and manifest.json.
+ * Between two documents (files, or records of JSON Lines) of the same part comes the end-of-text token, if the
+ * tokenizer has one. */
 clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result);
 
 /* Compares a prepared folder with its manifest: every shard's size, ids and hash. `report` is called for each

@@ -10,24 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/sequence.h"
-#include "engine/data/text_paths.h"
 #include "engine/data/tokenizer.h"
-
-typedef struct text_file {
-    const char *path;
-    uint64_t begin, size; /* its bytes in the joined text */
-} text_file;
 
 typedef struct text_state {
     const char *key; /* config key that names the files */
-    text_file *files;
-    size_t n_files, files_capacity;
+    clt_texts texts;
     char *bytes; /* the joined content of all files; freed after tokenising */
-    size_t size, capacity;
+    size_t size;
     uint64_t begin, length;   /* the bytes of this split */
     clt_hash64_state content; /* fingerprint of all files */
     clt_tokenizer *tokenizer;
@@ -40,44 +32,30 @@ typedef struct text_state {
     clt_sequence sequence;
 } text_state;
 
-static clt_status add_file(void *context, const char *path)
+/* Copies all documents into one text, which they are parts of from then on. */
+static clt_status join_texts(text_state *state)
 {
-    clt_source *source = context;
-    text_state *state = source->state;
-    char *content = NULL;
-    size_t size = 0;
-    CLT_TRY(clt_refuse_folder(path, state->key));
-    clt_status status = clt_file_read_data(path, 0, CLT_EDATA, &content, &size);
-    if (status != CLT_OK)
-        return clt_fail_prefix(status, "opening the text of %s", state->key);
-    if (size == 0)
-        CLT_WARN("data: the text file '%s' is empty and adds nothing", path);
-    CLT_TRY_GOTO(clt_grow(&state->files, &state->files_capacity, state->n_files + 1, sizeof *state->files,
-                          "the list of text files"),
-                 done);
-    text_file *file = &state->files[state->n_files++];
-    *file = (text_file){clt_arena_strdup(source->arena, path), state->size, size};
-    if (!file->path)
-        status = CLT_ENOMEM;
-    if (status == CLT_OK && !state->bytes) { /* the first file is not copied: usually it is the only one */
-        state->bytes = content;
-        state->size = size;
-        state->capacity = size + 1; /* the file reader ends it with a NUL */
-        return CLT_OK;
+    clt_texts *t = &state->texts;
+    state->size = (size_t)t->total;
+    CLT_TRY(clt_alloc(&state->bytes, state->size + 1, 1, "the joined text"));
+    for (size_t i = 0; i < t->n_documents; i++) {
+        memcpy(state->bytes + t->documents[i].begin, t->documents[i].bytes, (size_t)t->documents[i].size);
+        t->documents[i].bytes = state->bytes + t->documents[i].begin;
     }
-    if (status == CLT_OK)
-        status = clt_grow(&state->bytes, &state->capacity, state->size + size + 1, 1, "the joined text");
-    if (status == CLT_OK) {
-        memcpy(state->bytes + state->size, content, size);
-        state->size += size;
+    clt_status status = clt_texts_check(t);
+    for (size_t i = 0; i < t->n_files; i++) {
+        clt_map_close(&t->files[i].mapping);
+        free(t->files[i].content);
+        t->files[i].content = NULL;
     }
-done:
-    free(content);
     return status;
 }
 
-static clt_status load_files(clt_source *source, const clt_config *config, text_state *state)
+static clt_status load_files(const clt_config *config, text_state *state)
 {
+    state->texts.key = state->key;
+    state->texts.json_option = "data.json_key";
+    state->texts.json_key = clt_config_string(config, "data.json_key");
     int count = clt_config_list_count(config, state->key);
     if (count == 0)
         CLT_FAIL(CLT_ECONFIG, "opening the text: %s names no file; give a path or a list of paths",
@@ -86,28 +64,25 @@ static clt_status load_files(clt_source *source, const clt_config *config, text_
         const char *path = clt_config_list_string(config, state->key, i);
         if (!path[0] || strcmp(path, "@") == 0)
             CLT_FAIL(CLT_ECONFIG, "opening the text: path %d of %s is empty; name a file", i + 1, state->key);
-        CLT_TRY(clt_text_paths(path, state->key, add_file, source));
+        CLT_TRY(clt_texts_add(&state->texts, path));
     }
-    return CLT_OK;
+    if (!clt_tokenizer_is_bytes(state->tokenizer))
+        clt_texts_warn_bytes(&state->texts);
+    return join_texts(state);
 }
 
 /* "'a.txt', 'b.txt' and 3 more" */
 static const char *file_names(clt_source *source, const text_state *state)
 {
     clt_str names = {0};
-    size_t shown = state->n_files < 4 ? state->n_files : 3;
+    size_t files = state->texts.n_files, shown = files < 4 ? files : 3;
     for (size_t i = 0; i < shown; i++)
-        clt_str_printf(&names, "%s'%s'", i ? ", " : "", state->files[i].path);
-    if (shown < state->n_files)
-        clt_str_printf(&names, " and %zu more", state->n_files - shown);
+        clt_str_printf(&names, "%s'%s'", i ? ", " : "", state->texts.files[i].path);
+    if (shown < files)
+        clt_str_printf(&names, " and %zu more", files - shown);
     const char *kept = clt_str_check(&names) == CLT_OK ? clt_arena_strdup(source->arena, names.text) : NULL;
     clt_str_free(&names);
     return kept;
-}
-
-static bool continues_character(const text_state *state, uint64_t at)
-{
-    return at < state->size && ((uint8_t)state->bytes[at] & 0xc0) == 0x80;
 }
 
 /* The bytes of this split. */
@@ -123,11 +98,9 @@ static clt_status choose_part(const clt_config *config, clt_split split, text_st
     uint64_t train = (uint64_t)((double)state->size * (1.0 - part));
     if (train > state->size)
         train = state->size;
-    /* Moves the split to the end of a UTF-8 character, so that tokenising cuts no character in two. With the
-     * byte tokenizer the text may be cut anywhere. */
-    for (int i = 0; i < 3 && !clt_tokenizer_is_bytes(state->tokenizer) && continues_character(state, train);
-         i++)
-        train--;
+    /* With the byte tokenizer the text may be cut anywhere, but a record stays whole. */
+    if (!clt_tokenizer_is_bytes(state->tokenizer) || *state->texts.json_key)
+        train = clt_texts_cut(&state->texts, train);
     bool rest = split == CLT_SPLIT_EVAL && !own_eval;
     state->begin = rest ? train : 0;
     state->length = rest ? state->size - train : train;
@@ -158,15 +131,16 @@ static clt_dtype type_of_tokens(const clt_tokenizer *tokenizer)
     return clt_tokenizer_is_bytes(tokenizer) ? CLT_U8 : ids;
 }
 
-static clt_status tokenise(text_state *state)
+static clt_status tokenise(const clt_config *config, text_state *state)
 {
     state->dtype = type_of_tokens(state->tokenizer);
     state->tokens = (int64_t)state->length;
     if (clt_tokenizer_is_bytes(state->tokenizer))
         return CLT_OK;
     state->tokens = 0;
-    clt_status status = clt_tokenize(state->tokenizer, state->bytes + state->begin, (size_t)state->length,
-                                     clt_cpu_count(), add_ids, state);
+    clt_tokenizer_read_special(state->tokenizer, clt_config_bool(config, "data.special_tokens"));
+    clt_status status = clt_tokenize_documents(state->tokenizer, &state->texts, state->begin,
+                                               state->begin + state->length, clt_cpu_count(), add_ids, state);
     CLT_TRY(clt_fail_prefix(status, "tokenising the text of %s", state->key));
     CLT_TRY(clt_grow(&state->ids, &state->ids_capacity, 1, clt_dtype_bytes(state->dtype),
                      "the tokens of the text"));
@@ -261,7 +235,11 @@ static clt_status make_samples(clt_source *source, const clt_config *config, clt
     CLT_TRY(choose_part(config, split, state, names));
     clt_hash64_begin(&state->content);
     clt_fingerprint_add(&state->content, state->bytes, state->size);
-    CLT_TRY(tokenise(state));
+    /* a separator between documents is part of what is trained on */
+    int64_t end = clt_tokenizer_end_of_text(state->tokenizer);
+    for (size_t i = 1; end >= 0 && i < state->texts.n_documents; i++)
+        clt_fingerprint_add(&state->content, &state->texts.documents[i].begin, sizeof(uint64_t));
+    CLT_TRY(tokenise(config, state));
     source->tokenizer = state->tokenizer;
     source->tokens = state->tokens;
     source->bytes_per_token = state->tokens ? (double)state->length / (double)state->tokens : 0;
@@ -291,7 +269,7 @@ static clt_status text_open(clt_source *source, const clt_config *config, clt_sp
                  (long long)state->window);
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(clt_tokenizer_open_config(config, &state->tokenizer));
-    CLT_TRY(load_files(source, config, state));
+    CLT_TRY(load_files(config, state));
     return make_samples(source, config, split);
 }
 
@@ -303,7 +281,7 @@ static void text_close(clt_source *source)
     clt_tokenizer_close(state->tokenizer);
     free(state->ids);
     free(state->bytes);
-    free(state->files);
+    clt_texts_free(&state->texts);
 }
 
 static clt_status read_field(const clt_source *source, int64_t index, int field, void *dst)
@@ -364,11 +342,11 @@ static void text_locate(const clt_source *source, int64_t index, int field, clt_
         return;
     }
     uint64_t at = state->begin + (uint64_t)begin;
-    for (size_t i = 0; i < state->n_files; i++) {
-        const text_file *file = &state->files[i];
-        if (at >= file->begin && at - file->begin < file->size) {
-            clt_str_printf(out, "'%s', window %lld (from byte %llu on)", file->path, (long long)index,
-                           (unsigned long long)(at - file->begin));
+    for (size_t i = 0; i < state->texts.n_documents; i++) {
+        const clt_document *d = &state->texts.documents[i];
+        if (at >= d->begin && at - d->begin < d->size) {
+            clt_str_printf(out, "'%s', window %lld (from byte %llu on)", state->texts.files[d->file].path,
+                           (long long)index, (unsigned long long)(at - d->begin));
             return;
         }
     }
@@ -450,7 +428,13 @@ static clt_status text_shapes(const clt_config *config, const clt_tokenizer *tok
 }
 
 static const clt_config_key text_keys[] = {
-    CLT_KEY_STRINGS("data.path", "[]", "the text to train on: a file or a list of files"),
+    CLT_KEY_STRINGS("data.path", "[]",
+                    "the text to train on: a file (- for the standard input), a folder, a pattern such as "
+                    "texts/*.txt, or a list of these"),
+    CLT_KEY_STRING("data.json_key", "\"\"",
+                   "the files are JSON Lines, and this member of each record is a text; empty: plain text"),
+    CLT_KEY_BOOL("data.special_tokens", "false",
+                 "names of special tokens in the text become these tokens; false: they are plain text"),
     CLT_KEY_STRINGS("data.eval_path", "[]",
                     "the text to evaluate on; []: a part of data.path, see data.split"),
     CLT_KEY_STRING(
@@ -467,7 +451,8 @@ static const char *const text_required[] = {"data.path", NULL};
 const clt_config_part clt_format_text = {
     .name = "text",
     .help =
-        "text files (a path, a list, or \"@LIST\" for a file of paths) as bytes or BPE tokens: sequences of "
+        "text files (a path, a folder, a pattern, a list, or \"@LIST\" for a file of paths) as bytes or BPE "
+        "tokens: sequences of "
         "model.context, or windows of data.window and the token that follows",
     .keys = text_keys,
     .required = text_required,

@@ -86,7 +86,7 @@ static clt_status open_shards(clt_source *source, const clt_config *config, clt_
                  state->key);
     for (int i = 0; i < count; i++)
         CLT_TRY(clt_fail_prefix(
-            clt_text_paths(clt_config_list_string(config, state->key, i), state->key, add_entry, source),
+            clt_listed_paths(clt_config_list_string(config, state->key, i), state->key, add_entry, source),
             "path %d of %s", i + 1, state->key));
     return CLT_OK;
 }

@@ -12,22 +12,12 @@
 #include "engine/base/fileio.h"
 #include "engine/base/text.h"
 
-clt_status clt_refuse_folder(const char *path, const char *key)
-{
-    if (clt_is_directory(path))
-        CLT_FAIL(CLT_EDATA,
-                 "opening the text '%s' (%s): it is a folder; name its files, or write their names into a "
-                 "list file, one per "
-                 "line, and give \"@LIST\"",
-                 path, key);
-    return CLT_OK;
-}
+#define MAX_DEPTH 16 /* links may make circles */
 
 static clt_status visit_list(const char *path, const char *key, clt_path_visitor visit, void *context)
 {
     char *text = NULL;
     size_t size = 0;
-    CLT_TRY(clt_refuse_folder(path, key));
     clt_status status = clt_file_read(path, false, 1u << 26, CLT_EDATA, &text, &size);
     if (status != CLT_OK)
         return clt_fail_prefix(status, "opening the list of text files of %s", key);
@@ -60,7 +50,7 @@ done:
     return status;
 }
 
-clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context)
+clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor visit, void *context)
 {
     if (!entry[0] || strcmp(entry, "@") == 0)
         CLT_FAIL(CLT_ECONFIG, "a path is empty; name a file");
@@ -138,8 +128,7 @@ static clt_status list_pattern(const char *pattern, const char *key, clt_path_li
         status = append(list, NULL);
     else if (result != 0)
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "opening the shards '%s' (%s): no file matches the pattern; check the path",
-                          pattern, key);
+                          "opening '%s' (%s): no file matches the pattern; check the path", pattern, key);
     for (size_t i = 0; status == CLT_OK && i < found.gl_pathc; i++)
         status = append(list, strdup(found.gl_pathv[i]));
     globfree(&found);
@@ -157,6 +146,73 @@ clt_status clt_shard_paths(const char *entry, const char *word, const char *key,
         return append(list, strdup(entry));
     qsort(list->path + before, list->count - before, sizeof *list->path, by_name);
     return CLT_OK;
+}
+
+/* --- texts --- */
+
+/* Adds the files of a folder and of its folders, but for those whose names begin with a dot. */
+static clt_status list_texts(const char *folder, const char *key, int depth, clt_path_list *list)
+{
+    char why[CLT_ERRNO_TEXT];
+    clt_status status = CLT_OK;
+    if (depth > MAX_DEPTH)
+        CLT_FAIL(CLT_EDATA, "listing the folder of texts '%s' (%s): it is nested more than %d deep", folder,
+                 key, MAX_DEPTH);
+    DIR *dir = opendir(folder);
+    if (!dir)
+        CLT_FAIL(CLT_EDATA, "opening the folder of texts '%s' (%s): %s; check the path", folder, key,
+                 clt_errno_text(errno, why));
+    for (struct dirent *entry; status == CLT_OK && (entry = readdir(dir)) != NULL;) {
+        char *path = NULL;
+        if (entry->d_name[0] == '.')
+            continue;
+        status = clt_path_join(folder, entry->d_name, &path);
+        if (status == CLT_OK && clt_is_directory(path))
+            status = list_texts(path, key, depth + 1, list);
+        else if (status == CLT_OK && clt_is_regular(path)) {
+            status = append(list, path);
+            path = NULL;
+        }
+        free(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+typedef struct text_visit {
+    const char *key;
+    clt_path_visitor visit;
+    void *context;
+} text_visit;
+
+/* A file, or what a folder or a pattern stands for, in byte order of the names. */
+static clt_status visit_text(void *context, const char *path)
+{
+    const text_visit *v = context;
+    clt_path_list list = {0};
+    clt_status status = CLT_OK;
+    if (clt_is_directory(path))
+        status = list_texts(path, v->key, 0, &list);
+    else if (!clt_file_exists(path) && strpbrk(path, "*?["))
+        status = list_pattern(path, v->key, &list);
+    else
+        return v->visit(v->context, path);
+    if (status == CLT_OK && list.count == 0)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "opening the folder of texts '%s' (%s): there is no file in it", path, v->key);
+    if (status == CLT_OK)
+        qsort(list.path, list.count, sizeof *list.path, by_name);
+    for (size_t i = 0; status == CLT_OK && i < list.count; i++)
+        if (!clt_is_directory(list.path[i])) /* a pattern may match folders, too */
+            status = v->visit(v->context, list.path[i]);
+    clt_path_list_free(&list);
+    return status;
+}
+
+clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context)
+{
+    text_visit v = {key, visit, context};
+    return clt_listed_paths(entry, key, visit_text, &v);
 }
 
 bool clt_folder_has_shards(const char *folder, const char *word)

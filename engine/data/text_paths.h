@@ -10,13 +10,15 @@
 
 typedef clt_status (*clt_path_visitor)(void *context, const char *path);
 
-/* clt_text_paths: calls visit for the path, or for "@LIST" for each path that the file LIST names, one per
+/* clt_listed_paths: calls visit for the path, or for "@LIST" for each path that the file LIST names, one per
  * line (a relative path begins at the current folder, as in a config). `key` is where the entry came from,
- * for messages. A folder is CLT_EDATA, an empty entry CLT_ECONFIG. */
-clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
+ * for messages. An empty entry is CLT_ECONFIG. */
+clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
 
-/* Fails for a folder where a file is expected. */
-clt_status clt_refuse_folder(const char *path, const char *key);
+/* clt_text_paths: the same with the files that each of these paths means: a file itself ("-" as well), the
+ * files of a folder and of the folders in it, or those that match a pattern, in byte order of their names.
+ * CLT_EDATA when there is none. */
+clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
 
 typedef struct clt_path_list {
     char **path;

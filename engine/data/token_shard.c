@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Headers of token shards: see token_shard.h. */
+#include "engine/base/file_kind.h"
 #include "engine/data/token_shard.h"
 
 #include <string.h>
@@ -22,11 +23,8 @@ static uint32_t word(const uint8_t *bytes, int i)
 /* Refuses files of other formats, which would otherwise be read as u16 tokens. */
 static clt_status refuse_others(const char *path, const uint8_t *bytes, uint64_t size)
 {
-    if (size >= 22 && memcmp(bytes, "version https://git-lfs", 22) == 0)
-        CLT_FAIL(
-            CLT_EDATA,
-            "reading '%s': it is a git-lfs pointer, not the data itself; fetch the data with 'git lfs pull'",
-            path);
+    CLT_TRY(
+        clt_fail_prefix(clt_refuse_pointer(bytes, size, "the data itself", CLT_EDATA), "reading '%s'", path));
     if (size >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
         CLT_FAIL(CLT_EDATA, "reading '%s': it is a gzip file; shards are mapped, so unpack it first", path);
     uint32_t magic = size >= 4 ? word(bytes, 0) : 0, swapped = __builtin_bswap32(magic);

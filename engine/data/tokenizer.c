@@ -33,7 +33,7 @@ static clt_status make_tables(clt_tokenizer *t)
     memset(t->by_bytes, 0xff, names * sizeof *t->by_bytes);
     for (size_t i = 0; i < (size_t)1 << bits; i++)
         t->pairs[i].key = UINT64_MAX;
-    return clt_splitter_create(&t->splitter);
+    return CLT_OK;
 }
 
 clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenizer **out)
@@ -46,7 +46,8 @@ clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenize
     CLT_TRY(clt_alloc(&t, 1, sizeof *t, "a tokenizer"));
     t->vocab = vocab;
     t->max_merges = max_merges;
-    t->end_of_text = -1;
+    for (int role = 0; role < CLT_TOKEN_ROLES; role++)
+        t->role[role] = -1;
     t->description = "";
     clt_status status = clt_arena_create(&t->arena);
     if (status == CLT_OK)
@@ -63,7 +64,6 @@ void clt_tokenizer_close(clt_tokenizer *t)
 {
     if (!t)
         return;
-    clt_splitter_destroy(t->splitter);
     clt_arena_destroy(t->arena);
     free(t);
 }
@@ -103,11 +103,13 @@ clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, si
     if (!copy)
         return CLT_ENOMEM;
     memcpy(copy, bytes, size);
-    *token = (clt_token){copy, (uint32_t)size, literal};
+    *token = (clt_token){copy, (uint32_t)size, literal, literal};
     if (!literal)
         t->by_bytes[slot] = (uint32_t)id;
-    if (size == strlen(CLT_END_OF_TEXT) && memcmp(bytes, CLT_END_OF_TEXT, size) == 0)
-        t->end_of_text = id;
+    if (size == strlen(CLT_END_OF_TEXT) && memcmp(bytes, CLT_END_OF_TEXT, size) == 0) {
+        t->role[CLT_TOKEN_END_OF_TEXT] = id;
+        token->special = true;
+    }
     return CLT_OK;
 }
 
@@ -172,16 +174,72 @@ const char *clt_tokenizer_description(const clt_tokenizer *t)
     return t->description;
 }
 
+int64_t clt_tokenizer_role(const clt_tokenizer *t, clt_token_role role)
+{
+    return t->role[role];
+}
+
 int64_t clt_tokenizer_end_of_text(const clt_tokenizer *t)
 {
-    return t->end_of_text;
+    return t->role[CLT_TOKEN_END_OF_TEXT];
+}
+
+const uint32_t *clt_tokenizer_before(const clt_tokenizer *t, size_t *count)
+{
+    *count = (size_t)t->rules.before.count;
+    return t->rules.before.id;
+}
+
+const uint32_t *clt_tokenizer_after(const clt_tokenizer *t, size_t *count)
+{
+    *count = (size_t)t->rules.after.count;
+    return t->rules.after.id;
+}
+
+void clt_tokenizer_read_special(clt_tokenizer *t, bool on)
+{
+    t->reads_special = on;
 }
 
 uint32_t clt_tokenizer_text_bytes(const clt_tokenizer *t, int64_t id)
 {
-    if (id < 0 || id >= (int64_t)t->vocab || id == t->end_of_text || t->tokens[id].literal)
-        return 0;
-    return t->tokens[id].size;
+    return id < 0 || id >= (int64_t)t->vocab || t->tokens[id].special ? 0 : t->tokens[id].size;
+}
+
+bool clt_tokenizer_surplus(const clt_tokenizer *t, int64_t rows, clt_str *names)
+{
+    bool special = true;
+    int shown = 0;
+    for (int64_t id = rows; id < (int64_t)t->vocab; id++) {
+        special = special && t->tokens[id].special;
+        if (shown++ < 8)
+            clt_str_printf(names, "%s%.*s (%lld)", shown > 1 ? ", " : "", (int)t->tokens[id].size,
+                           t->tokens[id].bytes, (long long)id);
+    }
+    if (shown > 8)
+        clt_str_printf(names, " and %d more", shown - 8);
+    return special;
+}
+
+/* Settings with which other tokenizers encode differently. A tokenizer as GPT-2 has it adds nothing, so that
+ * its hash is the one that earlier versions of this program wrote. */
+static void hash_rules(const clt_tokenizer *t, clt_hash64_state *state)
+{
+    const clt_tokenizer_rules *r = &t->rules;
+    int words[] = {(int)r->splitting.words, (int)r->splitting.digits, r->nfc,
+                   r->prefix_space,         r->before.count,          r->after.count};
+    static const int plain[sizeof words / sizeof words[0]] = {0};
+    if (memcmp(words, plain, sizeof words) != 0) {
+        clt_hash64_add(state, words, sizeof words);
+        clt_hash64_add(state, r->before.id, (size_t)r->before.count * sizeof r->before.id[0]);
+        clt_hash64_add(state, r->after.id, (size_t)r->after.count * sizeof r->after.id[0]);
+    }
+    for (uint32_t i = 0; i < t->n_added; i++) {
+        const clt_added_token *a = &t->added[i];
+        uint32_t about[] = {a->id, a->normalized, a->single_word, a->lstrip, a->rstrip};
+        if (!a->special)
+            clt_hash64_add(state, about, sizeof about);
+    }
 }
 
 uint64_t clt_tokenizer_hash(const clt_tokenizer *t)
@@ -194,7 +252,8 @@ uint64_t clt_tokenizer_hash(const clt_tokenizer *t)
         clt_hash64_add(&state, t->tokens[id].bytes, t->tokens[id].size);
     }
     clt_hash64_add(&state, t->merges, t->n_merges * sizeof *t->merges);
-    clt_hash64_add(&state, &t->ignore_merges, sizeof t->ignore_merges);
+    clt_hash64_add(&state, &t->rules.ignore_merges, sizeof t->rules.ignore_merges);
+    hash_rules(t, &state);
     return clt_hash64_end(&state);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/data/characters.h"
 #include "engine/data/tokenizer_internal.h"
 
 #define CACHE_BITS 16 /* 65536 lines of 64 bytes */
@@ -31,11 +32,12 @@ typedef struct long_word {
 
 struct clt_encoder {
     const clt_tokenizer *tokenizer;
-    clt_split_state *split;
     void *cache_block;
     cache_line *cache; /* inside cache_block, at a multiple of 64 */
     long_word scratch;
-    clt_ids *out; /* while encoding */
+    clt_str normal;   /* a text in normal form */
+    clt_str prefixed; /* a text with a space before it */
+    clt_ids *out;     /* while encoding */
 };
 
 clt_status clt_encoder_create(const clt_tokenizer *tokenizer, clt_encoder **out)
@@ -44,10 +46,8 @@ clt_status clt_encoder_create(const clt_tokenizer *tokenizer, clt_encoder **out)
     *out = NULL;
     CLT_TRY(clt_alloc(&e, 1, sizeof *e, "an encoder"));
     e->tokenizer = tokenizer;
-    clt_status status = clt_split_state_create(tokenizer->splitter, &e->split);
-    if (status == CLT_OK)
-        status = clt_alloc(&e->cache_block, ((size_t)1 << CACHE_BITS) + 1, sizeof *e->cache,
-                           "the cache of an encoder");
+    clt_status status = clt_alloc(&e->cache_block, ((size_t)1 << CACHE_BITS) + 1, sizeof *e->cache,
+                                  "the cache of an encoder");
     if (status != CLT_OK) {
         clt_encoder_destroy(e);
         return status;
@@ -61,7 +61,8 @@ void clt_encoder_destroy(clt_encoder *e)
 {
     if (!e)
         return;
-    clt_split_state_destroy(e->split);
+    clt_str_free(&e->normal);
+    clt_str_free(&e->prefixed);
     free(e->cache_block);
     free(e->scratch.id);
     free(e->scratch.next);
@@ -218,7 +219,7 @@ static cache_line *line_of(const clt_encoder *e, const char *word, size_t size)
 static clt_status encode_word(clt_encoder *e, const char *word, size_t size)
 {
     const clt_tokenizer *t = e->tokenizer;
-    uint32_t whole = t->ignore_merges ? clt_tokenizer_find(t, word, size) : CLT_NO_TOKEN;
+    uint32_t whole = t->rules.ignore_merges ? clt_tokenizer_find(t, word, size) : CLT_NO_TOKEN;
     CLT_TRY(clt_grow(&e->out->id, &e->out->capacity, e->out->count + SHORT_WORD, sizeof *e->out->id, "ids"));
     if (whole != CLT_NO_TOKEN) {
         e->out->id[e->out->count++] = whole;
@@ -260,6 +261,60 @@ static clt_status on_word(void *context, const char *word, size_t size)
     return CLT_OK;
 }
 
+/* --- texts --- */
+
+static clt_status push(clt_ids *out, uint32_t id)
+{
+    CLT_TRY(clt_grow(&out->id, &out->capacity, out->count + 1, sizeof *out->id, "ids"));
+    out->id[out->count++] = id;
+    return CLT_OK;
+}
+
+/* A text between added tokens. */
+static clt_status encode_plain(clt_encoder *e, const char *text, size_t size)
+{
+    const clt_tokenizer_rules *r = &e->tokenizer->rules;
+    if (r->prefix_space && size > 0 && text[0] != ' ') {
+        e->prefixed.length = 0;
+        clt_str_append(&e->prefixed, " ");
+        clt_str_append_n(&e->prefixed, text, size);
+        CLT_TRY(clt_str_check(&e->prefixed));
+        text = e->prefixed.text;
+        size = e->prefixed.length;
+    }
+    return clt_split_words(&r->splitting, text, size, on_word, e);
+}
+
+typedef clt_status (*encode_rest)(clt_encoder *e, const char *text, size_t size);
+
+/* Encodes the added tokens of one kind, and calls `rest` for what stands between them. */
+static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bool normalized,
+                               encode_rest rest)
+{
+    clt_added_search search = {e->tokenizer, text, size, normalized, 0, 0};
+    clt_added_match match;
+    size_t done = 0;
+    while (clt_added_next(&search, &match)) {
+        if (match.begin > done)
+            CLT_TRY(rest(e, text + done, match.begin - done));
+        CLT_TRY(push(e->out, match.id));
+        done = match.end;
+    }
+    return done < size ? rest(e, text + done, size - done) : CLT_OK;
+}
+
+/* A text between added tokens that are not normalised. */
+static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
+{
+    if (e->tokenizer->rules.nfc && !clt_nfc_is_plain(text, size)) {
+        e->normal.length = 0;
+        CLT_TRY(clt_nfc(text, size, &e->normal));
+        text = e->normal.text;
+        size = e->normal.length;
+    }
+    return encode_added(e, text, size, true, encode_plain);
+}
+
 clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *out)
 {
     if (e->tokenizer->bytes) {
@@ -270,7 +325,9 @@ clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *ou
         return CLT_OK;
     }
     e->out = out;
-    clt_status status = clt_split_words(e->split, text, size, on_word, e);
+    clt_status status = e->tokenizer->n_added || e->tokenizer->rules.nfc
+                            ? encode_added(e, text, size, false, encode_normal)
+                            : encode_plain(e, text, size);
     e->out = NULL;
     return status;
 }

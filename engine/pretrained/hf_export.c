@@ -21,7 +21,7 @@ typedef struct hf_export {
     clt_values values;
     clt_dtype dtype;
     clt_tokenizer *tokenizer;
-    int64_t layers, heads, channels, context, vocab, end_of_text;
+    int64_t layers, heads, channels, context, vocab;
     bool bias, tied;
     const char *activation; /* by its name in transformers */
     clt_arena *arena;       /* owns names and zeros */
@@ -92,18 +92,20 @@ static clt_status read_model(hf_export *x)
 /* Opens the run's tokenizer, if it has one. */
 static clt_status open_tokenizer(hf_export *x)
 {
-    x->end_of_text = -1;
     CLT_TRY(clt_fail_prefix(clt_tokenizer_open_config(x->saved->config, &x->tokenizer), "exporting '%s'",
                             x->saved->path));
     if (!x->tokenizer)
         return CLT_OK;
-    if ((int64_t)clt_tokenizer_vocab(x->tokenizer) > x->vocab)
-        CLT_FAIL(CLT_EDATA,
-                 "exporting '%s': its tokenizer (%s) has %u tokens, its model %lld; name the one that it was "
-                 "trained with by --tokenizer",
-                 x->saved->path, clt_tokenizer_description(x->tokenizer), clt_tokenizer_vocab(x->tokenizer),
-                 (long long)x->vocab);
-    x->end_of_text = clt_tokenizer_end_of_text(x->tokenizer);
+    clt_str surplus = {0};
+    clt_status status = CLT_OK;
+    if (!clt_tokenizer_surplus(x->tokenizer, x->vocab, &surplus))
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "exporting '%s': its tokenizer (%s) has %u tokens, its model %lld; name the one "
+                          "that it was trained with by --tokenizer",
+                          x->saved->path, clt_tokenizer_description(x->tokenizer),
+                          clt_tokenizer_vocab(x->tokenizer), (long long)x->vocab);
+    clt_str_free(&surplus);
+    CLT_TRY(status);
     snprintf(x->result->tokenizer, sizeof x->result->tokenizer, "%s",
              clt_tokenizer_description(x->tokenizer));
     return CLT_OK;
@@ -201,13 +203,31 @@ static clt_status write_text(const hf_export *x, const char *name, clt_str *text
     return status;
 }
 
+/* The id of a role, if the model has a row for it. A text begins with the end-of-text token where no token is
+ * made for that, as with GPT-2. */
+static int64_t id_of(const hf_export *x, clt_token_role role)
+{
+    int64_t id = x->tokenizer ? clt_tokenizer_role(x->tokenizer, role) : -1;
+    if (id < 0 && role == CLT_TOKEN_BEGIN)
+        return id_of(x, CLT_TOKEN_END_OF_TEXT);
+    return id < x->vocab ? id : -1;
+}
+
 static void token_ids(const hf_export *x, clt_json_writer *w)
 {
-    static const char *const keys[] = {"bos_token_id", "eos_token_id"};
-    for (int i = 0; i < 2; i++) {
-        clt_jw_key(w, keys[i]);
-        if (x->end_of_text >= 0)
-            clt_jw_int(w, x->end_of_text);
+    static const struct {
+        const char *key;
+        clt_token_role role;
+    } ids[] = {{"bos_token_id", CLT_TOKEN_BEGIN},
+               {"eos_token_id", CLT_TOKEN_END_OF_TEXT},
+               {"pad_token_id", CLT_TOKEN_PADDING}};
+    for (int i = 0; i < 3; i++) {
+        int64_t id = id_of(x, ids[i].role);
+        if (id < 0 && ids[i].role == CLT_TOKEN_PADDING)
+            continue;
+        clt_jw_key(w, ids[i].key);
+        if (id >= 0)
+            clt_jw_int(w, id);
         else
             clt_jw_null(w);
     }
@@ -264,24 +284,7 @@ static clt_status write_generation_config(const hf_export *x)
  * end-of-text token to a vocabulary that has none. */
 static clt_status write_tokenizer(const hf_export *x)
 {
-    static const char *const roles[] = {"bos_token", "eos_token", "unk_token"};
-    clt_str text = {0};
-    clt_json_writer w = clt_json_writer_make(&text, 2);
-    char *path = NULL;
-    if (!x->tokenizer)
-        return CLT_OK;
-    CLT_TRY(clt_path_join(x->folder, "tokenizer.json", &path));
-    clt_status status = clt_tokenizer_save(x->tokenizer, path);
-    free(path);
-    CLT_TRY(status);
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "tokenizer_class", "PreTrainedTokenizerFast");
-    clt_jw_kint(&w, "model_max_length", x->context);
-    clt_jw_kbool(&w, "clean_up_tokenization_spaces", false);
-    for (int i = 0; i < 3 && x->end_of_text >= 0; i++)
-        clt_jw_kstring(&w, roles[i], "<|endoftext|>");
-    clt_jw_end_object(&w);
-    return write_text(x, "tokenizer_config.json", &text);
+    return x->tokenizer ? clt_tokenizer_save_folder(x->tokenizer, x->context, x->folder) : CLT_OK;
 }
 
 static clt_status write_weights(hf_export *x)

@@ -420,12 +420,21 @@ static clt_status compare(const char *folder, const clt_tokenizer *own, const cl
 {
     int64_t tokens = clt_tokenizer_vocab(used), theirs = own ? (int64_t)clt_tokenizer_vocab(own) : vocab;
     const char *what = clt_tokenizer_description(used);
-    if (tokens > vocab)
-        CLT_FAIL(CLT_EDATA,
-                 "the data's tokenizer (%.300s) has %lld tokens, the model of '%.300s' %lld; give the "
-                 "tokenizer that "
-                 "its weights were trained with as data.tokenizer",
-                 what, (long long)tokens, folder, (long long)vocab);
+    clt_str surplus = {0};
+    bool special = clt_tokenizer_surplus(used, vocab, &surplus);
+    clt_status status = clt_str_check(&surplus);
+    if (status == CLT_OK && tokens > vocab && special)
+        CLT_INFO(
+            "the model of '%.300s' has no rows for special tokens of the tokenizer (%.300s), to which no "
+            "text leads: %s",
+            folder, what, surplus.text);
+    else if (status == CLT_OK && tokens > vocab)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "the data's tokenizer (%.300s) has %lld tokens, the model of '%.300s' %lld, which "
+                          "lacks %s; give the tokenizer that its weights were trained with as data.tokenizer",
+                          what, (long long)tokens, folder, (long long)vocab, surplus.text);
+    clt_str_free(&surplus);
+    CLT_TRY(status);
     if (own && tokens != theirs)
         CLT_FAIL(
             CLT_EDATA,

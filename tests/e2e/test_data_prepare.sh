@@ -81,6 +81,66 @@ expect_code 0 "$CLTRAIN" data verify config.json model.outputs=4
 expect_text 'ok +config.json, training data: idx: 3 samples'
 expect_code 2 "$CLTRAIN" data verify config.json data.pth=1
 
+# --- folders, patterns, the standard input ---
+mkdir -p texts/inner texts/.hidden
+cp one.txt texts/a.txt && cp two.txt.gz texts/inner/b.gz && echo 'not read' >texts/.hidden/c.txt
+expect_code 0 "$CLTRAIN" data prepare texts --out folder --train-bpe 400 --split 0.2 --shard-tokens 3000
+expect_text 'from 2 files'
+expect_same bpe/train_001.bin folder/train_001.bin
+cp one.txt texts/inner/a.txt
+expect_code 0 "$CLTRAIN" data prepare 'texts/in*/*.txt' --out pattern --tokenizer bpe --split 0
+expect_same with/train_000.bin pattern/train_000.bin
+expect_code 3 "$CLTRAIN" data prepare 'texts/*.md' --out x
+expect_text 'no file matches'
+mkdir nothing
+expect_code 3 "$CLTRAIN" data prepare nothing --out x
+expect_text 'no file in it'
+expect_code 0 bash -c '"$0" data prepare - --out input --tokenizer bpe --split 0 <one.txt' "$CLTRAIN"
+expect_same with/train_000.bin input/train_000.bin
+
+# --- JSON Lines: a text in each record, the end-of-text token between them ---
+printf '%s\n' '{"id": 1, "text": "it is lazy"}' '' '{"text": "", "id": 2}' '{"text": "the \u00e9 \ud83d\ude00\n"}' >some.jsonl
+expect_code 3 "$CLTRAIN" data prepare some.jsonl --out x
+expect_text 'looks like JSON Lines' '--json-key'
+expect_code 0 "$CLTRAIN" data prepare some.jsonl --json-key text --out records --tokenizer bpe --split 0
+printf 'it is lazy' >1.txt
+printf 'the \303\251 \360\237\230\200\n' >2.txt
+expect_code 0 "$CLTRAIN" data prepare 1.txt 2.txt --out two --tokenizer bpe --split 0
+expect_same records/train_000.bin two/train_000.bin
+if [ "$(tokens_of records/train_000.bin | grep -c -w 399)" -eq 1 ]; then pass; else fail 'one end-of-text token stands between two records'; fi
+expect_code 3 "$CLTRAIN" data prepare some.jsonl --json-key txt --out x
+expect_text "'some.jsonl' \(TEXT\): line 1: it has no member \"txt\" \(--json-key\), but: id, text"
+expect_code 3 "$CLTRAIN" data prepare some.jsonl --json-key id --out x
+expect_text 'line 1: its member "id" is number'
+{ cat some.jsonl; echo '{"text": "cut'; } >cut.jsonl
+expect_code 3 "$CLTRAIN" data prepare cut.jsonl --json-key text --out x
+expect_text 'line 5: '
+for i in $(seq 40); do echo "{\"text\": \"record $i is whole\"}"; done >whole.jsonl
+expect_code 0 "$CLTRAIN" data prepare whole.jsonl --json-key text --out whole --split 0.3
+expect_text 'run into each other'
+{ tokens_of whole/train_000.bin; echo 124; tokens_of whole/val_000.bin; } | awk '{ printf "%c", $1 + 0 }' >whole.txt
+expect_code 0 grep -E '^record 1 is whole.* is whole\|record [0-9]+ is whole' whole.txt
+
+# --- files that are no text are named ---
+{ printf '\xff\xfe'; iconv -f UTF-8 -t UTF-16LE one.txt; } >wide.txt
+iconv -f UTF-8 -t UTF-16BE one.txt >unmarked.txt
+printf 'PK\003\004 archive' >t.zip
+printf 'PAR1 columns' >t.parquet
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' >pointer.txt
+while read -r file words; do
+    expect_code 3 "$CLTRAIN" data prepare $file --out x
+    expect_text "'$file' \(TEXT\): it is .*$words"
+done <<'LIST'
+wide.txt UTF-16
+unmarked.txt UTF-16
+t.zip zip archive
+t.parquet Parquet.*--json-key
+pointer.txt git-lfs pointer.*git lfs pull
+LIST
+printf 'caf\351\n' >latin.txt
+expect_code 0 "$CLTRAIN" data prepare latin.txt --out latin --split 0
+expect_text "'latin.txt' is not UTF-8 from byte 4 on"
+
 # --- refused ---
 expect_code 2 "$CLTRAIN" data prepare one.txt
 expect_text '--out'
@@ -94,8 +154,6 @@ expect_code 2 "$CLTRAIN" data prepare one.txt --out x --train-bpe 256
 expect_text 'from 257'
 expect_code 3 "$CLTRAIN" data prepare none.txt --out x
 expect_text 'none.txt' 'No such file'
-expect_code 3 "$CLTRAIN" data prepare . --out x
-expect_text 'folder'
 : >empty.txt
 expect_code 3 "$CLTRAIN" data prepare empty.txt --out x
 expect_text 'not a single byte'

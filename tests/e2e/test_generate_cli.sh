@@ -71,6 +71,24 @@ expect_code 0 "$CLTRAIN" train gpt.json data.type=tokens data.path=tokens --max-
 make bpe.txt --checkpoint bpe --prompt 'and the ' --max-new 20
 if [ "$(wc -c <bpe.txt)" -gt 30 ] && [ "$(head -c 8 bpe.txt)" = 'and the ' ]; then pass; else fail "bpe.txt: $(cat bpe.txt)"; fi
 
+# --- the text ends at the end-of-text token ---
+for i in $(seq 400); do printf 'the end.<|endoftext|>'; done >ends.txt
+expect_code 0 "$CLTRAIN" data prepare ends.txt --tokenizer tokens --split 0 --out plain
+expect_text 'contains <\|endoftext\|>' '--special-tokens'
+expect_code 0 "$CLTRAIN" data prepare ends.txt --tokenizer tokens --special-tokens --split 0 --out ends
+reject_text 'special-tokens'
+expect_code 0 "$CLTRAIN" train gpt.json data.type=tokens data.path=ends --max-steps 60 --out ends_run
+make ends.out --checkpoint ends_run --prompt 'the end' --max-new 30 --temperature 0
+expect_text 'ended by the end-of-text token'
+expect_code 0 grep -q -x 'the end\.' ends.out
+make on.out --checkpoint ends_run --prompt 'the end' --max-new 30 --temperature 0 --ignore-eos
+expect_text '^30 tokens'
+expect_code 0 grep -q 'the end\.<|endoftext|>the end\.<|endoftext|>' on.out
+# The same from a text of which the special tokens are read by the config's key.
+expect_code 0 "$CLTRAIN" train gpt.json data.path=ends.txt data.tokenizer=tokens data.special_tokens=true data.split=0 --max-steps 60 --out ends_text
+make text.out --checkpoint ends_text --prompt 'the end' --max-new 30 --temperature 0
+expect_same ends.out text.out
+
 # --- runs that cannot generate ---
 cp -r run/checkpoints/step_300 step_300
 make alone.txt step_300 --prompt 'and the ' --max-new 60 --seed 3 # a checkpoint by itself

@@ -4,7 +4,7 @@
  * the whole, a part and a part at a smaller size are decoded; 4 a pack, whose images are all decoded. Not built
  * by default; build with
  *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_image.c \
- *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lpcre2-8 -ljpeg -lpng \
+ *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -ljpeg -lpng \
  *       -lm -lpthread -o fuzz_image */
 #include "tests/fuzz/fuzz_data.h"
 

@@ -3,7 +3,7 @@
  * libFuzzer target for tokenizers. The first byte chooses: a tokenizer.json; a vocabulary and, after the
  * first NUL byte, merges; or a text to train on, encode and decode. Not built by default; build with
  *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokenizer.c \
- *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lpcre2-8 -lm \
+ *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lm \
  *       -lpthread -o fuzz_tokenizer
  * Blind mutation hardly finds a vocabulary of 256 letters, so start from a seed corpus of small real ones.
  */
@@ -36,14 +36,15 @@ static void drop(const char *name)
     (void)unlink(path);
 }
 
-static void round_trip(const clt_tokenizer *t, const char *text, size_t size)
+/* With `same`, decoding must give the text back; the rules of a file may normalise it. */
+static void round_trip(const clt_tokenizer *t, const char *text, size_t size, bool same)
 {
     clt_ids ids = {0};
     clt_str back = {0};
     if (clt_tokenizer_encode(t, text, size, &ids) != CLT_OK ||
         clt_tokenizer_decode(t, ids.id, ids.count, &back) != CLT_OK)
         abort();
-    if (back.length != size || (size && memcmp(back.text, text, size) != 0))
+    if (same && (back.length != size || (size && memcmp(back.text, text, size) != 0)))
         abort();
     free(ids.id);
     clt_str_free(&back);
@@ -56,7 +57,7 @@ static void try_folder(void)
     if (status != CLT_OK && status != CLT_EDATA && status != CLT_ENOMEM)
         abort();
     if (status == CLT_OK)
-        round_trip(t, "hello the \xff there\0 12's", 22);
+        round_trip(t, "hello the \xff there\0 12's", 22, false);
     clt_tokenizer_close(t);
 }
 
@@ -64,7 +65,7 @@ static void try_text(const char *text, size_t size)
 {
     clt_bpe_trainer *trainer;
     clt_tokenizer *t = NULL;
-    size_t cut = clt_tokenize_cut(text, size, size / 2);
+    size_t cut = clt_tokenize_cut(NULL, text, size, size / 2);
     if (clt_bpe_trainer_create(&trainer) != CLT_OK || clt_bpe_trainer_add(trainer, text, cut) != CLT_OK ||
         clt_bpe_trainer_add(trainer, text + cut, size - cut) != CLT_OK ||
         clt_bpe_trainer_run(trainer, 300, NULL, NULL, &t) != CLT_OK)
@@ -76,7 +77,7 @@ static void try_text(const char *text, size_t size)
         abort();
     if (whole.count != parts.count || memcmp(whole.id, parts.id, whole.count * sizeof *whole.id) != 0)
         abort();
-    round_trip(t, text, size);
+    round_trip(t, text, size, true);
     free(whole.id);
     free(parts.id);
     clt_tokenizer_close(t);

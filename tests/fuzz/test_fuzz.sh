@@ -105,7 +105,7 @@ printf '\0{\n  "records": []' | seed cache_records tuning
 rest=("$CLTRAIN_BUILD_DIR/libcltrain.a" -lOpenCL -ldl)
 if nm "$CLTRAIN_BUILD_DIR/libcltrain.a" 2>/dev/null | grep -q CLBlastSgemm; then rest+=(-lclblast); fi
 for target in $targets; do
-    if ! "$clang" "${flags[@]}" -fsanitize=fuzzer,address,undefined "$root/tests/fuzz/fuzz_$target.c" rooms.a "${rest[@]}" -lcjson -lz -lpcre2-8 -ljpeg -lpng -lm \
+    if ! "$clang" "${flags[@]}" -fsanitize=fuzzer,address,undefined "$root/tests/fuzz/fuzz_$target.c" rooms.a "${rest[@]}" -lcjson -lz -ljpeg -lpng -lm \
         -lpthread -o "fuzz_$target" >"$out" 2>&1; then
         fail "fuzz_$target does not build"
         continue

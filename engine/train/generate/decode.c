@@ -50,10 +50,15 @@ static clt_status find_tokenizer(clt_decoder *d, const clt_config *config, const
             "generating from '%s': the run's data is tokens without a tokenizer; name one with --tokenizer "
             "(a folder or file of its vocabulary)",
             name);
-    if (clt_tokenizer_vocab(d->tokenizer) > vocab)
-        CLT_FAIL(CLT_EDATA, "generating from '%s': the tokenizer (%s) has more tokens than the model (%lld)",
-                 name, clt_tokenizer_description(d->tokenizer), (long long)vocab);
-    return CLT_OK;
+    clt_str surplus = {0};
+    clt_status status = CLT_OK;
+    if (!clt_tokenizer_surplus(d->tokenizer, vocab, &surplus))
+        status = clt_fail(
+            CLT_EDATA, __FILE__, __LINE__,
+            "generating from '%s': the tokenizer (%s) has tokens that the model (%lld) lacks: %s", name,
+            clt_tokenizer_description(d->tokenizer), (long long)vocab, surplus.text ? surplus.text : "");
+    clt_str_free(&surplus);
+    return status;
 }
 
 static clt_status open_model(clt_decoder *d)
@@ -126,11 +131,17 @@ static clt_status give_text(clt_decoder *d, uint32_t id)
     return status;
 }
 
-static clt_status next_token(clt_decoder *d, int index)
+/* Draws the next token. *ended: it is the end of the text, and nothing follows. */
+static clt_status next_token(clt_decoder *d, int index, bool *ended)
 {
+    int64_t rows = clt_config_int(d->run_options.config, "model.vocab");
     int known = (int)clt_tokenizer_vocab(d->tokenizer); /* logits beyond are padding and never drawn */
+    known = rows < known ? (int)rows : known;
     uint32_t id = (uint32_t)clt_sample(d->logits, known, &d->wanted->sampling, (uint64_t)index, d->scratch);
+    *ended = !d->wanted->ignore_end && (int64_t)id == clt_tokenizer_end_of_text(d->tokenizer);
     CLT_TRY(push_id(&d->ids, id));
+    if (*ended)
+        return CLT_OK;
     CLT_TRY(give_text(d, id));
     if (d->used == d->context) /* the cache is full: go on with the newer half of the tokens */
         return prefill(d, d->ids.count - (size_t)(d->context / 2 > 0 ? d->context / 2 : 1));
@@ -144,6 +155,11 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
     *result = (clt_generate_result){0};
     d->wanted = o;
     d->ids.count = 0;
+    size_t before;
+    const uint32_t *begin = clt_tokenizer_before(d->tokenizer, &before);
+    for (size_t i = 0; i < before; i++)
+        CLT_TRY(push_id(&d->ids, begin[i]));
+    clt_tokenizer_read_special(d->tokenizer, o->special_tokens);
     CLT_TRY(clt_tokenizer_encode(d->tokenizer, o->prompt, strlen(o->prompt), &d->ids));
     if (d->ids.count == 0) { /* empty prompt: start from the end-of-text token, or a line break */
         int64_t end = clt_tokenizer_end_of_text(d->tokenizer);
@@ -156,8 +172,8 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
     result->prompt_tokens = (int)d->ids.count;
     result->prompt_seconds = clt_now() - start;
     start = clt_now();
-    for (; result->new_tokens < o->max_new; result->new_tokens++)
-        CLT_TRY(next_token(d, result->new_tokens));
+    for (; result->new_tokens < o->max_new && !result->ended; result->new_tokens++)
+        CLT_TRY(next_token(d, result->new_tokens, &result->ended));
     result->new_seconds = clt_now() - start;
     return CLT_OK;
 }

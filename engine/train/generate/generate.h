@@ -24,7 +24,9 @@ typedef struct clt_generate_options {
     const char *const *overrides; /* "section.key=value" for the config */
     int n_overrides;
     const char *prompt;
-    int max_new; /* tokens */
+    int max_new;         /* tokens */
+    bool ignore_end;     /* go on after the end-of-text token; without it the text ends there */
+    bool special_tokens; /* names of special tokens in the prompt become these tokens */
     clt_sampling sampling;
     const char *device_spec;
     uint32_t caps_mask;
@@ -35,7 +37,8 @@ typedef struct clt_generate_options {
 } clt_generate_options;
 
 typedef struct clt_generate_result {
-    int prompt_tokens, new_tokens;
+    int prompt_tokens, new_tokens; /* new_tokens: with the end-of-text token, which is not printed */
+    bool ended;                    /* by the end-of-text token */
     double prompt_seconds, new_seconds;
 } clt_generate_result;
 

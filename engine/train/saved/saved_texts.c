@@ -85,6 +85,8 @@ clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_save
         status = clt_config_print(run->options->config, true, &out->config);
     if (status == CLT_OK && source->tokenizer && !clt_tokenizer_is_bytes(source->tokenizer))
         status = clt_tokenizer_print(source->tokenizer, &out->tokenizer);
+    if (status == CLT_OK && out->tokenizer.length && clt_tokenizer_has_roles(source->tokenizer))
+        status = clt_tokenizer_print_config(source->tokenizer, 0, &out->roles);
     if (status != CLT_OK) {
         clt_saved_texts_free(out);
         return status;
@@ -93,6 +95,8 @@ clt_status clt_saved_texts_make(const clt_run *run, const char *folder, clt_save
     add_file(out, CLT_DATA_FACTS_FILE, &out->data);
     if (out->tokenizer.length)
         add_file(out, CLT_SAVED_TOKENIZER_FILE, &out->tokenizer);
+    if (out->roles.length)
+        add_file(out, CLT_SAVED_ROLES_FILE, &out->roles);
     return CLT_OK;
 }
 
@@ -101,4 +105,5 @@ void clt_saved_texts_free(clt_saved_texts *texts)
     clt_str_free(&texts->config);
     clt_str_free(&texts->data);
     clt_str_free(&texts->tokenizer);
+    clt_str_free(&texts->roles);
 }

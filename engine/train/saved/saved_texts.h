@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The text files that make a checkpoint self-contained: config.json (the resolved config), data.json (facts
- * about the data) and, for a BPE vocabulary, tokenizer.json. They are made once per run, so that a save does
+ * about the data) and, for a BPE vocabulary, tokenizer.json, with the tokenizer_config.json that says what its
+ * special tokens are for. They are made once per run, so that a save does
  * not depend on files that may have changed since. saved_run.h reads them. */
 #ifndef ENGINE_TRAIN_SAVED_TEXTS_H
 #define ENGINE_TRAIN_SAVED_TEXTS_H
@@ -10,8 +11,8 @@
 #include "engine/train/run/run.h"
 
 typedef struct clt_saved_texts {
-    clt_str config, data, tokenizer;
-    clt_checkpoint_file files[3]; /* point into the texts */
+    clt_str config, data, tokenizer, roles;
+    clt_checkpoint_file files[4]; /* point into the texts */
     int n_files;
 } clt_saved_texts;
 

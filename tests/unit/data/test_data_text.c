@@ -4,6 +4,7 @@
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "engine/base/log.h"
 
@@ -59,6 +60,32 @@ static void test_text_files(void **state)
                        CLT_SPLIT_EVAL);
     assert_int_equal(source->samples, 1); /* 30 bytes: 27 and 3, no byte in both */
     expect_window(source, 0, "789");
+    clt_source_close(source);
+}
+
+/* A folder, a pattern, and JSON Lines, whose records stay whole. */
+static void test_text_kinds(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(in_dir("kinds"), 0700), 0);
+    put_text("kinds/b.txt", "def");
+    put_text("kinds/a.txt", "abc");
+    clt_source *source =
+        must_open("\"type\":\"text\",\"path\":\"%D/kinds\",\"window\":2,\"split\":0", CLT_SPLIT_TRAIN);
+    assert_int_equal(source->samples, 4);
+    expect_window(source, 1, "bcd");
+    clt_source_close(source);
+    source =
+        must_open("\"type\":\"text\",\"path\":\"%D/kinds/*.txt\",\"window\":2,\"split\":0", CLT_SPLIT_TRAIN);
+    assert_int_equal(source->samples, 4);
+    clt_source_close(source);
+    put_text("r.jsonl", "{\"text\":\"abcd\"}\n{\"text\":\"efghij\"}\n");
+    expect_refused("\"type\":\"text\",\"path\":\"%D/r.jsonl\",\"window\":2", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "/r.jsonl|JSON Lines|data.json_key");
+    source = must_open(
+        "\"type\":\"text\",\"path\":\"%D/r.jsonl\",\"json_key\":\"text\",\"window\":2,\"split\":0.3",
+        CLT_SPLIT_TRAIN);
+    assert_int_equal(source->bytes, 4); /* 7 of 10 bytes lie inside the second record */
     clt_source_close(source);
 }
 
@@ -127,7 +154,9 @@ static void test_text_bad(void **state)
     clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
 
     expect_refused("\"type\":\"text\",\"path\":\"%D/none\"", CLT_SPLIT_TRAIN, CLT_EDATA, "data.path|/none'");
-    expect_refused("\"type\":\"text\",\"path\":\"%D\"", CLT_SPLIT_TRAIN, CLT_EDATA, "folder|@LIST");
+    assert_int_equal(mkdir(in_dir("nothing"), 0700), 0);
+    expect_refused("\"type\":\"text\",\"path\":\"%D/nothing\"", CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "nothing' (data.path)|no file in it");
     expect_refused("\"type\":\"text\",\"path\":[]", CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.path");
     expect_refused("\"type\":\"text\",\"path\":\"%D/a\",\"window\":10,\"split\":0", CLT_SPLIT_TRAIN,
                    CLT_EDATA, "10 bytes|/a'|too short|data.window|need 11");
@@ -332,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_files),
+        cmocka_unit_test(test_text_kinds),
         cmocka_unit_test(test_text_list),
         cmocka_unit_test(test_text_bad),
         cmocka_unit_test(test_text_split_figures),

@@ -359,7 +359,7 @@ static void test_cut(void **state)
         }
         clt_ids whole = encode_all(t, text, size);
         for (size_t want = 0; want <= size; want++) {
-            size_t cut = clt_tokenize_cut(text, size, want);
+            size_t cut = clt_tokenize_cut(NULL, text, size, want);
             assert_true(cut <= size && (cut > 0 || size == 0));
             clt_ids both = encode_all(t, text, cut);
             clt_ids right = encode_all(t, text + cut, size - cut);

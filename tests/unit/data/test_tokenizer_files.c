@@ -246,17 +246,18 @@ static void bad_post_processors(void)
         {POST("{\"type\":\"TemplateProcessing\"}"), "post_processor|template is not one text"},
         {POST(TEMPLATE("")), "template is not one text"},
         {POST(TEMPLATE(TEXT_PIECE "," TEXT_PIECE)), "template is not one text"},
-        {POST(TEMPLATE(TOKEN_PIECE "," TEXT_PIECE)), "adds a special token to every text"},
-        {POST(TEMPLATE(TEXT_PIECE "," TOKEN_PIECE)), "adds a special token to every text"},
-        {POST(TEMPLATE("7")), "adds a special token"},
-        {POST(SEQUENCE("{\"type\":\"ByteLevel\"}," TEMPLATE(TEXT_PIECE "," TOKEN_PIECE))), "special token"},
-        {POST("{\"type\":\"Sequence\"}"), "post_processor other than"},
-        {POST("{\"type\":\"RobertaProcessing\"}"), "post_processor other than ByteLevel or a template"},
-        {POST("{\"type\":7}"), "post_processor other than"},
-        {POST("[]"), "none of those known"},
+        {POST(TEMPLATE(TOKEN_PIECE "," TEXT_PIECE)), "token that it does not define"},
+        {POST(TEMPLATE(TEXT_PIECE "," TOKEN_PIECE)), "token that it does not define"},
+        {POST(TEMPLATE("7")), "token that it does not define"},
+        {POST(SEQUENCE("{\"type\":\"ByteLevel\"}," TEMPLATE(TEXT_PIECE "," TOKEN_PIECE))), "does not define"},
+        {POST("{\"type\":\"Sequence\"}"), "Sequence without its list"},
+        {POST("{\"type\":\"RobertaProcessing\"}"), "tokens that have no ids"},
+        {POST("{\"type\":\"RobertaProcessing\",\"cls\":[\"a\",900],\"sep\":[\"b\",3]}"), "adds the id 900"},
+        {POST("{\"type\":7}"), "post_processor of type"},
+        {POST("[]"), "post_processor of type (none)"},
         {POST(SEQUENCE(
              SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(SEQUENCE(""))))))))))),
-         "none of those known"},
+         "post_processor of type Sequence"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         bad_json(EXTRA, "[]", bad[i][0], "", bad[i][1]);
@@ -281,6 +282,12 @@ static void test_idle_post_processors(void **state)
     }
 }
 
+#define BYTE_LEVEL "{\"type\":\"ByteLevel\"}"
+#define PARTS(parts) "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" parts "]},"
+#define SPLIT(behavior)                                                                                      \
+    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?"        \
+    "[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"" behavior "\"}"
+
 static void test_bad_tokenizer_json(void **state)
 {
     (void)state;
@@ -292,12 +299,20 @@ static void test_bad_tokenizer_json(void **state)
     bad_json(EXTRA, "[\"he\"]", LEVEL, "", "one space");
     bad_json(EXTRA, "{}", LEVEL, "", "model.merges is object");
     bad_json(EXTRA, "[\"h e\",\"h e\"]", LEVEL, "", "merge 2|twice");
-    bad_json(EXTRA, "[]", "", "", "pre_tokenizer other than ByteLevel|not supported");
+    bad_json(EXTRA, "[]", "", "", "no pre_tokenizer|not supported");
     bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"Metaspace\"},", "", "pre_tokenizer");
-    bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true},", "",
-             "add_prefix_space");
+    bad_json(EXTRA, "[]", PARTS("{\"type\":\"Digits\"},{\"type\":\"ByteLevel\",\"add_prefix_space\":true}"),
+             "", "add_prefix_space after");
+    bad_json(EXTRA, "[]", PARTS("{\"type\":\"Digits\"}"), "", "without ByteLevel");
+    bad_json(EXTRA, "[]", PARTS(""), "", "without parts");
+    bad_json(EXTRA, "[]", PARTS("{\"type\":\"Punctuation\"}," BYTE_LEVEL), "", "type Punctuation");
+    bad_json(EXTRA, "[]", PARTS(BYTE_LEVEL ",{\"type\":\"Digits\"}"), "", "type Digits");
+    bad_json(EXTRA, "[]", PARTS("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"x\"}}," BYTE_LEVEL), "",
+             "expression that is not known");
+    bad_json(EXTRA, "[]", PARTS(SPLIT("Removed") "," BYTE_LEVEL), "", "does not isolate");
+    bad_json(EXTRA, "[]", PARTS(SPLIT("Isolated") "," BYTE_LEVEL), "", "use_regex true after a Split");
     bad_json(EXTRA, "[]", "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"use_regex\":false},", "", "use_regex");
-    bad_json(EXTRA, "[]", LEVEL "\"normalizer\":{\"type\":\"NFC\"},", "", "normalizer");
+    bad_json(EXTRA, "[]", LEVEL "\"normalizer\":{\"type\":\"NFKC\"},", "", "normalizer of type NFKC");
     bad_json(EXTRA, "[]", LEVEL "\"decoder\":{\"type\":\"WordPiece\"},", "", "decoder");
     bad_post_processors();
     bad_json(EXTRA, "[]", LEVEL, "\"dropout\":0.1,", "dropout");
@@ -307,18 +322,110 @@ static void test_bad_tokenizer_json(void **state)
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":5,\"content\":\"he\"}],", "", "\"he\"|another id");
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":5,\"content\":\"new\"}],", "", "id 5|already");
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":300,\"content\":\"new\"}],", "", "out of range");
-    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"content\":\"new\"}],", "", "not an integer");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"content\":\"new\"}],", "", "\"id\"");
+    bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":1.5,\"content\":\"new\"}],", "", "not an integer");
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[{\"id\":261}],", "", "content");
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":[5],", "", "content");
     bad_json(EXTRA, "[]", LEVEL "\"added_tokens\":{},", "", "added_tokens is object");
     put_file("tokenizer.json", "{\"model\":{\"type\":\"Unigram\"}}", 28);
-    expect_bad(in_dir("tokenizer.json"), "model.type other than BPE");
+    expect_bad(in_dir("tokenizer.json"), "model other than BPE");
     put_file("tokenizer.json", "{\"model\":{}}", 12);
     expect_bad(in_dir("tokenizer.json"), "pre_tokenizer");
     put_file("tokenizer.json", "", 0);
     assert_int_equal(truncate(in_dir("tokenizer.json"), 101 << 20), 0);
     expect_bad(in_dir("tokenizer.json"), "tokenizer.json|more than");
     assert_int_equal(unlink(in_dir("tokenizer.json")), 0);
+}
+
+/* --- the files beside a vocabulary --- */
+
+static void expect_encoding(const clt_tokenizer *t, const char *text, const uint32_t *want, size_t count)
+{
+    clt_ids ids = encode_all(t, text, strlen(text));
+    expect_ids(&ids, want, count);
+    free(ids.id);
+}
+
+static void put_side(const char *name, const char *text)
+{
+    put_file(name, text, strlen(text));
+}
+
+static void test_sides_of_a_pair(void **state)
+{
+    (void)state;
+    size_t before, after;
+    put_vocab("vocab.json", EXTRA);
+    put_merges("merges.txt", MERGES);
+    put_side("added_tokens.json", "{\"<a>\": 261}");
+    put_side("tokenizer_config.json",
+             "{\"tokenizer_class\": \"GPT2Tokenizer\", \"add_prefix_space\": true, \"add_bos_token\": true, "
+             "\"bos_token\": {\"content\": \"<s>\", \"lstrip\": false}, \"pad_token\": \"[PAD]\"}");
+    put_side("special_tokens_map.json", "{\"pad_token\": \"[OTHER]\", \"eos_token\": \"</s>\"}");
+    clt_tokenizer *t = open_tokenizer(test_dir);
+    assert_int_equal(clt_tokenizer_vocab(t), 265);
+    assert_int_equal(clt_tokenizer_role(t, CLT_TOKEN_BEGIN), 262);
+    assert_int_equal(clt_tokenizer_end_of_text(t), 263);
+    assert_int_equal(clt_tokenizer_role(t, CLT_TOKEN_PADDING), 264);
+    assert_int_equal(clt_tokenizer_role(t, CLT_TOKEN_UNKNOWN), -1);
+    assert_int_equal(clt_tokenizer_before(t, &before)[0], 262);
+    assert_true(clt_tokenizer_after(t, &after) && before == 1 && after == 0);
+    assert_int_equal(clt_tokenizer_text_bytes(t, 261), 3); /* a token that is not special is text */
+    assert_int_equal(clt_tokenizer_text_bytes(t, 264), 0);
+    /* " h" "e" ...: a space before each text between added tokens */
+    const uint32_t want[] = {258, t->byte_token['i'], 261, 258, t->byte_token['i']};
+    expect_encoding(t, "hi<a>hi", want, 5);
+    clt_str names = {0};
+    assert_true(clt_tokenizer_surplus(t, 262, &names));
+    assert_string_equal(names.text, "<s> (262), </s> (263), [PAD] (264)");
+    names.length = 0;
+    assert_false(clt_tokenizer_surplus(t, 261, &names)); /* text leads to <a> */
+    clt_str_free(&names);
+    assert_string_equal(clt_tokenizer_special_in(t, "a </s>", 6), "</s>");
+    assert_null(clt_tokenizer_special_in(t, "a < /s>", 7));
+    clt_tokenizer_close(t);
+}
+
+/* Contents of tokenizer_config.json beside a tokenizer.json or a pair, and the words of the refusal. */
+static void test_sides_refused(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"{\"tokenizer_class\": \"RobertaTokenizer\"}", "tokenizer_config.json:1:|tokenizer_class"},
+        {"{\"tokenizer_class\": \"Qwen2Tokenizer\", \"add_prefix_space\": true}", "add_prefix_space"},
+        {"{\"add_bos_token\": true, \"bos_token\": 7}", "\"bos_token\" is neither"},
+        {"{\"added_tokens_decoder\": {\"x\": {\"content\": \"<b>\"}}}", "\"x\" is no id"},
+        {"{\"added_tokens_decoder\": {\"261\": {}}}", "no \"content\""},
+        {"{\"added_tokens_decoder\": {\"261\": {\"content\": \"he\"}}}", "\"he\" has another id"},
+        {"{\"added_tokens_decoder\": {\"270\": {\"content\": \"<b>\"}}}", "out of range"},
+        {"[]", "is not a JSON object"},
+        {"version https://git-lfs.github.com/spec/v1\noid", "git-lfs pointer"},
+    };
+    static const char *const wholes[][2] = {
+        {"{\"tokenizer_class\": \"GPT2TokenizerFast\"}", "tokenizer_class whose rules are not"},
+        {"{\"tokenizer_class\": \"Qwen2Tokenizer\"}", "tokenizer_class whose rules are not"},
+        {"{\"added_tokens_decoder\": {\"261\": {\"content\": \"<a>\", \"lstrip\": true}}}", "other settings"},
+        {"{\"added_tokens_decoder\": {\"262\": {\"content\": \"<a>\"}}}", "262 here and 261"},
+    };
+    assert_int_equal(mkdir(in_dir("pair"), 0700), 0);
+    assert_int_equal(mkdir(in_dir("whole"), 0700), 0);
+    put_vocab("pair/vocab.json", EXTRA);
+    put_merges("pair/merges.txt", MERGES);
+    put_json(
+        "whole/tokenizer.json", EXTRA, MERGES_STRINGS,
+        PARTS("{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL) "\"added_tokens\":[{\"id\":261,"
+                                                                              "\"content\":\"<a>\","
+                                                                              "\"special\":true}],",
+        "");
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        put_side("pair/tokenizer_config.json", pairs[i][0]);
+        expect_bad(in_dir("pair"), pairs[i][1]);
+    }
+    clt_tokenizer_close(open_tokenizer(in_dir("whole")));
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++) {
+        put_side("whole/tokenizer_config.json", wholes[i][0]);
+        expect_bad(in_dir("whole"), wholes[i][1]);
+    }
 }
 
 static void test_missing(void **state)
@@ -370,6 +477,8 @@ int main(void)
                                        cmocka_unit_test(test_damage),
                                        cmocka_unit_test(test_idle_post_processors),
                                        cmocka_unit_test(test_bad_tokenizer_json),
-                                       cmocka_unit_test(test_missing)};
+                                       cmocka_unit_test(test_missing),
+                                       cmocka_unit_test(test_sides_refused),
+                                       cmocka_unit_test(test_sides_of_a_pair)};
     return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a file is by its first bytes, for files that are not what was asked for. */
+#ifndef ENGINE_BASE_FILE_KIND_H
+#define ENGINE_BASE_FILE_KIND_H
+
+#include <stddef.h>
+
+#include "engine/base/status.h"
+
+/* clt_refuse_pointer: fails with `code` when the bytes are a git-lfs pointer, which stands in a repository for
+ * a file that was not fetched. The message does not name the file. what: "the image", "the weights". */
+clt_status clt_refuse_pointer(const void *bytes, size_t size, const char *what, clt_status code);
+
+/* The same for the file at `path`, with its name in the message; a file that cannot be read is no pointer. */
+clt_status clt_refuse_pointer_file(const char *path, const char *what, clt_status code);
+
+/* clt_refuse_no_text: fails with `code` when the bytes begin a file that is no text in UTF-8 or a similar
+ * encoding: a git-lfs pointer, UTF-16 and UTF-32 (with a byte order mark, or by the places of their zeros),
+ * archives, Parquet, images and others by their names. The message does not name the file. */
+clt_status clt_refuse_no_text(const void *bytes, size_t size, clt_status code);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Characters by tables of our own, so that ids depend on no library of the host: letters, numbers, white
+ * space and characters of words (Unicode 16.0), and normal form C (Unicode 9.0). These are the versions that
+ * the tokenizers library has. scripts/make_unicode_tables.py writes the tables. */
+#ifndef ENGINE_DATA_CHARACTERS_H
+#define ENGINE_DATA_CHARACTERS_H
+
+#include <stdbool.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/status.h"
+
+#define CLT_CHAR_LETTER 1u /* \p{L} */
+#define CLT_CHAR_NUMBER 2u /* \p{N} */
+#define CLT_CHAR_SPACE 4u  /* \s */
+#define CLT_CHAR_WORD 8u   /* \w: letters, marks, digits, connectors */
+
+/* Remembers the run of code points that was found last, since a text mostly stays in the same one. Zero at
+ * the start. */
+typedef struct clt_char_memo {
+    uint32_t first, end;
+    unsigned classes;
+} clt_char_memo;
+/* The classes of a code point below 0x110000. */
+unsigned clt_char_classes(clt_char_memo *memo, uint32_t code);
+/* The code point of a valid sequence of `size` bytes (clt_utf8_size). */
+uint32_t clt_utf8_code(const char *bytes, size_t size);
+/* Lengths of the longest beginnings that are valid UTF-8, and that are no UTF-8 at all. */
+size_t clt_utf8_valid(const char *text, size_t size);
+size_t clt_utf8_invalid(const char *text, size_t size);
+
+/* Whether the bytes certainly are in normal form C: no character from U+0300 on. */
+bool clt_nfc_is_plain(const char *text, size_t size);
+/* Appends the text in normal form C; bytes that are no UTF-8 stay as they are. */
+clt_status clt_nfc(const char *text, size_t size, clt_str *out);
+const char *clt_unicode_version(void); /* of the classes */
+
+#endif

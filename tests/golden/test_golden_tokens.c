@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ids of five tokenizers as transformers gives them (make_golden_tokens.py): 2,000 strings, with names of
+ * special tokens as text and as tokens, and every code point in five contexts.
+ * ctest-labels: quick */
+#include "tests/unit/data/tokenizer_test.h"
+
+#include "engine/base/json.h"
+
+#define BLOCK 4096u
+#define CODES 0x110000u
+#define PLACE CLT_TEST_SOURCE_DIR "/tests/golden/tokenizers/"
+
+static const char *const contexts[][3] = {
+    /* what stands before, between and after the two places of a character; NULL: it is there once */
+    {"", NULL, ""}, {"a", NULL, "b"}, {" ", NULL, " x"}, {"'", " 1", ""}, {"\n", "", "\n\n!"},
+};
+
+static uint32_t fnv(uint32_t value, const uint32_t *ids, size_t count)
+{
+    static const uint32_t end = UINT32_MAX;
+    for (size_t i = 0; i <= count; i++)
+        for (int byte = 0; byte < 4; byte++)
+            value = (value ^ ((i < count ? ids[i] : end) >> 8 * byte & 0xffu)) * 0x01000193u;
+    return value;
+}
+
+static uint32_t sum_of(const clt_tokenizer *t, clt_encoder *encoder, uint32_t value, const char *text)
+{
+    clt_ids ids = {0};
+    size_t before, after;
+    const uint32_t *first = clt_tokenizer_before(t, &before), *last = clt_tokenizer_after(t, &after);
+    assert_int_equal(clt_encode(encoder, text, strlen(text), &ids), CLT_OK);
+    assert_int_equal(clt_grow(&ids.id, &ids.capacity, ids.count + before + after, 4, "ids"), CLT_OK);
+    memmove(ids.id + before, ids.id, ids.count * sizeof *ids.id);
+    memcpy(ids.id, first, before * sizeof *first);
+    memcpy(ids.id + before + ids.count, last, after * sizeof *last);
+    value = fnv(value, ids.id, before + ids.count + after);
+    free(ids.id);
+    return value;
+}
+
+static void append_code(clt_str *out, uint32_t code)
+{
+    char text[4];
+    size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = size; i-- > 1; code >>= 6)
+        text[i] = (char)(0x80u | (code & 0x3fu));
+    text[0] = (char)(size == 1 ? code : (0xf00u >> size & 0xffu) | code);
+    clt_str_append_n(out, text, size);
+}
+
+static void expect_sum(const char **line, uint32_t sum, const char *name, const char *what, uint32_t number)
+{
+    char text[12];
+    (void)snprintf(text, sizeof text, "%08x", sum);
+    if (strncmp(*line, text, 8) != 0)
+        fail_msg("%s: %s %u: other ids than transformers'", name, what, number);
+    *line += 9;
+}
+
+static void check_codes(const clt_tokenizer *t, clt_encoder *encoder, const char *name, const char **line)
+{
+    clt_str text = {0};
+    for (size_t c = 0; c < sizeof contexts / sizeof contexts[0]; c++)
+        for (uint32_t start = 0; start < CODES; start += BLOCK) {
+            uint32_t sum = 0x811c9dc5u;
+            if (strncmp(*line, "none", 4) == 0) { /* surrogates */
+                *line += 5;
+                continue;
+            }
+            for (uint32_t code = start; code < start + BLOCK; code++) {
+                if (code == 0 || (code >= 0xd800 && code < 0xe000))
+                    continue;
+                text.length = 0;
+                clt_str_append(&text, contexts[c][0]);
+                append_code(&text, code);
+                clt_str_append(&text, contexts[c][1] ? contexts[c][1] : "");
+                if (contexts[c][1])
+                    append_code(&text, code);
+                clt_str_append(&text, contexts[c][2]);
+                sum = sum_of(t, encoder, sum, text.text);
+            }
+            expect_sum(line, sum, name, "code points from", start);
+        }
+    clt_str_free(&text);
+}
+
+/* state: the name of the tokenizer. Also after it was saved as a tokenizer.json and read again. */
+static void test_tokenizer(void **state)
+{
+    const char *name = *state;
+    char path[400], *sums = NULL;
+    size_t size;
+    clt_json_doc *doc;
+    clt_tokenizer *first;
+    assert_int_equal(clt_json_parse_file(PLACE "strings.json", CLT_EDATA, &doc), CLT_OK);
+    (void)snprintf(path, sizeof path, PLACE "%s/ids.txt", name);
+    assert_int_equal(clt_file_read(path, false, 0, CLT_EDATA, &sums, &size), CLT_OK);
+    (void)snprintf(path, sizeof path, PLACE "%s", name);
+    if (clt_tokenizer_open(path, &first) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    assert_int_equal(clt_tokenizer_save_folder(first, 0, test_dir), CLT_OK);
+    clt_tokenizer *again = open_tokenizer(test_dir);
+    assert_true(clt_tokenizer_hash(first) == clt_tokenizer_hash(again));
+    for (clt_token_role role = 0; role < CLT_TOKEN_ROLES; role++)
+        assert_int_equal(clt_tokenizer_role(first, role), clt_tokenizer_role(again, role));
+    for (int pass = 0; pass < 2; pass++) {
+        clt_tokenizer *t = pass ? again : first;
+        clt_encoder *encoder;
+        const char *line = sums;
+        assert_int_equal(clt_encoder_create(t, &encoder), CLT_OK);
+        for (int special = 0; special < 2; special++) {
+            uint32_t number = 0;
+            clt_tokenizer_read_special(t, special == 1);
+            for (const clt_json *one = clt_json_first(clt_json_root(doc)); one; one = clt_json_next(one))
+                expect_sum(&line, sum_of(t, encoder, 0x811c9dc5u, clt_json_string(one)), name,
+                           special ? "with special tokens, string" : "string", number++);
+        }
+        clt_tokenizer_read_special(t, false);
+        if (pass == 0)
+            check_codes(t, encoder, name, &line);
+        clt_encoder_destroy(encoder);
+    }
+    clt_tokenizer_close(first);
+    clt_tokenizer_close(again);
+    clt_json_destroy(doc);
+    free(sums);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        {"gpt2", test_tokenizer, NULL, NULL, "gpt2"},   {"prefix", test_tokenizer, NULL, NULL, "prefix"},
+        {"added", test_tokenizer, NULL, NULL, "added"}, {"llama3", test_tokenizer, NULL, NULL, "llama3"},
+        {"qwen2", test_tokenizer, NULL, NULL, "qwen2"},
+    };
+    return cmocka_run_group_tests(tests, data_setup, data_teardown);
+}

@@ -32,16 +32,14 @@ static void print_help(const args_usage *usage)
 {
     printf("usage: cltrain %s%s%s", usage->command, *usage->operands ? " " : "", usage->operands);
     for (const args_option *o = usage->options; o->name; o++)
-        if (o->kind != ARGS_KIND_LATER)
-            printf(" [%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
+        printf(" [%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
     printf("\n\n%s\n", usage->summary);
     if (usage->options->name)
         printf("\n");
     for (const args_option *o = usage->options; o->name; o++) {
         char left[64];
         snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-        printf("  %-24s %s%s\n", left, o->help,
-               o->kind == ARGS_KIND_LATER ? " (comes in a later release)" : "");
+        printf("  %-24s %s\n", left, o->help);
     }
 }
 
@@ -99,8 +97,6 @@ static clt_status number(const args_usage *usage, const args_option *o, const ch
 
 static clt_status take_value(const args_usage *usage, const args_option *o, const char *text)
 {
-    if (o->kind == ARGS_KIND_LATER)
-        CLT_FAIL(CLT_EUNSUPPORTED, "cltrain %s: option %s comes in a later release", usage->command, o->name);
     if (o->kind != ARGS_KIND_TEXT)
         return number(usage, o, text);
     *(const char **)o->target = text;
@@ -217,7 +213,7 @@ static void print_parts(const args_usage *usage)
     printf("usage: cltrain %s PART ...; 'cltrain %s PART --help' lists its options\n\n%s\n\n", usage->command,
            usage->command, usage->summary);
     for (const args_part *p = usage->parts; p->name; p++)
-        printf("  %-10s %s%s\n", p->name, p->summary, p->run ? "" : " (comes in a later release)");
+        printf("  %-10s %s\n", p->name, p->summary);
 }
 
 static clt_status no_part(const args_usage *usage, const char *given)
@@ -226,8 +222,7 @@ static clt_status no_part(const args_usage *usage, const char *given)
     clt_str list = {0};
     size_t count = 0;
     for (const args_part *p = usage->parts; p->name && count < 64; p++) {
-        if (p->run)
-            clt_str_printf(&list, "%s%s", count ? ", " : "", p->name);
+        clt_str_printf(&list, "%s%s", count ? ", " : "", p->name);
         names[count++] = p->name;
     }
     const char *near = given ? clt_nearest_name(given, names, count) : NULL;
@@ -251,12 +246,8 @@ clt_status args_dispatch(const args_usage *usage, struct cmd_context *context, i
             print_parts(usage);
         return CLT_OK;
     }
-    for (const args_part *p = usage->parts; argc > 1 && p->name; p++) {
-        if (strcmp(p->name, argv[1]) != 0)
-            continue;
-        if (!p->run)
-            CLT_FAIL(CLT_EUNSUPPORTED, "cltrain %s %s comes in a later release", usage->command, p->name);
-        return p->run(context, argc - 1, argv + 1);
-    }
+    for (const args_part *p = usage->parts; argc > 1 && p->name; p++)
+        if (strcmp(p->name, argv[1]) == 0)
+            return p->run(context, argc - 1, argv + 1);
     return no_part(usage, argc > 1 ? argv[1] : NULL);
 }

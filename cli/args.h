@@ -12,11 +12,10 @@
 #include "engine/base/status.h"
 
 typedef enum args_kind {
-    ARGS_KIND_FLAG,  /* bool * */
-    ARGS_KIND_TEXT,  /* const char ** */
-    ARGS_KIND_INT,   /* int64_t *, within min..max */
-    ARGS_KIND_FLOAT, /* double *, within min..max */
-    ARGS_KIND_LATER  /* planned for a later release: takes a value and is refused */
+    ARGS_KIND_FLAG, /* bool * */
+    ARGS_KIND_TEXT, /* const char ** */
+    ARGS_KIND_INT,  /* int64_t *, within min..max */
+    ARGS_KIND_FLOAT /* double *, within min..max */
 } args_kind;
 
 typedef struct args_option {
@@ -46,10 +45,6 @@ typedef struct args_option {
     ARGS_NUMBER(ARGS_KIND_INT, name_, value_, target_, min_, max_, help_)
 #define ARGS_FLOAT(name_, value_, target_, min_, max_, help_)                                                \
     ARGS_NUMBER(ARGS_KIND_FLOAT, name_, value_, target_, min_, max_, help_)
-#define ARGS_LATER(name_, value_, help_)                                                                     \
-    {                                                                                                        \
-        .name = name_, .value = value_, .kind = ARGS_KIND_LATER, .help = help_                               \
-    }
 #define ARGS_END                                                                                             \
     {                                                                                                        \
         .name = NULL                                                                                         \
@@ -68,8 +63,7 @@ struct cmd_context;
 /* A part of a command, such as `prepare` of `cltrain data prepare`. */
 typedef struct args_part {
     const char *name, *summary;
-    clt_status (*run)(struct cmd_context *context, int argc,
-                      char **argv); /* NULL: comes in a later release */
+    clt_status (*run)(struct cmd_context *context, int argc, char **argv);
 } args_part;
 
 typedef struct args_usage {

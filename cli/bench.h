@@ -14,16 +14,17 @@ typedef struct bench_common {
     uint32_t caps_mask;
 } bench_common;
 
-/* The options of all parts; they come first in each table. */
-#define BENCH_OPTIONS(common)                                                                                \
-    ARGS_DEVICE((common).device), ARGS_CAPS((common).caps),                                                  \
-        ARGS_TEXT("--json", "FILE", (common).json, "write the record as JSON; - for the standard output"),   \
+/* The options of all parts, and before them what those that measure a device have; they come first in each table. */
+#define BENCH_RECORDS(common)                                                                                \
+    ARGS_TEXT("--json", "FILE", (common).json, "write the record as JSON; - for the standard output"),       \
         ARGS_TEXT("--compare", "FILE", (common).compare,                                                     \
                   "ratios against an earlier record; exit code 1 if anything is more than 10 % slower")
+#define BENCH_OPTIONS(common) ARGS_DEVICE((common).device), ARGS_CAPS((common).caps), BENCH_RECORDS(common)
 
 clt_status bench_allreduce(cmd_context *context, int argc, char **argv);
 clt_status bench_build(cmd_context *context, int argc, char **argv);
 clt_status bench_gemm(cmd_context *context, int argc, char **argv);
+clt_status bench_loader(cmd_context *context, int argc, char **argv);
 clt_status bench_memory(cmd_context *context, int argc, char **argv);
 clt_status bench_ops(cmd_context *context, int argc, char **argv);
 clt_status bench_step(cmd_context *context, int argc, char **argv);

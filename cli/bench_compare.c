@@ -18,8 +18,9 @@ typedef struct comparison {
 
 static bool is_measurement(const char *key)
 {
-    static const char *const keys[] = {"ms",    "best_ms", "gflops",       "choice",  "gbs",
-                                       "value", "error",   "stream_share", "streams", "nontemporal"};
+    static const char *const keys[] = {"ms",      "best_ms",     "gflops",    "choice",
+                                       "gbs",     "value",       "error",     "stream_share",
+                                       "streams", "nontemporal", "cores_busy"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(keys[i], key) == 0)
             return true;

@@ -28,7 +28,7 @@ const cmd_entry cmd_table[] = {
     {"doctor", "find out why there is no device", cmd_doctor, 0},
     {"plan", "show memory map and commands of a config, without a device", cmd_plan, 0},
     {"estimate", "show memory by class and the largest micro-batch that fits", cmd_estimate, 0},
-    {"bench", "measure matrix products, ops, memory or a training step", cmd_bench, 0},
+    {"bench", "measure matrix products, ops, memory, a training step or the loader", cmd_bench, 0},
     {"tune", "measure which kernels are fastest on this device", cmd_tune, CMD_STOPS},
     {"verify", "check that this device computes every op correctly", cmd_verify, 0},
     {"data", "download a published data set, convert text into token shards, check data", cmd_data,
@@ -48,7 +48,6 @@ const cmd_entry cmd_table[] = {
     {"help", "print this list, or the options of a command", cmd_help, 0},
     {"probe", "test what a driver can do, as a child process", cmd_probe, CMD_HIDDEN},
     {"verify-worker", "run checks, as a child process", cmd_verify_worker, CMD_HIDDEN},
-    {"ckpt", "list, verify and compare checkpoints", cmd_later, CMD_LATER},
     {NULL, NULL, NULL, 0},
 };
 

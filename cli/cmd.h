@@ -28,8 +28,7 @@ enum {
     /* ends in an orderly way when the stop flag is set; signals end other commands at once */
     CMD_STOPS = 1 << 0,
     CMD_RANKS = 1 << 1, /* can run with several ranks */
-    CMD_LATER = 1 << 2, /* planned for a later release */
-    CMD_HIDDEN = 1 << 3 /* for cltrain's own child processes */
+    CMD_HIDDEN = 1 << 2 /* for cltrain's own child processes */
 };
 
 typedef struct cmd_entry {
@@ -67,7 +66,6 @@ clt_status cmd_watch(cmd_context *context, int argc, char **argv);
 clt_status cmd_tune(cmd_context *context, int argc, char **argv);
 clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv);
 clt_status cmd_probe(cmd_context *context, int argc, char **argv);
-clt_status cmd_later(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
 
 /* Signals (signals.c): SIGTERM, SIGINT, SIGUSR2, SIGHUP. To be installed before any other thread is

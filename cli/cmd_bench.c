@@ -20,7 +20,7 @@ static const args_part parts[] = {
     {"memory", "arithmetic, memory and transfer limits of the device", bench_memory},
     {"step", "a training step of a config, on synthetic input", bench_step},
     {"build", "the programs of a config: seconds, registers and spills of each", bench_build},
-    {"loader", "data loading", NULL},
+    {"loader", "the threads that read and decode a config's data", bench_loader},
     {"allreduce", "sums over ranks, in the form of nccl-tests", bench_allreduce},
     {NULL, NULL, NULL},
 };

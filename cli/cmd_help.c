@@ -32,13 +32,9 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
     }
     printf("cltrain %s: trains neural networks on any OpenCL device\n\nusage: cltrain COMMAND [options]\n\n",
            CLT_VERSION);
-    for (int later = 0; later < 2; later++) {
-        if (later)
-            printf("\nin a later release:\n");
-        for (const cmd_entry *entry = cmd_table; entry->name; entry++)
-            if ((entry->flags & (CMD_LATER | CMD_HIDDEN)) == (later ? CMD_LATER : 0u))
-                printf("  %-10s %s\n", entry->name, entry->summary);
-    }
+    for (const cmd_entry *entry = cmd_table; entry->name; entry++)
+        if (!(entry->flags & CMD_HIDDEN))
+            printf("  %-10s %s\n", entry->name, entry->summary);
     printf("\nfirst steps:\n  cltrain doctor                            is there a device?\n  cltrain demo   "
            "                           see it train\n  cltrain data fetch mnist                  data for "
            "the next line\n  cltrain train configs/mlp-mnist.json      a run of your own; add "

@@ -107,8 +107,7 @@ static void put_usage(clt_str *s, const args_usage *usage)
     clt_str_append(s, ".PP\n");
     put_lines(s, usage->summary);
     for (const args_option *o = usage->options; o->name; o++)
-        if (o->kind != ARGS_KIND_LATER)
-            put_item(s, o->name, o->value, o->help);
+        put_item(s, o->name, o->value, o->help);
 }
 
 static void on_usage(void *context, const args_usage *usage)
@@ -125,13 +124,12 @@ static void put_command(page *p, const char *command)
     p->parts = NULL;
     complete_describe(p->context, command, NULL, on_usage, p);
     for (const args_part *part = p->parts; part && part->name; part++)
-        if (part->run)
-            complete_describe(p->context, command, part->name, on_usage, p);
+        complete_describe(p->context, command, part->name, on_usage, p);
 }
 
 static bool is_listed(const cmd_entry *entry)
 {
-    return !(entry->flags & (CMD_LATER | CMD_HIDDEN));
+    return !(entry->flags & CMD_HIDDEN);
 }
 
 static void put_commands(page *p)

@@ -218,8 +218,6 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),
         ARGS_INT("--limit", "SECONDS", a.limit, 1, 1e6, "a check that takes longer has failed (600)"),
         ARGS_FLAG("-v", a.verbose, "print every case, not only failures"),
-        ARGS_LATER("--run", "RUN_DIR", "check a run's trajectory"),
-        ARGS_LATER("--baseline", "FILE", "compare with an earlier report"),
         ARGS_END};
     const args_usage usage = {
         .command = "verify",

@@ -27,7 +27,7 @@ void complete_describe(cmd_context *context, const char *command, const char *pa
     char name[64], second[64], help[] = "--help";
     char *argv[] = {name, part ? second : help, part ? help : NULL, NULL};
     /* `help` has no table of options, and commands for child processes are not offered */
-    if (!entry || entry->run == cmd_help || (entry->flags & (CMD_LATER | CMD_HIDDEN)))
+    if (!entry || entry->run == cmd_help || (entry->flags & CMD_HIDDEN))
         return;
     snprintf(name, sizeof name, "%s", command);
     snprintf(second, sizeof second, "%s", part ? part : "");
@@ -49,7 +49,7 @@ static void offer(const line *l, const char *prefix, const char *value, const ch
 static void offer_commands(const line *l)
 {
     for (const cmd_entry *entry = cmd_table; entry->name; entry++)
-        if (!(entry->flags & (CMD_LATER | CMD_HIDDEN)))
+        if (!(entry->flags & CMD_HIDDEN))
             offer(l, "", entry->name, "", entry->summary);
 }
 
@@ -175,7 +175,7 @@ static bool is_given(const line *l, const char *name)
 static void offer_options(const line *l, const args_usage *usage)
 {
     for (const args_option *o = usage->options; o->name; o++)
-        if (o->kind != ARGS_KIND_LATER && !is_given(l, o->name))
+        if (!is_given(l, o->name))
             offer(l, "", o->name, "", o->help);
     offer(l, "", "--help", "", "what the command does, and its options");
 }

@@ -39,12 +39,6 @@ static void print_command(const cmd_context *context, const next_run *run, const
     clt_str_free(&line);
 }
 
-static bool is_there(const char *command)
-{
-    const cmd_entry *entry = cmd_find(command);
-    return entry != NULL && (entry->flags & CMD_LATER) == 0;
-}
-
 /* Prints commands for using the model: generate for text, predict for others. */
 static void print_uses(const cmd_context *context, const next_run *run)
 {
@@ -57,7 +51,7 @@ static void print_uses(const cmd_context *context, const next_run *run)
         print_command(context, run, "evaluate", "eval", "");
     if (saved->has_facts && saved->facts.tokens > 0)
         print_command(context, run, "sample", "generate", " --prompt 'The '");
-    else if (saved->has_facts && is_there("predict"))
+    else if (saved->has_facts)
         print_command(context, run, "predict", "predict", " FILE");
     clt_saved_run_close(saved);
 }
@@ -76,7 +70,6 @@ void print_next_commands(const cmd_context *context, const next_run *run)
     printf("next:\n");
     print_command(context, run, more[0] ? "longer" : "go on", "train --resume", more);
     print_uses(context, run);
-    if (is_there("report"))
-        print_command(context, run, "look", "report", "");
+    print_command(context, run, "look", "report", "");
     fflush(stdout);
 }

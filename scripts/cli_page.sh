@@ -17,12 +17,10 @@ cat <<'TEXT'
 Written by `scripts/cli_page.sh` from the program's own help; change the commands in `cli/`, not this page. Values may
 follow an option after a space or `=`; `--` ends the options.
 TEXT
-"$program" help | sed -n '/^usage/,/later release/s/^  \([a-z]*\)  .*/\1/p' | while read -r command; do
+"$program" help | sed -n '/^usage/,/^first steps/s/^  \([a-z]*\)  .*/\1/p' | while read -r command; do
     [ "$command" = help ] || section "$command"
-    # The parts of a command that has some, without those of a later release.
-    for part in $("$program" "$command" --help | sed -n '/^usage: .* PART/,$ { /later release/d; s/^  \([a-z]*\)  .*/\1/p }'); do
+    # The parts of a command that has some.
+    for part in $("$program" "$command" --help | sed -n '/^usage: .* PART/,$ s/^  \([a-z]*\)  .*/\1/p'); do
         section "$command" "$part"
     done
 done
-later=$("$program" help | sed -n '/later release/,/^first steps/s/^  \([a-z]*\)  .*/`\1`/p' | tr '\n' ' ')
-printf '\nIn a later release: %s\n' "${later% }"

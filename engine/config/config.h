@@ -33,8 +33,6 @@ typedef struct clt_config_key {
     bool min_exclusive, max_exclusive;
     const char *unit; /* "samples", "steps", "" */
     const char *help;
-    /* a value that is planned and not supported yet; added to messages about the key's value; or NULL */
-    const char *later;
 } clt_config_key;
 
 /* The schema, composed of the common keys and of those that data formats and optimizers bring (part.h); ends

@@ -68,6 +68,12 @@ static clt_given_value given_in_file(clt_config *config, const clt_json *json)
     return value;
 }
 
+/* Keys of earlier versions that could only have their default: the configs that runs keep still name them. */
+static bool is_retired(const clt_json_doc *doc, const char *path)
+{
+    return strcmp(path, "parallel.tensor") == 0 && says_default(doc, path);
+}
+
 /* One key of one section of the file. */
 static clt_status read_key(clt_config *config, const char *section, const clt_json *json,
                            const clt_json_doc *doc, clt_config_problems *list)
@@ -78,6 +84,8 @@ static clt_status read_key(clt_config *config, const char *section, const clt_js
     if (!path)
         CLT_FAIL(CLT_ENOMEM, "reading config %s: out of host memory", config->source);
     int index = clt_config_key_index(path);
+    if (index < 0 && is_retired(doc, path))
+        return CLT_OK;
     if (index < 0 || strchr(clt_json_key(json), '.')) {
         clt_config_report_unknown(list, (clt_place){config->source, line, column}, section,
                                   clt_json_key(json), given_in_file(config, json));

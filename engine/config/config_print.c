@@ -153,8 +153,6 @@ static clt_status write_key(clt_json_writer *w, const clt_config_key *key)
     if (*key->unit)
         clt_jw_kstring(w, "unit", key->unit);
     clt_jw_kstring(w, "help", key->help);
-    if (key->later)
-        clt_jw_kstring(w, "later", key->later);
     clt_jw_end_object(w);
     return CLT_OK;
 }
@@ -219,8 +217,6 @@ static void table_row(const clt_config_key *key, bool required, clt_str *out)
     else
         clt_str_printf(out, " | `%s` | ", key->default_text);
     cell(out, key->help);
-    if (key->later)
-        clt_str_printf(out, " (%s)", key->later);
     clt_str_append(out, " |\n");
 }
 

@@ -58,9 +58,7 @@ static void wrong(reader *r, const clt_json *json, const char *format, ...)
     r->value->bad = true;
     if (r->value->line > 0 && json)
         clt_json_position(json, &line, &column);
-    clt_config_report(r->list, r->value->source, line, column, "%s: %s%s%s%s", r->key->path, message,
-                      r->key->later ? " (" : "", r->key->later ? r->key->later : "",
-                      r->key->later ? ")" : "");
+    clt_config_report(r->list, r->value->source, line, column, "%s: %s", r->key->path, message);
 }
 
 /* "a number", "a string (\"3\")", "the number 1.5" */

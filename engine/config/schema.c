@@ -158,14 +158,6 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE("parallel.shard", CLT_CHOICE_WORDS(CLT_SHARDS), "\"none\"",
                    "optimizer: each rank keeps the optimizer's state of its share of the parameters, updates "
                    "these and gets the others' (ZeRO stage 1); the parameters have the same bits"),
-    {.path = "parallel.tensor",
-     .type = CLT_CFG_INT,
-     .default_text = "1",
-     .min = 1,
-     .max = 1,
-     .unit = "ranks",
-     .help = "ranks that share one copy of the model",
-     .later = "tensor parallelism comes in a later release"},
 
     CLT_KEY_INT("train.steps", 0, STEPS, "0", "steps", "length of the training; 0: train.epochs decides"),
     CLT_KEY_FLOAT_OPEN("train.epochs", 0, true, 1e6, false, "1", "epochs",

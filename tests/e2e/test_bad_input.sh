@@ -61,7 +61,7 @@ refused 2 "'data.micro_batch=0': data.micro_batch: 0 is out of range; valid: 1 t
     -- base.json data.micro_batch=0 train.stps=3
 refused 2 'optimizer.nesterov: only for optimizer.type sgd' -- base.json optimizer.nesterov=true
 refused 2 'precision.loss_scaling: f32 gradients need no' -- base.json precision.loss_scaling=static
-refused 2 'parallel.tensor' 'later release' -- base.json parallel.tensor=2
+refused 2 'parallel.tensor' 'unknown key' -- base.json parallel.tensor=2
 refused 2 'data.path: required' -- base.json data.type=idx
 for command in plan estimate "bench step" "config --print"; do
     # shellcheck disable=SC2086 # two words

@@ -23,7 +23,7 @@ if cmp -s "$out" "$root/docs/config.md"; then pass; else fail 'docs/config.md is
 # --- docs/cli.md is what the program's help says, with every command and option ---
 expect_code 0 "$root/scripts/cli_page.sh" "$CLTRAIN"
 if cmp -s "$out" "$root/docs/cli.md"; then pass; else fail 'docs/cli.md is old: scripts/cli_page.sh PROGRAM >docs/cli.md'; fi
-commands=$("$CLTRAIN" help | sed -n '/^usage/,/later release/s/^  \([a-z]*\)  .*/\1/p' | grep -v help)
+commands=$("$CLTRAIN" help | sed -n '/^usage/,/^first steps/s/^  \([a-z]*\)  .*/\1/p' | grep -v help)
 if [ "$(wc -w <<<"$commands")" -ge 11 ]; then pass; else fail "too few commands in the help: $commands"; fi
 options=0
 for command in $commands; do

@@ -39,10 +39,8 @@ struct clt_feed {
     int64_t fed;
 };
 
-/* Finds the source field for each field of the graph, and its offset in a slot. */
-static clt_status map_fields(const clt_plan *plan, const clt_source *source, clt_loader_options *o)
+clt_status clt_feed_fields(const clt_graph *graph, const clt_source *source, clt_loader_options *o)
 {
-    const clt_graph *graph = plan->graph;
     if (graph->n_fields > CLT_MAX_FIELDS)
         CLT_FAIL(CLT_ECONFIG, "feeding: the model wants %zu batch fields; at most %d fit", graph->n_fields,
                  CLT_MAX_FIELDS);
@@ -58,7 +56,6 @@ static clt_status map_fields(const clt_plan *plan, const clt_source *source, clt
             CLT_FAIL(CLT_EDATA, "feeding: the model's batch field '%s' does not fit the data (%s)",
                      field->name, source->description ? source->description : source->type->format->name);
         o->source_field[f] = found;
-        o->offset[f] = plan->place[field->tensor].offset;
     }
     return CLT_OK;
 }
@@ -129,7 +126,9 @@ clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out)
                             .spans = options->realized->spans,
                             .check = check_commands,
                             .check_context = options->realized->device};
-    clt_status status = map_fields(plan, options->source, &o);
+    clt_status status = clt_feed_fields(plan->graph, options->source, &o);
+    for (int f = 0; f < o.n_fields && status == CLT_OK; f++)
+        o.offset[f] = plan->place[plan->graph->fields[f].tensor].offset;
     if (status == CLT_OK)
         status =
             clt_realized_resolve(options->realized, plan->graph->step, &feed->input, &feed->input_offset);

@@ -21,6 +21,10 @@ typedef struct clt_feed_options {
     int workers, prefetch;
 } clt_feed_options;
 
+/* Finds the field of the source for each batch field of the graph: sets n_fields and source_field. CLT_EDATA: one does not
+ * fit. */
+clt_status clt_feed_fields(const clt_graph *graph, const clt_source *source, clt_loader_options *out);
+
 typedef struct clt_feed clt_feed;
 clt_status clt_feed_create(const clt_feed_options *options, clt_feed **out);
 void clt_feed_destroy(clt_feed *feed);

@@ -366,7 +366,17 @@ static void test_rules(void **state)
     refused(good, "schedule.type=step", "schedule.step_every: required", NULL);
     refused(good, "precision.mode=bf8", "precision.mode", "bf16", NULL);
     refused(good, "precision.loss_scaling=dynamic", "precision.loss_scaling", "no loss scaling", NULL);
-    refused(good, "parallel.tensor=2", "parallel.tensor", "later release", NULL);
+    refused(good, "parallel.tensor=2", "parallel.tensor", "unknown key", NULL);
+    /* the config of a run that an earlier version made: with its only value, by default */
+    static const char kept[] = "{\"model\": {\"type\": \"mlp\", \"hidden\": [64, 32]},\n"
+                               " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"},\n"
+                               " \"parallel\": {\"tensor\": 1},"
+                               " \"_origin\": {\"parallel.tensor\": \"default\"}}";
+    clt_config_destroy(parse_ok(kept, NULL, 0));
+    static const char given[] = "{\"model\": {\"type\": \"mlp\", \"hidden\": [64, 32]},\n"
+                                " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"},\n"
+                                " \"parallel\": {\"tensor\": 1}}";
+    refused(given, NULL, "parallel.tensor", "unknown key", NULL);
     refused(good, "model.label_smoothing=1", "below 1", NULL);
     const char *const mse[] = {"model.loss=mse", "model.label_smoothing=0.1"};
     clt_config *c = NULL;

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `cltrain bench loader`: how fast the loader's threads read, decode and change samples, without a device. */
+#ifndef ENGINE_TRAIN_LOADER_RATES_H
+#define ENGINE_TRAIN_LOADER_RATES_H
+
+#include "engine/config/config.h"
+#include "engine/data/data.h"
+
+/* What a number of threads did: micro-batches filled after the first round of slots, the wall and the CPU seconds of the
+ * whole process that they took, and the bytes of one sample's fields. */
+typedef struct clt_loader_rate {
+    int workers;
+    int64_t micro_batch, batches;
+    double seconds, cpu_seconds;
+    uint64_t sample_bytes;
+} clt_loader_rate;
+
+typedef struct clt_bench_loader_options {
+    const clt_config *config;
+    double seconds; /* about how long each number of threads is measured */
+    /* Called with the opened training data before anything is measured, and with each result. */
+    void (*begin)(void *context, const clt_source *source);
+    void (*each)(void *context, const clt_loader_rate *rate);
+    void *context;
+} clt_bench_loader_options;
+
+/* Measures 1, 2, 4 ... threads up to the cores of this process, or the number that data.workers gives. The loader gets
+ * what a training of one rank would give it, and its micro-batches are released at once. Errors as of a training's start
+ * (CLT_ECONFIG, CLT_EDATA), and of samples that cannot be read. */
+clt_status clt_bench_loader(const clt_bench_loader_options *options);
+
+#endif

@@ -96,7 +96,7 @@ static void print_summary(const clt_description *d, clt_str *out)
     print_device(d, out);
     if (job->data_missing[0])
         row(out, "data", "was not read, its shapes follow from the config: %s", job->data_missing);
-    char frozen[64] = "", buffers[64] = "", rate[400];
+    char frozen[64] = "", buffers[64] = "", steps[192], rate[400];
     if (clt_graph_frozen_elements(graph) > 0)
         snprintf(frozen, sizeof frozen, ", %lld of them frozen", (long long)clt_graph_frozen_elements(graph));
     if (clt_graph_buffers(graph) > 0)
@@ -114,7 +114,7 @@ static void print_summary(const clt_description *d, clt_str *out)
     if (job->auto_micro)
         row(out, "", "data.micro_batch is auto: %lld was found to fit%s", (long long)job->micro_batch,
             job->given_global > 0 ? "" : "; data.global_batch is not given, so it follows from it");
-    row(out, "steps", "%lld", (long long)job->steps);
+    row(out, "steps", "%s", clt_startup_steps(job, steps, sizeof steps));
     row(out, "optimizer", "%s", clt_startup_optimizer(job, rate, sizeof rate));
     print_decay(job, out);
     print_memory(d, out);

@@ -24,11 +24,12 @@ typedef struct demo_place {
     int share; /* most per cent of the limit that may come from here */
 } demo_place;
 
+/* Prose comes first, since samples of it are easier to judge than samples of code. */
 static const demo_place places[] = {
-    {"/usr/share/common-licenses", "*", 0, 20},    {"/usr/include", "*.h", MAX_DEPTH, 40},
-    {"/usr/share/perl", "*.p[ml]", MAX_DEPTH, 20}, {"/usr/share/perl", "*.pod", MAX_DEPTH, 20},
-    {"/usr/share/doc", "copyright", 1, 40},        {"/usr/lib/python3", "*.py", MAX_DEPTH, 40},
-    {"/usr/share/vim", "*.txt", MAX_DEPTH, 20},    {"/usr/share/doc", "*.txt", MAX_DEPTH, 40},
+    {"/usr/share/common-licenses", "*", 0, 40},    {"/usr/share/doc", "copyright", 1, 50},
+    {"/usr/share/doc", "*.txt", MAX_DEPTH, 40},    {"/usr/share/vim", "*.txt", MAX_DEPTH, 40},
+    {"/usr/share/perl", "*.pod", MAX_DEPTH, 40},   {"/usr/lib/python3", "*.py", MAX_DEPTH, 40},
+    {"/usr/share/perl", "*.p[ml]", MAX_DEPTH, 20}, {"/usr/include", "*.h", MAX_DEPTH, 40},
 };
 
 typedef struct search {

@@ -399,7 +399,7 @@ look_for_torch() {
 
 # Steps and products are those without tuning records, but for step-tuned.
 step_command() { # mode, batch, more arguments
-    command=("$program" bench step "$gpt2" --device "$device" data.micro_batch="$2" model.context=$context precision.mode="$1" ${shape[@]+"${shape[@]}"}
+    command=("$program" bench step "$gpt2" --device "$device" data.micro_batch="$2" data.global_batch="$2" model.context=$context precision.mode="$1" ${shape[@]+"${shape[@]}"}
         device.tune="$(if [ "$name" = step-tuned ]; then echo cached; else echo off; fi)"
         --warmup 3 --steps $steps "${@:3}" --json "$out/$name.json")
 }
@@ -444,7 +444,7 @@ command_of() {
     step-plain) step_command f32 1 --caps none ;;
     build)
         # The driver's own cache would hide what the compiler says.
-        command=(env CUDA_CACHE_DISABLE=1 "$program" bench build "$gpt2" --device "$device" data.micro_batch=$batch model.context=$context precision.mode=bf16
+        command=(env CUDA_CACHE_DISABLE=1 "$program" bench build "$gpt2" --device "$device" data.micro_batch=$batch data.global_batch=$batch model.context=$context precision.mode=bf16
             ${shape[@]+"${shape[@]}"} --out "$out/build" --json "$out/build.json")
         ;;
     torch) torch_command --dtype bf16 --tf32 --warmup 5 ;;
@@ -459,7 +459,7 @@ command_of() {
     verify) verify_command --junit "$out/verify.xml" ;;
     memory) command=("$program" bench memory --device "$device" --json "$out/memory.json") ;;
     tune)
-        command=("$program" tune "$gpt2" --device "$device" data.type=text data.path="$root/README.md" data.micro_batch=$batch model.context=$context
+        command=("$program" tune "$gpt2" --device "$device" data.type=text data.path="$root/README.md" data.micro_batch=$batch data.global_batch=$batch model.context=$context
             precision.mode=bf16 ${shape[@]+"${shape[@]}"} --seconds "$(if $quick; then echo 1; else echo 45; fi)" --json "$out/tune.json")
         ;;
     train) train_command ;;

@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/log.h"
 #include "engine/base/text.h"
+#include "engine/config/choices.h"
 #include "engine/config/config_foreign.h"
 #include "engine/config/config_internal.h"
 
@@ -275,18 +277,55 @@ static clt_status apply_override(clt_config *config, const char *override, clt_c
     return CLT_OK;
 }
 
+/* A key of the schedule whose value of the file does not fit a shorter training of the command line: as long, in relation to
+ * the training, as the file says, or a tenth of it if the file does not say how long that is. */
+static void shorten(clt_config *config, const char *path, int64_t file_steps, const clt_config_value *steps)
+{
+    clt_config_value *value = &config->values[clt_config_key_index(path)];
+    if (value->from == CLT_FROM_OVERRIDE || value->bad || value->i <= 0)
+        return;
+    int64_t before = value->i;
+    double part = file_steps > 0 ? (double)before / (double)file_steps : 0.1;
+    value->i = (int64_t)((double)steps->i * (part < 1 ? part : 0.1));
+    value->f = (double)value->i;
+    value->from = CLT_FROM_OVERRIDE;
+    value->source = steps->source;
+    value->line = value->column = 0;
+    CLT_WARN("%s is %lld instead of %lld, since the training is shorter: %s", path, (long long)value->i,
+             (long long)before, steps->source);
+}
+
+/* train.steps of the command line, where warm-up and final decay of the file take longer than that. */
+static void fit_schedule(clt_config *config, int64_t file_steps)
+{
+    const clt_config_value *steps = clt_config_at(config, "train.steps"),
+                           *warmup = clt_config_at(config, "schedule.warmup"),
+                           *decay = clt_config_at(config, "schedule.decay_steps");
+    bool decays = !clt_config_at(config, "schedule.type")->bad &&
+                  clt_config_choice(config, "schedule.type") == CLT_SCHEDULE_WSD;
+    if (steps->from != CLT_FROM_OVERRIDE || steps->bad || steps->i < 1 ||
+        clt_config_at(config, "schedule.horizon")->i > 0 || warmup->i + (decays ? decay->i : 0) <= steps->i)
+        return;
+    shorten(config, "schedule.warmup", file_steps, steps);
+    if (decays)
+        shorten(config, "schedule.decay_steps", file_steps, steps);
+}
+
 /* Reads all values, from the file, the overrides and the presets, and collects all problems in one list. */
 static clt_status read_all(clt_config *config, const clt_json_doc *doc, const char *const *overrides,
                            int n_overrides, const clt_config_presets *presets)
 {
     clt_config_problems list = {0};
     clt_status status = read_file(config, doc, &list);
+    int64_t file_steps = clt_config_at(config, "train.steps")->i;
     for (int i = 0; i < n_overrides && status == CLT_OK; i++)
         status = apply_override(config, overrides[i], &list);
     if (status == CLT_OK && presets)
         status = clt_config_apply_presets(config, presets, &list);
-    if (status == CLT_OK)
+    if (status == CLT_OK) {
+        fit_schedule(config, file_steps);
         clt_config_check_rules(config, &list);
+    }
     clt_error error;
     clt_error_take(status, &error);
     clt_status found = clt_config_problems_finish(&list);

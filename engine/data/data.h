@@ -86,7 +86,8 @@ typedef struct clt_source_type {
 
     /* Whether there is evaluation data although data.eval_path is empty. NULL: no. */
     bool (*has_eval)(const clt_config *config);
-    bool holds_targets; /* inputs and targets are in the same file */
+    const char *made_by; /* the command that makes such data from usual files; NULL: none does */
+    bool holds_targets;  /* inputs and targets are in the same file */
     /* the keys that a config without evaluation data should set: "data.eval_path and ..." */
     const char *eval_hint;
     /* Opens the tokenizer of a config whose data.tokenizer is empty; *out stays NULL when it is not known.

@@ -88,7 +88,8 @@ const clt_fetch_set clt_fetch_sets[] = {
     {.name = "tinyshakespeare-gpt2",
      .help = "the same text as shards of GPT-2's tokens (loads tinyshakespeare and gpt2)",
      .kind = CLT_FETCH_SHARDS,
-     .train = "cltrain train configs/gpt2-124m.json",
+     .train = "cltrain train configs/gpt2-124m.json data.path=data/tinyshakespeare-gpt2 data.global_batch=32 "
+              "train.steps=500",
      .needs = {"tinyshakespeare", "gpt2"}},
     {.name = NULL},
 };

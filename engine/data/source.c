@@ -106,8 +106,8 @@ static const clt_fetch_set *missing_set(const char *path)
     return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
 }
 
-/* Adds the `cltrain data fetch` command to a failure when the missing data is a published set. */
-static clt_status add_fetch_hint(clt_status status, const clt_config *config)
+/* Adds the command that makes missing data to a failure: `cltrain data fetch` of a published set, or of its format. */
+static clt_status add_command(clt_status status, const clt_config *config)
 {
     static const char *const lists[] = {"data.path", "data.eval_path"};
     static const char *const single[] = {"data.targets", "data.eval_targets", "data.tokenizer"};
@@ -117,6 +117,12 @@ static clt_status add_fetch_hint(clt_status status, const clt_config *config)
             set = missing_set(clt_config_list_string(config, lists[k], i));
     for (size_t k = 0; k < sizeof single / sizeof single[0] && !set; k++)
         set = missing_set(clt_config_string(config, single[k]));
+    const char *made_by = clt_source_type_of(config)->made_by;
+    if (!set && made_by && clt_config_list_count(config, "data.path") == 1 &&
+        !strpbrk(clt_config_list_string(config, "data.path", 0), "*?[") &&
+        !clt_file_exists(clt_config_list_string(config, "data.path", 0)))
+        return clt_fail(status, __FILE__, __LINE__, "%s; text becomes such data by: %s", clt_error_text(),
+                        made_by);
     if (!set)
         return status;
     return clt_fail(status, __FILE__, __LINE__, "%s; this data set is loaded by: cltrain data fetch %s",
@@ -182,7 +188,7 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
         status = clt_map_check();
     if (status != CLT_OK) {
         clt_source_close(source);
-        return add_fetch_hint(status, config);
+        return add_command(status, config);
     }
     *out = source;
     return CLT_OK;

@@ -399,6 +399,7 @@ const clt_source_type clt_source_tokens = {
     .scan = tokens_scan,
     .has_eval = tokens_has_eval,
     .eval_hint = "data.eval_path, or a data.path whose folder holds val shards",
+    .made_by = "cltrain data prepare TEXT --tokenizer data/gpt2 --out FOLDER",
     .default_tokenizer = tokens_tokenizer,
     .shapes = tokens_shapes,
     .suffix = ".bin",

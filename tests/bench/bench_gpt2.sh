@@ -28,7 +28,7 @@ find_llmc() {
 }
 
 measure_ours() { # case, batch, context, steps
-    our_step "$1" "$config" data.micro_batch="$2" model.context="$3" ${tiny[@]+"${tiny[@]}"} --warmup 1 --steps "$4"
+    our_step "$1" "$config" data.micro_batch="$2" data.global_batch="$2" model.context="$3" ${tiny[@]+"${tiny[@]}"} --warmup 1 --steps "$4"
 }
 measure_llmc() { # case, batch, context, steps
     watched step env OMP_NUM_THREADS="$threads" "$tools/peer_llmc" "$2" "$3" "$4" 1.0 || return 0

@@ -72,7 +72,7 @@ product_row() { # size, dtype, layout
 measure_step() { # batch, context, mode
     local name="gpt2 $3 B=$1 T=$2"
     wanted "$name" || return 0
-    our_step "$name" "$config" --device "$device" data.micro_batch="$1" model.context="$2" precision.mode="$3" \
+    our_step "$name" "$config" --device "$device" data.micro_batch="$1" data.global_batch="$1" model.context="$2" precision.mode="$3" \
         ${tiny[@]+"${tiny[@]}"} --warmup $warmup --steps $steps
     sample "$name" cltrain device_mib "$(calc "$(json_number "$work/step.json" device_bytes) / 1048576")"
     [ -n "$python" ] || return 0

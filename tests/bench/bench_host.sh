@@ -23,6 +23,6 @@ if $self_test; then
     measure "tiny MLP" "" "$here/mlp.json" model.hidden=[8,8] model.outputs=3 data.shape=[12] data.classes=3 data.micro_batch=4 --warmup 1 --steps 5
     finish
 fi
-measure "GPT-2 124M, B=4 T=64" 2 "$root/configs/gpt2-124m.json" data.micro_batch=4 model.context=64 --warmup 1 --steps 5
+measure "GPT-2 124M, B=4 T=64" 2 "$root/configs/gpt2-124m.json" data.micro_batch=4 data.global_batch=4 model.context=64 --warmup 1 --steps 5
 $quick || measure "MLP, batch 128" "" "$here/mlp.json" --warmup 20 --steps 1000
 finish

@@ -5,7 +5,7 @@
 # shipped_data: in the current folder. Nothing stands in for the images of ImageNet.
 shipped_data() {
     local batch class volume part
-    mkdir -p data/mnist data/tinyshakespeare data/tinyshakespeare-gpt2 data/cifar10 ct/images ct/masks ct-classes/a ct-classes/b
+    mkdir -p data/mnist data/tinyshakespeare data/tinyshakespeare-gpt2 tokens data/cifar10 ct/images ct/masks ct-classes/a ct-classes/b
     for batch in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
         for class in 0 1 2 3 4 5 6 7 8 9; do
             printf "\\x0$class"
@@ -25,4 +25,5 @@ shipped_data() {
     cat "$CLTRAIN_SOURCE_DIR"/docs/*.md >data/tinyshakespeare/input.txt
     bytes 9000 3 1 >data/tinyshakespeare-gpt2/train_000.bin
     bytes 9000 5 1 >data/tinyshakespeare-gpt2/val_000.bin
+    cp data/tinyshakespeare-gpt2/* tokens
 }

@@ -23,7 +23,7 @@ holds() { # what, awk expression
 }
 
 # --- GPT-2 124M, 4 x 1024 tokens; its text does not exist here ---
-size=(data.micro_batch=4 model.context=1024 --device generic) # the same everywhere
+size=(data.micro_batch=4 data.global_batch=4 model.context=1024 --device generic) # the same everywhere
 for mode in f32 f16 bf16; do
     for tier in none block; do
         estimated $mode.$tier "$gpt2" "${size[@]}" precision.mode=$mode train.recompute=$tier
@@ -58,11 +58,30 @@ expect_text 'the 8.0 GiB that the device can give'
 refused() { # CODE TEXT SETTING...
     local code=$1 text=$2
     shift 2
-    expect_code "$code" "$CLTRAIN" plan "$gpt2" "$@" --device generic
+    expect_code "$code" "$CLTRAIN" plan "$gpt2" data.global_batch=0 "$@" --device generic
     expect_text "$text"
 }
 refused 2 "tensor 'lm_head': .*too large" data.micro_batch=2200000
 refused 5 "tensor 'wte' needs 12582912000 bytes in one buffer" data.micro_batch=4000
+
+# --- how much a training reads: GPT-2's recipe, and a text whose windows overlap when they are shuffled ---
+expect_code 0 "$CLTRAIN" estimate "$gpt2" --device generic
+expect_text '^steps +18865 of 524288 tokens, 9.89e\+09 tokens in all$'
+head -c 1601 /dev/zero | tr '\0' a >letters
+echo '{"model": {"type": "gpt", "layers": 1, "heads": 1, "channels": 8, "context": 32}, "train": {"steps": 50},
+    "data": {"type": "text", "path": "letters", "split": 0, "micro_batch": 1}}' >letters.json
+for shuffle in true false; do
+    expect_code 0 "$CLTRAIN" plan letters.json data.shuffle=$shuffle --device generic
+    expect_text '^steps +50 of 32 tokens, 1.6e\+03 tokens in all, 0.999 times through the training data$'
+done
+expect_code 0 "$CLTRAIN" plan letters.json --json --device generic
+expect_text '"tokens_per_step": 32' '"tokens": 1600' '"passes": 0.999'
+# A training that is made shorter on the command line gets a shorter warm-up, and says so.
+expect_code 0 "$CLTRAIN" plan letters.json train.steps=5000 schedule.warmup=400 --device generic
+expect_text '400 steps of warm-up'
+sed -i 's/"train": {/"schedule": {"warmup": 40}, "train": {/' letters.json
+expect_code 0 "$CLTRAIN" plan letters.json train.steps=10 --device generic
+expect_text 'schedule.warmup is 8 instead of 40, since the training is shorter: override .train.steps=10' '8 steps of warm-up'
 
 # --- ResNets on batches of 32 images of 224 x 224, which do not exist here ---
 for depth in 50 152; do

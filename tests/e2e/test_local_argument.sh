@@ -18,7 +18,7 @@ sizes() {
 # planned NAME: the options of all programs, which say what form each product has. They are not built, since clang does not know an
 # option that `bench build` adds.
 planned() {
-    "$CLTRAIN" bench build "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" precision.mode=bf16 model.layers=1 --json "$1.json" >"$out" 2>&1 || true
+    "$CLTRAIN" bench build "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" precision.mode=bf16 data.global_batch=0 model.layers=1 --json "$1.json" >"$out" 2>&1 || true
     grep '"options"' "$1.json" | sed 's/ -DLOCAL_ARGUMENT=1//' >"$1.plan"
     if grep -q gemm_fwd_mma "$1.plan"; then pass; else fail "$1: no plan"; fi
 }

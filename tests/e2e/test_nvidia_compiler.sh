@@ -63,7 +63,7 @@ shipped() {
         config=$(basename "$config" .json)
         more=() least=4
         case $config in
-        gpt2-*) more=(data.micro_batch="$3" model.context=1024 model.layers=1) least=28 ;;
+        gpt2-*) more=(data.micro_batch="$3" data.global_batch="$3" model.context=1024 model.layers=1) least=28 ;;
         mlp-text) [ -e /usr/share/common-licenses/GPL-3 ] || { note_skip "there is no /usr/share/common-licenses: $config" && continue; } ;;
         resnet* | unet3d*) least=25 ;;
         esac
@@ -73,7 +73,7 @@ shipped() {
 
 case ${1:?which part} in
 short)
-    builds 90 232448 gpt2-124m bf16 30 data.micro_batch=16 model.context=1024 model.layers=1
+    builds 90 232448 gpt2-124m bf16 30 data.micro_batch=16 data.global_batch=16 model.context=1024 model.layers=1
     builds 75 65536 resnet18-cifar10-tiny f16 25
     ;;
 sm_75) shipped 75 65536 4 ;;

@@ -45,7 +45,7 @@ products() {
     verified 5 'gemm.line_sums*_stream*' --mode correct
     verified 2 'gemm.windows*_stream*' --mode correct
     # Each command costs a launch: gradients of biases come with those of weights.
-    expect_code 0 "$CLTRAIN" plan "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" precision.mode=bf16 data.micro_batch=16 model.context=1024 --full
+    expect_code 0 "$CLTRAIN" plan "$CLTRAIN_SOURCE_DIR/configs/gpt2-124m.json" precision.mode=bf16 data.micro_batch=16 data.global_batch=16 model.context=1024 --full
     commands=$(awk '/^phase .* commands$/ { n += $3 } END { print n }' "$out")
     if [ "$commands" -gt 0 ] && [ "$commands" -le 370 ]; then pass; else fail "a step of GPT-2 has $commands commands"; fi
 }

@@ -177,6 +177,18 @@ clt_status clt_description_layers(const clt_description *d, clt_layer_row **rows
 
 /* --- records --- */
 
+static void json_amount(const clt_job *job, clt_json_writer *w)
+{
+    clt_job_amount reads = clt_job_reads(job);
+    clt_jw_kint(w, "steps", job->steps);
+    if (reads.step_tokens > 0) {
+        clt_jw_kint(w, "tokens_per_step", reads.step_tokens);
+        clt_jw_kdouble(w, "tokens", reads.tokens);
+    }
+    if (reads.passes > 0)
+        clt_jw_kdouble(w, "passes", reads.passes);
+}
+
 static void json_device(const clt_description *description, clt_json_writer *w)
 {
     const clt_job *job = description->job;
@@ -201,7 +213,7 @@ clt_status clt_description_plan_json(const clt_description *d, clt_str *out)
     clt_jw_kint(&w, "micro_batch", job->micro_batch);
     clt_jw_kint(&w, "global_batch", job->global_batch);
     clt_jw_kint(&w, "accumulation", job->accumulation);
-    clt_jw_kint(&w, "steps", job->steps);
+    json_amount(job, &w);
     clt_jw_key(&w, "train");
     clt_status status = clt_plan_print_json(job->train, &w);
     if (status == CLT_OK && job->eval) {
@@ -235,7 +247,7 @@ clt_status clt_description_estimate_json(const clt_description *d, clt_str *out)
     clt_jw_kint(&w, "micro_batch", job->micro_batch);
     clt_jw_kint(&w, "global_batch", job->global_batch);
     clt_jw_kint(&w, "ranks", job->ranks);
-    clt_jw_kint(&w, "steps", job->steps);
+    json_amount(job, &w);
     clt_jw_kint(&w, "parameters", clt_graph_param_elements(job->train->graph));
     clt_jw_kint(&w, "frozen_parameters", clt_graph_frozen_elements(job->train->graph));
     clt_jw_kint(&w, "buffer_values", clt_graph_buffer_elements(job->train->graph));

@@ -129,12 +129,26 @@ static void add_tuning(table *t, const clt_run *run)
     technical(t);
 }
 
+const char *clt_startup_steps(const clt_job *job, char *text, size_t size)
+{
+    clt_job_amount reads = clt_job_reads(job);
+    char tokens[64] = "", passes[64] = "";
+    if (reads.step_tokens > 0)
+        snprintf(tokens, sizeof tokens, " of %lld tokens, %.3g tokens in all", (long long)reads.step_tokens,
+                 reads.tokens);
+    if (reads.passes > 0)
+        snprintf(passes, sizeof passes, ", %.3g times through the training data", reads.passes);
+    snprintf(text, size, "%lld%s%s", (long long)job->steps, tokens, passes);
+    return text;
+}
+
+/* A text that is read this often is learnt by heart, which is hardly meant. */
+#define MOST_PASSES 100
+
 static void add_training(table *t, const clt_job *job)
 {
-    char parts[64] = "", ranks[48] = "", found[160] = "";
-    /* samples overlap by all but one token */
-    double context = (double)clt_config_int(job->config, "model.context");
-    double samples = (double)job->train_source->samples / (context > 0 ? context : 1);
+    char parts[64] = "", ranks[48] = "", found[160] = "", steps[192];
+    clt_job_amount reads = clt_job_reads(job);
     int64_t first;
     int32_t least = clt_job_share(job, job->ranks - 1, &first);
     if (least < job->accumulation)
@@ -153,9 +167,9 @@ static void add_training(table *t, const clt_job *job)
             found, sizeof found, "; micro-batches of %lld were found to fit%s", (long long)job->micro_batch,
             job->given_global > 0 ? "" : ", and data.global_batch is not given, so it follows from them");
     add(t, "batch", "%lld samples a step%s%s%s", (long long)job->global_batch, parts, ranks, found);
-    if (samples > 0)
-        add(t, "steps", "%lld, %.3g times through the training data", (long long)job->steps,
-            (double)job->steps * (double)job->global_batch / samples);
+    add(t, "steps", "%s", clt_startup_steps(job, steps, sizeof steps));
+    if (reads.step_tokens > 0 && reads.passes > MOST_PASSES)
+        add(t, "hint", "that often a model learns the text by heart: take more text, or fewer train.steps");
 }
 
 /* "0.1", or with optimizer.base_batch "0.1 x 1024/256 = 0.4" */

@@ -128,6 +128,13 @@ clt_status clt_job_plan_eval(clt_job *job);
 /* One of them or both; with derived tensors kept (engine/plan/derived.c) if these fit into desc.usable_bytes. */
 clt_status clt_job_plan_both(clt_job *job, bool train, bool eval);
 clt_status clt_job_name_what_fits(const clt_job *job);
+/* What a training reads in all its steps. */
+typedef struct clt_job_amount {
+    int64_t step_tokens; /* target tokens of a step; 0: the data is no text */
+    double tokens,
+        passes; /* target tokens of all steps; times through the training data, 0: that was not read */
+} clt_job_amount;
+clt_job_amount clt_job_reads(const clt_job *job);
 /* The number of steps of a training on so many samples, and its schedule of learning rates, which
  * clt_job_rate_factor multiplies: global_batch / optimizer.base_batch, 1 without that key. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);

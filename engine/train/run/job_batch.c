@@ -18,6 +18,22 @@ clt_decay_counts clt_job_decay(const clt_job *job)
     return n;
 }
 
+/* Windows of text overlap where they are shuffled, so that passes over text are counted in tokens. */
+clt_job_amount clt_job_reads(const clt_job *job)
+{
+    const clt_source *source = job->train_source;
+    double samples = (double)job->steps * (double)job->global_batch;
+    clt_job_amount a = {0};
+    if (clt_source_type_of(job->config)->target_bytes) { /* text */
+        a.step_tokens = job->global_batch * clt_graph_tokens(job->model);
+        a.tokens = (double)job->steps * (double)a.step_tokens;
+    }
+    if (!job->data_missing[0] && source->samples > 0)
+        a.passes = source->tokens > 0 && a.tokens > 0 ? a.tokens / (double)source->tokens
+                                                      : samples / (double)source->samples;
+    return a;
+}
+
 int32_t clt_job_share(const clt_job *job, int rank, int64_t *first)
 {
     int64_t all = job->global_batch / job->micro_batch, each = all / job->ranks, more = all % job->ranks;

@@ -385,6 +385,21 @@ static void test_rules(void **state)
     const char *const nesterov[] = {"optimizer.nesterov=true", "optimizer.momentum=0"};
     assert_int_equal(clt_config_parse(good, "t.json", nesterov, 2, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "needs optimizer.momentum"));
+    /* a warm-up of the file gives way to a shorter training of the command line; one of the command line does not */
+    static const char warm[] =
+        "{\"model\": {\"type\": \"mlp\", \"hidden\": [4]}, \"train\": {\"steps\": 1000},\n"
+        " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"},\n"
+        " \"schedule\": {\"type\": \"wsd\", \"warmup\": 100, \"decay_steps\": 200}}";
+    const char *const shorter[] = {"train.steps=40"}, *const longer[] = {"train.steps=300"};
+    clt_config *w = parse_ok(warm, shorter, 1);
+    assert_int_equal(clt_config_int(w, "schedule.warmup"), 4);
+    assert_int_equal(clt_config_int(w, "schedule.decay_steps"), 8);
+    assert_string_equal(clt_config_origin(w, "schedule.warmup"), "override");
+    clt_config_destroy(w);
+    w = parse_ok(warm, longer, 1);
+    assert_int_equal(clt_config_int(w, "schedule.warmup"), 100);
+    clt_config_destroy(w);
+    refused(warm, "schedule.warmup=900", "final decay together", NULL);
     const char *const long_warmup[] = {"train.steps=10", "schedule.warmup=11"};
     assert_int_equal(clt_config_parse(good, "t.json", long_warmup, 2, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "schedule.warmup"));

@@ -4,14 +4,17 @@
 # Makes a folder that runs on a machine with nothing but a C library and a device's OpenCL driver: the program, the configs, the
 # shared libraries they need, and, where the MPI module was built, that module and an mpirun for the ranks of one machine. Not in
 # it: the C library, whose version must be at least this machine's, and drivers.
-# Usage: scripts/bundle.sh [FOLDER [BUILD_FOLDER]]; default: bundle, build.
+#
+# usage: scripts/bundle.sh [FOLDER [BUILD_FOLDER]]; default: bundle, build.
 #
 #   cltrain, cltrain_comm_mpi.so, mpirun, device_report.sh (and peer_torch.py, its peer), configs/, licenses/
 #   lib/        libraries that come before the system's
 #   lib/last/   libraries that come after the system's: drivers use them too, and may need newer ones than these
 #   lib/mpi/    Open MPI's launcher and plug-ins
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+case ${1:-} in -*) echo "bundle.sh: '$1' is no folder; --help says what the script does" >&2; exit 2 ;; esac
 folder=${1:-bundle}
 build=${2:-build}
 limit_kib=65536

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes docs/cli.md to the standard output: every command with the help that the program prints. Usage: scripts/cli_page.sh
-# build/cltrain >docs/cli.md. tests/e2e/test_docs.sh checks that the page is not old.
+# Writes docs/cli.md to the standard output: every command with the help that the program prints.
+# tests/e2e/test_docs.sh checks that the page is not old.
+#
+# usage: scripts/cli_page.sh PROGRAM >docs/cli.md
 set -eu
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 program=${1:?usage: scripts/cli_page.sh PROGRAM >docs/cli.md}
 
 section() { # words of the command

@@ -67,6 +67,7 @@ while [ $# -gt 0 ]; do
         declare "${1#--}=$2"
         shift
         ;;
+    -h | --help) sed -n '4,$ { /^#/!q; s/^# \{0,1\}//p }' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) usage ;;
     esac
     shift

@@ -8,6 +8,7 @@
 # Environment: CLTRAIN_DEVICE_RECORDS another folder of records (default: docs/devices).
 # Exit code: 0 well, 1 a record is not one of the test's, 2 usage.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 export LC_ALL=C
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 records=${CLTRAIN_DEVICE_RECORDS:-$root/docs/devices}

@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks the layout of every source in C and OpenCL C with clang-format, or corrects it with --fix. One major version is the judge, because
-# versions disagree. Exit codes: 0 all is well, 1 some file differs, 3 that version is not installed.
+# versions disagree.
+#
+# usage: scripts/format.sh [--fix]
+# Exit codes: 0 all is well, 1 some file differs, 3 that version is not installed.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 version=14
 

@@ -6,6 +6,7 @@
 #
 # usage: scripts/gpu_results.sh REPORT.md [RESULTS.md]
 set -eu
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 export LC_ALL=C
 report=${1:-} results=${2:-$(dirname "${BASH_SOURCE[0]}")/../docs/results.md}
 [ -r "$report" ] && [ -w "$results" ] || { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2 && exit 2; }

@@ -22,6 +22,7 @@
 # Environment: PYTHON (default python3), whose pip downloads the wheels.
 # Exit code: 0 all were found, 1 some were not, 2 usage.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 export LC_ALL=C
 all=(pocl intel pocl-3.0 rusticl oclgrind)
 python=${PYTHON:-python3}

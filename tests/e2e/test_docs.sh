@@ -39,6 +39,27 @@ for code in 0 1 2 3 4 5 6 7 8 9 10 70 75; do
     if sed -n '/^Exit codes/,/^$/p' "$root/README.md" | grep -q -E "(^|[^0-9])$code [a-z]|^$code\$| $code\$"; then pass; else fail "README.md does not name the exit code $code"; fi
 done
 
+# --- every script says what it does, without doing it ---
+for script in "$root"/scripts/*.sh; do
+    case ${script##*/} in setup.sh | help.sh) continue ;; esac # to be sourced
+    if "$script" --help >"$out" 2>&1; then pass; else fail "$script --help ends with $?"; fi # its words may name sanitizers
+    expect_text '^usage: scripts/'
+    if [ "$(wc -l <"$out")" -ge 3 ]; then pass; else fail "$script --help explains nothing"; fi
+done
+expect_code 2 "$root/scripts/bundle.sh" --hepl
+expect_absent "$root/--help"
+
+# --- a table is whole: its lines follow each other, with as many columns as its head ---
+awk 'function columns(line) { gsub(/\\\|/, "", line); gsub(/`[^`]*`/, "", line); return gsub(/\|/, "", line) }
+    FNR == 1 { before = 0; head = 0; code = 0 } /^ *```/ { code = !code }
+    code || /^    / { before = 0; head = 0; next }
+    /^\|[-| :]+\|$/ { if (!before) print FILENAME ":" FNR ": a table has no line of titles"; head = before; before = 0; next }
+    /^\|/ { n = columns($0); if (head && n != head) print FILENAME ":" FNR ": " n - 1 " columns, not " head - 1
+        if (!head && before) print FILENAME ":" FNR ": a table without a line under its titles"
+        before = n; next }
+    { if (before && !head) print FILENAME ":" FNR ": text follows the titles of a table"; before = 0; head = 0 }' "$root"/*.md "$root"/docs/*.md >"$out"
+if [ -s "$out" ]; then fail "$(head -n 5 "$out")"; else pass; fi
+
 # --- docs/devices.md is what the generator makes of the records ---
 expect_code 0 "$root/scripts/devices_page.sh"
 if cmp -s "$out" "$root/docs/devices.md"; then pass; else fail 'docs/devices.md is old: scripts/devices_page.sh >docs/devices.md'; fi

@@ -139,6 +139,8 @@ static void put_losses(const comparison *c, const clt_parting *p, clt_str *out)
     }
     const char *by = "apart by more than their noise and";
     clt_str_printf(out, "differ from step %lld on", (long long)p->first_different);
+    if (p->largest_step >= 0)
+        clt_str_printf(out, ", at most by %.3g, at step %lld", p->largest, (long long)p->largest_step);
     if (p->apart_from >= 0)
         clt_str_printf(out, "; from step %lld on they stay %s %g %%", (long long)p->apart_from, by,
                        100 * c->tolerance);
@@ -146,7 +148,7 @@ static void put_losses(const comparison *c, const clt_parting *p, clt_str *out)
         clt_str_printf(out, "; from step %lld on they are %s %g %% for a while, then together again",
                        (long long)p->apart_once, by, 100 * c->tolerance);
     else
-        clt_str_printf(out, ", but never by more than their noise and %g %%", 100 * c->tolerance);
+        clt_str_printf(out, "; never by more than their noise and %g %%", 100 * c->tolerance);
     if (p->end_a > 0 && isfinite(p->end_b) && p->apart_from >= 0)
         clt_str_printf(out, " (%+.2f %% at step %lld)", 100 * (p->end_b / p->end_a - 1),
                        (long long)p->last_common);
@@ -282,6 +284,8 @@ static clt_status print_json(const comparison *c)
         json_differences(&w, &c->pairs[i], true);
         clt_jw_kint(&w, "common_steps", p->common);
         json_step(&w, "first_different_step", p->first_different);
+        clt_jw_kdouble(&w, "largest_difference", p->largest);
+        json_step(&w, "largest_difference_step", p->largest_step);
         json_step(&w, "apart_from_step", p->apart_from);
         json_step(&w, "apart_once_from_step", p->apart_once);
         clt_jw_kdouble(&w, "end_loss_first", p->end_a);

@@ -37,6 +37,10 @@ static void add_pair(comparison *c, clt_parting *out, int64_t step, double a, do
         s->one_is_bad |= !same;
         return;
     }
+    if (fabs(a - b) > out->largest) {
+        out->largest = fabs(a - b);
+        out->largest_step = step;
+    }
     s->count++;
     s->a += a;
     s->b += b;
@@ -117,7 +121,13 @@ clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, 
 {
     comparison *c;
     clt_history *left = NULL, *right = NULL;
-    *out = (clt_parting){0, -1, -1, -1, -1, NAN, NAN};
+    *out = (clt_parting){.last_common = -1,
+                         .first_different = -1,
+                         .largest_step = -1,
+                         .apart_from = -1,
+                         .apart_once = -1,
+                         .end_a = NAN,
+                         .end_b = NAN};
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "the comparison of two runs"));
     for (int i = 0; i < STRETCHES; i++)
         c->stretches[i].first_step = -1;

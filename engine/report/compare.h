@@ -11,6 +11,8 @@ typedef struct clt_parting {
     int64_t common;          /* number of steps that both runs have; 0: they cannot be compared */
     int64_t last_common;     /* the last of these steps, -1 none */
     int64_t first_different; /* first common step with different losses; -1: none */
+    double largest;          /* largest difference of finite losses of a common step, 0: none */
+    int64_t largest_step;    /* its step, -1: none */
     /* from here to the last common step the losses are apart; -1: they agree at the end */
     int64_t apart_from;
     int64_t apart_once;  /* first step of any range in which they were apart; -1: never */

@@ -90,6 +90,8 @@ static void equal_runs_are_equal(void **state)
     assert_int_equal(p.common, 300);
     assert_int_equal(p.last_common, 300);
     assert_int_equal(p.first_different, -1);
+    assert_int_equal(p.largest_step, -1);
+    assert_true(p.largest == 0);
     assert_int_equal(p.apart_from, -1);
     assert_int_equal(p.apart_once, -1);
 }
@@ -128,6 +130,8 @@ static void few_steps_and_none(void **state)
     clt_parting p = part(run("a", 3, 1, 0, 1, 0, 0), run("b", 3, 1, 0, 2, 2, 9));
     assert_int_equal(p.common, 3);
     assert_int_equal(p.first_different, 2);
+    assert_int_equal(p.largest_step, 2);
+    assert_true(fabs(p.largest - (2 + 3 * exp(-0.02))) < 1e-12);
     assert_int_equal(p.apart_from, 2);
     p = part(run("a", 3, 1, 0, 1, 0, 0), run("b", 0, 1, 0, 2, 2, 9));
     assert_int_equal(p.common, 0);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backend `simple`: any layout, any storage type, any device, epilogue included. One work-item keeps a
- * tile of C in registers and walks k once, in order, with explicit fma; no local memory. It is the backend of
+ * tile of C in registers and walks k once, in order, with explicit fma, in chains whose sums are added with
+ * compensation (long_sum.clh); no local memory. It is the backend of
  * last resort and the oracle of the others, so correctness comes first, vector units second. Host side:
  * cl/gemm/gemm.c.
  *
  * Three of the four layouts have one operand that is contiguous along an edge of C (`wide`: B for NN and
  * TN, A for TT); the other one (`narrow`) is broadcast: acc[r] += narrow(r,k) * wide(k, 0..NV*VW-1). NT
- * has both contiguous along k: VW partial sums per element of C, added up as a balanced tree at the end
+ * has both contiguous along k: VW partial sums per element of C, added up as a balanced tree at a chain's end
  * (gemm_fwd_dot).
  *
  * Tiles are numbered in one dimension, so that no device's limit on the others matters. Tile bases are
  * 64-bit. */
 #include "common.clh"
 #include "lanes.clh"
+#include "long_sum.clh"
 #include "gemm_epilogue.clh"
 #include "gemm_operands.clh"
 
@@ -54,6 +56,9 @@
 #define NARROW_DT DTA
 #endif
 #define WIDE_TILE (NV * VW)
+#define EACH_WIDE                                                                                            \
+    UNROLL_FOR (uint r = 0; r < TILE; r++)                                                                   \
+        UNROLL_FOR (uint v = 0; v < NV; v++)
 /* One step along k: from w[] and the current column of the narrow operand, then both move on. */
 #define ACCUMULATE()                                                                                         \
     do {                                                                                                     \
@@ -108,40 +113,40 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
 #pragma unroll
     for (uint r = 0; r < TILE; r++)
         row[r] = (ulong)min(r0 + r, narrow_size - 1) * row_step;
-    FLOATV acc[TILE][NV];
-#pragma unroll
-    for (uint r = 0; r < TILE; r++)
-#pragma unroll
-        for (uint v = 0; v < NV; v++)
-            acc[r][v] = (FLOATV)(0.0f);
-    if (w0 + WIDE_TILE <= wide_size) {
+    FLOATV acc[TILE][NV], sum[TILE][NV], rest[TILE][NV];
+    EACH_WIDE sum[r][v] = rest[r][v] = (FLOATV)(0.0f);
+    bool whole = w0 + WIDE_TILE <= wide_size;
+    if (whole)
         wide += w0;
-        for (uint p = 0; p < k; p++) {
-            FLOATV w[NV];
+    for (uint left = k; left > 0;) {
+        uint steps = min(left, (uint)SUM_STEPS);
+        left -= steps;
+        EACH_WIDE acc[r][v] = (FLOATV)(0.0f);
+        if (whole) {
+            for (uint p = 0; p < steps; p++) {
+                FLOATV w[NV];
 #pragma unroll
-            for (uint v = 0; v < NV; v++)
-                w[v] = LOADV(WIDE_DT, wide + v * VW);
-            ACCUMULATE();
+                for (uint v = 0; v < NV; v++)
+                    w[v] = LOADV(WIDE_DT, wide + v * VW);
+                ACCUMULATE();
+            }
+        } else {
+            for (uint p = 0; p < steps; p++) {
+                float edge[WIDE_TILE];
+                FLOATV w[NV];
+#pragma unroll
+                for (uint v = 0; v < WIDE_TILE; v++)
+                    edge[v] = LOAD(WIDE_DT, wide, min(w0 + v, wide_size - 1));
+#pragma unroll
+                for (uint v = 0; v < NV; v++)
+                    w[v] = WIDE_TYPE(vload, VW)(v, edge);
+                ACCUMULATE();
+            }
         }
-    } else {
-        for (uint p = 0; p < k; p++) {
-            float edge[WIDE_TILE];
-            FLOATV w[NV];
-#pragma unroll
-            for (uint v = 0; v < WIDE_TILE; v++)
-                edge[v] = LOAD(WIDE_DT, wide, min(w0 + v, wide_size - 1));
-#pragma unroll
-            for (uint v = 0; v < NV; v++)
-                w[v] = WIDE_TYPE(vload, VW)(v, edge);
-            ACCUMULATE();
-        }
+        EACH_WIDE LONG_SUM_ADD(FLOATV, sum[r][v], rest[r][v], acc[r][v]);
     }
     float sums[TILE][WIDE_TILE];
-#pragma unroll
-    for (uint r = 0; r < TILE; r++)
-#pragma unroll
-        for (uint v = 0; v < NV; v++)
-            WIDE_TYPE(vstore, VW)(acc[r][v], v, sums[r]);
+    EACH_WIDE WIDE_TYPE(vstore, VW)(sum[r][v], v, sums[r]);
     uint rows = min(narrow_size - r0, (uint)TILE), width = min(wide_size - w0, (uint)WIDE_TILE);
     for (uint r = 0; r < rows; r++) {
 #if VW == LANES && !(TA && TB)
@@ -164,6 +169,9 @@ GROUP_SHAPE __kernel void gemm_fwd_simple(GEMM_PARAMS)
 #else
 
 #define SUMS (TILE * TILE)
+#define EACH_PAIR                                                                                            \
+    UNROLL_FOR (uint r = 0; r < TILE; r++)                                                                   \
+        UNROLL_FOR (uint s = 0; s < TILE; s++)
 
 /* gemm_fwd_dot: layout NT; one work-item per tile of TILE x TILE. */
 GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
@@ -186,63 +194,61 @@ GROUP_SHAPE __kernel void gemm_fwd_dot(GEMM_PARAMS)
     __global const STORAGE(DTA) *pa = a + a_at + (ulong)z * stride_a;
     __global const STORAGE(DTB) *pb = b + b_at + (ulong)z * stride_b;
     ulong row[TILE], column[TILE];
-    FLOATV acc[TILE][TILE];
+    float sum[SUMS], rest[SUMS];
 #pragma unroll
     for (uint r = 0; r < TILE; r++) {
         row[r] = (ulong)min(i0 + r, m - 1) * lda;
         column[r] = (ulong)min(j0 + r, n - 1) * ldb;
-#pragma unroll
-        for (uint s = 0; s < TILE; s++)
-            acc[r][s] = (FLOATV)(0.0f);
     }
+    EACH_PAIR sum[r * TILE + s] = rest[r * TILE + s] = 0.0f;
     uint p = 0;
-    for (; p + VW <= k; p += VW) {
-        FLOATV av[TILE], bv[TILE];
+    while (p < k) {
+        FLOATV acc[TILE][TILE];
+        uint last = p + min(k - p, (uint)(SUM_STEPS * VW));
+        EACH_PAIR acc[r][s] = (FLOATV)(0.0f);
+        for (; p + VW <= last; p += VW) {
+            FLOATV av[TILE], bv[TILE];
 #pragma unroll
-        for (uint r = 0; r < TILE; r++) {
-            av[r] = LOADV(DTA, pa + row[r]);
-            bv[r] = LOADV(DTB, pb + column[r]);
-        }
-#pragma unroll
-        for (uint r = 0; r < TILE; r++)
-#pragma unroll
-            for (uint s = 0; s < TILE; s++)
-                acc[r][s] = fma(av[r], bv[s], acc[r][s]);
-        pa += VW;
-        pb += VW;
-    }
-    if (p < k) { /* the last, partial step is filled with zeros */
-        float tail_a[TILE][VW], tail_b[TILE][VW];
-        for (uint r = 0; r < TILE; r++) {
-            for (uint v = 0; v < VW; v++) {
-                tail_a[r][v] = p + v < k ? LOAD(DTA, pa + row[r], v) : 0.0f;
-                tail_b[r][v] = p + v < k ? LOAD(DTB, pb + column[r], v) : 0.0f;
+            for (uint r = 0; r < TILE; r++) {
+                av[r] = LOADV(DTA, pa + row[r]);
+                bv[r] = LOADV(DTB, pb + column[r]);
             }
+            EACH_PAIR acc[r][s] = fma(av[r], bv[s], acc[r][s]);
+            pa += VW;
+            pb += VW;
         }
-#pragma unroll
-        for (uint r = 0; r < TILE; r++)
-#pragma unroll
-            for (uint s = 0; s < TILE; s++)
-                acc[r][s] =
-                    fma(WIDE_TYPE(vload, VW)(0, tail_a[r]), WIDE_TYPE(vload, VW)(0, tail_b[s]), acc[r][s]);
-    }
-    /* lanes are added as a balanced tree through an array, because interpreters cannot track values in
-     * shuffles */
-    float sums[SUMS][VW];
-#pragma unroll
-    for (uint i = 0; i < SUMS; i++)
-        WIDE_TYPE(vstore, VW)(acc[i / TILE][i % TILE], 0, sums[i]);
-#pragma unroll
-    for (uint half_size = VW / 2; half_size > 0; half_size >>= 1)
+        if (p < last) { /* the last, partial step is filled with zeros */
+            float tail_a[TILE][VW], tail_b[TILE][VW];
+            for (uint r = 0; r < TILE; r++) {
+                for (uint v = 0; v < VW; v++) {
+                    tail_a[r][v] = p + v < k ? LOAD(DTA, pa + row[r], v) : 0.0f;
+                    tail_b[r][v] = p + v < k ? LOAD(DTB, pb + column[r], v) : 0.0f;
+                }
+            }
+            EACH_PAIR acc[r][s] =
+                fma(WIDE_TYPE(vload, VW)(0, tail_a[r]), WIDE_TYPE(vload, VW)(0, tail_b[s]), acc[r][s]);
+            p = last;
+        }
+        /* lanes are added as a balanced tree through an array, because interpreters cannot track values in
+         * shuffles */
+        float sums[SUMS][VW];
 #pragma unroll
         for (uint i = 0; i < SUMS; i++)
+            WIDE_TYPE(vstore, VW)(acc[i / TILE][i % TILE], 0, sums[i]);
 #pragma unroll
-            for (uint v = 0; v < half_size; v++)
-                sums[i][v] += sums[i][v + half_size];
+        for (uint half_size = VW / 2; half_size > 0; half_size >>= 1)
+#pragma unroll
+            for (uint i = 0; i < SUMS; i++)
+#pragma unroll
+                for (uint v = 0; v < half_size; v++)
+                    sums[i][v] += sums[i][v + half_size];
+        UNROLL_FOR (uint i = 0; i < SUMS; i++)
+            LONG_SUM_ADD(float, sum[i], rest[i], sums[i][0]);
+    }
     uint rows = min(m - i0, (uint)TILE), columns = min(n - j0, (uint)TILE);
     for (uint r = 0; r < rows; r++)
         for (uint s = 0; s < columns; s++)
-            FINISH(i0 + r, j0 + s, sums[r * TILE + s][0]);
+            FINISH(i0 + r, j0 + s, sum[r * TILE + s]);
 }
 
 #endif

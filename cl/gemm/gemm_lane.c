@@ -79,9 +79,16 @@ static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
     return g->k > b->kc ? tile * (uint64_t)b->mt * (uint64_t)b->nt : tile;
 }
 
+/* With the sums of finished chains, and what these have lost. They are accessed once per chain, and limits
+ * for what a cache should hold do not count them. */
+static uint64_t all_sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
+{
+    return (g->k > SUM_STEPS ? 3 : 1) * sums_bytes(g, b);
+}
+
 uint64_t ocl_lane_local_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
-    return panel_b_bytes(b) + panel_a_bytes(g, b) + sums_bytes(g, b);
+    return panel_b_bytes(b) + panel_a_bytes(g, b) + all_sums_bytes(g, b);
 }
 
 static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
@@ -152,7 +159,8 @@ static bool must_pack(const ocl_gemm *g, int mr)
 /* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the vector
  * registers, 16 of 4 or 8 floats or 32 of 16. With 32 there is room for 14 rows of two vectors, but 8 hide the latency
  * of fma as well and need no packed A, and were faster (docs/results.md, GEMM). kc is chosen so that a micro-panel of B
- * and, if packed, a tile of A share the first-level cache with the next ones. */
+ * and, if packed, a tile of A share the first-level cache with the next ones; blocks of kc divide a chain of
+ * sums. */
 static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
                         bool pack_a, ocl_lane_blocks *b)
 {
@@ -161,8 +169,8 @@ static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const 
     b->nv = wanted->nv ? wanted->nv : large && g->n > LANES ? 2 : 1;
     b->pack_a = pack_a || must_pack(g, b->mr);
     int longest = b->nv > 1 || (b->pack_a && g->k <= 256) ? 256 : b->pack_a ? 192 : 384;
-    int64_t parts = up(g->k, wanted->kc ? wanted->kc : longest);
-    b->kc = parts > 1 ? (int)(up(up(g->k, parts), 8) * 8) : (int)(g->k > 0 ? g->k : 1);
+    int64_t chain = g->k < SUM_STEPS ? g->k : SUM_STEPS, parts = up(chain, wanted->kc ? wanted->kc : longest);
+    b->kc = parts > 1 ? (int)(up(up(chain, parts), 8) * 8) : (int)(g->k > 0 ? g->k : 1);
 }
 
 typedef struct lane_search {
@@ -256,7 +264,7 @@ static void lane_args(ocl_emitter *e, const ocl_gemm *g, const ocl_lane_blocks *
     ocl_arg_local(e, panel_b_bytes(b));
     if (b->pack_a)
         ocl_arg_local(e, panel_a_bytes(g, b));
-    ocl_arg_local(e, sums_bytes(g, b));
+    ocl_arg_local(e, all_sums_bytes(g, b));
 }
 
 static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *b)

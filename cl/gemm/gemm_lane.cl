@@ -8,17 +8,19 @@
  * packed once per block of k. What packing will read next, and the lines of C that
  * a tile will write, are prefetched.
  *
- * Every sum runs over k in order with fma, whatever the blocks are: no choice of MR, NV, kc, mt or nt
- * changes a bit, and backend `simple` gives the same bits in the layouts NN, TN and TT. Host side:
- * cl/gemm/gemm_lane.c.
+ * Every sum runs over k in order with fma, in chains of SUM_STEPS steps whose sums are added with
+ * compensation (long_sum.clh), whatever the blocks are: no choice of MR, NV, kc, mt or nt changes a bit, and
+ * backend `simple` gives the same bits in the layouts NN, TN and TT. Host side: cl/gemm/gemm_lane.c.
  *
  * Moments (MOMENTS) are made tile by tile while its rows are in registers. A block of moments is MOMENT_TILES tiles, or
  * fewer where a unit of work may end, so that it does not matter which units there are.
  *
  * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
- * k > kc, else one. Offsets inside blocks are 32-bit, bases 64-bit. */
+ * k > kc, else one, and three times as many when k > SUM_STEPS: those of the chain in progress, of the
+ * chains before it, and what the latter have lost. Offsets inside blocks are 32-bit, bases 64-bit. */
 #include "common.clh"
 #include "lanes.clh"
+#include "long_sum.clh"
 #include "tile_counter.clh"
 
 #include "gemm_epilogue.clh"
@@ -584,6 +586,34 @@ static inline clt_place place_of(const clt_grid *grid, ulong tile)
     return place;
 }
 
+/* Steps of k that are packed together from step k0 on: a chain of sums ends with one of these blocks. */
+static inline uint block_steps(ulong k0, ulong k, uint kc)
+{
+    uint in_chain = (uint)k0 & (SUM_STEPS - 1);
+    return (uint)min((ulong)min(kc, SUM_STEPS - in_chain), k - k0);
+}
+
+/* Adds the chain in acc to `total`, which has lost `lost`, and leaves the sum of all in acc. Keeps it unless
+ * this is the last chain. */
+CLT_INLINE void add_chain(float16 acc[MR][NV], __local float *total, __local float *lost, bool first,
+                          bool last)
+{
+    EACH_SUM
+    {
+        float16 sum = (float16)(0.0f), rest = (float16)(0.0f);
+        if (!first) {
+            sum = vload16(0, total + r * NR + v * LANES);
+            rest = vload16(0, lost + r * NR + v * LANES);
+        }
+        LONG_SUM_ADD(float16, sum, rest, acc[r][v]);
+        acc[r][v] = sum;
+        if (!last) {
+            vstore16(sum, 0, total + r * NR + v * LANES);
+            vstore16(rest, 0, lost + r * NR + v * LANES);
+        }
+    }
+}
+
 /* gemm_fwd_lane: computes C in blocks of mt x nt tiles, of which the last `cut` are cut into `parts` pieces.
  * Groups take `share` of them at a time from the tile counter until none is left, so that a slow core delays
  * the end by at most one piece; results do not depend on which group does a block. While whole blocks are
@@ -632,9 +662,10 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
         clt_ahead ahead, ahead_a;
         ahead_a.rows = 0;
         do {
-            uint kn = (uint)min((ulong)kc, k - k0);
+            uint kn = block_steps(k0, k, kc);
             uint pieces = max((kn + AHEAD_STEPS - 1) / AHEAD_STEPS, 1u);
-            bool last = k0 + kn == k;
+            bool last = k0 + kn == k, starts = ((uint)k0 & (SUM_STEPS - 1)) == 0;
+            bool ends = k > SUM_STEPS && (last || ((uint)(k0 + kn) & (SUM_STEPS - 1)) == 0);
             if (last && !known && tile + get_num_groups(0) < grid.whole) {
                 next = clt_next_tile(tile_counter) * (ulong)share;
                 until = next + share;
@@ -643,11 +674,11 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
             /* to prefetch: the next block of k, or the first one of the next block of C, or nothing */
             clt_place after = place;
             ulong after_k0 = k0 + kn;
-            uint after_kn = (uint)min((ulong)kc, k - after_k0);
+            uint after_kn = block_steps(after_k0, k, kc);
             if (last && known && next < grid.tiles) {
                 after = place_of(&grid, next);
                 after_k0 = 0;
-                after_kn = min(kc, k);
+                after_kn = block_steps(0, k, kc);
             }
 #if PACK_A
 #if WINDOWS == 1
@@ -691,7 +722,7 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                     float16 acc[MR][NV];
                     if (last)
                         FETCH_RESULTS(i, j);
-                    if (k0 == 0)
+                    if (starts)
                         EACH_SUM acc[r][v] = (float16)(0.0f);
                     else
                         EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);
@@ -709,6 +740,12 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                     multiply(acc, item_a + i * lda + k0, lda, 1, panel, kn, &ahead, &ahead_a);
 #endif
 #endif
+                    if (ends) {
+                        __local float *total = sums + mt * nt * (MR * NR);
+                        add_chain(acc, total, total + mt * nt * (MR * NR), k0 < SUM_STEPS, last);
+                        if (!last)
+                            continue;
+                    }
 #if DIRECT
                     if (last && skip == 0 && height == MR && width == NR) {
                         EACH_SUM FINISH16_KEEP(i + r, j + v * LANES, acc[r][v], KEEP_REGISTER);

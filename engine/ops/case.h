@@ -70,6 +70,14 @@ enum { CLT_SMALL = 1, CLT_EXACT = 2 }; /* see clt_op_case */
         .n_inputs = (int)(sizeof((clt_case_input[]){__VA_ARGS__}) / sizeof(clt_case_input))                  \
     }
 
+/* A case of sums over so many equal numbers that one chain of f32 additions would be wrong: the bound is
+ * 5e-5 of the result, whatever the size. */
+#define CLT_CASE_DEEP(case_name, text, ...)                                                                  \
+    {                                                                                                        \
+        .name = case_name, .attrs = text, .inputs = {__VA_ARGS__}, .tolerance = 200.0, .rounding = 2e-5,     \
+        .equal = true, .n_inputs = (int)(sizeof((clt_case_input[]){__VA_ARGS__}) / sizeof(clt_case_input))   \
+    }
+
 /* Timed cases of one f32 input: one of GPT-2 124M with 4 x 64 tokens, which fits into the caches of most
  * CPUs, and one far larger than any cache. 768 columns are the model's width, 3072 that of its hidden
  * layer. */

@@ -206,6 +206,9 @@ typedef struct clt_op_case {
     bool remembers;  /* parts of the output keep their old content, so two runs are not compared bitwise */
     double rounding; /* relative rounding error of 16-bit values between the op's products; 0: none */
     int ranks;       /* that exchange records (exchange.h) while training, see clt_op_ref.peer; 0: as 1 */
+    /* All numbers that are not whole, of inputs, parameters and gradients, are one and the same, so that all
+     * rounding errors of a long sum have one sign. */
+    bool equal;
     int tuned; /* 1 + index of the value that each tunable of a variant of backward gets; 0: it decides */
 } clt_op_case;
 

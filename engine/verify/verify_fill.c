@@ -52,6 +52,8 @@ static double fill_one(const clt_verify_filler *f, const clt_verify_stream *s, s
         return (double)NAN;
     if (!clt_dtype_is_float(f->dtype))
         return below(s, i, 100);
+    if (f->equal)
+        return f->integers ? 1.0 : CLT_VERIFY_EQUAL;
     if (f->integers || f->fill == CLT_FILL_WHOLE)
         return below(s, i, 7) - 3.0;
     v = clt_rng_normal(s->seed, CLT_RNG_VERIFY, s->number, s->key, i);

@@ -168,7 +168,8 @@ static void fill(void *context, int operand, clt_dtype type, size_t first, doubl
     const clt_gemm_run *r = context;
     clt_verify_stream stream = clt_verify_stream_make(r->session->seed, r->problem->name,
                                                       (uint32_t)(16 + operand + 32 * r->integers));
-    clt_verify_filler filler = {.fill = CLT_FILL_NORMAL, .dtype = type, .integers = r->integers};
+    clt_verify_filler filler = {
+        .fill = CLT_FILL_NORMAL, .dtype = type, .integers = r->integers, .equal = r->problem->equal};
     stream.first = first;
     clt_verify_fill(out, n, &filler, &stream);
     for (size_t i = 0; operand == OCL_GEMM_BIAS && i < n; i++)

@@ -106,7 +106,9 @@ typedef struct clt_verify_filler {
     clt_dtype dtype; /* values are representable in this type */
     bool integers;   /* small integers, from -3 to 3, instead of real numbers */
     bool unrounded;  /* real numbers keep all bits of a double, so that no two are equal */
+    bool equal;      /* all numbers that would be random are CLT_VERIFY_EQUAL, or 1 */
 } clt_verify_filler;
+#define CLT_VERIFY_EQUAL 0.5772156649015329 /* sums of it and of its square round in one direction */
 void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, const clt_verify_stream *stream);
 
 /* --- comparison: verify_compare.c --- */
@@ -224,7 +226,7 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
 typedef struct clt_verify_data {
     clt_arena *arena;
     bool integers;
-    bool unrounded; /* as in clt_verify_filler */
+    bool unrounded, equal; /* as in clt_verify_filler */
     double *in[CLT_MAX_IN];
     double *param[CLT_VERIFY_COPIES][CLT_MAX_NODE_PARAMS];
     double *dout[CLT_VERIFY_COPIES][CLT_MAX_OUT];

@@ -24,7 +24,8 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
                               const clt_case_input *input, clt_verify_stream stream, double **out)
 {
     const clt_tensor *t = clt_graph_tensor(graph, tensor);
-    clt_verify_filler filler = {.dtype = t->dtype, .integers = data->integers, .unrounded = data->unrounded};
+    clt_verify_filler filler = {
+        .dtype = t->dtype, .integers = data->integers, .unrounded = data->unrounded, .equal = data->equal};
     if (input) {
         filler.fill = input->fill;
         filler.max = input->fill_max;
@@ -65,6 +66,7 @@ clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph,
     char key[128];
     snprintf(key, sizeof key, "%s.%s", subject->op->name, c->name);
     data->integers = integers;
+    data->equal = c->equal;
     data->loss_scale = bench->plan && bench->plan->loss_scale >= 0 ? LOSS_SCALE : 1.0;
     for (int i = 0; i < c->n_inputs; i++)
         CLT_TRY(fill_tensor(data, graph, bench->in[i], &c->inputs[i],

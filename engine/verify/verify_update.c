@@ -113,6 +113,12 @@ static clt_status realise(const clt_verify_session *session, clt_update_run *r)
 
 /* --- data --- */
 
+/* Whether the case wants `what` of the parameter to be zero. */
+static bool is_zero(const clt_update_run *r, uint32_t number, int what)
+{
+    return number == 0 && (int)r->c->zero == what;
+}
+
 static double normal(const clt_update_run *r, const clt_verify_stream *stream, uint64_t i)
 {
     return clt_rng_normal(r->seed, CLT_RNG_VERIFY, stream->number, stream->key, i);
@@ -137,11 +143,14 @@ static void fill_slot(clt_update_run *r, const clt_store_slot *slot, uint32_t nu
     for (uint64_t i = 0; i < slot->elements; i++) {
         uint64_t at = slot->offset + i;
         double v = normal(r, &stream, 3 * i + 2);
-        r->before[CLT_IMAGE_PARAM][slot->slab][at] = (float)normal(r, &stream, 3 * i);
+        r->before[CLT_IMAGE_PARAM][slot->slab][at] =
+            is_zero(r, number, ZERO_VALUES) ? 0.0f : (float)normal(r, &stream, 3 * i);
         if (slot->lr_scale == 0.0f && r->c->storage != CLT_F32)
             r->before[CLT_IMAGE_PARAM][slot->slab][at] = tie(r->c->storage, (uint32_t)i);
         if (slot->trainable && r->plan->store->ema)
             r->before[CLT_IMAGE_AVERAGE][slot->slab][at] = (float)v;
+        if (is_zero(r, number, ZERO_GRADIENTS))
+            continue;
         if (slot->trainable && states > 0)
             r->before[CLT_IMAGE_MOMENT1][slot->slab][at] = (float)(0.1 * normal(r, &stream, 3 * i + 1));
         if (slot->trainable && states > 1)
@@ -155,6 +164,8 @@ static void fill_gradients(clt_update_run *r, const clt_store_slot *slot, uint32
     double size = (r->c->gradients > 0.0 ? r->c->gradients : 0.1) * (r->c->steps[step] == HIGH_NORM ? 50 : 1);
     if (!slot->trainable)
         return;
+    if (is_zero(r, number, ZERO_GRADIENTS))
+        size = 0.0;
     for (uint64_t i = 0; i < slot->elements; i++) {
         bool low = r->c->steep && (slot->elements < CLT_STORE_CHUNK || i >= CLT_STORE_CHUNK);
         r->before[CLT_IMAGE_GRAD][slot->slab][slot->offset + i] =

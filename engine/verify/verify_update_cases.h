@@ -31,6 +31,11 @@ typedef struct clt_update_case {
     /* After the weight's first chunk gradients are so small that a sum in f32 would not change when a chunk
      * of them is added, unless rounding errors are compensated. */
     bool steep;
+    enum {
+        ZERO_NOTHING,
+        ZERO_VALUES,
+        ZERO_GRADIENTS
+    } zero; /* of the first weight, gradients with moments: its norm is 0 */
 } clt_update_case;
 
 #define STEEP 0x1.6a09p-13 /* its square is less than half a unit in the last place of 1 */

@@ -112,7 +112,7 @@ window.cl :: s/k < (INDEX)(y1 + run)/k <= (INDEX)(y1 + run)/ :: slice.* :: slice
 kv_cache.cl :: s/else if (at == 0)/else if (at == 1)/ :: kv_cache.* :: kv_cache
 gemm.cl :: s/p + v < k ? LOAD(DTA/p + v <= k ? LOAD(DTA/ :: gemm.odd_nt* :: gemm
 gemm.cl :: s/sums\[i\]\[v\] += sums\[i\]\[v + half_size\]/sums[i][v] += sums[i][v]/ :: gemm.odd_nt* :: gemm
-gemm_lane.cl :: s/if (k0 == 0)/if (k0 <= kc)/ :: gemm.deep_small[lane] :: gemm
+gemm_lane.cl :: s/if (starts)/if (k0 <= kc)/ :: gemm.deep_small[lane] :: gemm
 gemm_lane.cl :: s/min(j + v, n - 1)/min(j, n - 1)/ :: gemm.odd_nn[lane] :: gemm
 gemm_tile.cl :: s/if (rest != 0)/if (rest > 9)/ :: gemm.odd_nn[tile] :: gemm
 gemm_epilogue.clh :: s/fma(beta, other_\[q_\], value_\[q_\])/fma(beta, value_[q_], other_[q_])/ :: gemm.vectors_everything[tile] :: gemm
@@ -153,8 +153,8 @@ embedding.cl :: s/for (uint i = 0; i < lane; i++)/for (uint i = 0; i <= lane; i+
 embedding.cl :: s/slots\[j\] < p ? 1u : 0u/slots[j] <= p ? 1u : 0u/ :: embedding.odd[flat] :: embedding
 embedding.cl :: s/POSITION(order\[j + 2\])/POSITION(order[j + 1])/ :: embedding.odd[flat] :: embedding
 embedding.cl :: s/for (uint v = vocab; v > 0; v--)/for (uint v = vocab; v > 1; v--)/ :: embedding.odd[row] :: embedding
-embedding.cl :: s/if (accumulate \&\& j == end)/if (j == end)/ :: embedding.unused_rows[flat] :: embedding
-embedding.cl :: s/if (accumulate \&\& first == end)/if (first == end)/ :: embedding.unused_rows[row] :: embedding
+embedding.cl :: s/if (accumulate \&\& j == all)/if (j == all)/ :: embedding.unused_rows[flat] :: embedding
+embedding.cl :: s/if (accumulate \&\& first == all)/if (first == all)/ :: embedding.unused_rows[row] :: embedding
 functions.clh :: s/0\.19963064789772034f/0.19863064789772034f/ :: cross_entropy.two_classes[group] :: cross_entropy
 functions.clh :: s/CLT_K(1\.0f) - s, CLT_K(1\.0f))/CLT_K(1.0f) - s, CLT_K(0.9f))/ :: silu.one[flat] :: silu
 functions.clh :: s/x > CLT_K(18\.4f)/x > CLT_K(3.0f)/ :: tanh.tail[flat] :: tanh
@@ -284,7 +284,7 @@ cross_entropy.cl :: s/weight \* as_float(sb\[SB_NORM + loss_index\])/as_float(sb
 cross_entropy.cl :: s/x += x0 + r \* stride;/x += x0 + r * cols;/ :: cross_entropy.padded[group] :: cross_entropy
 elementwise.cl :: s/STORE(GT, dst, k, 0.0f);/;/ :: positional.bf16[flat] :: positional
 elementwise.cl :: s/STREAMV_GRAD(GT, dx, k, LOADV(DT, dy, k) \* factor, accumulate)/STREAMV_GRAD(GT, dx, k, LOADV(DT, dy, k), accumulate)/ :: scale.bf16[flat] :: scale
-embedding.cl :: s/STREAM16_GRAD(GT, dw, d, s0 + s1, accumulate)/STREAM16_GRAD(GT, dw, d, s0, accumulate)/ :: embedding.per_sample[row] :: embedding
+embedding.cl :: s/sum, rest, s0 + s1)/sum, rest, s0)/ :: embedding.per_sample[row] :: embedding
 embedding.cl :: s/cursor\[v\] = base;/cursor[v] = base + 1;/ :: embedding.odd[flat] :: embedding
 embedding.cl :: s/if (lane == WG - 1)/if (lane == 0)/ :: embedding.odd[flat] :: embedding
 embedding.cl :: s/p, vocab) == (long)index\[p\]/p, vocab) >= (long)index[p]/ :: embedding.out_of_range[flat] :: embedding
@@ -297,7 +297,7 @@ fill.cl :: s/buffer\[offset + i\] = pattern;/buffer[i] = pattern;/ :: known.fill
 fill.cl :: s/i < count; i += get_global_size(0))/i + 1 < count; i += get_global_size(0))/ :: known.fill_u32 :: known
 gemm.cl :: s/(ulong)z \* stride_b/(ulong)z * stride_a/ :: gemm.batch_nn[simple] :: gemm
 gemm.cl :: s/p + v < k ? LOAD(DTB/p + v <= k ? LOAD(DTB/ :: gemm.odd_nt[simple] :: gemm
-gemm.cl :: s/p < k; p++) {/p + 1 < k; p++) {/ :: gemm.odd_nn[simple] :: gemm
+gemm.cl :: s/p < steps; p++) {/p + 1 < steps; p++) {/ :: gemm.odd_nn[simple] :: gemm
 gemm.cl :: s/row\[r\] = (ulong)min(i0 + r, m - 1) \* lda/row[r] = (ulong)min(i0 + r, m - 1) * ldb/ :: gemm.odd_nt[simple] :: gemm
 gemm_epilogue.clh :: s/IF_RESIDUAL v += LOAD(DTC/IF_RESIDUAL v = LOAD(DTC/ :: gemm.ties_f16[simple] :: gemm
 gemm_epilogue.clh :: s/a < 0x38800000u ? as_uint(small) : r/r/ :: known.f16_epilogue :: known
@@ -331,7 +331,7 @@ philox.clh :: s/(uint)(p1 >> 32) \^ index_high \^ s.key0/(uint)(p1 >> 32) ^ s.ke
 philox.clh :: s/^#define PHILOX_ORDER (ulong8)(0, 4, 1, 5, 2, 6, 3, 7)/#define PHILOX_ORDER (ulong8)(0, 1, 2, 3, 4, 5, 6, 7)/ :: dropout.odd[lane] :: dropout
 philox.clh :: s/round < 10; round++/round < 9; round++/ :: dropout.odd[lane] :: dropout
 reduce.cl :: s/(place) == (found) ? (grad) : 0.0f/(place) >= (found) ? (grad) : 0.0f/ :: reduce.max_all[group] :: reduce
-reduce.cl :: s/float sum = START;/float sum = 0.0f;/ :: reduce.max_nan_middle[flat] :: reduce
+reduce.cl :: s/float sum = START, /float sum = 0.0f, / :: reduce.max_nan_middle[flat] :: reduce
 reduce.cl :: s/found = min(found, (i0 \* r1 + i1) \* r2 + i)/found = (i0 * r1 + i1) * r2 + i/ :: reduce.max_f16[group] :: reduce
 reduce.cl :: s/grad\[c\] = LOAD(DYT, dy, c) \* factor/grad[c] = LOAD(DYT, dy, c)/ :: reduce.mean_bf16[lane] :: reduce
 reduce.cl :: s/hit |= (v == (float16)(top))/hit = (v == (float16)(top))/ :: reduce.max_all[row] :: reduce
@@ -352,6 +352,25 @@ unary.cl :: s/STREAM16(DT, y, done + p, CLT_CAT(FN, _last16)(LOAD16(DT, x, done 
 unary.cl :: s/fma(-y, y, (type)(1.0f))/fma(y, y, (type)(1.0f))/ :: tanh.one[flat] :: tanh
 unary.cl :: s/x += done;/;/ :: gelu.stages[lane] :: gelu
 unary.cl :: s/x > (type)(0.0f))/x >= (type)(0.0f))/ :: relu.tail[flat] :: relu
+gemm_lane.cl :: s/(k0 + kn) & (SUM_STEPS - 1)) == 0/(k0 + kn) \& (SUM_STEPS - 1)) == 1/;s/starts = .*/starts = k0 == 0;/ :: gemm.equal_nn[lane] :: gemm
+gemm_lane.cl :: s/if (!first) {/if (false) {/ :: gemm.chains[lane] :: gemm
+gemm_lane.cl :: s/total + mt \* nt \* (MR \* NR), k0/total, k0/ :: gemm.chains[lane] :: gemm
+gemm.cl :: s/min(left, (uint)SUM_STEPS)/left/ :: gemm.equal_tn[simple] :: gemm
+gemm.cl :: s/min(k - p, (uint)(SUM_STEPS \* VW))/k - p/ :: gemm.equal_nt[simple] :: gemm
+embedding.cl :: s/min(all - j, (uint)(2 \* SUM_STEPS))/all - j/ :: embedding.equal[row] :: embedding
+embedding.cl :: s/LONG_SUM_ADD(float16, sum, rest, s0 + s1)/sum = s0 + s1/ :: embedding.equal[row] :: embedding
+reduce.cl :: s/if (++taken == SUM_STEPS)/if (++taken == 0)/ :: reduce.equal_outer[flat] :: reduce
+reduce.cl :: s/if (taken >= SUM_STEPS)/if (taken == 0)/ :: reduce.equal_outer[lane] :: reduce
+reduce.cl :: s/if (taken >= SUM_STEPS)/if (taken == 0)/ :: reduce.equal_inner[row] :: reduce
+conv_depthwise.cl :: s/all\[t\] + sum\[t\]/sum[t]/ :: conv2d.equal_depthwise[depthwise] :: conv2d
+conv_depthwise.cl :: s/if (places++ == SUM_STEPS)/if (false)/ :: conv2d.equal_depthwise[depthwise] :: conv2d
+conv_winograd.cl :: s/y0 + IN <= height \&\&/y0 + IN <= height + 1 \&\&/ :: conv2d.multiples_of_4[winograd] :: conv2d
+conv_winograd.cl :: s/x0 + IN <= width;/x0 + IN <= width + 1;/ :: conv2d.multiples_of_4[winograd] :: conv2d
+lars.cl :: s/first_norm > 0.0f ? share : 1.0f/share/ :: update.lars_zero[lane] :: update
+lars.cl :: s/second_norm > 0.0f ? coefficient/first_norm > 0.0f ? coefficient/ :: update.lars_still[lane] :: update
+lamb.cl :: s/counted > 0.0f \&\& second_norm > 0.0f/second_norm > 0.0f/ :: update.lamb_zero[lane] :: update
+lamb.cl :: s/counted > 0.0f \&\& second_norm > 0.0f/counted > 0.0f/ :: update.lamb_still[lane] :: update
+muon.cl :: s/fmax(first_norm, 1e-7f)/first_norm/ :: update.muon_still[lane] :: update
 END
 }
 

@@ -262,7 +262,7 @@ static const clt_op_case attention_cases[] = {
     PACKED("tile", "{\"heads\":1}", false, 1, 66, 192),
     PACKED("tile_and_row", "{\"heads\":5}", false, 2, 97, 240),
     PACKED("tiles_and_row", "{\"heads\":1}", false, 1, 133, 51),
-    PACKED("three_tiles", "{\"heads\":1}", false, 1, 199, 60),
+    PACKED("three_tiles", "{\"heads\":1}", true, 1, 199, 60),
     SEPARATE("tiles_shared", "{\"heads\":4,\"kv_heads\":1}", false, 1, 131, 198, 48, 12),
     SEPARATE("few_of_many", "{\"heads\":2}", false, 2, 7, 205, 64, 64),
     PACKED("wide_tiles", "{\"heads\":1}", false, 1, 70, 330),

@@ -8,8 +8,11 @@
 
 #include <stdio.h>
 
-#define MOST_TAPS 64   /* MOST_TAPS of the kernels */
-#define MOST_BLOCKS 64 /* of rows of the result, for the weight's gradient: does not depend on the device */
+#define MOST_TAPS 64 /* MOST_TAPS of the kernels */
+/* Blocks of rows of the result, for the weight's gradient: does not depend on the device. More where a block
+ * would have more than MOST_ROWS. */
+#define BLOCKS 64
+#define MOST_ROWS 1024
 
 static bool depthwise_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
 {
@@ -79,8 +82,9 @@ static void emit_weight(ocl_emitter *e, const clt_conv *c)
 {
     uint64_t items, channels = (uint64_t)c->s.channels, taps = (uint64_t)clt_conv_taps(c);
     int64_t rows = c->s.n * c->s.out[0] * c->s.out[1];
-    int64_t block_rows = (rows + MOST_BLOCKS - 1) / MOST_BLOCKS,
-            blocks = (rows + block_rows - 1) / block_rows;
+    int64_t block_rows = (rows + BLOCKS - 1) / BLOCKS;
+    block_rows = block_rows > MOST_ROWS ? MOST_ROWS : block_rows;
+    int64_t blocks = (rows + block_rows - 1) / block_rows;
     uint64_t parts = (uint64_t)blocks * taps * channels;
     int32_t part = ocl_workspace(e, CLT_F32, parts, "sums of blocks");
     clt_style style = begin(e, c, "depthwise_weight", &items);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolutions of every channel by itself (conv_depthwise.c). Images are (n, in..., channels), weights (channels,
- * taps). Sums run over the taps in order, those of the weight's gradient over blocks of the result's rows in order.
+ * taps). Sums run over the taps in order, those of the weight's gradient over blocks of the result's rows in
+ * order, SUM_STEPS places at a time.
  *
  * Geometry: an item of the lane form has a block of channels, sixteen at a time, and of the places of BLOCK rows of
  * places (of the result, or of the image); one of the flat form has a place and a channel. The weight's gradient: an
@@ -11,6 +12,7 @@
  * -DHAS_BIAS=0|1  -DTAPS=elements of a window (the weight's gradient) */
 #include "common.clh"
 #include "lanes.clh"
+#include "kernel_shared.clh"
 
 #ifndef LS
 #define LS 1
@@ -183,12 +185,20 @@ KERNEL depthwise_weight(__global float *restrict part, ulong part0, __global con
     y += y0;
     part += part0;
 #define WEIGHT(type, N)                                                                                      \
-    type sum[TAPS];                                                                                          \
+    type sum[TAPS], all[TAPS];                                                                               \
+    uint places = 0;                                                                                         \
     for (uint t = 0; t < TAPS; t++)                                                                          \
-        sum[t] = (type)(0.0f);                                                                               \
+        sum[t] = all[t] = (type)(0.0f);                                                                      \
     for (uint row = block * block_rows, end = min(row + block_rows, rows); row < end; row++) {               \
         uint r0 = row / out1, n = r0 / out0, q1 = row - r0 * out1, q0 = r0 - n * out0;                       \
         for (uint q2 = 0; q2 < out2; q2++) {                                                                 \
+            if (places++ == SUM_STEPS) {                                                                     \
+                for (uint t = 0; t < TAPS; t++) {                                                            \
+                    all[t] += sum[t];                                                                        \
+                    sum[t] = (type)(0.0f);                                                                   \
+                }                                                                                            \
+                places = 1;                                                                                  \
+            }                                                                                                \
             type g = LOAD##N(YT, y, ((ulong)row * out2 + q2) * channels + c);                                \
             uint t = 0;                                                                                      \
             for (uint t0 = 0; t0 < kernel0; t0++)                                                            \
@@ -206,7 +216,7 @@ KERNEL depthwise_weight(__global float *restrict part, ulong part0, __global con
         }                                                                                                    \
     }                                                                                                        \
     for (uint t = 0; t < TAPS; t++)                                                                          \
-        PART##N(sum[t]);
+        PART##N(all[t] + sum[t]);
     CHANNELS(WEIGHT)
 }
 

@@ -10,7 +10,7 @@
  * shapes  x (N,...,C), b (C) -> y (N,...,C)
  * dtypes  x,y f32|f16|bf16; b any of them; accumulates f32
  * grads   dx: copy of dy; db: write or accumulate               units   none
- * memory  workspace of db: blocks*C*4 bytes, blocks <= 256      errors  CLT_ESHAPE for an integer x
+ * memory  workspace of db: blocks*C*4 bytes, blocks <= 32768      errors  CLT_ESHAPE for an integer x
  * source  -
  * tested  verify -t 'bias*', exact on integers */
 

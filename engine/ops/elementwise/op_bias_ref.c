@@ -39,6 +39,7 @@ static const clt_op_case bias_cases[] = {
     CLT_CASE("vectors_768", NULL, CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 2048, 768)),
     CLT_CASE("wide", NULL, CLT_EXACT, CLT_CASE_F32(2, 4099)),
     CLT_CASE("many_columns", NULL, CLT_EXACT, CLT_CASE_F32(20, 16405)),
+    CLT_CASE_DEEP("equal", NULL, CLT_CASE_F32(1200000, 1)),
     CLT_CASE("slabs", NULL, CLT_EXACT, CLT_CASE_F32(70001, 3)),
 };
 
@@ -46,7 +47,7 @@ static const clt_op_case bias_timed[] = {
     CLT_TIMED_3072("", NULL),
 };
 
-/* Two additions per element forward; db is summed in two stages of about sqrt(rows) terms, whose rounding
+/* Two additions per element forward; db is summed in stages of at most about sqrt(rows) terms, whose rounding
  * errors grow like a random walk. */
 extern const clt_op_ref clt_op_bias_ref;
 const clt_op_ref clt_op_bias_ref = {

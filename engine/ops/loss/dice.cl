@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The soft Dice loss of segmentation. A voxel (or pixel) has CLASSES logits side by side and a class number.
- * Forward adds up, for each sample and class, over blocks of voxels and then over the blocks, the probabilities
- * p, the voxels t that are of the class, and those of both. From these follow the loss of a sample, and the
- * derivatives with respect to the sums, with which backward works voxel by voxel; probabilities are computed
- * again. A target out of range gives NaN. Samples beyond the step block's valid count give {0, 0, 0} and a zero
- * gradient.
+ * Forward adds up, for each sample and class, over blocks of voxels, SUM_STEPS at a time, and then over the
+ * blocks, the probabilities p, the voxels t that are of the class, and those of both. From these follow the
+ * loss of a sample, and the derivatives with respect to the sums, with which backward works voxel by voxel;
+ * probabilities are computed again. A target out of range gives NaN. Samples beyond the step block's valid
+ * count give {0, 0, 0} and a zero gradient.
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DCLASSES=number of logits
  * -DSIGMOID=0|1: sigmoids instead of a softmax  -DSQUARED=0|1: squares of p in the denominator
@@ -13,6 +13,7 @@
  * -DHAS_IGNORE=0|1: voxels of class `ignore` do not count
  * -DHAS_SCALE=0|1: a loss scale follows */
 #include "common.clh"
+#include "kernel_shared.clh"
 #include "step_block.clh"
 #include "types.clh"
 
@@ -87,7 +88,7 @@ __kernel void dice_fwd_sums(__global float *part, ulong part0, __global const ST
     if (item >= (ulong)samples * blocks)
         return;
     ulong sample = item / blocks, first = item % blocks * block, end = min(first + block, voxels);
-    float sums[CLASSES * SUMS], p[CLASSES];
+    float sums[CLASSES * SUMS], chain[CLASSES * SUMS], p[CLASSES];
     part += part0 + item * (CLASSES * SUMS);
     x += x0 + sample * voxels * CLASSES;
     target += target0 + sample * voxels;
@@ -95,18 +96,26 @@ __kernel void dice_fwd_sums(__global float *part, ulong part0, __global const ST
         sums[k] = 0.0f;
     if (sample >= sb[sb0 + SB_VALID])
         first = end;
-    for (ulong v = first; v < end; v++) {
-        int t = (int)target[v];
-        if (!dice_counts(t, ignore))
-            continue;
-        dice_probabilities(x + v * CLASSES, p);
-        float off = dice_in_range(t) ? 0.0f : NAN;
-        for (int c = 0; c < CLASSES; c++) {
-            float is = dice_is(t, c);
-            sums[SUMS * c] += SQUARED ? p[c] * p[c] : p[c];
-            sums[SUMS * c + 1] += is;
-            sums[SUMS * c + 2] += p[c] * is + off;
+    while (first < end) {
+        ulong stop = min(end, first + SUM_STEPS);
+        for (int k = 0; k < CLASSES * SUMS; k++)
+            chain[k] = 0.0f;
+        for (ulong v = first; v < stop; v++) {
+            int t = (int)target[v];
+            if (!dice_counts(t, ignore))
+                continue;
+            dice_probabilities(x + v * CLASSES, p);
+            float off = dice_in_range(t) ? 0.0f : NAN;
+            for (int c = 0; c < CLASSES; c++) {
+                float is = dice_is(t, c);
+                chain[SUMS * c] += SQUARED ? p[c] * p[c] : p[c];
+                chain[SUMS * c + 1] += is;
+                chain[SUMS * c + 2] += p[c] * is + off;
+            }
         }
+        for (int k = 0; k < CLASSES * SUMS; k++)
+            sums[k] += chain[k];
+        first = stop;
     }
     for (int k = 0; k < CLASSES * SUMS; k++)
         part[k] = sums[k];

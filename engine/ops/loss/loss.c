@@ -5,10 +5,12 @@
 #include "engine/ops/loss/loss.h"
 #include "engine/ops/emit_util.h"
 
-/* Up to this many rows are summed in one stage. More are summed in parts of about sqrt(rows), which keeps
- * rounding errors near eps * 2 * sqrt(rows). */
+/* Up to this many rows are summed in one stage. More are summed in parts of about sqrt(rows), but of no more
+ * than MAX_PART_ROWS, and many parts in parts again, which keeps rounding errors small: of a few hundred
+ * additions, however many rows there are. */
 #define ONE_STAGE_ROWS 64
 #define MAX_PARTS 256
+#define MAX_PART_ROWS 256
 
 clt_status clt_infer_class_weights(clt_infer *ctx, int64_t classes)
 {
@@ -26,25 +28,33 @@ clt_status clt_infer_class_weights(clt_infer *ctx, int64_t classes)
     return clt_infer_constant(ctx, CLT_CLASS_WEIGHTS, weights->number, classes);
 }
 
+/* Adds up `*n` rows in parts: the rows and their number become those of the parts. */
+static void emit_parts(ocl_emitter *e, int32_t *rows, uint64_t *n)
+{
+    uint64_t wanted = 1;
+    while (wanted * wanted < *n && wanted < MAX_PARTS)
+        wanted++;
+    uint64_t block = clt_div_up(*n, wanted);
+    block = block > MAX_PART_ROWS ? MAX_PART_ROWS : block;
+    uint64_t parts = clt_div_up(*n, block);
+    int32_t part = ocl_workspace(e, CLT_F32, 3 * parts, "loss.part");
+    ocl_kernel_begin(e, "loss", "loss_fwd_part");
+    ocl_arg_out(e, part, CLT_F32, 3 * parts);
+    ocl_arg_in(e, *rows, CLT_F32, 3 * *n);
+    ocl_arg_u64(e, *n);
+    ocl_arg_u64(e, block);
+    ocl_arg_u32(e, (uint32_t)parts);
+    ocl_kernel_end_items(e, parts, clt_local_rows(e->device, parts), 3.0 * (double)*n);
+    *rows = part;
+    *n = parts;
+}
+
 void clt_emit_loss_record(ocl_emitter *e, const clt_call *call, int32_t rows_tensor, int64_t rows)
 {
-    uint64_t n = (uint64_t)rows, parts = n;
+    uint64_t parts = (uint64_t)rows;
     int32_t part = rows_tensor;
-    if (n > ONE_STAGE_ROWS) {
-        uint64_t wanted = 1;
-        while (wanted * wanted < n && wanted < MAX_PARTS)
-            wanted++;
-        uint64_t block = clt_div_up(n, wanted);
-        parts = clt_div_up(n, block);
-        part = ocl_workspace(e, CLT_F32, 3 * parts, "loss.part");
-        ocl_kernel_begin(e, "loss", "loss_fwd_part");
-        ocl_arg_out(e, part, CLT_F32, 3 * parts);
-        ocl_arg_in(e, rows_tensor, CLT_F32, 3 * n);
-        ocl_arg_u64(e, n);
-        ocl_arg_u64(e, block);
-        ocl_arg_u32(e, (uint32_t)parts);
-        ocl_kernel_end_items(e, parts, clt_local_rows(e->device, parts), 3.0 * (double)n);
-    }
+    for (bool first = true; parts > (first ? ONE_STAGE_ROWS : MAX_PARTS); first = false)
+        emit_parts(e, &part, &parts);
     ocl_tensor_ref record = ocl_ref(call->losses);
     record.offset = (uint64_t)call->node->loss * CLT_LOSS_RECORD * sizeof(float);
     ocl_kernel_begin(e, "loss", "loss_fwd_record");

@@ -26,6 +26,7 @@
  * -DGROUPED=0|1: channels share statistics with others, so that the sums of backward contain their factors */
 #include "common.clh"
 #include "lanes.clh"
+#include "kernel_shared.clh"
 #include "norm_shared.clh"
 #include "reduce_shared.clh"
 #include "types.clh"
@@ -135,6 +136,19 @@
         STEPS(STEP, TOGETHER)                                                                                \
     for (; row < end; row++)                                                                                 \
     STEPS(STEP, 1)
+/* OVER_ROWS for sums: after every SUM_STEPS rows but the last ones FOLD runs for the columns, which adds the
+ * sums so far to others and clears them. */
+#define OVER_CHAINS(STEP, FOLD)                                                                              \
+    for (ulong all = end;;) {                                                                                \
+        end = min(all, row + SUM_STEPS);                                                                     \
+        OVER_ROWS(STEP)                                                                                      \
+        if (row >= all)                                                                                      \
+            break;                                                                                           \
+        STEPS(FOLD, 1)                                                                                       \
+    }
+#define FOLD_INTO(type, N, whole, chain)                                                                     \
+    KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));                                                         \
+    KEEP##N(chain, (type)(0.0f));
 
 /* --- forward --- */
 
@@ -147,7 +161,7 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 {
     COLUMNS;
     ROWS;
-    float sum[MOST_COLUMNS], squares[MOST_COLUMNS];
+    float sum[MOST_COLUMNS], squares[MOST_COLUMNS], all_sum[MOST_COLUMNS], all_squares[MOST_COLUMNS];
     float count = (float)(end - row);
     x += x0 + begin;
     ulong start = row * cols;
@@ -155,7 +169,9 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
     square += square0 + block * cols + begin;
 #define CLEAR(type, N, n)                                                                                    \
     KEEP##N(sum, (type)(0.0f));                                                                              \
-    KEEP##N(squares, (type)(0.0f));
+    KEEP##N(squares, (type)(0.0f));                                                                          \
+    KEEP##N(all_sum, (type)(0.0f));                                                                          \
+    KEEP##N(all_squares, (type)(0.0f));
     STEPS(CLEAR, 1)
 #define ADD(type, N, n)                                                                                      \
     type first = LOAD##N(DT, x, start + c), s = KEPT##N(sum), q = KEPT##N(squares);                          \
@@ -166,16 +182,20 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
     }                                                                                                        \
     KEEP##N(sum, s);                                                                                         \
     KEEP##N(squares, q);
-    OVER_ROWS(ADD)
+#define FOLD_MOMENTS(type, N, n)                                                                             \
+    FOLD_INTO(type, N, all_sum, sum)                                                                         \
+    FOLD_INTO(type, N, all_squares, squares)
+    OVER_CHAINS(ADD, FOLD_MOMENTS)
 #define STORE_MOMENTS(type, N, n)                                                                            \
-    type s = KEPT##N(sum), off = s / count;                                                                  \
+    type s = KEPT##N(all_sum) + KEPT##N(sum), off = s / count;                                               \
     STORE##N(f32, mean, c, LOAD##N(DT, x, start + c) + off);                                                 \
-    STORE##N(f32, square, c, KEPT##N(squares) - s * off);
+    STORE##N(f32, square, c, KEPT##N(all_squares) + KEPT##N(squares) - s * off);
     STEPS(STORE_MOMENTS, 1)
 }
 
 /* Moments of the rows of the blocks first to last - 1. A block has block_rows rows, the last one of the matrix
- * maybe fewer; COUNTED: it has counts[b] rows. middle: the mean; squares: the sum of squared distances from it. */
+ * maybe fewer; COUNTED: it has counts[b] rows. middle: the mean, from the distances of means to the first
+ * one, so that a mean far from 0 costs no digits; squares: the sum of squared distances from it. */
 #define ROWS_OF_BLOCK(b) ((float)min(block_rows, rows - (b)*block_rows))
 #if COUNTED
 #define COUNTS_ARG , IN(counts)
@@ -190,10 +210,10 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 #define COUNT_ROWS(first, last) float count = (float)(min(rows, (last)*block_rows) - (first)*block_rows)
 #endif
 #define COMBINE(type, N, first, last)                                                                        \
-    type sum = (type)(0.0f), squares = (type)(0.0f);                                                         \
+    type origin = LOAD##N(f32, part, (first)*cols + c), sum = (type)(0.0f), squares = (type)(0.0f);          \
     for (ulong b = (first); b < (last); b++)                                                                 \
-        sum += BLOCK_SIZE(b) * LOAD##N(f32, part, b * cols + c);                                             \
-    type middle = sum / count;                                                                               \
+        sum += BLOCK_SIZE(b) * (LOAD##N(f32, part, b * cols + c) - origin);                                  \
+    type middle = origin + sum / count;                                                                      \
     for (ulong b = (first); b < (last); b++) {                                                               \
         type d = LOAD##N(f32, part, b * cols + c) - middle;                                                  \
         squares += LOAD##N(f32, square, b * cols + c) + BLOCK_SIZE(b) * d * d;                               \
@@ -439,6 +459,7 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
     COLUMNS;
     ROWS;
     SUMS_DO(float sums[MOST_COLUMNS]; float products[MOST_COLUMNS];)
+    SUMS_DO(float all_sums[MOST_COLUMNS]; float all_products[MOST_COLUMNS];)
     dy += dy0 + begin;
     x += x0 + begin;
     mean += mean0 + stats_at;
@@ -448,7 +469,9 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
     product += product0 + block * cols + begin;
 #define CLEAR_BOTH(type, N, n)                                                                               \
     KEEP##N(sums, (type)(0.0f));                                                                             \
-    KEEP##N(products, (type)(0.0f));
+    KEEP##N(products, (type)(0.0f));                                                                         \
+    KEEP##N(all_sums, (type)(0.0f));                                                                         \
+    KEEP##N(all_products, (type)(0.0f));
     STEPS(CLEAR_BOTH, 1)
 #endif
 #define ADD_BOTH(type, N, n)                                                                                 \
@@ -461,12 +484,17 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
         SUMS_DO(s += g; p = fma(g, NORMALISED(N, AT(k)), p);)                                                \
     }                                                                                                        \
     SUMS_DO(KEEP##N(sums, s); KEEP##N(products, p);)
-    OVER_ROWS(ADD_BOTH)
 #if SUMS
+#define FOLD_BOTH(type, N, n)                                                                                \
+    FOLD_INTO(type, N, all_sums, sums)                                                                       \
+    FOLD_INTO(type, N, all_products, products)
+    OVER_CHAINS(ADD_BOTH, FOLD_BOTH)
 #define STORE_BOTH(type, N, n)                                                                               \
-    STORE##N(f32, sum, c, KEPT##N(sums));                                                                    \
-    STORE##N(f32, product, c, KEPT##N(products));
+    STORE##N(f32, sum, c, KEPT##N(all_sums) + KEPT##N(sums));                                                \
+    STORE##N(f32, product, c, KEPT##N(all_products) + KEPT##N(products));
     STEPS(STORE_BOTH, 1)
+#else
+    OVER_ROWS(ADD_BOTH)
 #endif
 }
 
@@ -637,13 +665,14 @@ KERNEL group_norm_stats(OUT(mean), OUT(rstd), IN(part), IN(square), ulong rows, 
     float sum = 0.0f, squares = 0.0f, count = (float)(rows * width);
     part += part0 + first;
     square += square0 + first;
+    float origin = part[0];
     for (ulong b = 0; b < each; b++) {
         float inner = 0.0f;
         for (ulong c = 0; c < width; c++)
-            inner += part[b * cols + c];
+            inner += part[b * cols + c] - origin;
         sum += ROWS_OF_BLOCK(b) * inner;
     }
-    float middle = sum / count;
+    float middle = origin + sum / count;
     for (ulong b = 0; b < each; b++) {
         float inner = 0.0f;
         for (ulong c = 0; c < width; c++) {
@@ -668,14 +697,18 @@ KERNEL group_norm_bwd_total(OUT(sum), OUT(product), IN(part_sum), IN(part_produc
     float s = 0.0f, p = 0.0f;
     part_sum += part_sum0 + first;
     part_product += part_product0 + first;
-    for (ulong b = 0; b < each; b++)
+    for (ulong b = 0; b < each; b++) {
+        float block_s = 0.0f, block_p = 0.0f;
         for (ulong c = 0; c < width; c++) {
 #if AFFINE
             float factor = w[w0 + begin + c];
 #endif
-            s += SCALED(part_sum[b * cols + c]);
-            p += SCALED(part_product[b * cols + c]);
+            block_s += SCALED(part_sum[b * cols + c]);
+            block_p += SCALED(part_product[b * cols + c]);
         }
+        s += block_s;
+        p += block_p;
+    }
     for (ulong c = 0; c < width; c++) {
         sum[sum0 + stats_at + c] = s;
         product[product0 + stats_at + c] = p;

@@ -10,7 +10,7 @@
 #include "engine/ops/op_problem.h"
 
 /* Variants: one group for each row, one item for each row, one group for each block of rows. Workspace of the
- * gradients of the factor and the shift: 4*C*blocks bytes each, blocks <= 256 (column_sums.h). */
+ * gradients of the factor and the shift: 4*C*blocks bytes each, blocks <= 32768 (column_sums.h). */
 extern const ocl_variant *const clt_norm_forward[];
 extern const ocl_variant *const clt_norm_backward[];
 const char *clt_norm_forward_standard(const void *problem, const ocl_device_desc *device);

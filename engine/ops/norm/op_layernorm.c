@@ -8,7 +8,7 @@
  * shapes  x (N,...,C), w (C), b (C) -> y (N,...,C); saves mean (R), rstd (R), R = N*...
  * dtypes  x,y f32|f16|bf16; w,b any of them; mean,rstd f32
  * grads   dx, dw, db: write or accumulate                units   eps: square of x's unit
- * memory  workspace of dw and db: 4*C*blocks bytes each, blocks <= 256 (column_sums.h)
+ * memory  workspace of dw and db: 4*C*blocks bytes each, blocks <= 32768 (column_sums.h)
  * errors  CLT_ESHAPE for an integer x or one without a dimension after the batch
  * source  Ba, Kiros & Hinton 2016, arXiv:1607.06450
  * tested  verify -t 'layernorm*', tol 32, more for rows of a few elements */

@@ -8,7 +8,7 @@
  * shapes  x (N,...,C), w (C) -> y (N,...,C); saves rstd (R), R = N*...
  * dtypes  x,y f32|f16|bf16; w any of them; rstd f32
  * grads   dx, dw: write or accumulate                    units   eps: square of x's unit
- * memory  workspace of dw: 4*C*blocks bytes, blocks <= 256 (column_sums.h)
+ * memory  workspace of dw: 4*C*blocks bytes, blocks <= 32768 (column_sums.h)
  * errors  CLT_ESHAPE for an integer x or one without a dimension after the batch
  * source  Zhang & Sennrich 2019, arXiv:1910.07467
  * tested  verify -t 'rmsnorm*', tol 32, more for rows of a few elements */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Emission of column sums: the cut of the rows into blocks, the tiles of columns, one or two stages. Knows
+ * Emission of column sums: the cut of the rows into blocks, the tiles of columns, one to three stages. Knows
  * the kernel family colsum, no op in particular. */
 #include "engine/ops/reduce/column_sums.h"
 #include "engine/ops/emit_util.h"
@@ -8,9 +8,11 @@
 
 /* There are about as many blocks as rows in a block, so that rounding errors grow only with the square root
  * of the rows and the second stage is short. With many columns a single block keeps the device busy, and
- * there is no second stage. */
+ * there is no second stage. From 65536 rows on there are more blocks, of as few rows, and three stages. */
 #define MIN_BLOCK_ROWS 16
-#define MAX_BLOCKS 256
+#define MANY_BLOCKS 256
+#define MANY_ROWS 256    /* of a block */
+#define MAX_BLOCKS 32768 /* devices limit the groups of a dimension to 65535 */
 #define MANY_COLUMNS 16384
 #define ONE_STAGE_ROWS 256
 
@@ -29,10 +31,14 @@ clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols)
     if (rows <= MIN_BLOCK_ROWS || (cols >= MANY_COLUMNS && rows <= ONE_STAGE_ROWS))
         return b;
     b.count = 1;
-    while (b.count * b.count < b.rows && b.count < MAX_BLOCKS)
+    while (b.count * b.count < b.rows && b.count < MANY_BLOCKS)
         b.count++;
     b.rows = clt_div_up(b.rows, b.count);
     b.rows = b.rows < MIN_BLOCK_ROWS ? MIN_BLOCK_ROWS : b.rows;
+    if (b.rows > MANY_ROWS) {
+        uint64_t least = clt_div_up((uint64_t)rows, MAX_BLOCKS);
+        b.rows = least > MANY_ROWS ? least : MANY_ROWS;
+    }
     b.count = clt_div_up((uint64_t)rows, b.rows);
     return b;
 }
@@ -128,6 +134,9 @@ void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_colu
                             int32_t part_q, uint64_t blocks, clt_style style)
 {
     bool both = s->p >= 0 && s->q >= 0; /* the kernel calls a single sum q */
+    clt_column_blocks of = {1, blocks};
+    if (blocks > MANY_BLOCKS)
+        of = clt_column_blocks_of((int64_t)blocks, s->cols);
     column_launch l = {.dy = s->q >= 0 ? part_q : part_p,
                        .x = part_p,
                        .mean = -1,
@@ -139,10 +148,19 @@ void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_colu
                        .p_accumulate = s->p_accumulate,
                        .q_accumulate = s->q >= 0 ? s->q_accumulate : s->p_accumulate,
                        .product = both ? PRODUCT_X : PRODUCT_NONE,
+                       .type = CLT_F32,
                        .rows = blocks,
                        .cols = (uint64_t)s->cols,
-                       .blocks = {1, blocks}};
-    launch_both(e, call, l, style);
+                       .blocks = of};
+    if (of.count == 1) {
+        launch_both(e, call, l, style);
+        return;
+    }
+    l.p = both ? ocl_workspace(e, CLT_F32, of.count * l.cols, "colsum.p") : -1;
+    l.q = ocl_workspace(e, CLT_F32, of.count * l.cols, "colsum.q");
+    l.p_accumulate = l.q_accumulate = false;
+    launch(e, &l, style);
+    clt_emit_column_blocks(e, call, s, both ? l.p : l.q, l.q, of.count, style);
 }
 
 void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *s, clt_style style)

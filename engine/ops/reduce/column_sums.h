@@ -29,13 +29,13 @@ clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols);
  * not depend on it. */
 uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t blocks);
 
-/* Emits both stages. Workspace: 4*cols*blocks bytes for each of p and q, blocks <= 256, none for a single
- * block. */
+/* Emits all stages. Workspace: for each of p and q 4*cols*blocks bytes, blocks <= 256, or rows/256 and at
+ * most 32768 where these are more, and another 1/180 of that; none for a single block. */
 void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);
 /* The sums of one matrix: out (cols) (+)= sum over rows of dy (rows,cols). */
 void clt_emit_column_sum(ocl_emitter *e, const clt_call *call, int32_t out, bool accumulate, int32_t dy,
                          int64_t rows, int64_t cols, clt_style style);
-/* The second stage alone: p (cols) (+)= sum over blocks of part_p (blocks,cols) f32, q likewise. */
+/* The stages behind the first: p (cols) (+)= sum over blocks of part_p (blocks,cols) f32, q likewise. */
 void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, int32_t part_p,
                             int32_t part_q, uint64_t blocks, clt_style style);
 

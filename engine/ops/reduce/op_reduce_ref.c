@@ -115,6 +115,9 @@ static const clt_op_case reduce_cases[] = {
     SUM_MEAN_MAX("alternate", ",\"axes\":[1,3,5]", CLT_SMALL, 2, 3, 2, 5, 3, 17),
     SUM_MEAN_MAX("ones", ",\"axes\":[1,3],\"keepdims\":true", CLT_SMALL, 1, 1, 3, 1),
     SUM_MEAN_MAX("single", "", CLT_SMALL, 1, 1),
+    CLT_CASE_DEEP("equal_inner", "{\"kind\":\"mean\"}", CLT_CASE_F32(2, 300000)),
+    CLT_CASE_DEEP("equal_outer", "{\"axes\":[1]}", CLT_CASE_F32(1, 40001, 18)),
+    CLT_CASE_DEEP("equal_planes", "{\"axes\":[1,3]}", CLT_CASE_F32(1, 5003, 2, 3, 19)),
     SUM_MEAN_MAX("tall", ",\"axes\":[1]", 0, 1, 257, 130),
 };
 

@@ -5,7 +5,8 @@
  * innermost dimension reduced), column (innermost dimension kept: a tile of neighbouring outputs per item,
  * which stay in the first-level cache while whole rows stream past them, or one output per item of a group),
  * row (one item per output, accepts everything). A maximum remembers where the first one was; NaN is greater
- * than everything. Launches have one dimension per kept dimension.
+ * than everything. Sums of many elements are made in chains (long_sum.clh). Launches have one dimension per
+ * kept dimension.
  *
  *   -DMAX=0|1  -DINDEX=0|1: store the index of the maximum
  *   -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
@@ -14,6 +15,7 @@
  *   -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
+#include "long_sum.clh"
 #include "groups.clh"
 #include "reduce_shared.clh"
 #include "types.clh"
@@ -45,6 +47,24 @@
 #else
 #define INDEX_IN
 #define START 0.0f
+#endif
+
+/* Adds the running sum to that of all chains, and begins another one; END_SUM: then `sum` is the result. A
+ * maximum is one chain. */
+#if MAX
+#define END_CHAIN(type, all, rest, sum) (void)0
+#define END_SUM(type, all, rest, sum) ((void)(all), (void)(rest))
+#else
+#define END_CHAIN(type, all, rest, sum)                                                                      \
+    do {                                                                                                     \
+        LONG_SUM_ADD(type, all, rest, sum);                                                                  \
+        (sum) = (type)(0.0f);                                                                                \
+    } while (0)
+#define END_SUM(type, all, rest, sum)                                                                        \
+    do {                                                                                                     \
+        LONG_SUM_ADD(type, all, rest, sum);                                                                  \
+        (sum) = (all);                                                                                       \
+    } while (0)
 #endif
 
 #define FOR_OUTER(i0, i1)                                                                                    \
@@ -121,18 +141,29 @@ __kernel void reduce_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 INDEX_OU
         return;
     ulong o1 = get_global_id(1), o0 = get_global_id(2), o = (o0 * k1 + o1) * k2 + o2;
     x += x0 + o0 * ks0 + o1 * ks1 + o2 * ks2;
-    float sum = START;
-    float16 sum16 = (float16)(START);
+    float sum = START, all = 0.0f, rest = 0.0f;
+    float16 sum16 = (float16)(START), all16 = (float16)(0.0f), rest16 = (float16)(0.0f);
+    uint taken = 0;
     FOR_OUTER(i0, i1)
     {
         __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
-        uint i = 0;
-        if (rs2 == 1)
-            for (; i + LANES <= r2; i += LANES)
-                sum16 = reduce_take16(sum16, LOAD16(DT, p, i));
-        for (; i < r2; i++)
-            sum = reduce_take(sum, LOAD(DT, p, i * rs2));
+        for (uint i = 0; i < r2;) {
+            uint end = i + min(r2 - i, (uint)SUM_STEPS);
+            taken += end - i;
+            if (rs2 == 1)
+                for (; i + LANES <= end; i += LANES)
+                    sum16 = reduce_take16(sum16, LOAD16(DT, p, i));
+            for (; i < end; i++)
+                sum = reduce_take(sum, LOAD(DT, p, i * rs2));
+            if (taken >= SUM_STEPS) {
+                END_CHAIN(float, all, rest, sum);
+                END_CHAIN(float16, all16, rest16, sum16);
+                taken = 0;
+            }
+        }
     }
+    END_SUM(float, all, rest, sum);
+    END_SUM(float16, all16, rest16, sum16);
     sum = reduce_take(reduce_lanes(sum16), sum);
     STORE(DT, y, y0 + o, sum * factor);
 #if INDEX
@@ -146,15 +177,21 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void reduce_fwd_group(
 {
     __local float scratch[WG];
     ulong o2 = get_group_id(0), o1 = get_group_id(1), o0 = get_group_id(2), o = (o0 * k1 + o1) * k2 + o2;
-    uint lane = (uint)get_local_id(0);
+    uint lane = (uint)get_local_id(0), taken = 0;
     x += x0 + o0 * ks0 + o1 * ks1 + o2 * ks2;
-    float sum = START;
+    float sum = START, all = 0.0f, rest = 0.0f;
     FOR_OUTER(i0, i1)
     {
         __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
-        for (uint i = lane; i < r2; i += WG)
+        for (uint i = lane; i < r2; i += WG) {
             sum = reduce_take(sum, LOAD(DT, p, i));
+            if (++taken == SUM_STEPS) {
+                END_CHAIN(float, all, rest, sum);
+                taken = 0;
+            }
+        }
     }
+    END_SUM(float, all, rest, sum);
     scratch[lane] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint half_size = WG / 2; half_size > 0; half_size >>= 1) {
@@ -226,26 +263,38 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
     y += y0 + (o0 * k1 + o1) * k2 + begin;
     IF_INDEX(where += where0 + (o0 * k1 + o1) * k2 + begin;)
 #if LS == 1
-    float sum[MAX_TILE];
+    float sum[MAX_TILE], all[MAX_TILE], rest[MAX_TILE];
+    uint taken = 0;
     IF_INDEX(uint first[MAX_TILE];)
     for (uint c = 0; c < width; c++) {
         sum[c] = START;
+        all[c] = rest[c] = 0.0f;
         IF_INDEX(first[c] = 0;)
     }
     FOR_OUTER(i0, i1)
     {
         __global const STORAGE(DT) *p = x + i0 * rs0 + i1 * rs1;
         IF_INDEX(uint place = (i0 * r1 + i1) * r2;)
-        uint i = 0;
-        for (; i + ROWS <= r2; i += ROWS) {
-            TAKE_ROWS(ROWS)
-            p += ROWS * rs2;
-            IF_INDEX(place += ROWS;)
+        for (uint i = 0; i < r2;) {
+            uint end = i + min(r2 - i, (uint)SUM_STEPS);
+            taken += end - i;
+            for (; i + ROWS <= end; i += ROWS) {
+                TAKE_ROWS(ROWS)
+                p += ROWS * rs2;
+                IF_INDEX(place += ROWS;)
+            }
+            uint left = end - i;
+            TAKE_ROWS(left)
+            i = end;
+            if (taken >= SUM_STEPS) {
+                for (uint c = 0; c < width; c++)
+                    END_CHAIN(float, all[c], rest[c], sum[c]);
+                taken = 0;
+            }
         }
-        uint left = r2 - i;
-        TAKE_ROWS(left)
     }
     for (uint c = 0; c < width; c++) {
+        END_SUM(float, all[c], rest[c], sum[c]);
         STORE(DT, y, c, sum[c] * factor);
         IF_INDEX(where[c] = first[c];)
     }
@@ -253,14 +302,20 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
     uint c = (uint)get_local_id(0);
     if (c >= width)
         return;
-    float sum = START;
+    float sum = START, all = 0.0f, rest = 0.0f;
+    uint taken = 0;
     IF_INDEX(uint first = 0;)
     FOR_OUTER(i0, i1)
     for (uint i = 0; i < r2; i++) {
         float v = LOAD(DT, x, i0 * rs0 + i1 * rs1 + i * rs2 + c);
         IF_INDEX(first = v > sum || (v != v && sum == sum) ? (i0 * r1 + i1) * r2 + i : first;)
         sum = reduce_take(sum, v);
+        if (++taken == SUM_STEPS) {
+            END_CHAIN(float, all, rest, sum);
+            taken = 0;
+        }
     }
+    END_SUM(float, all, rest, sum);
     STORE(DT, y, c, sum * factor);
     IF_INDEX(where[c] = first;)
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Table lookup y = w[index] and its gradient without float atomics: positions are sorted by index (stably),
- * then each table row is the sum of its positions in ascending order, so the result is the same in every run.
+ * then each table row is the sum of its positions in ascending order, many of them in chains (long_sum.clh),
+ * so the result is the same in every run.
  * The loader refuses indices out of range; any that remains is clamped, so that nothing is read out of
  * bounds, and gives NaN, so that the error is noticed.
  *
@@ -9,6 +10,7 @@
  * -DNT, -DAHEAD: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
+#include "long_sum.clh"
 #include "groups.clh"
 #include "types.clh"
 
@@ -198,21 +200,26 @@ __kernel void embedding_bwd_w_group(__global STORAGE(GT) * dw, ulong dw0, int ac
         return;
     INDEX v = i / dim;
     uint d = (uint)(i - v * dim);
-    uint end = min(start[start0 + v + 1], positions), j = min(start[start0 + v], end);
-    if (accumulate && j == end)
+    uint all = min(start[start0 + v + 1], positions), j = min(start[start0 + v], all);
+    if (accumulate && j == all)
         return;
     dy += dy0 + d;
     order += order0;
-    float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
-    for (; j + 4 <= end; j += 4) {
-        s0 += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim);
-        s1 += LOAD(DT, dy, (ulong)POSITION(order[j + 1]) * dim);
-        s2 += LOAD(DT, dy, (ulong)POSITION(order[j + 2]) * dim);
-        s3 += LOAD(DT, dy, (ulong)POSITION(order[j + 3]) * dim);
+    float sum = 0.0f, rest = 0.0f;
+    while (j < all) {
+        uint end = j + min(all - j, (uint)(4 * SUM_STEPS));
+        float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+        for (; j + 4 <= end; j += 4) {
+            s0 += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim);
+            s1 += LOAD(DT, dy, (ulong)POSITION(order[j + 1]) * dim);
+            s2 += LOAD(DT, dy, (ulong)POSITION(order[j + 2]) * dim);
+            s3 += LOAD(DT, dy, (ulong)POSITION(order[j + 3]) * dim);
+        }
+        for (; j < end; j++)
+            s0 += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim);
+        LONG_SUM_ADD(float, sum, rest, (s0 + s1) + (s2 + s3));
     }
-    for (; j < end; j++)
-        s0 += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim);
-    STORE_GRAD(GT, dw + dw0, i, (s0 + s1) + (s2 + s3), accumulate);
+    STORE_GRAD(GT, dw + dw0, i, sum, accumulate);
 }
 
 /* One item per table row, sixteen columns at a time. */
@@ -224,8 +231,8 @@ __kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accu
     uint v = (uint)get_global_id(0);
     if (v >= vocab)
         return;
-    uint end = min(start[start0 + v + 1], positions), first = min(start[start0 + v], end);
-    if (accumulate && first == end)
+    uint all = min(start[start0 + v + 1], positions), first = min(start[start0 + v], all);
+    if (accumulate && first == all)
         return;
     dw += dw0 + (ulong)v * dim;
     dy += dy0;
@@ -235,24 +242,34 @@ __kernel void embedding_bwd_w_row(__global STORAGE(GT) * dw, ulong dw0, int accu
     uint last = min(start[start0 + vocab], positions) - 1; /* not used if there are no positions */
 #endif
     for (; d + LANES <= dim; d += LANES) {
-        float16 s0 = 0.0f, s1 = 0.0f;
-        uint j = first;
-        for (; j + 2 <= end; j += 2) {
-            ASK_FOR(dy + (ulong)POSITION(order[min(j + ROWS_AHEAD, last)]) * dim + d);
-            ASK_FOR(dy + (ulong)POSITION(order[min(j + 1 + ROWS_AHEAD, last)]) * dim + d);
-            s0 += LOAD16(DT, dy, (ulong)POSITION(order[j]) * dim + d);
-            s1 += LOAD16(DT, dy, (ulong)POSITION(order[j + 1]) * dim + d);
+        float16 sum = 0.0f, rest = 0.0f;
+        for (uint j = first; j < all;) {
+            uint end = j + min(all - j, (uint)(2 * SUM_STEPS));
+            float16 s0 = 0.0f, s1 = 0.0f;
+            for (; j + 2 <= end; j += 2) {
+                ASK_FOR(dy + (ulong)POSITION(order[min(j + ROWS_AHEAD, last)]) * dim + d);
+                ASK_FOR(dy + (ulong)POSITION(order[min(j + 1 + ROWS_AHEAD, last)]) * dim + d);
+                s0 += LOAD16(DT, dy, (ulong)POSITION(order[j]) * dim + d);
+                s1 += LOAD16(DT, dy, (ulong)POSITION(order[j + 1]) * dim + d);
+            }
+            if (j < end) {
+                ASK_FOR(dy + (ulong)POSITION(order[min(j + ROWS_AHEAD, last)]) * dim + d);
+                s0 += LOAD16(DT, dy, (ulong)POSITION(order[j]) * dim + d);
+                j++;
+            }
+            LONG_SUM_ADD(float16, sum, rest, s0 + s1);
         }
-        if (j < end) {
-            ASK_FOR(dy + (ulong)POSITION(order[min(j + ROWS_AHEAD, last)]) * dim + d);
-            s0 += LOAD16(DT, dy, (ulong)POSITION(order[j]) * dim + d);
-        }
-        STREAM16_GRAD(GT, dw, d, s0 + s1, accumulate);
+        STREAM16_GRAD(GT, dw, d, sum, accumulate);
     }
     for (; d < dim; d++) {
-        float s = 0.0f;
-        for (uint j = first; j < end; j++)
-            s += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim + d);
-        STORE_GRAD(GT, dw, d, s, accumulate);
+        float sum = 0.0f, rest = 0.0f;
+        for (uint j = first; j < all;) {
+            uint end = j + min(all - j, (uint)SUM_STEPS);
+            float s = 0.0f;
+            for (; j < end; j++)
+                s += LOAD(DT, dy, (ulong)POSITION(order[j]) * dim + d);
+            LONG_SUM_ADD(float, sum, rest, s);
+        }
+        STORE_GRAD(GT, dw, d, sum, accumulate);
     }
 }

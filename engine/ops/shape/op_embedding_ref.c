@@ -53,6 +53,7 @@ static const clt_op_case embedding_cases[] = {
              CLT_CASE_INDEX(CLT_U16, 40, 3, 17)),
     CLT_CASE("u32", "{\"vocab\":1000,\"dim\":16}", CLT_EXACT, CLT_CASE_INDEX(CLT_U32, 1000, 7, 31)),
     CLT_CASE("one_row", "{\"vocab\":70,\"dim\":5}", CLT_EXACT, CLT_CASE_INDEX(CLT_I32, 1, 2, 1000)),
+    CLT_CASE_DEEP("equal", "{\"vocab\":1,\"dim\":19}", CLT_CASE_INDEX(CLT_U8, 1, 2, 10000)),
     CLT_CASE("big_table", "{\"vocab\":50257,\"dim\":7}", CLT_EXACT, CLT_CASE_INDEX(CLT_U16, 50257, 4, 129)),
     CLT_CASE("image_of_indices", "{\"vocab\":4,\"dim\":2,\"init_std\":0.5}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_INDEX(CLT_U8, 4, 2, 3, 4)),

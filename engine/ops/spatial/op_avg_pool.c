@@ -10,10 +10,11 @@
  * dtypes  x,y f32|f16|bf16; accumulates f32              units   none
  * grads   dx = sum over the windows that contain the element of dy / number of its elements: write or accumulate
  * memory  a mean of everything (global pooling) adds up blocks of places, so that many work-items share the work and
- *         rounding errors stay small: a workspace of 4*N*C*blocks bytes, blocks <= 256 (column_sums.h); else none
- * errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding of more than half of the kernel
- * source  torch.nn.AvgPool2d, AvgPool3d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, whose results these are
- * tested  verify -t '*avg_pool*', tol 16, or exact; golden values of PyTorch in test_golden_spatial */
+ *         rounding errors stay small: a workspace of 4*N*C*blocks bytes, blocks <= 32768 (column_sums.h);
+ * else none errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding of more
+ * than half of the kernel source  torch.nn.AvgPool2d, AvgPool3d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, whose
+ * results these are tested  verify -t '*avg_pool*', tol 16, or exact; golden values of PyTorch in
+ * test_golden_spatial */
 
 static const clt_attr_spec avg_pool_attrs[] = {
     CLT_SPATIAL_KERNEL,
@@ -46,25 +47,29 @@ static clt_pool in_a_row(const clt_spatial *s, int64_t places, int64_t size, flo
                       .share = share};
 }
 
-/* All places of a sample are a row; sums of its blocks, and then their sum. */
+#define MOST_IN_A_ROW 256 /* sums of blocks that are added in one stage */
+
+/* All places of a sample are a row; sums of its blocks, and of blocks of these, until their sum is left. */
 static void emit_global(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *l, clt_style style)
 {
     const clt_spatial *s = &pool->s;
     int64_t places = clt_spatial_volume(s->in);
+    clt_pool_launch from = *l;
     clt_column_blocks b = clt_column_blocks_of(places, s->n * s->channels);
-    if (b.count == 1) {
-        clt_pool all = in_a_row(s, places, places, pool->share);
-        clt_emit_pool_sum(e, &all, l, style);
-        return;
+    while (b.count > 1) {
+        uint64_t sums = (uint64_t)(s->n * s->channels) * b.count;
+        int32_t part = ocl_workspace(e, CLT_F32, sums, "sums of blocks");
+        clt_pool blocks = in_a_row(s, places, (int64_t)b.rows, 1.0f);
+        clt_pool_launch to = {.y = part, .x = from.x, .y_type = CLT_F32, .x_type = from.x_type};
+        clt_emit_pool_sum(e, &blocks, &to, style);
+        from.x = part;
+        from.x_type = CLT_F32;
+        places = (int64_t)b.count;
+        b = places > MOST_IN_A_ROW ? clt_column_blocks_of(places, s->n * s->channels)
+                                   : (clt_column_blocks){1, b.count};
     }
-    uint64_t sums = (uint64_t)(s->n * s->channels) * b.count;
-    int32_t part = ocl_workspace(e, CLT_F32, sums, "sums of blocks");
-    clt_pool blocks = in_a_row(s, places, (int64_t)b.rows, 1.0f),
-             rest = in_a_row(s, (int64_t)b.count, (int64_t)b.count, pool->share);
-    clt_pool_launch first = {.y = part, .x = l->x, .y_type = CLT_F32, .x_type = l->x_type},
-                    second = {.y = l->y, .x = part, .y_type = l->y_type, .x_type = CLT_F32};
-    clt_emit_pool_sum(e, &blocks, &first, style);
-    clt_emit_pool_sum(e, &rest, &second, style);
+    clt_pool rest = in_a_row(s, places, places, pool->share);
+    clt_emit_pool_sum(e, &rest, &from, style);
 }
 
 static clt_status avg_pool_forward(ocl_emitter *e, const clt_call *call, clt_style style)

@@ -140,6 +140,16 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
     return status;
 }
 
+/* How many targets loss number `at` counts that no loss before it with the same field has counted. */
+static int64_t new_targets(const clt_graph *graph, const eval_sums *sums, int at)
+{
+    double counted = 0;
+    for (int i = 0; i < at; i++)
+        if (strcmp(graph->losses[i].target_field, graph->losses[at].target_field) == 0)
+            counted = fmax(counted, sums->record[i][2]);
+    return (int64_t)fmax(sums->record[at][2] - counted, 0);
+}
+
 static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eval_metrics *m)
 {
     const clt_graph *graph = run->eval->plan->graph;
@@ -153,7 +163,7 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
         snprintf(m->loss_name[i], sizeof m->loss_name[i], "%s", graph->losses[i].name);
         m->loss_value[i] = mean;
         m->loss += (double)graph->losses[i].weight * mean;
-        m->targets += (int64_t)record[2];
+        m->targets += new_targets(graph, sums, i);
         if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) {
             correct += record[3];
             correct_targets += record[2];

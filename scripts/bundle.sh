@@ -7,7 +7,7 @@
 #
 # usage: scripts/bundle.sh [FOLDER [BUILD_FOLDER]]; default: bundle, build.
 #
-#   cltrain, cltrain_comm_mpi.so, mpirun, device_report.sh (and peer_torch.py, its peer), configs/, licenses/
+#   cltrain, cltrain_comm_mpi.so, mpirun, device_report.sh (with help.sh and peer_torch.py, its peer), configs/, licenses/
 #   lib/        libraries that come before the system's
 #   lib/last/   libraries that come after the system's: drivers use them too, and may need newer ones than these
 #   lib/mpi/    Open MPI's launcher and plug-ins
@@ -140,7 +140,7 @@ mkdir -p "$folder/lib/last" "$folder/configs"
 echo 'made by scripts/bundle.sh, which replaces this folder' >"$folder/BUNDLE"
 cp "$build/bundle_stage/cltrain" "$folder/"
 cp configs/*.json "$folder/configs/"
-cp LICENSE README.md scripts/device_report.sh tests/bench/peer_torch.py "$folder/"
+cp LICENSE README.md scripts/device_report.sh scripts/help.sh tests/bench/peer_torch.py "$folder/"
 files=("$build/bundle_stage/cltrain")
 if [ -n "$with_mpi" ] && ! add_mpi; then
     echo "without MPI: this machine has no Open MPI 3 or 4 with orterun and its plug-ins" >&2

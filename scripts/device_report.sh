@@ -25,6 +25,7 @@
 set -u
 export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/help.sh"
 usage() { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 # The parts: name, limit in seconds, what they tell. The long ones come with --full.
 table='host 8 the driver, its libraries and where they are
@@ -67,7 +68,6 @@ while [ $# -gt 0 ]; do
         declare "${1#--}=$2"
         shift
         ;;
-    -h | --help) sed -n '4,$ { /^#/!q; s/^# \{0,1\}//p }' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) usage ;;
     esac
     shift

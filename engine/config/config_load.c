@@ -70,10 +70,11 @@ static clt_given_value given_in_file(clt_config *config, const clt_json *json)
     return value;
 }
 
-/* Keys of earlier versions that could only have their default: the configs that runs keep still name them. */
-static bool is_retired(const clt_json_doc *doc, const char *path)
+/* A key of earlier versions with the only value that it could have: configs that name it still mean the same. */
+static bool is_retired(const char *path, const clt_json *json)
 {
-    return strcmp(path, "parallel.tensor") == 0 && says_default(doc, path);
+    return strcmp(path, "parallel.tensor") == 0 && clt_json_typeof(json) == CLT_JSON_NUMBER &&
+           clt_json_number(json) == 1;
 }
 
 /* One key of one section of the file. */
@@ -86,7 +87,7 @@ static clt_status read_key(clt_config *config, const char *section, const clt_js
     if (!path)
         CLT_FAIL(CLT_ENOMEM, "reading config %s: out of host memory", config->source);
     int index = clt_config_key_index(path);
-    if (index < 0 && is_retired(doc, path))
+    if (index < 0 && is_retired(path, json))
         return CLT_OK;
     if (index < 0 || strchr(clt_json_key(json), '.')) {
         clt_config_report_unknown(list, (clt_place){config->source, line, column}, section,
@@ -295,8 +296,9 @@ static void shorten(clt_config *config, const char *path, int64_t file_steps, co
              (long long)before, steps->source);
 }
 
-/* train.steps of the command line, where warm-up and final decay of the file take longer than that. */
-static void fit_schedule(clt_config *config, int64_t file_steps)
+/* train.steps of the command line, where warm-up and final decay of the file take as long as that or longer. The config that
+ * a run has kept is not changed in this way: its schedule has begun. */
+static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t file_steps)
 {
     const clt_config_value *steps = clt_config_at(config, "train.steps"),
                            *warmup = clt_config_at(config, "schedule.warmup"),
@@ -304,7 +306,8 @@ static void fit_schedule(clt_config *config, int64_t file_steps)
     bool decays = !clt_config_at(config, "schedule.type")->bad &&
                   clt_config_choice(config, "schedule.type") == CLT_SCHEDULE_WSD;
     if (steps->from != CLT_FROM_OVERRIDE || steps->bad || steps->i < 1 ||
-        clt_config_at(config, "schedule.horizon")->i > 0 || warmup->i + (decays ? decay->i : 0) <= steps->i)
+        clt_config_at(config, "schedule.horizon")->i > 0 || warmup->i + (decays ? decay->i : 0) < steps->i ||
+        clt_json_get(clt_json_root(doc), "_origin"))
         return;
     shorten(config, "schedule.warmup", file_steps, steps);
     if (decays)
@@ -323,7 +326,7 @@ static clt_status read_all(clt_config *config, const clt_json_doc *doc, const ch
     if (status == CLT_OK && presets)
         status = clt_config_apply_presets(config, presets, &list);
     if (status == CLT_OK) {
-        fit_schedule(config, file_steps);
+        fit_schedule(config, doc, file_steps);
         clt_config_check_rules(config, &list);
     }
     clt_error error;

@@ -68,7 +68,9 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE(
         "schedule.type", CLT_CHOICE_WORDS(CLT_SCHEDULE_TYPES), "\"constant\"",
         "course of the learning rate after warm-up; wsd: constant, then down by 1 - sqrt at the end"),
-    CLT_KEY_INT("schedule.warmup", 0, STEPS, "0", "steps", "linear rise from 0 to optimizer.learning_rate"),
+    CLT_KEY_INT("schedule.warmup", 0, STEPS, "0", "steps",
+                "linear rise from 0 to optimizer.learning_rate; it becomes shorter, with a line, where "
+                "train.steps of the command line leaves no room for it"),
     CLT_KEY_FLOAT("schedule.min_learning_rate", 0, 1e6, "0", "",
                   "learning rate at the end of linear, cosine and wsd"),
     CLT_KEY_INT("schedule.step_every", 0, STEPS, "0", "steps", "step: interval between two multiplications"),

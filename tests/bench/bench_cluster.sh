@@ -16,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 folder=$(dirname "$CLTRAIN")
 shim=${BENCH_SHIM:-$folder/tests/driver_shim.so}
 idle_ms=${BENCH_IDLE_MS:-140}
-gpt2=("$root/configs/gpt2-124m.json" "data.path=$work/tokens" precision.mode=f32 schedule.warmup=1)
+gpt2=("$root/configs/gpt2-124m.json" "data.path=$work/tokens" precision.mode=f32 schedule.warmup=1 data.global_batch=0)
 long=(model.context=256) short=(model.context=16)
 mlp=("$here/mlp.json" data.samples=65536)
 if $self_test; then gpt2+=(model.layers=1 model.heads=2 model.channels=32 model.vocab=256) long=(model.context=32); fi

@@ -367,16 +367,11 @@ static void test_rules(void **state)
     refused(good, "precision.mode=bf8", "precision.mode", "bf16", NULL);
     refused(good, "precision.loss_scaling=dynamic", "precision.loss_scaling", "no loss scaling", NULL);
     refused(good, "parallel.tensor=2", "parallel.tensor", "unknown key", NULL);
-    /* the config of a run that an earlier version made: with its only value, by default */
+    /* configs of earlier versions, with the only value that there was */
     static const char kept[] = "{\"model\": {\"type\": \"mlp\", \"hidden\": [64, 32]},\n"
                                " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"},\n"
-                               " \"parallel\": {\"tensor\": 1},"
-                               " \"_origin\": {\"parallel.tensor\": \"default\"}}";
+                               " \"parallel\": {\"tensor\": 1}}";
     clt_config_destroy(parse_ok(kept, NULL, 0));
-    static const char given[] = "{\"model\": {\"type\": \"mlp\", \"hidden\": [64, 32]},\n"
-                                " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"},\n"
-                                " \"parallel\": {\"tensor\": 1}}";
-    refused(given, NULL, "parallel.tensor", "unknown key", NULL);
     refused(good, "model.label_smoothing=1", "below 1", NULL);
     const char *const mse[] = {"model.loss=mse", "model.label_smoothing=0.1"};
     clt_config *c = NULL;
@@ -390,7 +385,7 @@ static void test_rules(void **state)
         "{\"model\": {\"type\": \"mlp\", \"hidden\": [4]}, \"train\": {\"steps\": 1000},\n"
         " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"},\n"
         " \"schedule\": {\"type\": \"wsd\", \"warmup\": 100, \"decay_steps\": 200}}";
-    const char *const shorter[] = {"train.steps=40"}, *const longer[] = {"train.steps=300"};
+    const char *const shorter[] = {"train.steps=40"}, *const longer[] = {"train.steps=301"};
     clt_config *w = parse_ok(warm, shorter, 1);
     assert_int_equal(clt_config_int(w, "schedule.warmup"), 4);
     assert_int_equal(clt_config_int(w, "schedule.decay_steps"), 8);
@@ -400,6 +395,17 @@ static void test_rules(void **state)
     assert_int_equal(clt_config_int(w, "schedule.warmup"), 100);
     clt_config_destroy(w);
     refused(warm, "schedule.warmup=900", "final decay together", NULL);
+    const char *const equal[] = {"train.steps=300",
+                                 "schedule.decay_steps=200"}; /* warm-up and decay are all of it */
+    w = parse_ok(warm, equal, 2);
+    assert_int_equal(clt_config_int(w, "schedule.warmup"), 30);
+    clt_config_destroy(w);
+    /* the config that a run has kept: its warm-up has begun */
+    static const char begun[] =
+        "{\"model\": {\"type\": \"mlp\", \"hidden\": [4]}, \"train\": {\"steps\": 1000},\n"
+        " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"}, \"_origin\": {},\n"
+        " \"schedule\": {\"type\": \"cosine\", \"warmup\": 100}}";
+    refused(begun, "train.steps=40", "must not be longer than the schedule", NULL);
     const char *const long_warmup[] = {"train.steps=10", "schedule.warmup=11"};
     assert_int_equal(clt_config_parse(good, "t.json", long_warmup, 2, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "schedule.warmup"));

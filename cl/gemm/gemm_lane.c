@@ -80,7 +80,9 @@ static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 }
 
 /* With the sums of finished chains, and what these have lost. They are accessed once per chain, and limits
- * for what a cache should hold do not count them. */
+ * for what a cache should hold do not count them. Local memory must hold them, however: with less than about
+ * 2 MB of it blocks of k > SUM_STEPS have fewer tiles, at least a third of those they would have without these
+ * sums, and an element of B is packed as many times more often. */
 static uint64_t all_sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
     return (g->k > SUM_STEPS ? 3 : 1) * sums_bytes(g, b);
@@ -109,10 +111,13 @@ static double distance_cost(const ocl_gemm *g, int operand, int64_t elements, cl
     return bytes > FAR_BYTES ? COST_FAR : bytes > NEAR_BYTES ? COST_SHARED : 0.0;
 }
 
-/* Cost of a block of `mt` rows of tiles. */
+/* Cost of a block of `mt` rows of tiles. Blocks of k end where a chain ends. Each chain but one stores and loads
+ * two numbers for each sum more: the total so far, and what it has lost. */
 static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
 {
-    double k = (double)g->k, tiles = (double)mt * b->nt, k_blocks = (double)up(g->k, b->kc);
+    double k = (double)g->k, tiles = (double)mt * b->nt;
+    double k_blocks = (double)(g->k / SUM_STEPS * up(SUM_STEPS, b->kc) + up(g->k % SUM_STEPS, b->kc));
+    double added_chains = g->k > SUM_STEPS ? (double)(up(g->k, SUM_STEPS) - 1) : 0.0;
     double pack_b = (g->tb ? COST_PACK_B_TRANSPOSED : COST_PACK_B) +
                     distance_cost(g, OCL_WINDOWS_B, g->k * g->n, g->type_b);
     double short_rows = !g->ta ? 1.0 : 1.0 + LONG_ROW / ((double)mt * b->mr);
@@ -120,7 +125,7 @@ static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
                     short_rows * distance_cost(g, OCL_WINDOWS_A, g->m * g->k, g->type_a);
     double step = b->pack_a || g->ta ? 1.0 : 1.0 + COST_UNPACKED;
     return tiles * b->mr * b->nv * k * step + (double)b->nt * b->nv * LANES * k * pack_b +
-           (double)mt * b->mr * k * pack_a + tiles * k_blocks * COST_TILE + COST_GROUP;
+           (double)mt * b->mr * k * pack_a + tiles * (k_blocks + 2.0 * added_chains) * COST_TILE + COST_GROUP;
 }
 
 /* Cost of the problem on all cores. In the last round some cores have a whole block, while the others already

@@ -359,11 +359,26 @@ gemm.cl :: s/min(left, (uint)SUM_STEPS)/left/ :: gemm.equal_tn[simple] :: gemm
 gemm.cl :: s/min(k - p, (uint)(SUM_STEPS \* VW))/k - p/ :: gemm.equal_nt[simple] :: gemm
 embedding.cl :: s/min(all - j, (uint)(2 \* SUM_STEPS))/all - j/ :: embedding.equal[row] :: embedding
 embedding.cl :: s/LONG_SUM_ADD(float16, sum, rest, s0 + s1)/sum = s0 + s1/ :: embedding.equal[row] :: embedding
+embedding.cl :: s/min(all - j, (uint)SUM_STEPS)/all - j/ :: embedding.equal[row] :: embedding
+embedding.cl :: s/LONG_SUM_ADD(float, sum, rest, s);/sum = s;/ :: embedding.equal[row] :: embedding
+embedding.cl :: s/LONG_SUM_ADD(float, sum, rest, (s0 + s1) + (s2 + s3))/sum = (s0 + s1) + (s2 + s3)/ :: embedding.equal[flat] :: embedding
+batch_norm.cl :: s/KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));/KEEP##N(whole, KEPT##N(chain));/ :: instance_norm.chains[lane] :: instance_norm
+batch_norm.cl :: s/KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));/KEEP##N(whole, KEPT##N(chain));/ :: instance_norm.chains[flat] :: instance_norm
+batch_norm.cl :: s/FOLD_INTO(type, N, all_squares, squares)/KEEP##N(squares, (type)(0.0f));/ :: instance_norm.chains[lane] :: instance_norm
+batch_norm.cl :: s/FOLD_INTO(type, N, all_products, products)/KEEP##N(products, (type)(0.0f));/ :: instance_norm.chains[lane] :: instance_norm
+batch_norm.cl :: s/end = min(all, row + SUM_STEPS)/end = min(all - 1, row + SUM_STEPS)/;s/if (row >= all)/if (row >= all - 1)/ :: instance_norm.chains[lane] :: instance_norm
+dice.cl :: s/sums\[k\] += chain\[k\]/sums[k] = chain[k]/ :: dice_loss.chains :: dice_loss
+dice.cl :: s/first = stop;/break;/ :: dice_loss.chains :: dice_loss
+pool.cl :: s|min(a.window - s.before, (a.in - 1 - s.first) / APART(a) + 1)|a.window - s.before| :: adaptive_avg_pool.global_stages[lane] :: adaptive_avg_pool
+loss.cl :: s/counted += rows\[3 \* r + 1\];/counted += rows[3 * r + 1] != 0.0f;/ :: cross_entropy.many_parts[row] :: cross_entropy
 reduce.cl :: s/if (++taken == SUM_STEPS)/if (++taken == 0)/ :: reduce.equal_outer[flat] :: reduce
 reduce.cl :: s/if (taken >= SUM_STEPS)/if (taken == 0)/ :: reduce.equal_outer[lane] :: reduce
 reduce.cl :: s/if (taken >= SUM_STEPS)/if (taken == 0)/ :: reduce.equal_inner[row] :: reduce
 conv_depthwise.cl :: s/all\[t\] + sum\[t\]/sum[t]/ :: conv2d.equal_depthwise[depthwise] :: conv2d
 conv_depthwise.cl :: s/if (places++ == SUM_STEPS)/if (false)/ :: conv2d.equal_depthwise[depthwise] :: conv2d
+conv_depthwise.cl :: s/end = min(row + block_rows, rows)/end = min(row + block_rows - 1, rows)/ :: conv2d.equal_depthwise_rows[depthwise] :: conv2d
+conv_depthwise.cl :: s/LONG_SUM_ADD(float, sum, rest, part/LONG_SUM_ADD(float, rest, sum, part/ :: conv2d.equal_depthwise_rows[depthwise] :: conv2d
+conv_depthwise.cl :: s/b < blocks; b++/b < min(blocks, 64u); b++/ :: conv2d.equal_depthwise_rows[depthwise] :: conv2d
 conv_winograd.cl :: s/y0 + IN <= height \&\&/y0 + IN <= height + 1 \&\&/ :: conv2d.multiples_of_4[winograd] :: conv2d
 conv_winograd.cl :: s/x0 + IN <= width;/x0 + IN <= width + 1;/ :: conv2d.multiples_of_4[winograd] :: conv2d
 lars.cl :: s/first_norm > 0.0f ? share : 1.0f/share/ :: update.lars_zero[lane] :: update

@@ -9,10 +9,11 @@
 #include <stdio.h>
 
 #define MOST_TAPS 64 /* MOST_TAPS of the kernels */
-/* Blocks of rows of the result, for the weight's gradient: does not depend on the device. More where a block
- * would have more than MOST_ROWS. */
+/* Blocks of rows of the result, for the weight's gradient: does not depend on the device. There are more, up to
+ * MOST_BLOCKS, where a block would have more than MANY_ROWS. */
 #define BLOCKS 64
-#define MOST_ROWS 1024
+#define MOST_BLOCKS 256
+#define MANY_ROWS 1024
 
 static bool depthwise_accepts(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size)
 {
@@ -83,7 +84,10 @@ static void emit_weight(ocl_emitter *e, const clt_conv *c)
     uint64_t items, channels = (uint64_t)c->s.channels, taps = (uint64_t)clt_conv_taps(c);
     int64_t rows = c->s.n * c->s.out[0] * c->s.out[1];
     int64_t block_rows = (rows + BLOCKS - 1) / BLOCKS;
-    block_rows = block_rows > MOST_ROWS ? MOST_ROWS : block_rows;
+    if (block_rows > MANY_ROWS) {
+        int64_t least = (rows + MOST_BLOCKS - 1) / MOST_BLOCKS;
+        block_rows = least > MANY_ROWS ? least : MANY_ROWS;
+    }
     int64_t blocks = (rows + block_rows - 1) / block_rows;
     uint64_t parts = (uint64_t)blocks * taps * channels;
     int32_t part = ocl_workspace(e, CLT_F32, parts, "sums of blocks");

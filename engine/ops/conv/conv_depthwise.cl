@@ -13,6 +13,7 @@
 #include "common.clh"
 #include "lanes.clh"
 #include "kernel_shared.clh"
+#include "long_sum.clh"
 
 #ifndef LS
 #define LS 1
@@ -227,10 +228,10 @@ KERNEL depthwise_total(__global STORAGE(WT) *restrict weight, ulong weight0, int
 {
     ulong item = get_global_id(0);
     uint c = (uint)(item / taps), t = (uint)(item - (ulong)c * taps);
-    float sum = 0.0f;
+    float sum = 0.0f, rest = 0.0f;
     if (c >= channels)
         return;
     for (uint b = 0; b < blocks; b++)
-        sum += part[part0 + ((ulong)b * taps + t) * channels + c];
+        LONG_SUM_ADD(float, sum, rest, part[part0 + ((ulong)b * taps + t) * channels + c]);
     STORE_GRAD(WT, weight, weight0 + item, sum, accumulate);
 }

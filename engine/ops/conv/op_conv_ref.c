@@ -174,6 +174,8 @@ static const clt_op_case conv2d_cases[] = {
     CLT_CASE_DEEP("equal_column", "{\"out\":2,\"kernel\":1}", CLT_CASE_F32(1, 3, 200, 101)),
     CLT_CASE_DEEP("equal_windows", "{\"out\":4,\"kernel\":3}", CLT_CASE_F32(1, 4, 200, 101)),
     CLT_CASE_DEEP("equal_depthwise", "{\"out\":2,\"kernel\":3,\"groups\":2}", CLT_CASE_F32(1, 2, 66, 16386)),
+    CLT_CASE_DEEP("equal_depthwise_rows", "{\"out\":2,\"kernel\":[2,1],\"groups\":2}",
+                  CLT_CASE_F32(1, 2, 66003, 1)),
     CLT_CASE("deep", "{\"out\":20,\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_EXACT,
              CLT_CASE_F32(2, 96, 7, 7)),
 };

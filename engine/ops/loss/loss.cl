@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loss records (engine/ops/loss/loss.h): a deterministic sum of per-row {loss, counted, correct} in two
- * stages, and the update of the record of four floats. Knows nothing of what a row is. */
+ * Loss records (engine/ops/loss/loss.h): a deterministic sum of per-row {loss, counted, correct}, of parts first
+ * where the rows are many, and the update of the record of four floats. Knows nothing of what a row is. */
 #include "common.clh"
 #include "step_block.clh"
 

@@ -210,6 +210,7 @@ static const clt_op_case ce_cases[] = {
     CLT_CASE("bytes", NULL, 0, CLT_CASE_F32(8, 33, 256), CLT_CASE_INDEX(CLT_U8, 256, 8, 33)),
     CLT_CASE("vocabulary", NULL, 0, CLT_CASE_F32(3, 50257), CLT_CASE_INDEX(CLT_U16, 50257, 3)),
     CLT_CASE("many_rows", NULL, 0, CLT_CASE_F32(5003, 3), CLT_CASE_INDEX(CLT_U8, 3, 5003)),
+    CLT_CASE("many_parts", NULL, 0, CLT_CASE_F32(70003, 2), CLT_CASE_INDEX(CLT_U8, 2, 70003)),
 };
 
 static const clt_op_case ce_timed[] = {

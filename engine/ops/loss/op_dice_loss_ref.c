@@ -172,6 +172,7 @@ static const clt_op_case dice_loss_cases[] = {
     CLT_CASE("f16", "{\"activation\":\"sigmoid\",\"include_background\":false}", 0,
              CLT_CASE_FLOAT(CLT_F16, 2, 4, 3, 5), CLT_CASE_INDEX(CLT_U8, 4, 2, 3, 5)),
     CLT_CASE("blocks", NULL, 0, CLT_CASE_F32(2, 2, 37, 41), CLT_CASE_INDEX(CLT_U8, 2, 2, 37, 41)),
+    CLT_CASE("chains", NULL, 0, CLT_CASE_F32(1, 2, 1100, 1100), CLT_CASE_INDEX(CLT_U8, 2, 1, 1100, 1100)),
 };
 
 static const clt_op_case dice_loss_timed[] = {

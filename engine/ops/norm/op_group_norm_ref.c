@@ -114,6 +114,7 @@ static const clt_op_case instance_norm_cases[] = {
     CLT_CASE("bf16", "{\"affine\":true}", CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 33, 4, 3)),
     CLT_CASE("f16", NULL, 0, CLT_CASE_FLOAT(CLT_F16, 2, 16, 4, 5)),
     CLT_CASE("blocks", NULL, 0, CLT_CASE_F32(2, 18, 21, 37)),
+    CLT_CASE("chains", "{\"affine\":true}", 0, CLT_CASE_F32(1, 1, 1100, 1100)),
 };
 static const clt_op_case group_norm_timed[] = {
     CLT_CASE("volume", "{\"groups\":8}", 0, CLT_CASE_F32(2, 32, 64, 64, 64)),

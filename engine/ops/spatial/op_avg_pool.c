@@ -10,11 +10,10 @@
  * dtypes  x,y f32|f16|bf16; accumulates f32              units   none
  * grads   dx = sum over the windows that contain the element of dy / number of its elements: write or accumulate
  * memory  a mean of everything (global pooling) adds up blocks of places, so that many work-items share the work and
- *         rounding errors stay small: a workspace of 4*N*C*blocks bytes, blocks <= 32768 (column_sums.h);
- * else none errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding of more
- * than half of the kernel source  torch.nn.AvgPool2d, AvgPool3d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, whose
- * results these are tested  verify -t '*avg_pool*', tol 16, or exact; golden values of PyTorch in
- * test_golden_spatial */
+ *         rounding errors stay small: a workspace of 4*N*C*blocks bytes, blocks <= 32768 (column_sums.h); else none
+ * errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding of more than half of the kernel
+ * source  torch.nn.AvgPool2d, AvgPool3d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, whose results these are
+ * tested  verify -t '*avg_pool*', tol 16, or exact; golden values of PyTorch in test_golden_spatial */
 
 static const clt_attr_spec avg_pool_attrs[] = {
     CLT_SPATIAL_KERNEL,

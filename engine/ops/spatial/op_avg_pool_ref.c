@@ -97,6 +97,7 @@ static const clt_op_case adaptive_cases[] = {
     CLT_CASE("global_quarters", NULL, CLT_EXACT, CLT_CASE_F32(3, 35, 8, 4)),
     CLT_CASE("global_volume", NULL, CLT_SMALL, CLT_CASE_F32(2, 18, 7, 9, 5)),
     CLT_CASE("global_large", NULL, 0, CLT_CASE_F32(2, 3, 41, 37, 29)),
+    CLT_CASE("global_stages", NULL, 0, CLT_CASE_F32(1, 1, 1100, 1100)),
     CLT_CASE("global_f16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_F16, 2, 33, 7, 6)),
     CLT_CASE("uneven", "{\"output\":[3,5]}", CLT_SMALL, CLT_CASE_F32(2, 18, 7, 11)),
     CLT_CASE("even", "{\"output\":[4,2]}", CLT_EXACT, CLT_CASE_F32(2, 16, 8, 4)),

@@ -22,7 +22,7 @@
  * -DCOUNTED=0|1: moments are those of another kernel, whose blocks have as many rows as `counts` says
  * -DRECORD=0|1: batch_norm_bwd_total writes a record for other ranks
  * -DSUMS=0|1: batch_norm_bwd_sums makes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
- * -DRT=type of that gradient
+ * -DRT=type of that gradient  -DCHAINS=0|1: a block has more than SUM_STEPS rows
  * -DGROUPED=0|1: channels share statistics with others, so that the sums of backward contain their factors */
 #include "common.clh"
 #include "lanes.clh"
@@ -63,6 +63,9 @@
 #endif
 #ifndef COUNTED
 #define COUNTED 0
+#endif
+#ifndef CHAINS
+#define CHAINS 0
 #endif
 #ifndef RT
 #define RT f32
@@ -136,8 +139,15 @@
         STEPS(STEP, TOGETHER)                                                                                \
     for (; row < end; row++)                                                                                 \
     STEPS(STEP, 1)
-/* OVER_ROWS for sums: after every SUM_STEPS rows but the last ones FOLD runs for the columns, which adds the
- * sums so far to others and clears them. */
+/* Sums over the rows of a block. CHAINS (blocks of more than SUM_STEPS rows): after every SUM_STEPS rows but the last
+ * ones FOLD runs for the columns, which adds the sums so far to others and clears them. */
+#if CHAINS
+#define WHOLE_SUMS(a, b) float a[MOST_COLUMNS], b[MOST_COLUMNS];
+#define CLEAR_WHOLE(type, N, whole) KEEP##N(whole, (type)(0.0f));
+#define WHOLE(N, whole, chain) (KEPT##N(whole) + KEPT##N(chain))
+#define FOLD_INTO(type, N, whole, chain)                                                                     \
+    KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));                                                         \
+    KEEP##N(chain, (type)(0.0f));
 #define OVER_CHAINS(STEP, FOLD)                                                                              \
     for (ulong all = end;;) {                                                                                \
         end = min(all, row + SUM_STEPS);                                                                     \
@@ -146,9 +156,12 @@
             break;                                                                                           \
         STEPS(FOLD, 1)                                                                                       \
     }
-#define FOLD_INTO(type, N, whole, chain)                                                                     \
-    KEEP##N(whole, KEPT##N(whole) + KEPT##N(chain));                                                         \
-    KEEP##N(chain, (type)(0.0f));
+#else
+#define WHOLE_SUMS(a, b)
+#define CLEAR_WHOLE(type, N, whole)
+#define WHOLE(N, whole, chain) KEPT##N(chain)
+#define OVER_CHAINS(STEP, FOLD) OVER_ROWS(STEP)
+#endif
 
 /* --- forward --- */
 
@@ -161,7 +174,8 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 {
     COLUMNS;
     ROWS;
-    float sum[MOST_COLUMNS], squares[MOST_COLUMNS], all_sum[MOST_COLUMNS], all_squares[MOST_COLUMNS];
+    float sum[MOST_COLUMNS], squares[MOST_COLUMNS];
+    WHOLE_SUMS(all_sum, all_squares)
     float count = (float)(end - row);
     x += x0 + begin;
     ulong start = row * cols;
@@ -170,8 +184,8 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 #define CLEAR(type, N, n)                                                                                    \
     KEEP##N(sum, (type)(0.0f));                                                                              \
     KEEP##N(squares, (type)(0.0f));                                                                          \
-    KEEP##N(all_sum, (type)(0.0f));                                                                          \
-    KEEP##N(all_squares, (type)(0.0f));
+    CLEAR_WHOLE(type, N, all_sum)                                                                            \
+    CLEAR_WHOLE(type, N, all_squares)
     STEPS(CLEAR, 1)
 #define ADD(type, N, n)                                                                                      \
     type first = LOAD##N(DT, x, start + c), s = KEPT##N(sum), q = KEPT##N(squares);                          \
@@ -187,9 +201,9 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
     FOLD_INTO(type, N, all_squares, squares)
     OVER_CHAINS(ADD, FOLD_MOMENTS)
 #define STORE_MOMENTS(type, N, n)                                                                            \
-    type s = KEPT##N(all_sum) + KEPT##N(sum), off = s / count;                                               \
+    type s = WHOLE(N, all_sum, sum), off = s / count;                                                        \
     STORE##N(f32, mean, c, LOAD##N(DT, x, start + c) + off);                                                 \
-    STORE##N(f32, square, c, KEPT##N(all_squares) + KEPT##N(squares) - s * off);
+    STORE##N(f32, square, c, WHOLE(N, all_squares, squares) - s * off);
     STEPS(STORE_MOMENTS, 1)
 }
 
@@ -459,7 +473,7 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
     COLUMNS;
     ROWS;
     SUMS_DO(float sums[MOST_COLUMNS]; float products[MOST_COLUMNS];)
-    SUMS_DO(float all_sums[MOST_COLUMNS]; float all_products[MOST_COLUMNS];)
+    SUMS_DO(WHOLE_SUMS(all_sums, all_products))
     dy += dy0 + begin;
     x += x0 + begin;
     mean += mean0 + stats_at;
@@ -470,8 +484,8 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
 #define CLEAR_BOTH(type, N, n)                                                                               \
     KEEP##N(sums, (type)(0.0f));                                                                             \
     KEEP##N(products, (type)(0.0f));                                                                         \
-    KEEP##N(all_sums, (type)(0.0f));                                                                         \
-    KEEP##N(all_products, (type)(0.0f));
+    CLEAR_WHOLE(type, N, all_sums)                                                                           \
+    CLEAR_WHOLE(type, N, all_products)
     STEPS(CLEAR_BOTH, 1)
 #endif
 #define ADD_BOTH(type, N, n)                                                                                 \
@@ -490,8 +504,8 @@ KERNEL batch_norm_bwd_sums(SUMS_ARG DR_ARG IN_OF(DYT, dy) MASK_ARG, IN_OF(DT, x)
     FOLD_INTO(type, N, all_products, products)
     OVER_CHAINS(ADD_BOTH, FOLD_BOTH)
 #define STORE_BOTH(type, N, n)                                                                               \
-    STORE##N(f32, sum, c, KEPT##N(all_sums) + KEPT##N(sums));                                                \
-    STORE##N(f32, product, c, KEPT##N(all_products) + KEPT##N(products));
+    STORE##N(f32, sum, c, WHOLE(N, all_sums, sums));                                                         \
+    STORE##N(f32, product, c, WHOLE(N, all_products, products));
     STEPS(STORE_BOTH, 1)
 #else
     OVER_ROWS(ADD_BOTH)

@@ -350,6 +350,7 @@ static block_moments block_moments_of(ocl_emitter *e, batch_norm *n)
                        .count = n->blocks.count,
                        .rows = n->blocks.rows};
     begin(e, n, "batch_norm_moments");
+    clt_define_chains(e, &n->blocks);
     ocl_arg_out(e, m.mean, CLT_F32, elements);
     ocl_arg_out(e, m.square, CLT_F32, elements);
     clt_arg_in_of(e, n->call, n->call->in[0], n->rows * n->cols);
@@ -481,6 +482,7 @@ static void emit_block_sums(ocl_emitter *e, batch_norm *n, const int32_t *part)
     const arrival a = arrival_of(n);
     int32_t dr = n->residual >= 0 ? call->din[1] : -1;
     begin(e, n, "batch_norm_bwd_sums");
+    clt_define_chains(e, &n->blocks);
     ocl_define(e, "SUMS", part != NULL);
     ocl_define(e, "HAVE_DR", dr >= 0);
     for (int i = 0; part && i < 2; i++)

@@ -160,6 +160,7 @@ static void emit_statistics(ocl_emitter *e, norm *n)
     int32_t part[2] = {ocl_workspace(e, CLT_F32, parts, "means of blocks"),
                        ocl_workspace(e, CLT_F32, parts, "squares of blocks")};
     begin(e, n, "batch_norm_moments");
+    clt_define_chains(e, &n->blocks);
     ocl_arg_out(e, part[0], CLT_F32, parts);
     ocl_arg_out(e, part[1], CLT_F32, parts);
     clt_arg_in_of(e, call, call->in[0], n->samples * n->rows * n->cols);
@@ -271,6 +272,7 @@ static clt_status norm_backward(ocl_emitter *e, const clt_call *call, clt_style 
     int32_t part[2] = {ocl_workspace(e, CLT_F32, parts, "sums of blocks"),
                        ocl_workspace(e, CLT_F32, parts, "products of blocks")};
     begin(e, &n, "batch_norm_bwd_sums");
+    clt_define_chains(e, &n.blocks);
     ocl_define(e, "SUMS", 1);
     ocl_define(e, "HAVE_DR", 0);
     clt_define_type_of(e, "DYT", call, call->dout[0]);

@@ -2,6 +2,7 @@
  *
  * Emission of column sums: the cut of the rows into blocks, the tiles of columns, one to three stages. Knows
  * the kernel family colsum, no op in particular. */
+#include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/reduce/column_sums.h"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/reduce/reduce_shared.clh"
@@ -25,6 +26,12 @@
  * Hardware prefetchers follow a limited number of streams. */
 #define ROWS_OF_ONE 8
 #define ROWS_OF_TWO 4
+
+void clt_define_chains(ocl_emitter *e, const clt_column_blocks *blocks)
+{
+    if (blocks->rows > SUM_STEPS)
+        ocl_define(e, "CHAINS", 1);
+}
 
 clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols)
 {

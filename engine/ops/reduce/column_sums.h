@@ -25,6 +25,9 @@ typedef struct clt_column_blocks {
     uint64_t count, rows;
 } clt_column_blocks;
 clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols);
+/* -DCHAINS=1 for a kernel whose blocks have more than SUM_STEPS rows: it adds their sums in chains. Others have no code
+ * for that, which would cost registers. */
+void clt_define_chains(ocl_emitter *e, const clt_column_blocks *blocks);
 /* Number of columns of an item in lane style; smaller if there were too few items for the device. Results do
  * not depend on it. */
 uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t blocks);

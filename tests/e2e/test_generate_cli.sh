@@ -67,6 +67,7 @@ if grep -q -E 'cat|sat|mats' greedy.txt; then pass; else fail "nothing was learn
 
 # --- a tokenizer trained on the text; its data may have been deleted ---
 expect_code 0 "$CLTRAIN" data prepare cats.txt --train-bpe 300 --out tokens
+cp "$out" prepared.txt
 expect_code 0 "$CLTRAIN" train gpt.json data.type=tokens data.path=tokens --max-steps 10 --out bpe
 make bpe.txt --checkpoint bpe --prompt 'and the ' --max-new 20
 if [ "$(wc -c <bpe.txt)" -gt 30 ] && [ "$(head -c 8 bpe.txt)" = 'and the ' ]; then pass; else fail "bpe.txt: $(cat bpe.txt)"; fi
@@ -88,6 +89,14 @@ expect_code 0 grep -q 'the end\.<|endoftext|>the end\.<|endoftext|>' on.out
 expect_code 0 "$CLTRAIN" train gpt.json data.path=ends.txt data.tokenizer=tokens data.special_tokens=true data.split=0 --max-steps 60 --out ends_text
 make text.out --checkpoint ends_text --prompt 'the end' --max-new 30 --temperature 0
 expect_same ends.out text.out
+
+# --- a model without a row for the end-of-text token ---
+expect_code 0 "$CLTRAIN" train gpt.json data.tokenizer=tokens model.vocab=$(($(grep -o 'BPE, [0-9]*' prepared.txt | cut -c 6-) - 1)) \
+    --max-steps 10 --out rowless
+make empty.txt --checkpoint rowless --prompt '' --max-new 10
+make plain_name.txt --checkpoint rowless --prompt 'the <|endoftext|>' --max-new 10
+expect_code 3 "$CLTRAIN" generate --checkpoint rowless --prompt 'the <|endoftext|>' --special-tokens
+expect_text 'the prompt holds the token "<\|endoftext\|>" \([0-9]+\), which the model lacks'
 
 # --- runs that cannot generate ---
 cp -r run/checkpoints/step_300 step_300

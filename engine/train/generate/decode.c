@@ -114,6 +114,26 @@ static clt_status prefill(clt_decoder *d, size_t first)
     return CLT_OK;
 }
 
+/* A prompt may hold special tokens, and the model may have been trained without some of them. */
+static clt_status check_prompt(const clt_decoder *d, int64_t rows)
+{
+    for (size_t i = 0; i < d->ids.count; i++) {
+        uint32_t id = d->ids.id[i];
+        if (id < rows)
+            continue;
+        clt_str name = {0};
+        clt_status status = clt_tokenizer_decode(d->tokenizer, &id, 1, &name);
+        if (status == CLT_OK)
+            status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                              "generating: the prompt holds the token \"%s\" (%u), which the model lacks; it "
+                              "has the tokens 0 to %lld; leave that token out of the prompt",
+                              name.text ? name.text : "", id, (long long)rows - 1);
+        clt_str_free(&name);
+        return status;
+    }
+    return CLT_OK;
+}
+
 static clt_status push_id(clt_ids *ids, uint32_t id)
 {
     CLT_TRY(clt_grow(&ids->id, &ids->capacity, ids->count + 1, sizeof *ids->id, "tokens"));
@@ -156,6 +176,7 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
     d->wanted = o;
     d->ids.count = 0;
     size_t before;
+    int64_t rows = clt_config_int(d->run_options.config, "model.vocab");
     const uint32_t *begin = clt_tokenizer_before(d->tokenizer, &before);
     for (size_t i = 0; i < before; i++)
         CLT_TRY(push_id(&d->ids, begin[i]));
@@ -163,9 +184,10 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
     CLT_TRY(clt_tokenizer_encode(d->tokenizer, o->prompt, strlen(o->prompt), &d->ids));
     if (d->ids.count == 0) { /* empty prompt: start from the end-of-text token, or a line break */
         int64_t end = clt_tokenizer_end_of_text(d->tokenizer);
-        CLT_TRY(end >= 0 ? push_id(&d->ids, (uint32_t)end)
-                         : clt_tokenizer_encode(d->tokenizer, "\n", 1, &d->ids));
+        CLT_TRY(end >= 0 && end < rows ? push_id(&d->ids, (uint32_t)end)
+                                       : clt_tokenizer_encode(d->tokenizer, "\n", 1, &d->ids));
     }
+    CLT_TRY(check_prompt(d, rows));
     double start = clt_now();
     size_t keep = (size_t)d->context;
     CLT_TRY(prefill(d, d->ids.count > keep ? d->ids.count - keep : 0));

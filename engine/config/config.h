@@ -29,6 +29,7 @@ typedef struct clt_config_key {
     const char *choices;      /* CHOICE */
     const char *for_bool[2];  /* CHOICE: the words that false and true stand for, in older configs; or NULL */
     const char *default_text; /* JSON text; NULL: required */
+    const char *older_text;   /* what a printed config from before the key stood for; NULL: the default */
     double min, max;          /* numbers (each element of INTS, FLOATS), inclusive unless said otherwise */
     bool min_exclusive, max_exclusive;
     const char *unit; /* "samples", "steps", "" */

@@ -25,8 +25,8 @@ static unsigned kind_of(const char *path)
     static const char *const free_keys[] = {
         "device.", "checkpoint.", "log.", "parallel.deadline", "parallel.start_deadline",
         "parallel.share_devices", "parallel.allreduce", "parallel.embeddings",
-        "data.global_batch", /* resuming compares what it comes to */
-        "data.workers", "data.prefetch",
+        "data.global_batch",                            /* resuming compares what it comes to */
+        "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that it leads to */
         /* a run that met no bad sample is the same either way */
         "data.on_bad_sample", "data.eval_path", "data.eval_targets", "data.cache_mb", "data.window_overlap",
         "data.window_weights", "train.log_every", "train.eval_every", "train.eval_batches",

@@ -14,6 +14,7 @@
 #include "engine/config/choices.h"
 #include "engine/config/config_foreign.h"
 #include "engine/config/config_internal.h"
+#include "engine/config/part.h"
 
 #define CONFIG_MAX_BYTES 16000000u
 
@@ -314,6 +315,24 @@ static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t fi
         shorten(config, "schedule.decay_steps", file_steps, steps);
 }
 
+/* A config that an older version printed names no key that came later: it keeps what that version did. */
+static clt_status keep_older(clt_config *config, const clt_json_doc *doc, clt_config_problems *list)
+{
+    const clt_json *root = clt_json_root(doc);
+    const clt_json *origin = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "_origin") : NULL;
+    if (origin && clt_json_typeof(origin) != CLT_JSON_OBJECT)
+        return CLT_OK;
+    for (int i = 0; clt_config_schema()[i].path && origin; i++) {
+        const clt_config_key *key = &clt_config_schema()[i];
+        if (!key->older_text || clt_config_is_set(config, key->path) || clt_json_get(origin, key->path) ||
+            !clt_config_part_has(clt_config_chosen(config, "data.type"), key->path))
+            continue;
+        CLT_TRY(clt_config_read_given(config, i, key->older_text, config->source, &config->values[i], list));
+        config->values[i].from = CLT_FROM_FILE;
+    }
+    return CLT_OK;
+}
+
 /* Reads all values, from the file, the overrides and the presets, and collects all problems in one list. */
 static clt_status read_all(clt_config *config, const clt_json_doc *doc, const char *const *overrides,
                            int n_overrides, const clt_config_presets *presets)
@@ -323,6 +342,8 @@ static clt_status read_all(clt_config *config, const clt_json_doc *doc, const ch
     int64_t file_steps = clt_config_at(config, "train.steps")->i;
     for (int i = 0; i < n_overrides && status == CLT_OK; i++)
         status = apply_override(config, overrides[i], &list);
+    if (status == CLT_OK && !clt_config_at(config, "data.type")->bad)
+        status = keep_older(config, doc, &list);
     if (status == CLT_OK && presets)
         status = clt_config_apply_presets(config, presets, &list);
     if (status == CLT_OK) {

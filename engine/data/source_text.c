@@ -23,7 +23,8 @@ typedef struct text_state {
     uint64_t begin, length;   /* the bytes of this split */
     clt_hash64_state content; /* fingerprint of all files */
     clt_tokenizer *tokenizer;
-    void *ids; /* (tokens) u16 or i32; NULL: the bytes are the tokens */
+    bool joined; /* the files are one document */
+    void *ids;   /* (tokens) u16 or i32; NULL: the bytes are the tokens */
     size_t ids_capacity;
     clt_dtype dtype; /* of a token: U8, U16, I32 */
     int64_t tokens;  /* in this split */
@@ -56,6 +57,8 @@ static clt_status load_files(const clt_config *config, text_state *state)
     state->texts.key = state->key;
     state->texts.json_option = "data.json_key";
     state->texts.json_key = clt_config_string(config, "data.json_key");
+    state->texts.plain_option = "data.joined=true";
+    state->texts.any_lines = state->joined;
     int count = clt_config_list_count(config, state->key);
     if (count == 0)
         CLT_FAIL(CLT_ECONFIG, "opening the text: %s names no file; give a path or a list of paths",
@@ -139,8 +142,12 @@ static clt_status tokenise(const clt_config *config, text_state *state)
         return CLT_OK;
     state->tokens = 0;
     clt_tokenizer_read_special(state->tokenizer, clt_config_bool(config, "data.special_tokens"));
-    clt_status status = clt_tokenize_documents(state->tokenizer, &state->texts, state->begin,
-                                               state->begin + state->length, clt_cpu_count(), add_ids, state);
+    int threads = clt_cpu_count();
+    clt_status status = state->joined
+                            ? clt_tokenize(state->tokenizer, state->bytes + state->begin,
+                                           (size_t)state->length, threads, add_ids, state)
+                            : clt_tokenize_documents(state->tokenizer, &state->texts, state->begin,
+                                                     state->begin + state->length, threads, add_ids, state);
     CLT_TRY(clt_fail_prefix(status, "tokenising the text of %s", state->key));
     CLT_TRY(clt_grow(&state->ids, &state->ids_capacity, 1, clt_dtype_bytes(state->dtype),
                      "the tokens of the text"));
@@ -226,6 +233,28 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
+/* The tokens that stand between and around documents are part of what is trained on. */
+static void add_content(text_state *state)
+{
+    const clt_texts *t = &state->texts;
+    size_t before, after;
+    const uint32_t *first = clt_tokenizer_before(state->tokenizer, &before);
+    const uint32_t *last = clt_tokenizer_after(state->tokenizer, &after);
+    int64_t end = clt_tokenizer_end_of_text(state->tokenizer);
+    clt_hash64_begin(&state->content);
+    clt_fingerprint_add(&state->content, state->bytes, state->size);
+    if (state->joined)
+        return;
+    if (before + after > 0) {
+        clt_fingerprint_add(&state->content, first, before * sizeof *first);
+        clt_fingerprint_add(&state->content, last, after * sizeof *last);
+    }
+    if (t->n_documents > 1 && (end >= 0 || before + after > 0))
+        clt_fingerprint_add(&state->content, &end, sizeof end);
+    for (size_t i = 1; (end >= 0 || before + after > 0) && i < t->n_documents; i++)
+        clt_fingerprint_add(&state->content, &t->documents[i].begin, sizeof(uint64_t));
+}
+
 static clt_status make_samples(clt_source *source, const clt_config *config, clt_split split)
 {
     text_state *state = source->state;
@@ -233,12 +262,7 @@ static clt_status make_samples(clt_source *source, const clt_config *config, clt
     if (!names)
         return CLT_ENOMEM;
     CLT_TRY(choose_part(config, split, state, names));
-    clt_hash64_begin(&state->content);
-    clt_fingerprint_add(&state->content, state->bytes, state->size);
-    /* a separator between documents is part of what is trained on */
-    int64_t end = clt_tokenizer_end_of_text(state->tokenizer);
-    for (size_t i = 1; end >= 0 && i < state->texts.n_documents; i++)
-        clt_fingerprint_add(&state->content, &state->texts.documents[i].begin, sizeof(uint64_t));
+    add_content(state);
     CLT_TRY(tokenise(config, state));
     source->tokenizer = state->tokenizer;
     source->tokens = state->tokens;
@@ -264,6 +288,7 @@ static clt_status text_open(clt_source *source, const clt_config *config, clt_sp
     state->key = split == CLT_SPLIT_EVAL && own_eval ? "data.eval_path" : "data.path";
     state->window = clt_config_int(config, "data.window");
     state->sequences = clt_config_int(config, "model.context") > 0;
+    state->joined = clt_config_bool(config, "data.joined");
     if (state->window < 1)
         CLT_FAIL(CLT_ECONFIG, "opening the text: data.window is %lld; a window has at least 1 token",
                  (long long)state->window);
@@ -435,6 +460,13 @@ static const clt_config_key text_keys[] = {
                    "the files are JSON Lines, and this member of each record is a text; empty: plain text"),
     CLT_KEY_BOOL("data.special_tokens", "false",
                  "names of special tokens in the text become these tokens; false: they are plain text"),
+    {.path = "data.joined",
+     .type = CLT_CFG_BOOL,
+     .default_text = "false",
+     .older_text = "true",
+     .unit = "",
+     .help = "the files are one text as they stand: no end-of-text token between them, and lines of JSON are "
+             "text; false: each file or record is a document"},
     CLT_KEY_STRINGS("data.eval_path", "[]",
                     "the text to evaluate on; []: a part of data.path, see data.split"),
     CLT_KEY_STRING(

@@ -123,21 +123,20 @@ static bool is_object(const char *line, size_t size)
     return object;
 }
 
+/* Text that begins with two objects, each on a line. A single one may be any text in braces. */
 static clt_status refuse_json_lines(const clt_texts *t, const char *bytes, size_t size)
 {
     const char *at = bytes, *line;
     int64_t number = 0;
     size_t length;
-    for (int seen = 0; seen < 2; seen++) {
-        if (!next_line(&at, bytes + size, &line, &length, &number) && seen > 0)
-            break;
-        if (number == 0 || !is_object(line, length))
+    for (int seen = 0; seen < 2; seen++)
+        if (!next_line(&at, bytes + size, &line, &length, &number) || !is_object(line, length))
             return CLT_OK;
-    }
     CLT_FAIL(CLT_EDATA,
              "it looks like JSON Lines, whose braces and names would become text; name the member that holds "
-             "the text with %s, such as %s",
-             t->json_option, "text");
+             "the text with %s, such as %s%s%s",
+             t->json_option, "text", t->plain_option ? "; or take it as it stands with " : "",
+             t->plain_option ? t->plain_option : "");
 }
 
 static clt_status no_member(const clt_texts *t, const clt_json *root)
@@ -213,7 +212,9 @@ static clt_status read_text(clt_texts *t)
     size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     if (status == CLT_OK && *t->json_key)
         status = add_records(t, bytes + mark, size - mark);
-    else if (status == CLT_OK && (status = refuse_json_lines(t, bytes + mark, size - mark)) == CLT_OK)
+    else if (status == CLT_OK && !t->any_lines)
+        status = refuse_json_lines(t, bytes + mark, size - mark);
+    if (status == CLT_OK && !*t->json_key)
         status = add_document(t, bytes, size, false);
     return clt_fail_prefix(status, "reading '%s' (%s)", file->path, t->key);
 }

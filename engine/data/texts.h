@@ -32,11 +32,13 @@ typedef struct clt_texts {
     /* set by the caller before the first text: where the entries come from and how the member of records is
      * named, for messages; the member itself, "" for plain text */
     const char *key, *json_option, *json_key;
+    bool any_lines;           /* text that looks like JSON Lines is plain text as well */
+    const char *plain_option; /* the setting for that, for messages; NULL: there is none */
 } clt_texts;
 
 /* clt_texts_add: adds the texts of an entry (clt_text_paths). CLT_EDATA names the file, and for JSON Lines the
  * line: no text, no object, no such member, no string; or a file that looks like JSON Lines while json_key
- * is "". The standard input is read once by a process, however often it is named. */
+ * is "" and any_lines is false. The standard input is read once by a process, however often it is named. */
 clt_status clt_texts_add(clt_texts *texts, const char *entry);
 /* After the texts were read: whether every byte was in its file, or CLT_EDATA with the name of one that was cut. */
 clt_status clt_texts_check(const clt_texts *texts);

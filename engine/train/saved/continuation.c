@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/config/part.h"
 #include "engine/data/tokenizer.h"
 #include "engine/checkpoint/saved_run.h"
 
@@ -136,6 +137,28 @@ static clt_status check_tokenizer(const comparison *c)
                  : "the tokenizer.json of the checkpoint (data.tokenizer=…)");
 }
 
+/* Files that were one text are documents now, or the other way round: the run would learn other tokens. */
+static clt_status check_joined(const comparison *c)
+{
+    const char *key = "data.joined";
+    bool was, is;
+    if (!clt_config_part_has(clt_config_chosen(c->was, "data.type"), key) ||
+        !clt_config_part_has(clt_config_chosen(c->job->config, "data.type"), key))
+        return CLT_OK;
+    was = clt_config_bool(c->was, key);
+    is = clt_config_bool(c->job->config, key);
+    if (was == is)
+        return CLT_OK;
+    CLT_FAIL(
+        CLT_EDATA,
+        "resuming from '%s': the run was trained with %s=%s, and with %s=%s its text becomes other tokens%s; "
+        "give %s=%s",
+        c->saved->path, key, was ? "true" : "false", key, is ? "true" : "false",
+        was ? ", since the end-of-text token stands between files now, and older versions put none there"
+            : "",
+        key, was ? "true" : "false");
+}
+
 static clt_status check_data(const comparison *c, const char *was)
 {
     char now[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT] = "";
@@ -144,12 +167,15 @@ static clt_status check_data(const comparison *c, const char *was)
     if (c->job->eval_source)
         clt_source_fingerprint(c->job->eval_source, eval);
     clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_DATA, &diff);
-    if (status == CLT_OK && diff.length)
-        status = check_moved(c, &diff, now);
-    else if (c->has_facts && c->facts.fingerprint[0])
-        c->out->data_changed = strcmp(c->facts.fingerprint, now) != 0;
+    bool other = c->has_facts && c->facts.fingerprint[0] && strcmp(c->facts.fingerprint, now) != 0;
     c->out->eval_changed = c->has_facts && c->facts.eval_fingerprint[0] && eval[0] &&
                            strcmp(c->facts.eval_fingerprint, eval) != 0;
+    if (status == CLT_OK && (other || c->out->eval_changed))
+        status = check_joined(c);
+    if (status == CLT_OK && diff.length)
+        status = check_moved(c, &diff, now);
+    else
+        c->out->data_changed = other;
     clt_str_free(&diff);
     return status == CLT_OK ? check_tokenizer(c) : status;
 }

@@ -21,9 +21,9 @@
 /* A mapping that is open. Entries are never freed but used again, so that the handler can walk the list at any
  * time. */
 struct clt_mapped {
-    struct clt_mapped *next;
+    struct clt_mapped *next, *next_free;
     atomic_uintptr_t begin; /* 0: the entry is free */
-    size_t size;
+    atomic_size_t size;     /* written while begin is 0 */
     char *path;
     dev_t device;
     ino_t number;
@@ -33,6 +33,7 @@ struct clt_mapped {
 };
 
 static _Atomic(struct clt_mapped *) entries;
+static struct clt_mapped *free_entries;                  /* linked by next_free */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while entries change or are looked at */
 static struct sigaction before;                          /* what SIGBUS did before */
 static uintptr_t page;
@@ -43,8 +44,10 @@ static bool fill_with_zeros(uintptr_t address)
 {
     for (struct clt_mapped *m = atomic_load(&entries); m; m = m->next) {
         uintptr_t begin = atomic_load(&m->begin), at = address & ~(page - 1);
-        uintptr_t end = (begin + m->size + page - 1) & ~(page - 1);
+        uintptr_t end = (begin + atomic_load(&m->size) + page - 1) & ~(page - 1);
         if (begin == 0 || address < begin || address >= end)
+            continue;
+        if (atomic_load(&m->begin) != begin) /* the entry was given to another file meanwhile */
             continue;
         void *zeros = mmap((void *)at, end - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         atomic_store(&m->lost, true);
@@ -110,9 +113,10 @@ static clt_status add_entry(const char *path, const struct stat *info, clt_statu
         memcpy(copy, path, strlen(path));
     pthread_mutex_lock(&lock);
     install_handler();
-    for (m = atomic_load(&entries); status == CLT_OK && m && atomic_load(&m->begin) != 0;)
-        m = m->next;
-    if (status == CLT_OK && !m) {
+    if (status == CLT_OK && free_entries) {
+        m = free_entries;
+        free_entries = m->next_free;
+    } else if (status == CLT_OK) {
         status = clt_alloc(&m, 1, sizeof *m, "a mapped file");
         if (status == CLT_OK) {
             m->next = atomic_load(&entries);
@@ -120,7 +124,7 @@ static clt_status add_entry(const char *path, const struct stat *info, clt_statu
         }
     }
     if (status == CLT_OK) {
-        m->size = mapping->size;
+        atomic_store(&m->size, mapping->size);
         m->path = copy;
         m->device = info->st_dev;
         m->number = info->st_ino;
@@ -183,6 +187,8 @@ void clt_map_close(clt_mapping *mapping)
         atomic_store(&mapping->file->begin, 0);
         free(mapping->file->path);
         mapping->file->path = NULL;
+        mapping->file->next_free = free_entries;
+        free_entries = mapping->file;
         pthread_mutex_unlock(&lock);
     }
     if (mapping->size > 0)
@@ -202,12 +208,12 @@ static clt_status check_entry(struct clt_mapped *m)
 {
     struct stat now;
     bool same = stat(m->path, &now) == 0 && now.st_dev == m->device && now.st_ino == m->number;
-    if (same && (uint64_t)now.st_size < m->size) {
+    if (same && (uint64_t)now.st_size < atomic_load(&m->size)) {
         atomic_store(&m->lost, true);
         CLT_FAIL(m->code,
                  "reading '%s': it ends after %llu bytes now, and had %llu when it was opened; something cut "
                  "or rewrote it while it was in use; put the whole file back",
-                 m->path, (unsigned long long)now.st_size, (unsigned long long)m->size);
+                 m->path, (unsigned long long)now.st_size, (unsigned long long)atomic_load(&m->size));
     }
     if (atomic_load(&m->lost))
         CLT_FAIL(m->code,

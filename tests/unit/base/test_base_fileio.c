@@ -246,6 +246,36 @@ static void test_map(void **state)
     assert_null(mapping.data);
 }
 
+/* The place of a closed mapping is used again, in any order, and each mapping keeps the name and size of its file. */
+static void test_map_again(void **state)
+{
+    (void)state;
+    enum { FILES = 40, PAGE = 4096 };
+    static char bytes[2 * PAGE];
+    clt_mapping mapping[FILES];
+    memset(bytes, 'a', sizeof bytes);
+    put("short", bytes, PAGE);
+    put("long", bytes, 2 * PAGE);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < FILES; i++)
+            assert_int_equal(
+                clt_map_open(in_folder((i + round) % 2 ? "long" : "short"), CLT_EDATA, &mapping[i]), CLT_OK);
+        for (int i = 0; i < FILES; i++)
+            clt_map_close(&mapping[(i * 7 + round) % FILES]);
+    }
+    assert_int_equal(clt_map_open(in_folder("short"), CLT_EDATA, &mapping[0]), CLT_OK);
+    assert_int_equal(clt_map_open(in_folder("long"), CLT_EDATA, &mapping[1]), CLT_OK);
+    assert_int_equal(truncate(in_folder("long"), PAGE), 0);
+    assert_int_equal(((const char *)mapping[1].data)[PAGE - 1], 'a');
+    assert_int_equal(((const char *)mapping[1].data)[PAGE], 0); /* what is gone reads as zeros */
+    assert_int_equal(clt_map_check_one(&mapping[0]), CLT_OK);
+    assert_int_equal(clt_map_check_one(&mapping[1]), CLT_EDATA);
+    assert_non_null(strstr(clt_error_text(), "long'"));
+    clt_map_close(&mapping[0]);
+    clt_map_close(&mapping[1]);
+    assert_int_equal(clt_map_check(), CLT_OK);
+}
+
 /* A mapped file that becomes shorter reads as zeros, and the check names it with the code of the mapping. */
 static void test_map_cut(void **state)
 {
@@ -668,6 +698,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_gzip_damaged, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_map, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_map_signal, make_folder, drop_folder),
+        cmocka_unit_test_setup_teardown(test_map_again, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_map_cut, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_write, make_folder, drop_folder),
         cmocka_unit_test_setup_teardown(test_can_write, make_folder, drop_folder),

@@ -179,7 +179,8 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
         .summary = "Converts texts (files, plain or .gz; folders; patterns; - for the standard "
                    "input; @LIST for the files that LIST names; JSON Lines with --json-key) "
                    "into token shards for data.type tokens, or a folder of images "
-                   "(CLASS/name.jpg) into one file for data.type images.",
+                   "(CLASS/name.jpg; at least half of its files, and no option of texts) into one file for "
+                   "data.type images.",
         .options = options,
         .min_operands = 1,
         .max_operands = ARGS_MAX};
@@ -190,7 +191,9 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
     if (!o.out)
         CLT_FAIL(CLT_EUSAGE, "cltrain data prepare: name what to create with --out PATH");
     if (r.n_operands == 1 && clt_is_directory(r.operands[0]) &&
-        (resize > 0 || pack.skips_bad || clt_folder_has_images(r.operands[0]))) {
+        (resize > 0 || pack.skips_bad ||
+         (!o.json_key && !o.special_tokens && !o.train_bpe && !*o.tokenizer &&
+          clt_folder_has_images(r.operands[0])))) {
         pack.folder = r.operands[0];
         pack.out = o.out;
         pack.resize = (int)resize;

@@ -20,35 +20,40 @@ static const struct {
     const char *bytes;
     int at, length;
     const char *name, *advice;
+    bool printable; /* text may begin with these bytes as well */
 } kinds[] = {
-    {"\xff\xfe\0\0", 0, 4, "text in UTF-32, not UTF-8", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8"},
-    {"\0\0\xfe\xff", 0, 4, "text in UTF-32, not UTF-8", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8"},
-    {"\xff\xfe", 0, 2, "text in UTF-16, not UTF-8", TO_UTF8},
-    {"\xfe\xff", 0, 2, "text in UTF-16, not UTF-8", TO_UTF8},
-    {"PK\3\4", 0, 4, "a zip archive (as .docx, .xlsx, .npz and .pt files are), not text", UNPACK},
-    {"PK\5\6", 0, 4, "an empty zip archive, not text", UNPACK},
-    {"PAR1", 0, 4, "a Parquet file, not text", EXPORT},
-    {"ARROW1", 0, 6, "an Arrow file, not text", EXPORT},
-    {"Obj\1", 0, 4, "an Avro file, not text", EXPORT},
-    {"SQLite format 3", 0, 15, "an SQLite database, not text", EXPORT},
-    {"\x89HDF", 0, 4, "an HDF5 file, not text", EXPORT},
-    {"\x28\xb5\x2f\xfd", 0, 4, "a Zstandard archive, not text", UNPACK},
-    {"BZh", 0, 3, "a bzip2 archive, not text", UNPACK},
+    {"\xff\xfe\0\0", 0, 4, "text in UTF-32, not UTF-8", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8",
+     false},
+    {"\0\0\xfe\xff", 0, 4, "text in UTF-32, not UTF-8", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8",
+     false},
+    {"\xff\xfe", 0, 2, "text in UTF-16, not UTF-8", TO_UTF8, false},
+    {"\xfe\xff", 0, 2, "text in UTF-16, not UTF-8", TO_UTF8, false},
+    {"PK\3\4", 0, 4, "a zip archive (as .docx, .xlsx, .npz and .pt files are), not text", UNPACK, false},
+    {"PK\5\6", 0, 4, "an empty zip archive, not text", UNPACK, false},
+    {"PAR1", 0, 4, "a Parquet file, not text", EXPORT, true},
+    {"ARROW1", 0, 6, "an Arrow file, not text", EXPORT, true},
+    {"Obj\1", 0, 4, "an Avro file, not text", EXPORT, false},
+    {"SQLite format 3", 0, 15, "an SQLite database, not text", EXPORT, true},
+    {"\x89HDF", 0, 4, "an HDF5 file, not text", EXPORT, false},
+    {"\x28\xb5\x2f\xfd", 0, 4, "a Zstandard archive, not text", UNPACK, false},
+    {"BZh", 0, 3, "a bzip2 archive, not text", UNPACK, true},
     {"\xfd"
      "7zXZ",
-     0, 5, "an xz archive, not text", UNPACK},
-    {"7z\xbc\xaf\x27\x1c", 0, 6, "a 7z archive, not text", UNPACK},
-    {"Rar!\x1a", 0, 5, "a RAR archive, not text", UNPACK},
-    {"ustar", 257, 5, "a tar archive, not text", "unpack it, and give the folder"},
-    {"%PDF-", 0, 5, "a PDF document, not text", "take its text out first (pdftotext)"},
-    {"\x89PNG", 0, 4, "a PNG image, not text", OTHERS},
-    {"\xff\xd8\xff", 0, 3, "a JPEG image, not text", OTHERS},
-    {"GIF8", 0, 4, "a GIF image, not text", OTHERS},
+     0, 5, "an xz archive, not text", UNPACK, false},
+    {"7z\xbc\xaf\x27\x1c", 0, 6, "a 7z archive, not text", UNPACK, false},
+    {"Rar!\x1a", 0, 5, "a RAR archive, not text", UNPACK, false},
+    {"ustar", 257, 5, "a tar archive, not text", "unpack it, and give the folder", true},
+    {"%PDF-", 0, 5, "a PDF document, not text", "take its text out first (pdftotext)", false},
+    {"\x89PNG", 0, 4, "a PNG image, not text", OTHERS, false},
+    {"\xff\xd8\xff", 0, 3, "a JPEG image, not text", OTHERS, false},
+    {"GIF8", 0, 4, "a GIF image, not text", OTHERS, true},
     {"\x7f"
      "ELF",
-     0, 4, "a program, not text", OTHERS},
-    {"GGUF", 0, 4, "a GGUF file of weights, not text", OTHERS},
-    {"\x93NUMPY", 0, 6, "an array of NumPy, not text", OTHERS},
+     0, 4, "a program, not text", OTHERS, false},
+    {"GGUF", 0, 4, "a GGUF file of weights, not text", OTHERS, true},
+    {"\x1f\x8b\x08", 0, 3, "a gzip archive after it was unpacked once, not text",
+     "unpack it as often as it was packed", false},
+    {"\x93NUMPY", 0, 6, "an array of NumPy, not text", OTHERS, false},
 };
 
 static bool holds(const void *bytes, size_t size, const char *wanted, size_t at, size_t length)
@@ -73,6 +78,15 @@ clt_status clt_refuse_pointer_file(const char *path, const char *what, clt_statu
     return clt_fail_prefix(clt_refuse_pointer(start, got, what, code), "reading '%s'", path);
 }
 
+/* Whether the beginning holds a control character that stands in no text. */
+static bool has_controls(const unsigned char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size && i < LOOKED_AT; i++)
+        if (bytes[i] < ' ' && !(bytes[i] >= '\b' && bytes[i] <= '\r') && bytes[i] != '\x1b')
+            return true;
+    return false;
+}
+
 /* Text in UTF-16 without a byte order mark: nearly every second byte is zero, and no other. */
 static bool has_zeros_of_utf16(const unsigned char *bytes, size_t size)
 {
@@ -87,7 +101,8 @@ clt_status clt_refuse_no_text(const void *bytes, size_t size, clt_status code)
 {
     CLT_TRY(clt_refuse_pointer(bytes, size, "the text itself", code));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (holds(bytes, size, kinds[i].bytes, (size_t)kinds[i].at, (size_t)kinds[i].length))
+        if (holds(bytes, size, kinds[i].bytes, (size_t)kinds[i].at, (size_t)kinds[i].length) &&
+            (!kinds[i].printable || has_controls(bytes, size)))
             CLT_FAIL(code, "it is %s; %s", kinds[i].name, kinds[i].advice);
     if (has_zeros_of_utf16(bytes, size))
         CLT_FAIL(code, "it is text in UTF-16, not UTF-8; " TO_UTF8);

@@ -196,25 +196,17 @@ static clt_status gunzip_data(const char *path, uint64_t max_bytes, clt_status c
     return CLT_OK;
 }
 
-/* *exceeds: it failed because the file holds more than max_bytes. */
-static clt_status read_whole(const char *path, bool gunzip, uint64_t max_bytes, clt_status code,
-                             bool *exceeds, char **data, size_t *size)
+/* Reads what is open, from its position on. */
+static clt_status read_open(int fd, uint64_t guess, const char *path, bool gunzip, uint64_t max_bytes,
+                            clt_status code, bool *exceeds, char **data, size_t *size)
 {
-    int fd;
-    struct stat info;
     char *content = NULL;
     size_t length = 0;
-    *exceeds = false;
-    *data = NULL;
-    *size = 0;
-    CLT_TRY(clt_open_read(path, code, &fd, &info));
     /* Incompressible data grows a little when it is packed, so a packed file may be larger than its
      * content. */
     uint64_t limit = max_bytes && gunzip ? max_bytes + max_bytes / 64 + 4096 : max_bytes;
-    uint64_t guess = S_ISREG(info.st_mode) && info.st_size > 0 ? (uint64_t)info.st_size : 0;
-    clt_status status = read_all(fd, path, guess, limit, code, exceeds, &content, &length);
-    close(fd);
-    CLT_TRY(status);
+    CLT_TRY(read_all(fd, path, guess, limit, code, exceeds, &content, &length));
+    clt_status status = CLT_OK;
     if (gunzip && has_gzip_magic(content, length))
         status = gunzip_data(path, max_bytes, code, exceeds, &content, &length);
     else if (max_bytes && length > max_bytes)
@@ -226,6 +218,22 @@ static clt_status read_whole(const char *path, bool gunzip, uint64_t max_bytes, 
     *data = content;
     *size = length;
     return CLT_OK;
+}
+
+/* *exceeds: it failed because the file holds more than max_bytes. */
+static clt_status read_whole(const char *path, bool gunzip, uint64_t max_bytes, clt_status code,
+                             bool *exceeds, char **data, size_t *size)
+{
+    int fd;
+    struct stat info;
+    *exceeds = false;
+    *data = NULL;
+    *size = 0;
+    CLT_TRY(clt_open_read(path, code, &fd, &info));
+    uint64_t guess = S_ISREG(info.st_mode) && info.st_size > 0 ? (uint64_t)info.st_size : 0;
+    clt_status status = read_open(fd, guess, path, gunzip, max_bytes, code, exceeds, data, size);
+    close(fd);
+    return status;
 }
 
 /* offset -1: at the descriptor's position. */
@@ -297,6 +305,13 @@ clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_
     return read_whole(path, gunzip, max_bytes, code, &exceeds, data, size);
 }
 
+static clt_status needs_more(const char *path, uint64_t memory)
+{
+    CLT_FAIL(CLT_ENOMEM,
+             "reading '%s': its content needs more than the %llu MiB of memory that are available", path,
+             (unsigned long long)(memory >> 20));
+}
+
 clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status code, char **data, size_t *size)
 {
     uint64_t memory = clt_memory_available(), limit = declared && declared < memory ? declared : memory;
@@ -310,9 +325,19 @@ clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status co
                  "not belong "
                  "together; copy or download the file again",
                  path, (unsigned long long)declared);
-    CLT_FAIL(CLT_ENOMEM,
-             "reading '%s': its content needs more than the %llu MiB of memory that are available", path,
-             (unsigned long long)(memory >> 20));
+    return needs_more(path, memory);
+}
+
+clt_status clt_stdin_read_data(clt_status code, char **data, size_t *size)
+{
+    const char *name = "standard input";
+    uint64_t memory = clt_memory_available();
+    bool exceeds = false;
+    *data = NULL;
+    *size = 0;
+    clt_status status =
+        read_open(STDIN_FILENO, 0, name, true, memory ? memory : 1, code, &exceeds, data, size);
+    return exceeds ? needs_more(name, memory) : status;
 }
 
 static clt_status no_regular_file(const char *path)

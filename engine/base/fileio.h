@@ -23,6 +23,9 @@ clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_
 clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status code, char **data,
                               size_t *size);
 
+/* clt_stdin_read_data: the same for the standard input, from its position on. */
+clt_status clt_stdin_read_data(clt_status code, char **data, size_t *size);
+
 /* clt_file_read_start: the first bytes of a file, at most `size`, unpacked when it begins with the gzip magic;
  * *got is smaller for a shorter file. `code` is the status for any failure. */
 clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got);

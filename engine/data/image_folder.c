@@ -236,14 +236,30 @@ bool clt_is_image_file(const char *path)
     return clt_image_begins(first, n);
 }
 
-bool clt_folder_has_images(const char *path)
+/* Counts the files of a folder, and at depth 0 those of its folders. */
+static void count_kinds(const char *path, int depth, size_t *images, size_t *others)
 {
     names found = {0};
-    bool any = clt_is_image_folder(path);
-    if (!any && read_names(path, &found) != CLT_OK)
+    if (read_names(path, &found) != CLT_OK)
         clt_error_clear();
-    for (size_t i = 0; !any && i < found.count; i++)
-        any = is_image_name(found.name[i]);
+    for (size_t i = 0; i < found.count; i++) {
+        clt_str inner = {0};
+        clt_str_printf(&inner, "%s/%s", path, found.name[i]);
+        bool folder = clt_str_check(&inner) == CLT_OK && clt_is_directory(inner.text);
+        if (folder && depth == 0)
+            count_kinds(inner.text, 1, images, others);
+        else if (!folder && is_image_name(found.name[i]))
+            ++*images;
+        else if (!folder)
+            ++*others;
+        clt_str_free(&inner);
+    }
     free_names(&found);
-    return any;
+}
+
+bool clt_folder_has_images(const char *path)
+{
+    size_t images = 0, others = 0;
+    count_kinds(path, 0, &images, &others);
+    return images > 0 && images >= others;
 }

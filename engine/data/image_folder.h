@@ -29,7 +29,7 @@ typedef struct clt_image_list {
  * images. Free the list even after a failure. */
 clt_status clt_image_list_folder(const char *root, clt_image_list *list);
 void clt_image_list_free(clt_image_list *list);
-/* Whether a folder has files with names of images, in it or in its folders. */
+/* Whether at least half of the files in a folder and in its folders have names of images. */
 bool clt_folder_has_images(const char *path);
 /* Whether a folder has a folder with an image in it. */
 bool clt_is_image_folder(const char *path);

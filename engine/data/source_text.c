@@ -57,6 +57,7 @@ static clt_status load_files(const clt_config *config, text_state *state)
     state->texts.key = state->key;
     state->texts.json_option = "data.json_key";
     state->texts.json_key = clt_config_string(config, "data.json_key");
+    state->texts.read_again = true;
     state->texts.plain_option = "data.joined=true";
     state->texts.any_lines = state->joined;
     int count = clt_config_list_count(config, state->key);
@@ -454,7 +455,7 @@ static clt_status text_shapes(const clt_config *config, const clt_tokenizer *tok
 
 static const clt_config_key text_keys[] = {
     CLT_KEY_STRINGS("data.path", "[]",
-                    "the text to train on: a file (- for the standard input), a folder, a pattern such as "
+                    "the text to train on: a file, a folder, a pattern such as "
                     "texts/*.txt, or a list of these"),
     CLT_KEY_STRING("data.json_key", "\"\"",
                    "the files are JSON Lines, and this member of each record is a text; empty: plain text"),

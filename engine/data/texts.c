@@ -3,11 +3,10 @@
  * Texts of files, folders and JSON Lines: see texts.h. */
 #include "engine/data/texts.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "engine/base/file_kind.h"
 #include "engine/base/json.h"
@@ -17,7 +16,7 @@
 #include "engine/data/characters.h"
 #include "engine/data/text_paths.h"
 
-#define READ_PIECE ((size_t)1 << 20)
+#define MAPPED_ABOVE ((off_t)1 << 20) /* bytes */
 
 /* --- the standard input --- */
 
@@ -25,34 +24,17 @@ static struct {
     pthread_mutex_t mutex;
     bool read;
     char *bytes;
-    size_t size, capacity;
+    size_t size;
 } standard_input = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static clt_status read_all(void)
-{
-    char why[CLT_ERRNO_TEXT];
-    for (;;) {
-        CLT_TRY(clt_grow(&standard_input.bytes, &standard_input.capacity, standard_input.size + READ_PIECE, 1,
-                         "the text of the standard input"));
-        ssize_t got = read(STDIN_FILENO, standard_input.bytes + standard_input.size, READ_PIECE);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            CLT_FAIL(CLT_EDATA, "reading the standard input: %s", clt_errno_text(errno, why));
-        if (got == 0)
-            return CLT_OK;
-        standard_input.size += (size_t)got;
-    }
-}
-
-/* Text that came through a pipe stays in memory as long as the process, since an evaluation reads it again. */
+/* Text that came through a pipe stays in memory as long as the process, since it may be named again. */
 static clt_status read_standard_input(const char **bytes, size_t *size)
 {
     clt_status status = CLT_OK;
     pthread_mutex_lock(&standard_input.mutex);
     if (!standard_input.read)
-        status = read_all();
-    standard_input.read = true;
+        status = clt_stdin_read_data(CLT_EDATA, &standard_input.bytes, &standard_input.size);
+    standard_input.read = standard_input.read || status == CLT_OK;
     *bytes = standard_input.bytes;
     *size = standard_input.size;
     pthread_mutex_unlock(&standard_input.mutex);
@@ -66,16 +48,36 @@ static bool is_gzip(const char *bytes, size_t size)
     return size >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
 }
 
-static clt_status read_file(clt_text_file *file, const char **bytes, size_t *size)
+/* Small files are read, since the number of mappings of a process is limited. */
+static clt_status load_file(clt_text_file *file, const char **bytes, size_t *size)
 {
-    if (strcmp(file->path, "-") == 0)
-        return read_standard_input(bytes, size);
+    struct stat info;
+    if (stat(file->path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MAPPED_ABOVE) {
+        CLT_TRY(clt_file_read(file->path, false, 0, CLT_EDATA, &file->content, size));
+        *bytes = file->content;
+        return CLT_OK;
+    }
     CLT_TRY(clt_map_open(file->path, CLT_EDATA, &file->mapping));
     *bytes = (const char *)file->mapping.data;
     *size = file->mapping.size;
+    return CLT_OK;
+}
+
+static clt_status read_file(const clt_texts *t, clt_text_file *file, const char **bytes, size_t *size)
+{
+    if (strcmp(file->path, "-") == 0 && t->read_again)
+        CLT_FAIL(CLT_ECONFIG,
+                 "- is the standard input, which can be read only once; evaluation, resuming and other "
+                 "processes of the run read the text again: put it into a file, or make shards of it with "
+                 "'cltrain data prepare - --out FOLDER'");
+    if (strcmp(file->path, "-") == 0)
+        return read_standard_input(bytes, size);
+    CLT_TRY(load_file(file, bytes, size));
     if (!is_gzip(*bytes, *size))
         return CLT_OK;
     clt_map_close(&file->mapping);
+    free(file->content);
+    file->content = NULL;
     CLT_TRY(clt_file_read_data(file->path, 0, CLT_EDATA, &file->content, size));
     *bytes = file->content;
     return CLT_OK;
@@ -206,7 +208,7 @@ static clt_status read_text(clt_texts *t)
     clt_text_file *file = &t->files[t->n_files - 1];
     const char *bytes = "";
     size_t size = 0;
-    CLT_TRY(clt_fail_prefix(read_file(file, &bytes, &size), "opening the text of %s", t->key));
+    CLT_TRY(clt_fail_prefix(read_file(t, file, &bytes, &size), "opening the text of %s", t->key));
     clt_status status = clt_refuse_no_text(bytes, size, CLT_EDATA);
     /* a byte order mark is no part of a JSON text */
     size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Texts as people have them, read into memory: files (plain or .gz), folders, patterns, "@LIST", "-" for the
- * standard input, and JSON Lines. Each file, or each record of JSON Lines, is a document. Files that are no
+ * standard input (plain or packed), and JSON Lines. Each file, or each record of JSON Lines, is a document. Files that are no
  * text are refused by what they are. It knows nothing of tokens. */
 #ifndef ENGINE_DATA_TEXTS_H
 #define ENGINE_DATA_TEXTS_H
@@ -32,7 +32,8 @@ typedef struct clt_texts {
     /* set by the caller before the first text: where the entries come from and how the member of records is
      * named, for messages; the member itself, "" for plain text */
     const char *key, *json_option, *json_key;
-    bool any_lines;           /* text that looks like JSON Lines is plain text as well */
+    bool read_again; /* the texts are opened more than once: the standard input is refused (CLT_ECONFIG) */
+    bool any_lines;  /* text that looks like JSON Lines is plain text as well */
     const char *plain_option; /* the setting for that, for messages; NULL: there is none */
 } clt_texts;
 

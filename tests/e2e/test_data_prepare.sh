@@ -97,6 +97,33 @@ expect_code 3 "$CLTRAIN" data prepare nothing --out x
 expect_text 'no file in it'
 expect_code 0 bash -c '"$0" data prepare - --out input --tokenizer bpe --split 0 <one.txt' "$CLTRAIN"
 expect_same with/train_000.bin input/train_000.bin
+# Texts with a picture among them are texts, and the picture is named; with as many images they are images, unless an option says texts.
+mkdir pictured
+cp one.txt pictured/a.txt && cp two.txt pictured/b.txt && printf '\x89PNG\r\n\x1a\n' >pictured/c.png
+expect_code 3 "$CLTRAIN" data prepare pictured --out x
+expect_text "'pictured/c.png' \(TEXT\): it is a PNG image"
+rm pictured/b.txt
+expect_code 3 "$CLTRAIN" data prepare pictured --out x
+expect_text "listing 'pictured'"
+expect_code 3 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes
+expect_text "'pictured/c.png' \(TEXT\): it is a PNG image"
+gzip -c one.txt >one.gz
+expect_code 0 bash -c '"$0" data prepare - --out packed --tokenizer bpe --split 0 <one.gz' "$CLTRAIN"
+expect_same with/train_000.bin packed/train_000.bin
+gzip -c one.gz >twice.gz
+expect_code 3 bash -c '"$0" data prepare - --out x <twice.gz' "$CLTRAIN"
+expect_text "'-' \(TEXT\): it is a gzip archive after it was unpacked once"
+expect_code 3 "$CLTRAIN" data prepare twice.gz --out x
+expect_text "'twice.gz' \(TEXT\): it is a gzip archive after it was unpacked once"
+expect_code 3 bash -c 'head -c 200 one.gz | "$0" data prepare - --out x' "$CLTRAIN"
+expect_text "unpacking 'standard input': the gzip stream ends early"
+expect_code 3 bash -c '"$0" data prepare - --out x <&-' "$CLTRAIN"
+expect_text 'not a single byte'
+# Above 1 MiB a file is mapped, below it is read: the tokens are the same.
+for i in $(seq 40); do cat one.txt; done >large.txt
+expect_code 0 "$CLTRAIN" data prepare large.txt --out large --split 0
+tokens_of large/train_000.bin | awk '{ printf "%c", $1 + 0 }' >back.txt
+expect_same back.txt large.txt
 
 # --- JSON Lines: a text in each record, the end-of-text token between them ---
 printf '%s\n' '{"id": 1, "text": "it is lazy"}' '' '{"text": "", "id": 2}' '{"text": "the \u00e9 \ud83d\ude00\n"}' >some.jsonl
@@ -125,7 +152,13 @@ expect_code 0 grep -E '^record 1 is whole.* is whole\|record [0-9]+ is whole' wh
 { printf '\xff\xfe'; iconv -f UTF-8 -t UTF-16LE one.txt; } >wide.txt
 iconv -f UTF-8 -t UTF-16BE one.txt >unmarked.txt
 printf 'PK\003\004 archive' >t.zip
-printf 'PAR1 columns' >t.parquet
+printf 'PAR1\25\4\25\0 columns' >t.parquet
+printf 'GGUF\3\0\0\0weights' >t.gguf
+printf 'ARROW1\0\0columns' >t.arrow
+printf 'GIF89a\1\0\1\0' >t.gif
+printf 'SQLite format 3\0\20' >t.db
+tar -cf t.tar one.txt
+printf '\102\132\150\071\061\101\131\046\123\131\0\1\2' >t.bz2
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' >pointer.txt
 while read -r file words; do
     expect_code 3 "$CLTRAIN" data prepare $file --out x
@@ -135,8 +168,19 @@ wide.txt UTF-16
 unmarked.txt UTF-16
 t.zip zip archive
 t.parquet Parquet.*--json-key
+t.gguf GGUF
+t.arrow Arrow
+t.gif GIF
+t.db SQLite
+t.tar tar archive
+t.bz2 bzip2
 pointer.txt git-lfs pointer.*git lfs pull
 LIST
+# The same letters at the beginning of a text.
+for word in GGUF PAR1 ARROW1 GIF89a 'SQLite format 3' BZh; do
+    printf '%s is a name.\n\tIt \033[1mstands\033[0m in a text.\n' "$word" >named.txt
+    expect_code 0 "$CLTRAIN" data prepare named.txt --out "named ${word// /}" --split 0
+done
 printf 'caf\351\n' >latin.txt
 expect_code 0 "$CLTRAIN" data prepare latin.txt --out latin --split 0
 expect_text "'latin.txt' is not UTF-8 from byte 4 on"

@@ -3,7 +3,7 @@
 # ctest-labels: quick
 #
 # data.joined: several files as documents or as one text. A run keeps what it was trained with; an older config has no such key and
-# keeps one text, also when that looks like JSON Lines.
+# keeps one text, also when that looks like JSON Lines. The standard input is refused.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 "$CLTRAIN" devices >/dev/null 2>&1
@@ -58,4 +58,9 @@ cat a.txt >>one.txt
 expect_code 0 "$CLTRAIN" train gpt.json data.path=one.txt --max-steps 1 --out one
 tr '\n' ' ' <lines.txt | sed 's/} {/}, {/g; s/^/[/; s/$/]/' >array.json
 expect_code 0 "$CLTRAIN" train gpt.json data.path=array.json --max-steps 1 --out array
+
+# --- the standard input is gone when a run is resumed ---
+expect_code 2 bash -c '"$0" train gpt.json data.path=- --max-steps 1 --out input <a.txt' "$CLTRAIN"
+expect_text "- is the standard input, which can be read only once.*data prepare -"
+expect_code 2 bash -c '"$0" train gpt.json data.eval_path=- --max-steps 1 --out input <a.txt' "$CLTRAIN"
 finish

@@ -19,9 +19,10 @@
 #define TAILS 28u
 
 typedef struct composing {
-    uint32_t *code; /* a starter and what follows it, until the next one is certain not to join it */
-    uint8_t *order; /* combining class of each */
-    size_t count, code_capacity, order_capacity;
+    uint32_t *code;   /* a starter and what follows it, until the next one is certain not to join it */
+    uint8_t *order;   /* combining class of each */
+    uint32_t *sorted; /* room for a run of marks */
+    size_t count, code_capacity, order_capacity, sorted_capacity;
 } composing;
 
 static unsigned order_of(uint32_t code)
@@ -37,19 +38,48 @@ static unsigned order_of(uint32_t code)
     return combining_runs[low] & 0xffu;
 }
 
-/* Puts a mark before the marks of higher classes that stand before it. */
 static clt_status put(composing *c, uint32_t code)
 {
-    unsigned order = order_of(code);
     CLT_TRY(clt_grow(&c->code, &c->code_capacity, c->count + 1, sizeof *c->code, "a text in normal form"));
     CLT_TRY(clt_grow(&c->order, &c->order_capacity, c->count + 1, 1, "a text in normal form"));
-    size_t at = c->count++;
-    for (; order > 0 && at > 0 && c->order[at - 1] > order; at--) {
-        c->code[at] = c->code[at - 1];
-        c->order[at] = c->order[at - 1];
+    c->code[c->count] = code;
+    c->order[c->count++] = (uint8_t)order_of(code);
+    return CLT_OK;
+}
+
+/* Puts the marks [begin, end) into the order of their classes; marks of one class keep theirs. */
+static clt_status sort_run(composing *c, size_t begin, size_t end)
+{
+    size_t place[256] = {0}, next = 0;
+    CLT_TRY(
+        clt_grow(&c->sorted, &c->sorted_capacity, end - begin, sizeof *c->sorted, "a text in normal form"));
+    for (size_t i = begin; i < end; i++)
+        place[c->order[i]]++;
+    for (size_t k = 0; k < COUNT(place); k++) {
+        size_t count = place[k];
+        place[k] = next;
+        next += count;
     }
-    c->code[at] = code;
-    c->order[at] = (uint8_t)order;
+    for (size_t i = begin; i < end; i++)
+        c->sorted[place[c->order[i]]++] = c->code[i];
+    for (size_t k = 0, i = begin; k < COUNT(place); k++) /* now the end of each class */
+        for (; i < begin + place[k]; i++)
+            c->order[i] = (uint8_t)k;
+    for (size_t i = begin; i < end; i++)
+        c->code[i] = c->sorted[i - begin];
+    return CLT_OK;
+}
+
+/* Sorts each run of marks between two starters that is out of order. */
+static clt_status sort_marks(composing *c)
+{
+    for (size_t i = 0, end; i < c->count; i = end + 1) {
+        bool ordered = true;
+        for (end = i; end < c->count && c->order[end] > 0; end++)
+            ordered = ordered && (end == i || c->order[end - 1] <= c->order[end]);
+        if (!ordered)
+            CLT_TRY(sort_run(c, i, end));
+    }
     return CLT_OK;
 }
 
@@ -108,9 +138,10 @@ static void append_code(uint32_t code, clt_str *out)
 }
 
 /* Composes what was gathered, and appends it. */
-static void flush(composing *c, clt_str *out)
+static clt_status flush(composing *c, clt_str *out)
 {
     size_t starter = SIZE_MAX, kept = 0;
+    CLT_TRY(sort_marks(c));
     for (size_t i = 0; i < c->count; i++) {
         /* a mark is blocked by one before it that stayed and whose class is not lower */
         bool adjacent = kept > 0 && starter == kept - 1;
@@ -128,6 +159,7 @@ static void flush(composing *c, clt_str *out)
     for (size_t i = 0; i < kept; i++)
         append_code(c->code[i], out);
     c->count = 0;
+    return CLT_OK;
 }
 
 bool clt_nfc_is_plain(const char *text, size_t size)
@@ -146,13 +178,15 @@ clt_status clt_nfc(const char *text, size_t size, clt_str *out)
         step = clt_utf8_size(text + at, size - at);
         uint32_t code = step ? clt_utf8_code(text + at, step) : 0;
         if (step == 0 || code < 0x300) /* joins nothing that stands before it */
-            flush(&c, out);
+            status = flush(&c, out);
         if (step == 0)
             clt_str_append_n(out, text + at, step = 1);
-        else
+        else if (status == CLT_OK)
             status = take_apart(&c, code);
     }
-    flush(&c, out);
+    if (status == CLT_OK)
+        status = flush(&c, out);
+    free(c.sorted);
     free(c.code);
     free(c.order);
     return status == CLT_OK ? clt_str_check(out) : status;

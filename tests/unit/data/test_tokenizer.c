@@ -6,6 +6,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/thread.h"
+#include "engine/data/characters.h"
 #include "engine/data/tokenizer_internal.h"
 
 /* --- GPT-2's vocabulary --- */
@@ -495,6 +496,28 @@ static void test_training_refused(void **state)
     free(text);
 }
 
+/* Normal form C puts marks into the order of their classes, also when there are very many of them. */
+static void test_nfc_marks(void **state)
+{
+    (void)state;
+    enum { PAIRS = 1000000 };
+    clt_str text = {0}, normal = {0};
+    /* above (U+0301, class 230), then below (U+0323, class 220), which joins the e first */
+    assert_int_equal(clt_nfc("e\xcc\x81\xcc\xa3", 5, &normal), CLT_OK);
+    assert_string_equal(normal.text, "\xe1\xba\xb9\xcc\x81");
+    clt_str_free(&normal);
+    clt_str_append(&text, "q");
+    for (int i = 0; i < PAIRS; i++)
+        clt_str_append(&text, "\xcc\x81\xcc\xa3");
+    assert_int_equal(clt_nfc(text.text, text.length, &normal), CLT_OK);
+    assert_int_equal(normal.length, text.length);
+    assert_int_equal(normal.text[0], 'q');
+    for (size_t i = 0; i < 2 * (size_t)PAIRS; i++)
+        assert_memory_equal(normal.text + 1 + 2 * i, i < PAIRS ? "\xcc\xa3" : "\xcc\x81", 2);
+    clt_str_free(&text);
+    clt_str_free(&normal);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -503,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_merges),          cmocka_unit_test(test_any_bytes),
         cmocka_unit_test(test_long_words),      cmocka_unit_test(test_cut),
         cmocka_unit_test(test_threads),         cmocka_unit_test(test_training),
-        cmocka_unit_test(test_training_order),  cmocka_unit_test(test_training_refused)};
+        cmocka_unit_test(test_training_order),  cmocka_unit_test(test_training_refused),
+        cmocka_unit_test(test_nfc_marks)};
     return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

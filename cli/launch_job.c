@@ -124,7 +124,9 @@ static clt_status add_near(launch_line *line)
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         char variable[64];
         snprintf(variable, sizeof variable, "OMPI_MCA_%s", choices[i][0]);
-        if (!getenv(variable))
+        bool other =
+            strcmp(choices[i][0], "oob_tcp_if_include") == 0 && getenv("OMPI_MCA_oob_tcp_if_exclude");
+        if (!getenv(variable) && !other) /* Open MPI refuses both an include and an exclude */
             CLT_TRY(add_words(line, (const char *const[]){"--mca", choices[i][0], choices[i][1], NULL}));
     }
     return CLT_OK;

@@ -119,5 +119,13 @@ expect_awk 'two starts of four ranks, the second one resumed' \
     '$0 !~ /-np 4 .*--bind-to none.* train .*--max-steps 9 .*small.json/ || (NR == 2) != ($0 ~ /--resume auto/) { exit 1 } END { if (NR != 2) exit 1 }' starts
 expect_code 9 env PATH="$work/bin:$PATH" STARTS="$work/starts" "$CLTRAIN" launch --devices 4 --max-restarts 0 small.json --out never
 expect_text 'giving up after 0 restarts'
+# Open MPI refuses an include beside the user's exclude.
+for exclude in '' docker0; do
+    rm -f starts
+    expect_code 9 env ${exclude:+OMPI_MCA_oob_tcp_if_exclude=$exclude} PATH="$work/bin:$PATH" STARTS="$work/starts" \
+        "$CLTRAIN" launch --devices 4 --max-restarts 0 small.json --out never
+    expect_awk "exclude '$exclude'" '!/oob_tcp_disable_ipv6_family 1/ || ($0 ~ /oob_tcp_if_include lo/) != (exclude == "") { exit 1 }
+        END { if (NR != 1) exit 1 }' "exclude=$exclude" starts
+done
 expect_absent never
 finish

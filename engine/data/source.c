@@ -253,6 +253,13 @@ clt_status clt_source_read_field(const clt_source *source, int64_t index, int fi
     return clt_map_check();
 }
 
+/* One check for all samples: a file that was cut explains what was found in it. */
+static clt_status after_scan(clt_status found)
+{
+    clt_status lost = clt_map_check();
+    return lost != CLT_OK ? lost : found;
+}
+
 clt_status clt_source_read_fields(const clt_source *source, int64_t index, void *const *to,
                                   clt_field_reader reader)
 {
@@ -383,7 +390,7 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
     clt_status status = CLT_OK;
     CLT_TRY(clt_alloc(&sample, (size_t)elements, clt_dtype_bytes(f->dtype), "a sample of the data"));
     for (int64_t index = 0; index < source->samples && status == CLT_OK; index++) {
-        status = clt_source_read_field(source, index, field, sample);
+        status = read_one(source, index, (clt_draw){0}, field, sample);
         for (int64_t i = 0; i < elements && status == CLT_OK; i++) {
             int64_t value = element_value(sample, f->dtype, i);
             if ((value < 0 || value >= bound) && !(has_ignore && value == ignore))
@@ -391,7 +398,7 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
         }
     }
     free(sample);
-    return status;
+    return after_scan(status);
 }
 
 clt_status clt_source_scan(const clt_source *source)
@@ -410,10 +417,10 @@ clt_status clt_source_scan(const clt_source *source)
         CLT_TRY(clt_alloc(&sample, (size_t)clt_shape_elements(&field->shape), clt_dtype_bytes(field->dtype),
                           "a sample of the data"));
         for (int64_t index = 0; index < source->samples && status == CLT_OK; index++)
-            status = clt_source_read_field(source, index, f, sample);
+            status = read_one(source, index, (clt_draw){0}, f, sample);
         free(sample);
     }
-    return status;
+    return after_scan(status);
 }
 
 const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH64_TEXT])

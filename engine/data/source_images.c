@@ -232,6 +232,7 @@ static void images_fingerprint(const clt_source *source, clt_hash64_state *state
     if (s->alone)
         return;
     if (s->packed) {
+        clt_map_used(&s->pack.mapping);
         clt_fingerprint_add(state, s->pack.mapping.data, s->pack.mapping.size);
         return;
     }

@@ -409,10 +409,15 @@ static void add_file(const char *path, clt_hash64_state *state)
     clt_mapping mapping;
     if (!path || clt_map_open(path, CLT_EDATA, &mapping) != CLT_OK)
         return;
+    const clt_hash64_state before = *state;
     uint64_t size = mapping.size, part = size < 4096 ? size : 4096;
     clt_hash64_add(state, &size, sizeof size);
     clt_hash64_add(state, mapping.data, (size_t)part);
     clt_hash64_add(state, mapping.data + (size - part), (size_t)part);
+    if (clt_map_check_one(&mapping) != CLT_OK) { /* as a file that cannot be opened */
+        *state = before;
+        clt_error_clear();
+    }
     clt_map_close(&mapping);
 }
 

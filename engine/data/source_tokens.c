@@ -285,8 +285,10 @@ static clt_status tokens_check_bound(const clt_source *source, int field, int64_
 static void tokens_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const tokens_state *tokens = source->state;
-    for (size_t i = 0; i < tokens->n_shards; i++)
+    for (size_t i = 0; i < tokens->n_shards; i++) {
+        clt_map_used(&tokens->shards[i].mapping);
         clt_fingerprint_add(state, tokens->shards[i].mapping.data, tokens->shards[i].mapping.size);
+    }
 }
 
 static int64_t tokens_target_bytes(const clt_source *source, int64_t index, int64_t ignore)

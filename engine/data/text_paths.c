@@ -20,12 +20,12 @@ static clt_status visit_list(const char *path, const char *key, clt_path_visitor
     size_t size = 0;
     clt_status status = clt_file_read(path, false, 1u << 26, CLT_EDATA, &text, &size);
     if (status != CLT_OK)
-        return clt_fail_prefix(status, "opening the list of text files of %s", key);
+        return clt_fail_prefix(status, "opening the list of files of %s", key);
     int line = 0, added = 0;
     if (memchr(text, '\0', size))
-        CLT_FAIL_GOTO(
-            CLT_EDATA, done,
-            "reading the list of text files '%s': it holds a NUL byte, so it is not a list of paths", path);
+        CLT_FAIL_GOTO(CLT_EDATA, done,
+                      "reading the list of files '%s': it holds a NUL byte, so it is not a list of paths",
+                      path);
     for (char *at = text, *next; at && *at; at = next) {
         next = strchr(at, '\n');
         if (next)
@@ -42,9 +42,8 @@ static clt_status visit_list(const char *path, const char *key, clt_path_visitor
         added++;
     }
     if (added == 0)
-        status =
-            clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                     "reading the list of text files '%s': it names no file; write one path per line", path);
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "reading the list of files '%s': it names no file; write one path per line", path);
 done:
     free(text);
     return status;
@@ -76,9 +75,9 @@ static int by_name(const void *a, const void *b)
 static clt_status append(clt_path_list *list, char *path)
 {
     if (!path)
-        CLT_FAIL(CLT_ENOMEM, "listing the shards: out of host memory");
+        CLT_FAIL(CLT_ENOMEM, "listing the files: out of host memory");
     clt_status status =
-        clt_grow(&list->path, &list->capacity, list->count + 1, sizeof *list->path, "the list of shards");
+        clt_grow(&list->path, &list->capacity, list->count + 1, sizeof *list->path, "the list of files");
     if (status != CLT_OK) {
         free(path);
         return status;

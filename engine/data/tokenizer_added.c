@@ -39,15 +39,16 @@ clt_status clt_added_ready(clt_tokenizer *t)
     return CLT_OK;
 }
 
-static const clt_added_token *added_at(const clt_added_search *s, size_t at)
+/* either: of both kinds, those that are found before and after the text is normalized. */
+static const clt_added_token *added_at(const clt_added_search *s, size_t at, bool either)
 {
     const clt_tokenizer *t = s->tokenizer;
     if (!t->added_start[(uint8_t)s->text[at]])
         return NULL;
     for (uint32_t i = 0; i < t->n_added; i++) {
         const clt_added_token *a = &t->added[i];
-        if (a->normalized == s->normalized && a->size <= s->size - at && a->content[0] == s->text[at] &&
-            memcmp(a->content, s->text + at, a->size) == 0)
+        if ((either || a->normalized == s->normalized) && a->size <= s->size - at &&
+            a->content[0] == s->text[at] && memcmp(a->content, s->text + at, a->size) == 0)
             return a;
     }
     return NULL;
@@ -91,7 +92,7 @@ static void strip(const clt_added_search *s, const clt_added_token *a, clt_added
 bool clt_added_next(clt_added_search *s, clt_added_match *match)
 {
     while (s->at < s->size) {
-        const clt_added_token *a = added_at(s, s->at);
+        const clt_added_token *a = added_at(s, s->at, false);
         size_t begin = s->at;
         s->at += a ? a->size : 1;
         if (!a || (a->special && !s->tokenizer->reads_special) ||
@@ -125,12 +126,13 @@ bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, si
 
 const char *clt_tokenizer_special_in(const clt_tokenizer *t, const char *text, size_t size)
 {
-    for (int pass = 0; pass < (t->reads_special ? 0 : 2); pass++) {
-        const clt_added_search s = {.tokenizer = t, .text = text, .size = size, .normalized = pass == 1};
-        const clt_added_token *a;
-        for (size_t at = 0; at < size; at += a ? a->size : 1)
-            if ((a = added_at(&s, at)) != NULL && a->special)
-                return a->name;
-    }
+    const clt_added_search s = {.tokenizer = t, .text = text, .size = size};
+    const clt_added_token *a;
+    bool any = false;
+    for (uint32_t i = 0; i < t->n_added && !t->reads_special; i++)
+        any = any || t->added[i].special;
+    for (size_t at = 0; any && at < size; at += a ? a->size : 1)
+        if ((a = added_at(&s, at, true)) != NULL && a->special)
+            return a->name;
     return NULL;
 }

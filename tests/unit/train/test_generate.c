@@ -351,7 +351,7 @@ static void refusals_say_why(void **state)
     put_text("a.txt", "abcdefghijklmnopqrstuvwxyz");
     make_old("numbers", 7, letters);
     expect_refusal("bytes for a model of 50 tokens", in_dir("numbers"), CLT_EDATA,
-                   "more tokens than the model (50)");
+                   "has tokens that the model (50) lacks: 2 (50)");
 
     config = train_config(net);
     must(train_run(config, "net", NULL, &r, &result), "training");

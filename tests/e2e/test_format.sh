@@ -16,7 +16,7 @@ esac
 
 copy=$(mktemp -d) && trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/scripts" "$copy/engine" "$copy/cl" "$copy/comm" "$copy/cli" "$copy/tests"
-cp "$root/scripts/format.sh" "$copy/scripts/" && cp "$root/.clang-format" "$copy/"
+cp "$root/scripts/format.sh" "$root/scripts/help.sh" "$copy/scripts/" && cp "$root/.clang-format" "$copy/"
 printf 'int f(void);\nint f( void ){return 1;}\n' >"$copy/engine/bad.c"
 "$copy/scripts/format.sh" >/dev/null 2>&1
 [ $? -eq 1 ] || { echo "FAIL: a badly laid out file was not noticed"; exit 1; }

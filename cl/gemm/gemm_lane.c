@@ -316,6 +316,8 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     ocl_define(e, "NV", b.nv);
     ocl_define(e, "MICRO_PANELS", MICRO_PANELS);
     ocl_define(e, "PACK_A", b.pack_a);
+    if (g->k > SUM_STEPS)
+        ocl_define(e, "CHAINS", 1);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
     /* Finishing whole tiles from registers needs a copy of the epilogue's code for each vector of sums: only
      * without an activation. */

@@ -59,6 +59,9 @@
 
 #define MOMENT_TILES (MOMENT_ROWS / MR)
 
+#ifndef CHAINS /* 1: k > SUM_STEPS; the code for that makes other products slower */
+#define CHAINS 0
+#endif
 #ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
 #define DIRECT 0
 #endif
@@ -589,10 +592,13 @@ static inline clt_place place_of(const clt_grid *grid, ulong tile)
 /* Steps of k that are packed together from step k0 on: a chain of sums ends with one of these blocks. */
 static inline uint block_steps(ulong k0, ulong k, uint kc)
 {
-    uint in_chain = (uint)k0 & (SUM_STEPS - 1);
-    return (uint)min((ulong)min(kc, SUM_STEPS - in_chain), k - k0);
+#if CHAINS
+    kc = min(kc, SUM_STEPS - ((uint)k0 & (SUM_STEPS - 1)));
+#endif
+    return (uint)min((ulong)kc, k - k0);
 }
 
+#if CHAINS
 /* Adds the chain in acc to `total`, which has lost `lost`, and leaves the sum of all in acc. Keeps it unless
  * this is the last chain. */
 CLT_INLINE void add_chain(float16 acc[MR][NV], __local float *total, __local float *lost, bool first,
@@ -613,6 +619,7 @@ CLT_INLINE void add_chain(float16 acc[MR][NV], __local float *total, __local flo
         }
     }
 }
+#endif
 
 /* gemm_fwd_lane: computes C in blocks of mt x nt tiles, of which the last `cut` are cut into `parts` pieces.
  * Groups take `share` of them at a time from the tile counter until none is left, so that a slow core delays
@@ -664,8 +671,11 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
         do {
             uint kn = block_steps(k0, k, kc);
             uint pieces = max((kn + AHEAD_STEPS - 1) / AHEAD_STEPS, 1u);
-            bool last = k0 + kn == k, starts = ((uint)k0 & (SUM_STEPS - 1)) == 0;
-            bool ends = k > SUM_STEPS && (last || ((uint)(k0 + kn) & (SUM_STEPS - 1)) == 0);
+            bool last = k0 + kn == k, starts = k0 == 0;
+#if CHAINS
+            starts = ((uint)k0 & (SUM_STEPS - 1)) == 0;
+            bool ends = last || ((uint)(k0 + kn) & (SUM_STEPS - 1)) == 0;
+#endif
             if (last && !known && tile + get_num_groups(0) < grid.whole) {
                 next = clt_next_tile(tile_counter) * (ulong)share;
                 until = next + share;
@@ -740,12 +750,14 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
                     multiply(acc, item_a + i * lda + k0, lda, 1, panel, kn, &ahead, &ahead_a);
 #endif
 #endif
+#if CHAINS
                     if (ends) {
                         __local float *total = sums + mt * nt * (MR * NR);
                         add_chain(acc, total, total + mt * nt * (MR * NR), k0 < SUM_STEPS, last);
                         if (!last)
                             continue;
                     }
+#endif
 #if DIRECT
                     if (last && skip == 0 && height == MR && width == NR) {
                         EACH_SUM FINISH16_KEEP(i + r, j + v * LANES, acc[r][v], KEEP_REGISTER);

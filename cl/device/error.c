@@ -100,7 +100,6 @@ static clt_status status_of(int cl_code)
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_INVALID_COMMAND_QUEUE:
     case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: /* an earlier command, for which a blocking one waited */
-    case NVIDIA_ILLEGAL_ACCESS:
         return CLT_EDEVLOST;
     case PLATFORM_NOT_FOUND:
     case CL_DEVICE_NOT_FOUND:

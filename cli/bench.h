@@ -14,7 +14,8 @@ typedef struct bench_common {
     uint32_t caps_mask;
 } bench_common;
 
-/* The options of all parts, and before them what those that measure a device have; they come first in each table. */
+/* The options of all parts, and before them what those that measure a device have; they come first in each
+ * table. */
 #define BENCH_RECORDS(common)                                                                                \
     ARGS_TEXT("--json", "FILE", (common).json, "write the record as JSON; - for the standard output"),       \
         ARGS_TEXT("--compare", "FILE", (common).compare,                                                     \

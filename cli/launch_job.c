@@ -113,8 +113,8 @@ static clt_status add_far(launch_line *line, const launch_where *where)
     return add_exports(line);
 }
 
-/* What one host needs: shared memory between ranks. Without these words every rank accepts connections from the network.
- * What the user has chosen by Open MPI's variables stays. */
+/* What one host needs: shared memory between ranks. Without these words every rank accepts connections from
+ * the network. What the user has chosen by Open MPI's variables stays. */
 static clt_status add_near(launch_line *line)
 {
     static const char *const choices[][2] = {{"btl", "^tcp,ofi,openib,usnic,uct"},

@@ -82,8 +82,8 @@ static int finish(cmd_context *context, clt_status status)
     return clt_status_exit_code(status);
 }
 
-/* A program that was started without one of its standard descriptors would be given its number for the next file that
- * it opens, and what is printed would end up there. False: it could not be opened. */
+/* A program that was started without one of its standard descriptors would be given its number for the next
+ * file that it opens, and what is printed would end up there. False: it could not be opened. */
 static bool open_standard_descriptors(void)
 {
     int fd = open("/dev/null", O_RDWR);

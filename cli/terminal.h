@@ -49,8 +49,8 @@ size_t text_fit(const char *text, int columns);
 /* Makes text from outside safe to print: control characters, escape sequences and invalid UTF-8 become '?';
  * newlines and tabs become spaces. Returns buffer. */
 const char *text_clean(const char *text, char *buffer, size_t size);
-/* printf for texts with names, messages and contents of files of others: whatever a terminal would obey, other than
- * line breaks and tabs, becomes '?', on both streams. terminal_say: on the standard output. */
+/* printf for texts with names, messages and contents of files of others: whatever a terminal would obey,
+ * other than line breaks and tabs, becomes '?', on both streams. terminal_say: on the standard output. */
 void terminal_say_to(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define terminal_say(...) terminal_say_to(stdout, __VA_ARGS__)
 

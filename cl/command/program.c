@@ -60,7 +60,8 @@ static void save_failed_build(const char *family, const char *options, const cha
     if (saved)
         return;
     clt_error_clear();
-    /* a folder of everybody: the name has the user's number, and a folder of somebody else or a link is not used */
+    /* a folder of everybody: the name has the user's number, and a folder of somebody else or a link is not
+     * used */
     snprintf(fallback, sizeof fallback, "%s/cltrain-crash-%lu", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp",
              (unsigned long)geteuid());
     struct stat info;

@@ -286,8 +286,8 @@ static clt_status style_of_environment(ocl_style *style)
     return CLT_OK;
 }
 
-/* Compilers of drivers write files. Where these may not grow, a driver that refuses a kernel for that is not to be blamed
- * for it, and what it answers is not to be kept. */
+/* Compilers of drivers write files. Where these may not grow, a driver that refuses a kernel for that is not
+ * to be blamed for it, and what it answers is not to be kept. */
 #define LEAST_FILE_BYTES (256u << 10)
 static clt_status check_file_limit(void)
 {

@@ -238,7 +238,8 @@ done:
     return status;
 }
 
-/* A driver that cannot be mapped for want of address space looks to the loader like one that is not installed. */
+/* A driver that cannot be mapped for want of address space looks to the loader like one that is not
+ * installed. */
 static const char *memory_limit(char *text, size_t size)
 {
     struct rlimit limit;

@@ -99,7 +99,7 @@ static clt_status status_of(int cl_code)
         return CLT_EDEVMEM;
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_INVALID_COMMAND_QUEUE:
-    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: /* an earlier command, for which a blocking one waited */
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: /* of a command for which a blocking one waited */
         return CLT_EDEVLOST;
     case PLATFORM_NOT_FOUND:
     case CL_DEVICE_NOT_FOUND:

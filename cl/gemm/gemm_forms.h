@@ -96,11 +96,12 @@ uint64_t ocl_form_groups(const ocl_gemm *gemm, const ocl_gemm_form *form);
 bool ocl_form_is_partial(const ocl_gemm_form *form);
 /* Floats of workspace; 0 if the sums are not partial. */
 uint64_t ocl_form_workspace(const ocl_gemm *gemm, const ocl_gemm_form *form);
-/* Steps of k of one part of split-K: a multiple of bk. A part's sums are one chain of additions in registers, of one
- * product each (tile), of 8 (mma with tf32) or of 16 (mma, wgmma). At most 64 parts bound a product over 2^24
- * steps to chains of 2^18, 2^15 and 2^14 additions. n additions of equal numbers may be off by n / 3 * 2^-24 of
- * the sum, so that the 5e-5 that `lane` and `simple` keep (long_sum.clh) hold up to 2500 additions: 160,000 steps
- * of `tile`, 1.3 million with tf32 and 2.5 million in 16 bits, if k is split in 64 parts. */
+/* Steps of k of one part of split-K: a multiple of bk. A part's sums are one chain of additions in registers,
+ * of one product each (tile), of 8 (mma with tf32) or of 16 (mma, wgmma). At most 64 parts bound a product
+ * over 2^24 steps to chains of 2^18, 2^15 and 2^14 additions. n additions of equal numbers may be off by n /
+ * 3 * 2^-24 of the sum, so that the 5e-5 that `lane` and `simple` keep (long_sum.clh) hold up to 2500
+ * additions: 160,000 steps of `tile`, 1.3 million with tf32 and 2.5 million in 16 bits, if k is split in 64
+ * parts. */
 int64_t ocl_form_part_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
 
 /* How a form with stream-k divides the steps of k, bk at once, of all tiles among its work-groups

@@ -81,8 +81,8 @@ static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 
 /* With the sums of finished chains, and what these have lost. They are accessed once per chain, and limits
  * for what a cache should hold do not count them. Local memory must hold them, however: with less than about
- * 2 MB of it blocks of k > SUM_STEPS have fewer tiles, at least a third of those they would have without these
- * sums, and an element of B is packed as many times more often. */
+ * 2 MB of it blocks of k > SUM_STEPS have fewer tiles, at least a third of the tiles that they would
+ * have without these sums, and an element of B is packed as many times more often. */
 static uint64_t all_sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
     return (g->k > SUM_STEPS ? 3 : 1) * sums_bytes(g, b);
@@ -111,8 +111,8 @@ static double distance_cost(const ocl_gemm *g, int operand, int64_t elements, cl
     return bytes > FAR_BYTES ? COST_FAR : bytes > NEAR_BYTES ? COST_SHARED : 0.0;
 }
 
-/* Cost of a block of `mt` rows of tiles. Blocks of k end where a chain ends. Each chain but one stores and loads
- * two numbers for each sum more: the total so far, and what it has lost. */
+/* Cost of a block of `mt` rows of tiles. Blocks of k end where a chain ends. Each chain but one stores and
+ * loads two numbers for each sum more: the total so far, and what it has lost. */
 static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
 {
     double k = (double)g->k, tiles = (double)mt * b->nt;

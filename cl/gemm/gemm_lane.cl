@@ -16,8 +16,8 @@
  * fewer where a unit of work may end, so that it does not matter which units there are.
  *
  * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
- * k > kc, else one, and three times as many when k > SUM_STEPS: those of the chain in progress, of the
- * chains before it, and what the latter have lost. Offsets inside blocks are 32-bit, bases 64-bit. */
+ * k > kc, else one, and three times as many when k > SUM_STEPS: sums of the chain in progress, sums of the
+ * chains before it, and what these have lost. Offsets inside blocks are 32-bit, bases 64-bit. */
 #include "common.clh"
 #include "lanes.clh"
 #include "long_sum.clh"

@@ -8,8 +8,8 @@
 
 #include "engine/base/status.h"
 
-/* clt_refuse_pointer: fails with `code` when the bytes are a git-lfs pointer, which stands in a repository for
- * a file that was not fetched. The message does not name the file. what: "the image", "the weights". */
+/* clt_refuse_pointer: fails with `code` when the bytes are a git-lfs pointer, which stands in a repository
+ * for a file that was not fetched. The message does not name the file. what: "the image", "the weights". */
 clt_status clt_refuse_pointer(const void *bytes, size_t size, const char *what, clt_status code);
 
 /* The same for the file at `path`, with its name in the message; a file that cannot be read is no pointer. */

@@ -17,9 +17,9 @@
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
                          size_t *size);
 
-/* clt_file_read_data: a whole file of data, unpacked; gzip can make a thousand times as much of a file, so reading stops
- * at the size that its header declares (`code`; 0: it declares none), and at the memory that is available
- * (CLT_ENOMEM). */
+/* clt_file_read_data: a whole file of data, unpacked; gzip can make a thousand times as much of a file, so
+ * reading stops at the size that its header declares (`code`; 0: it declares none), and at the memory that is
+ * available (CLT_ENOMEM). */
 clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status code, char **data,
                               size_t *size);
 
@@ -33,9 +33,9 @@ clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_
 /* clt_gzip: the bytes as a gzip file in memory, with free(). */
 clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length);
 
-/* Read-only mapping. A file that becomes shorter, or a disk that fails, does not end the process: what is missing
- * reads as zeros, and a check made afterwards fails with the `code` of clt_map_open and the file's name. Opening
- * one installs a handler of SIGBUS, which leaves other causes to the handler before it. */
+/* Read-only mapping. A file that becomes shorter, or a disk that fails, does not end the process: what is
+ * missing reads as zeros, and a check made afterwards fails with the `code` of clt_map_open and the file's
+ * name. Opening one installs a handler of SIGBUS, which leaves other causes to the handler before it. */
 struct clt_mapped;
 typedef struct clt_mapping {
     const uint8_t *data;
@@ -46,18 +46,19 @@ clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
 void clt_map_close(clt_mapping *mapping);
 /* Says that bytes of the mapping were read, so that the next clt_map_check looks at its file. */
 void clt_map_used(const clt_mapping *mapping);
-/* Whether all bytes that any thread has read were in their files: looks at each mapping that was used since its last
- * look. check_one looks at one mapping, used or not. */
+/* Whether all bytes that any thread has read were in their files: looks at each mapping that was used since
+ * its last look. check_one looks at one mapping, used or not. */
 clt_status clt_map_check(void);
 clt_status clt_map_check_one(const clt_mapping *mapping);
 
 /* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is written
  * directly. CLT_ESTORAGE on failure, no partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
-/* Files under names that the program chooses itself, in folders that others may write as well: nothing but a regular file
- * is opened or written there, neither through a link nor into a pipe or a device. CLT_ESTORAGE says so at once.
- * own_check: whether the path is free or a regular file or folder; own_write: clt_file_write; own_append: opens the file
- * for appending, and makes it; own_create: makes a new file, in the place of a file that is there. */
+/* Files under names that the program chooses itself, in folders that others may write as well: nothing but a
+ * regular file is opened or written there, neither through a link nor into a pipe or a device. CLT_ESTORAGE
+ * says so at once. own_check: whether the path is free or a regular file or folder; own_write:
+ * clt_file_write; own_append: opens the file for appending, and makes it; own_create: makes a new file, in
+ * the place of a file that is there. */
 clt_status clt_own_file_check(const char *path);
 clt_status clt_own_file_write(const char *path, const void *data, size_t size);
 clt_status clt_own_file_append(const char *path, int *fd);

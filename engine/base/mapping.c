@@ -18,8 +18,8 @@
 #include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
 
-/* A mapping that is open. Entries are never freed but used again, so that the handler can walk the list at any
- * time. */
+/* A mapping that is open. Entries are never freed but used again, so that the handler can walk the list at
+ * any time. */
 struct clt_mapped {
     struct clt_mapped *next, *next_free;
     atomic_uintptr_t begin; /* 0: the entry is free */
@@ -56,8 +56,8 @@ static bool fill_with_zeros(uintptr_t address)
     return false;
 }
 
-/* Another cause than a mapping: the handler that was there before takes the signal, or it ends the process. A handler
- * that passes it back does so while it is called from here. */
+/* Another cause than a mapping: the handler that was there before takes the signal, or it ends the process. A
+ * handler that passes it back does so while it is called from here. */
 static void pass_on(int number, siginfo_t *info, void *context, bool sent)
 {
     bool is_function =
@@ -76,8 +76,8 @@ static void pass_on(int number, siginfo_t *info, void *context, bool sent)
     passing_on--;
 }
 
-/* Compilers in drivers that catch the signal for a while pass it on with raise(): returning then repeats the access,
- * which raises it again with its address. */
+/* Compilers in drivers that catch the signal for a while pass it on with raise(): returning then repeats the
+ * access, which raises it again with its address. */
 static void on_sigbus(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
@@ -202,8 +202,8 @@ void clt_map_used(const clt_mapping *mapping)
         atomic_store(&mapping->file->used, true);
 }
 
-/* Called with the lock held. A file that was removed or replaced by another one is still there for its mapping;
- * only the same file with fewer bytes is a loss. */
+/* Called with the lock held. A file that was removed or replaced by another one is still there for its
+ * mapping; only the same file with fewer bytes is a loss. */
 static clt_status check_entry(struct clt_mapped *m)
 {
     struct stat now;

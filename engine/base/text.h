@@ -22,8 +22,8 @@ const char *clt_float_text(float value, char buffer[CLT_NUMBER_TEXT]);
  * (overlong, surrogate, above U+10FFFF, cut off). */
 size_t clt_utf8_size(const char *bytes, size_t left);
 
-/* The number of bytes at the start of a text that are valid UTF-8 without control characters: its length if all of it is.
- * Only such texts are kept in JSON and read back as they were. */
+/* The number of bytes at the start of a text that are valid UTF-8 without control characters: its length if
+ * all of it is. Only such texts are kept in JSON and read back as they were. */
 size_t clt_text_plain(const char *text);
 
 /* Replaces what could steer a terminal, control characters other than line break and tab, by '?', in place:

@@ -38,8 +38,8 @@ const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);
 /* clt_hash64 of the bytes of the file, or of all files in their order. */
 uint64_t clt_safetensors_hash(const clt_safetensors *file);
-/* Whether the file, or each of the files, is still as long as when it was opened, so that the values that were read are
- * the file's: CLT_ECHECKPOINT if it was cut. NULL is fine. */
+/* Whether the file, or each of the files, is still as long as when it was opened, so that the values that
+ * were read are the file's: CLT_ECHECKPOINT if it was cut. NULL is fine. */
 clt_status clt_safetensors_whole(const clt_safetensors *file);
 /* Converts any float tensor of a file (f32, f16, bf16, f64) to f32. CLT_ECHECKPOINT for other types. */
 clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
@@ -169,9 +169,9 @@ bool clt_checkpoint_values(const clt_checkpoint *checkpoint, const char *name, c
 bool clt_checkpoint_averages(const clt_checkpoint *checkpoint);
 /* clt_safetensors_whole of its tensor files. */
 clt_status clt_checkpoint_whole(const clt_checkpoint *checkpoint);
-/* The checkpoint that clt_checkpoint_open would probably open, with its state and text files, which are verified, but
- * without its tensors, which are neither read nor verified: `model` and `optimizer` are NULL. CLT_ECHECKPOINT when
- * there is none. */
+/* The checkpoint that clt_checkpoint_open would probably open, with its state and text files, which are
+ * verified, but without its tensors, which are neither read nor verified: `model` and `optimizer` are NULL.
+ * CLT_ECHECKPOINT when there is none. */
 clt_status clt_checkpoint_peek(const char *path, clt_checkpoint **out);
 /* Reads one of the text files that were saved with the checkpoint, and verifies it. *text is to be freed; it
  * is NULL when the checkpoint has no file of that name. */

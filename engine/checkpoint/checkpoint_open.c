@@ -292,8 +292,8 @@ clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
     return find_checkpoint(path, open_step, true, out);
 }
 
-/* Reads the manifest and all files without tensors, so that a run is not opened by a checkpoint of which a file is
- * damaged that another command finds damaged, too. */
+/* Reads the manifest and all files without tensors, so that a run is not opened by a checkpoint of which a
+ * file is damaged that another command finds damaged, too. */
 static clt_status peek_step(const char *folder, clt_checkpoint **out)
 {
     clt_status status;

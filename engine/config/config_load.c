@@ -71,7 +71,8 @@ static clt_given_value given_in_file(clt_config *config, const clt_json *json)
     return value;
 }
 
-/* A key of earlier versions with the only value that it could have: configs that name it still mean the same. */
+/* A key of earlier versions with the only value that it could have: configs that name it still mean the same.
+ * */
 static bool is_retired(const char *path, const clt_json *json)
 {
     return strcmp(path, "parallel.tensor") == 0 && clt_json_typeof(json) == CLT_JSON_NUMBER &&
@@ -279,8 +280,9 @@ static clt_status apply_override(clt_config *config, const char *override, clt_c
     return CLT_OK;
 }
 
-/* A key of the schedule whose value of the file does not fit a shorter training of the command line: as long, in relation to
- * the training, as the file says, or a tenth of it if the file does not say how long that is. */
+/* A key of the schedule whose value of the file does not fit a shorter training of the command line: as long,
+ * in relation to the training, as the file says, or a tenth of it if the file does not say how long that is.
+ * */
 static void shorten(clt_config *config, const char *path, int64_t file_steps, const clt_config_value *steps)
 {
     clt_config_value *value = &config->values[clt_config_key_index(path)];
@@ -297,8 +299,8 @@ static void shorten(clt_config *config, const char *path, int64_t file_steps, co
              (long long)before, steps->source);
 }
 
-/* train.steps of the command line, where warm-up and final decay of the file take as long as that or longer. The config that
- * a run has kept is not changed in this way: its schedule has begun. */
+/* train.steps of the command line, where warm-up and final decay of the file take as long as that or longer.
+ * The config that a run has kept is not changed in this way: its schedule has begun. */
 static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t file_steps)
 {
     const clt_config_value *steps = clt_config_at(config, "train.steps"),

@@ -41,7 +41,7 @@ static bool starts_with(const clt_array_file *file, const char *text)
     return file->size >= length && memcmp(file->bytes, text, length) == 0;
 }
 
-/* Unpacks all of a gzip file, of which the header declares so many bytes (0: unknown). */
+/* Unpacks all of a gzip file, of which the header declares a number of bytes (0: unknown). */
 static clt_status unpack(clt_array_file *file, uint64_t declared)
 {
     size_t size = 0;
@@ -55,8 +55,8 @@ static clt_status unpack(clt_array_file *file, uint64_t declared)
     return CLT_OK;
 }
 
-/* Unpacks the beginning of a gzip file, in which its header is; the rest follows when that has declared its size. Of a
- * file that has no rest, all is unpacked with its checks. */
+/* Unpacks the beginning of a gzip file, in which its header is; the rest follows when that has declared its
+ * size. Of a file that has no rest, all is unpacked with its checks. */
 #define START_BYTES ((size_t)2 << 20)
 static clt_status unpack_start(clt_array_file *file)
 {

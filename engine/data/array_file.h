@@ -65,8 +65,8 @@ clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, c
                                        uint64_t most);
 void clt_array_file_close(clt_array_file *file);
 
-/* Unpacks all of a gzip file, of which only the beginning is there until clt_array_file_fit: for a format without a
- * header. */
+/* Unpacks all of a gzip file, of which only the beginning is there until clt_array_file_fit: for a format
+ * without a header. */
 clt_status clt_array_file_whole(clt_array_file *file);
 /* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that exactly
  * that many numbers follow the header; every product is checked for overflow. CLT_EDATA tells expected and

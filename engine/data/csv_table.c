@@ -24,8 +24,8 @@ static char separator_of(const char *line)
     return semicolon ? ';' : ',';
 }
 
-/* The line break that ends the record at `line`: not one within a quoted cell. NULL: the text ends. *breaks counts line
- * breaks up to the next record. */
+/* The line break that ends the record at `line`: not one within a quoted cell. NULL: the text ends. *breaks
+ * counts line breaks up to the next record. */
 static char *record_end(char *line, char separator, int64_t *breaks)
 {
     bool quoted = false, begins = true; /* begins: at the start of a cell, where quotes begin */

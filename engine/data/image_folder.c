@@ -236,7 +236,7 @@ bool clt_is_image_file(const char *path)
     return clt_image_begins(first, n);
 }
 
-/* Counts the files of a folder, and at depth 0 those of its folders. */
+/* Counts the files of a folder, and at depth 0 the files of its folders. */
 static void count_kinds(const char *path, int depth, size_t *images, size_t *others)
 {
     names found = {0};

@@ -261,8 +261,8 @@ static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece
     return CLT_OK;
 }
 
-/* The status of what was read for a piece: of a file that was cut meanwhile, whatever came out of it, that is the
- * reason. */
+/* The status of what was read for a piece: of a file that was cut meanwhile, whatever came out of it, that is
+ * the reason. */
 static clt_status whole_files(clt_status status, const loader_piece *piece)
 {
     clt_error error;

@@ -42,10 +42,9 @@ typedef struct clt_prepare_result {
     char tokenizer[128];   /* description */
 } clt_prepare_result;
 
-/* clt_prepare: train_000.bin ..., val_000.bin ..., tokenizer.json (with
- * tokenizer_config.json where special tokens have roles) and manifest.json.
- * Between two documents (files, or records of JSON Lines) of the same part comes the end-of-text token, if the
- * tokenizer has one. */
+/* clt_prepare: train_000.bin ..., val_000.bin ..., tokenizer.json (with tokenizer_config.json where special
+ * tokens have roles) and manifest.json. Between two documents (files, or records of JSON Lines) of the same
+ * part comes the end-of-text token, if the tokenizer has one. */
 clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result);
 
 /* Compares a prepared folder with its manifest: every shard's size, ids and hash. `report` is called for each

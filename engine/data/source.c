@@ -106,7 +106,8 @@ static const clt_fetch_set *missing_set(const char *path)
     return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
 }
 
-/* Adds the command that makes missing data to a failure: `cltrain data fetch` of a published set, or of its format. */
+/* Adds the command that makes missing data to a failure: `cltrain data fetch` of a published set, or of its
+ * format. */
 static clt_status add_command(clt_status status, const clt_config *config)
 {
     static const char *const lists[] = {"data.path", "data.eval_path"};

@@ -111,8 +111,8 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* A word that becomes the name of a class is kept with the weights, in JSON, and compared with the words of other tables
- * later. */
+/* A word that becomes the name of a class is kept with the weights, in JSON, and compared with the words of
+ * other tables later. */
 static clt_status check_word(const clt_csv_table *t, int64_t row, int column)
 {
     char name[80];
@@ -313,8 +313,8 @@ static clt_status fill_sample(const clt_source *source, const csv_state *s, int6
     return fill_target(s, row, sample);
 }
 
-/* Samples are drawn from the rows in another order than the file's; of several bad rows the file's first one is
- * reported. `failure`: what reading the samples has found. */
+/* Samples are drawn from the rows in another order than the file's; of several bad rows the file's first one
+ * is reported. `failure`: what reading the samples has found. */
 static clt_status first_bad_row(const clt_source *source, const csv_state *s, clt_status failure)
 {
     clt_error error;

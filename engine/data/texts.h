@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Texts as people have them, read into memory: files (plain or .gz), folders, patterns, "@LIST", "-" for the
- * standard input (plain or packed), and JSON Lines. Each file, or each record of JSON Lines, is a document. Files that are no
- * text are refused by what they are. It knows nothing of tokens. */
+ * standard input (plain or packed), and JSON Lines. Each file, or each record of JSON Lines, is a document.
+ * Files that are no text are refused by what they are. It knows nothing of tokens. */
 #ifndef ENGINE_DATA_TEXTS_H
 #define ENGINE_DATA_TEXTS_H
 
@@ -37,11 +37,13 @@ typedef struct clt_texts {
     const char *plain_option; /* the setting for that, for messages; NULL: there is none */
 } clt_texts;
 
-/* clt_texts_add: adds the texts of an entry (clt_text_paths). CLT_EDATA names the file, and for JSON Lines the
- * line: no text, no object, no such member, no string; or a file that looks like JSON Lines while json_key
- * is "" and any_lines is false. The standard input is read once by a process, however often it is named. */
+/* clt_texts_add: adds the texts of an entry (clt_text_paths). CLT_EDATA names the file, and for JSON Lines
+ * the line: no text, no object, no such member, no string; or a file that looks like JSON Lines while
+ * json_key is "" and any_lines is false. The standard input is read once by a process, however often it is
+ * named. */
 clt_status clt_texts_add(clt_texts *texts, const char *entry);
-/* After the texts were read: whether every byte was in its file, or CLT_EDATA with the name of one that was cut. */
+/* After the texts were read: whether every byte was in its file, or CLT_EDATA with the name of one that was
+ * cut. */
 clt_status clt_texts_check(const clt_texts *texts);
 void clt_texts_free(clt_texts *texts);
 

@@ -4,8 +4,9 @@
  * from published files or trained on the user's own text. Every sequence of bytes can be encoded, valid UTF-8
  * or not, and decoding gives exactly these bytes back (in normal form C, if the tokenizer asks for that).
  * Names of special tokens in a text are plain text, unless clt_tokenizer_read_special says otherwise; added
- * tokens that are not special are found in every text. A tokenizer is read-only once opened and may be used by any number of
- * threads; each thread encodes through an encoder of its own. It knows nothing of samples or models. */
+ * tokens that are not special are found in every text. A tokenizer is read-only once opened and may be used
+ * by any number of threads; each thread encodes through an encoder of its own. It knows nothing of samples or
+ * models. */
 #ifndef ENGINE_DATA_TOKENIZER_H
 #define ENGINE_DATA_TOKENIZER_H
 
@@ -60,7 +61,7 @@ void clt_tokenizer_read_special(clt_tokenizer *tokenizer, bool on);
 /* The name of the first special token that the text contains and that is encoded as plain text; NULL: none.
  */
 const char *clt_tokenizer_special_in(const clt_tokenizer *tokenizer, const char *text, size_t size);
-/* Appends "[PAD] (260)" for every token from `rows` on, which a model of so many rows lacks; true when all
+/* Appends "[PAD] (260)" for every token from `rows` on, which a model of `rows` rows lacks; true when all
  * of them are special, so that no text leads to them. */
 bool clt_tokenizer_surplus(const clt_tokenizer *tokenizer, int64_t rows, clt_str *names);
 /* Number of bytes of text that a token stands for; 0 for special tokens, which are not part of any text, and
@@ -88,7 +89,7 @@ clt_status clt_tokenizer_save(const clt_tokenizer *tokenizer, const char *path);
 /* Appends the text of the tokenizer_config.json that belongs to it: the roles of special tokens. context: of
  * the model, 0 when unknown. */
 clt_status clt_tokenizer_print_config(const clt_tokenizer *tokenizer, int64_t context, clt_str *text);
-/* Whether that file says more than the tokenizer.json does: a role beside that of "<|endoftext|>". */
+/* Whether that file says more than the tokenizer.json does: a role of another token than "<|endoftext|>". */
 bool clt_tokenizer_has_roles(const clt_tokenizer *tokenizer);
 /* Writes tokenizer.json into a folder, and with a context, or where there are roles, the other file as well.
  */

@@ -70,7 +70,7 @@ enum { CLT_SMALL = 1, CLT_EXACT = 2 }; /* see clt_op_case */
         .n_inputs = (int)(sizeof((clt_case_input[]){__VA_ARGS__}) / sizeof(clt_case_input))                  \
     }
 
-/* A case of sums over so many equal numbers that one chain of f32 additions would be wrong: the bound is
+/* A case of sums over many equal numbers, for which one chain of f32 additions would be wrong: the bound is
  * 5e-5 of the result, whatever the size. */
 #define CLT_CASE_DEEP(case_name, text, ...)                                                                  \
     {                                                                                                        \

@@ -37,8 +37,8 @@ struct clt_rundir {
     double looked;         /* when the file STOP was last looked for */
 };
 
-/* All names that a run writes in its folder, beside those of the lock and of event files. A link or a pipe there is
- * refused before the run begins, not when the file is needed. */
+/* All names that a run writes in its folder, but for the names of the lock and of event files. A link or a
+ * pipe there is refused before the run begins, not when the file is needed. */
 static clt_status check_names(const char *path)
 {
     static const char *const names[] = {

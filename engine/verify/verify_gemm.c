@@ -222,8 +222,8 @@ static void close_run(clt_gemm_run *r)
 
 /* --- judging --- */
 
-/* Relative error of a sum of k equal products in one chain (kernel_shared.clh), which CLBlast has, and matrix units where they
- * are emulated. `lane` and `simple` add chains of SUM_STEPS. */
+/* Relative error of a sum of k equal products in one chain (kernel_shared.clh), which CLBlast has, and matrix
+ * units where they are emulated. `lane` and `simple` add chains of SUM_STEPS. */
 static double rounded_in_a_chain(const clt_gemm_run *r)
 {
     bool chains = strcmp(r->backend, "lane") == 0 || strcmp(r->backend, "simple") == 0;

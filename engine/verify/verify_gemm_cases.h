@@ -34,7 +34,7 @@ typedef struct clt_gemm_case {
     const char *name;
     int64_t m, n, k;
     bool ta, tb, small;
-    bool equal;      /* all elements of A and B are one number: a chain of so many additions would be wrong */
+    bool equal;      /* all elements of A and B are one number: one chain of k additions would be wrong */
     bool forms;      /* also checked with every tile of backends that have a list of tiles */
     bool lane_forms; /* also checked with blocks of the backend `lane` that small products do not get */
     int64_t batch;   /* 0 means 1 */

@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #define MOST_TAPS 64 /* MOST_TAPS of the kernels */
-/* Blocks of rows of the result, for the weight's gradient: does not depend on the device. There are more, up to
- * MOST_BLOCKS, where a block would have more than MANY_ROWS. */
+/* Blocks of rows of the result, for the weight's gradient: does not depend on the device. There are more, up
+ * to MOST_BLOCKS, where a block would have more than MANY_ROWS. */
 #define BLOCKS 64
 #define MOST_BLOCKS 256
 #define MANY_ROWS 1024

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolutions of every channel by itself (conv_depthwise.c). Images are (n, in..., channels), weights (channels,
- * taps). Sums run over the taps in order, those of the weight's gradient over blocks of the result's rows in
+ * taps). Sums run over the taps in order, in the weight's gradient over blocks of the result's rows in
  * order, SUM_STEPS places at a time.
  *
  * Geometry: an item of the lane form has a block of channels, sixteen at a time, and of the places of BLOCK rows of

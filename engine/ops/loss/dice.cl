@@ -2,7 +2,7 @@
  *
  * The soft Dice loss of segmentation. A voxel (or pixel) has CLASSES logits side by side and a class number.
  * Forward adds up, for each sample and class, over blocks of voxels, SUM_STEPS at a time, and then over the
- * blocks, the probabilities p, the voxels t that are of the class, and those of both. From these follow the
+ * blocks, the probabilities p, the voxels t that are of the class, and what both share. From these follow the
  * loss of a sample, and the derivatives with respect to the sums, with which backward works voxel by voxel;
  * probabilities are computed again. A target out of range gives NaN. Samples beyond the step block's valid
  * count give {0, 0, 0} and a zero gradient.

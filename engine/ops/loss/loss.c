@@ -28,7 +28,7 @@ clt_status clt_infer_class_weights(clt_infer *ctx, int64_t classes)
     return clt_infer_constant(ctx, CLT_CLASS_WEIGHTS, weights->number, classes);
 }
 
-/* Adds up `*n` rows in parts: the rows and their number become those of the parts. */
+/* Adds up `*n` rows in parts: the parts and their number take the place of the rows and theirs. */
 static void emit_parts(ocl_emitter *e, int32_t *rows, uint64_t *n)
 {
     uint64_t wanted = 1;

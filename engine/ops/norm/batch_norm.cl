@@ -139,8 +139,8 @@
         STEPS(STEP, TOGETHER)                                                                                \
     for (; row < end; row++)                                                                                 \
     STEPS(STEP, 1)
-/* Sums over the rows of a block. CHAINS (blocks of more than SUM_STEPS rows): after every SUM_STEPS rows but the last
- * ones FOLD runs for the columns, which adds the sums so far to others and clears them. */
+/* Sums over the rows of a block. CHAINS (blocks of more than SUM_STEPS rows): after every SUM_STEPS rows but
+ * the last ones FOLD runs for the columns, which adds the sums so far to others and clears them. */
 #if CHAINS
 #define WHOLE_SUMS(a, b) float a[MOST_COLUMNS], b[MOST_COLUMNS];
 #define CLEAR_WHOLE(type, N, whole) KEEP##N(whole, (type)(0.0f));

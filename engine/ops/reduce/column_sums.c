@@ -7,10 +7,10 @@
 #include "engine/ops/emit_util.h"
 #include "engine/ops/reduce/reduce_shared.clh"
 
-/* Up to MANY_BLOCKS * MANY_ROWS rows there are about as many blocks as rows in a block, so that rounding errors
- * grow only with the square root of the rows and the second stage is short. With many columns a single block
- * keeps the device busy, and there is no second stage. More rows make more blocks, each of MANY_ROWS rows, whose
- * sums are added in two stages; rows beyond MAX_BLOCKS * MANY_ROWS make the blocks longer. */
+/* Up to MANY_BLOCKS * MANY_ROWS rows there are about as many blocks as rows in a block, so that rounding
+ * errors grow only with the square root of the rows and the second stage is short. With many columns a single
+ * block keeps the device busy, and there is no second stage. More rows make more blocks, each of MANY_ROWS
+ * rows, whose sums are added in two stages; rows beyond MAX_BLOCKS * MANY_ROWS make the blocks longer. */
 #define MIN_BLOCK_ROWS 16
 #define MANY_BLOCKS 256
 #define MANY_ROWS 256    /* of a block */

@@ -25,8 +25,8 @@ typedef struct clt_column_blocks {
     uint64_t count, rows;
 } clt_column_blocks;
 clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols);
-/* -DCHAINS=1 for a kernel whose blocks have more than SUM_STEPS rows: it adds their sums in chains. Others have no code
- * for that, which would cost registers. */
+/* -DCHAINS=1 for a kernel whose blocks have more than SUM_STEPS rows: it adds their sums in chains. Others
+ * have no code for that, which would cost registers. */
 void clt_define_chains(ocl_emitter *e, const clt_column_blocks *blocks);
 /* Number of columns of an item in lane style; smaller if there were too few items for the device. Results do
  * not depend on it. */
@@ -38,7 +38,7 @@ void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column
 /* The sums of one matrix: out (cols) (+)= sum over rows of dy (rows,cols). */
 void clt_emit_column_sum(ocl_emitter *e, const clt_call *call, int32_t out, bool accumulate, int32_t dy,
                          int64_t rows, int64_t cols, clt_style style);
-/* The stages behind the first: p (cols) (+)= sum over blocks of part_p (blocks,cols) f32, q likewise. */
+/* The stages after the first: p (cols) (+)= sum over blocks of part_p (blocks,cols) f32, q likewise. */
 void clt_emit_column_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, int32_t part_p,
                             int32_t part_q, uint64_t blocks, clt_style style);
 

@@ -49,7 +49,7 @@
 #define START 0.0f
 #endif
 
-/* Adds the running sum to that of all chains, and begins another one; END_SUM: then `sum` is the result. A
+/* Adds the running sum to the sum of all chains, and begins another one; END_SUM: then `sum` is the result. A
  * maximum is one chain. */
 #if MAX
 #define END_CHAIN(type, all, rest, sum) (void)0

@@ -18,7 +18,8 @@ static double process_cpu(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Places the fields of a slot one after the other, and returns the bytes of a slot; *sample: of one sample. */
+/* Places the fields of a slot one after the other, and returns the bytes of a slot; *sample: of one sample.
+ * */
 static uint64_t place_fields(const clt_job *job, clt_loader_options *o, uint64_t *sample)
 {
     uint64_t bytes = 0;
@@ -42,7 +43,8 @@ static clt_status take(clt_loader *loader, int64_t count)
     return CLT_OK;
 }
 
-/* Slots that were filled while the threads started do not count; then as many at a time as there are slots. */
+/* Slots that were filled while the threads started do not count; then as many at a time as there are slots.
+ * */
 static clt_status run(const clt_bench_loader_options *b, clt_loader_options *o, clt_loader_rate *rate)
 {
     clt_loader *loader = NULL;

@@ -7,8 +7,8 @@
 #include "engine/config/config.h"
 #include "engine/data/data.h"
 
-/* What a number of threads did: micro-batches filled after the first round of slots, the wall and the CPU seconds of the
- * whole process that they took, and the bytes of one sample's fields. */
+/* What a number of threads did: micro-batches filled after the first round of slots, the wall and the CPU
+ * seconds of the whole process that they took, and the bytes of one sample's fields. */
 typedef struct clt_loader_rate {
     int workers;
     int64_t micro_batch, batches;
@@ -25,9 +25,9 @@ typedef struct clt_bench_loader_options {
     void *context;
 } clt_bench_loader_options;
 
-/* Measures 1, 2, 4 ... threads up to the cores of this process, or the number that data.workers gives. The loader gets
- * what a training of one rank would give it, and its micro-batches are released at once. Errors as of a training's start
- * (CLT_ECONFIG, CLT_EDATA), and of samples that cannot be read. */
+/* Measures 1, 2, 4 ... threads up to the cores of this process, or the number that data.workers gives. The
+ * loader gets what a training of one rank would give it, and its micro-batches are released at once. Errors
+ * as of a training's start (CLT_ECONFIG, CLT_EDATA), and of samples that cannot be read. */
 clt_status clt_bench_loader(const clt_bench_loader_options *options);
 
 #endif

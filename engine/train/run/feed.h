@@ -21,8 +21,8 @@ typedef struct clt_feed_options {
     int workers, prefetch;
 } clt_feed_options;
 
-/* Finds the field of the source for each batch field of the graph: sets n_fields and source_field. CLT_EDATA: one does not
- * fit. */
+/* Finds the field of the source for each batch field of the graph: sets n_fields and source_field. CLT_EDATA:
+ * one does not fit. */
 clt_status clt_feed_fields(const clt_graph *graph, const clt_source *source, clt_loader_options *out);
 
 typedef struct clt_feed clt_feed;

@@ -133,8 +133,8 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
     return CLT_OK;
 }
 
-/* A loss that measures how far numbers are apart must not be given numbers of classes instead, because one cell of a
- * column is no number. */
+/* A loss that measures how far numbers are apart must not be given numbers of classes instead, because one
+ * cell of a column is no number. */
 static clt_status check_words(const clt_graph *graph, const clt_source *source)
 {
     for (int i = 0; i < graph->n_losses && source->words; i++)

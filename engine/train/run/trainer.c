@@ -406,9 +406,9 @@ static clt_status finish(clt_loop *l, bool stopped)
     return CLT_OK;
 }
 
-/* Data or storage has failed, and the device has not: what the run has learned is saved before it ends, if it has
- * learned anything since the last save. Returns the failure. With several ranks the others wait for something else
- * than a save, and nothing is. */
+/* Data or storage has failed, and the device has not: what the run has learned is saved before it ends, if it
+ * has learned anything since the last save. Returns the failure. With several ranks the others wait for
+ * something else than a save, and nothing is. */
 static clt_status save_before_end(clt_loop *l, clt_status failure)
 {
     clt_error error;

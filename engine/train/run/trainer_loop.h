@@ -40,8 +40,7 @@ typedef struct clt_loop {
     /* of the newest finished steps, by their number modulo CLT_HEARD_STEPS: times, and what the ranks said */
     clt_sync_result heard[CLT_HEARD_STEPS];
     int64_t finished; /* steps that have finished, from 0 on */
-    int64_t
-        enqueued; /* steps whose commands are all enqueued: the parameters are those after so many steps */
+    int64_t enqueued; /* steps whose commands are all enqueued: the parameters have these steps */
     clt_deadline deadline;
     double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
     int64_t own_steps;   /* number of steps in own_ms */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The text files that make a checkpoint self-contained: config.json (the resolved config), data.json (facts
- * about the data) and, for a BPE vocabulary, tokenizer.json, with the tokenizer_config.json that says what its
- * special tokens are for. They are made once per run, so that a save does
- * not depend on files that may have changed since. saved_run.h reads them. */
+ * about the data) and, for a BPE vocabulary, tokenizer.json, with the tokenizer_config.json that says what
+ * its special tokens are for. They are made once per run, so that a save does not depend on files that may
+ * have changed since. saved_run.h reads them. */
 #ifndef ENGINE_TRAIN_SAVED_TEXTS_H
 #define ENGINE_TRAIN_SAVED_TEXTS_H
 

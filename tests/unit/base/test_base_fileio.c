@@ -246,7 +246,8 @@ static void test_map(void **state)
     assert_null(mapping.data);
 }
 
-/* The place of a closed mapping is used again, in any order, and each mapping keeps the name and size of its file. */
+/* The place of a closed mapping is used again, in any order, and each mapping keeps the name and size of its
+ * file. */
 static void test_map_again(void **state)
 {
     (void)state;
@@ -335,7 +336,8 @@ static void exit_with_7(int number)
     _exit(number == SIGBUS ? 7 : 1);
 }
 
-/* Ends by SIGBUS, from a mapping that fileio.h knows nothing of or from kill(); `handler` was there before. */
+/* Ends by SIGBUS, from a mapping that fileio.h knows nothing of or from kill(); `handler` was there before.
+ * */
 static int end_of_child(void (*handler)(int), bool sent)
 {
     pid_t child = fork();

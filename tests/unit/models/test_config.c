@@ -380,7 +380,8 @@ static void test_rules(void **state)
     const char *const nesterov[] = {"optimizer.nesterov=true", "optimizer.momentum=0"};
     assert_int_equal(clt_config_parse(good, "t.json", nesterov, 2, &c), CLT_ECONFIG);
     assert_non_null(strstr(clt_error_text(), "needs optimizer.momentum"));
-    /* a warm-up of the file gives way to a shorter training of the command line; one of the command line does not */
+    /* a warm-up of the file gives way to a shorter training of the command line; one of the command line does
+     * not */
     static const char warm[] =
         "{\"model\": {\"type\": \"mlp\", \"hidden\": [4]}, \"train\": {\"steps\": 1000},\n"
         " \"data\": {\"type\": \"idx\", \"path\": \"a\", \"targets\": \"b\"},\n"

@@ -31,7 +31,8 @@ static char root[64], run[80], metrics[128];
 static clt_config *config;
 static int warnings;
 
-/* metrics.jsonl cannot grow any more, and other files can: it is as long as files may be, until the test ends. */
+/* metrics.jsonl cannot grow any more, and other files can: it is as long as files may be, until the test
+ * ends. */
 #define FULL_BYTES (8 << 20)
 static struct rlimit before_full;
 static bool is_full;

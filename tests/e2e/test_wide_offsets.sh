@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: full
+# ctest-optimise: no
+#
+# Tensors may have more than 2^32 elements, which no test can allocate. So clang-tidy finds each product of 32 bits in a kernel that
+# becomes an offset of 64: tests/golden/narrow_products.txt lists the lines whose products are bounded (a place in a tile, a row, a
+# part), and any other line needs a cast of a factor to ulong. Indices of the type idx_t are looked at in their wide form.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+kernels=$CLTRAIN_BUILD_DIR/kernels known=$CLTRAIN_SOURCE_DIR/tests/golden/narrow_products.txt
+tidy=
+for name in clang-tidy clang-tidy-19 clang-tidy-18 clang-tidy-17 clang-tidy-16 clang-tidy-15 clang-tidy-14; do
+    if command -v $name >/dev/null; then tidy=$name; break; fi
+done
+[ -n "$tidy" ] || skip_all 'clang-tidy is not installed'
+
+# narrow FOLDER FILE: the lines of a kernel file of the folder with such products, in the form for CPUs and in the one for GPUs.
+narrow() {
+    local lanes
+    for lanes in 1 64; do
+        [ $lanes = 1 ] || grep -q '^#ifndef LS' "$1/$2" || continue
+        "$tidy" --quiet --checks='-*,bugprone-implicit-widening-of-multiplication-result' "$1/$2" -- \
+            -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -I"$kernels" -target spir64 -DWIDE=1 -DLS=$lanes 2>/dev/null
+    done | sed -n 's/^\([^ :]*\):\([0-9]*\):[0-9]*: warning: .*multiplication.*/\1 \2/p' | sort -u |
+        while read -r at line; do echo "${at##*/}: $(sed -n "${line}s/^ *//p" "$at")"; done
+}
+for file in "$kernels"/*.cl; do narrow "$kernels" "${file##*/}"; done | sort -u >found
+if [ "$(wc -l <found)" -ge 100 ]; then pass; else fail "clang-tidy found $(wc -l <found) products only: it has not read the kernels"; fi
+comm -23 found <(sort -u "$known") >unknown
+comm -13 found <(sort -u "$known") >gone
+if [ -s unknown ]; then fail "offsets of 32 bits that tests/golden/narrow_products.txt does not list: $(cat unknown)"; else pass; fi
+if [ -s gone ]; then fail "lines of tests/golden/narrow_products.txt that no kernel has any more: $(cat gone)"; else pass; fi
+
+# A cast that is taken away is seen.
+mkdir edited
+sed 's/(ulong)z \* splits \* m \* n/z * splits * m * n/' "$kernels/gemm_sum.cl" >edited/gemm_sum.cl
+narrow edited gemm_sum.cl | comm -23 - found >unknown
+if grep -q ' z \* splits \* m \* n' unknown; then pass; else fail 'a product without its cast was not found'; fi
+finish

@@ -36,9 +36,13 @@
 #define WIDE_TYPE(type, width) WIDE_TYPE_(type, width)
 #define FLOATV WIDE_TYPE(float, VW)
 #define LOADV_f32(p) WIDE_TYPE(vload, VW)(0, p)
-#define LOADV_f16(p) WIDE_TYPE(vload_half, VW)(0, (const __global half *)(p))
+#define LOADV_f16(p) clt_f16_loadv(WIDE_TYPE(vload, VW)(0, p))
 #define LOADV_bf16(p) WIDE_TYPE(as_float, VW)(WIDE_TYPE(convert_uint, VW)(WIDE_TYPE(vload, VW)(0, p)) << 16)
 #define LOADV(dt, p) CLT_CAT(LOADV_, dt)(p)
+static inline FLOATV clt_f16_loadv(WIDE_TYPE(ushort, VW) h) /* as in lanes.clh */
+{
+    return WIDE_TYPE(vload_half, VW)(0, (const half *)&h);
+}
 
 #if LANE
 #define GROUP_SHAPE __attribute__((reqd_work_group_size(1, 1, 1)))

@@ -411,7 +411,9 @@ done:
 static clt_status check_mode(clt_verify_session *session, const clt_gemm_case *c, const char *label,
                              const char *backend, const ocl_choice *choice, unsigned mode)
 {
-    clt_verify_item item = {"gemm", c->name, label, mode, c->small};
+    clt_verify_item item = {"gemm", c->name, label, mode, c->small, false};
+    for (int i = 0; i < 3; i++)
+        item.bf16 |= c->type[i] == CLT_BF16;
     clt_verify_outcome outcome;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;

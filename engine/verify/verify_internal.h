@@ -41,10 +41,11 @@ typedef struct clt_verify_item {
     const char *subject, *name, *variant;
     unsigned mode; /* one CLT_VERIFY_* bit */
     bool small;
+    bool bf16; /* it has tensors of that type */
 } clt_verify_item;
 
 /* True if the check must be run now: it passes all filters, and names are not only being listed. Sets
- * session->name. */
+ * session->name. A check that the quick list leaves to the whole one is reported as SKIP. */
 bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, clt_verify_outcome *outcome);
 /* Reports the check that clt_verify_wants allowed. A failure of the check becomes its outcome; returned are
  * only errors that must end the whole run. */
@@ -80,6 +81,7 @@ clt_status clt_verify_verdict(const clt_verify_options *options, const clt_verif
 /* The checks of each kind. */
 clt_status clt_verify_ops(clt_verify_session *session, const clt_op *const *ops, int count);
 clt_status clt_verify_gemm(clt_verify_session *session);
+clt_status clt_verify_moments(clt_verify_session *session); /* of a convolution, for the norm after it */
 clt_status clt_verify_known(clt_verify_session *session);
 clt_status clt_verify_updates(clt_verify_session *session);
 /* clt_verify_run with only the ops that the caller lists, for tests of the checker itself. */

@@ -380,7 +380,7 @@ static clt_status check_roundings(clt_verify_session *session)
                  {"tf32_away", CLT_F32, 1, false},      {"tf32_even", CLT_F32, 1, true}};
     bool units = (session->desc.caps & OCL_CAP_PTX) != 0;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        clt_verify_item item = {"known", kinds[k].name, NULL, CLT_VERIFY_CORRECT, true};
+        clt_verify_item item = {"known", kinds[k].name, NULL, CLT_VERIFY_CORRECT, true, false};
         clt_verify_outcome outcome;
         clt_status status = CLT_OK;
         if (!clt_verify_wants(session, &item, &outcome))
@@ -404,7 +404,7 @@ static clt_status check_fills(clt_verify_session *session)
 {
     static const clt_dtype types[] = {CLT_U32, CLT_U8};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        clt_verify_item item = {"known", t ? "fill_u8" : "fill_u32", NULL, CLT_VERIFY_CORRECT, true};
+        clt_verify_item item = {"known", t ? "fill_u8" : "fill_u32", NULL, CLT_VERIFY_CORRECT, true, false};
         clt_verify_outcome outcome;
         if (clt_verify_wants(session, &item, &outcome))
             CLT_TRY(clt_verify_finish(session, &outcome, check_fill(session, types[t], &outcome)));
@@ -415,7 +415,7 @@ static clt_status check_fills(clt_verify_session *session)
 clt_status clt_verify_known(clt_verify_session *session)
 {
     clt_verify_outcome outcome;
-    clt_verify_item philox = {"known", "philox", NULL, CLT_VERIFY_CORRECT, true};
+    clt_verify_item philox = {"known", "philox", NULL, CLT_VERIFY_CORRECT, true, false};
     if (clt_verify_wants(session, &philox, &outcome))
         CLT_TRY(clt_verify_finish(session, &outcome, check_philox(session, &outcome)));
     static const struct {
@@ -433,7 +433,7 @@ clt_status clt_verify_known(clt_verify_session *session)
                        {"f16_fragment", CLT_F16, FRAGMENT},
                        {"bf16_fragment", CLT_BF16, FRAGMENT}};
     for (size_t t = 0; t < sizeof conversions / sizeof conversions[0]; t++) {
-        clt_verify_item item = {"known", conversions[t].name, NULL, CLT_VERIFY_CORRECT, true};
+        clt_verify_item item = {"known", conversions[t].name, NULL, CLT_VERIFY_CORRECT, true, false};
         uint32_t width = conversions[t].width, caps = width == 16 ? OCL_CAP_WIDE_VECTORS : 0;
         if (!clt_verify_wants(session, &item, &outcome))
             continue;
@@ -445,8 +445,8 @@ clt_status clt_verify_known(clt_verify_session *session)
         CLT_TRY(clt_verify_finish(session, &outcome, status));
     }
     for (int group = 0; group < 2; group++) {
-        clt_verify_item item = {"known", group ? "checksum_group" : "checksum", NULL, CLT_VERIFY_CORRECT,
-                                true};
+        clt_verify_item item = {
+            "known", group ? "checksum_group" : "checksum", NULL, CLT_VERIFY_CORRECT, true, false};
         if (!clt_verify_wants(session, &item, &outcome))
             continue;
         clt_status status = CLT_OK;

@@ -511,8 +511,10 @@ static clt_status check_speed(clt_verify_session *session, const clt_verify_setu
 
 static clt_status check_one(clt_verify_session *session, const clt_verify_subject *subject, unsigned mode)
 {
-    clt_verify_item item = {subject->op->name, subject->op_case->name, subject->variant, mode,
-                            subject->op_case->small};
+    const clt_op_case *c = subject->op_case;
+    clt_verify_item item = {subject->op->name, c->name, subject->variant, mode, c->small, false};
+    for (int i = 0; i < c->n_inputs; i++)
+        item.bf16 |= c->inputs[i].dtype == CLT_BF16;
     clt_verify_outcome outcome;
     clt_status status = CLT_OK;
     if (!clt_verify_wants(session, &item, &outcome))
@@ -578,7 +580,7 @@ clt_status clt_verify_ops(clt_verify_session *session, const clt_op *const *ops,
     for (int i = 0; i < count; i++) {
         const clt_op_ref *ref = ops[i]->ref;
         if (!ref || !ref->forward || ref->n_cases == 0) {
-            clt_verify_item item = {ops[i]->name, "reference", NULL, CLT_VERIFY_CORRECT, true};
+            clt_verify_item item = {ops[i]->name, "reference", NULL, CLT_VERIFY_CORRECT, true, false};
             clt_verify_outcome outcome;
             if (clt_verify_wants(session, &item, &outcome)) {
                 clt_verify_set(&outcome, CLT_VERIFY_UNIMPL, "the op has no reference or no test case");

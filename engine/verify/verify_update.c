@@ -528,7 +528,7 @@ static clt_status check_case(clt_verify_session *session, const clt_update_case 
 static clt_status check_variant(clt_verify_session *session, const clt_update_case *c,
                                 const ocl_variant *variant, unsigned mode)
 {
-    clt_verify_item item = {"update", c->name, variant->name, mode, c->small};
+    clt_verify_item item = {"update", c->name, variant->name, mode, c->small, false};
     clt_verify_outcome outcome;
     ocl_device_desc desc = clt_verify_desc(session);
     char reason[200], what[64];

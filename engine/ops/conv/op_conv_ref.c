@@ -167,7 +167,8 @@ static const clt_op_case conv2d_cases[] = {
              CLT_CASE_FLOAT(CLT_F16, 2, 16, 11, 10)),
     CLT_CASE("f16_odd", "{\"out\":17,\"kernel\":[3,2],\"stride\":[1,2],\"padding\":[2,0],\"dilation\":[2,1]}",
              SMALL, CLT_CASE_FLOAT(CLT_F16, 2, 5, 7, 9)),
-    CLT_CASE("f16_vectors", "{\"out\":20,\"kernel\":3,\"padding\":1}", SMALL, /* vectors at addresses of any element */
+    CLT_CASE("f16_vectors", "{\"out\":20,\"kernel\":3,\"padding\":1}",
+             SMALL, /* vectors at addresses of any element */
              CLT_CASE_FLOAT(CLT_F16, 2, 18, 6, 7)),
     CLT_CASE("bf16", "{\"out\":16,\"kernel\":3,\"padding\":1}", SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 24, 6, 7)),
     CLT_CASE("bf16_groups", "{\"out\":24,\"kernel\":3,\"padding\":1,\"groups\":3,\"bias\":false}", CLT_EXACT,

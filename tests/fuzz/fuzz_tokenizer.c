@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for tokenizers. The first byte chooses: a tokenizer.json; a vocabulary and, after the
- * first NUL byte, merges; or a text to train on, encode and decode. Not built by default; build with
+ * libFuzzer target for tokenizers. The first byte chooses: a tokenizer.json; a vocabulary and merges; or a text to train
+ * on, encode and decode. NUL bytes part the files of a folder; the files that save_pretrained leaves beside a vocabulary
+ * follow the first ones. Not built by default; build with
  *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokenizer.c \
  *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lm \
  *       -lpthread -o fuzz_tokenizer
@@ -34,6 +35,26 @@ static void drop(const char *name)
     char path[128];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     (void)unlink(path);
+}
+
+#define FILES 5
+static const char *const whole[FILES] = {"tokenizer.json", "tokenizer_config.json", "added_tokens.json",
+                                         "special_tokens_map.json", "unknown.json"};
+static const char *const merges[FILES] = {"vocab.json", "merges.txt", "tokenizer_config.json",
+                                          "added_tokens.json", "special_tokens_map.json"};
+
+/* The parts of the input between NUL bytes become files of these names. */
+static void put_files(const char *const *names, const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < FILES; i++) {
+        const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
+        size_t part = nul ? (size_t)(nul - data) : size;
+        put(names[i], data, part);
+        if (!nul)
+            return;
+        data += part + 1;
+        size -= part + 1;
+    }
 }
 
 /* With `same`, decoding must give the text back; the rules of a file may normalise it. */
@@ -98,16 +119,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size < 2)
         return 0;
-    if (data[0] % 3 == 0) {
-        put("tokenizer.json", data + 1, size - 1);
+    if (data[0] % 3 < 2) {
+        put_files(data[0] % 3 ? merges : whole, data + 1, size - 1);
         try_folder();
-        drop("tokenizer.json");
-    } else if (data[0] % 3 == 1) {
-        const uint8_t *nul = memchr(data + 1, 0, size - 1);
-        size_t first = nul ? (size_t)(nul - data) - 1 : size - 1;
-        put("vocab.json", data + 1, first);
-        put("merges.txt", nul ? nul + 1 : data, nul ? size - first - 2 : 0);
-        try_folder();
+        for (size_t i = 0; i < FILES; i++) {
+            drop(merges[i]);
+            drop(whole[i]);
+        }
     } else {
         try_text((const char *)data + 1, size - 1);
     }

@@ -27,7 +27,7 @@ fi
 flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' '-DCLT_PROGRAM_PATH="/none"' '-DCLT_PROGRAM_FROM_LIBRARY="none"' "-I$root" -g -O1 -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined)
 mkdir objects
-printf '%s\n' "$root"/engine/{base,config,data,checkpoint}/*.c "$root"/engine/report/*.c "$root"/cl/tune/tuning{,_text}.c \
+printf '%s\n' "$root"/engine/{base,config,data,checkpoint,pretrained}/*.c "$root"/engine/report/*.c "$root"/cl/tune/tuning{,_text}.c \
     "$root"/cl/device/answers.c >sources
 if (cd objects && xargs -P 2 -n 4 "$clang" "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c <../sources) >"$out" 2>&1; then
     pass
@@ -76,7 +76,18 @@ for i in $(seq 60); do echo "the cat number $i sat on the mat, and the $((i * 7 
 for file in prepared/*.bin; do seed tokens "$(basename "$file")" <"$file"; done
 { printf 0 && cat prepared/tokenizer.json; } | seed tokenizer json
 { printf 2 && cat cats.txt; } | seed tokenizer text
+# sides ID: the files beside a vocabulary, which add the tokens ID and ID + 1.
+sides() {
+    printf '\0{"added_tokens_decoder":{"%s":{"content":"<speaker>","special":false,"lstrip":true}},"eos_token":"<|endoftext|>","add_prefix_space":true}' "$1"
+    printf '\0{"[PAD]":%s}\0{"pad_token":"[PAD]","eos_token":{"content":"<|endoftext|>"}}' $(($1 + 1))
+}
+{ printf 0 && cat prepared/tokenizer.json && sides 290; } | seed tokenizer folder
 { printf '1{"a":0,"b":1,"ab":2}\0#version: 0.2\na b\n'; } | seed tokenizer merges
+{ printf '1{"a":0,"b":1,"ab":2}\0#version: 0.2\na b\n' && sides 3; } | seed tokenizer sides
+printf '\0{"text": "one \\u00e9 two"}\n{"text": ""}\n{"id": 3, "text": "three\\n"}\n' | seed texts lines
+printf '\1plain text\n\nof two lines' | seed texts plain
+{ printf '\1' && gzip -nc cats.txt; } | seed texts packed
+printf '{"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_layer":2,"n_head":2,"n_embd":8,"n_positions":16,"vocab_size":260,"activation_function":"gelu_new","resid_pdrop":0.1,"layer_norm_epsilon":1e-5,"tie_word_embeddings":true,"torch_dtype":"float32"}' | seed pretrained gpt2
 body='{\n  "format": "cltrain-checkpoint",\n  "format_version": 1,\n  "step": 7,\n  "config_xxh64": "0123456789abcdef",\n  "files": [
     {"name": "model.safetensors", "bytes": 88, "xxh64": "0123456789abcdef"}, {"name": "state.json", "bytes": 2, "xxh64": "0123456789abcdef"}\n  ]'
 # shellcheck disable=SC2059

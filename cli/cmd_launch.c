@@ -11,6 +11,7 @@
 
 #include "cli/launch_hosts.h"
 #include "cli/launch_job.h"
+#include "cli/launch_leftovers.h"
 #include "cli/train_args.h"
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
@@ -166,8 +167,10 @@ static clt_status start(launch *l, bool again, launch_end *end)
                                 .most = l->most,
                                 .far = l->hosts.far,
                                 .cpu = l->cpu};
-    if (status == CLT_OK && by_mpirun(l))
+    if (status == CLT_OK && by_mpirun(l)) {
+        launch_remove_leftovers();
         status = launch_line_mpirun(&line, l->mpirun, &where);
+    }
     if (status == CLT_OK)
         status = add_train(l, &line, again);
     if (status == CLT_OK)

@@ -54,6 +54,9 @@ typedef struct clt_source_type {
     /* Reads sample `index`: writes field i to to[i], unless that is NULL. Random choices, such as a crop,
      * depend on `draw` alone. Called from several threads at once. */
     clt_status (*read)(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
+    /* The numbers of x in sample `index` as they are stored, without data.scale and the like: an element of x each.
+     * Called where x is f32. NULL: `read` gives them. */
+    clt_status (*numbers)(const clt_source *source, int64_t index, double *out);
     /* Number of elements of `field` in sample `index` that differ from ignore, for any draw. NULL: the sample
      * is read and its elements are compared. */
     int64_t (*count_valid)(const clt_source *source, int64_t index, int field, int64_t ignore);
@@ -129,10 +132,12 @@ struct clt_source {
     int64_t together;
     /* Normalisation of x on the device: (x*scale - mean)/std. 1, 0, 1 when the config has none, and for
      * float data, which is normalised when it is read. */
-    float scale, mean, std;
+    double scale, mean, std;
+    bool byte_scale; /* data.scale was left to the data, and is 1/255 for its bytes */
     /* Channels, dimension 0 of x, that have a mean and std of their own; 0: all have the same. */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
+    bool flags;    /* bytes of x are false and true, 0 and 1 */
     int64_t bytes; /* size of the raw data, for reports */
     /* Text and tokens: */
     const struct clt_tokenizer *tokenizer; /* NULL: unknown, or the data is not text */

@@ -88,9 +88,9 @@ clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, 
     take_text(train->description ? train->description : "", facts->description, sizeof facts->description);
     facts->samples = train->samples;
     facts->bytes = train->bytes;
-    facts->scale = (double)train->scale;
-    facts->mean = (double)train->mean;
-    facts->std = (double)train->std;
+    facts->scale = train->scale;
+    facts->mean = train->mean;
+    facts->std = train->std;
     facts->channels = train->channels;
     memcpy(facts->channel_mean, train->channel_mean, sizeof facts->channel_mean);
     memcpy(facts->channel_std, train->channel_std, sizeof facts->channel_std);
@@ -492,9 +492,9 @@ clt_status clt_source_open_facts(const clt_data_facts *facts, clt_source **out)
         source->type = &facts_type;
         source->arena = arena;
         source->samples = facts->samples;
-        source->scale = (float)facts->scale;
-        source->mean = (float)facts->mean;
-        source->std = (float)facts->std;
+        source->scale = facts->scale;
+        source->mean = facts->mean;
+        source->std = facts->std;
         source->channels = facts->channels;
         memcpy(source->channel_mean, facts->channel_mean, sizeof source->channel_mean);
         memcpy(source->channel_std, facts->channel_std, sizeof source->channel_std);

@@ -193,11 +193,16 @@ static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t 
 {
     const clt_source *source = rows->source;
     for (; *got < most && rows->at < source->samples; (*got)++, rows->at++) {
+        if (source->type->numbers && source->fields[0].dtype == CLT_F32) { /* f32 may not hold them */
+            CLT_TRY(source->type->numbers(source, rows->at, out));
+            out += rows->elements;
+            continue;
+        }
         CLT_TRY(clt_source_read_field(source, rows->at, 0, rows->sample));
         for (int64_t i = 0; i < rows->elements; i++)
             *out++ = clt_number_at(rows->sample, source->fields[0].dtype, i);
     }
-    return CLT_OK;
+    return clt_map_check();
 }
 
 /* --- text --- */

@@ -251,7 +251,7 @@ static clt_status fill_input(const clt_source *source, const csv_state *s, int64
                 has_decimal_comma(cell)
                     ? "is no number" DECIMAL_COMMA
                     : "is no number; fill it in, or say with data.columns which columns to learn from");
-        x[i] = ((float)value * source->scale - source->mean) / source->std;
+        x[i] = (float)((value * source->scale - source->mean) / source->std);
         if (!isfinite(x[i]))
             return bad_cell(s, row, s->input[i], "is not finite with data.scale, mean and std");
     }
@@ -369,8 +369,8 @@ static clt_status set_fields(clt_source *source, csv_state *s)
     source->fields[1] = (clt_source_field){"y", number ? CLT_F32 : CLT_I32, clt_shape_make(0, NULL), !number,
                                            number ? 0 : most};
     source->bytes = (int64_t)s->table.size;
-    source->scale = source->std = 1.0f; /* already applied above */
-    source->mean = 0.0f;
+    source->scale = source->std = 1.0; /* already applied above */
+    source->mean = 0.0;
     if (s->kind == TARGET_CLASSES) {
         source->words = s->words;
         source->class_names = s->names;

@@ -12,6 +12,7 @@
 #include "engine/data/synthetic_like.h"
 #include "engine/data/volumes.h"
 #include "engine/models/models.h"
+#include "engine/ops/op.h"
 
 /* What plans for a CPU assume with parallel.rank_invariant, whatever share of its cores a rank has: more than most
  * have, since pieces that are too many cost little and cores without a piece much. */
@@ -275,6 +276,10 @@ static clt_source shapes_of(const clt_job *job)
         for (int k = 0; k < job->facts->n_fields; k++)
             if (strcmp(job->facts->fields[k].name, shapes.fields[i].name) == 0)
                 shapes.fields[i].max_value = job->facts->fields[k].max_value;
+    const clt_source_field *x = &shapes.fields[0];
+    if (job->facts && clt_config_float(job->config, "data.scale") == 0 && x->dtype == CLT_U8 &&
+        job->facts->fields[0].dtype == CLT_U8)
+        shapes.scale = job->facts->scale; /* as it followed from the training data */
     return shapes;
 }
 
@@ -392,6 +397,32 @@ clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch)
     return decide_sizes(job);
 }
 
+/* Whether a tensor is converted to numbers, perhaps after layers that only move elements. */
+static bool is_cast(const clt_graph *graph, int32_t tensor)
+{
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const clt_node *node = graph->nodes[i];
+        for (int k = 0; k < node->n_in; k++)
+            if (node->in[k] == tensor &&
+                (strcmp(node->op->name, "cast") == 0 ||
+                 ((node->op->flags & CLT_OP_MOVE) && node->n_out > 0 && is_cast(graph, node->out[0]))))
+                return true;
+    }
+    return false;
+}
+
+/* Tells what became of data.scale where the config leaves it to the data. Evaluations of a saved run keep quiet, since
+ * its training has told it. */
+static void tell_scale(const clt_job *job)
+{
+    const clt_source *source = job->train_source ? job->train_source : job->eval_source;
+    int32_t x = clt_graph_find_field(job->model, "x");
+    if (!job->facts && !job->borrowed && source->byte_scale && x >= 0 &&
+        is_cast(job->model, job->model->fields[x].tensor))
+        CLT_INFO("inputs are bytes, which become 0 to 1: data.scale is 1/255 unless it is given "
+                 "(data.scale=1 leaves them as they are)");
+}
+
 /* Does everything that needs no device: data, batch sizes, and the model with the shapes of all
  * parameters. */
 static clt_status decide(clt_job *job)
@@ -402,6 +433,7 @@ static clt_status decide(clt_job *job)
     if (!job->borrowed)
         CLT_TRY(open_sources(job, job->kind));
     CLT_TRY(decide_sizes(job));
+    tell_scale(job);
     if (job->kind != CLT_JOB_EVAL)
         CLT_TRY(check_bounds(job->model, job->train_source));
     return check_bounds(job->model, job->eval_source);

@@ -198,13 +198,13 @@ static clt_status put_number(clt_predictor *p, int64_t at, double value, bool *g
 static clt_status put_samples(clt_predictor *p, const double *x, int64_t samples, int64_t first)
 {
     const clt_config *c = p->saved->config;
-    /* as when the data is read for training: in f32, and only for inputs of type f32 */
-    float scale = (float)clt_config_float(c, "data.scale"), mean = (float)clt_config_float(c, "data.mean"),
-          std = (float)clt_config_float(c, "data.std");
+    /* as when the data is read for training: in double, and only for inputs of type f32 */
+    double given = clt_config_float(c, "data.scale"), scale = given != 0 ? given : 1,
+           mean = clt_config_float(c, "data.mean"), std = clt_config_float(c, "data.std");
     bool good = true;
     memset(p->x, 0, (size_t)(p->micro_batch * p->elements) * clt_dtype_bytes(p->dtype));
     for (int64_t i = 0; i < samples * p->elements; i++) {
-        double value = p->dtype == CLT_F32 ? (double)(((float)x[i] * scale - mean) / std) : x[i];
+        double value = p->dtype == CLT_F32 ? (x[i] * scale - mean) / std : x[i];
         CLT_TRY(put_number(p, i, value, &good));
         good = good && !(p->bound > 0 && (value < 0 || value >= (double)p->bound));
         if (!good)

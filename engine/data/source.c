@@ -178,6 +178,13 @@ static void scale_bytes(clt_source *source, const clt_config *config)
 
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out)
 {
+    const clt_source_with with = {0};
+    return clt_source_open_with(config, split, &with, out);
+}
+
+clt_status clt_source_open_with(const clt_config *config, clt_split split, const clt_source_with *with,
+                                clt_source **out)
+{
     *out = NULL;
     const clt_source_type *type = clt_source_type_of(config);
     if (!type)
@@ -190,6 +197,7 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
         return CLT_ENOMEM;
     }
     source->type = type;
+    source->with = *with;
     source->arena = arena;
     source->scale = source->std = 1.0;
     clt_status status = type->open(source, config, split);

@@ -44,7 +44,7 @@ loss u16.json data.scale=10 data.mean=600000 data.std=10
 loss i32.json data.scale=0.001 data.mean=1700000 data.std=0.001
 
 # A run gives predictions of the same numbers.
-for kind in f64 i32; do
+for kind in csv f64 i32; do
     expect_code 0 "$CLTRAIN" train $kind.json --init id.safetensors --out run-$kind
     input=$kind.npy
     [ $kind = csv ] && input=t.csv

@@ -336,22 +336,28 @@ static clt_status check_eval_data(const clt_config *c)
         clt_source_type_of(c)->eval_hint);
 }
 
+static clt_status open_source(const clt_job *job, clt_split split, clt_source **out)
+{
+    const clt_source_with with = {.table = job->table, .table_may_differ = job->table_may_differ};
+    return clt_source_open_with(job->config, split, &with, out);
+}
+
 static clt_status open_files(clt_job *job, clt_job_kind kind)
 {
     bool has_eval = clt_source_has_eval(job->config);
     if (kind == CLT_JOB_TRAIN)
-        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
+        CLT_TRY(open_source(job, CLT_SPLIT_TRAIN, &job->train_source));
     if (kind == CLT_JOB_TRAIN && job->train_source->type->advise)
         job->train_source->type->advise(job->train_source);
     if (kind == CLT_JOB_EVAL && job->on_train)
-        return clt_source_open(job->config, CLT_SPLIT_TRAIN_ONCE, &job->eval_source);
+        return open_source(job, CLT_SPLIT_TRAIN_ONCE, &job->eval_source);
     if (kind == CLT_JOB_EVAL)
         CLT_TRY(check_eval_data(job->config));
     bool (*width_from_data)(const clt_config *config) = clt_model_family_of(job->config)->width_from_data;
     if (kind == CLT_JOB_EVAL && !job->facts && width_from_data && width_from_data(job->config))
-        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
+        CLT_TRY(open_source(job, CLT_SPLIT_TRAIN, &job->train_source));
     if (has_eval)
-        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));
+        CLT_TRY(open_source(job, CLT_SPLIT_EVAL, &job->eval_source));
     return CLT_OK;
 }
 
@@ -423,6 +429,36 @@ static void tell_scale(const clt_job *job)
                  "(data.scale=1 leaves them as they are)");
 }
 
+/* Whether all losses that read y measure how far numbers are apart. */
+static bool is_regression(const clt_graph *graph)
+{
+    bool any = false;
+    for (int i = 0; i < graph->n_losses; i++) {
+        if (strcmp(graph->losses[i].target_field, "y") != 0)
+            continue;
+        if (!(graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_REGRESSION))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* The targets of a regression may become other numbers (clt_source_type.regress), and the model another one. */
+static clt_status regress(clt_job *job)
+{
+    clt_source *const sources[] = {job->train_source, job->eval_source};
+    bool any = false;
+    if (job->borrowed || !is_regression(job->model))
+        return CLT_OK;
+    for (int i = 0; i < 2; i++) {
+        bool changed = false;
+        if (sources[i] && sources[i]->type->regress)
+            CLT_TRY(sources[i]->type->regress(sources[i], &changed));
+        any = any || changed;
+    }
+    return any ? decide_sizes(job) : CLT_OK;
+}
+
 /* Does everything that needs no device: data, batch sizes, and the model with the shapes of all
  * parameters. */
 static clt_status decide(clt_job *job)
@@ -433,6 +469,7 @@ static clt_status decide(clt_job *job)
     if (!job->borrowed)
         CLT_TRY(open_sources(job, job->kind));
     CLT_TRY(decide_sizes(job));
+    CLT_TRY(regress(job));
     tell_scale(job);
     if (job->kind != CLT_JOB_EVAL)
         CLT_TRY(check_bounds(job->model, job->train_source));
@@ -477,12 +514,15 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     job->predicts = data->predicts || (trains && clt_job_class_key(config));
     job->recorded_micro = data->micro_batch;
     job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
+    job->table = data->table ? data->table : job->facts ? job->facts->table : NULL;
+    job->table_may_differ = data->table_may_differ;
     job->on_train = data->on_train;
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
     job->recompute = (clt_recompute)clt_config_choice(config, "train.recompute");
     job->borrowed = data->source != NULL;
     job->train_source = job->eval_source = data->source;
     clt_status status = decide(job);
+    job->table = NULL; /* sources have copied it */
     if (status != CLT_OK) {
         clt_job_destroy(job);
         return status;

@@ -146,23 +146,18 @@ bool clt_table_standardizes(const clt_config *config)
 bool clt_table_moments(const clt_csv_table *t, int column, const clt_table_part *part, double *mean,
                        double *std)
 {
-    double first = 0, sum = 0, squares = 0, least = INFINITY, most = -INFINITY, value;
+    double squares = 0, least = INFINITY, most = -INFINITY, value;
     int64_t n = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < part->count; i++) {
-            if (!clt_csv_is_number(clt_csv_cell(t, clt_table_part_row(part, i), column), &value))
-                continue;
-            if (pass == 1) {
-                squares += (value - *mean) * (value - *mean);
-                continue;
-            }
-            first = n == 0 ? value : first;
-            sum += value - first; /* differences keep their digits */
-            least = value < least ? value : least;
-            most = value > most ? value : most;
-            n++;
-            *mean = first + sum / (double)n;
-        }
+    *mean = 0;
+    for (int64_t i = 0; i < part->count; i++) {
+        if (!clt_csv_is_number(clt_csv_cell(t, clt_table_part_row(part, i), column), &value))
+            continue;
+        double away = value - *mean;
+        *mean += away / (double)++n;
+        squares += away * (value - *mean); /* sums of differences keep their digits */
+        least = value < least ? value : least;
+        most = value > most ? value : most;
+    }
     bool spread = n > 0 && most > least;
     *std = spread ? sqrt(squares / (double)n) : 1;
     if (n > 0 && !spread)
@@ -287,15 +282,34 @@ static clt_status learn_numbers(const learning *l, int column, clt_table_column 
     return CLT_OK;
 }
 
+/* The name by which a column is found in other tables; NULL: it has none, or another column has the same, or JSON cannot hold
+ * it, so that it is found by its place. */
+static clt_status own_name(const learning *l, int column, const char **out)
+{
+    const clt_csv_table *t = l->t;
+    const char *name = t->header ? t->cell[column] : "";
+    *out = NULL;
+    if (!*name || clt_text_plain(name) != strlen(name))
+        return CLT_OK;
+    for (int i = 0; i < t->columns; i++)
+        if (i != column && strcmp(t->cell[i], name) == 0) {
+            if (column < i)
+                CLT_WARN(
+                    "'%s': columns %d and %d are both named '%.60s'; in other tables they are found by their "
+                    "places",
+                    t->path, column + 1, i + 1, name);
+            return CLT_OK;
+        }
+    *out = clt_arena_strdup(l->arena, name);
+    return *out ? CLT_OK : CLT_ENOMEM;
+}
+
 static clt_status learn_column(const learning *l, const int *listed, int column, clt_table_column *c)
 {
     bool words = is_listed(l, listed, column);
-    const char *name = l->t->header ? l->t->cell[column] : "";
     c->number = column + 1;
     c->std = 1;
-    /* a name that JSON cannot hold is none */
-    if (*name && clt_text_plain(name) == strlen(name) && !(c->name = clt_arena_strdup(l->arena, name)))
-        return CLT_ENOMEM;
+    CLT_TRY(own_name(l, column, &c->name));
     if (!words)
         CLT_TRY(judge_column(l, column, &words));
     return words ? learn_words(l, column, c) : learn_numbers(l, column, c);
@@ -331,10 +345,8 @@ clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, con
     for (int i = 0; i < listed_count; i++)
         CLT_TRY(clt_table_find(t, "data.words", clt_config_list_string(config, "data.words", i), &listed[i]));
     CLT_TRY(choose_columns(&l, target, column, &count));
-    const char *name = t->header ? t->cell[target] : "";
     *table = (clt_table){.width = t->columns, .target_number = target + 1, .target_std = 1};
-    if (*name && clt_text_plain(name) == strlen(name) && !(table->target = clt_arena_strdup(arena, name)))
-        return CLT_ENOMEM;
+    CLT_TRY(own_name(&l, target, &table->target));
     table->columns = clt_arena_alloc(arena, (size_t)count * sizeof *table->columns);
     if (!table->columns)
         return CLT_ENOMEM;

@@ -241,6 +241,9 @@ clt_status clt_table_read(const clt_json *object, const char *source, clt_arena 
     if (!target)
         return bad(&r, "target");
     CLT_TRY(read_target(&r, target, t));
+    for (int i = 0; i < t->n_columns; i++)
+        if (t->columns[i].number > t->width || t->target_number > t->width)
+            return bad(&r, "number");
     *out = t;
     return CLT_OK;
 }

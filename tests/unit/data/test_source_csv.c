@@ -307,12 +307,24 @@ static void test_learned(void **state)
     assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
     expect_words("\"table\"|order of words");
     clt_str_free(&text);
+    facts.table->target_number = 9; /* of three columns */
+    assert_int_equal(clt_data_facts_print(&facts, &text), CLT_OK);
+    assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
+    expect_words("\"table\": number");
+    clt_str_free(&text);
+    facts.table->target_number = 3;
     facts.table->n_columns = 1;
     assert_int_equal(clt_data_facts_print(&facts, &text), CLT_OK);
     assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
     expect_words("as wide as the field x");
     clt_str_free(&text);
     clt_data_facts_free(&facts);
+
+    put("t.csv", "a,a,y\n1,2,5\n3,4,6\n"); /* columns of one name are found by their places */
+    s = must_open(LEARNED ",\"split\":0,\"columns\":[\"2\"],\"standardize\":false", CLT_SPLIT_TRAIN);
+    assert_int_equal(clt_source_read_field(s, 1, 0, x), CLT_OK);
+    assert_true(x[0] == 4 && !s->table->columns[0].name);
+    clt_source_close(s);
 
     /* a column without spread; large numbers; the evaluation part is read with the means of the training part */
     put("t.csv", "a,b,y\n0.1,1700000001,1\n0.1,1700000002,2\n0.1,1700000003,3\n");

@@ -100,6 +100,17 @@ static const clt_source_type *named_type(const char *path, const clt_source_type
     return NULL;
 }
 
+/* A table such as the run was trained on, with gzip: houses.csv.gz. */
+static bool is_packed_table(const char *path, const clt_source_type *own)
+{
+    char plain[1024];
+    size_t length = strlen(path);
+    if (!ends_with(path, ".gz") || length >= sizeof plain)
+        return false;
+    snprintf(plain, sizeof plain, "%.*s", (int)(length - 3), path);
+    return has_name_of(plain, own);
+}
+
 clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, const char *option,
                                const clt_source_type **type)
 {
@@ -113,6 +124,10 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
     size_t n = fread(first, 1, sizeof first, file);
     fclose(file);
     *type = named_type(path, own);
+    if (own && own->input_lines && is_packed_table(path, own)) {
+        *type = own;
+        return CLT_OK;
+    }
     if (!*type && own && own->input_like_run && clt_is_directory(path))
         *type = own;
     /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
@@ -494,9 +509,10 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
         CLT_TRY(clt_rows_guess_type(path, run ? clt_source_type_of(run) : NULL, "--input-type ", &type));
     bool text = once || type->input_lines;
     bool table = !once && text && run && clt_source_type_of(run)->holds_targets;
-    if (table)
+    bool packed = table && is_packed_table(path, clt_source_type_of(run));
+    if (table && !packed)
         CLT_TRY(count_cells(path, &cells));
-    table = table && (known || cells > clt_shape_elements(shape));
+    table = table && (known || packed || cells > clt_shape_elements(shape));
     const clt_source_type *run_type = run ? clt_source_type_of(run) : NULL;
     bool sized = run_type && type && clt_config_part_has(run_type->format, "data.size") &&
                  clt_config_part_has(type->format, "data.size");

@@ -104,6 +104,10 @@ expect_code 3 "$CLTRAIN" predict run other.csv --out p.csv
 expect_text "there is no column 'kind', which the training table has; did you mean 'kin'\?"
 expect_code 3 "$CLTRAIN" eval run data.eval_path=other.csv
 
+gzip -c e.csv >e.csv.gz
+expect_code 0 "$CLTRAIN" predict run e.csv.gz --out p.csv
+near p.csv
+
 # Lines of the standard input, with names in any order or without.
 lines() { "$CLTRAIN" predict run --input - >p.csv 2>told; }
 lines <e.csv

@@ -27,6 +27,11 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m, const 
         clt_jw_kdouble(&w, "perplexity", m->perplexity);
     if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
         clt_jw_kdouble(&w, "bits_per_byte", m->bits_per_byte);
+    if (m->values > 0) {
+        clt_jw_kdouble(&w, "mae", m->mae);
+        clt_jw_kdouble(&w, "rmse", m->rmse);
+        clt_jw_kdouble(&w, "r2", m->r2);
+    }
     if (m->volumes > 0) {
         clt_jw_kdouble(&w, "volume_dice", m->volume_dice);
         clt_jw_kint(&w, "volumes", m->volumes);

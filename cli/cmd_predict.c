@@ -99,7 +99,8 @@ static clt_status check_files(const predict_args *a, const clt_predictor *p)
         clt_rows *rows;
         if (clt_rows_once(a->files[i]))
             continue;
-        CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, p->saved->config, &rows));
+        CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, p->saved->config, p->saved->facts.table,
+                              &rows));
         clt_status status = check_shape(p, a->files[i], clt_rows_describe(rows));
         clt_rows_close(rows);
         CLT_TRY(status);
@@ -113,7 +114,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     clt_rows *rows;
     int64_t got = 1, first = 0;
     bool told = false;
-    CLT_TRY(clt_rows_open(path, a->rows_type, &p->input, p->saved->config, &rows));
+    CLT_TRY(clt_rows_open(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
     clt_status status = CLT_OK;
     /* when samples are typed, each is answered at once */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;

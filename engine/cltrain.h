@@ -97,8 +97,13 @@ CLTRAIN_API int cltrain_train(cltrain *net, cltrain_on_step on_step, void *conte
 /* Mean loss over the data, and the fraction of correct classes (NaN if the model is no classifier). Either
  * may be NULL. */
 CLTRAIN_API int cltrain_evaluate(cltrain *net, double *loss, double *accuracy);
+/* Errors of a regression over the data, in the unit of its targets: mean absolute error, root of the mean squared error,
+ * and R2, the share of the targets' variance that is explained. Each is NaN if the net's first loss is that of no regression
+ * (mse, l1), and may be NULL. */
+CLTRAIN_API int cltrain_evaluate_values(cltrain *net, double *mae, double *rmse, double *r2);
 /* Computes the outputs of the net (the input of its first loss) for `samples` inputs. out holds out_count
- * floats: samples times outputs per sample. */
+ * floats: samples times outputs per sample. If the config's data is a table (data.type csv), inputs are in the unit of its
+ * columns (a column of words has an input for each word, 1 or 0), and so are the outputs of a regression. */
 CLTRAIN_API int cltrain_predict(cltrain *net, int64_t samples, const float *x, float *out, int64_t out_count);
 
 /* Writes the parameters to a safetensors file, named after their layers ("linear1.weight"). */

@@ -228,14 +228,32 @@ int cltrain_train(cltrain *net, cltrain_on_step on_step, void *context)
     return code(status == CLT_OK ? clt_api_train(net, on_step, context) : status);
 }
 
+static clt_status evaluate(cltrain *net, clt_eval_metrics *m)
+{
+    CLT_TRY(clt_api_build(net));
+    if (!net->run->eval)
+        CLT_FAIL(CLT_EUSAGE, "evaluating: the config names no evaluation data");
+    return clt_run_evaluate(net->run, -1, 0, m);
+}
+
+int cltrain_evaluate_values(cltrain *net, double *mae, double *rmse, double *r2)
+{
+    clt_eval_metrics m;
+    clt_status status = evaluate(net, &m);
+    bool any = status == CLT_OK && m.values > 0;
+    if (status == CLT_OK && mae)
+        *mae = any ? m.mae : NAN;
+    if (status == CLT_OK && rmse)
+        *rmse = any ? m.rmse : NAN;
+    if (status == CLT_OK && r2)
+        *r2 = any ? m.r2 : NAN;
+    return code(status);
+}
+
 int cltrain_evaluate(cltrain *net, double *loss, double *accuracy)
 {
     clt_eval_metrics m;
-    clt_status status = clt_api_build(net);
-    if (status == CLT_OK && !net->run->eval)
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "evaluating: the config names no evaluation data");
-    if (status == CLT_OK)
-        status = clt_run_evaluate(net->run, -1, 0, &m);
+    clt_status status = evaluate(net, &m);
     if (status == CLT_OK && loss)
         *loss = m.loss;
     if (status == CLT_OK && accuracy)

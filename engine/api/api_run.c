@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/data/table_facts.h"
 #include "engine/train/run/predict.h"
 #include "engine/api/api_internal.h"
 #include "engine/base/thread.h"
@@ -72,12 +73,29 @@ clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
 }
 
 /* Runs the evaluation plan for one micro-batch of x, filled up with zeros. */
-static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, int64_t in_size, float *x_pad,
-                                float *y_pad)
+static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, int64_t in_size,
+                                const double *norm, float *x_pad, float *y_pad)
 {
     memset(x_pad, 0, (size_t)(net->run->eval->plan->graph->micro_batch * in_size) * sizeof *x_pad);
     memcpy(x_pad, x, (size_t)(samples * in_size) * sizeof *x_pad);
+    if (norm)
+        for (int64_t i = 0; i < samples * in_size; i++) {
+            int64_t e = i % in_size;
+            x_pad[i] = (float)(((double)x[i] - norm[e]) / norm[in_size + e]);
+        }
     return clt_run_predict(net->run, x_pad, y_pad);
+}
+
+/* Mean and std of each element of x, where the data is a table; else *out stays NULL. */
+static clt_status table_norm(const cltrain *net, int64_t in_size, double **out)
+{
+    const clt_table *table = net->run->job->train_source->table;
+    *out = NULL;
+    if (!table)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(out, 2 * (size_t)in_size, sizeof **out, "prediction"));
+    clt_table_norm(table, *out, *out + in_size);
+    return CLT_OK;
 }
 
 static clt_status predict_all(cltrain *net, int64_t samples, const float *x, int64_t in_size,
@@ -85,15 +103,22 @@ static clt_status predict_all(cltrain *net, int64_t samples, const float *x, int
 {
     int64_t micro = net->run->eval->plan->graph->micro_batch;
     float *x_pad = NULL, *y_pad = NULL;
+    double *norm;
+    const clt_table *table = net->run->job->train_source->table;
+    CLT_TRY(table_norm(net, in_size, &norm));
     clt_status status = clt_alloc(&x_pad, (size_t)(micro * in_size), sizeof *x_pad, "prediction");
     if (status == CLT_OK)
         status = clt_alloc(&y_pad, (size_t)(micro * out_size), sizeof *y_pad, "prediction");
     for (int64_t done = 0; done < samples && status == CLT_OK; done += micro) {
         int64_t n = samples - done < micro ? samples - done : micro;
-        status = predict_batch(net, x + done * in_size, n, in_size, x_pad, y_pad);
+        status = predict_batch(net, x + done * in_size, n, in_size, norm, x_pad, y_pad);
         if (status == CLT_OK)
-            memcpy(out + done * out_size, y_pad, (size_t)(n * out_size) * sizeof *out);
+            for (int64_t i = 0; i < n * out_size; i++)
+                out[done * out_size + i] = table && table->target_scaled
+                                               ? (float)clt_table_number(table, (double)y_pad[i])
+                                               : y_pad[i];
     }
+    free(norm);
     free(x_pad);
     free(y_pad);
     return status;

@@ -42,12 +42,13 @@ static unsigned kind_of(const char *path)
                                       : CLT_KEYS_FIXED;
 }
 
-/* A key that the older program did not know behaved as its default does now. */
+/* A key that the older program did not know behaved as its default does now, or as the schema says. */
 static const char *unset_text(const char *path)
 {
     for (int i = 0; clt_config_schema()[i].path; i++)
         if (strcmp(clt_config_schema()[i].path, path) == 0 && clt_config_schema()[i].default_text)
-            return clt_config_schema()[i].default_text;
+            return clt_config_schema()[i].older_text ? clt_config_schema()[i].older_text
+                                                     : clt_config_schema()[i].default_text;
     return "(unset)";
 }
 
@@ -70,6 +71,9 @@ static void compare_key(const char *section, const char *key, const clt_json *wa
     /* a number where it was auto, or the other way round: the user wants it, and the global batch is compared elsewhere */
     bool found = path.text && a.text && b.text && strcmp(path.text, "data.micro_batch") == 0 &&
                  (strcmp(a.text, "\"auto\"") == 0 || strcmp(b.text, "\"auto\"") == 0);
+    /* 0 leaves the scale to the data, and resuming compares what it comes to */
+    found = found || (path.text && a.text && b.text && strcmp(path.text, "data.scale") == 0 &&
+                      (strcmp(a.text, "0") == 0 || strcmp(b.text, "0") == 0));
     if (path.text && a.text && b.text && !found && strcmp(a.text, b.text) != 0 &&
         (kind_of(path.text) & kinds) != 0)
         clt_str_printf(out, "%s%s: was %s, is %s", out->length ? "\n" : "", path.text, a.text, b.text);

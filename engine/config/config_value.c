@@ -214,6 +214,15 @@ static clt_status keep_string(reader *r, const clt_json *json, const char **out)
     return CLT_OK;
 }
 
+static clt_status keep_number(reader *r, const clt_json *json, const char **out)
+{
+    char text[CLT_NUMBER_TEXT];
+    *out = clt_arena_strdup(r->config->arena, clt_double_text(clt_json_number(json), text));
+    if (!*out)
+        CLT_FAIL(CLT_ENOMEM, "reading %s: out of host memory", r->key->path);
+    return CLT_OK;
+}
+
 static clt_status read_strings(reader *r, const clt_json *json)
 {
     bool list = clt_json_typeof(json) == CLT_JSON_ARRAY;
@@ -351,6 +360,9 @@ clt_status clt_config_read_value(clt_config *config, const clt_config_key *key, 
     case CLT_CFG_STRING:
         if (clt_json_typeof(json) == CLT_JSON_STRING)
             return keep_string(&r, json, &value->s);
+        if (key->max > key->min &&
+            clt_json_typeof(json) == CLT_JSON_NUMBER) /* a number is kept as its text */
+            return keep_number(&r, json, &value->s);
         wrong_type(&r, json, "a string");
         return CLT_OK;
     case CLT_CFG_CHOICE:

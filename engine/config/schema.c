@@ -43,7 +43,10 @@ const clt_config_key clt_config_common[] = {
          "loader threads of a rank; auto: 75 % of the cores divided by the ranks of this host, rounded up"},
     CLT_KEY_INT("data.prefetch", 2, 64, "4", "micro-batches", "filled ahead of the device"),
     CLT_KEY_BOOL("data.shuffle", "true", "a new order of the training samples in every epoch"),
-    CLT_KEY_FLOAT("data.scale", -1e30, 1e30, "1", "", "input = (stored value * scale - mean) / std"),
+    CLT_KEY_FLOAT(
+        "data.scale", -1e30, 1e30, "0", "",
+        "input = (stored value * scale - mean) / std, computed in double; 0: 1/255 for inputs of bytes, if "
+        "data.mean and data.std are at most 1, else 1"),
     CLT_KEY_FLOATS("data.mean", -1e30, false, 1e30, "0",
                    "see data.scale; of images of integers also a list with a number for each channel"),
     CLT_KEY_FLOATS("data.std", 0, true, 1e30, "1", "see data.mean"),

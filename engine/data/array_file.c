@@ -86,8 +86,7 @@ clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const cha
 clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, const char *key, uint64_t most)
 {
     memset(file, 0, sizeof *file);
-    file->std = 1.0f;
-    file->scale = 1.0f;
+    file->std = file->scale = 1.0;
     file->path = path;
     clt_status status = clt_map_open(path, CLT_EDATA, &file->mapping);
     if (status != CLT_OK)
@@ -284,15 +283,20 @@ static clt_status read_float(const clt_array_file *file, int64_t sample, int64_t
     const uint8_t *src = file->bytes + clt_array_file_offset(file, sample, first);
     bool swap = must_swap(file);
     size_t width = clt_element_bytes(file->element);
+    const double scale = file->scale, mean = file->mean, std = file->std;
     if (file->element == CLT_EL_F32 && !swap) {
         memcpy(out, src, (size_t)count * width);
+        for (int64_t i = 0; file->normalise && i < count; i++)
+            out[i] = (float)(((double)out[i] * scale - mean) / std);
+    } else if (file->normalise) { /* rounded once, at the end */
+        for (int64_t i = 0; i < count; i++) {
+            double value = real_of(load_bits(src + (size_t)i * width, width, swap), file->element);
+            out[i] = (float)((value * scale - mean) / std);
+        }
     } else {
         for (int64_t i = 0; i < count; i++)
             out[i] = (float)real_of(load_bits(src + (size_t)i * width, width, swap), file->element);
     }
-    if (file->normalise)
-        for (int64_t i = 0; i < count; i++)
-            out[i] = (out[i] * file->scale - file->mean) / file->std;
     clt_map_used(&file->mapping);
     if (!all_finite(out, count))
         return not_finite(file, sample, first, out);
@@ -333,6 +337,21 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
             int32_t narrow = (int32_t)value;
             memcpy((char *)dst + 4 * i, &narrow, 4);
         }
+    }
+    clt_map_used(&file->mapping);
+    return CLT_OK;
+}
+
+clt_status clt_array_file_numbers(const clt_array_file *file, int64_t sample, double *out)
+{
+    for (int64_t i = 0; i < file->sample_elements; i++) {
+        out[i] = element_value(file, sample, i);
+        if (out[i] - out[i] != 0.0)
+            CLT_FAIL(CLT_EDATA,
+                     "reading sample %lld of '%s': element %lld (byte %llu) is %g, which is not a finite "
+                     "number; remove or repair the sample",
+                     (long long)sample, file->path, (long long)i,
+                     (unsigned long long)clt_array_file_offset(file, sample, i), out[i]);
     }
     clt_map_used(&file->mapping);
     return CLT_OK;

@@ -45,11 +45,12 @@ typedef struct clt_array_file {
     uint64_t header; /* bytes in front of the numbers */
     clt_element element;
     bool big_endian;
+    bool flags;      /* bytes that are false or true */
     clt_dtype dtype; /* type in which samples are delivered: U8, U16, I32 or F32 */
     int64_t samples;
     clt_shape shape; /* of one sample */
-    bool normalise;  /* F32 only: deliver (v*scale - mean)/std */
-    float scale, mean, std;
+    bool normalise;  /* F32 only: deliver (v*scale - mean)/std, computed in double */
+    double scale, mean, std;
     /* Computed by clt_array_file_fit: */
     int64_t sample_elements;
     uint64_t sample_bytes;
@@ -79,6 +80,8 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
 /* Writes `count` elements of a sample of a file whose dtype is F32, from element `first` on. */
 clt_status clt_array_file_read_part(const clt_array_file *file, int64_t sample, int64_t first, int64_t count,
                                     float *dst);
+/* One sample as it is stored, in double and without scale, mean and std. CLT_EDATA for a number that is not finite. */
+clt_status clt_array_file_numbers(const clt_array_file *file, int64_t sample, double *out);
 /* Elements of one sample that differ from `ignore`. */
 int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore);
 /* Smallest and largest number of an integer array; CLT_EDATA when one of them does not fit the delivered

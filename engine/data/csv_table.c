@@ -94,7 +94,7 @@ static clt_status take_line(clt_csv_table *t, char *text, int64_t number)
     for (char *at = text; at;)
         CLT_TRY(take_cell(t, &at, number));
     int64_t columns = (int64_t)(t->cells - before);
-    if (t->lines == 0)
+    if (t->columns == 0)
         t->columns = (int)columns;
     if (columns != t->columns)
         CLT_FAIL(CLT_EDATA, "reading '%s': line %lld has %lld cells, the first line has %d", t->path,
@@ -140,8 +140,7 @@ bool clt_csv_is_whole(const char *cell)
     return clt_csv_is_number(cell, &value) && !strpbrk(cell, ".eE") && fabs(value) <= INT32_MAX;
 }
 
-/* Whether the first line names the columns: no cell of it is a number. */
-static bool begins_with_names(const clt_csv_table *t)
+bool clt_csv_begins_with_names(const clt_csv_table *t)
 {
     double value;
     int i = 0;
@@ -165,6 +164,15 @@ int64_t clt_csv_line(const clt_csv_table *t, int64_t row)
     return t->line[row + t->header];
 }
 
+clt_status clt_csv_cut(clt_csv_table *t, char *line, int64_t number)
+{
+    if (t->columns == 0)
+        t->separator = separator_of(line);
+    t->lines = t->header;
+    t->cells = t->header ? (size_t)t->columns : 0;
+    return take_line(t, line, number);
+}
+
 clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header)
 {
     t->path = clt_arena_strdup(arena, path);
@@ -176,8 +184,8 @@ clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, co
     clt_hash64_begin(&t->content);
     clt_fingerprint_add(&t->content, t->text, t->size);
     CLT_TRY(take_lines(t));
-    t->header =
-        t->lines > 0 && (strcmp(header, "auto") == 0 ? begins_with_names(t) : strcmp(header, "yes") == 0);
+    t->header = t->lines > 0 &&
+                (strcmp(header, "auto") == 0 ? clt_csv_begins_with_names(t) : strcmp(header, "yes") == 0);
     if (clt_csv_rows(t) < 1)
         CLT_FAIL(CLT_EDATA, "reading '%s': there is no line with a sample in it", path);
     return CLT_OK;

@@ -31,6 +31,11 @@ typedef struct clt_csv_table {
  * CLT_EDATA names the line that is wrong. The caller unloads it, also after a failure. */
 clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header);
 void clt_csv_unload(clt_csv_table *t);
+/* Cuts a single line in place instead, whose text the caller keeps, after the names of a table that has some (header):
+ * it is row 0. The first line fixes the separator and the number of cells. Its path is set by the caller. */
+clt_status clt_csv_cut(clt_csv_table *t, char *line, int64_t number);
+/* Whether no cell of the first line is a number, so that it may name the columns. */
+bool clt_csv_begins_with_names(const clt_csv_table *t);
 /* Lines with a sample, and a cell of such a line; its number in the file. */
 int64_t clt_csv_rows(const clt_csv_table *t);
 const char *clt_csv_cell(const clt_csv_table *t, int64_t row, int column);

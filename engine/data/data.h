@@ -54,6 +54,12 @@ typedef struct clt_source_type {
     /* Reads sample `index`: writes field i to to[i], unless that is NULL. Random choices, such as a crop,
      * depend on `draw` alone. Called from several threads at once. */
     clt_status (*read)(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
+    /* The numbers of x in sample `index` as they are stored, without data.scale and the like: an element of x each.
+     * Called where x is f32, of sources that are opened for it (clt_source_with). NULL: `read` gives them. */
+    clt_status (*numbers)(const clt_source *source, int64_t index, double *out);
+    /* Called when the model is known to be a regression on y: the source may bring y into another unit, which
+     * source->table tells, and another type. NULL: it never does. */
+    clt_status (*regress)(clt_source *source, bool *changed);
     /* Number of elements of `field` in sample `index` that differ from ignore, for any draw. NULL: the sample
      * is read and its elements are compared. */
     int64_t (*count_valid)(const clt_source *source, int64_t index, int field, int64_t ignore);
@@ -118,8 +124,18 @@ typedef struct clt_source_type {
     bool input_like_run;  /* keys of the run's config change what is read */
 } clt_source_type;
 
+/* How a source is opened beside its config. */
+typedef struct clt_source_with {
+    const struct clt_table
+        *table;            /* what a saved run has learned of its table, borrowed; NULL: it is learned */
+    bool table_may_differ; /* data with other columns is learned, with a warning */
+    bool
+        numbers; /* only `numbers` is called, and not `read`; a table then needs no target if `table` is given */
+} clt_source_with;
+
 struct clt_source {
     const clt_source_type *type;
+    clt_source_with with;
     clt_arena *arena;
     int n_fields;
     clt_source_field fields[CLT_MAX_FIELDS];
@@ -129,10 +145,12 @@ struct clt_source {
     int64_t together;
     /* Normalisation of x on the device: (x*scale - mean)/std. 1, 0, 1 when the config has none, and for
      * float data, which is normalised when it is read. */
-    float scale, mean, std;
+    double scale, mean, std;
+    bool byte_scale; /* data.scale was left to the data, and is 1/255 for its bytes */
     /* Channels, dimension 0 of x, that have a mean and std of their own; 0: all have the same. */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
+    bool flags;    /* bytes of x are false and true, 0 and 1 */
     int64_t bytes; /* size of the raw data, for reports */
     /* Text and tokens: */
     const struct clt_tokenizer *tokenizer; /* NULL: unknown, or the data is not text */
@@ -143,6 +161,8 @@ struct clt_source {
     int64_t n_class_names;
     const char *
         words; /* what shows that targets are words, not numbers ("line 5, column 'y': 'NA'"); NULL: they are not */
+    struct clt_table
+        *table; /* what the training part of a table told (table_facts.h); NULL: this is no table */
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;
 };
@@ -150,6 +170,8 @@ struct clt_source {
 /* clt_source_open: CLT_EDATA messages name the file, the byte offset or sample where that helps, why, what to
  * do. */
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out);
+clt_status clt_source_open_with(const clt_config *config, clt_split split, const clt_source_with *with,
+                                clt_source **out);
 /* A file, and what a config must say to open it as the training data. */
 typedef struct clt_data_file {
     const clt_source_type *type;

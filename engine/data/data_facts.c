@@ -65,8 +65,19 @@ static clt_status take_class_names(const clt_source *source, clt_data_facts *fac
     return CLT_OK;
 }
 
+static clt_status take_table(const clt_source *source, clt_data_facts *facts)
+{
+    if (!source->table)
+        return CLT_OK;
+    CLT_TRY(clt_arena_create(&facts->arena));
+    return clt_table_copy(source->table, facts->arena, &facts->table);
+}
+
 void clt_data_facts_free(clt_data_facts *facts)
 {
+    clt_arena_destroy(facts->arena);
+    facts->arena = NULL;
+    facts->table = NULL;
     clt_str_free(&facts->class_names);
     facts->n_class_names = 0;
 }
@@ -88,9 +99,9 @@ clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, 
     take_text(train->description ? train->description : "", facts->description, sizeof facts->description);
     facts->samples = train->samples;
     facts->bytes = train->bytes;
-    facts->scale = (double)train->scale;
-    facts->mean = (double)train->mean;
-    facts->std = (double)train->std;
+    facts->scale = train->scale;
+    facts->mean = train->mean;
+    facts->std = train->std;
     facts->channels = train->channels;
     memcpy(facts->channel_mean, train->channel_mean, sizeof facts->channel_mean);
     memcpy(facts->channel_std, train->channel_std, sizeof facts->channel_std);
@@ -110,6 +121,7 @@ clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, 
     clt_source_fingerprint(train, facts->fingerprint);
     if (eval)
         clt_source_fingerprint(eval, facts->eval_fingerprint);
+    CLT_TRY(take_table(train, facts));
     return take_class_names(train, facts);
 }
 
@@ -193,6 +205,10 @@ clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out)
         clt_jw_kint(&w, "classes", facts->classes);
     write_class_names(&w, facts);
     write_tokens(&w, facts);
+    if (facts->table) {
+        clt_jw_key(&w, "table");
+        clt_table_write(facts->table, &w);
+    }
     if (facts->fingerprint[0])
         clt_jw_kstring(&w, "fingerprint", facts->fingerprint);
     if (facts->eval_fingerprint[0])
@@ -354,6 +370,16 @@ static clt_status read_class_names(const reading *r, clt_data_facts *facts)
     return clt_str_check(&facts->class_names);
 }
 
+/* Its columns must give as many numbers as the field x has. */
+static clt_status read_table(const reading *r, clt_data_facts *facts)
+{
+    CLT_TRY(clt_arena_create(&facts->arena));
+    CLT_TRY(clt_table_read(clt_json_get(r->object, "table"), r->source, facts->arena, &facts->table));
+    if (facts->table->elements != clt_shape_elements(&facts->fields[0].shape))
+        return bad(r, "table", "as wide as the field x");
+    return CLT_OK;
+}
+
 static clt_status read_tokenizer(const reading *r, clt_data_facts *facts)
 {
     char hash[CLT_HASH64_TEXT];
@@ -400,6 +426,7 @@ static clt_status read_members(const reading *r, clt_data_facts *facts)
         return bad(r, "mean", "as long as \"std\"");
     IF_THERE(r, "classes", get_int(r, "classes", 1, (int64_t)INT32_MAX + 1, &facts->classes));
     IF_THERE(r, "class_names", read_class_names(r, facts));
+    IF_THERE(r, "table", read_table(r, facts));
     IF_THERE(r, "tokens", get_int(r, "tokens", 0, INT64_MAX, &facts->tokens));
     IF_THERE(r, "bytes_per_token",
              get_number(r, "bytes_per_token", 0, MAX_TOKEN_BYTES, &facts->bytes_per_token));
@@ -492,10 +519,12 @@ clt_status clt_source_open_facts(const clt_data_facts *facts, clt_source **out)
         source->type = &facts_type;
         source->arena = arena;
         source->samples = facts->samples;
-        source->scale = (float)facts->scale;
-        source->mean = (float)facts->mean;
-        source->std = (float)facts->std;
+        source->scale = facts->scale;
+        source->mean = facts->mean;
+        source->std = facts->std;
         source->channels = facts->channels;
+        if (facts->table)
+            status = clt_table_copy(facts->table, arena, &source->table);
         memcpy(source->channel_mean, facts->channel_mean, sizeof source->channel_mean);
         memcpy(source->channel_std, facts->channel_std, sizeof source->channel_std);
         source->n_fields = facts->n_fields;

@@ -10,6 +10,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/json.h"
 #include "engine/data/data.h"
+#include "engine/data/table_facts.h"
 
 #define CLT_DATA_FACTS_FILE "data.json"
 
@@ -42,6 +43,8 @@ typedef struct clt_data_facts {
     uint64_t tokenizer_hash;                /* clt_tokenizer_hash; 0 without a tokenizer */
     char fingerprint[CLT_HASH64_TEXT];      /* of the training data; "": unknown */
     char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": there was none, or it is unknown */
+    clt_table *table; /* what its training part told of a table, in `arena`; NULL: the data is no table */
+    clt_arena *arena;
     /* The folder to which relative paths of the config refer, where the training was started: as an absolute
      * path, and as a path relative to the run folder. "": unknown. */
     char folder[1024], folder_from_run[1024];

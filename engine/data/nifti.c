@@ -298,10 +298,10 @@ clt_status clt_nifti_describe(const clt_nifti *h, int ndim, clt_array_file *file
     file->element = h->element;
     file->big_endian = h->big_endian;
     file->dtype = CLT_F32;
-    file->scale = (float)h->slope;
-    file->mean = (float)-h->inter;
-    file->std = 1.0f;
-    file->normalise = file->scale != 1.0f || file->mean != 0.0f;
+    file->scale = h->slope;
+    file->mean = -h->inter;
+    file->std = 1.0;
+    file->normalise = file->scale != 1.0 || file->mean != 0.0;
     if (file->size > bytes) /* other programs, too, ignore what follows the last voxel */
         file->size = bytes;
     return clt_array_file_fit(file, ndim + 1, dims);

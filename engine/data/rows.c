@@ -14,6 +14,7 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/data/data.h"
+#include "engine/data/table_columns.h"
 
 #define LINE_MOST ((size_t)64 << 20) /* the longest line of text, in bytes */
 
@@ -21,6 +22,7 @@ struct clt_rows {
     clt_rows_facts facts;
     char name[1024]; /* for messages */
     int64_t elements;
+    const clt_table *table; /* borrowed; NULL: the run had none */
     /* array files */
     clt_source *source;
     clt_config *config;
@@ -33,6 +35,13 @@ struct clt_rows {
     size_t room;
     int64_t line_number;
     bool begun; /* the first line with text has been seen */
+    /* lines of a table whose columns are known */
+    clt_csv_table cut; /* one of them */
+    clt_arena *arena;
+    int *columns; /* see clt_table_locate */
+    clt_table_tally *tally;
+    int64_t samples;
+    const char *header; /* data.header of the run */
 };
 
 const clt_source_type *clt_rows_type(const char *name)
@@ -91,6 +100,17 @@ static const clt_source_type *named_type(const char *path, const clt_source_type
     return NULL;
 }
 
+/* A table such as the run was trained on, with gzip: houses.csv.gz. */
+static bool is_packed_table(const char *path, const clt_source_type *own)
+{
+    char plain[1024];
+    size_t length = strlen(path);
+    if (!ends_with(path, ".gz") || length >= sizeof plain)
+        return false;
+    snprintf(plain, sizeof plain, "%.*s", (int)(length - 3), path);
+    return has_name_of(plain, own);
+}
+
 clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, const char *option,
                                const clt_source_type **type)
 {
@@ -104,6 +124,10 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
     size_t n = fread(first, 1, sizeof first, file);
     fclose(file);
     *type = named_type(path, own);
+    if (own && own->input_lines && is_packed_table(path, own)) {
+        *type = own;
+        return CLT_OK;
+    }
     if (!*type && own && own->input_like_run && clt_is_directory(path))
         *type = own;
     /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
@@ -133,7 +157,8 @@ static clt_status open_source(clt_rows *rows)
     clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
                       : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
                                                                        : CLT_SPLIT_TRAIN_ONCE;
-    clt_status status = clt_source_open(rows->config, split, &rows->source);
+    const clt_source_with with = {.table = rows->table, .numbers = true};
+    clt_status status = clt_source_open_with(rows->config, split, &with, &rows->source);
     if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
         clt_error error;
         clt_error_take(status, &error);
@@ -193,11 +218,16 @@ static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t 
 {
     const clt_source *source = rows->source;
     for (; *got < most && rows->at < source->samples; (*got)++, rows->at++) {
+        if (source->type->numbers && source->fields[0].dtype == CLT_F32) { /* f32 may not hold them */
+            CLT_TRY(source->type->numbers(source, rows->at, out));
+            out += rows->elements;
+            continue;
+        }
         CLT_TRY(clt_source_read_field(source, rows->at, 0, rows->sample));
         for (int64_t i = 0; i < rows->elements; i++)
             *out++ = clt_number_at(rows->sample, source->fields[0].dtype, i);
     }
-    return CLT_OK;
+    return clt_map_check();
 }
 
 /* --- text --- */
@@ -331,6 +361,78 @@ static clt_status bad_text(const clt_rows *rows, const char *bad)
              n ? word : "a number is missing", n ? "' is no number" : "");
 }
 
+/* The first line of a table: whether it names the columns, and where they are. */
+static clt_status begin_table(clt_rows *rows, bool *names)
+{
+    clt_csv_table *t = &rows->cut;
+    bool known = !rows->table->columns[0].name; /* whether one of the names is the table's own */
+    CLT_TRY(clt_arena_create(&rows->arena));
+    for (int c = 0; c < t->columns; c++)
+        for (int i = 0; i < rows->table->n_columns; i++)
+            known = known || strcmp(t->cell[c], rows->table->columns[i].name) == 0;
+    *names = strcmp(rows->header, "yes") == 0 ||
+             (strcmp(rows->header, "auto") == 0 && known && clt_csv_begins_with_names(t));
+    for (int c = 0; *names && c < t->columns; c++)
+        if (!(t->cell[c] = clt_arena_strdup(rows->arena, t->cell[c])))
+            return CLT_ENOMEM;
+    t->header = *names;
+    rows->tally = clt_arena_alloc(rows->arena, (size_t)rows->table->n_columns * sizeof *rows->tally);
+    return rows->tally ? clt_table_locate(rows->table, t, rows->arena, &rows->columns) : CLT_ENOMEM;
+}
+
+/* Cells that only blanks separate: a tab takes their place. */
+static void join_blanks(char *line)
+{
+    char *to = line;
+    for (char *from = line + strspn(line, " "); *from; from += strspn(from, " ") ? strspn(from, " ") : 1)
+        if (*from != ' ')
+            *to++ = *from;
+        else if (from[strspn(from, " ")])
+            *to++ = '\t';
+    *to = '\0';
+}
+
+/* Words that are told at the end outlast their line. */
+static clt_status keep_words(clt_rows *rows)
+{
+    for (int i = 0; i < rows->table->n_columns; i++) {
+        clt_table_tally *tally = &rows->tally[i];
+        if (tally->unknown > 0 && tally->first_line == rows->line_number &&
+            !(tally->word = clt_arena_strdup(rows->arena, tally->word)))
+            return CLT_ENOMEM;
+    }
+    return CLT_OK;
+}
+
+/* The same for lines of a table. */
+static clt_status next_table_line(clt_rows *rows, double *out, bool *end)
+{
+    for (;;) {
+        size_t length;
+        bool names = false;
+        CLT_TRY(read_line(rows, &length, end));
+        if (*end && rows->columns)
+            clt_table_tell(rows->table, &rows->cut, rows->columns, rows->tally, rows->name, rows->samples);
+        if (*end)
+            return CLT_OK;
+        char *line = rows->line;
+        if (rows->line_number == 1 && length >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0)
+            line += 3;
+        if (!line[strspn(line, " \t")])
+            continue;
+        if (!strpbrk(line, ",;\t\""))
+            join_blanks(line);
+        CLT_TRY(clt_csv_cut(&rows->cut, line, rows->line_number));
+        if (!rows->columns)
+            CLT_TRY(begin_table(rows, &names));
+        if (names)
+            continue;
+        rows->samples++;
+        CLT_TRY(clt_table_numbers(rows->table, &rows->cut, rows->columns, 0, rows->tally, out));
+        return keep_words(rows);
+    }
+}
+
 /* One sample; *end: there are no more. */
 static clt_status next_line(clt_rows *rows, double *out, bool *end)
 {
@@ -393,7 +495,7 @@ bool clt_rows_once(const char *path)
 }
 
 clt_status clt_rows_open(const char *path, const clt_source_type *type, const clt_shape *shape,
-                         const clt_config *run, clt_rows **out)
+                         const clt_config *run, const struct clt_table *known, clt_rows **out)
 {
     clt_rows *rows;
     int64_t cells = 0;
@@ -407,9 +509,10 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
         CLT_TRY(clt_rows_guess_type(path, run ? clt_source_type_of(run) : NULL, "--input-type ", &type));
     bool text = once || type->input_lines;
     bool table = !once && text && run && clt_source_type_of(run)->holds_targets;
-    if (table)
+    bool packed = table && is_packed_table(path, clt_source_type_of(run));
+    if (table && !packed)
         CLT_TRY(count_cells(path, &cells));
-    table = table && cells > clt_shape_elements(shape);
+    table = table && (known || packed || cells > clt_shape_elements(shape));
     const clt_source_type *run_type = run ? clt_source_type_of(run) : NULL;
     bool sized = run_type && type && clt_config_part_has(run_type->format, "data.size") &&
                  clt_config_part_has(type->format, "data.size");
@@ -417,6 +520,9 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
                               (run_type == type || sized));
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
+    rows->table = table || (once && run && clt_source_type_of(run)->holds_targets) ? known : NULL;
+    rows->header = rows->table ? clt_config_string(run, "data.header") : "auto";
+    rows->cut.path = rows->name;
     clt_status status = like_run
                             ? open_like_run(rows, path, table ? clt_source_type_of(run) : type, shape, run)
                         : text ? open_text(rows, path, shape)
@@ -438,6 +544,9 @@ void clt_rows_close(clt_rows *rows)
         fclose(rows->file);
     free(rows->sample);
     free(rows->line);
+    free(rows->cut.cell);
+    free(rows->cut.line);
+    clt_arena_destroy(rows->arena);
     free(rows);
 }
 
@@ -452,7 +561,7 @@ clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got
     if (rows->source)
         return next_array(rows, most, out, got);
     for (bool end = false; *got < most;) {
-        CLT_TRY(next_line(rows, out + *got * rows->elements, &end));
+        CLT_TRY((rows->table ? next_table_line : next_line)(rows, out + *got * rows->elements, &end));
         if (end)
             break;
         ++*got;

@@ -12,6 +12,7 @@
 #include "engine/config/config.h"
 
 struct clt_source_type;
+struct clt_table;
 
 /* The format of input with this name; NULL: none. */
 const struct clt_source_type *clt_rows_type(const char *name);
@@ -41,9 +42,11 @@ bool clt_rows_once(const char *path);
  * type NULL: the type of a file follows from its first bytes, then from its name; CLT_EUSAGE when neither
  * tells. `shape`: the shape of a sample of the model; samples of raw files have it, lines of text have as
  * many numbers. `run`: the config of the run, NULL: unknown; a csv file with more columns than the model has
- * inputs is read as in training, without the target. CLT_EDATA names the file and what is wrong. */
+ * inputs is read as in training, without the target. `table`: what the run has learned of its own table, NULL: it had
+ * none; then a csv file is read as one with the same columns, in any order where they have names. CLT_EDATA names the
+ * file and what is wrong. */
 clt_status clt_rows_open(const char *path, const struct clt_source_type *type, const clt_shape *shape,
-                         const clt_config *run, clt_rows **out);
+                         const clt_config *run, const struct clt_table *table, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);

@@ -2,6 +2,7 @@
  *
  * The list of data formats, opening and closing of sources, and what holds for all formats: checks of index
  * values, counting of targets. It must not know any format. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,7 +164,26 @@ static clt_status check_class_names(const clt_source *source)
     return CLT_OK;
 }
 
+/* data.scale 0: bytes become 0 to 1, unless mean and std are in the unit of bytes. */
+static void scale_bytes(clt_source *source, const clt_config *config)
+{
+    double most = fmax(fabs(source->mean), fabs(source->std));
+    for (int c = 0; c < source->channels; c++)
+        most = fmax(most, fmax(fabs(source->channel_mean[c]), fabs(source->channel_std[c])));
+    source->byte_scale = clt_config_float(config, "data.scale") == 0 && source->n_fields > 0 &&
+                         source->fields[0].dtype == CLT_U8 && !source->flags && most <= 1;
+    if (source->byte_scale)
+        source->scale = 1.0 / 255;
+}
+
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out)
+{
+    const clt_source_with with = {0};
+    return clt_source_open_with(config, split, &with, out);
+}
+
+clt_status clt_source_open_with(const clt_config *config, clt_split split, const clt_source_with *with,
+                                clt_source **out)
 {
     *out = NULL;
     const clt_source_type *type = clt_source_type_of(config);
@@ -177,12 +197,14 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
         return CLT_ENOMEM;
     }
     source->type = type;
+    source->with = *with;
     source->arena = arena;
-    source->scale = 1.0f;
-    source->std = 1.0f;
+    source->scale = source->std = 1.0;
     clt_status status = type->open(source, config, split);
     if (status == CLT_OK)
         status = check_channels(source);
+    if (status == CLT_OK)
+        scale_bytes(source, config);
     if (status == CLT_OK)
         status = check_class_names(source);
     if (status == CLT_OK)

@@ -80,7 +80,7 @@ clt_status clt_source_open_memory(int64_t samples, const float *x, const clt_sha
     source->arena = arena;
     source->type = &memory_type;
     source->samples = samples;
-    source->scale = source->std = 1.0f;
+    source->scale = source->std = 1.0;
     source->description = "arrays in memory";
     source->n_fields = 2;
     source->fields[0] = (clt_source_field){"x", CLT_F32, *x_shape, false, -1};

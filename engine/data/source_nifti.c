@@ -262,8 +262,8 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     source->state = s;
     CLT_TRY(clt_source_config_scale(source, config));
     CLT_TRY(clt_intensity_read(config, &s->intensity));
-    source->scale = source->std = 1.0f; /* applied when voxels are read */
-    source->mean = 0.0f;
+    source->scale = source->std = 1.0; /* applied when voxels are read */
+    source->mean = 0.0;
     CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, s));
     clt_volume_kind kind = s->set->list.kind;
     if (clt_config_string(config, "data.orientation")[0] == '\0' && (split == CLT_SPLIT_TRAIN || own_eval))

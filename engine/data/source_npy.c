@@ -203,6 +203,7 @@ static clt_status take_descr(const npy_scan *scan, clt_array_file *file)
             continue;
         file->element = known_formats[i].element;
         file->dtype = known_formats[i].dtype;
+        file->flags = strcmp(letters, "b1") == 0;
         if (clt_element_bytes(file->element) > 1 && order != '<' && order != '>' && order != '=')
             CLT_FAIL(
                 CLT_EDATA,
@@ -328,6 +329,7 @@ const clt_source_type clt_source_npy = {
     .open = npy_open,
     .close = clt_pair_close,
     .read = clt_pair_read,
+    .numbers = clt_pair_numbers,
     .count_valid = clt_pair_count_valid,
     .locate = clt_pair_locate,
     .fingerprint = clt_pair_fingerprint,

@@ -65,14 +65,13 @@ static clt_status read_channels(clt_source *source, const clt_config *config)
 clt_status clt_source_config_scale(clt_source *source, const clt_config *config)
 {
     CLT_TRY(read_channels(source, config));
-    double scale = clt_config_float(config, "data.scale");
+    double given = clt_config_float(config, "data.scale"), scale = given != 0 ? given : 1;
     double mean = clt_config_float(config, "data.mean");
     double std = clt_config_float(config, "data.std");
-    source->scale = (float)scale;
-    source->mean = (float)mean;
-    source->std = (float)std;
-    if (!isfinite(source->scale) || !isfinite(source->mean) || !isfinite(source->std) ||
-        !(source->std > 0.0f))
+    source->scale = scale;
+    source->mean = mean;
+    source->std = std;
+    if (!isfinite((float)scale) || !isfinite((float)mean) || !isfinite((float)std) || !((float)std > 0.0f))
         CLT_FAIL(CLT_ECONFIG,
                  "reading data.scale, data.mean and data.std: %g, %g and %g do not make a normalisation "
                  "(x*scale - mean)/std; "
@@ -179,6 +178,7 @@ clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split
     CLT_TRY(open_files(source, config, split, reader, state));
     clt_array_file *x = &state->file[0];
     source->samples = x->samples;
+    source->flags = x->flags;
     source->n_fields = state->count;
     source->bytes = (int64_t)(x->size + state->file[1].size);
     if (x->dtype == CLT_F32) {
@@ -186,10 +186,9 @@ clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split
         x->scale = source->scale;
         x->mean = source->mean;
         x->std = source->std;
-        x->normalise = x->scale != 1.0f || x->mean != 0.0f || x->std != 1.0f;
-        source->scale = 1.0f;
-        source->mean = 0.0f;
-        source->std = 1.0f;
+        x->normalise = x->scale != 1.0 || x->mean != 0.0 || x->std != 1.0;
+        source->scale = source->std = 1.0;
+        source->mean = 0.0;
     }
     for (int i = 0; i < state->count; i++)
         CLT_TRY(fill_field(source, state, i));
@@ -265,6 +264,12 @@ clt_status clt_pair_read(const clt_source *source, int64_t index, clt_draw draw,
     if (s->augmented && to[0])
         CLT_TRY(read_augmented(source, index, draw, to[0]));
     return clt_source_read_fields(source, index, s->augmented ? rest : to, read_field);
+}
+
+clt_status clt_pair_numbers(const clt_source *source, int64_t index, double *out)
+{
+    const pair_state *state = source->state;
+    return clt_array_file_numbers(&state->file[0], index, out);
 }
 
 int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)

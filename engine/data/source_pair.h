@@ -19,6 +19,7 @@ clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split
 clt_status clt_pair_augment(clt_source *source, const clt_config *config, clt_split split);
 void clt_pair_close(clt_source *source);
 clt_status clt_pair_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
+clt_status clt_pair_numbers(const clt_source *source, int64_t index, double *out);
 int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore);
 void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out);
 void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state);

@@ -68,6 +68,7 @@ const clt_source_type clt_source_raw = {
     .open = raw_open,
     .close = clt_pair_close,
     .read = clt_pair_read,
+    .numbers = clt_pair_numbers,
     .count_valid = clt_pair_count_valid,
     .locate = clt_pair_locate,
     .fingerprint = clt_pair_fingerprint,

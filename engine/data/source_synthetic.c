@@ -21,8 +21,8 @@ typedef struct synthetic_state {
     int64_t classes;
     int64_t x_elements, y_elements;
     float noise;
-    float scale, mean, std; /* of the config, applied to x */
-    float *map;             /* (x_elements, y_elements), regression only */
+    double scale, mean, std; /* of the config, applied to x */
+    float *map;              /* (x_elements, y_elements), regression only */
 } synthetic_state;
 
 /* A uniform random number with mean 0 and variance 1, which is as good as a normal here and far cheaper. */
@@ -67,7 +67,7 @@ static void read_x(const synthetic_state *state, int64_t index, float *dst)
         float x[4];
         x_block(state, index, label, (uint64_t)at / 4, x);
         for (int64_t i = 0; i < 4 && at + i < state->x_elements; i++)
-            dst[at + i] = (x[i] * state->scale - state->mean) / state->std;
+            dst[at + i] = (float)(((double)x[i] * state->scale - state->mean) / state->std);
     }
 }
 
@@ -177,9 +177,8 @@ static clt_status synthetic_open(clt_source *source, const clt_config *config, c
     state->scale = source->scale;
     state->mean = source->mean;
     state->std = source->std;
-    source->scale = 1.0f; /* floats are normalised here, integers on the device */
-    source->mean = 0.0f;
-    source->std = 1.0f;
+    source->scale = source->std = 1.0; /* floats are normalised here, integers on the device */
+    source->mean = 0.0;
     if (state->classes == 0)
         CLT_TRY(make_map(state));
     return set_fields(source, state, &x, &y);

@@ -131,7 +131,7 @@ clt_status clt_source_open_like(const clt_config *config, clt_source **out)
         return CLT_ENOMEM;
     }
     source->arena = arena;
-    source->scale = source->std = 1.0f;
+    source->scale = source->std = 1.0;
     if (clt_source_like_needs_no_files(config)) {
         status = shapes_alone(config, clt_source_type_of(config), source);
     } else {

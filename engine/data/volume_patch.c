@@ -40,9 +40,9 @@ void clt_intensity_apply(const clt_intensity *t, float *values, int64_t count)
             float v = values[i] < t->low ? t->low : values[i] > t->high ? t->high : values[i];
             values[i] = t->unit ? (v - t->low) / range : v;
         }
-    if (t->scale != 1.0f || t->mean != 0.0f || t->std != 1.0f)
+    if (t->scale != 1.0 || t->mean != 0.0 || t->std != 1.0)
         for (int64_t i = 0; i < count; i++)
-            values[i] = (values[i] * t->scale - t->mean) / t->std;
+            values[i] = (float)(((double)values[i] * t->scale - t->mean) / t->std);
 }
 
 /* --- foreground --- */

@@ -15,7 +15,7 @@
 typedef struct clt_intensity {
     bool window, unit;
     float low, high;
-    float scale, mean, std;
+    double scale, mean, std;
 } clt_intensity;
 
 /* From data.window_low, window_high, window_unit, scale, mean and std; CLT_ECONFIG as for

@@ -120,11 +120,10 @@ clt_status clt_model_number(clt_model_builder *b, const clt_op *op, int index, b
     clt_node *node;
     snprintf(name, sizeof name, "%s.f32", t->name);
     const clt_model_inputs *in = b->inputs;
-    const double mean = (double)in->mean, std = (double)in->std;
     const clt_attr_given *attrs = CLT_ATTRS(
-        CLT_A_FLOAT("scale", (double)in->scale),
-        CLT_A_FLOATS("mean", in->channels ? in->channel_mean : &mean, in->channels ? in->channels : 1),
-        CLT_A_FLOATS("std", in->channels ? in->channel_std : &std, in->channels ? in->channels : 1));
+        CLT_A_FLOAT("scale", in->scale),
+        CLT_A_FLOATS("mean", in->channels ? in->channel_mean : &in->mean, in->channels ? in->channels : 1),
+        CLT_A_FLOATS("std", in->channels ? in->channel_std : &in->std, in->channels ? in->channels : 1));
     CLT_TRY(clt_graph_add_op(b->graph, "cast", name, NULL, tensor, 1, is_x ? attrs : NULL, &node));
     if (b->n_casts < (int)(sizeof b->cast / sizeof b->cast[0])) {
         b->cast[b->n_casts].from = *tensor;

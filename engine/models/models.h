@@ -24,7 +24,7 @@ typedef struct clt_model_field {
 typedef struct clt_model_inputs {
     int n_fields;
     clt_model_field field[CLT_MODEL_MAX_FIELDS];
-    float scale, mean, std; /* for x; 1, 0, 1 change nothing */
+    double scale, mean, std; /* for x; 1, 0, 1 change nothing */
     /* above 0: the channels of x have a mean and std of their own */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];

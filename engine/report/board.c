@@ -273,6 +273,11 @@ void clt_board_eval(clt_board *b, const clt_eval_metrics *m, double time)
         put_known(b, "eval/f1", m->f1);
         put_known(b, "eval/dice", m->dice);
     }
+    if (m->values > 0) {
+        put_known(b, "eval/mae", m->mae);
+        put_known(b, "eval/rmse", m->rmse);
+        put_known(b, "eval/r2", m->r2);
+    }
     if (m->volumes > 0)
         put_known(b, "eval/volume_dice", m->volume_dice);
     put_known(b, "eval/seconds", m->seconds);

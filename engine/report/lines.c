@@ -218,6 +218,12 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
     else if (m->classes > 0 && m->step >= 0 &&
              isfinite(m->f1)) /* a training counts classes only when it is asked to */
         add(buffer, " | macro F1 %.4f", m->f1);
+    if (m->values > 0) {
+        add(buffer, " | MAE %s", clt_value_text(m->mae, 4, loss, sizeof loss));
+        add(buffer, " | RMSE %s", clt_value_text(m->rmse, 4, loss, sizeof loss));
+    }
+    if (m->values > 0 && isfinite(m->r2))
+        add(buffer, " | R2 %.4f", m->r2);
     if (m->volumes > 0)
         add(buffer, " | Dice %s of %lld volume%s", clt_value_text(m->volume_dice, 4, loss, sizeof loss),
             (long long)m->volumes, m->volumes == 1 ? "" : "s");

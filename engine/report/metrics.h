@@ -40,6 +40,10 @@ typedef struct clt_eval_metrics {
     int64_t classes;
     int32_t top_k; /* 0: no top_k_accuracy */
     double top_k_accuracy, f1, dice;
+    /* Figures of a regression over so many targets, in the unit of the data's targets; 0: it is none. r2: NAN for a
+     * single sample; the mean over the targets of a sample. */
+    int64_t values;
+    double mae, rmse, r2;
     bool on_train; /* on the training data */
     int64_t samples, targets;
     int64_t available; /* samples in the data: more than `samples` if train.eval_batches leaves some out */

@@ -511,6 +511,12 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
         clt_jw_kdouble(&w, "eval_f1", m->f1);
     if (m->classes > 0 && !isnan(m->dice))
         clt_jw_kdouble(&w, "eval_dice", m->dice);
+    if (m->values > 0) {
+        clt_jw_kdouble(&w, "eval_mae", m->mae);
+        clt_jw_kdouble(&w, "eval_rmse", m->rmse);
+        if (!isnan(m->r2))
+            clt_jw_kdouble(&w, "eval_r2", m->r2);
+    }
     if (m->volumes > 0) {
         clt_jw_kdouble(&w, "eval_volume_dice", m->volume_dice);
         clt_jw_kint(&w, "eval_volumes", m->volumes);

@@ -23,6 +23,7 @@ TAGS = {
     "h2d_gbs": "device/h2d_gbs", "d2h_gbs": "device/d2h_gbs", "device_bytes": "device/memory_bytes",
     "eval_loss": "eval/loss", "eval_accuracy": "eval/accuracy", "eval_seconds": "eval/seconds",
     "eval_top_k_accuracy": "eval/top_k_accuracy", "eval_f1": "eval/f1", "eval_dice": "eval/dice",
+    "eval_mae": "eval/mae", "eval_rmse": "eval/rmse", "eval_r2": "eval/r2",
     "eval_perplexity": "eval/perplexity", "eval_bits_per_byte": "eval/bits_per_byte",
 }
 SILENCE = 600 * int(os.environ.get("CLTRAIN_TEST_PATIENCE", "1"))  # seconds in which a server that works has something new

@@ -17,6 +17,28 @@
 #define SHIFTED 1
 #endif
 
+/* y = (x - centre[channel]) * factor[channel] + shift[channel] of integers: see elementwise_fwd_centred. */
+ELEMENTWISE void channels_centred(__global STORAGE(GT) *restrict y, ulong y0,
+                                  __global const STORAGE(DT) *restrict x, ulong x0, uint inner, ulong c0,
+                                  float f0, float s0, ulong c1, float f1, float s1, ulong c2, float f2,
+                                  float s2, ulong c3, float f3, float s3, ulong c4, float f4, float s4,
+                                  ulong c5, float f5, float s5, ulong c6, float f6, float s6, ulong c7,
+                                  float f7, float s7, ulong count)
+{
+    const long centre[8] = {(long)c0, (long)c1, (long)c2, (long)c3, (long)c4, (long)c5, (long)c6, (long)c7};
+    const float factor[8] = {f0, f1, f2, f3, f4, f5, f6, f7};
+    const float shift[8] = {s0, s1, s2, s3, s4, s5, s6, s7};
+    ulong base = clt_chunk_base();
+    uint size = clt_chunk_size(base, count);
+    y += y0 + base;
+    x += x0 + base;
+    FOR_ELEMENTS(k, size)
+    {
+        uint channel = (uint)((base + k) / inner % CHANNELS);
+        STORE(GT, y, k, fma((float)((long)x[k] - centre[channel]), factor[channel], shift[channel]));
+    }
+}
+
 /* y (+)= x * factor[channel] + shift[channel], rounded once. */
 ELEMENTWISE void channels_affine(__global STORAGE(GT) *restrict y, ulong y0, int accumulate,
                                  __global const STORAGE(DT) *restrict x, ulong x0, uint inner, float f0,

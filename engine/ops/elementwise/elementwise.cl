@@ -38,6 +38,20 @@ ELEMENTWISE void elementwise_fwd_affine(__global STORAGE(GT) *restrict y, ulong 
     STORE(GT, y, k, fma(LOAD(DT, x, k), factor, shift));
 }
 
+/* y = (x - centre) * factor + shift of integers, whose difference is exact: f32 holds no number beyond 2^24. centre:
+ * the bits of a long. */
+ELEMENTWISE void elementwise_fwd_centred(__global STORAGE(GT) *restrict y, ulong y0,
+                                         __global const STORAGE(DT) *restrict x, ulong x0, ulong centre,
+                                         float factor, float shift, ulong count)
+{
+    ulong base = clt_chunk_base();
+    uint size = clt_chunk_size(base, count);
+    y += y0 + base;
+    x += x0 + base;
+    FOR_ELEMENTS(k, size)
+    STORE(GT, y, k, fma((float)((long)x[k] - (long)centre), factor, shift));
+}
+
 /* dx (+)= dy * factor. */
 ELEMENTWISE void elementwise_bwd_affine(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
                                         __global const STORAGE(DT) *restrict dy, ulong dy0, float factor,

@@ -3,6 +3,9 @@
  * The ops scale and cast: affine maps, the second from the storage type of a batch field. Knows flat arrays,
  * no model. */
 #include "engine/ops/elementwise/elementwise.h"
+
+#include <math.h>
+
 #include "engine/ops/emit_util.h"
 
 /* scale: y = x * value + shift
@@ -30,10 +33,28 @@ static const clt_attr_spec cast_attrs[] = {
     CLT_SPEC_FLOATS("std", 1, 1e-30, 1e30, "divides what is left; a list: one for each channel"),
 };
 
-/* y = x * factor + shift; both numbers are computed in double and rounded once. */
+/* y = (x - centre) * factor + shift; factor and shift are computed in double and rounded once. centre: 0, or for
+ * integers that f32 may not hold the whole number next to the one that becomes 0. */
 typedef struct affine {
+    int64_t centre;
     float factor, shift;
 } affine;
+
+/* Integers of which f32 cannot hold the product with every factor: bytes are exact enough. */
+static bool is_wide(clt_dtype dtype)
+{
+    return dtype == CLT_U16 || dtype == CLT_I32 || dtype == CLT_U32;
+}
+
+/* scale, mean and std as for cast. */
+static affine centred(double scale, double mean, double std)
+{
+    const double least = -0x1p31, most = 0x1p32;
+    double zero = mean / scale;
+    zero = zero < least ? least : zero > most ? most : zero;
+    int64_t centre = isfinite(zero) ? llround(zero) : 0;
+    return (affine){centre, (float)(scale / std), (float)(((double)centre * scale - mean) / std)};
+}
 
 /* How many channels have constants of their own; 1: all have the same. */
 static int channels_of(const clt_node *node)
@@ -44,14 +65,27 @@ static int channels_of(const clt_node *node)
     return means > stds ? means : stds;
 }
 
-static affine affine_of(const clt_node *node, int channel)
+/* dtype: of x. */
+static affine affine_of(const clt_node *node, clt_dtype dtype, int channel)
 {
     if (node->op->attrs == scale_attrs)
-        return (affine){(float)clt_node_attr(node, "value")->f, (float)clt_node_attr(node, "shift")->f};
+        return (affine){0, (float)clt_node_attr(node, "value")->f, (float)clt_node_attr(node, "shift")->f};
     const clt_attr *mean = clt_node_attr(node, "mean"), *std = clt_node_attr(node, "std");
-    double divisor = std->number[channel < std->n_list ? channel : 0];
-    return (affine){(float)(clt_node_attr(node, "scale")->f / divisor),
-                    (float)(-mean->number[channel < mean->n_list ? channel : 0] / divisor)};
+    double divisor = std->number[channel < std->n_list ? channel : 0],
+           minus = mean->number[channel < mean->n_list ? channel : 0],
+           scale = clt_node_attr(node, "scale")->f;
+    if (is_wide(dtype))
+        return centred(scale, minus, divisor);
+    return (affine){0, (float)(scale / divisor), (float)(-minus / divisor)};
+}
+
+/* Whether any channel has a centre. */
+static bool is_centred(const clt_node *node, clt_dtype dtype)
+{
+    for (int c = 0; c < channels_of(node); c++)
+        if (affine_of(node, dtype, c).centre != 0)
+            return true;
+    return false;
 }
 
 static clt_status scale_infer(clt_infer *ctx)
@@ -92,24 +126,44 @@ static void emit_channels(ocl_emitter *e, const clt_call *call, clt_style style,
     bool accumulate = backward && call->din_accumulate[0];
     const clt_tensor *x = clt_call_tensor(call, call->in[0]);
     int channels = channels_of(call->node);
+    bool by_centre = !backward && is_centred(call->node, x->dtype);
     /* elements in memory between two channels of a sample */
     int64_t inner = 1;
     for (int d = 2; d < x->shape.ndim && x->layout == CLT_LAYOUT_ROW_MAJOR; d++)
         inner *= x->shape.dim[d];
-    clt_elementwise_begin(e, "channels", "channels_affine", style);
-    ocl_define(e, "SHIFTED", !backward);
+    clt_elementwise_begin(e, "channels", by_centre ? "channels_centred" : "channels_affine", style);
+    if (!by_centre)
+        ocl_define(e, "SHIFTED", !backward);
     ocl_define(e, "CHANNELS", channels);
     clt_define_type_of(e, "DT", call, from);
     clt_define_type_of(e, "GT", call, to);
-    clt_arg_grad_of(e, call, to, n, accumulate);
+    if (by_centre)
+        clt_arg_out_of(e, call, to, n);
+    else
+        clt_arg_grad_of(e, call, to, n, accumulate);
     clt_arg_in_of(e, call, from, n);
     clt_arg_size32(e, inner, "elements of a channel");
     for (int c = 0; c < CLT_MAX_NUMBERS; c++) {
-        affine a = affine_of(call->node, c < channels ? c : 0);
+        affine a = affine_of(call->node, x->dtype, c < channels ? c : 0);
+        if (by_centre)
+            ocl_arg_u64(e, (uint64_t)a.centre);
         ocl_arg_f32(e, a.factor);
         ocl_arg_f32(e, a.shift);
     }
     clt_elementwise_end(e, n, (2 + accumulate) * (double)n, style);
+}
+
+static void emit_centred(ocl_emitter *e, const clt_call *call, clt_style style, uint64_t n, const affine *a)
+{
+    clt_elementwise_begin(e, "elementwise", "elementwise_fwd_centred", style);
+    clt_define_type_of(e, "DT", call, call->in[0]);
+    clt_define_type_of(e, "GT", call, call->out[0]);
+    clt_arg_out_of(e, call, call->out[0], n);
+    clt_arg_in_of(e, call, call->in[0], n);
+    ocl_arg_u64(e, (uint64_t)a->centre);
+    ocl_arg_f32(e, a->factor);
+    ocl_arg_f32(e, a->shift);
+    clt_elementwise_end(e, n, 3.0 * (double)n, style);
 }
 
 static clt_status affine_forward(ocl_emitter *e, const clt_call *call, clt_style style)
@@ -119,9 +173,12 @@ static clt_status affine_forward(ocl_emitter *e, const clt_call *call, clt_style
         emit_channels(e, call, style, n, false);
         return CLT_OK;
     }
-    affine a = affine_of(call->node, 0);
-    clt_emit_affine(e, call->out[0], clt_call_dtype(call, call->out[0]), call->in[0],
-                    clt_call_dtype(call, call->in[0]), n, a.factor, a.shift, style);
+    affine a = affine_of(call->node, clt_call_dtype(call, call->in[0]), 0);
+    if (a.centre != 0)
+        emit_centred(e, call, style, n, &a);
+    else
+        clt_emit_affine(e, call->out[0], clt_call_dtype(call, call->out[0]), call->in[0],
+                        clt_call_dtype(call, call->in[0]), n, a.factor, a.shift, style);
     return CLT_OK;
 }
 
@@ -140,7 +197,7 @@ static clt_status affine_backward(ocl_emitter *e, const clt_call *call, clt_styl
     clt_define_stores(e, style, clt_call_dtype(call, call->din[0]), n, call->din_accumulate[0]);
     clt_arg_grad_of(e, call, call->din[0], n, call->din_accumulate[0]);
     clt_arg_in_of(e, call, call->dout[0], n);
-    ocl_arg_f32(e, affine_of(call->node, 0).factor);
+    ocl_arg_f32(e, affine_of(call->node, clt_call_dtype(call, call->in[0]), 0).factor);
     clt_elementwise_end(e, n, (1 + call->din_accumulate[0]) * (double)n, style);
     return CLT_OK;
 }

@@ -68,6 +68,17 @@ static const clt_op_case cast_cases[] = {
     CLT_CASE("u16", "{\"scale\":0.5,\"mean\":4}", 0, CLT_CASE_INDEX(CLT_U16, 65536, 3, 333)),
     /* Numbers below 2^24 convert exactly. */
     CLT_CASE("i32", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_I32, 1 << 24, 1, 33)),
+    /* Numbers that f32 cannot hold, whose differences from the mean it can. */
+    CLT_CASE("i32_offset", "{\"mean\":16777216}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_INDEX(CLT_I32, 1 << 25, 3, 37)),
+    CLT_CASE("u32_offset", "{\"scale\":0.25,\"mean\":4194304,\"std\":0.5}", CLT_EXACT,
+             CLT_CASE_INDEX(CLT_U32, 1 << 25, 5, 1333)),
+    CLT_CASE("channels_offset", "{\"mean\":[16777216,16777215,16777216],\"std\":[1,2,0.25]}",
+             CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_I32, 1 << 25, 2, 3, 5, 7)),
+    CLT_CASE("i32_far", "{\"mean\":1073741824.5,\"std\":0.3}", CLT_SMALL,
+             CLT_CASE_INDEX(CLT_I32, 2147483647, 7, 333)),
+    CLT_CASE("u16_far", "{\"scale\":0.001,\"mean\":60.0003,\"std\":0.0001}", CLT_SMALL,
+             CLT_CASE_INDEX(CLT_U16, 65536, 5, 333)),
     CLT_CASE("f32", "{\"scale\":3,\"mean\":0.5,\"std\":0.25}", CLT_SMALL, CLT_CASE_F32(2, 33, 17)),
     CLT_CASE("channels",
              "{\"scale\":0.00392156862745098,\"mean\":[0.485,0.456,0.406],\"std\":[0.229,0.224,0.225]}",

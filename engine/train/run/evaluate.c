@@ -13,6 +13,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
 #include "engine/train/run/eval_metrics.h"
+#include "engine/train/run/eval_regression.h"
 #include "engine/train/run/eval_volumes.h"
 #include "engine/train/run/evaluate.h"
 #include "engine/train/run/run.h"
@@ -119,6 +120,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
                                         floats * sizeof *got, NULL, NULL);
             if (status == CLT_OK)
                 status = clt_eval_classes_take(run, fed.valid_samples);
+            if (status == CLT_OK)
+                status = clt_eval_regression_take(run, fed.valid_samples);
             if (bytes) /* counted while the device computes */
                 sums->bytes += bytes_of_batch(run, loss, &fed);
             if (volumes && status == CLT_OK)
@@ -203,6 +206,7 @@ static clt_status feed_batches(clt_run *run, int64_t batches, clt_eval_volumes *
         all = (options.source->samples + micro - 1) / micro;
     }
     CLT_TRY(clt_eval_classes_begin(run));
+    CLT_TRY(clt_eval_regression_begin(run));
     if (options.source->samples == 0)
         return CLT_OK;
     clt_feed *feed;
@@ -235,6 +239,7 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     CLT_TRY(status);
     mean_over_targets(run, &sums, metrics);
     CLT_TRY(clt_eval_classes_end(run, metrics));
+    CLT_TRY(clt_eval_regression_end(run, metrics));
     if (metrics->volumes > 0) /* that of whole volumes, not of their windows */
         metrics->dice = metrics->volume_dice;
     metrics->seconds = clt_now() - start;

@@ -12,6 +12,7 @@
 #include "engine/data/synthetic_like.h"
 #include "engine/data/volumes.h"
 #include "engine/models/models.h"
+#include "engine/ops/op.h"
 
 /* What plans for a CPU assume with parallel.rank_invariant, whatever share of its cores a rank has: more than most
  * have, since pieces that are too many cost little and cores without a piece much. */
@@ -275,6 +276,10 @@ static clt_source shapes_of(const clt_job *job)
         for (int k = 0; k < job->facts->n_fields; k++)
             if (strcmp(job->facts->fields[k].name, shapes.fields[i].name) == 0)
                 shapes.fields[i].max_value = job->facts->fields[k].max_value;
+    const clt_source_field *x = &shapes.fields[0];
+    if (job->facts && clt_config_float(job->config, "data.scale") == 0 && x->dtype == CLT_U8 &&
+        job->facts->fields[0].dtype == CLT_U8)
+        shapes.scale = job->facts->scale; /* as it followed from the training data */
     return shapes;
 }
 
@@ -331,22 +336,28 @@ static clt_status check_eval_data(const clt_config *c)
         clt_source_type_of(c)->eval_hint);
 }
 
+static clt_status open_source(const clt_job *job, clt_split split, clt_source **out)
+{
+    const clt_source_with with = {.table = job->table, .table_may_differ = job->table_may_differ};
+    return clt_source_open_with(job->config, split, &with, out);
+}
+
 static clt_status open_files(clt_job *job, clt_job_kind kind)
 {
     bool has_eval = clt_source_has_eval(job->config);
     if (kind == CLT_JOB_TRAIN)
-        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
+        CLT_TRY(open_source(job, CLT_SPLIT_TRAIN, &job->train_source));
     if (kind == CLT_JOB_TRAIN && job->train_source->type->advise)
         job->train_source->type->advise(job->train_source);
     if (kind == CLT_JOB_EVAL && job->on_train)
-        return clt_source_open(job->config, CLT_SPLIT_TRAIN_ONCE, &job->eval_source);
+        return open_source(job, CLT_SPLIT_TRAIN_ONCE, &job->eval_source);
     if (kind == CLT_JOB_EVAL)
         CLT_TRY(check_eval_data(job->config));
     bool (*width_from_data)(const clt_config *config) = clt_model_family_of(job->config)->width_from_data;
     if (kind == CLT_JOB_EVAL && !job->facts && width_from_data && width_from_data(job->config))
-        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_TRAIN, &job->train_source));
+        CLT_TRY(open_source(job, CLT_SPLIT_TRAIN, &job->train_source));
     if (has_eval)
-        CLT_TRY(clt_source_open(job->config, CLT_SPLIT_EVAL, &job->eval_source));
+        CLT_TRY(open_source(job, CLT_SPLIT_EVAL, &job->eval_source));
     return CLT_OK;
 }
 
@@ -392,6 +403,62 @@ clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch)
     return decide_sizes(job);
 }
 
+/* Whether a tensor is converted to numbers, perhaps after layers that only move elements. */
+static bool is_cast(const clt_graph *graph, int32_t tensor)
+{
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const clt_node *node = graph->nodes[i];
+        for (int k = 0; k < node->n_in; k++)
+            if (node->in[k] == tensor &&
+                (strcmp(node->op->name, "cast") == 0 ||
+                 ((node->op->flags & CLT_OP_MOVE) && node->n_out > 0 && is_cast(graph, node->out[0]))))
+                return true;
+    }
+    return false;
+}
+
+/* Tells what became of data.scale where the config leaves it to the data. Evaluations of a saved run keep quiet, since
+ * its training has told it. */
+static void tell_scale(const clt_job *job)
+{
+    const clt_source *source = job->train_source ? job->train_source : job->eval_source;
+    int32_t x = clt_graph_find_field(job->model, "x");
+    if (!job->facts && !job->borrowed && source->byte_scale && x >= 0 &&
+        is_cast(job->model, job->model->fields[x].tensor))
+        CLT_INFO("inputs are bytes, which become 0 to 1: data.scale is 1/255 unless it is given "
+                 "(data.scale=1 leaves them as they are)");
+}
+
+/* Whether all losses that read y measure how far numbers are apart. */
+static bool is_regression(const clt_graph *graph)
+{
+    bool any = false;
+    for (int i = 0; i < graph->n_losses; i++) {
+        if (strcmp(graph->losses[i].target_field, "y") != 0)
+            continue;
+        if (!(graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_REGRESSION))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* The targets of a regression may become other numbers (clt_source_type.regress), and the model another one. */
+static clt_status regress(clt_job *job)
+{
+    clt_source *const sources[] = {job->train_source, job->eval_source};
+    bool any = false;
+    if (job->borrowed || !is_regression(job->model))
+        return CLT_OK;
+    for (int i = 0; i < 2; i++) {
+        bool changed = false;
+        if (sources[i] && sources[i]->type->regress)
+            CLT_TRY(sources[i]->type->regress(sources[i], &changed));
+        any = any || changed;
+    }
+    return any ? decide_sizes(job) : CLT_OK;
+}
+
 /* Does everything that needs no device: data, batch sizes, and the model with the shapes of all
  * parameters. */
 static clt_status decide(clt_job *job)
@@ -402,6 +469,8 @@ static clt_status decide(clt_job *job)
     if (!job->borrowed)
         CLT_TRY(open_sources(job, job->kind));
     CLT_TRY(decide_sizes(job));
+    CLT_TRY(regress(job));
+    tell_scale(job);
     if (job->kind != CLT_JOB_EVAL)
         CLT_TRY(check_bounds(job->model, job->train_source));
     return check_bounds(job->model, job->eval_source);
@@ -445,12 +514,15 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     job->predicts = data->predicts || (trains && clt_job_class_key(config));
     job->recorded_micro = data->micro_batch;
     job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
+    job->table = data->table ? data->table : job->facts ? job->facts->table : NULL;
+    job->table_may_differ = data->table_may_differ;
     job->on_train = data->on_train;
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
     job->recompute = (clt_recompute)clt_config_choice(config, "train.recompute");
     job->borrowed = data->source != NULL;
     job->train_source = job->eval_source = data->source;
     clt_status status = decide(job);
+    job->table = NULL; /* sources have copied it */
     if (status != CLT_OK) {
         clt_job_destroy(job);
         return status;

@@ -124,7 +124,27 @@ void clt_predictor_close(clt_predictor *p)
     free(p->x);
     free(p->y);
     free(p->row);
+    free(p->mean);
+    free(p->std);
     free(p);
+}
+
+/* As when the data is read for training: inputs of type f32 are scaled in double. Integers are scaled on the device. */
+static clt_status read_scaling(clt_predictor *p)
+{
+    const clt_config *c = p->saved->config;
+    double given = clt_config_float(c, "data.scale"), scale = given != 0 ? given : 1;
+    CLT_TRY(clt_alloc(&p->mean, (size_t)p->elements, sizeof *p->mean, "prediction"));
+    CLT_TRY(clt_alloc(&p->std, (size_t)p->elements, sizeof *p->std, "prediction"));
+    if (p->saved->facts.table && p->dtype == CLT_F32) {
+        clt_table_norm(p->saved->facts.table, p->mean, p->std);
+        return CLT_OK;
+    }
+    for (int64_t i = 0; i < p->elements; i++) {
+        p->mean[i] = p->dtype == CLT_F32 ? clt_config_float(c, "data.mean") / scale : 0;
+        p->std[i] = p->dtype == CLT_F32 ? clt_config_float(c, "data.std") / scale : 1;
+    }
+    return CLT_OK;
 }
 
 clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32_t caps,
@@ -142,6 +162,7 @@ clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32
     CLT_TRY(clt_run_load_saved(p->run, p->saved->checkpoint, p->saved->path));
     CLT_TRY(
         clt_alloc(&p->x, (size_t)(p->micro_batch * p->elements), clt_dtype_bytes(p->dtype), "prediction"));
+    CLT_TRY(read_scaling(p));
     CLT_TRY(clt_alloc(&p->row, (size_t)p->padded, sizeof *p->row, "prediction"));
     return clt_alloc(&p->y, (size_t)(p->micro_batch * p->rows * p->padded), sizeof *p->y, "prediction");
 }
@@ -197,14 +218,11 @@ static clt_status put_number(clt_predictor *p, int64_t at, double value, bool *g
 
 static clt_status put_samples(clt_predictor *p, const double *x, int64_t samples, int64_t first)
 {
-    const clt_config *c = p->saved->config;
-    /* as when the data is read for training: in f32, and only for inputs of type f32 */
-    float scale = (float)clt_config_float(c, "data.scale"), mean = (float)clt_config_float(c, "data.mean"),
-          std = (float)clt_config_float(c, "data.std");
     bool good = true;
     memset(p->x, 0, (size_t)(p->micro_batch * p->elements) * clt_dtype_bytes(p->dtype));
     for (int64_t i = 0; i < samples * p->elements; i++) {
-        double value = p->dtype == CLT_F32 ? (double)(((float)x[i] * scale - mean) / std) : x[i];
+        int64_t e = i % p->elements;
+        double value = (x[i] - p->mean[e]) / p->std[e];
         CLT_TRY(put_number(p, i, value, &good));
         good = good && !(p->bound > 0 && (value < 0 || value >= (double)p->bound));
         if (!good)
@@ -231,7 +249,8 @@ static void take_row(const clt_predictor *p, const float *y, float *out)
         return;
     }
     for (int64_t i = 0; i < p->outputs; i++)
-        out[i] = p->kind == CLT_PREDICT_YES_NO ? (float)(1.0 / (1.0 + exp(-(double)y[i]))) : y[i];
+        out[i] = p->kind == CLT_PREDICT_YES_NO ? (float)(1.0 / (1.0 + exp(-(double)y[i])))
+                                               : (float)clt_table_number(p->saved->facts.table, (double)y[i]);
 }
 
 /* The outputs of row r of the micro-batch, side by side. */

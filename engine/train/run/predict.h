@@ -31,6 +31,7 @@ typedef struct clt_predictor {
     clt_run_options options;
     clt_run *run;
     int64_t padded;     /* outputs of the model, including padding */
+    double *mean, *std; /* of each number of a sample: it becomes (number - mean) / std */
     bool classes_first; /* outputs are dimension 1 of what the model gives, before the positions */
     void *x;
     float *y, *row; /* what the model gives; the outputs of one row, with classes_first */

@@ -41,8 +41,9 @@ typedef struct clt_run {
     clt_reporter *reporter;
     /* ranks > 1 on CPU devices: the memory that gradients travel in, which ranks of a host share; or NULL */
     comm_memory *shared;
-    comm_memory *shared_parameters;   /* the same of the parameters where optimizer state is divided */
-    struct clt_sync *sync;            /* sums over the ranks (sync.h); NULL with one rank */
+    comm_memory *shared_parameters; /* the same of the parameters where optimizer state is divided */
+    struct clt_sync *sync;          /* sums over the ranks (sync.h); NULL with one rank */
+    struct clt_regression_reader *regression; /* eval_regression.h; NULL: evaluations give no such figures */
     struct clt_class_reader *classes; /* eval_metrics.h: evaluations count by class; NULL: they do not */
     double build_seconds;             /* time to realise and prime the plans */
     int64_t first_step;

@@ -16,11 +16,13 @@
 #include "engine/train/run/agreement.h"
 #include "engine/train/run/deadline.h"
 #include "engine/train/run/eval_metrics.h"
+#include "engine/train/run/eval_regression.h"
 #include "engine/train/run/preflight.h"
 #include "engine/data/data_paths.h"
 #include "engine/checkpoint/saved_run.h"
 #include "engine/train/run/sync.h"
 #include "engine/train/run/tuned.h"
+#include "engine/train/saved/known_table.h"
 
 static clt_status initialise(clt_run *run)
 {
@@ -235,9 +237,17 @@ static clt_status create(clt_run *run, clt_job_kind kind)
         CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
     if (kind != CLT_JOB_DECODE)
         CLT_TRY(recorded_micro_batch(run, from, &data.micro_batch));
-    CLT_TRY(clt_job_open(config, &data, run->ranks.ranks, kind, &run->job));
+    clt_data_facts known;
+    clt_status status = clt_known_table(run, from, &known);
+    data.table = known.table;
+    data.table_may_differ = known.table && !from[0];
+    if (status == CLT_OK)
+        status = clt_job_open(config, &data, run->ranks.ranks, kind, &run->job);
+    clt_data_facts_free(&known);
+    CLT_TRY(status);
     run->job->rank = run->ranks.rank;
     CLT_TRY(clt_eval_classes_prepare(run));
+    CLT_TRY(clt_eval_regression_prepare(run));
     if (kind != CLT_JOB_DECODE)
         run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
     CLT_TRY(open_init(run));
@@ -324,6 +334,7 @@ void clt_run_destroy(clt_run *run)
     if (!lost)
         comm_memory_destroy(run->shared_parameters);
     clt_eval_classes_free(run);
+    clt_eval_regression_free(run);
     clt_job_destroy(run->job);
     clt_safetensors_close(run->init);
     clt_tuned_close(run->tuned); /* the job's plans borrowed its records */

@@ -4,11 +4,13 @@
 #include "engine/train/saved/continuation.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/fileio.h"
+#include "engine/base/text.h"
 #include "engine/config/part.h"
 #include "engine/data/tokenizer.h"
 #include "engine/checkpoint/saved_run.h"
@@ -159,10 +161,27 @@ static clt_status check_joined(const comparison *c)
         key, was ? "true" : "false");
 }
 
+/* data.scale 0 means what follows from the data; a run of an older version was trained with 1. */
+static clt_status check_scale(const comparison *c)
+{
+    const clt_source *source = c->job->train_source;
+    char was[CLT_NUMBER_TEXT], is[CLT_NUMBER_TEXT];
+    double then = c->has_facts ? c->facts.scale : source->scale;
+    if (fabs(then - source->scale) <= 1e-6 * fabs(source->scale))
+        return CLT_OK;
+    clt_double_text(then, was);
+    CLT_FAIL(CLT_ECONFIG,
+             "resuming from '%s': the config has changed: the run was trained with data.scale=%s, and now it "
+             "is %s; "
+             "give data.scale=%s, or start a new run with --init",
+             c->saved->path, was, clt_double_text(source->scale, is), was);
+}
+
 static clt_status check_data(const comparison *c, const char *was)
 {
     char now[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT] = "";
     clt_str diff = {0};
+    CLT_TRY(check_scale(c));
     clt_source_fingerprint(c->job->train_source, now);
     if (c->job->eval_source)
         clt_source_fingerprint(c->job->eval_source, eval);

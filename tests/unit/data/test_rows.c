@@ -33,7 +33,7 @@ static clt_status read_text(const char *text, size_t size, double *out, int64_t 
     clt_shape shape = clt_shape1(3);
     int64_t got = 1;
     put_file(text, size);
-    assert_int_equal(clt_rows_open(path, clt_rows_type("csv"), &shape, NULL, &rows), CLT_OK);
+    assert_int_equal(clt_rows_open(path, clt_rows_type("csv"), &shape, NULL, NULL, &rows), CLT_OK);
     *samples = 0;
     clt_status status = CLT_OK;
     while (status == CLT_OK && got > 0 && *samples < 60) {
@@ -141,11 +141,11 @@ static void test_types(void **state)
     assert_null(clt_rows_type("tokens")); /* a format of training data alone */
     assert_string_equal(clt_rows_types(", ", " or ", names, sizeof names),
                         "idx, npy, raw, csv, cifar, images or nifti");
-    assert_int_equal(clt_rows_open("absent.csv", NULL, &shape, NULL, &rows), CLT_EDATA);
-    assert_int_equal(clt_rows_open("-", clt_rows_type("npy"), &shape, NULL, &rows), CLT_EUSAGE);
-    assert_int_equal(clt_rows_open(".", clt_rows_type("csv"), &shape, NULL, &rows), CLT_EDATA);
+    assert_int_equal(clt_rows_open("absent.csv", NULL, &shape, NULL, NULL, &rows), CLT_EDATA);
+    assert_int_equal(clt_rows_open("-", clt_rows_type("npy"), &shape, NULL, NULL, &rows), CLT_EUSAGE);
+    assert_int_equal(clt_rows_open(".", clt_rows_type("csv"), &shape, NULL, NULL, &rows), CLT_EDATA);
     put_file("\x93NUMPYgarbage", 13);
-    assert_int_equal(clt_rows_open(path, NULL, &shape, NULL, &rows), CLT_EDATA);
+    assert_int_equal(clt_rows_open(path, NULL, &shape, NULL, NULL, &rows), CLT_EDATA);
     assert_null(strstr(clt_error_text(), "data.path"));
     remove(path);
 }

@@ -6,6 +6,8 @@
  * everything refused. */
 #include "tests/unit/data/data_test.h"
 
+#include <math.h>
+
 #include "engine/data/data_facts.h"
 
 static void put(const char *name, const char *text)
@@ -13,7 +15,8 @@ static void put(const char *name, const char *text)
     (void)put_file(name, text, strlen(text));
 }
 
-#define CSV(more) "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0" more
+#define CSV(more)                                                                                            \
+    "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0,\"standardize\":false,\"fill\":\"refuse\"" more
 
 /* x of a sample, and its label or number. */
 static void must_hold(const clt_source *s, int64_t index, const float *x, double y)
@@ -114,7 +117,7 @@ static void test_split(void **state)
     for (int i = 0; i < 100; i++)
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%s\n", i, i < 50 ? "low" : "top");
     put("t.csv", text);
-#define DIVIDED "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0.2"
+#define DIVIDED "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"split\":0.2,\"standardize\":false"
     clt_source *train = must_open(DIVIDED, CLT_SPLIT_TRAIN), *eval = must_open(DIVIDED, CLT_SPLIT_EVAL);
     assert_int_equal(train->samples, 80);
     assert_int_equal(eval->samples, 20);
@@ -161,7 +164,7 @@ static void test_eval_file(void **state)
     put("e.csv", "x,y\n9,d\n");
     expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 2|column 'y'|'d' is none of the classes");
     put("e.csv", "x,z\n9,a\n");
-    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "column 2 is 'z'|it is 'y'");
+    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "there is no column 'y', which the training table has");
     put("t.csv", "1,0.5\n2,1\n");
     put("e.csv", "1,2\n");
     s = must_open(BOTH, CLT_SPLIT_EVAL);
@@ -187,7 +190,7 @@ static void test_refused(void **state)
         {"a,b\n", "", "no line with a sample"},
         {"1,2\n3\n", "", "line 2 has 1 cells, the first line has 2"},
         {"1,2\n3,4,5\n", "", "line 2 has 3 cells"},
-        {"1,2\n\n,4\n", "", "line 3|column 1|'' is no number"},
+        {"1,2\n\n,4\n", "", "line 3|column 1|'' is blank"},
         {"a,b\n1,x\nred,y\n", "", "line 3|column 'a'|'red' is no number|data.columns"},
         {"1,2\n0x10,3\n", "", "'0x10' is no number"},
         {"1,2\nnan,3\n", "", "'nan' is no number"},
@@ -242,11 +245,107 @@ static void test_refused(void **state)
     clt_str_free(&line);
 }
 
+static void must_be_near(const double *got, const double *want, int n)
+{
+    for (int i = 0; i < n; i++)
+        assert_true(fabs(got[i] - want[i]) <= 1e-6 * (1 + fabs(want[i])));
+}
+
+/* What is learned from a table's training part, kept in JSON, and used for another table with other columns. */
+static void test_learned(void **state)
+{
+    (void)state;
+#define LEARNED "\"type\":\"csv\",\"path\":\"%D/t.csv\",\"target\":\"y\""
+    put("t.csv", "a,kind,y\n1.5,red,110\n2.5,blue,90.5\n,red,120.25\n4,,131\n");
+    clt_source *s = must_open(LEARNED ",\"split\":0", CLT_SPLIT_TRAIN);
+    assert_int_equal(s->fields[0].shape.dim[0], 4);
+    const double mean = 8.0 / 3, std = 1.0274023338281626; /* numpy.std of 1.5, 2.5, 4 */
+    float x[4], y;
+    assert_int_equal(clt_source_read_field(s, 0, 0, x), CLT_OK);
+    assert_true(fabs((double)x[0] - (1.5 - mean) / std) < 1e-6 && x[1] == 0 && x[2] == 0 && x[3] == 1);
+    assert_int_equal(clt_source_read_field(s, 2, 0, x), CLT_OK);
+    assert_true(x[0] == 0); /* a blank cell is the mean */
+    assert_int_equal(clt_source_read_field(s, 3, 0, x), CLT_OK);
+    assert_true(x[1] == 1 && x[2] == 0 && x[3] == 0);
+    assert_int_equal(clt_source_read_field(s, 1, 1, &y), CLT_OK);
+    assert_true(y == 90.5f); /* until the model is known to be a regression */
+    bool changed;
+    assert_int_equal(s->type->regress(s, &changed), CLT_OK);
+    assert_true(changed && s->table->target_scaled);
+    assert_int_equal(clt_source_read_field(s, 1, 1, &y), CLT_OK);
+    assert_true(fabs(clt_table_number(s->table, (double)y) - 90.5) < 1e-5 && y < -1);
+    assert_int_equal(s->type->regress(s, &changed), CLT_OK);
+    assert_false(changed);
+
+    clt_data_facts facts, again;
+    clt_str text = {0};
+    assert_int_equal(clt_data_facts_take(s, NULL, &facts), CLT_OK);
+    assert_int_equal(clt_data_facts_print(&facts, &text), CLT_OK);
+    assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_OK);
+    clt_source_close(s);
+    assert_int_equal(again.table->elements, 4);
+    assert_string_equal(again.table->columns[1].words[2], "red");
+    double norm[8];
+    clt_table_norm(again.table, norm, norm + 4);
+    must_be_near(norm, (double[]){mean, 0, 0, 0, std, 1, 1, 1}, 8);
+
+    put("t.csv", "kind,extra,a,y\nblue,7,3,1\ngreen,8,1700000001,2\n");
+    clt_config *config = data_config(LEARNED ",\"split\":0");
+    const clt_source_with with = {.table = again.table, .numbers = true};
+    assert_int_equal(clt_source_open_with(config, CLT_SPLIT_TRAIN, &with, &s), CLT_OK);
+    double row[4];
+    assert_int_equal(s->type->numbers(s, 0, row), CLT_OK);
+    must_be_near(row, (double[]){3, 0, 1, 0}, 4);
+    assert_int_equal(s->type->numbers(s, 1, row), CLT_OK);
+    assert_true(row[0] == 1700000001.0 && row[1] + row[2] + row[3] == 0); /* f32 has no such number */
+    clt_source_close(s);
+    clt_config_destroy(config);
+    clt_data_facts_free(&again);
+
+    char *damaged = strstr(text.text, "\"red\""); /* words out of order, a width that is not x's */
+    memcpy(damaged, "\"RED\"", 5);
+    assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
+    expect_words("\"table\"|order of words");
+    clt_str_free(&text);
+    facts.table->target_number = 9; /* of three columns */
+    assert_int_equal(clt_data_facts_print(&facts, &text), CLT_OK);
+    assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
+    expect_words("\"table\": number");
+    clt_str_free(&text);
+    facts.table->target_number = 3;
+    facts.table->n_columns = 1;
+    assert_int_equal(clt_data_facts_print(&facts, &text), CLT_OK);
+    assert_int_equal(clt_data_facts_parse(text.text, text.length, "data.json", &again), CLT_ECHECKPOINT);
+    expect_words("as wide as the field x");
+    clt_str_free(&text);
+    clt_data_facts_free(&facts);
+
+    put("t.csv", "a,a,y\n1,2,5\n3,4,6\n"); /* columns of one name are found by their places */
+    s = must_open(LEARNED ",\"split\":0,\"columns\":[\"2\"],\"standardize\":false", CLT_SPLIT_TRAIN);
+    assert_int_equal(clt_source_read_field(s, 1, 0, x), CLT_OK);
+    assert_true(x[0] == 4 && !s->table->columns[0].name);
+    clt_source_close(s);
+
+    /* a column without spread; large numbers; the evaluation part is read with the means of the training part */
+    put("t.csv", "a,b,y\n0.1,1700000001,1\n0.1,1700000002,2\n0.1,1700000003,3\n");
+    s = must_open(LEARNED ",\"split\":0", CLT_SPLIT_TRAIN);
+    assert_int_equal(clt_source_read_field(s, 2, 0, x), CLT_OK);
+    assert_true(x[0] == 0 && fabs((double)x[1] - 1.224744871391589) < 1e-6);
+    clt_source_close(s);
+    clt_source *part[2];
+    for (int i = 0; i < 2; i++)
+        part[i] = must_open(LEARNED ",\"split\":0.34", i ? CLT_SPLIT_EVAL : CLT_SPLIT_TRAIN);
+    assert_int_equal(part[1]->samples, 1);
+    assert_true(part[0]->table->columns[1].mean == part[1]->table->columns[1].mean);
+    clt_source_close(part[0]);
+    clt_source_close(part[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes),   cmocka_unit_test(test_numbers), cmocka_unit_test(test_split),
-        cmocka_unit_test(test_eval_file), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_eval_file), cmocka_unit_test(test_refused), cmocka_unit_test(test_learned),
     };
     return cmocka_run_group_tests(tests, data_setup, data_teardown);
 }

@@ -93,6 +93,70 @@ static void test_classifier(void **state)
     check("classes", "{\"type\": \"mlp\", \"hidden\": [7], \"dropout\": 0.5}", "\"classes\": 4", 4, true);
 }
 
+/* A table with words and blank cells: the library takes and gives numbers in the table's unit, as the command does. */
+static void test_table(void **state)
+{
+    (void)state;
+    char text[2048] = "a,kind,y\n", table[64], config_path[64], folder[64], weights[1200];
+    snprintf(table, sizeof table, "test_predict-table-%ld.csv", (long)getpid());
+    snprintf(config_path, sizeof config_path, "test_predict-table-%ld.json", (long)getpid());
+    snprintf(folder, sizeof folder, "test_predict-table-%ld", (long)getpid());
+    for (int i = 0; i < 40; i++) {
+        size_t used = strlen(text);
+        if (i % 7 == 3)
+            snprintf(text + used, sizeof text - used, ",%s,%d\n", i % 3 ? "red" : "blue", 1000 + 5 * i);
+        else
+            snprintf(text + used, sizeof text - used, "%d,%s,%d\n", 100 * i, i % 3 ? "red" : "blue",
+                     1000 + 5 * i);
+    }
+    assert_int_equal(clt_file_write(table, text, strlen(text)), CLT_OK);
+    snprintf(
+        text, sizeof text,
+        "{\"model\": {\"type\": \"mlp\", \"hidden\": [8], \"loss\": \"mse\"}, \"data\": {\"type\": \"csv\", "
+        "\"path\": \"%s\", \"target\": \"y\", \"micro_batch\": 8, \"split\": 0.25}, \"optimizer\": "
+        "{\"learning_rate\": 0.02}, \"train\": {\"steps\": 40}}",
+        table);
+    assert_int_equal(clt_file_write(config_path, text, strlen(text)), CLT_OK);
+    clt_config *config;
+    clt_run_result result;
+    assert_int_equal(clt_config_load(config_path, NULL, 0, &config), CLT_OK);
+    const clt_run_options options = {.config = config, .out_dir = folder, .caps_mask = OCL_CAPS_ALL};
+    if (clt_train(&options, &result) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    assert_int_equal(result.final_eval.values, 10);
+
+    const double x[9] = {500, 1, 0, 2000, 0, 1, 3900, 0, 0}; /* a, blue, red */
+    float x32[9], got[3], want[3];
+    for (int i = 0; i < 9; i++)
+        x32[i] = (float)x[i];
+    const clt_saved_run_options open = {.tensors = true};
+    clt_saved_run *saved;
+    clt_predictor *p;
+    if (clt_saved_run_open(folder, &open, &saved) != CLT_OK || clt_predictor_open(saved, &p) != CLT_OK ||
+        clt_predictor_start(p, NULL, OCL_CAPS_ALL, NULL) != CLT_OK ||
+        clt_predictor_run(p, x, 3, 0, got) != CLT_OK)
+        fail_msg("%s", clt_error_text());
+    clt_predictor_close(p);
+    clt_saved_run_close(saved);
+
+    cltrain *net;
+    double mae, rmse, r2;
+    snprintf(weights, sizeof weights, "%s/model.safetensors", result.checkpoint);
+    assert_int_equal(cltrain_create(&net), 0);
+    if (cltrain_config(net, config_path) || cltrain_load(net, weights) ||
+        cltrain_predict(net, 3, x32, want, 3) || cltrain_evaluate_values(net, &mae, &rmse, &r2))
+        fail_msg("%s", cltrain_error());
+    cltrain_destroy(net);
+    assert_true(mae == result.final_eval.mae && rmse == result.final_eval.rmse && r2 == result.final_eval.r2);
+    assert_true(r2 > 0.5 && mae < 60 && mae > 0);
+    for (int i = 0; i < 3; i++)
+        assert_true(got[i] == want[i] && got[i] > 800 && got[i] < 1300);
+    clt_config_destroy(config);
+    remove(table);
+    remove(config_path);
+    assert_int_equal(clt_remove_tree(folder), CLT_OK);
+}
+
 int main(void)
 {
     ocl_device *device;
@@ -105,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regression),
         cmocka_unit_test(test_classifier),
+        cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

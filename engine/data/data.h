@@ -87,7 +87,10 @@ typedef struct clt_source_type {
     /* Whether there is evaluation data although data.eval_path is empty. NULL: no. */
     bool (*has_eval)(const clt_config *config);
     const char *made_by; /* the command that makes such data from usual files; NULL: none does */
-    bool holds_targets;  /* inputs and targets are in the same file */
+    /* Where the files of a folder must lie, a sentence for the message about a folder that is missing; NULL: it says itself. */
+    const char *layout;
+    const char *sample; /* a set of data fetch to try the format with; NULL: none */
+    bool holds_targets; /* inputs and targets are in the same file */
     /* the keys that a config without evaluation data should set: "data.eval_path and ..." */
     const char *eval_hint;
     /* Opens the tokenizer of a config whose data.tokenizer is empty; *out stays NULL when it is not known.

@@ -609,6 +609,10 @@ const clt_source_type clt_source_nifti = {
     .holds_targets = true,
     .eval_hint = "data.eval_path, or data.split above 0 for a part of the volumes",
     .suffix = ".nii",
+    .layout = "volumes with masks lie in FOLDER/images/NAME.nii.gz and FOLDER/masks/NAME.nii.gz, volumes of "
+              "classes in "
+              "FOLDER/CLASS/NAME.nii.gz",
+    .sample = "volumes-sample",
     .check_file = clt_volumes_check_file,
     .check_config = clt_volumes_check_config,
     .check_folder = clt_volumes_check_folder,

@@ -162,7 +162,8 @@ static void number(clt_str *line, float value)
 /* Writes a name as a cell, quoted if necessary. */
 static void cell(clt_str *line, const char *text)
 {
-    if (!strpbrk(text, ",\"\n\r")) {
+    bool plain = !strpbrk(text, ",\"\n\r\t") && text[0] != ' ' && (!*text || text[strlen(text) - 1] != ' ');
+    if (plain) {
         clt_str_append(line, text);
         return;
     }

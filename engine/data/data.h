@@ -17,7 +17,8 @@
 typedef enum clt_split {
     CLT_SPLIT_TRAIN,
     CLT_SPLIT_EVAL,
-    CLT_SPLIT_TRAIN_ONCE /* the training data, read as evaluation reads: in order, each target once */
+    CLT_SPLIT_TRAIN_ONCE, /* the training data, read as evaluation reads: in order, each target once */
+    CLT_SPLIT_INPUT /* data.path holds samples to predict: in order, as evaluation makes them; no targets are needed */
 } clt_split;
 
 typedef struct clt_source_field {
@@ -64,6 +65,8 @@ typedef struct clt_source_type {
     /* Appends, for messages, where sample `index` of `field` is stored ("'labels.idx', sample 17 (from byte
      * 25 on)"). NULL: messages give the index alone. */
     void (*locate)(const clt_source *source, int64_t index, int field, clt_str *out);
+    /* Appends the path of the file that holds sample `index` and no other. NULL: files hold many samples. */
+    void (*file_of)(const clt_source *source, int64_t index, clt_str *out);
     /* Implements clt_source_check_bound without a pass over all samples, for a source that knows its largest
      * value or that checks values whenever it reads them. *done false: it cannot tell. NULL: it never can.
      * Called before any read whose values must be in bounds. */

@@ -14,6 +14,8 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/data/data.h"
+#include "engine/data/image_folder.h"
+#include "engine/data/image_source.h"
 
 #define LINE_MOST ((size_t)64 << 20) /* the longest line of text, in bytes */
 
@@ -25,6 +27,7 @@ struct clt_rows {
     clt_source *source;
     clt_config *config;
     void *sample; /* one sample, as it is stored in the file */
+    clt_str sample_file;
     int64_t at;
     /* text */
     FILE *file;
@@ -91,6 +94,14 @@ static const clt_source_type *named_type(const char *path, const clt_source_type
     return NULL;
 }
 
+/* The format of a folder: the run's own, unless it holds photos and the run was trained on something else. */
+static const clt_source_type *folder_type(const char *path, const clt_source_type *own)
+{
+    const clt_source_type *images = clt_rows_type("images");
+    bool photos = own != images && !clt_is_cifar_folder(path) && clt_folder_has_images(path);
+    return photos ? images : own->input_like_run ? own : NULL;
+}
+
 clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, const char *option,
                                const clt_source_type **type)
 {
@@ -104,8 +115,8 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
     size_t n = fread(first, 1, sizeof first, file);
     fclose(file);
     *type = named_type(path, own);
-    if (!*type && own && own->input_like_run && clt_is_directory(path))
-        *type = own;
+    if (!*type && own && clt_is_directory(path))
+        *type = folder_type(path, own);
     /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
     if (*type && ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
         return CLT_OK;
@@ -115,6 +126,8 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
             *type = types[i];
             break;
         }
+    if (!*type)
+        CLT_TRY(clt_image_refuse_other_file(path));
     if (!*type)
         CLT_FAIL(CLT_EUSAGE, "opening '%s': neither its name nor its content says what it is; give %s%s",
                  path, option, clt_rows_types(", ", " or ", names, sizeof names));
@@ -132,7 +145,7 @@ static clt_status open_source(clt_rows *rows)
     const clt_source_type *type = clt_source_type_of(rows->config);
     clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
                       : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
-                                                                       : CLT_SPLIT_TRAIN_ONCE;
+                                                                       : CLT_SPLIT_INPUT;
     clt_status status = clt_source_open(rows->config, split, &rows->source);
     if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
         clt_error error;
@@ -170,9 +183,12 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
     clt_status status = clt_config_print(run, false, &text);
     if (status == CLT_OK)
         status = clt_str_check(&file);
-    const char *overrides[9] = {file.text,      "data.eval_path=[]", "data.split=0", name,
-                                "data.scale=1", "data.mean=0",       "data.std=1"};
+    const char *overrides[10] = {file.text,      "data.eval_path=[]", "data.split=0", name,
+                                 "data.scale=1", "data.mean=0",       "data.std=1"};
     int count = 7;
+    /* a sample that cannot be read has no prediction: another one in its place would get its name */
+    if (clt_config_part_has(type->format, "data.on_bad_sample"))
+        overrides[count++] = "data.on_bad_sample=stop";
     /* Images of any size become what the run's samples are. */
     bool sized = clt_config_part_has(type->format, "data.size") && shape->ndim == 3;
     long long height = sized ? (long long)shape->dim[1] : 0, width = sized ? (long long)shape->dim[2] : 0;
@@ -437,6 +453,7 @@ void clt_rows_close(clt_rows *rows)
     if (rows->file && rows->owned)
         fclose(rows->file);
     free(rows->sample);
+    clt_str_free(&rows->sample_file);
     free(rows->line);
     free(rows);
 }
@@ -444,6 +461,19 @@ void clt_rows_close(clt_rows *rows)
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows)
 {
     return &rows->facts;
+}
+
+clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path)
+{
+    const clt_source *source = rows->source;
+    *path = NULL;
+    if (!source || !source->type->file_of || sample < 0 || sample >= source->samples)
+        return CLT_OK;
+    rows->sample_file.length = 0;
+    source->type->file_of(source, sample, &rows->sample_file);
+    CLT_TRY(clt_str_check(&rows->sample_file));
+    *path = rows->sample_file.text;
+    return CLT_OK;
 }
 
 clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got)

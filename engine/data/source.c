@@ -8,6 +8,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/text.h"
 #include "engine/data/fetch.h"
+#include "engine/data/image_folder.h"
 #include "engine/data/data.h"
 
 #define CLT_FORMAT(name) extern const clt_source_type clt_source_##name;
@@ -87,15 +88,19 @@ static bool ends_with(const char *path, const char *end)
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     const clt_source_type *type = NULL;
+    bool named = false; /* by an ending that is a format's own */
     for (size_t i = 0; i < N_TYPES; i++) {
         const char *suffix = types[i]->suffix;
         bool claimed = suffix && ends_with(path, suffix);
         for (const char *const *end = types[i]->input_ends; end && *end && suffix && types[i]->check_file;
              end++)
             claimed = claimed || ends_with(path, *end);
+        named = named || claimed;
         if (claimed || (!type && !suffix && types[i]->check_file))
             type = types[i];
     }
+    if (!named)
+        CLT_TRY(clt_image_refuse_other_file(path));
     return type->check_file(path, tokenizer, out);
 }
 

@@ -28,7 +28,7 @@ static bool read_size(const clt_config *config, const char *key, int64_t size[3]
     return n > 0;
 }
 
-static clt_status open_list(clt_source *source, const clt_config *config, bool eval_folder,
+static clt_status open_list(clt_source *source, const clt_config *config, bool eval_folder, bool plain,
                             clt_volume_set *set)
 {
     const char *key = eval_folder ? "data.eval_path" : "data.path";
@@ -55,6 +55,7 @@ static clt_status open_list(clt_source *source, const clt_config *config, bool e
     clt_volume_want want;
     clt_volume_want_read(config, &want);
     options.want = &want;
+    options.plain = plain;
     return clt_volume_list_open(source->arena, &options, &set->list);
 }
 
@@ -254,7 +255,7 @@ static clt_status describe(clt_source *source, const clt_config *config, const c
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
-static clt_status open_set(clt_source *source, const clt_config *config, bool eval_folder,
+static clt_status open_set(clt_source *source, const clt_config *config, bool eval_folder, bool plain,
                            clt_volumes_state *s)
 {
     clt_volume_set *set = s->set = clt_arena_alloc(source->arena, sizeof *set);
@@ -263,7 +264,7 @@ static clt_status open_set(clt_source *source, const clt_config *config, bool ev
     set->fits = read_size(config, "data.volume", set->target);
     set->fit = (clt_volume_fit)clt_config_choice(config, "data.volume_fit");
     CLT_TRY(clt_volume_set_read_masks(set, config, source->arena));
-    CLT_TRY(open_list(source, config, eval_folder, set));
+    CLT_TRY(open_list(source, config, eval_folder, plain, set));
     CLT_TRY(clt_volume_set_open(set, (uint64_t)(clt_config_float(config, "data.cache_mb") * MIB)));
     s->warned = clt_arena_alloc(source->arena, (size_t)set->list.count * sizeof *s->warned);
     source->bytes = set->list.bytes;
@@ -281,7 +282,7 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     CLT_TRY(clt_intensity_read(config, &s->intensity));
     source->scale = source->std = 1.0f; /* applied when voxels are read */
     source->mean = 0.0f;
-    CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, s));
+    CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, split == CLT_SPLIT_INPUT, s));
     clt_volume_kind kind = s->set->list.kind;
     s->tells = split != CLT_SPLIT_EVAL || own_eval;
     if (s->tells)
@@ -393,6 +394,13 @@ static void nifti_locate(const clt_source *source, int64_t index, int field, clt
     int64_t place = s->windows ? clt_volumes_place_of(s, index) : index / s->per_volume;
     const clt_volume_entry *e = &s->set->list.entry[s->volume[place]];
     clt_str_printf(out, "'%s'", field == 1 && e->mask ? e->mask : e->image);
+}
+
+static void nifti_file_of(const clt_source *source, int64_t index, clt_str *out)
+{
+    const clt_volumes_state *s = source->state;
+    int64_t place = s->windows ? clt_volumes_place_of(s, index) : index / s->per_volume;
+    clt_str_append(out, s->set->list.entry[s->volume[place]].image);
 }
 
 /* Every value of a mask is compared with the number of classes whenever it is read. */
@@ -602,6 +610,7 @@ const clt_source_type clt_source_nifti = {
     .close = nifti_close,
     .read = nifti_read,
     .locate = nifti_locate,
+    .file_of = nifti_file_of,
     .check_bound = nifti_check_bound,
     .scan = nifti_scan,
     .fingerprint = nifti_fingerprint,

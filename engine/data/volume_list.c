@@ -490,10 +490,38 @@ static clt_status check_masks_there(const listing *l)
     return CLT_OK;
 }
 
+/* The volumes of a folder, then those of the folders in it; where images have masks, the images alone. */
+static clt_status list_plain(listing *l)
+{
+    const clt_volume_list_options *o = l->options;
+    names all = {.arena = l->arena};
+    int pair = find_pair(o->path);
+    const char *root = pair < 0 ? o->path : joined(l->arena, o->path, pairs[pair][0]);
+    CLT_TRY(root ? list_names(&all, root) : CLT_ENOMEM);
+    clt_status status = CLT_OK;
+    for (int inner = 0; inner < 2; inner++)
+        for (size_t i = 0; i < all.count && status == CLT_OK; i++) {
+            bool folder = is_subfolder(root, all.name[i]);
+            const char *path = joined(l->arena, root, all.name[i]);
+            if (!path)
+                status = CLT_ENOMEM;
+            else if (inner && folder)
+                status = list_class(l, path, 0);
+            else if (!inner && !folder && is_volume(all.name[i]))
+                status = add_file(l, path, 1, NULL, 0);
+            else if (!inner && !folder)
+                status = tell_other(l, &all, root, all.name[i]);
+        }
+    free(all.name);
+    return status;
+}
+
 static clt_status list_folder(listing *l)
 {
     const clt_volume_list_options *o = l->options;
     int pair = find_pair(o->path);
+    if (o->plain)
+        return list_plain(l);
     if (pair < 0) {
         CLT_TRY(check_masks_there(l));
         l->list->kind = CLT_VOLUMES_CLASSES;

@@ -12,7 +12,7 @@
 typedef enum clt_volume_kind {
     CLT_VOLUMES_MASKS,   /* every image has a mask */
     CLT_VOLUMES_CLASSES, /* every image has a class */
-    CLT_VOLUMES_PLAIN    /* a single image without a target */
+    CLT_VOLUMES_PLAIN    /* images without a target */
 } clt_volume_kind;
 
 typedef struct clt_volume_entry {
@@ -51,6 +51,7 @@ typedef struct clt_volume_list_options {
     const char *const *class_names;
     int64_t n_classes;
     const clt_volume_want *want; /* NULL: volumes stay as they are */
+    bool plain;    /* all volumes of the folder and of the folders in it, without targets: to be predicted */
     bool skip_bad; /* bad files are left out, with a warning for each; else the first one is an error */
     clt_volume_tell tell; /* NULL: nobody is told; else bad files are left out without a warning */
     void *context;

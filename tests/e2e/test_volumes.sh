@@ -240,7 +240,14 @@ expect_code 0 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz kinds/sphere
 expect_text 'file,sample,class,name,probability' 'shell/ct000.nii.gz,0,' 'sphere/ct004.nii.gz,1,'
 expect_code 0 "$CLTRAIN" predict kinds_run kinds/*/*.nii.gz --out single.csv
 expect_code 0 "$CLTRAIN" predict kinds_run data.eval_path=kinds data.flip_axes='[0,1,2]' data.shift_intensity=2 --out folder.csv
-cmp -s <(cut -d, -f3- single.csv) <(cut -d, -f2- folder.csv) && pass || fail 'a folder is predicted otherwise than its files'
+cmp -s single.csv folder.csv && pass || fail 'a folder is predicted otherwise than its files'
+# Volumes without classes: all in a folder, each row with the name of its file.
+mkdir -p unknown/more
+cp kinds/sphere/ct001.nii.gz unknown
+cp kinds/shell/ct002.nii.gz unknown/more
+expect_code 0 "$CLTRAIN" predict kinds_run unknown --out unknown.csv
+[ "$(cut -d, -f1-4 unknown.csv | tr '\n' ' ')" = \
+    'file,sample,class,name unknown/ct001.nii.gz,0,1,sphere unknown/more/ct002.nii.gz,1,0,shell ' ] && pass || fail "unknown.csv: $(cat unknown.csv)"
 expect_code 2 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz --out mask.nii.gz
 expect_text 'masks are predicted by models that were trained on volumes with masks'
 

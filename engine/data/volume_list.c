@@ -56,13 +56,32 @@ static bool is_volume(const char *name)
     return clt_volume_stem(name) > 0 && !clt_volume_is_voxels(name);
 }
 
-static const char *name_of_stem(const names *list, const char *start, size_t stem)
+/* The number of the first name that is not in front of all names which begin with so many bytes of `start`. */
+static size_t first_with(const names *list, const char *start, size_t length)
 {
-    for (size_t i = 0; i < list->count; i++)
-        if (is_volume(list->name[i]) && clt_volume_stem(list->name[i]) == stem &&
-            strncmp(list->name[i], start, stem) == 0)
-            return list->name[i];
-    return NULL;
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strncmp(list->name[middle], start, length) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool begins(const names *list, size_t i, const char *start, size_t length)
+{
+    return i < list->count && strncmp(list->name[i], start, length) == 0;
+}
+
+/* The number of the volume that is called so without its ending; list->count: there is none. */
+static size_t find_stem(const names *list, const char *start, size_t stem)
+{
+    for (size_t i = first_with(list, start, stem); begins(list, i, start, stem); i++)
+        if (is_volume(list->name[i]) && clt_volume_stem(list->name[i]) == stem)
+            return i;
+    return list->count;
 }
 
 static bool is_subfolder(const char *folder, const char *name)
@@ -243,7 +262,7 @@ static int find_pair(const char *folder)
 
 /* Tells what is no volume: the voxels of a pair without their header and files of other programs are bad; others are
  * counted. */
-static clt_status tell_other(listing *l, const names *all, const char *folder, const char *name)
+static clt_status tell_other(listing *l, const char *folder, const char *name)
 {
     static const char *const ends[] = {".nrrd", ".nhdr", ".mha", ".mhd", ".dcm", ".mgz", ".mgh",
                                        ".mnc",  ".bz2",  ".xz",  ".zst", ".zip", ".npz"};
@@ -252,12 +271,11 @@ static clt_status tell_other(listing *l, const names *all, const char *folder, c
     if (!path)
         return CLT_ENOMEM;
     if (clt_volume_is_voxels(name)) {
-        const char *header = name_of_stem(all, name, clt_volume_stem(name));
-        char *partner;
-        CLT_TRY(clt_volume_partner(path, &partner));
-        bool lonely = !partner;
-        free(partner);
-        if (!lonely && header)
+        char *header;
+        CLT_TRY(clt_volume_partner(path, &header));
+        bool lonely = !header;
+        free(header);
+        if (!lonely)
             return CLT_OK;
         return bad_file(
             l, path,
@@ -279,13 +297,13 @@ static clt_status tell_other(listing *l, const names *all, const char *folder, c
     return CLT_OK;
 }
 
-/* The mask of an image, by its name without the ending or, as nnU-Net has it, without _0000 in front of that, too. */
-static const char *find_mask(const names *masks, const char *image, bool *is_channel, int *channel)
+/* The number of the mask of an image, by its name without the ending or, as nnU-Net has it, without _0000 in front of that,
+ * too; masks->count: there is none. */
+static size_t find_mask(const names *masks, const char *image, bool *is_channel, int *channel)
 {
-    size_t stem = clt_volume_stem(image);
-    const char *mask = name_of_stem(masks, image, stem);
-    *is_channel = !mask && clt_volume_channel(image, stem, channel);
-    return *is_channel ? name_of_stem(masks, image, stem - 5) : mask;
+    size_t stem = clt_volume_stem(image), mask = find_stem(masks, image, stem);
+    *is_channel = mask == masks->count && clt_volume_channel(image, stem, channel);
+    return *is_channel ? find_stem(masks, image, stem - 5) : mask;
 }
 
 /* How many channels a volume has whose first one is in the file `image`. CLT_EDATA: a number is left out. */
@@ -293,10 +311,9 @@ static clt_status count_channels(const names *images, const char *image, int *fi
 {
     size_t stem = clt_volume_stem(image);
     int most = 0, n = 0, k;
-    for (size_t i = 0; i < images->count; i++) {
+    for (size_t i = first_with(images, image, stem - 4); begins(images, i, image, stem - 4); i++) {
         const char *name = images->name[i];
-        if (!is_volume(name) || clt_volume_stem(name) != stem || strncmp(name, image, stem - 4) != 0 ||
-            !clt_volume_channel(name, stem, &k))
+        if (!is_volume(name) || clt_volume_stem(name) != stem || !clt_volume_channel(name, stem, &k))
             continue;
         most = k > most ? k : most;
         n++;
@@ -343,13 +360,10 @@ static clt_status add_pair(listing *l, pairing *p, size_t i)
     if (!path)
         return CLT_ENOMEM;
     if (!is_volume(image))
-        return tell_other(l, &p->image, p->images, image);
-    const char *mask = find_mask(&p->mask, image, &is_channel, &channel);
-    if (!mask)
+        return tell_other(l, p->images, image);
+    size_t number = find_mask(&p->mask, image, &is_channel, &channel);
+    if (number == p->mask.count)
         return bad_file(l, path, no_mask(path, p->masks, is_channel));
-    size_t number = 0;
-    while (p->mask.name[number] != mask)
-        number++;
     const char *first = p->taken[number];
     if (is_channel && channel > 0 && first) /* a file of the volume before */
         return CLT_OK;
@@ -361,7 +375,7 @@ static clt_status add_pair(listing *l, pairing *p, size_t i)
     p->taken[number] = first ? first : path;
     if (status != CLT_OK)
         return bad_file(l, path, status);
-    const char *mask_path = joined(l->arena, p->masks, mask);
+    const char *mask_path = joined(l->arena, p->masks, p->mask.name[number]);
     return mask_path ? add_file(l, path, files, mask_path, 0) : CLT_ENOMEM;
 }
 
@@ -375,7 +389,7 @@ static clt_status find_lonely(listing *l, const pairing *p)
     for (size_t i = 0; i < p->mask.count; i++) {
         const char *name = p->mask.name[i];
         if (!is_volume(name))
-            CLT_TRY(tell_other(l, &p->mask, p->masks, name));
+            CLT_TRY(tell_other(l, p->masks, name));
         else if (!p->taken[i] && !(list->lonely[list->n_lonely++] = joined(l->arena, p->masks, name)))
             return CLT_ENOMEM;
     }
@@ -433,7 +447,7 @@ static clt_status list_class(listing *l, const char *folder, int32_t number)
     clt_status status = list_names(&inside, folder);
     for (size_t i = 0; i < inside.count && status == CLT_OK; i++) {
         if (!is_volume(inside.name[i])) {
-            status = tell_other(l, &inside, folder, inside.name[i]);
+            status = tell_other(l, folder, inside.name[i]);
             continue;
         }
         const char *path = joined(l->arena, folder, inside.name[i]);
@@ -510,7 +524,7 @@ static clt_status list_plain(listing *l)
             else if (!inner && !folder && is_volume(all.name[i]))
                 status = add_file(l, path, 1, NULL, 0);
             else if (!inner && !folder)
-                status = tell_other(l, &all, root, all.name[i]);
+                status = tell_other(l, root, all.name[i]);
         }
     free(all.name);
     return status;

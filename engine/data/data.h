@@ -18,7 +18,8 @@ typedef enum clt_split {
     CLT_SPLIT_TRAIN,
     CLT_SPLIT_EVAL,
     CLT_SPLIT_TRAIN_ONCE, /* the training data, read as evaluation reads: in order, each target once */
-    CLT_SPLIT_INPUT /* data.path holds samples to predict: in order, as evaluation makes them; no targets are needed */
+    CLT_SPLIT_INPUT, /* data.path holds samples to predict: in order, as evaluation makes them, without targets */
+    CLT_SPLIT_INPUT_AGAIN /* the same, which was opened before: nothing is warned of */
 } clt_split;
 
 typedef struct clt_source_field {

@@ -141,6 +141,15 @@ static bool look_for_low_bits(const clt_source *source, int64_t index)
     return found;
 }
 
+void clt_images_warn_low_bits(const clt_source *source)
+{
+    int64_t n = source->samples < LOOKED_AT ? source->samples : LOOKED_AT;
+    for (int64_t i = 0; i < n; i++)
+        if (look_for_low_bits(source, i * source->samples / n))
+            break;
+    clt_error_clear(); /* bad images are reported when they are read */
+}
+
 void clt_images_advise(const clt_source *source)
 {
     const clt_augment *a = &state_of(source)->augment;
@@ -149,9 +158,7 @@ void clt_images_advise(const clt_source *source)
     int known = 0;
     for (int64_t i = 0; i < n; i++)
         known += size_of(source, i * source->samples / n, &sizes[known]) == CLT_OK;
-    for (int64_t i = 0; i < n; i++)
-        if (look_for_low_bits(source, i * source->samples / n))
-            break;
+    clt_images_warn_low_bits(source);
     clt_error_clear(); /* bad images are reported when they are read */
     if (known == 0)
         return;

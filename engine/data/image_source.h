@@ -51,6 +51,8 @@ clt_status clt_images_shapes(clt_source *source, const clt_config *config, int w
 /* Looks at some images of the training data, and warns if most are much smaller than the samples that are made of them, or if
  * one is a PNG of 16 bits whose values are below 4096, so that almost nothing is left of it in 8 bits. */
 void clt_images_advise(const clt_source *source);
+/* The second of the two. */
+void clt_images_warn_low_bits(const clt_source *source);
 clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
 bool clt_images_class_of(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
 clt_status clt_images_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,

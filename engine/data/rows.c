@@ -23,6 +23,7 @@ struct clt_rows {
     clt_rows_facts facts;
     char name[1024]; /* for messages */
     int64_t elements;
+    bool again; /* was opened before */
     /* array files */
     clt_source *source;
     clt_config *config;
@@ -145,6 +146,7 @@ static clt_status open_source(clt_rows *rows)
     const clt_source_type *type = clt_source_type_of(rows->config);
     clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
                       : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
+                      : rows->again                                    ? CLT_SPLIT_INPUT_AGAIN
                                                                        : CLT_SPLIT_INPUT;
     clt_status status = clt_source_open(rows->config, split, &rows->source);
     if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
@@ -408,8 +410,8 @@ bool clt_rows_once(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-clt_status clt_rows_open(const char *path, const clt_source_type *type, const clt_shape *shape,
-                         const clt_config *run, clt_rows **out)
+static clt_status open_rows(const char *path, const clt_source_type *type, const clt_shape *shape,
+                            const clt_config *run, bool again, clt_rows **out)
 {
     clt_rows *rows;
     int64_t cells = 0;
@@ -432,6 +434,7 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
     bool like_run = table || (run_type && run_type->input_like_run && type && type->input_like_run &&
                               (run_type == type || sized));
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
+    rows->again = again;
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
     clt_status status = like_run
                             ? open_like_run(rows, path, table ? clt_source_type_of(run) : type, shape, run)
@@ -442,6 +445,18 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
     else
         clt_rows_close(rows);
     return status;
+}
+
+clt_status clt_rows_open(const char *path, const clt_source_type *type, const clt_shape *shape,
+                         const clt_config *run, clt_rows **out)
+{
+    return open_rows(path, type, shape, run, false, out);
+}
+
+clt_status clt_rows_open_again(const char *path, const clt_source_type *type, const clt_shape *shape,
+                               const clt_config *run, clt_rows **out)
+{
+    return open_rows(path, type, shape, run, true, out);
 }
 
 void clt_rows_close(clt_rows *rows)

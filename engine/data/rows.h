@@ -44,6 +44,9 @@ bool clt_rows_once(const char *path);
  * inputs is read as in training, without the target. CLT_EDATA names the file and what is wrong. */
 clt_status clt_rows_open(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                          const clt_config *run, clt_rows **out);
+/* The same for an input that was opened before: what there is to warn of was told then. */
+clt_status clt_rows_open_again(const char *path, const struct clt_source_type *type, const clt_shape *shape,
+                               const clt_config *run, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);

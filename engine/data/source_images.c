@@ -193,19 +193,21 @@ static clt_status images_open(clt_source *source, const clt_config *config, clt_
     s->base.check = images_check;
     CLT_TRY(one_path(config, split == CLT_SPLIT_EVAL ? "data.eval_path" : "data.path", &path));
     images_for what = split == CLT_SPLIT_EVAL    ? FOR_CLASSES
-                      : split == CLT_SPLIT_INPUT ? FOR_INPUT
+                      : split >= CLT_SPLIT_INPUT ? FOR_INPUT
                                                  : FOR_SAMPLES;
     CLT_TRY(open_set(source->arena, path, what, s, &source->class_names, &source->n_class_names));
-    s->base.alone = s->alone || split == CLT_SPLIT_INPUT;
-    if (split == CLT_SPLIT_INPUT && s->list.others > 0)
-        CLT_WARN("'%s': %lld other file%s left out, by %s no image", path, (long long)s->list.others,
-                 s->list.others == 1 ? " is" : "s are", s->list.others == 1 ? "its name" : "their names");
+    s->base.alone = s->alone || what == FOR_INPUT;
     source->samples = s->alone ? 1 : s->packed ? s->pack.count : (int64_t)s->list.count;
     source->bytes = s->packed ? (int64_t)s->pack.mapping.size : (int64_t)s->list.bytes;
     int64_t classes = source->n_class_names;
     if (split == CLT_SPLIT_EVAL)
         CLT_TRY(match_training(source, config, s));
     CLT_TRY(clt_images_begin(source, &s->base, config, split, 0, 0));
+    if (split == CLT_SPLIT_INPUT && s->list.others > 0)
+        CLT_WARN("'%s': %lld other file%s left out, by %s no image", path, (long long)s->list.others,
+                 s->list.others == 1 ? " is" : "s are", s->list.others == 1 ? "its name" : "their names");
+    if (split == CLT_SPLIT_INPUT)
+        clt_images_warn_low_bits(source);
     if (s->list.others > 0)
         (void)snprintf(others, sizeof others, " (%lld other files)", (long long)s->list.others);
     source->description =

@@ -282,9 +282,9 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     CLT_TRY(clt_intensity_read(config, &s->intensity));
     source->scale = source->std = 1.0f; /* applied when voxels are read */
     source->mean = 0.0f;
-    CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, split == CLT_SPLIT_INPUT, s));
+    CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, split >= CLT_SPLIT_INPUT, s));
     clt_volume_kind kind = s->set->list.kind;
-    s->tells = split != CLT_SPLIT_EVAL || own_eval;
+    s->tells = (split != CLT_SPLIT_EVAL || own_eval) && split != CLT_SPLIT_INPUT_AGAIN;
     if (s->tells)
         clt_volume_list_warn(&s->set->list, s->set->key,
                              clt_config_string(config, "data.orientation")[0] != '\0',

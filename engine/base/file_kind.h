@@ -8,7 +8,8 @@
 
 #include "engine/base/status.h"
 
-/* The kind of image that the bytes begin, such as "a WebP image" or "a JPEG image"; NULL: none that is known. */
+/* The kind of image that the bytes begin, such as "a WebP image" or "a JPEG image"; NULL: none that is
+ * known. */
 const char *clt_kind_of_image(const void *bytes, size_t size);
 
 /* clt_refuse_pointer: fails with `code` when the bytes are a git-lfs pointer, which stands in a repository

@@ -91,7 +91,8 @@ typedef struct clt_source_type {
     /* Whether there is evaluation data although data.eval_path is empty. NULL: no. */
     bool (*has_eval)(const clt_config *config);
     const char *made_by; /* the command that makes such data from usual files; NULL: none does */
-    /* Where the files of a folder must lie, a sentence for the message about a folder that is missing; NULL: it says itself. */
+    /* Where the files of a folder must lie, a sentence for the message about a folder that is missing;
+     * NULL: it says itself. */
     const char *layout;
     const char *sample; /* a set of data fetch to try the format with; NULL: none */
     bool holds_targets; /* inputs and targets are in the same file */

@@ -48,8 +48,9 @@ void clt_images_close(clt_source *source);
 /* The same fields without any file, and whether the config says all that they need (model.classes). */
 bool clt_images_shapes_known(const clt_config *config);
 clt_status clt_images_shapes(clt_source *source, const clt_config *config, int width, int height);
-/* Looks at some images of the training data, and warns if most are much smaller than the samples that are made of them, or if
- * one is a PNG of 16 bits whose values are below 4096, so that almost nothing is left of it in 8 bits. */
+/* Looks at some images of the training data, and warns if most are much smaller than the samples that are
+ * made of them, or if one is a PNG of 16 bits whose values are below 4096, so that almost nothing is left
+ * of it in 8 bits. */
 void clt_images_advise(const clt_source *source);
 /* The second of the two. */
 void clt_images_warn_low_bits(const clt_source *source);

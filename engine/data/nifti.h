@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The NIfTI-1 and NIfTI-2 formats of medical volumes, in one file (.nii) or a pair of files (.hdr with the header, .img
- * with the voxels), each perhaps packed (.nii.gz): the header is read strictly, and whole files are written. It knows
- * the header and nothing else; numbers are read by array_file.h. */
+ * The NIfTI-1 and NIfTI-2 formats of medical volumes, in one file (.nii) or a pair of files (.hdr with the
+ * header, .img with the voxels), each perhaps packed (.nii.gz): the header is read strictly, and whole
+ * files are written. It knows the header and nothing else; numbers are read by array_file.h. */
 #ifndef ENGINE_DATA_NIFTI_H
 #define ENGINE_DATA_NIFTI_H
 
@@ -39,8 +39,8 @@ clt_status clt_nifti_read_header(const char *path, clt_nifti *out);
 double clt_nifti_real(const clt_nifti *header, int at);
 int64_t clt_nifti_whole(const clt_nifti *header, int at, int bytes);
 
-/* The bytes of the file that holds the numbers, unpacked, up to the last of them; CLT_EDATA if there are more than a file
- * can have. */
+/* The bytes of the file that holds the numbers, unpacked, up to the last of them; CLT_EDATA if there are
+ * more than a file can have. */
 clt_status clt_nifti_bytes(const clt_nifti *header, const char *path, uint64_t *bytes);
 
 /* Describes the numbers of an opened file to array_file.h: one sample, read as f32 with slope and intercept

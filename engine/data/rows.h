@@ -50,8 +50,8 @@ clt_status clt_rows_open_again(const char *path, const struct clt_source_type *t
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);
-/* The file that holds a sample alone, where the input is such a file, or a folder or pack of them: valid until the next
- * call. *path NULL: the input holds many samples. */
+/* The file that holds a sample alone, where the input is such a file, or a folder or pack of them: valid
+ * until the next call. *path NULL: the input holds many samples. */
 clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path);
 /* Reads the next samples, at most `most`; out gets the elements of each. *got 0: the end. CLT_EDATA: a value
  * that is not a finite number, or a line with too few or too many; the message names the file and the line or

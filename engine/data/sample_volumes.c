@@ -67,7 +67,8 @@ static void paint(const clt_sample_options *o, const int64_t size[3], uint32_t v
             }
 }
 
-/* Volume `number`: 2 * number is its image, or the full one of a class; 2 * number + 1 its mask, or the hollow one. */
+/* Volume `number`: 2 * number is its image, or the full one of a class; 2 * number + 1 its mask, or the
+ * hollow one. */
 static void name_of(const clt_sample_options *o, int64_t number, bool second, char *name, size_t room)
 {
     static const char *const folders[2][2] = {{"sphere", "shell"}, {"images", "masks"}};

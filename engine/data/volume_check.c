@@ -93,8 +93,8 @@ static clt_status check_entry(folder_check *check, const clt_volume_set *set, in
     return status;
 }
 
-/* Goes through a folder, whatever is wrong with single files. config: whose masks and orientation count; NULL: none. A
- * config's data is opened afterwards, which warns, unless files are bad. */
+/* Goes through a folder, whatever is wrong with single files. config: whose masks and orientation count;
+ * NULL: none. A config's data is opened afterwards, which warns, unless files are bad. */
 static clt_status check_folder(const char *folder, const char *key, const clt_config *config,
                                folder_check *check)
 {

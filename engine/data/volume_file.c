@@ -206,8 +206,8 @@ static clt_status find_voxels(clt_volume *v, const char *path)
     return CLT_OK;
 }
 
-/* Reads the header of a NIfTI file, or of a pair one of whose files the path names. *voxels: the file that holds the
- * voxels. */
+/* Reads the header of a NIfTI file, or of a pair one of whose files the path names. *voxels: the file that
+ * holds the voxels. */
 static clt_status read_header(clt_volume *v, const char *path, const char **voxels)
 {
     if (clt_volume_is_voxels(path)) {

@@ -56,7 +56,8 @@ static bool is_volume(const char *name)
     return clt_volume_stem(name) > 0 && !clt_volume_is_voxels(name);
 }
 
-/* The number of the first name that is not in front of all names which begin with so many bytes of `start`. */
+/* The number of the first name that is not in front of all names which begin with so many bytes of
+ * `start`. */
 static size_t first_with(const names *list, const char *start, size_t length)
 {
     size_t low = 0, high = list->count;
@@ -123,8 +124,8 @@ static const clt_nifti_space *space_of(const clt_volume *v)
     return v->is_nifti ? &v->space : NULL;
 }
 
-/* A mask has the voxels of its image, whatever its own header says of their distances and place (which is told, see
- * clt_volume_list_warn), but may be turned otherwise. */
+/* A mask has the voxels of its image, whatever its own header says of their distances and place (which is
+ * told, see clt_volume_list_warn), but may be turned otherwise. */
 static clt_status pose_mask(const listing *l, const clt_volume *image, const clt_volume *mask,
                             const char *path, clt_volume_entry *e)
 {
@@ -260,8 +261,8 @@ static int find_pair(const char *folder)
     return -1;
 }
 
-/* Tells what is no volume: the voxels of a pair without their header and files of other programs are bad; others are
- * counted. */
+/* Tells what is no volume: the voxels of a pair without their header and files of other programs are bad;
+ * others are counted. */
 static clt_status tell_other(listing *l, const char *folder, const char *name)
 {
     static const char *const ends[] = {".nrrd", ".nhdr", ".mha", ".mhd", ".dcm", ".mgz", ".mgh",
@@ -297,8 +298,8 @@ static clt_status tell_other(listing *l, const char *folder, const char *name)
     return CLT_OK;
 }
 
-/* The number of the mask of an image, by its name without the ending or, as nnU-Net has it, without _0000 in front of that,
- * too; masks->count: there is none. */
+/* The number of the mask of an image, by its name without the ending or, as nnU-Net has it, without _0000
+ * in front of that, too; masks->count: there is none. */
 static size_t find_mask(const names *masks, const char *image, bool *is_channel, int *channel)
 {
     size_t stem = clt_volume_stem(image), mask = find_stem(masks, image, stem);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The volumes of a folder. Segmentation: images/NAME.nii.gz with masks/NAME.nii.gz, or imagesTr with labelsTr as
- * the Medical Segmentation Decathlon has them, also with nnU-Net's names: imagesTr/NAME_0000.nii.gz, a file for each
- * channel. Classification: CLASS/NAME.nii.gz. A single file is a list of one volume without a target. Headers alone are
- * read, so that a long list is quick. */
+ * The volumes of a folder. Segmentation: images/NAME.nii.gz with masks/NAME.nii.gz, or imagesTr with
+ * labelsTr as the Medical Segmentation Decathlon has them, also with nnU-Net's names:
+ * imagesTr/NAME_0000.nii.gz, a file for each channel. Classification: CLASS/NAME.nii.gz. A single file is
+ * a list of one volume without a target. Headers alone are read, so that a long list is quick. */
 #ifndef ENGINE_DATA_VOLUME_LIST_H
 #define ENGINE_DATA_VOLUME_LIST_H
 
@@ -62,17 +62,19 @@ typedef struct clt_volume_list_options {
 clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options *options,
                                 clt_volume_list *out);
 
-/* Calls `each` for every file of an entry: channels, both files of pairs, and the mask. Ends with the first failure. */
+/* Calls `each` for every file of an entry: channels, both files of pairs, and the mask. Ends with the
+ * first failure. */
 clt_status clt_volume_each_file(const clt_volume_entry *entry,
                                 clt_status (*each)(void *context, const char *path), void *context);
 
-/* Whether the mask of an entry lies otherwise than its image, and how: text, such as "voxels of 2 x 2 x 2 mm instead of
- * 1 x 1 x 1 mm". turned: data.orientation turns both, so that axes that are only mirrored are no difference. */
+/* Whether the mask of an entry lies otherwise than its image, and how: text, such as "voxels of 2 x 2 x 2
+ * mm instead of 1 x 1 x 1 mm". turned: data.orientation turns both, so that axes that are only mirrored
+ * are no difference. */
 bool clt_volume_mask_differs(const clt_volume_entry *entry, bool turned, char *text, size_t room);
 
-/* Warns, by name of a file each time, if volumes lie in the body in different ways, if masks lie otherwise than their
- * images, if headers contradict themselves, and of masks and other files that are left out. turned: data.orientation turns
- * all alike. advice: what to do about volumes that lie in different ways. */
+/* Warns, by name of a file each time, if volumes lie in the body in different ways, if masks lie otherwise
+ * than their images, if headers contradict themselves, and of masks and other files that are left out.
+ * turned: data.orientation turns all alike. advice: what to do about volumes that lie in different ways. */
 void clt_volume_list_warn(const clt_volume_list *list, const char *key, bool turned, const char *advice);
 
 /* The names of the subfolders of a classification folder that hold volumes, in byte order. */

@@ -27,8 +27,8 @@ typedef struct clt_volume_set {
     clt_volume_cache *cache;
 } clt_volume_set;
 
-/* Sets mask_classes and mask_values as a config has them: data.mask_values, else data.mask_classes, else as many classes as
- * there can be. */
+/* Sets mask_classes and mask_values as a config has them: data.mask_values, else data.mask_classes, else
+ * as many classes as there can be. */
 clt_status clt_volume_set_read_masks(clt_volume_set *set, const clt_config *config, clt_arena *arena);
 /* To be called when all but channels and cache are set: checks that all volumes have as many
  * channels, and makes the cache of so many bytes. */
@@ -52,11 +52,12 @@ void clt_volume_set_release(const clt_volume_set *set, int64_t index);
 clt_status clt_volume_set_find_classes(const clt_volume_set *set, bool skip_bad,
                                        bool found[CLT_MASK_CLASSES]);
 
-/* Warns if many numbers below the largest class occur in no mask, as in masks of 0 and 255, and says what to do. */
+/* Warns if many numbers below the largest class occur in no mask, as in masks of 0 and 255, and says what
+ * to do. */
 void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT_MASK_CLASSES]);
 
-/* Reads image and mask of a volume to the end, past the cache, with all checks. *bad: the file that is bad. found: gets the
- * classes of the mask added to it; NULL: nobody asks. */
+/* Reads image and mask of a volume to the end, past the cache, with all checks. *bad: the file that is
+ * bad. found: gets the classes of the mask added to it; NULL: nobody asks. */
 clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad);
 
 #endif

@@ -201,7 +201,8 @@ const char *clt_language_text(const clt_eval_metrics *m, const char *separator, 
     return buffer;
 }
 
-/* What a loss is called among several: "cross entropy", by its op, or by its own name if another one has the same op. */
+/* What a loss is called among several: "cross entropy", by its op, or by its own name if another one has
+ * the same op. */
 static const char *loss_label(const clt_eval_metrics *m, int at, char *buffer, size_t size)
 {
     bool alone = m->loss_op[at][0] != '\0';

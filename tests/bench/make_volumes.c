@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes folders of volumes that look a little like CT (engine/data/sample_volumes.h), for tests and measurements; the same
- * arguments give the same bytes of voxels.
+ * Makes folders of volumes that look a little like CT (engine/data/sample_volumes.h), for tests and
+ * measurements; the same arguments give the same bytes of voxels.
  *
  *   make_volumes masks   FOLDER [--count N] [--size D,H,W] [--seed S] [--gz]   images/ and masks/: spheres in noise
  *   make_volumes classes FOLDER [--count N] [--size D,H,W] [--seed S] [--gz]   sphere/ and shell/: N of each
  *
- * The noise is 30 Hounsfield units. Every second volume of `masks` has three quarters of the height, so that nothing may
- * rely on one size. */
+ * The noise is 30 Hounsfield units. Every second volume of `masks` has three quarters of the height, so
+ * that nothing may rely on one size. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -142,8 +142,8 @@ static clt_status predict_all(volume_run *r, const clt_observer *observer)
     return clt_slide_finish(r->slide);
 }
 
-/* The mask in the values that stand for classes in the masks of the training (data.mask_values); *out NULL: they are the
- * classes. */
+/* The mask in the values that stand for classes in the masks of the training (data.mask_values); *out
+ * NULL: they are the classes. */
 static clt_status stored_values(const volume_run *r, uint16_t **out, bool *wide)
 {
     static const char key[] = "data.mask_values";

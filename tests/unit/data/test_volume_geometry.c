@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ctest-labels: quick
  *
- * Where volumes lie: distances, axes and place from one of the header's two forms, against numbers of nibabel; headers that
- * contradict themselves; masks that lie otherwise than their images; pairs of .hdr and .img; nnU-Net's names; masks whose
- * values are 0 and 255, or almost whole; what is left out of a folder, by name. */
+ * Where volumes lie: distances, axes and place from one of the header's two forms, against numbers of
+ * nibabel; headers that contradict themselves; masks that lie otherwise than their images; pairs of .hdr
+ * and .img; nnU-Net's names; masks whose values are 0 and 255, or almost whole; what is left out of a
+ * folder, by name. */
 #include "tests/unit/data/data_test.h"
 
 #include <math.h>
@@ -77,8 +78,8 @@ static void says(const char *text, const char *word)
 
 /* --- one header --- */
 
-/* Voxels of 0.8 x 0.9 x 2.5 mm, turned by 10 degrees around z and then 20 around x, with x to the left; nibabel wrote the
- * same affine as sform and as qform. */
+/* Voxels of 0.8 x 0.9 x 2.5 mm, turned by 10 degrees around z and then 20 around x, with x to the left;
+ * nibabel wrote the same affine as sform and as qform. */
 static const float oblique[3][4] = {{-0.7878462076187134f, 0.15628336369991302f, 0.0f, -100.5f},
                                     {0.13054072856903076f, 0.8328748941421509f, -0.8550503849983215f, 30.25f},
                                     {0.04751294106245041f, 0.30314168334007263f, 2.349231481552124f, 12.0f}};
@@ -437,7 +438,8 @@ static void test_unused_classes(void **state)
                    CLT_SPLIT_TRAIN, CLT_ECONFIG, "data.mask_classes is 3");
 }
 
-/* i16 voxels of 12 bits with scl_slope 0.5 and scl_inter -1024: nibabel's get_fdata says -1024, -1023.5 ... */
+/* i16 voxels of 12 bits with scl_slope 0.5 and scl_inter -1024: nibabel's get_fdata says -1024, -1023.5
+ * ... */
 static void test_scaled_integers(void **state)
 {
     const uint16_t stored[VOXELS] = {0, 1, 2047, 4095, 65535};

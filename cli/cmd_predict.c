@@ -13,6 +13,7 @@
 #include "engine/data/data.h"
 #include "engine/data/nifti.h"
 #include "engine/data/rows.h"
+#include "engine/data/volume_file.h"
 #include "engine/train/run/predict_volume.h"
 
 typedef struct predict_args {
@@ -61,8 +62,7 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
     if (!own && !beside)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a "
-                 "volume), or "
-                 "--input - for "
+                 "volume, or a folder of either), or --input - for "
                  "lines of numbers on the standard input; the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
     if (!a->rows_type)
@@ -93,17 +93,37 @@ static clt_status check_shape(const clt_predictor *p, const char *path, const cl
                   : "");
 }
 
-static clt_status check_files(const predict_args *a, const clt_predictor *p)
+/* *files: some input is a folder of files with a sample each, so that each prediction names its file. */
+static clt_status check_files(const predict_args *a, const clt_predictor *p, bool *files)
 {
     for (int i = 0; i < a->n_files; i++) {
         clt_rows *rows;
+        const char *file = NULL;
         if (clt_rows_once(a->files[i]))
             continue;
         CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, p->saved->config, p->saved->facts.table,
                               &rows));
         clt_status status = check_shape(p, a->files[i], clt_rows_describe(rows));
+        if (status == CLT_OK)
+            status = clt_rows_file(rows, 0, &file);
+        *files = *files || (file && strcmp(file, a->files[i]) != 0);
         clt_rows_close(rows);
         CLT_TRY(status);
+    }
+    return CLT_OK;
+}
+
+/* Writes the predictions of samples first ... first + got - 1, each with the name of its file. */
+static clt_status write_out(predict_out *out, clt_rows *rows, const char *path, int64_t first, int64_t got,
+                            const float *y)
+{
+    const char *file;
+    CLT_TRY(clt_rows_file(rows, first, &file));
+    if (!file)
+        return predict_out_write(out, path, y, got);
+    for (int64_t i = 0; i < got; i++) {
+        CLT_TRY(clt_rows_file(rows, first + i, &file));
+        CLT_TRY(predict_out_write(out, file, y + i * out->of->rows * out->of->outputs, 1));
     }
     return CLT_OK;
 }
@@ -114,7 +134,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     clt_rows *rows;
     int64_t got = 1, first = 0;
     bool told = false;
-    CLT_TRY(clt_rows_open(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
+    CLT_TRY(clt_rows_open_again(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
     clt_status status = CLT_OK;
     /* when samples are typed, each is answered at once */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
@@ -128,7 +148,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
         if (status == CLT_OK && got > 0)
             status = clt_predictor_run(p, x, got, first, y);
         if (status == CLT_OK && got > 0)
-            status = predict_out_write(out, path, y, got);
+            status = write_out(out, rows, path, first, got, y);
         if (most == 1 && status == CLT_OK && fflush(out->file) != 0)
             status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing predictions failed");
         first += got;
@@ -219,6 +239,11 @@ static clt_status predict_mask(predict_args *a, const args_result *r, const clt_
     return status;
 }
 
+static bool is_volume(const char *path)
+{
+    return clt_nifti_named(path) || clt_volume_is_pair(path);
+}
+
 static clt_status predict(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
     if (a->out && clt_nifti_named(a->out))
@@ -230,7 +255,7 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));
     clt_status status = choose_files(a, r, saved);
-    if (status == CLT_OK && clt_nifti_named(a->files[0]) && clt_predictor_check_volumes(p) == CLT_OK)
+    if (status == CLT_OK && is_volume(a->files[0]) && clt_predictor_check_volumes(p) == CLT_OK)
         status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
                           "cltrain predict: this run predicts masks of volumes, which are NIfTI files: --out "
                           "MASK.nii.gz");
@@ -251,7 +276,7 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
     if (status == CLT_OK && out.top > p->outputs)
         out.top = p->outputs;
     if (status == CLT_OK)
-        status = check_files(a, p);
+        status = check_files(a, p, &out.files);
     if (status == CLT_OK && a->out)
         status = clt_file_can_write(a->out);
     if (status == CLT_OK)
@@ -269,10 +294,10 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
     bool best = false;
     clt_rows_types("|", "|", types + strlen(types), sizeof types - strlen(types));
     const args_option options[] = {
-        ARGS_TEXT("--input", "FILE", a.input,
-                  "samples: idx (plain or .gz), npy, csv, raw f32 or a volume (.nii, .nii.gz); - for lines "
-                  "of numbers on the standard "
-                  "input (the run's evaluation data)"),
+        ARGS_TEXT(
+            "--input", "FILE", a.input,
+            "samples: idx (plain or .gz), npy, csv, raw f32, an image, a volume, or a folder of images or "
+            "volumes; - for lines of numbers on the standard input (the run's evaluation data)"),
         ARGS_TEXT("--input-type", types, a.type, "what the input is (by content and name)"),
         ARGS_TEXT("--out", "FILE", a.out,
                   "write .csv, .jsonl or .npy (the standard output, as csv); .nii or .nii.gz: the mask of a "

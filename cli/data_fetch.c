@@ -47,8 +47,11 @@ static void print_sets(void)
     terminal_say("data sets that 'cltrain data fetch NAME' puts into data/NAME:\n\n");
     for (const clt_fetch_set *set = clt_fetch_sets; set->name; set++)
         terminal_say("  %-21s %10s  %s\n", set->name,
-                     console_bytes(clt_fetch_bytes(clt_fetch_sets, set), size, sizeof size), set->help);
-    terminal_say("\nEvery file is compared with its published SHA-256.\n");
+                     set->kind == CLT_FETCH_VOLUMES
+                         ? "no network"
+                         : console_bytes(clt_fetch_bytes(clt_fetch_sets, set), size, sizeof size),
+                     set->help);
+    terminal_say("\nEvery file that is downloaded is compared with its published SHA-256.\n");
 }
 
 static clt_status find_set(const char *name, const clt_fetch_set **out)
@@ -79,7 +82,9 @@ static void print_result(const clt_fetch_set *set, const char *folder, bool usua
     bool all = r->files > 0 && r->there == r->files;
     terminal_say("%s: %d file%s, %s, %s\n", folder, r->files, r->files == 1 ? "" : "s",
                  r->bytes ? console_bytes(r->bytes, size, sizeof size) : "checked",
-                 all ? "all files exist already and are correct" : "compared with the published SHA-256");
+                 all                              ? "all files exist already and are correct"
+                 : set->kind == CLT_FETCH_VOLUMES ? "made"
+                                                  : "compared with the published SHA-256");
     if (set->train && usual)
         terminal_say("train on it: %s\n", set->train);
 }
@@ -97,7 +102,8 @@ clt_status data_fetch(cmd_context *context, int argc, char **argv)
         .command = "data fetch",
         .operands = "[NAME]",
         .summary = "Downloads a published data set into data/NAME and compares it with its published "
-                   "hash;\nwithout a NAME lists the sets. An interrupted download is resumed.",
+                   "hash, or makes one (volumes-sample);\nwithout a NAME lists the sets. An interrupted "
+                   "download is resumed.",
         .options = options,
         .max_operands = 1};
     const clt_fetch_set *set;

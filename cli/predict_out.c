@@ -162,7 +162,10 @@ static void number(clt_str *line, float value)
 /* Writes a name as a cell, quoted if necessary. */
 static void cell(clt_str *line, const char *text)
 {
-    if (!strpbrk(text, ",\"\n\r")) {
+    bool plain = text[0] != ' ' && (!*text || text[strlen(text) - 1] != ' ');
+    for (const char *c = text; *c && plain; c++)
+        plain = *c != ',' && *c != '"' && *c != 127 && (unsigned char)*c >= ' ';
+    if (plain) {
         clt_str_append(line, text);
         return;
     }

@@ -16,7 +16,7 @@ typedef struct predict_out {
     const clt_predictor *of;
     predict_format format;
     int64_t top;      /* only this many of the most likely classes; 0: all, in their order */
-    bool files;       /* there are several inputs, so each line names its own */
+    bool files;       /* there are several inputs, or a folder of them, so each line names its own */
     const char *path; /* NULL: the standard output */
     char *partial;    /* temporary name until the file is complete; NULL: written in place */
     FILE *file;

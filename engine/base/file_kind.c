@@ -44,9 +44,6 @@ static const struct {
     {"Rar!\x1a", 0, 5, "a RAR archive, not text", UNPACK, false},
     {"ustar", 257, 5, "a tar archive, not text", "unpack it, and give the folder", true},
     {"%PDF-", 0, 5, "a PDF document, not text", "take its text out first (pdftotext)", false},
-    {"\x89PNG", 0, 4, "a PNG image, not text", OTHERS, false},
-    {"\xff\xd8\xff", 0, 3, "a JPEG image, not text", OTHERS, false},
-    {"GIF8", 0, 4, "a GIF image, not text", OTHERS, true},
     {"\x7f"
      "ELF",
      0, 4, "a program, not text", OTHERS, false},
@@ -56,9 +53,47 @@ static const struct {
     {"\x93NUMPY", 0, 6, "an array of NumPy, not text", OTHERS, false},
 };
 
+/* Formats of images. The four bytes at 4 are "ftyp" where a brand follows. */
+static const struct {
+    const char *bytes;
+    int at, length;
+    const char *name;
+} images[] = {
+    {"\xff\xd8\xff", 0, 3, "a JPEG image"},
+    {"\x89PNG", 0, 4, "a PNG image"},
+    {"GIF8", 0, 4, "a GIF image"},
+    {"WEBP", 8, 4, "a WebP image"},
+    {"II*\0", 0, 4, "a TIFF image"},
+    {"MM\0*", 0, 4, "a TIFF image"},
+    {"II+\0", 0, 4, "a TIFF image"},
+    {"MM\0+", 0, 4, "a TIFF image"},
+    {"ftypavi", 4, 7, "an AVIF image"},
+    {"ftyphei", 4, 7, "a HEIC image"},
+    {"ftyphev", 4, 7, "a HEIC image"},
+    {"ftypmif1", 4, 8, "a HEIC or AVIF image"},
+    {"ftypmsf1", 4, 8, "a HEIC or AVIF image"},
+    {"\0\0\0\x0cJXL ", 0, 8, "a JPEG XL image"},
+    {"\xff\x0a", 0, 2, "a JPEG XL image"},
+    {"\0\0\0\x0cjP  ", 0, 8, "a JPEG 2000 image"},
+    {"8BPS", 0, 4, "a Photoshop image"},
+};
+
 static bool holds(const void *bytes, size_t size, const char *wanted, size_t at, size_t length)
 {
     return size >= at + length && memcmp((const char *)bytes + at, wanted, length) == 0;
+}
+
+const char *clt_kind_of_image(const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
+        if (holds(bytes, size, images[i].bytes, (size_t)images[i].at, (size_t)images[i].length))
+            return images[i].name;
+    /* "BM" and the size of the file, then four bytes of zero */
+    if (holds(bytes, size, "BM", 0, 2) && holds(bytes, size, "\0\0\0\0", 6, 4))
+        return "a BMP image";
+    const char *b = bytes;
+    bool pnm = size >= 3 && b[0] == 'P' && b[1] >= '1' && b[1] <= '6' && b[2] == '\n';
+    return pnm ? "a PNM image" : NULL;
 }
 
 clt_status clt_refuse_pointer(const void *bytes, size_t size, const char *what, clt_status code)
@@ -104,6 +139,9 @@ clt_status clt_refuse_no_text(const void *bytes, size_t size, clt_status code)
         if (holds(bytes, size, kinds[i].bytes, (size_t)kinds[i].at, (size_t)kinds[i].length) &&
             (!kinds[i].printable || has_controls(bytes, size)))
             CLT_FAIL(code, "it is %s; %s", kinds[i].name, kinds[i].advice);
+    const char *image = clt_kind_of_image(bytes, size);
+    if (image && has_controls(bytes, size))
+        CLT_FAIL(code, "it is %s, not text; " OTHERS, image);
     if (has_zeros_of_utf16(bytes, size))
         CLT_FAIL(code, "it is text in UTF-16, not UTF-8; " TO_UTF8);
     return CLT_OK;

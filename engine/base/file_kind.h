@@ -8,6 +8,10 @@
 
 #include "engine/base/status.h"
 
+/* The kind of image that the bytes begin, such as "a WebP image" or "a JPEG image"; NULL: none that is
+ * known. */
+const char *clt_kind_of_image(const void *bytes, size_t size);
+
 /* clt_refuse_pointer: fails with `code` when the bytes are a git-lfs pointer, which stands in a repository
  * for a file that was not fetched. The message does not name the file. what: "the image", "the weights". */
 clt_status clt_refuse_pointer(const void *bytes, size_t size, const char *what, clt_status code);

@@ -17,7 +17,9 @@
 typedef enum clt_split {
     CLT_SPLIT_TRAIN,
     CLT_SPLIT_EVAL,
-    CLT_SPLIT_TRAIN_ONCE /* the training data, read as evaluation reads: in order, each target once */
+    CLT_SPLIT_TRAIN_ONCE, /* the training data, read as evaluation reads: in order, each target once */
+    CLT_SPLIT_INPUT, /* data.path holds samples to predict: in order, as evaluation makes them, without targets */
+    CLT_SPLIT_INPUT_AGAIN /* the same, which was opened before: nothing is warned of */
 } clt_split;
 
 typedef struct clt_source_field {
@@ -70,6 +72,8 @@ typedef struct clt_source_type {
     /* Appends, for messages, where sample `index` of `field` is stored ("'labels.idx', sample 17 (from byte
      * 25 on)"). NULL: messages give the index alone. */
     void (*locate)(const clt_source *source, int64_t index, int field, clt_str *out);
+    /* Appends the path of the file that holds sample `index` and no other. NULL: files hold many samples. */
+    void (*file_of)(const clt_source *source, int64_t index, clt_str *out);
     /* Implements clt_source_check_bound without a pass over all samples, for a source that knows its largest
      * value or that checks values whenever it reads them. *done false: it cannot tell. NULL: it never can.
      * Called before any read whose values must be in bounds. */
@@ -93,7 +97,11 @@ typedef struct clt_source_type {
     /* Whether there is evaluation data although data.eval_path is empty. NULL: no. */
     bool (*has_eval)(const clt_config *config);
     const char *made_by; /* the command that makes such data from usual files; NULL: none does */
-    bool holds_targets;  /* inputs and targets are in the same file */
+    /* Where the files of a folder must lie, a sentence for the message about a folder that is missing;
+     * NULL: it says itself. */
+    const char *layout;
+    const char *sample; /* a set of data fetch to try the format with; NULL: none */
+    bool holds_targets; /* inputs and targets are in the same file */
     /* the keys that a config without evaluation data should set: "data.eval_path and ..." */
     const char *eval_hint;
     /* Opens the tokenizer of a config whose data.tokenizer is empty; *out stays NULL when it is not known.

@@ -321,7 +321,7 @@ static bool sums_agree(const char *out, const char *const *names, int count, clt
     char *path = NULL, *sums = NULL, hash[CLT_SHA256_TEXT], line[256];
     size_t length = 0;
     bool agree = clt_path_join(out, SUMS, &path) == CLT_OK && clt_file_exists(path) &&
-                 clt_file_read(path, false, 4096, CLT_EDATA, &sums, &length) == CLT_OK;
+                 clt_file_read(path, false, 1 << 16, CLT_EDATA, &sums, &length) == CLT_OK;
     clt_fetch_result counted = {0};
     for (int i = 0; i < count && agree; i++) {
         char *data = NULL, *file = NULL;
@@ -368,6 +368,28 @@ static clt_status get_cifar10(const fetching *f)
         (void)unlink(archive);
     free(tar);
     free(archive);
+    return status;
+}
+
+/* Makes the volumes that are not there, or not as they were made. */
+static clt_status get_volumes(const fetching *f)
+{
+    clt_arena *arena;
+    const char **names;
+    int count = 0;
+    if (f->o->from)
+        CLT_FAIL(CLT_EUSAGE, "'%s' is made here, not downloaded: leave --from out", f->set->name);
+    CLT_TRY(clt_arena_create(&arena));
+    clt_status status = clt_fetch_volume_names(arena, &names, &count);
+    if (status == CLT_OK && !sums_agree(f->out, names, count, f->result)) {
+        tell(f, "making the volumes in %s%s", f->out, "");
+        status = clt_fetch_make_volumes(f->out);
+        if (status == CLT_OK)
+            status = write_sums(f->out, names, count);
+        if (status == CLT_OK && sums_agree(f->out, names, count, f->result))
+            f->result->there = 0;
+    }
+    clt_arena_destroy(arena);
     return status;
 }
 
@@ -453,6 +475,8 @@ static clt_status get_set(const fetching *f)
     CLT_TRY_GOTO(clt_lock_acquire(path, &lock), done);
     if (f->set->kind == CLT_FETCH_CIFAR10)
         status = get_cifar10(f);
+    else if (f->set->kind == CLT_FETCH_VOLUMES)
+        status = get_volumes(f);
     else
         for (int i = 0; i < CLT_FETCH_FILES && f->set->files[i].name && status == CLT_OK; i++)
             status = get_file(f, &f->set->files[i]);

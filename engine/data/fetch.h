@@ -29,7 +29,8 @@ typedef struct clt_fetch_mirror {
 typedef enum clt_fetch_kind {
     CLT_FETCH_PLAIN,   /* the files are kept as they are published */
     CLT_FETCH_CIFAR10, /* the archive of CIFAR-10's binary version, unpacked to idx files */
-    CLT_FETCH_SHARDS   /* two other sets, a text and a tokenizer, made into token shards */
+    CLT_FETCH_SHARDS,  /* two other sets, a text and a tokenizer, made into token shards */
+    CLT_FETCH_VOLUMES  /* volumes that are made here, without a network */
 } clt_fetch_kind;
 
 typedef struct clt_fetch_set {
@@ -84,6 +85,9 @@ clt_status clt_fetch(const clt_fetch_options *options, clt_fetch_result *result)
  * when it fails. `expected`: the size in bytes, for progress; four times that size is the limit. */
 clt_status clt_fetch_download(const clt_fetch_options *options, const char *url, const char *what,
                               const char *part, uint64_t expected);
+/* The names of the files ofX/sphere/ct000.nii.gz", and makes them. */
+clt_status clt_fetch_volume_names(clt_arena *arena, const char ***names, int *count);
+clt_status clt_fetch_make_volumes(const char *out);
 /* Unpacks CIFAR-10's binary version, a tar archive in memory, to idx files in a folder. CLT_EDATA: it holds
  * something else. */
 clt_status clt_fetch_cifar10(const char *tar, size_t size, const char *out, clt_fetch_result *result);

@@ -91,6 +91,10 @@ const clt_fetch_set clt_fetch_sets[] = {
      .train = "cltrain train configs/gpt2-124m.json data.path=data/tinyshakespeare-gpt2 data.global_batch=32 "
               "train.steps=500",
      .needs = {"tinyshakespeare", "gpt2"}},
+    {.name = "volumes-sample",
+     .help = "volumes like CT, made here: 12 with masks, 128 of two classes",
+     .kind = CLT_FETCH_VOLUMES,
+     .train = "cltrain train configs/unet3d-tiny.json; classes: configs/cnn3d-tiny.json"},
     {.name = NULL},
 };
 

@@ -93,23 +93,32 @@ typedef struct signature {
 } signature;
 
 static const signature others[] = {
-    {"GIF8", 0, 4, "a GIF image"},        {"BM", 0, 2, "a BMP image"},
-    {"WEBP", 8, 4, "a WebP image"},       {"II*\0", 0, 4, "a TIFF image"},
-    {"MM\0*", 0, 4, "a TIFF image"},      {"ftypavif", 4, 8, "an AVIF image"},
-    {"ftyphei", 4, 7, "a HEIF image"},    {"<svg", 0, 4, "an SVG drawing"},
-    {"<!DOCTYPE", 0, 9, "an HTML page"},  {"<html", 0, 5, "an HTML page"},
-    {"\x1f\x8b", 0, 2, "a gzip archive"}, {"PK\x03\x04", 0, 4, "a zip archive"},
+    {"<svg", 0, 4, "an SVG drawing"},      {"<!DOCTYPE", 0, 9, "an HTML page"},
+    {"<html", 0, 5, "an HTML page"},       {"\x1f\x8b", 0, 2, "a gzip archive"},
+    {"PK\x03\x04", 0, 4, "a zip archive"},
 };
+
+static clt_status other_format(const char *name)
+{
+    CLT_FAIL(CLT_EDATA, "it is %s; JPEG and PNG are read: convert it or remove it", name);
+}
+
+clt_status clt_image_refuse_other(const void *bytes, size_t size)
+{
+    const char *kind = clt_image_begins(bytes, size) ? NULL : clt_kind_of_image(bytes, size);
+    return kind ? other_format(kind) : CLT_OK;
+}
 
 static clt_status no_image(const uint8_t *bytes, size_t size)
 {
     if (size == 0)
         CLT_FAIL(CLT_EDATA, "the file is empty; copy or download it again");
     CLT_TRY(clt_refuse_pointer(bytes, size, "the image itself", CLT_EDATA));
+    CLT_TRY(clt_image_refuse_other(bytes, size));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (size >= others[i].at + others[i].length &&
             memcmp(bytes + others[i].at, others[i].bytes, others[i].length) == 0)
-            CLT_FAIL(CLT_EDATA, "it is %s; JPEG and PNG are read: convert it or remove it", others[i].name);
+            return other_format(others[i].name);
     CLT_FAIL(CLT_EDATA, "it is no JPEG or PNG image (it begins with %02x %02x); convert it or remove it",
              bytes[0], size > 1 ? bytes[1] : 0);
 }

@@ -48,7 +48,7 @@ void *clt_image_scratch(int which, size_t bytes);
 typedef struct clt_encoded {
     const uint8_t *bytes;
     size_t size;
-    bool png;
+    bool png, sixteen; /* sixteen: a PNG of 16 bits, of which the upper 8 are read */
     int width, height;
 } clt_encoded;
 
@@ -97,6 +97,9 @@ void clt_jpeg_forget(void *kept);
 void **clt_image_kept_decoder(void);
 /* Whether bytes begin like an image of a format that is read; 8 bytes tell. */
 bool clt_image_begins(const void *bytes, size_t size);
+/* CLT_EDATA, with the name of the format, for bytes that begin an image of another format than JPEG and
+ * PNG, such as WebP. The message does not name the file. */
+clt_status clt_image_refuse_other(const void *bytes, size_t size);
 /* Refuses sizes beyond the limits. */
 clt_status clt_image_check_size(int64_t width, int64_t height);
 

@@ -16,13 +16,14 @@
 #include "engine/base/fileio_error.h"
 #include "engine/data/image.h"
 
-#define MAX_DEPTH 16 /* links may make circles */
+#define FIRST_BYTES 16 /* bytes that tell a format */
+#define MAX_DEPTH 16   /* links may make circles */
 #define MAX_FILES ((size_t)1 << 31)
 
 static bool is_image_name(const char *name)
 {
-    static const char *const ends[] = {".jpg", ".jpeg", ".jpe",  ".png",  ".ppm", ".bmp",
-                                       ".pgm", ".tif",  ".tiff", ".webp", ".gif"};
+    static const char *const ends[] = {".jpg",  ".jpeg", ".jpe", ".png",  ".ppm",  ".bmp",  ".pgm", ".tif",
+                                       ".tiff", ".webp", ".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"};
     const char *end = strrchr(name, '.');
     for (size_t i = 0; end && i < sizeof ends / sizeof ends[0]; i++)
         if (strcasecmp(end, ends[i]) == 0)
@@ -78,19 +79,20 @@ static clt_status read_names(const char *path, names *out)
     return status;
 }
 
-/* `inner`: the folder's path below the root, "CLASS" or "CLASS/more". */
+/* `inner`: the folder's path below the root, "CLASS" or "CLASS/more"; "": the root itself. */
 static clt_status list_class(const char *root, const char *inner, int depth, clt_image_list *list)
 {
     names found = {0}, folders = {0};
     clt_str path = {0};
     clt_status status = CLT_OK;
-    clt_str_printf(&path, "%s/%s", root, inner);
+    const char *slash = *inner ? "/" : "";
+    clt_str_printf(&path, "%s%s%s", root, slash, inner);
     CLT_TRY_GOTO(clt_str_check(&path), done);
     CLT_TRY_GOTO(read_names(path.text, &found), done);
     for (size_t i = 0; i < found.count && status == CLT_OK; i++) {
         struct stat info;
         path.length = 0;
-        clt_str_printf(&path, "%s/%s/%s", root, inner, found.name[i]);
+        clt_str_printf(&path, "%s%s%s/%s", root, slash, inner, found.name[i]);
         CLT_TRY_GOTO(clt_str_check(&path), done);
         bool there = stat(path.text, &info) == 0;
         if (there && S_ISDIR(info.st_mode)) {
@@ -114,7 +116,7 @@ static clt_status list_class(const char *root, const char *inner, int depth, clt
     }
     for (size_t i = 0; i < folders.count && status == CLT_OK; i++) {
         path.length = 0;
-        clt_str_printf(&path, "%s/%s", inner, folders.name[i]);
+        clt_str_printf(&path, "%s%s%s", inner, slash, folders.name[i]);
         status = clt_str_check(&path);
         if (status == CLT_OK && depth >= MAX_DEPTH)
             status =
@@ -204,6 +206,20 @@ clt_status clt_image_list_folder(const char *root, clt_image_list *list)
     return status;
 }
 
+clt_status clt_image_list_all(const char *root, clt_image_list *list)
+{
+    *list = (clt_image_list){0};
+    CLT_TRY(list_class(root, "", 0, list));
+    if (list->count == 0)
+        CLT_FAIL(CLT_EDATA,
+                 "listing '%s': neither it nor the folders in it have images (names that end in .jpg, .jpeg "
+                 "or .png)",
+                 root);
+    if (list->count >= MAX_FILES)
+        CLT_FAIL(CLT_EDATA, "listing '%s': more than 2^31 images", root);
+    return CLT_OK;
+}
+
 bool clt_is_image_folder(const char *path)
 {
     names found = {0};
@@ -226,14 +242,27 @@ bool clt_is_image_folder(const char *path)
     return yes;
 }
 
-bool clt_is_image_file(const char *path)
+/* How many bytes of a file's beginning were read. */
+static size_t read_first(const char *path, char first[FIRST_BYTES])
 {
-    char first[8];
     FILE *file = clt_is_regular(path) ? fopen(path, "rb") : NULL;
-    size_t n = file ? fread(first, 1, sizeof first, file) : 0;
+    size_t n = file ? fread(first, 1, FIRST_BYTES, file) : 0;
     if (file)
         (void)fclose(file);
-    return clt_image_begins(first, n);
+    return n;
+}
+
+bool clt_is_image_file(const char *path)
+{
+    char first[FIRST_BYTES];
+    return clt_image_begins(first, read_first(path, first));
+}
+
+clt_status clt_image_refuse_other_file(const char *path)
+{
+    char first[FIRST_BYTES];
+    return clt_fail_prefix(clt_image_refuse_other(first, read_first(path, first)), "reading image '%s'",
+                           path);
 }
 
 /* Counts the files of a folder, and at depth 0 the files of its folders. */

@@ -33,6 +33,13 @@ void clt_image_list_free(clt_image_list *list);
 bool clt_folder_has_images(const char *path);
 /* Whether a folder has a folder with an image in it. */
 bool clt_is_image_folder(const char *path);
+/* All images of a folder and of the folders in it, in the order of their paths (the files of a folder
+ * before the folders in it), without classes: to be predicted. CLT_EDATA: there are none. Free the list
+ * even after a failure. */
+clt_status clt_image_list_all(const char *root, clt_image_list *list);
+/* CLT_EDATA, with the file's name and that of the format, for a file that is an image of another format
+ * than JPEG and PNG. */
+clt_status clt_image_refuse_other_file(const char *path);
 /* Whether a path is a file that begins like an image. */
 bool clt_is_image_file(const char *path);
 

@@ -15,7 +15,6 @@
 #include "engine/base/thread.h"
 #include "engine/data/image_folder.h"
 
-#define MAGIC "CLTIMGS1"
 #define AT_ONCE 256 /* images that threads work on before they are written */
 
 typedef struct pack_header {
@@ -36,7 +35,7 @@ bool clt_is_image_pack(const char *path)
     char magic[8];
     int fd = clt_is_regular(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     bool yes = fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t)sizeof magic &&
-               memcmp(magic, MAGIC, sizeof magic) == 0;
+               memcmp(magic, CLT_PACK_MAGIC, sizeof magic) == 0;
     if (fd >= 0)
         (void)close(fd);
     return yes;
@@ -46,7 +45,7 @@ bool clt_is_image_pack(const char *path)
 static clt_status check_header(const char *path, const pack_header *h, uint64_t size)
 {
     uint64_t index_bytes = 0, end = 0;
-    if (memcmp(h->magic, MAGIC, sizeof h->magic) != 0)
+    if (memcmp(h->magic, CLT_PACK_MAGIC, sizeof h->magic) != 0)
         CLT_FAIL(
             CLT_EDATA,
             "opening '%s': it is neither a folder of images nor a file that cltrain data prepare made of one",
@@ -290,7 +289,7 @@ static clt_status put_index(packing *p, clt_pack_result *result)
                      .index_at = p->at,
                      .names_at = p->at + index_bytes,
                      .names_bytes = p->names.length};
-    memcpy(h.magic, MAGIC, sizeof h.magic);
+    memcpy(h.magic, CLT_PACK_MAGIC, sizeof h.magic);
     h.bytes = h.names_at + h.names_bytes;
     clt_hash64_begin(&hash);
     clt_hash64_add(&hash, p->records, index_bytes);

@@ -12,6 +12,8 @@
 #include "engine/base/fileio.h"
 #include "engine/data/image_source.h"
 
+#define CLT_PACK_MAGIC "CLTIMGS1" /* the first bytes of a pack */
+
 typedef struct clt_pack_record {
     uint64_t offset, name, hash; /* name: place among the names */
     uint32_t size;

@@ -111,6 +111,7 @@ clt_status clt_png_header(clt_encoded *image)
     read_info(&r);
     int64_t width = png_get_image_width(r.png, r.info), height = png_get_image_height(r.png, r.info);
     size_t row = png_get_rowbytes(r.png, r.info);
+    image->sixteen = png_get_bit_depth(r.png, r.info) == 16;
     png_destroy_read_struct(&r.png, &r.info, NULL);
     CLT_TRY(check_claim(image, width, height, row));
     image->width = (int)width;

@@ -90,7 +90,67 @@ static int by_height(const void *a, const void *b)
     return ((const image_size *)a)->height - ((const image_size *)b)->height;
 }
 
-void clt_images_warn_enlarged(const clt_source *source)
+/* --- PNG files of 16 bits that hold fewer --- */
+
+#define LOW 16 /* of 256: less is left of 12 bits */
+
+static bool holds_low_bits(const clt_encoded *encoded, const clt_view *view)
+{
+    uint8_t most = 0;
+    for (int y = 0; encoded->sixteen && y < view->height; y++)
+        for (int x = 0; x < view->width; x++)
+            for (int c = 0; c < 3; c++) {
+                uint8_t value = view->pixels[(size_t)y * view->stride + (size_t)x * CLT_PIXEL + (size_t)c];
+                most = value > most ? value : most;
+            }
+    return encoded->sixteen && most < LOW;
+}
+
+/* Warns of the first one, and counts. */
+static void note_low_bits(const clt_source *source, int64_t index)
+{
+    clt_image_state *state = state_of(source);
+    clt_str where = {0};
+    pthread_mutex_lock(&state->lock);
+    bool first = state->n_low++ == 0;
+    pthread_mutex_unlock(&state->lock);
+    if (first)
+        source->type->locate(source, index, FIELD_X, &where);
+    if (first && where.text)
+        CLT_WARN("image %s is a PNG of 16 bits whose values are below 4096, as if 12 bits or fewer were "
+                 "used: of 16 bits "
+                 "the upper 8 are read, so that it is almost black; write it with values up to 65535, or as "
+                 "8 bits",
+                 where.text);
+    clt_str_free(&where);
+}
+
+/* Whether the image is such a one, which is told. */
+static bool look_for_low_bits(const clt_source *source, int64_t index)
+{
+    clt_stored_image stored;
+    clt_encoded encoded = {0};
+    clt_view view;
+    bool found =
+        state_of(source)->get(source, index, &stored) == CLT_OK && stored.kind == CLT_STORED_ENCODED &&
+        clt_image_header(stored.bytes, stored.size, &encoded) == CLT_OK && encoded.sixteen &&
+        clt_image_decode(&encoded, (clt_box){0, 0, encoded.width, encoded.height}, 1, &view) == CLT_OK &&
+        holds_low_bits(&encoded, &view);
+    if (found)
+        note_low_bits(source, index);
+    return found;
+}
+
+void clt_images_warn_low_bits(const clt_source *source)
+{
+    int64_t n = source->samples < LOOKED_AT ? source->samples : LOOKED_AT;
+    for (int64_t i = 0; i < n; i++)
+        if (look_for_low_bits(source, i * source->samples / n))
+            break;
+    clt_error_clear(); /* bad images are reported when they are read */
+}
+
+void clt_images_advise(const clt_source *source)
 {
     const clt_augment *a = &state_of(source)->augment;
     int64_t n = source->samples < LOOKED_AT ? source->samples : LOOKED_AT;
@@ -98,6 +158,7 @@ void clt_images_warn_enlarged(const clt_source *source)
     int known = 0;
     for (int64_t i = 0; i < n; i++)
         known += size_of(source, i * source->samples / n, &sizes[known]) == CLT_OK;
+    clt_images_warn_low_bits(source);
     clt_error_clear(); /* bad images are reported when they are read */
     if (known == 0)
         return;
@@ -122,6 +183,9 @@ void clt_images_close(clt_source *source)
                  "(data.on_bad_sample skip; %s)",
                  (long long)state->n_replaced, (long long)state->n_bad,
                  source->description ? source->description : "");
+    if (state->n_low > 1)
+        CLT_WARN("%lld images are PNG files of 16 bits whose values are below 4096 (%s)",
+                 (long long)state->n_low, source->description ? source->description : "");
     pthread_mutex_destroy(&state->lock);
     free(state->bad);
 }
@@ -345,6 +409,8 @@ clt_status clt_images_check_sample(const clt_source *source, int64_t index)
         status = clt_image_header(stored.bytes, stored.size, &encoded);
         if (status == CLT_OK)
             status = clt_image_decode(&encoded, (clt_box){0, 0, encoded.width, encoded.height}, 1, &view);
+        if (status == CLT_OK && holds_low_bits(&encoded, &view))
+            note_low_bits(source, index);
     }
     if (stored.mapping) {
         clt_status whole = clt_map_check_one(stored.mapping);

@@ -37,6 +37,7 @@ typedef struct clt_image_state {
     uint8_t *bad;       /* a bit for each sample that could not be read */
     int64_t n_bad;      /* files */
     int64_t n_replaced; /* samples */
+    int64_t n_low;      /* images of which only low bits were found */
 } clt_image_state;
 
 /* Sets up state and source once samples and classes are known. `width`, `height`: of stored images that all
@@ -47,8 +48,12 @@ void clt_images_close(clt_source *source);
 /* The same fields without any file, and whether the config says all that they need (model.classes). */
 bool clt_images_shapes_known(const clt_config *config);
 clt_status clt_images_shapes(clt_source *source, const clt_config *config, int width, int height);
-/* Warns if most images of the training data are much smaller than the samples that are made of them. */
-void clt_images_warn_enlarged(const clt_source *source);
+/* Looks at some images of the training data, and warns if most are much smaller than the samples that are
+ * made of them, or if one is a PNG of 16 bits whose values are below 4096, so that almost nothing is left
+ * of it in 8 bits. */
+void clt_images_advise(const clt_source *source);
+/* The second of the two. */
+void clt_images_warn_low_bits(const clt_source *source);
 clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
 bool clt_images_class_of(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
 clt_status clt_images_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,

@@ -148,21 +148,29 @@ static clt_status find_version(const uint8_t *b, uint64_t size, const char *path
              path);
 }
 
-static clt_status check_magic(const clt_nifti *h, const char *path)
+static clt_status check_magic(clt_nifti *h, const char *path)
 {
+    static const struct {
+        const char *one, *pair;
+        size_t length;
+    } magics[] = {{"n+1", "ni1", 4}, {"n+2\0\r\n\x1a\n", "ni2\0\r\n\x1a\n", 8}};
     const uint8_t *magic = h->header + places_of(h)->magic;
-    if (memcmp(magic, h->version == 1 ? "ni1" : "ni2", 4) == 0)
-        CLT_FAIL(CLT_EDATA,
-                 "reading '%s': it is the header of a pair of files (.hdr and .img); convert the pair to one "
-                 "file, for instance with nibabel: nibabel.save(nibabel.load('x.hdr'), 'x.nii.gz')",
-                 path);
-    if (memcmp(magic, h->version == 1 ? "n+1\0" : "n+2\0\r\n\x1a\n", h->version == 1 ? 4 : 8) == 0)
+    size_t length = magics[h->version - 1].length;
+    h->pair = memcmp(magic, magics[h->version - 1].pair, length) == 0;
+    if (h->pair || memcmp(magic, magics[h->version - 1].one, length) == 0)
         return CLT_OK;
-    bool line_ends = h->version == 2 && memcmp(magic, "n+2", 3) == 0;
-    CLT_FAIL(CLT_EDATA, "reading '%s': the NIfTI-%d header has another magic than \"n+%d\"; %s", path,
-             h->version, h->version,
+    if (h->version == 1 && magic[0] == 0)
+        CLT_FAIL(
+            CLT_EDATA,
+            "reading '%s': it is an ANALYZE 7.5 header (it has no magic), which does not say where left and "
+            "right are; convert it to NIfTI with a program that knows how it was written, for instance "
+            "nibabel: nibabel.save(nibabel.load('x.hdr'), 'x.nii.gz')",
+            path);
+    bool line_ends = h->version == 2 && (memcmp(magic, "n+2", 3) == 0 || memcmp(magic, "ni2", 3) == 0);
+    CLT_FAIL(CLT_EDATA, "reading '%s': the NIfTI-%d header has another magic than \"n+%d\" or \"ni%d\"; %s",
+             path, h->version, h->version, h->version,
              line_ends ? "a transfer as text has changed its bytes, copy or download it again as binary data"
-                       : "it may be an ANALYZE 7.5 header or damaged; convert it to .nii or copy it again");
+                       : "it is damaged, copy it again");
 }
 
 static clt_status take_dims(clt_nifti *h, const char *path)
@@ -195,7 +203,10 @@ static clt_status take_type(clt_nifti *h, const char *path)
         if (known_types[i].code != code)
             continue;
         h->element = known_types[i].element;
-        if (bits != 8 * (int64_t)clt_element_bytes(h->element))
+        int64_t stored = 8 * (int64_t)clt_element_bytes(h->element);
+        /* some programs note how many bits are used: 12 of 16 */
+        bool part = !clt_element_is_float(h->element) && 2 * bits > stored && bits < stored;
+        if (bits != stored && !part)
             CLT_FAIL(CLT_EDATA,
                      "reading '%s': datatype %lld (%s) has %zu bits, but the header declares %lld (bitpix); "
                      "it is damaged",
@@ -237,15 +248,16 @@ static clt_status take_offset(clt_nifti *h, const char *path)
     const field_places *p = places_of(h);
     double offset = h->version == 1 ? get_real(h->header + p->vox_offset, 1, h->big_endian)
                                     : (double)get_int(h->header + p->vox_offset, 8, h->big_endian);
+    int earliest = h->pair ? 0 : p->earliest;
     /* Some programs leave it at 0 for a file without extensions. */
     if (offset >= 0 && offset <= 0)
-        offset = p->earliest;
-    if (!(offset >= p->earliest) || offset > 0x1p48 || floor(offset) < offset)
+        offset = earliest;
+    if (!(offset >= earliest) || offset > 0x1p48 || floor(offset) < offset)
         CLT_FAIL(
             CLT_EDATA,
             "reading '%s': the header says that voxels begin at byte %g (vox_offset); it must be a whole "
             "number of at least %d; the header is damaged",
-            path, offset, p->earliest);
+            path, offset, earliest);
     h->offset = (uint64_t)offset;
     return CLT_OK;
 }
@@ -351,6 +363,8 @@ static clt_status make_header(const char *path, const clt_nifti_image *image, cl
     else
         fresh_header(image, h);
     const field_places *p = places_of(h);
+    h->header[p->magic + 1] = '+'; /* one file, also where `like` is the header of a pair */
+    h->pair = false;
     int width = h->version == 1 ? 2 : 8;
     bool big = h->big_endian;
     h->ndim = image->ndim;

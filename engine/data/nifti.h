@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The NIfTI-1 and NIfTI-2 formats of medical volumes, in one file (.nii) that may be packed (.nii.gz): the
- * header is read strictly, and whole files are written. It knows the header and nothing else; numbers are read
- * by array_file.h. */
+ * The NIfTI-1 and NIfTI-2 formats of medical volumes, in one file (.nii) or a pair of files (.hdr with the
+ * header, .img with the voxels), each perhaps packed (.nii.gz): the header is read strictly, and whole
+ * files are written. It knows the header and nothing else; numbers are read by array_file.h. */
 #ifndef ENGINE_DATA_NIFTI_H
 #define ENGINE_DATA_NIFTI_H
 
@@ -21,7 +21,8 @@ typedef struct clt_nifti {
     /* value = stored number * slope + inter; 1 and 0 where the header asks for no scaling (a slope of 0 or
      * NaN) */
     double slope, inter;
-    uint64_t offset;                   /* of the first number in the (unpacked) file */
+    bool pair;                         /* the numbers are in a file of their own, NAME.img */
+    uint64_t offset;                   /* of the first number in the (unpacked) file that holds them */
     uint8_t header[CLT_NIFTI2_HEADER]; /* as it is in the file: 348 or 540 bytes */
 } clt_nifti;
 
@@ -38,7 +39,8 @@ clt_status clt_nifti_read_header(const char *path, clt_nifti *out);
 double clt_nifti_real(const clt_nifti *header, int at);
 int64_t clt_nifti_whole(const clt_nifti *header, int at, int bytes);
 
-/* The bytes that header and numbers take, unpacked; CLT_EDATA if there are more than a file can have. */
+/* The bytes of the file that holds the numbers, unpacked, up to the last of them; CLT_EDATA if there are
+ * more than a file can have. */
 clt_status clt_nifti_bytes(const clt_nifti *header, const char *path, uint64_t *bytes);
 
 /* Describes the numbers of an opened file to array_file.h: one sample, read as f32 with slope and intercept

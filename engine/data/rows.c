@@ -14,6 +14,8 @@
 #include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/data/data.h"
+#include "engine/data/image_folder.h"
+#include "engine/data/image_source.h"
 #include "engine/data/table_columns.h"
 
 #define LINE_MOST ((size_t)64 << 20) /* the longest line of text, in bytes */
@@ -22,11 +24,13 @@ struct clt_rows {
     clt_rows_facts facts;
     char name[1024]; /* for messages */
     int64_t elements;
+    bool again;             /* was opened before */
     const clt_table *table; /* borrowed; NULL: the run had none */
     /* array files */
     clt_source *source;
     clt_config *config;
     void *sample; /* one sample, as it is stored in the file */
+    clt_str sample_file;
     int64_t at;
     /* text */
     FILE *file;
@@ -111,6 +115,14 @@ static bool is_packed_table(const char *path, const clt_source_type *own)
     return has_name_of(plain, own);
 }
 
+/* The format of a folder: the run's own, unless it holds photos and the run was trained on something else. */
+static const clt_source_type *folder_type(const char *path, const clt_source_type *own)
+{
+    const clt_source_type *images = clt_rows_type("images");
+    bool photos = own != images && !clt_is_cifar_folder(path) && clt_folder_has_images(path);
+    return photos ? images : own->input_like_run ? own : NULL;
+}
+
 clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, const char *option,
                                const clt_source_type **type)
 {
@@ -128,8 +140,8 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
         *type = own;
         return CLT_OK;
     }
-    if (!*type && own && own->input_like_run && clt_is_directory(path))
-        *type = own;
+    if (!*type && own && clt_is_directory(path))
+        *type = folder_type(path, own);
     /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
     if (*type && ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
         return CLT_OK;
@@ -139,6 +151,8 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
             *type = types[i];
             break;
         }
+    if (!*type)
+        CLT_TRY(clt_image_refuse_other_file(path));
     if (!*type)
         CLT_FAIL(CLT_EUSAGE, "opening '%s': neither its name nor its content says what it is; give %s%s",
                  path, option, clt_rows_types(", ", " or ", names, sizeof names));
@@ -156,7 +170,8 @@ static clt_status open_source(clt_rows *rows)
     const clt_source_type *type = clt_source_type_of(rows->config);
     clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
                       : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
-                                                                       : CLT_SPLIT_TRAIN_ONCE;
+                      : rows->again                                    ? CLT_SPLIT_INPUT_AGAIN
+                                                                       : CLT_SPLIT_INPUT;
     const clt_source_with with = {.table = rows->table, .numbers = true};
     clt_status status = clt_source_open_with(rows->config, split, &with, &rows->source);
     if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
@@ -195,9 +210,12 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
     clt_status status = clt_config_print(run, false, &text);
     if (status == CLT_OK)
         status = clt_str_check(&file);
-    const char *overrides[9] = {file.text,      "data.eval_path=[]", "data.split=0", name,
-                                "data.scale=1", "data.mean=0",       "data.std=1"};
+    const char *overrides[10] = {file.text,      "data.eval_path=[]", "data.split=0", name,
+                                 "data.scale=1", "data.mean=0",       "data.std=1"};
     int count = 7;
+    /* a sample that cannot be read has no prediction: another one in its place would get its name */
+    if (clt_config_part_has(type->format, "data.on_bad_sample"))
+        overrides[count++] = "data.on_bad_sample=stop";
     /* Images of any size become what the run's samples are. */
     bool sized = clt_config_part_has(type->format, "data.size") && shape->ndim == 3;
     long long height = sized ? (long long)shape->dim[1] : 0, width = sized ? (long long)shape->dim[2] : 0;
@@ -494,8 +512,8 @@ bool clt_rows_once(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-clt_status clt_rows_open(const char *path, const clt_source_type *type, const clt_shape *shape,
-                         const clt_config *run, const struct clt_table *known, clt_rows **out)
+static clt_status open_rows(const char *path, const clt_source_type *type, const clt_shape *shape,
+                            const clt_config *run, const clt_table *known, bool again, clt_rows **out)
 {
     clt_rows *rows;
     int64_t cells = 0;
@@ -519,6 +537,7 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
     bool like_run = table || (run_type && run_type->input_like_run && type && type->input_like_run &&
                               (run_type == type || sized));
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
+    rows->again = again;
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
     rows->table = table || (once && run && clt_source_type_of(run)->holds_targets) ? known : NULL;
     rows->header = rows->table ? clt_config_string(run, "data.header") : "auto";
@@ -534,6 +553,18 @@ clt_status clt_rows_open(const char *path, const clt_source_type *type, const cl
     return status;
 }
 
+clt_status clt_rows_open(const char *path, const clt_source_type *type, const clt_shape *shape,
+                         const clt_config *run, const clt_table *table, clt_rows **out)
+{
+    return open_rows(path, type, shape, run, table, false, out);
+}
+
+clt_status clt_rows_open_again(const char *path, const clt_source_type *type, const clt_shape *shape,
+                               const clt_config *run, const clt_table *table, clt_rows **out)
+{
+    return open_rows(path, type, shape, run, table, true, out);
+}
+
 void clt_rows_close(clt_rows *rows)
 {
     if (!rows)
@@ -543,6 +574,7 @@ void clt_rows_close(clt_rows *rows)
     if (rows->file && rows->owned)
         fclose(rows->file);
     free(rows->sample);
+    clt_str_free(&rows->sample_file);
     free(rows->line);
     free(rows->cut.cell);
     free(rows->cut.line);
@@ -553,6 +585,19 @@ void clt_rows_close(clt_rows *rows)
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows)
 {
     return &rows->facts;
+}
+
+clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path)
+{
+    const clt_source *source = rows->source;
+    *path = NULL;
+    if (!source || !source->type->file_of || sample < 0 || sample >= source->samples)
+        return CLT_OK;
+    rows->sample_file.length = 0;
+    source->type->file_of(source, sample, &rows->sample_file);
+    CLT_TRY(clt_str_check(&rows->sample_file));
+    *path = rows->sample_file.text;
+    return CLT_OK;
 }
 
 clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got)

@@ -47,9 +47,15 @@ bool clt_rows_once(const char *path);
  * file and what is wrong. */
 clt_status clt_rows_open(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                          const clt_config *run, const struct clt_table *table, clt_rows **out);
+/* The same for an input that was opened before: what there is to warn of was told then. */
+clt_status clt_rows_open_again(const char *path, const struct clt_source_type *type, const clt_shape *shape,
+                               const clt_config *run, const struct clt_table *table, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);
+/* The file that holds a sample alone, where the input is such a file, or a folder or pack of them: valid
+ * until the next call. *path NULL: the input holds many samples. */
+clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path);
 /* Reads the next samples, at most `most`; out gets the elements of each. *got 0: the end. CLT_EDATA: a value
  * that is not a finite number, or a line with too few or too many; the message names the file and the line or
  * sample. */

@@ -9,6 +9,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/text.h"
 #include "engine/data/fetch.h"
+#include "engine/data/image_folder.h"
 #include "engine/data/data.h"
 
 #define CLT_FORMAT(name) extern const clt_source_type clt_source_##name;
@@ -88,15 +89,19 @@ static bool ends_with(const char *path, const char *end)
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     const clt_source_type *type = NULL;
+    bool named = false; /* by an ending that is a format's own */
     for (size_t i = 0; i < N_TYPES; i++) {
         const char *suffix = types[i]->suffix;
         bool claimed = suffix && ends_with(path, suffix);
         for (const char *const *end = types[i]->input_ends; end && *end && suffix && types[i]->check_file;
              end++)
             claimed = claimed || ends_with(path, *end);
+        named = named || claimed;
         if (claimed || (!type && !suffix && types[i]->check_file))
             type = types[i];
     }
+    if (!named)
+        CLT_TRY(clt_image_refuse_other_file(path));
     return type->check_file(path, tokenizer, out);
 }
 
@@ -107,8 +112,19 @@ static const clt_fetch_set *missing_set(const char *path)
     return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
 }
 
+/* Whether one of the paths of a key is missing; patterns are none. */
+static bool any_missing(const clt_config *config, const char *key)
+{
+    bool missing = false;
+    for (int i = 0; i < clt_config_list_count(config, key); i++) {
+        const char *path = clt_config_list_string(config, key, i);
+        missing = missing || (*path && !strpbrk(path, "*?[@") && !clt_file_exists(path));
+    }
+    return missing;
+}
+
 /* Adds the command that makes missing data to a failure: `cltrain data fetch` of a published set, or of its
- * format. */
+ * format, and where files must lie. */
 static clt_status add_command(clt_status status, const clt_config *config)
 {
     static const char *const lists[] = {"data.path", "data.eval_path"};
@@ -125,10 +141,20 @@ static clt_status add_command(clt_status status, const clt_config *config)
         !clt_file_exists(clt_config_list_string(config, "data.path", 0)))
         return clt_fail(status, __FILE__, __LINE__, "%s; text becomes such data by: %s", clt_error_text(),
                         made_by);
+    const char *layout = clt_source_type_of(config)->layout;
+    if (!any_missing(config, "data.path") && !any_missing(config, "data.eval_path"))
+        layout = NULL;
+    if (layout)
+        status = clt_fail(status, __FILE__, __LINE__, "%s; %s", clt_error_text(), layout);
+    const char *sample = clt_source_type_of(config)->sample;
+    if (!set && layout && sample)
+        return clt_fail(status, __FILE__, __LINE__,
+                        "%s; a small set to try this with is made by: cltrain data fetch %s",
+                        clt_error_text(), sample);
     if (!set)
         return status;
-    return clt_fail(status, __FILE__, __LINE__, "%s; this data set is loaded by: cltrain data fetch %s",
-                    clt_error_text(), set->name);
+    return clt_fail(status, __FILE__, __LINE__, "%s; this data set is %s by: cltrain data fetch %s",
+                    clt_error_text(), set->kind == CLT_FETCH_VOLUMES ? "made" : "loaded", set->name);
 }
 
 /* Means and deviations of channels are for integers whose first dimension is channels. */

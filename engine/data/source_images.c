@@ -11,6 +11,7 @@
 
 #include "engine/base/fileio.h"
 #include "engine/base/fileio_error.h"
+#include "engine/base/log.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/image_folder.h"
 #include "engine/data/image_pack.h"
@@ -120,16 +121,19 @@ static clt_status one_path(const clt_config *config, const char *key, const char
     return CLT_OK;
 }
 
+typedef enum images_for { FOR_SAMPLES, FOR_CLASSES, FOR_INPUT } images_for;
+
 /* The classes of a folder or pack as names in the arena. */
-static clt_status open_set(clt_arena *arena, const char *path, bool for_classes, images_state *s,
+static clt_status open_set(clt_arena *arena, const char *path, images_for what, images_state *s,
                            const char *const **names, int64_t *count)
 {
     s->path = clt_arena_strdup(arena, path);
     if (!s->path)
         return CLT_ENOMEM;
-    s->alone = !for_classes && clt_is_image_file(path);
+    s->alone = what != FOR_CLASSES && clt_is_image_file(path);
     if (s->alone)
         return CLT_OK;
+    CLT_TRY(clt_image_refuse_other_file(path));
     s->packed = clt_is_regular(path);
     if (s->packed) {
         CLT_TRY(clt_pack_open(path, arena, &s->pack));
@@ -137,6 +141,8 @@ static clt_status open_set(clt_arena *arena, const char *path, bool for_classes,
         *count = s->pack.n_classes;
         return CLT_OK;
     }
+    if (what == FOR_INPUT)
+        return clt_image_list_all(path, &s->list);
     CLT_TRY(clt_image_list_folder(path, &s->list));
     *names = (const char *const *)s->list.classes;
     *count = (int64_t)s->list.n_classes;
@@ -157,7 +163,7 @@ static clt_status match_training(clt_source *source, const clt_config *config, i
     const char *const *names = NULL;
     int64_t count = 0;
     CLT_TRY(one_path(config, "data.path", &path));
-    clt_status status = open_set(source->arena, path, true, &training, &names, &count);
+    clt_status status = open_set(source->arena, path, FOR_CLASSES, &training, &names, &count);
     s->number = clt_arena_alloc(source->arena, (size_t)source->n_class_names * sizeof *s->number + 1);
     const char **kept = clt_arena_alloc(source->arena, (size_t)count * sizeof *kept + 1);
     if (status == CLT_OK && (!s->number || !kept))
@@ -186,15 +192,22 @@ static clt_status images_open(clt_source *source, const clt_config *config, clt_
     s->base.label = images_label;
     s->base.check = images_check;
     CLT_TRY(one_path(config, split == CLT_SPLIT_EVAL ? "data.eval_path" : "data.path", &path));
-    CLT_TRY(open_set(source->arena, path, split == CLT_SPLIT_EVAL, s, &source->class_names,
-                     &source->n_class_names));
-    s->base.alone = s->alone;
+    images_for what = split == CLT_SPLIT_EVAL    ? FOR_CLASSES
+                      : split >= CLT_SPLIT_INPUT ? FOR_INPUT
+                                                 : FOR_SAMPLES;
+    CLT_TRY(open_set(source->arena, path, what, s, &source->class_names, &source->n_class_names));
+    s->base.alone = s->alone || what == FOR_INPUT;
     source->samples = s->alone ? 1 : s->packed ? s->pack.count : (int64_t)s->list.count;
     source->bytes = s->packed ? (int64_t)s->pack.mapping.size : (int64_t)s->list.bytes;
     int64_t classes = source->n_class_names;
     if (split == CLT_SPLIT_EVAL)
         CLT_TRY(match_training(source, config, s));
     CLT_TRY(clt_images_begin(source, &s->base, config, split, 0, 0));
+    if (split == CLT_SPLIT_INPUT && s->list.others > 0)
+        CLT_WARN("'%s': %lld other file%s left out, by %s no image", path, (long long)s->list.others,
+                 s->list.others == 1 ? " is" : "s are", s->list.others == 1 ? "its name" : "their names");
+    if (split == CLT_SPLIT_INPUT)
+        clt_images_warn_low_bits(source);
     if (s->list.others > 0)
         (void)snprintf(others, sizeof others, " (%lld other files)", (long long)s->list.others);
     source->description =
@@ -223,6 +236,15 @@ static void images_locate(const clt_source *source, int64_t index, int field, cl
     }
     clt_str_printf(out, s->packed ? "'%s' in '%s'" : "'%s/%s'", s->packed ? name_of(s, index) : s->path,
                    s->packed ? s->path : name_of(s, index));
+}
+
+static void images_file_of(const clt_source *source, int64_t index, clt_str *out)
+{
+    const images_state *s = source->state;
+    if (s->alone)
+        clt_str_append(out, s->path);
+    else
+        clt_str_printf(out, s->packed ? "%s%s" : "%s/%s", s->packed ? "" : s->path, name_of(s, index));
 }
 
 /* Names, classes and sizes of all images, and the beginnings of some at even distances. */
@@ -279,7 +301,8 @@ const clt_config_part clt_format_images = {
 
 static clt_likeness images_likeness(const unsigned char *first, size_t n)
 {
-    return clt_image_begins(first, n) ? CLT_SURE : CLT_UNLIKE;
+    bool pack = n >= CLT_INPUT_BYTES && memcmp(first, CLT_PACK_MAGIC, CLT_INPUT_BYTES) == 0;
+    return pack || clt_image_begins(first, n) ? CLT_SURE : CLT_UNLIKE;
 }
 
 static const char *const images_ends[] = {".jpg", ".jpeg", ".JPG", ".JPEG", ".png", ".PNG", NULL};
@@ -291,12 +314,17 @@ const clt_source_type clt_source_images = {
     .read = clt_images_read,
     .class_of = clt_images_class_of,
     .locate = images_locate,
+    .file_of = images_file_of,
     .check_bound = clt_images_check_bound,
     .check_sample = clt_images_check_sample,
     .fingerprint = images_fingerprint,
-    .advise = clt_images_warn_enlarged,
+    .advise = clt_images_advise,
     .holds_targets = true,
     .eval_hint = "data.eval_path",
+    .layout = "images lie in FOLDER/CLASS/name.jpg; of ImageNet, put ILSVRC2012's training images into "
+              "imagenet/train/n01440764/*.JPEG ... and its validation images, sorted into folders of the "
+              "same names, into "
+              "imagenet/val",
     .shapes = images_shapes,
     .shapes_known = clt_images_shapes_known,
     .input_ends = images_ends,

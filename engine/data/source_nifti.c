@@ -28,7 +28,7 @@ static bool read_size(const clt_config *config, const char *key, int64_t size[3]
     return n > 0;
 }
 
-static clt_status open_list(clt_source *source, const clt_config *config, bool eval_folder,
+static clt_status open_list(clt_source *source, const clt_config *config, bool eval_folder, bool plain,
                             clt_volume_set *set)
 {
     const char *key = eval_folder ? "data.eval_path" : "data.path";
@@ -55,6 +55,7 @@ static clt_status open_list(clt_source *source, const clt_config *config, bool e
     clt_volume_want want;
     clt_volume_want_read(config, &want);
     options.want = &want;
+    options.plain = plain;
     return clt_volume_list_open(source->arena, &options, &set->list);
 }
 
@@ -124,12 +125,14 @@ static void read_augmentation(const clt_config *config, clt_volumes_state *s)
 /* The largest class of the masks. */
 static clt_status find_classes(const clt_config *config, clt_volumes_state *s, int64_t *largest)
 {
-    int64_t given = clt_config_int(config, "data.mask_classes");
-    s->set->mask_classes = given > 0 ? given : CLT_MASK_CLASSES;
-    for (int64_t i = 0; i < given; i++)
+    bool given = s->set->mask_values || clt_config_int(config, "data.mask_classes") > 0;
+    for (int64_t i = 0; i < s->set->mask_classes && given; i++)
         s->seen[i] = true;
-    if (given == 0)
+    if (!given) {
         CLT_TRY(clt_volume_set_find_classes(s->set, s->skip_bad, s->seen));
+        if (s->tells)
+            clt_volume_set_warn_classes(s->set, s->seen);
+    }
     *largest = 0;
     for (int i = 0; i < CLT_MASK_CLASSES; i++)
         *largest = s->seen[i] ? i : *largest;
@@ -214,13 +217,28 @@ static void describe_space(const clt_volumes_state *s, const clt_volume_want *wa
         (void)snprintf(text + used, size - used, ", %s", want->axes[0] ? want->axes : first->space.axes);
 }
 
+/* " (1 in .hdr and .img)": volumes in several files. */
+static void describe_files(const clt_volumes_state *s, char *text, size_t size)
+{
+    int64_t pairs = 0;
+    const clt_volume_entry *first = &s->set->list.entry[s->volume[0]];
+    for (int64_t i = 0; i < s->count; i++)
+        pairs += clt_volume_is_pair(s->set->list.entry[s->volume[i]].image);
+    text[0] = '\0';
+    if (pairs > 0)
+        (void)snprintf(text, size, " (%lld in .hdr and .img)", (long long)pairs);
+    else if (first->files > 1)
+        (void)snprintf(text, size, " (a file for each of %d channels)", first->files);
+}
+
 static clt_status describe(clt_source *source, const clt_config *config, const clt_volumes_state *s)
 {
     clt_volume_want want;
     const clt_volume_list *list = &s->set->list;
-    char shape[CLT_SHAPE_TEXT], target[64] = "no targets", space[96];
+    char shape[CLT_SHAPE_TEXT], target[64] = "no targets", space[96], files[64];
     clt_volume_want_read(config, &want);
     describe_space(s, &want, space, sizeof space);
+    describe_files(s, files, sizeof files);
     clt_shape_text(&source->fields[0].shape, shape, sizeof shape);
     if (list->kind == CLT_VOLUMES_CLASSES)
         (void)snprintf(target, sizeof target, "%lld classes", (long long)list->n_classes);
@@ -228,8 +246,8 @@ static clt_status describe(clt_source *source, const clt_config *config, const c
         (void)snprintf(target, sizeof target, "masks of %lld classes",
                        (long long)source->fields[1].max_value + 1);
     source->description =
-        clt_arena_printf(source->arena, "nifti: %lld volumes from '%s', %lld %s of %s f32, %s%s",
-                         (long long)s->count, list->folder, (long long)source->samples,
+        clt_arena_printf(source->arena, "nifti: %lld volumes from '%s'%s, %lld %s of %s f32, %s%s",
+                         (long long)s->count, list->folder, files, (long long)source->samples,
                          s->windows && s->patches ? "windows"
                          : s->patches             ? "patches an epoch"
                                                   : "samples",
@@ -237,7 +255,7 @@ static clt_status describe(clt_source *source, const clt_config *config, const c
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
-static clt_status open_set(clt_source *source, const clt_config *config, bool eval_folder,
+static clt_status open_set(clt_source *source, const clt_config *config, bool eval_folder, bool plain,
                            clt_volumes_state *s)
 {
     clt_volume_set *set = s->set = clt_arena_alloc(source->arena, sizeof *set);
@@ -245,8 +263,8 @@ static clt_status open_set(clt_source *source, const clt_config *config, bool ev
         return CLT_ENOMEM;
     set->fits = read_size(config, "data.volume", set->target);
     set->fit = (clt_volume_fit)clt_config_choice(config, "data.volume_fit");
-    set->mask_classes = CLT_MASK_CLASSES;
-    CLT_TRY(open_list(source, config, eval_folder, set));
+    CLT_TRY(clt_volume_set_read_masks(set, config, source->arena));
+    CLT_TRY(open_list(source, config, eval_folder, plain, set));
     CLT_TRY(clt_volume_set_open(set, (uint64_t)(clt_config_float(config, "data.cache_mb") * MIB)));
     s->warned = clt_arena_alloc(source->arena, (size_t)set->list.count * sizeof *s->warned);
     source->bytes = set->list.bytes;
@@ -264,10 +282,13 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     CLT_TRY(clt_intensity_read(config, &s->intensity));
     source->scale = source->std = 1.0; /* applied when voxels are read */
     source->mean = 0.0;
-    CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, s));
+    CLT_TRY(open_set(source, config, split == CLT_SPLIT_EVAL && own_eval, split >= CLT_SPLIT_INPUT, s));
     clt_volume_kind kind = s->set->list.kind;
-    if (clt_config_string(config, "data.orientation")[0] == '\0' && (split == CLT_SPLIT_TRAIN || own_eval))
-        clt_volume_list_warn(&s->set->list, s->set->key, "data.orientation=RAS turns all alike");
+    s->tells = (split != CLT_SPLIT_EVAL || own_eval) && split != CLT_SPLIT_INPUT_AGAIN;
+    if (s->tells)
+        clt_volume_list_warn(&s->set->list, s->set->key,
+                             clt_config_string(config, "data.orientation")[0] != '\0',
+                             "data.orientation=RAS turns all alike");
     bool divided = !own_eval && kind != CLT_VOLUMES_PLAIN && clt_config_float(config, "data.split") > 0;
     s->training = split == CLT_SPLIT_TRAIN && kind != CLT_VOLUMES_PLAIN;
     s->skip_bad = s->training && clt_config_choice(config, "data.on_bad_sample") == 1;
@@ -375,6 +396,13 @@ static void nifti_locate(const clt_source *source, int64_t index, int field, clt
     clt_str_printf(out, "'%s'", field == 1 && e->mask ? e->mask : e->image);
 }
 
+static void nifti_file_of(const clt_source *source, int64_t index, clt_str *out)
+{
+    const clt_volumes_state *s = source->state;
+    int64_t place = s->windows ? clt_volumes_place_of(s, index) : index / s->per_volume;
+    clt_str_append(out, s->set->list.entry[s->volume[place]].image);
+}
+
 /* Every value of a mask is compared with the number of classes whenever it is read. */
 static clt_status nifti_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
@@ -387,10 +415,11 @@ static clt_status nifti_check_bound(const clt_source *source, int field, int64_t
     }
     for (int64_t c = bound; c < CLT_MASK_CLASSES; c++)
         if (s->seen[c] && !(has_ignore && c == ignore))
-            CLT_FAIL(CLT_EDATA,
-                     "checking the masks of '%s': they have voxels of class %lld, the model takes 0 to %lld; "
-                     "repair the masks, give the model more classes, or set data.mask_classes",
-                     s->set->list.folder, (long long)c, (long long)bound - 1);
+            CLT_FAIL(
+                CLT_EDATA,
+                "checking the masks of '%s': they have voxels of class %lld, the model takes 0 to %lld; "
+                "repair the masks, give the model more classes, or set data.mask_classes or data.mask_values",
+                s->set->list.folder, (long long)c, (long long)bound - 1);
     return CLT_OK;
 }
 
@@ -399,16 +428,17 @@ static clt_status nifti_scan(const clt_source *source)
     const clt_volumes_state *s = source->state;
     const char *bad;
     for (int64_t i = 0; i < s->count; i++)
-        CLT_TRY(clt_volume_set_check(s->set, s->volume[i], &bad));
+        CLT_TRY(clt_volume_set_check(s->set, s->volume[i], NULL, &bad));
     return CLT_OK;
 }
 
 /* Adds size, beginning and end of a file, which is enough to notice other data and does not read it all. */
-static void add_file(const char *path, clt_hash64_state *state)
+static clt_status add_file(void *context, const char *path)
 {
+    clt_hash64_state *state = context;
     clt_mapping mapping;
-    if (!path || clt_map_open(path, CLT_EDATA, &mapping) != CLT_OK)
-        return;
+    if (clt_map_open(path, CLT_EDATA, &mapping) != CLT_OK)
+        return CLT_OK;
     const clt_hash64_state before = *state;
     uint64_t size = mapping.size, part = size < 4096 ? size : 4096;
     clt_hash64_add(state, &size, sizeof size);
@@ -419,15 +449,14 @@ static void add_file(const char *path, clt_hash64_state *state)
         clt_error_clear();
     }
     clt_map_close(&mapping);
+    return CLT_OK;
 }
 
 static void nifti_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const clt_volumes_state *s = source->state;
-    for (int64_t i = 0; i < s->count; i++) {
-        add_file(s->set->list.entry[s->volume[i]].image, state);
-        add_file(s->set->list.entry[s->volume[i]].mask, state);
-    }
+    for (int64_t i = 0; i < s->count; i++)
+        (void)clt_volume_each_file(&s->set->list.entry[s->volume[i]], add_file, state);
 }
 
 /* --- the config --- */
@@ -444,8 +473,30 @@ static void check_list(clt_config_rules *rules, const char *key)
         clt_rules_broken(rules, key, "depth, height and width, or one size for all of them, not %d sizes", n);
 }
 
+/* data.mask_values: each value once, and as many as there are classes. */
+static void check_mask_values(clt_config_rules *rules)
+{
+    static const char key[] = "data.mask_values";
+    int n = clt_rules_usable(rules, key) ? clt_config_list_count(rules->config, key) : 0;
+    int64_t classes =
+        clt_rules_usable(rules, "data.mask_classes") ? clt_config_int(rules->config, "data.mask_classes") : 0;
+    if (n == 1 || n > CLT_MASK_CLASSES)
+        clt_rules_broken(rules, key, "it takes the values of 2 to %d classes, not %d", CLT_MASK_CLASSES, n);
+    if (n > 1 && classes > 0 && classes != n)
+        clt_rules_broken(rules, key, "it has %d values, but data.mask_classes is %lld; leave that out", n,
+                         (long long)classes);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++)
+            if (clt_config_list_int(rules->config, key, i) == clt_config_list_int(rules->config, key, k)) {
+                clt_rules_broken(rules, key, "it has the value %lld twice, for class %d and class %d",
+                                 (long long)clt_config_list_int(rules->config, key, i), k, i);
+                return;
+            }
+}
+
 static void nifti_rules(clt_config_rules *rules)
 {
+    check_mask_values(rules);
     check_list(rules, "data.patch");
     check_list(rules, "data.volume");
     check_list(rules, "data.spacing");
@@ -480,6 +531,10 @@ static const clt_config_key nifti_keys[] = {
         "names of the classes, the background first"),
     CLT_KEY_INT("data.mask_classes", 0, CLT_MASK_CLASSES, "0", "classes",
                 "classes of masks, with the background, class 0; 0: found by reading all masks at the start"),
+    CLT_KEY_INTS(
+        "data.mask_values", 0, 65535, "[]",
+        "how masks store their classes: the value of class 0, of class 1 and so on, such as [0,255]; []: as "
+        "the numbers of the classes"),
     CLT_KEY_INTS(
         "data.volume", 1, 4096, "[]",
         "depth, height and width to which whole volumes are brought, or one number for all; []: they "
@@ -547,7 +602,7 @@ static clt_likeness nifti_likeness(const unsigned char *first, size_t n)
     return one || two ? CLT_SURE : CLT_UNLIKE;
 }
 
-static const char *const nifti_ends[] = {".nii", ".nii.gz", NULL};
+static const char *const nifti_ends[] = {".nii", ".nii.gz", ".hdr", ".hdr.gz", ".img", ".img.gz", NULL};
 
 const clt_source_type clt_source_nifti = {
     .format = &clt_format_nifti,
@@ -555,6 +610,7 @@ const clt_source_type clt_source_nifti = {
     .close = nifti_close,
     .read = nifti_read,
     .locate = nifti_locate,
+    .file_of = nifti_file_of,
     .check_bound = nifti_check_bound,
     .scan = nifti_scan,
     .fingerprint = nifti_fingerprint,
@@ -562,6 +618,10 @@ const clt_source_type clt_source_nifti = {
     .holds_targets = true,
     .eval_hint = "data.eval_path, or data.split above 0 for a part of the volumes",
     .suffix = ".nii",
+    .layout = "volumes with masks lie in FOLDER/images/NAME.nii.gz and FOLDER/masks/NAME.nii.gz, volumes of "
+              "classes in "
+              "FOLDER/CLASS/NAME.nii.gz",
+    .sample = "volumes-sample",
     .check_file = clt_volumes_check_file,
     .check_config = clt_volumes_check_config,
     .check_folder = clt_volumes_check_folder,

@@ -24,7 +24,7 @@ clt_status clt_volumes_check_file(const char *path, const char *tokenizer, clt_s
 {
     clt_volume v;
     (void)tokenizer;
-    clt_status status = clt_volume_open(&v, path, "data verify");
+    clt_status status = clt_volume_open(&v, path, 1, "data verify");
     if (status == CLT_OK)
         status = clt_volume_check(&v);
     if (status == CLT_OK)
@@ -33,8 +33,11 @@ clt_status clt_volumes_check_file(const char *path, const char *tokenizer, clt_s
                        clt_element_name(v.array.element), (long long)v.channels, v.channels == 1 ? "" : "s");
     if (status == CLT_OK && v.is_nifti) {
         char space[96];
-        clt_str_printf(out, ", NIfTI-%d, value * %g + %g%s", v.header.version, v.header.slope, v.header.inter,
+        clt_str_printf(out, ", NIfTI-%d%s, value * %g + %g%s", v.header.version,
+                       v.header.pair ? " (a pair of files)" : "", v.header.slope, v.header.inter,
                        space_text(&v.space, space, sizeof space));
+        if (v.space.conflict[0])
+            clt_str_printf(out, "; warning: %s", v.space.conflict);
     }
     clt_volume_close(&v);
     return status == CLT_OK ? clt_str_check(out) : status;
@@ -43,46 +46,80 @@ clt_status clt_volumes_check_file(const char *path, const char *tokenizer, clt_s
 typedef struct folder_check {
     clt_file_tell tell;
     void *context;
-    bool ended;
+    bool ended, bad;
+    bool found[CLT_MASK_CLASSES]; /* classes in the masks */
 } folder_check;
 
 static void tell_bad(void *context, const char *path, clt_status status)
 {
     folder_check *c = context;
+    c->bad = true;
     c->ended = c->ended || !c->tell(c->context, path, status, "");
 }
 
-static void check_entry(folder_check *check, const clt_volume_set *set, int64_t index)
+/* What `data verify` says of a good volume. */
+static void describe_entry(const clt_volume_entry *e, bool turned, clt_str *out)
+{
+    const int64_t *size = e->pose.file;
+    char text[192];
+    if (e->channels > 1)
+        clt_str_printf(out, "%lld channels of ", (long long)e->channels);
+    clt_str_printf(out, "%lld x %lld x %lld voxels%s%s", (long long)size[0], (long long)size[1],
+                   (long long)size[2], e->has_space ? space_text(&e->space, text, sizeof text) : "",
+                   e->mask ? ", with its mask" : "");
+    if (e->space.conflict[0])
+        clt_str_printf(out, "; warning: %s", e->space.conflict);
+    if (e->mask && e->mask_space.conflict[0])
+        clt_str_printf(out, "; warning: of its mask, %s", e->mask_space.conflict);
+    if (clt_volume_mask_differs(e, turned, text, sizeof text))
+        clt_str_printf(out, "; warning: its mask '%s' has %s", e->mask, text);
+}
+
+static clt_status check_entry(folder_check *check, const clt_volume_set *set, int64_t index, bool turned)
 {
     const clt_volume_entry *e = &set->list.entry[index];
     const char *bad;
-    char text[256], space[96] = "";
-    clt_status status = clt_volume_set_check(set, index, &bad);
+    clt_str text = {0};
+    clt_status status = clt_volume_set_check(set, index, check->found, &bad);
     if (status != CLT_OK) {
-        check->ended = !check->tell(check->context, bad, status, "");
-        return;
+        tell_bad(check, bad, status);
+        return CLT_OK;
     }
-    const int64_t *size = e->pose.file;
-    (void)snprintf(text, sizeof text, "%lld x %lld x %lld voxels%s%s", (long long)size[0], (long long)size[1],
-                   (long long)size[2], e->has_space ? space_text(&e->space, space, sizeof space) : "",
-                   e->mask ? ", with its mask" : "");
-    check->ended = !check->tell(check->context, e->image, CLT_OK, text);
+    describe_entry(e, turned, &text);
+    status = clt_str_check(&text);
+    if (status == CLT_OK)
+        check->ended = !check->tell(check->context, e->image, CLT_OK, text.text);
+    clt_str_free(&text);
+    return status;
 }
 
-/* Goes through a folder, whatever is wrong with single files. classes: of masks. */
-static clt_status check_folder(const char *folder, const char *key, int64_t classes,
-                               const clt_volume_want *want, folder_check *check)
+/* Goes through a folder, whatever is wrong with single files. config: whose masks and orientation count;
+ * NULL: none. A config's data is opened afterwards, which warns, unless files are bad. */
+static clt_status check_folder(const char *folder, const char *key, const clt_config *config,
+                               folder_check *check)
 {
     clt_arena *arena;
-    clt_volume_set set = {.key = key, .mask_classes = classes};
+    clt_volume_set set = {.key = key, .mask_classes = CLT_MASK_CLASSES};
+    clt_volume_want want = {.spaces = false};
     const clt_volume_list_options options = {
-        .path = folder, .key = key, .want = want, .tell = tell_bad, .context = check};
+        .path = folder, .key = key, .want = &want, .tell = tell_bad, .context = check};
     CLT_TRY(clt_arena_create(&arena));
-    clt_status status = clt_volume_list_open(arena, &options, &set.list);
+    clt_status status = CLT_OK;
+    if (config) {
+        clt_volume_want_read(config, &want);
+        status = clt_volume_set_read_masks(&set, config, arena);
+    }
+    bool turned = want.axes[0] != '\0';
+    if (status == CLT_OK)
+        status = clt_volume_list_open(arena, &options, &set.list);
     for (int64_t i = 0; i < set.list.count && status == CLT_OK && !check->ended; i++)
-        check_entry(check, &set, i);
-    if (status == CLT_OK && !want) /* a config's data is opened afterwards, which warns */
-        clt_volume_list_warn(&set.list, key, "data.orientation=RAS in a config turns all alike");
+        status = check_entry(check, &set, i, turned);
+    if (status == CLT_OK && (!config || check->bad)) {
+        clt_volume_list_warn(&set.list, key, turned,
+                             config ? "data.orientation=RAS turns all alike"
+                                    : "data.orientation=RAS in a config turns all alike");
+        clt_volume_set_warn_classes(&set, check->found);
+    }
     clt_arena_destroy(arena);
     return status;
 }
@@ -90,20 +127,16 @@ static clt_status check_folder(const char *folder, const char *key, int64_t clas
 clt_status clt_volumes_check_config(const clt_config *config, clt_file_tell tell, void *context)
 {
     static const char *const keys[] = {"data.path", "data.eval_path"};
-    folder_check check = {tell, context, false};
-    int64_t classes = clt_config_int(config, "data.mask_classes");
-    clt_volume_want want;
-    clt_volume_want_read(config, &want);
+    folder_check check = {.tell = tell, .context = context};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < clt_config_list_count(config, keys[k]) && !check.ended; i++)
-            CLT_TRY(check_folder(clt_config_list_string(config, keys[k], i), keys[k],
-                                 classes > 0 ? classes : CLT_MASK_CLASSES, &want, &check));
+            CLT_TRY(check_folder(clt_config_list_string(config, keys[k], i), keys[k], config, &check));
     return CLT_OK;
 }
 
 clt_status clt_volumes_check_folder(const char *folder, clt_file_tell tell, void *context, bool *mine)
 {
-    folder_check check = {tell, context, false};
+    folder_check check = {.tell = tell, .context = context};
     clt_arena *arena;
     const char **names;
     int64_t n = 0;
@@ -118,5 +151,5 @@ clt_status clt_volumes_check_folder(const char *folder, clt_file_tell tell, void
     if (!*mine && clt_volume_list_classes(arena, folder, &names, &n) == CLT_OK)
         *mine = n > 0;
     clt_arena_destroy(arena);
-    return *mine ? check_folder(folder, "data verify", CLT_MASK_CLASSES, NULL, &check) : CLT_OK;
+    return *mine ? check_folder(folder, "data verify", NULL, &check) : CLT_OK;
 }

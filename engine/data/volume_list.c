@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "engine/base/log.h"
@@ -49,9 +50,39 @@ static clt_status list_names(names *list, const char *folder)
     return status;
 }
 
+/* Whether a name is that of a volume; of a pair the header counts. */
 static bool is_volume(const char *name)
 {
-    return clt_volume_stem(name) > 0;
+    return clt_volume_stem(name) > 0 && !clt_volume_is_voxels(name);
+}
+
+/* The number of the first name that is not in front of all names which begin with so many bytes of
+ * `start`. */
+static size_t first_with(const names *list, const char *start, size_t length)
+{
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strncmp(list->name[middle], start, length) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool begins(const names *list, size_t i, const char *start, size_t length)
+{
+    return i < list->count && strncmp(list->name[i], start, length) == 0;
+}
+
+/* The number of the volume that is called so without its ending; list->count: there is none. */
+static size_t find_stem(const names *list, const char *start, size_t stem)
+{
+    for (size_t i = first_with(list, start, stem); begins(list, i, start, stem); i++)
+        if (is_volume(list->name[i]) && clt_volume_stem(list->name[i]) == stem)
+            return i;
+    return list->count;
 }
 
 static bool is_subfolder(const char *folder, const char *name)
@@ -93,14 +124,16 @@ static const clt_nifti_space *space_of(const clt_volume *v)
     return v->is_nifti ? &v->space : NULL;
 }
 
-/* A mask has the voxels of its image, whatever its own header says of their distances, but may be turned otherwise. */
+/* A mask has the voxels of its image, whatever its own header says of their distances and place (which is
+ * told, see clt_volume_list_warn), but may be turned otherwise. */
 static clt_status pose_mask(const listing *l, const clt_volume *image, const clt_volume *mask,
                             const char *path, clt_volume_entry *e)
 {
     static const clt_volume_want nothing = {.spaces = false};
     const clt_volume_want *want = l->options->want ? l->options->want : &nothing;
     clt_nifti_space space = image->space;
-    snprintf(e->mask_axes, sizeof e->mask_axes, "%s", mask->space.axes);
+    e->mask_has_space = mask->is_nifti;
+    e->mask_space = mask->space;
     if (mask->space.axes[0])
         memcpy(space.axes, mask->space.axes, sizeof space.axes);
     CLT_TRY(clt_volume_pose_find(want, space_of(image) || mask->is_nifti ? &space : NULL, mask->size, path,
@@ -114,23 +147,32 @@ static clt_status pose_mask(const listing *l, const clt_volume *image, const clt
              path, mask->space.axes, image->space.axes);
 }
 
+static clt_status compare_mask(const listing *l, const clt_volume *image, const char *image_path,
+                               const clt_volume *mask, const char *path, clt_volume_entry *e)
+{
+    if (mask->channels != 1)
+        CLT_FAIL(CLT_EDATA, "reading the mask '%s': it has %lld channels, a mask has one class per voxel",
+                 path, (long long)mask->channels);
+    for (int i = 0; i < 3; i++)
+        if (mask->size[i] != image->size[i])
+            CLT_FAIL(CLT_EDATA,
+                     "the mask '%s' has %lld x %lld x %lld voxels (depth, height, width), its image '%s' has "
+                     "%lld x %lld x %lld; they must be of one size",
+                     path, (long long)mask->size[0], (long long)mask->size[1], (long long)mask->size[2],
+                     image_path, (long long)image->size[0], (long long)image->size[1],
+                     (long long)image->size[2]);
+    return pose_mask(l, image, mask, path, e);
+}
+
 static clt_status look_at_mask(const listing *l, const clt_volume *image, const char *image_path,
                                const char *path, clt_volume_entry *e)
 {
     clt_volume mask;
-    CLT_TRY(clt_volume_look(&mask, path));
-    if (mask.channels != 1)
-        CLT_FAIL(CLT_EDATA, "reading the mask '%s': it has %lld channels, a mask has one class per voxel",
-                 path, (long long)mask.channels);
-    for (int i = 0; i < 3; i++)
-        if (mask.size[i] != image->size[i])
-            CLT_FAIL(CLT_EDATA,
-                     "the mask '%s' has %lld x %lld x %lld voxels (depth, height, width), its image '%s' has "
-                     "%lld x %lld x %lld; they must be of one size",
-                     path, (long long)mask.size[0], (long long)mask.size[1], (long long)mask.size[2],
-                     image_path, (long long)image->size[0], (long long)image->size[1],
-                     (long long)image->size[2]);
-    return pose_mask(l, image, &mask, path, e);
+    clt_status status = clt_volume_look(&mask, path, 1);
+    if (status == CLT_OK)
+        status = compare_mask(l, image, image_path, &mask, path, e);
+    clt_volume_close(&mask);
+    return status;
 }
 
 static int64_t file_bytes(const char *path)
@@ -139,30 +181,65 @@ static int64_t file_bytes(const char *path)
     return path && stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 
-static clt_status add_file(listing *l, const char *image, const char *mask, int32_t class_number)
+static clt_status count_bytes(void *context, const char *path)
+{
+    *(int64_t *)context += file_bytes(path);
+    return CLT_OK;
+}
+
+clt_status clt_volume_each_file(const clt_volume_entry *e,
+                                clt_status (*each)(void *context, const char *path), void *context)
+{
+    for (int k = 0; k <= e->files; k++) {
+        char *channel = NULL, *partner = NULL;
+        const char *path = k == e->files ? e->mask : e->image;
+        clt_status status = CLT_OK;
+        if (!path)
+            continue;
+        if (k > 0 && k < e->files)
+            status = clt_volume_channel_path(e->image, k, &channel);
+        path = channel ? channel : path;
+        if (status == CLT_OK)
+            status = clt_volume_partner(path, &partner);
+        if (status == CLT_OK)
+            status = each(context, path);
+        if (status == CLT_OK && partner)
+            status = each(context, partner);
+        free(channel);
+        free(partner);
+        CLT_TRY(status);
+    }
+    return CLT_OK;
+}
+
+static clt_status look_at_entry(const listing *l, clt_volume *v, clt_volume_entry *e, const char **bad)
 {
     static const clt_volume_want nothing = {.spaces = false};
-    clt_volume v;
-    clt_volume_entry e = {.image = image, .mask = mask, .class_number = class_number};
-    const char *bad = image;
-    clt_status status = clt_volume_look(&v, image);
-    if (status == CLT_OK)
-        status = clt_volume_pose_find(l->options->want ? l->options->want : &nothing, space_of(&v), v.size,
-                                      image, &e.pose);
-    if (status == CLT_OK && mask) {
-        bad = mask;
-        status = look_at_mask(l, &v, image, mask, &e);
-    }
-    if (status != CLT_OK)
-        return bad_file(l, bad, status);
+    *bad = e->image;
+    CLT_TRY(clt_volume_look(v, e->image, e->files));
+    CLT_TRY(clt_volume_pose_find(l->options->want ? l->options->want : &nothing, space_of(v), v->size,
+                                 e->image, &e->pose));
+    *bad = e->mask ? e->mask : e->image;
+    return e->mask ? look_at_mask(l, v, e->image, e->mask, e) : CLT_OK;
+}
+
+/* files: of the image, one for each channel, or 1. */
+static clt_status add_file(listing *l, const char *image, int files, const char *mask, int32_t class_number)
+{
+    clt_volume v = {.channels = 0};
+    clt_volume_entry e = {.image = image, .mask = mask, .files = files, .class_number = class_number};
+    const char *bad;
+    clt_status status = look_at_entry(l, &v, &e, &bad);
     e.channels = v.channels;
     e.has_space = v.is_nifti;
     e.space = v.space;
+    clt_volume_close(&v);
+    if (status != CLT_OK)
+        return bad_file(l, bad, status);
     clt_volume_list *list = l->list;
     CLT_TRY(clt_grow(&list->entry, &l->room, (size_t)list->count + 1, sizeof *list->entry, "volumes"));
     list->entry[list->count++] = e;
-    list->bytes += file_bytes(image) + file_bytes(mask);
-    return CLT_OK;
+    return clt_volume_each_file(&e, count_bytes, &list->bytes);
 }
 
 static const char *joined(clt_arena *arena, const char *folder, const char *name)
@@ -184,40 +261,157 @@ static int find_pair(const char *folder)
     return -1;
 }
 
-static const char *find_mask(const names *masks, const char *image)
+/* Tells what is no volume: the voxels of a pair without their header and files of other programs are bad;
+ * others are counted. */
+static clt_status tell_other(listing *l, const char *folder, const char *name)
+{
+    static const char *const ends[] = {".nrrd", ".nhdr", ".mha", ".mhd", ".dcm", ".mgz", ".mgh",
+                                       ".mnc",  ".bz2",  ".xz",  ".zst", ".zip", ".npz"};
+    const char *path = joined(l->arena, folder, name), *end = strrchr(name, '.');
+    clt_volume_list *list = l->list;
+    if (!path)
+        return CLT_ENOMEM;
+    if (clt_volume_is_voxels(name)) {
+        char *header;
+        CLT_TRY(clt_volume_partner(path, &header));
+        bool lonely = !header;
+        free(header);
+        if (!lonely)
+            return CLT_OK;
+        return bad_file(
+            l, path,
+            clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                     "'%s' holds the voxels of a pair of files, and the header, a file of the same "
+                     "name that ends in .hdr, is missing; copy both",
+                     path));
+    }
+    for (size_t i = 0; end && i < sizeof ends / sizeof ends[0]; i++)
+        if (strcasecmp(end, ends[i]) == 0)
+            return bad_file(
+                l, path,
+                clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                         "'%s' is of a format that is not read (%s); convert it to .nii.gz, or move "
+                         "it to another folder",
+                         path, ends[i]));
+    list->other = list->other ? list->other : path;
+    list->n_others++;
+    return CLT_OK;
+}
+
+/* The number of the mask of an image, by its name without the ending or, as nnU-Net has it, without _0000
+ * in front of that, too; masks->count: there is none. */
+static size_t find_mask(const names *masks, const char *image, bool *is_channel, int *channel)
+{
+    size_t stem = clt_volume_stem(image), mask = find_stem(masks, image, stem);
+    *is_channel = mask == masks->count && clt_volume_channel(image, stem, channel);
+    return *is_channel ? find_stem(masks, image, stem - 5) : mask;
+}
+
+/* How many channels a volume has whose first one is in the file `image`. CLT_EDATA: a number is left out. */
+static clt_status count_channels(const names *images, const char *image, int *files)
 {
     size_t stem = clt_volume_stem(image);
-    for (size_t i = 0; i < masks->count; i++) {
-        const char *name = masks->name[i];
-        if (clt_volume_stem(name) == stem && strncmp(name, image, stem) == 0)
-            return name;
+    int most = 0, n = 0, k;
+    for (size_t i = first_with(images, image, stem - 4); begins(images, i, image, stem - 4); i++) {
+        const char *name = images->name[i];
+        if (!is_volume(name) || clt_volume_stem(name) != stem || !clt_volume_channel(name, stem, &k))
+            continue;
+        most = k > most ? k : most;
+        n++;
+        if (strcmp(name + stem, image + stem) != 0)
+            CLT_FAIL(CLT_EDATA, "'%s' and '%s' are channels of one volume and must be of one format", image,
+                     name);
     }
-    return NULL;
+    *files = n;
+    if (most + 1 != n)
+        CLT_FAIL(
+            CLT_EDATA,
+            "the numbers _0000, _0001 ... at the end of names count the channels of a volume (nnU-Net): of "
+            "'%.*s' the last one is _%04d, but there are %d files; add those that are missing",
+            (int)stem - 5, image, most, n);
+    return CLT_OK;
+}
+
+static clt_status no_mask(const char *path, const char *masks, bool is_channel)
+{
+    size_t stem = clt_volume_stem(path);
+    const char *name = strrchr(path, '/');
+    size_t at = name ? (size_t)(name - path) + 1 : 0;
+    if (is_channel)
+        CLT_FAIL(
+            CLT_EDATA,
+            "'%s' has no mask: '%s' has neither a volume '%.*s' nor, if _%.4s is the number of a channel as "
+            "nnU-Net writes it, '%.*s'",
+            path, masks, (int)(stem - at), path + at, path + stem - 4, (int)(stem - at) - 5, path + at);
+    CLT_FAIL(CLT_EDATA, "'%s' has no mask: there is no volume of that name in '%s'", path, masks);
+}
+
+typedef struct pairing {
+    const char *images, *masks; /* folders */
+    names image, mask;
+    const char **taken; /* by mask: the image that has it */
+} pairing;
+
+/* Adds the image number i with its mask. */
+static clt_status add_pair(listing *l, pairing *p, size_t i)
+{
+    const char *image = p->image.name[i], *path = joined(l->arena, p->images, image);
+    bool is_channel;
+    int channel = 0, files = 1;
+    if (!path)
+        return CLT_ENOMEM;
+    if (!is_volume(image))
+        return tell_other(l, p->images, image);
+    size_t number = find_mask(&p->mask, image, &is_channel, &channel);
+    if (number == p->mask.count)
+        return bad_file(l, path, no_mask(path, p->masks, is_channel));
+    const char *first = p->taken[number];
+    if (is_channel && channel > 0 && first) /* a file of the volume before */
+        return CLT_OK;
+    clt_status status = is_channel ? count_channels(&p->image, image, &files) : CLT_OK;
+    if (status == CLT_OK && first)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "'%s' and '%s' have the same name and so the same mask; remove one of them", path,
+                          first);
+    p->taken[number] = first ? first : path;
+    if (status != CLT_OK)
+        return bad_file(l, path, status);
+    const char *mask_path = joined(l->arena, p->masks, p->mask.name[number]);
+    return mask_path ? add_file(l, path, files, mask_path, 0) : CLT_ENOMEM;
+}
+
+/* Masks that no image has. */
+static clt_status find_lonely(listing *l, const pairing *p)
+{
+    clt_volume_list *list = l->list;
+    list->lonely = clt_arena_alloc(l->arena, (p->mask.count + 1) * sizeof *list->lonely);
+    if (!list->lonely)
+        return CLT_ENOMEM;
+    for (size_t i = 0; i < p->mask.count; i++) {
+        const char *name = p->mask.name[i];
+        if (!is_volume(name))
+            CLT_TRY(tell_other(l, p->masks, name));
+        else if (!p->taken[i] && !(list->lonely[list->n_lonely++] = joined(l->arena, p->masks, name)))
+            return CLT_ENOMEM;
+    }
+    return CLT_OK;
 }
 
 static clt_status list_pairs(listing *l, const char *images, const char *masks)
 {
-    names image = {.arena = l->arena}, mask = {.arena = l->arena};
-    clt_status status = list_names(&image, images);
+    pairing p = {.images = images, .masks = masks, .image = {.arena = l->arena}, .mask = {.arena = l->arena}};
+    clt_status status = list_names(&p.image, images);
     if (status == CLT_OK)
-        status = list_names(&mask, masks);
-    for (size_t i = 0; i < image.count && status == CLT_OK; i++) {
-        if (!is_volume(image.name[i]))
-            continue;
-        const char *path = joined(l->arena, images, image.name[i]), *name = find_mask(&mask, image.name[i]);
-        const char *mask_path = name ? joined(l->arena, masks, name) : NULL;
-        if (!path || (name && !mask_path))
-            status = CLT_ENOMEM;
-        else if (name)
-            status = add_file(l, path, mask_path, 0);
-        else
-            status =
-                bad_file(l, path,
-                         clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                                  "'%s' has no mask: there is no volume of that name in '%s'", path, masks));
-    }
-    free(image.name);
-    free(mask.name);
+        status = list_names(&p.mask, masks);
+    p.taken = clt_arena_alloc(l->arena, (p.mask.count + 1) * sizeof *p.taken);
+    if (status == CLT_OK && !p.taken)
+        status = CLT_ENOMEM;
+    for (size_t i = 0; i < p.image.count && status == CLT_OK; i++)
+        status = add_pair(l, &p, i);
+    if (status == CLT_OK)
+        status = find_lonely(l, &p);
+    free(p.image.name);
+    free(p.mask.name);
     return status;
 }
 
@@ -253,10 +447,12 @@ static clt_status list_class(listing *l, const char *folder, int32_t number)
     names inside = {.arena = l->arena};
     clt_status status = list_names(&inside, folder);
     for (size_t i = 0; i < inside.count && status == CLT_OK; i++) {
-        if (!is_volume(inside.name[i]))
+        if (!is_volume(inside.name[i])) {
+            status = tell_other(l, folder, inside.name[i]);
             continue;
+        }
         const char *path = joined(l->arena, folder, inside.name[i]);
-        status = path ? add_file(l, path, NULL, number) : CLT_ENOMEM;
+        status = path ? add_file(l, path, 1, NULL, number) : CLT_ENOMEM;
     }
     free(inside.name);
     return status;
@@ -295,11 +491,54 @@ static clt_status list_classes(listing *l)
 
 /* --- a folder --- */
 
+/* A folder of images whose masks are missing is no class of that name. */
+static clt_status check_masks_there(const listing *l)
+{
+    const clt_volume_list_options *o = l->options;
+    for (int i = 0; i < N_PAIRS && o->n_classes == 0; i++)
+        if (is_subfolder(o->path, pairs[i][0]))
+            CLT_FAIL(
+                CLT_EDATA,
+                "opening %s: '%s' has a folder '%s', but none with its masks: they are looked for in '%s'%s",
+                o->key, o->path, pairs[i][0], pairs[i][1],
+                i < 2 ? " or 'labels' (if images is a class, list the classes in data.class_names)" : "");
+    return CLT_OK;
+}
+
+/* The volumes of a folder, then those of the folders in it; where images have masks, the images alone. */
+static clt_status list_plain(listing *l)
+{
+    const clt_volume_list_options *o = l->options;
+    names all = {.arena = l->arena};
+    int pair = find_pair(o->path);
+    const char *root = pair < 0 ? o->path : joined(l->arena, o->path, pairs[pair][0]);
+    CLT_TRY(root ? list_names(&all, root) : CLT_ENOMEM);
+    clt_status status = CLT_OK;
+    for (int inner = 0; inner < 2; inner++)
+        for (size_t i = 0; i < all.count && status == CLT_OK; i++) {
+            bool folder = is_subfolder(root, all.name[i]);
+            const char *path = joined(l->arena, root, all.name[i]);
+            if (!path)
+                status = CLT_ENOMEM;
+            else if (inner && folder)
+                status = list_class(l, path, 0);
+            else if (!inner && !folder && is_volume(all.name[i]))
+                status = add_file(l, path, 1, NULL, 0);
+            else if (!inner && !folder)
+                status = tell_other(l, root, all.name[i]);
+        }
+    free(all.name);
+    return status;
+}
+
 static clt_status list_folder(listing *l)
 {
     const clt_volume_list_options *o = l->options;
     int pair = find_pair(o->path);
+    if (o->plain)
+        return list_plain(l);
     if (pair < 0) {
+        CLT_TRY(check_masks_there(l));
         l->list->kind = CLT_VOLUMES_CLASSES;
         return list_classes(l);
     }
@@ -332,7 +571,7 @@ clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options 
     if (clt_is_directory(options->path))
         status = list_folder(&l);
     else
-        status = add_file(&l, out->folder, NULL, 0);
+        status = add_file(&l, out->folder, 1, NULL, 0);
     clt_status kept = keep_entries(&l);
     CLT_TRY(status);
     CLT_TRY(kept);
@@ -340,37 +579,11 @@ clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options 
         CLT_FAIL(
             CLT_EDATA,
             "opening %s: '%s' holds no volumes; a folder has images/NAME.nii.gz and masks/NAME.nii.gz (or "
-            "imagesTr and labelsTr) for segmentation, CLASS/NAME.nii.gz for classification; .nii and "
-            ".npy are read, too; images lie in CLASS/NAME.jpg or .png, and other data are named by their "
+            "imagesTr and labelsTr) for segmentation, CLASS/NAME.nii.gz for classification; .nii, pairs of "
+            ".hdr "
+            "and .img, and .npy are read, too; images lie in CLASS/NAME.jpg or .png, and other data are "
+            "named by their "
             "file",
             options->key, options->path);
     return CLT_OK;
-}
-
-void clt_volume_list_warn(const clt_volume_list *list, const char *key, const char *advice)
-{
-    const clt_volume_entry *first = NULL;
-    int64_t others = 0, other = -1, masks = 0, mask = -1;
-    for (int64_t i = 0; i < list->count; i++) {
-        const clt_volume_entry *e = &list->entry[i];
-        if (!e->space.axes[0])
-            continue;
-        first = first ? first : e;
-        if (strcmp(e->space.axes, first->space.axes) != 0) {
-            other = others++ ? other : i;
-        }
-        if (e->mask_axes[0] && strcmp(e->mask_axes, e->space.axes) != 0)
-            mask = masks++ ? mask : i;
-    }
-    if (others > 0)
-        CLT_WARN("%s: %lld of %lld volumes lie in the body otherwise than the first: the axes of '%s' are "
-                 "%s, those of "
-                 "'%s' %s; %s",
-                 key, (long long)others, (long long)list->count, list->entry[other].image,
-                 list->entry[other].space.axes, first->image, first->space.axes, advice);
-    if (masks > 0)
-        CLT_WARN(
-            "%s: %lld mask%s otherwise than the image: the axes of '%s' are %s, those of its image %s; %s",
-            key, (long long)masks, masks == 1 ? " lies" : "s lie", list->entry[mask].mask,
-            list->entry[mask].mask_axes, list->entry[mask].space.axes, advice);
 }

@@ -5,9 +5,11 @@
 #include "engine/data/volume_set.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/thread.h"
 
 /* What the cache holds: number 2 * index is the image of a volume, 2 * index + 1 its mask. */
@@ -75,9 +77,9 @@ static clt_status make_image(const clt_volume_set *set, int64_t index, cached_pa
 {
     const clt_volume_entry *e = &set->list.entry[index];
     clt_volume *v = &part->image;
-    CLT_TRY(clt_volume_open(v, e->image, set->key));
+    CLT_TRY(clt_volume_open(v, e->image, e->files, set->key));
     CLT_TRY(check_unchanged(v, e->pose.file, e->channels, e->image));
-    *bytes = v->array.unpacked ? v->array.size : 0;
+    *bytes = clt_volume_unpacked(v);
     bool resizes = set->fits && set->fit == CLT_FIT_RESIZE;
     if (!resizes && !clt_volume_posed(&e->pose))
         return CLT_OK;
@@ -110,13 +112,13 @@ static clt_status read_mask(const clt_volume_set *set, int64_t index, uint8_t **
     const clt_volume_entry *e = &set->list.entry[index];
     clt_volume v;
     *out = NULL;
-    clt_status status = clt_volume_open(&v, e->mask, set->key);
+    clt_status status = clt_volume_open(&v, e->mask, 1, set->key);
     if (status == CLT_OK)
         status = check_unchanged(&v, e->mask_pose.file, 1, e->mask);
     if (status == CLT_OK)
         status = clt_alloc(out, (size_t)clt_voxels(v.size), 1, "a mask");
     if (status == CLT_OK)
-        status = clt_volume_mask(&v, set->mask_classes, *out);
+        status = clt_volume_mask(&v, set->mask_classes, set->mask_values, *out);
     clt_volume_close(&v);
     return status;
 }
@@ -168,6 +170,20 @@ static clt_status make_part(void *context, int64_t number, void **thing, uint64_
 }
 
 /* --- the set --- */
+
+clt_status clt_volume_set_read_masks(clt_volume_set *set, const clt_config *config, clt_arena *arena)
+{
+    int64_t classes = clt_config_int(config, "data.mask_classes");
+    int n = clt_config_list_count(config, "data.mask_values");
+    int64_t *values = n ? clt_arena_alloc(arena, (size_t)n * sizeof *values) : NULL;
+    if (n && !values)
+        return CLT_ENOMEM;
+    for (int i = 0; i < n; i++)
+        values[i] = clt_config_list_int(config, "data.mask_values", i);
+    set->mask_values = values;
+    set->mask_classes = n ? n : classes > 0 ? classes : CLT_MASK_CLASSES;
+    return CLT_OK;
+}
 
 clt_status clt_volume_set_open(clt_volume_set *set, uint64_t cache_bytes)
 {
@@ -258,6 +274,14 @@ typedef struct class_search {
     clt_error error;
 } class_search;
 
+/* Marks the classes of a mask as it is in its file. */
+static void mark_classes(const clt_volume_set *set, int64_t index, const uint8_t *mask, bool *found)
+{
+    int64_t voxels = clt_voxels(set->list.entry[index].mask_pose.file);
+    for (int64_t k = 0; k < voxels; k++)
+        found[mask[k]] = true;
+}
+
 static void search_range(void *context, uint64_t first, uint64_t last)
 {
     class_search *s = context;
@@ -265,9 +289,8 @@ static void search_range(void *context, uint64_t first, uint64_t last)
         bool here[CLT_MASK_CLASSES] = {false};
         uint8_t *mask = NULL;
         clt_status status = read_mask(s->set, (int64_t)i, &mask);
-        int64_t voxels = clt_voxels(s->set->list.entry[i].mask_pose.file);
-        for (int64_t k = 0; k < voxels && status == CLT_OK; k++)
-            here[mask[k]] = true;
+        if (status == CLT_OK)
+            mark_classes(s->set, (int64_t)i, mask, here);
         free(mask);
         pthread_mutex_lock(&s->lock);
         bool skip = status == CLT_EDATA && s->skip_bad;
@@ -289,13 +312,43 @@ clt_status clt_volume_set_find_classes(const clt_volume_set *set, bool skip_bad,
     return s.error.status == CLT_OK ? CLT_OK : clt_error_put(&s.error);
 }
 
-clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, const char **bad)
+/* "0, 255": the classes that occur, as far as they have room. */
+static void list_classes(const bool found[CLT_MASK_CLASSES], const char *between, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int k = 0; k < CLT_MASK_CLASSES && used < room; k++)
+        if (found[k])
+            used += (size_t)snprintf(text + used, room - used, "%s%d", used ? between : "", k);
+}
+
+void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT_MASK_CLASSES])
+{
+    int64_t used = 0, largest = 0;
+    char listed[1200], values[1200];
+    for (int k = 0; k < CLT_MASK_CLASSES; k++) {
+        used += found[k];
+        largest = found[k] ? k : largest;
+    }
+    bool background = found[0];
+    if (used == 0 || set->mask_values || largest + 1 <= used + (background ? 0 : 1))
+        return;
+    list_classes(found, ", ", listed, sizeof listed);
+    list_classes(found, ",", values, sizeof values);
+    CLT_WARN("%s: of the classes 0 to %lld only %lld occur in the masks of '%s': %s; if these values stand "
+             "for the "
+             "classes 0, 1 ... in this order, set data.mask_values=[%s%s], which makes %lld classes of them",
+             set->key, (long long)largest, (long long)used, set->list.folder, listed, background ? "" : "0,",
+             values, (long long)used + !background);
+}
+
+clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad)
 {
     const clt_volume_entry *e = &set->list.entry[index];
     clt_volume v;
     uint8_t *mask = NULL;
     *bad = e->image;
-    clt_status status = clt_volume_open(&v, e->image, set->key);
+    clt_status status = clt_volume_open(&v, e->image, e->files, set->key);
     if (status == CLT_OK)
         status = clt_volume_check(&v);
     clt_volume_close(&v);
@@ -304,6 +357,8 @@ clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, const 
         return CLT_OK;
     *bad = e->mask;
     status = read_mask(set, index, &mask);
+    if (status == CLT_OK && found)
+        mark_classes(set, index, mask, found);
     free(mask);
     return status;
 }

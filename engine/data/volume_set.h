@@ -22,11 +22,15 @@ typedef struct clt_volume_set {
     clt_volume_fit fit;
     int64_t target[3];
     int64_t channels;
-    int64_t mask_classes; /* values of masks must be below */
+    int64_t mask_classes;       /* classes of masks */
+    const int64_t *mask_values; /* data.mask_values: how they are stored; NULL: as their numbers */
     clt_volume_cache *cache;
 } clt_volume_set;
 
-/* To be called when list, key, fits, fit, target and mask_classes are set: checks that all volumes have as many
+/* Sets mask_classes and mask_values as a config has them: data.mask_values, else data.mask_classes, else
+ * as many classes as there can be. */
+clt_status clt_volume_set_read_masks(clt_volume_set *set, const clt_config *config, clt_arena *arena);
+/* To be called when all but channels and cache are set: checks that all volumes have as many
  * channels, and makes the cache of so many bytes. */
 clt_status clt_volume_set_open(clt_volume_set *set, uint64_t cache_bytes);
 void clt_volume_set_close(clt_volume_set *set); /* an empty set is fine */
@@ -48,7 +52,12 @@ void clt_volume_set_release(const clt_volume_set *set, int64_t index);
 clt_status clt_volume_set_find_classes(const clt_volume_set *set, bool skip_bad,
                                        bool found[CLT_MASK_CLASSES]);
 
-/* Reads image and mask of a volume to the end, past the cache, with all checks. *bad: the file that is bad. */
-clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, const char **bad);
+/* Warns if many numbers below the largest class occur in no mask, as in masks of 0 and 255, and says what
+ * to do. */
+void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT_MASK_CLASSES]);
+
+/* Reads image and mask of a volume to the end, past the cache, with all checks. *bad: the file that is
+ * bad. found: gets the classes of the mask added to it; NULL: nobody asks. */
+clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct clt_volumes_state {
     int64_t *volume; /* the volumes of this split, by their numbers in the set */
     int64_t count;
     bool training;      /* random patches and augmentation */
+    bool tells;         /* no other split warns of the same files */
     int64_t box[3];     /* size of a sample */
     bool patches;       /* smaller than the volumes, perhaps */
     int64_t per_volume; /* training: patches of a volume in an epoch */

@@ -201,9 +201,22 @@ const char *clt_language_text(const clt_eval_metrics *m, const char *separator, 
     return buffer;
 }
 
+/* What a loss is called among several: "cross entropy", by its op, or by its own name if another one has
+ * the same op. */
+static const char *loss_label(const clt_eval_metrics *m, int at, char *buffer, size_t size)
+{
+    bool alone = m->loss_op[at][0] != '\0';
+    for (int i = 0; i < m->n_losses; i++)
+        alone = alone && (i == at || strcmp(m->loss_op[i], m->loss_op[at]) != 0);
+    (void)snprintf(buffer, size, "%s", alone ? m->loss_op[at] : m->loss_name[at]);
+    for (char *c = buffer; alone && *c; c++)
+        *c = *c == '_' ? ' ' : *c;
+    return buffer;
+}
+
 const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
 {
-    char language[96], loss[32];
+    char language[96], loss[32], label[64];
     snprintf(buffer, CLT_LINE_SIZE, "eval%s", m->on_train ? " on the TRAINING data" : "");
     if (m->step >= 0)
         add(buffer, " at step %lld", (long long)m->step);
@@ -228,7 +241,8 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
         add(buffer, " | Dice %s of %lld volume%s", clt_value_text(m->volume_dice, 4, loss, sizeof loss),
             (long long)m->volumes, m->volumes == 1 ? "" : "s");
     for (int i = 0; m->n_losses > 1 && i < m->n_losses; i++)
-        add(buffer, " | %s %s", m->loss_name[i], clt_value_text(m->loss_value[i], 4, loss, sizeof loss));
+        add(buffer, " | %s %s", loss_label(m, i, label, sizeof label),
+            clt_value_text(m->loss_value[i], 4, loss, sizeof loss));
     add(buffer, " | %lld", (long long)m->samples);
     if (m->available > m->samples)
         add(buffer, " of %lld", (long long)m->available);

@@ -57,6 +57,7 @@ typedef struct clt_eval_metrics {
     double seconds;
     int n_losses;
     char loss_name[CLT_MAX_LOSSES][64];
+    char loss_op[CLT_MAX_LOSSES][32]; /* which computes it, such as "dice_loss"; "": not known */
     double loss_value[CLT_MAX_LOSSES];
 } clt_eval_metrics;
 

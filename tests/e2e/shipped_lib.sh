@@ -23,6 +23,7 @@ shipped_data() {
         { printf '\0\0\x08\x01'; be32 256; bytes 256 7 10; } | gzip >"data/mnist/$part-labels-idx1-ubyte.gz"
     done
     cat "$CLTRAIN_SOURCE_DIR"/docs/*.md >data/tinyshakespeare/input.txt
+    "$CLTRAIN" data fetch volumes-sample >/dev/null
     bytes 9000 3 1 >data/tinyshakespeare-gpt2/train_000.bin
     bytes 9000 5 1 >data/tinyshakespeare-gpt2/val_000.bin
     cp data/tinyshakespeare-gpt2/* tokens

@@ -110,6 +110,28 @@ for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
     expect_text 'No such file' "cltrain data fetch $set\$"
     "$CLTRAIN" data fetch | grep -q "^  $set " || fail "$config: there is no set $set"
 done
+# Where the files of a folder must lie, and a set to try.
+for config in unet3d-tiny unet3d-ct cnn3d-ct; do
+    expect_code 3 "$CLTRAIN" train "$CLTRAIN_SOURCE_DIR/configs/$config.json" --dry-run
+    expect_text 'FOLDER/images/NAME.nii.gz and FOLDER/masks/NAME.nii.gz, volumes of classes in FOLDER/CLASS/NAME.nii.gz' \
+        'cltrain data fetch volumes-sample$'
+done
+expect_code 3 "$CLTRAIN" train "$CLTRAIN_SOURCE_DIR/configs/resnet50-imagenet.json" --dry-run
+expect_text "opening the folder 'imagenet/train'" 'imagenet/train/n01440764/\*.JPEG' 'into imagenet/val'
+# The set of volumes is made without a network, the same each time, and made again where it was damaged.
+expect_code 0 "$CLTRAIN" data fetch volumes-sample
+expect_text '152 files, .* made$' 'cltrain train configs/unet3d-tiny.json'
+cp data/volumes-sample/SHA256SUMS sums
+printf x >data/volumes-sample/classes/shell/ct007.nii.gz
+expect_code 0 "$CLTRAIN" data fetch volumes-sample
+expect_text '152 files, .* made$'
+expect_same sums data/volumes-sample/SHA256SUMS
+expect_code 0 "$CLTRAIN" data fetch volumes-sample
+expect_text '152 files, .* all files exist already and are correct'
+expect_code 2 "$CLTRAIN" data fetch volumes-sample --from "$work"
+expect_text "'volumes-sample' is made here, not downloaded"
+expect_code 0 "$CLTRAIN" data verify data/volumes-sample/segmentation data/volumes-sample/classes
+expect_text '140 good, none bad'
 shipped_data
 for config in "$CLTRAIN_SOURCE_DIR"/configs/*.json; do
     name=$(basename "$config" .json)

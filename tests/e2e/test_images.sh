@@ -91,6 +91,19 @@ expect_text 'about 32 x 32 pixels .* enlarged to 96 x 96.* set data.size=\[32,32
 expect_code 0 "$CLTRAIN" plan cifar.json --device generic
 reject_text 'enlarged'
 
+# PNG files of 16 bits that hold 12 (gray 3000, by Pillow): told, as almost nothing is left of them in 8 bits; gray 48000 is fine.
+mkdir -p bits/a bits/b
+base64 -d >bits/a/low.png <<<'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAIEAAAAACx9D0UAAAAE0lEQVR42mPk3sGAApgYGAZCAABq5QDTzSUNHwAAAABJRU5ErkJggg=='
+base64 -d >bits/b/full.png <<<'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAIEAAAAACx9D0UAAAAE0lEQVR42mPc3cCAApgYGAZCAACqZQFLs+uDDQAAAABJRU5ErkJggg=='
+expect_code 0 "$CLTRAIN" data verify bits
+expect_text "image 'bits/a/low.png' is a PNG of 16 bits whose values are below 4096" '2 good, none bad'
+expect_code 0 "$CLTRAIN" plan images.json --device generic data.path=bits data.eval_path=[] model.outputs=2 data.micro_batch=2
+expect_text "image 'bits/a/low.png' is a PNG of 16 bits"
+rm bits/a/low.png
+cp bits/b/full.png bits/a
+expect_code 0 "$CLTRAIN" data verify bits
+reject_text 'PNG of 16 bits'
+
 # --- training ---
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 expect_code 0 "$CLTRAIN" train cifar.json --out cifar_run
@@ -136,6 +149,62 @@ expect_same want.csv got.csv
 head -c 50 frog.png >cut.png
 expect_code 3 "$CLTRAIN" predict cifar_run cut.png
 expect_text 'cut.png.*cut off'
+
+# Photos without classes: all in a folder and in the folders in it, each row with the name of its file, also of packs and in JSON;
+# names are quoted where a table needs it. What cannot be read ends the work with its name, whatever the run does with such images.
+mkdir -p 'photos/in, side'
+cp frog.png photos/b.png
+cp ship.jpg 'photos/a "x".jpg'
+cp frog.png 'photos/in, side/c.PNG'
+touch photos/notes.txt
+expect_code 0 "$CLTRAIN" predict cifar_run photos --out photos.csv
+expect_text '3 samples predicted' "'photos': 1 other file is left out, by its name no image"
+[ "$(grep -c 'left out' "$out")" = 1 ] && pass || fail "a file that is left out is told $(grep -c 'left out' "$out") times"
+printf '%s\n' 'file,sample,class,name,probability' '"photos/a ""x"".jpg",0,8,ship' 'photos/b.png,1,6,frog' '"photos/in, side/c.PNG",2,6,frog' |
+    while read -r line; do grep -q -F -x -e "$line" <(sed 's/\(,frog\|,ship\),.*/\1/' photos.csv | sed 's/,p0.*//') || echo "$line"; done >missing
+[ -s missing ] && fail "photos.csv has no line $(head -n 1 missing): $(cat photos.csv)" || pass
+expect_code 0 "$CLTRAIN" predict cifar_run photos --out photos.jsonl
+[ "$(sed 's/^{"file": *\("[^"]*\(\\"[^"]*\)*"\), *"sample": *\([0-9]*\).*/\3 \1/' photos.jsonl | tr '\n' ' ')" = \
+    '0 "photos/a \"x\".jpg" 1 "photos/b.png" 2 "photos/in, side/c.PNG" ' ] && pass || fail "photos.jsonl: $(cat photos.jsonl)"
+mkdir nothing
+expect_code 0 "$CLTRAIN" train images.json --out images_run train.steps=2 data.on_bad_sample=skip
+expect_code 0 "$CLTRAIN" predict images_run set --out classes.csv
+expect_text '200 samples predicted'
+grep -q '^set/truck/[0-9]*.png,199,' classes.csv && pass || fail "the last row is $(tail -n 1 classes.csv)"
+expect_code 0 "$CLTRAIN" predict images_run set.images --out pack.csv
+cmp -s <(sed 's|^set/||' classes.csv) pack.csv && pass || fail 'a pack is predicted otherwise than its folder'
+expect_code 3 "$CLTRAIN" predict images_run nothing
+expect_text 'neither it nor the folders in it have images'
+printf 'BM' >photos/cut.bmp
+expect_code 3 "$CLTRAIN" predict images_run photos
+expect_text "reading image 'photos/cut.bmp'"
+
+# Images of other formats are named alike by predict, verify, training and prepare, whatever the file is called.
+other() { # NAME BYTES: a file of this format is refused by name, everywhere
+    local name=$1 ending
+    mkdir -p foreign/a foreign/b
+    cp frog.png foreign/b
+    for ending in webp heic jpg; do
+        rm -f foreign/a/*
+        cp frog.png foreign/a
+        { printf "$2"; head -c 40 /dev/zero; } >foreign/a/x.$ending
+        for command in "predict images_run foreign/a/x.$ending" 'predict images_run foreign' "data verify foreign/a/x.$ending" 'data verify foreign' \
+            'train images.json data.path=foreign data.eval_path=[] model.outputs=2 data.micro_batch=3 --out never' 'data prepare foreign --out never'; do
+            rm -rf never
+            # shellcheck disable=SC2086
+            expect_code 3 "$CLTRAIN" $command
+            expect_text "foreign/a/x.$ending'?: .*it is $name; JPEG and PNG are read"
+        done
+        expect_code 3 "$CLTRAIN" data prepare foreign/a/x.$ending --out never
+        expect_text "it is $name, not text"
+    done
+}
+other 'a WebP image' 'RIFF\x40\0\0\0WEBPVP8 '
+other 'a HEIC image' '\0\0\0\x18ftypheic'
+other 'an AVIF image' '\0\0\0\x1cftypavif'
+other 'a TIFF image' 'II*\0'
+other 'a BMP image' 'BM\x40\0\0\0\0\0\0\0'
+other 'a GIF image' 'GIF89a'
 
 weights() { cat "$1"/checkpoints/step_"$2"/*.safetensors | cksum; }
 expect_code 0 "$CLTRAIN" train images.json --out one data.workers=1

@@ -80,7 +80,7 @@ expect_code 0 "$CLTRAIN" train mlp.json data.workers=3 data.prefetch=7 --max-ste
 expect_same <(head -n 5 mlp.loss) <(values loss workers/metrics.jsonl)
 
 expect_code 0 "$CLTRAIN" train mlp.json --dry-run
-expect_text 'dry run: config, data and plan are good'
+expect_text 'dry run: config and plan are good; data was opened, not read'
 expect_code 0 "$CLTRAIN" train mlp.json --dry-run --out dry
 expect_absent dry runs
 expect_code 0 "$CLTRAIN" train mlp.json --max-steps 2

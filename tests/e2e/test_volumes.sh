@@ -30,10 +30,10 @@ expect_code 0 "$CLTRAIN" data verify val val/images/ct000.nii
 expect_text '16 x 20 x 24 voxels \(depth, height, width\) of i16' '2.5 x 0.8 x 0.8 mm, axes RAS' '3 good, none bad'
 expect_code 0 "$CLTRAIN" data verify seg.json 'data.spacing=[4,1,1]' data.orientation=LPS
 expect_text 'voxels of 4 x 1 x 1 mm, LPS'
-# A volume whose width goes to the left (srow_x begins with -1): a warning, unless all are turned alike.
+# A volume whose width goes to the left (srow_x begins with -0.8): a warning, unless all are turned alike.
 cp -r val mixed
-printf '\x00\x00\x80\xbf' | dd of=mixed/images/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
-printf '\x00\x00\x80\xbf' | dd of=mixed/masks/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
+printf '\xcd\xcc\x4c\xbf' | dd of=mixed/images/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
+printf '\xcd\xcc\x4c\xbf' | dd of=mixed/masks/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed
 expect_text "1 of 2 volumes lie in the body otherwise than the first: the axes of 'mixed/images/ct001.nii' are LAS" 'data.orientation=RAS'
 [ "$(grep -c 'otherwise' "$out")" = 1 ] && pass || fail "the output warns $(grep -c 'otherwise' "$out") times"
@@ -41,6 +41,48 @@ expect_code 0 "$CLTRAIN" data verify mixed
 [ "$(grep -c 'otherwise' "$out")" = 1 ] && pass || fail "of a folder the output warns $(grep -c 'otherwise' "$out") times"
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed data.orientation=RAS
 reject_text 'otherwise'
+
+# A mask of another spacing than its image, by the pixdim of its header and by its sform: told by name, in training, too.
+cp -r val spaced_masks
+printf '\x00\x00\x80\x3f' | dd of=spaced_masks/masks/ct000.nii bs=1 seek=80 conv=notrunc 2>/dev/null
+expect_code 0 "$CLTRAIN" data verify spaced_masks
+expect_text "of its mask, its pixdim says voxels of 2.5 x 0.8 x 1 mm, its sform 2.5 x 0.8 x 0.8 mm; the sform counts" \
+    "warning: data verify: the headers of 1 of 2 volumes contradict themselves: of 'spaced_masks/masks/ct000.nii'"
+printf '\x00\x00\x80\x3f' | dd of=spaced_masks/masks/ct000.nii bs=1 seek=280 conv=notrunc 2>/dev/null
+expect_code 0 "$CLTRAIN" data verify spaced_masks
+expect_text "warning: its mask 'spaced_masks/masks/ct000.nii' has voxels of 2.5 x 0.8 x 1 mm instead of 2.5 x 0.8 x 0.8 mm"
+expect_code 0 "$CLTRAIN" data verify seg.json data.path=spaced_masks
+expect_text "1 mask lies otherwise than the image, by their headers: 'spaced_masks/masks/ct000.nii' has voxels of"
+[ "$(grep -c '1 mask lies' "$out")" = 1 ] && pass || fail "the output warns $(grep -c '1 mask lies' "$out") times of a mask"
+
+# A pair of .hdr and .img is read like one file; masks without an image, and other files, are named.
+mkdir -p paired/images paired/masks
+head -c 348 val/images/ct000.nii >paired/images/ct000.hdr
+printf 'ni1\0' | dd of=paired/images/ct000.hdr bs=1 seek=344 conv=notrunc 2>/dev/null
+printf '\0\0\0\0' | dd of=paired/images/ct000.hdr bs=1 seek=108 conv=notrunc 2>/dev/null
+tail -c +353 val/images/ct000.nii >paired/images/ct000.img
+cp val/masks/ct000.nii val/masks/ct001.nii paired/masks/
+touch paired/images/notes.txt
+expect_code 0 "$CLTRAIN" data verify seg.json data.path=paired data.eval_path=[] data.split=0
+expect_text 'ok   paired/images/ct000.hdr: 16 x 20 x 24 voxels' "1 volumes from 'paired' \(1 in .hdr and .img\)" \
+    "1 mask has no image of the same name and is left out: 'paired/masks/ct001.nii'" "1 other file or folder is left out, which is no volume: 'paired/images/notes.txt'"
+expect_code 0 "$CLTRAIN" data verify paired/images/ct000.img
+expect_text 'NIfTI-1 \(a pair of files\)'
+mv paired/images/ct000.img paired/images/ct002.img
+expect_code 3 "$CLTRAIN" data verify paired
+expect_text 'BAD  paired/images/ct000.hdr: .*the voxels, a file of the same name' \
+    'BAD  paired/images/ct002.img: .*the header, a file of the same name'
+
+# nnU-Net's names: a file for each channel.
+mkdir -p nnunet/imagesTr nnunet/labelsTr
+cp val/images/ct000.nii nnunet/imagesTr/case_0000.nii
+cp val/masks/ct000.nii nnunet/labelsTr/case.nii
+cp val/images/ct000.nii nnunet/imagesTr/case_0001.nii
+expect_code 0 "$CLTRAIN" data verify nnunet
+expect_text 'ok   nnunet/imagesTr/case_0000.nii: 2 channels of 16 x 20 x 24 voxels' '1 good, none bad'
+mv nnunet/imagesTr/case_0001.nii nnunet/imagesTr/case_0002.nii
+expect_code 3 "$CLTRAIN" data verify nnunet
+expect_text "BAD  nnunet/imagesTr/case_0000.nii: .*of 'case' the last one is _0002, but there are 2 files"
 
 # --- show: three slices of each sample, with the names of the mask's classes; folders and files without a config, too ---
 expect_code 0 "$CLTRAIN" data show seg.json --out seg.html --samples 6
@@ -117,6 +159,39 @@ done
 expect_code 0 "$CLTRAIN" eval run data.eval_path=again
 expect_text 'Dice 1(\.0*)? of 2 volumes' # its own masks
 
+# Masks of 0 and 255: told, with the key that makes two classes of them; predicted masks have these values again.
+cp -r val white
+for name in ct000 ct001; do
+    { head -c 352 val/masks/$name.nii; tail -c +353 val/masks/$name.nii | LC_ALL=C tr '\001' '\377'; } >white/masks/$name.nii
+done
+expect_code 0 "$CLTRAIN" data verify white
+expect_text "warning: data verify: of the classes 0 to 255 only 2 occur in the masks of 'white': 0, 255; .*data.mask_values=\[0,255\]"
+expect_code 3 "$CLTRAIN" train seg.json data.path=white data.mask_classes=0 data.eval_path=[] data.split=0 --dry-run
+expect_text 'only 2 occur .*: 0, 255' 'they have voxels of class 255, the model takes 0 to 1'
+expect_code 3 "$CLTRAIN" data verify seg.json data.eval_path=white
+expect_text 'BAD  white/masks/ct000.nii: .* is 255, a class beyond the last one, 1; .*data.mask_values'
+expect_code 0 "$CLTRAIN" data verify seg.json data.path=white data.eval_path=white 'data.mask_values=[0,255]'
+expect_text 'masks of 2 classes'
+reject_text 'only 2 occur'
+mkdir -p white_again/images white_again/masks
+cp val/images/*.nii white_again/images/
+for name in ct000 ct001; do
+    expect_code 0 "$CLTRAIN" predict run val/images/$name.nii --out white_again/masks/$name.nii.gz 'data.mask_values=[0,255]'
+    cmp -s <(gzip -dc again/masks/$name.nii.gz | tail -c +353 | LC_ALL=C tr '\001' '\377') \
+        <(gzip -dc white_again/masks/$name.nii.gz | tail -c +353) && pass || fail "$name: the mask does not hold 0 and 255"
+done
+expect_code 0 "$CLTRAIN" eval run data.eval_path=white_again 'data.mask_values=[0,255]'
+expect_text 'Dice 1(\.0*)? of 2 volumes'
+
+# A pair of files is predicted like one file, and its mask is one file with the same geometry.
+cp paired/images/ct000.hdr pair.hdr
+cp paired/images/ct002.img pair.img
+expect_code 0 "$CLTRAIN" predict run pair.img --out pair_mask.nii.gz
+cmp -s <(gzip -dc pair_mask.nii.gz | tail -c +353) <(gzip -dc again/masks/ct000.nii.gz | tail -c +353) && pass ||
+    fail 'the mask of a pair is another one'
+expect_code 0 "$CLTRAIN" data verify pair_mask.nii.gz
+expect_text '16 x 20 x 24 voxels .*, NIfTI-1, .*2.5 x 0.8 x 0.8 mm, axes RAS'
+
 expect_code 2 "$CLTRAIN" predict run val/images/ct000.nii val/images/ct001.nii --out two.nii.gz
 expect_text 'one volume gives one mask'
 expect_code 2 "$CLTRAIN" predict run val/images/ct000.nii --out mask.csv
@@ -165,7 +240,14 @@ expect_code 0 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz kinds/sphere
 expect_text 'file,sample,class,name,probability' 'shell/ct000.nii.gz,0,' 'sphere/ct004.nii.gz,1,'
 expect_code 0 "$CLTRAIN" predict kinds_run kinds/*/*.nii.gz --out single.csv
 expect_code 0 "$CLTRAIN" predict kinds_run data.eval_path=kinds data.flip_axes='[0,1,2]' data.shift_intensity=2 --out folder.csv
-cmp -s <(cut -d, -f3- single.csv) <(cut -d, -f2- folder.csv) && pass || fail 'a folder is predicted otherwise than its files'
+cmp -s single.csv folder.csv && pass || fail 'a folder is predicted otherwise than its files'
+# Volumes without classes: all in a folder, each row with the name of its file.
+mkdir -p unknown/more
+cp kinds/sphere/ct001.nii.gz unknown
+cp kinds/shell/ct002.nii.gz unknown/more
+expect_code 0 "$CLTRAIN" predict kinds_run unknown --out unknown.csv
+[ "$(cut -d, -f1-4 unknown.csv | tr '\n' ' ')" = \
+    'file,sample,class,name unknown/ct001.nii.gz,0,1,sphere unknown/more/ct002.nii.gz,1,0,shell ' ] && pass || fail "unknown.csv: $(cat unknown.csv)"
 expect_code 2 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz --out mask.nii.gz
 expect_text 'masks are predicted by models that were trained on volumes with masks'
 

@@ -16,8 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         clt_fd_write(fd, data, size, "fuzz") != CLT_OK)
         abort();
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    clt_status looked = clt_volume_look(&volume, path);
-    clt_status status = clt_volume_open(&volume, path, "fuzz");
+    clt_status looked = clt_volume_look(&volume, path, 1);
+    clt_volume_close(&volume);
+    clt_status status = clt_volume_open(&volume, path, 1, "fuzz");
     if (status == CLT_OK && looked != CLT_OK)
         abort(); /* what can be opened has a good header */
     if (status == CLT_OK && volume.array.sample_elements < (1 << 20))

@@ -164,6 +164,7 @@ static void mean_over_targets(const clt_run *run, const eval_sums *sums, clt_eva
         double divisor = graph->losses[i].class_weights ? sums->class_weights[i] : record[2];
         double mean = divisor > 0 ? record[1] / divisor : NAN;
         snprintf(m->loss_name[i], sizeof m->loss_name[i], "%s", graph->losses[i].name);
+        snprintf(m->loss_op[i], sizeof m->loss_op[i], "%s", graph->nodes[graph->losses[i].node]->op->name);
         m->loss_value[i] = mean;
         m->loss += (double)graph->losses[i].weight * mean;
         m->targets += new_targets(graph, sums, i);

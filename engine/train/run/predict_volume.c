@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/data/volume_file.h"
 #include "engine/models/models.h"
 #include "engine/train/run/sliding.h"
@@ -64,6 +65,19 @@ static clt_status turn_back(volume_run *r)
     return CLT_OK;
 }
 
+/* A model of several channels reads a file for each, if the file's name ends in _0000 as nnU-Net has it. */
+static int files_of(const char *path, int64_t channels)
+{
+    int channel;
+    size_t stem = clt_volume_stem(path);
+    bool first = clt_volume_channel(path, stem, &channel) && channel == 0;
+    char *second = NULL;
+    bool several = first && channels > 1 && clt_volume_channel_path(path, 1, &second) == CLT_OK &&
+                   clt_file_exists(second);
+    free(second);
+    return several ? (int)channels : 1;
+}
+
 static clt_status open_volume(volume_run *r, const char *path)
 {
     clt_predictor *p = r->p;
@@ -71,10 +85,15 @@ static clt_status open_volume(volume_run *r, const char *path)
     clt_model_info info;
     CLT_TRY(clt_model_describe(run->job->model, &info));
     CLT_TRY(clt_volumes_cover_read(p->saved->config, &r->cover));
-    CLT_TRY(clt_volume_open(&r->image, path, "predict"));
+    CLT_TRY(clt_volume_open(&r->image, path, files_of(path, p->input.dim[0]), "predict"));
     if (r->image.channels != p->input.dim[0])
-        CLT_FAIL(CLT_EDATA, "predicting '%s': it has %lld channels, the run was trained on volumes with %lld",
+        CLT_FAIL(CLT_EDATA,
+                 "predicting '%s': it has %lld channels, the run was trained on volumes with %lld; channels "
+                 "in files "
+                 "of their own are called NAME_0000, NAME_0001 ... (name the first one)",
                  path, (long long)r->image.channels, (long long)p->input.dim[0]);
+    if (r->image.space.conflict[0])
+        CLT_WARN("predicting '%s': %s", path, r->image.space.conflict);
     if (!clt_slide_view_of(run->eval->plan->graph, run->job->prediction, &info, &p->input, &r->view))
         CLT_FAIL(CLT_EUSAGE, "predicting '%s': the model of '%s' does not predict a class for each voxel",
                  path, p->saved->path);
@@ -123,15 +142,44 @@ static clt_status predict_all(volume_run *r, const clt_observer *observer)
     return clt_slide_finish(r->slide);
 }
 
+/* The mask in the values that stand for classes in the masks of the training (data.mask_values); *out
+ * NULL: they are the classes. */
+static clt_status stored_values(const volume_run *r, uint16_t **out, bool *wide)
+{
+    static const char key[] = "data.mask_values";
+    const clt_config *config = r->p->saved->config;
+    int n = clt_config_list_count(config, key);
+    *out = NULL;
+    *wide = false;
+    if (n == 0)
+        return CLT_OK;
+    uint16_t value[CLT_MASK_CLASSES];
+    for (int i = 0; i < CLT_MASK_CLASSES; i++) {
+        value[i] = (uint16_t)(i < n ? clt_config_list_int(config, key, i) : i);
+        *wide = *wide || value[i] > UINT8_MAX;
+    }
+    CLT_TRY(clt_alloc(out, (size_t)clt_voxels(r->image.size), sizeof **out, "the predicted mask"));
+    for (int64_t i = 0; i < clt_voxels(r->image.size); i++)
+        (*out)[i] = value[r->mask[i]];
+    return CLT_OK;
+}
+
 static clt_status write_mask(const volume_run *r, const char *out)
 {
     const int64_t *size = r->image.size;
-    const clt_nifti_image image = {.element = CLT_EL_U8,
+    uint16_t *values;
+    bool wide;
+    CLT_TRY(stored_values(r, &values, &wide));
+    for (int64_t i = 0; values && !wide && i < clt_voxels(size); i++)
+        r->mask[i] = (uint8_t)values[i];
+    const clt_nifti_image image = {.element = wide ? CLT_EL_U16 : CLT_EL_U8,
                                    .ndim = 3,
                                    .dim = {size[2], size[1], size[0]},
-                                   .data = r->mask,
+                                   .data = wide ? (const void *)values : r->mask,
                                    .like = r->image.is_nifti ? &r->image.header : NULL};
-    return clt_nifti_write(out, &image);
+    clt_status status = clt_nifti_write(out, &image);
+    free(values);
+    return status;
 }
 
 clt_status clt_predictor_volume(clt_predictor *p, const char *path, const char *out,

@@ -144,6 +144,19 @@ static void evaluations(void **state)
     m.bits_per_byte = 2;
     assert_non_null(
         strstr(clt_eval_line(&m, line), " | loss 1.25e+38 | perplexity 1e+300 | 2.000 bits/byte | "));
+    /* several losses are named by what they are, or by their names where two are the same */
+    m = (clt_eval_metrics){.step = 3,
+                           .loss = 0.3241,
+                           .accuracy = NAN,
+                           .n_losses = 2,
+                           .loss_name = {"loss", "dice"},
+                           .loss_op = {"cross_entropy", "dice_loss"},
+                           .loss_value = {0.0669, 0.2572}};
+    assert_non_null(
+        strstr(clt_eval_line(&m, line), "| loss 0.3241 | cross entropy 0.0669 | dice loss 0.2572 |"));
+    snprintf(m.loss_op[1], sizeof m.loss_op[1], "cross_entropy");
+    assert_non_null(strstr(clt_eval_line(&m, line), "| loss 0.3241 | loss 0.0669 | dice 0.2572 |"));
+    memset(m.loss_op, 0, sizeof m.loss_op);
     m.n_losses = CLT_MAX_LOSSES; /* more than a line has room for: cut, no more */
     for (int i = 0; i < CLT_MAX_LOSSES; i++)
         memset(m.loss_name[i], 'x', sizeof m.loss_name[i] - 1);

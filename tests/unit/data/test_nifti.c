@@ -43,7 +43,7 @@ static void compare_file(const char *folder, const clt_json *known)
     char path[512];
     clt_volume v;
     (void)snprintf(path, sizeof path, "%s/%s", folder, clt_json_string(clt_json_get(known, "file")));
-    must(clt_volume_open(&v, path, "test"));
+    must(clt_volume_open(&v, path, 1, "test"));
     int i = 0;
     for (const clt_json *d = clt_json_first(clt_json_get(known, "dim")); d; d = clt_json_next(d), i++)
         assert_int_equal(v.header.dim[i], (int64_t)clt_json_number(d));
@@ -76,7 +76,7 @@ static void compare_file(const char *folder, const clt_json *known)
     clt_volume_close(&v);
 
     clt_volume look; /* the header alone says the same */
-    must(clt_volume_look(&look, path));
+    must(clt_volume_look(&look, path, 1));
     assert_memory_equal(look.size, v.size, sizeof v.size);
 }
 
@@ -127,7 +127,7 @@ static void read_back(const char *path, double slope, double inter, int64_t chan
     clt_volume v;
     int64_t at[3] = {0, 0, 0};
     float values[2 * 3 * 4 * 5];
-    must(clt_volume_open(&v, path, "test"));
+    must(clt_volume_open(&v, path, 1, "test"));
     assert_int_equal(v.size[0], 3);
     assert_int_equal(v.size[1], 4);
     assert_int_equal(v.size[2], 5);
@@ -192,7 +192,7 @@ static void test_box(void **state)
     for (int i = 0; i < 60; i++)
         data[i] = (uint8_t)(i + 1);
     must(clt_nifti_write(in_dir("box.nii"), &image));
-    must(clt_volume_open(&v, in_dir("box.nii"), "test"));
+    must(clt_volume_open(&v, in_dir("box.nii"), 1, "test"));
     must(clt_volume_box(&v, at, box, -7, out));
     for (int64_t z = 0; z < 7; z++)
         for (int64_t y = 0; y < 8; y++)
@@ -213,16 +213,16 @@ static void test_mask(void **state)
     for (int i = 0; i < 60; i++)
         data[i] = (uint8_t)(i % 4);
     must(clt_nifti_write(in_dir("m.nii.gz"), &image));
-    must(clt_volume_open(&v, in_dir("m.nii.gz"), "test"));
-    must(clt_volume_mask(&v, 4, out));
+    must(clt_volume_open(&v, in_dir("m.nii.gz"), 1, "test"));
+    must(clt_volume_mask(&v, 4, NULL, out));
     assert_memory_equal(data, out, 60);
-    assert_int_equal(clt_volume_mask(&v, 3, out), CLT_EDATA);
+    assert_int_equal(clt_volume_mask(&v, 3, NULL, out), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "voxel 0,0,3 (depth, height, width) is 3, a class beyond"));
     clt_volume_close(&v);
     image.slope = 0.5; /* the same numbers, halved, are no class numbers */
     must(clt_nifti_write(in_dir("half.nii"), &image));
-    must(clt_volume_open(&v, in_dir("half.nii"), "test"));
-    assert_int_equal(clt_volume_mask(&v, 4, out), CLT_EDATA);
+    must(clt_volume_open(&v, in_dir("half.nii"), 1, "test"));
+    assert_int_equal(clt_volume_mask(&v, 4, NULL, out), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "class numbers: whole"));
     clt_volume_close(&v);
 }
@@ -286,7 +286,7 @@ static clt_status open_changed(size_t at, const void *bytes, size_t n, size_t si
     memcpy(copy, good, sizeof copy);
     memcpy(copy + at, bytes, n);
     put_file("bad.nii", copy, size);
-    clt_status status = clt_volume_open(&v, in_dir("bad.nii"), "test");
+    clt_status status = clt_volume_open(&v, in_dir("bad.nii"), 1, "test");
     if (status == CLT_OK)
         status = clt_volume_check(&v);
     clt_volume_close(&v);
@@ -322,10 +322,12 @@ static void test_lies(void **state)
     refuse(108, &odd, 4, "vox_offset");
     refuse(112, &inf, 4, "scl_slope");
     refuse(116, &inf, 4, "scl_slope");
-    refuse(344, "ni1", 4, "pair of files");
+    refuse(344, "ni1", 4, "the voxels are in another file");
+    refuse(344, "\0\0\0", 4, "ANALYZE 7.5");
     refuse(344, "n+2", 4, "another magic");
     refuse(0, "\x5d\x01", 2, "no NIfTI file");
-    must(open_changed(112, &nan, 4, sizeof good)); /* no scaling */
+    must(open_changed(72, "\x0c\x00", 2, sizeof good)); /* 12 bits in 16 */
+    must(open_changed(112, &nan, 4, sizeof good));      /* no scaling */
     must(open_changed(112, &zero, 4, sizeof good));
     must(open_changed(108, &zero, 4, sizeof good)); /* right behind the header */
     for (size_t size = 0; size < sizeof good; size += size < 360 ? 1 : 13)
@@ -340,7 +342,7 @@ static void test_not_finite(void **state)
     (void)state;
     data[33] = NAN;
     must(clt_nifti_write(in_dir("nan.nii.gz"), &image));
-    must(clt_volume_open(&v, in_dir("nan.nii.gz"), "test"));
+    must(clt_volume_open(&v, in_dir("nan.nii.gz"), 1, "test"));
     assert_int_equal(clt_volume_check(&v), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "element 33"));
     clt_volume_close(&v);
@@ -357,11 +359,11 @@ static void test_packed_lies(void **state)
     put_gzip("p.nii.gz", good, sizeof good);
     must(clt_file_read(in_dir("p.nii.gz"), false, 0, CLT_EDATA, &bytes, &size));
     put_file("p.nii.gz", bytes, size - 12);
-    assert_int_equal(clt_volume_open(&v, in_dir("p.nii.gz"), "test"), CLT_EDATA);
+    assert_int_equal(clt_volume_open(&v, in_dir("p.nii.gz"), 1, "test"), CLT_EDATA);
     clt_volume_close(&v);
     bytes[size / 2] = (char)(bytes[size / 2] ^ 0x55);
     put_file("p.nii.gz", bytes, size);
-    assert_int_equal(clt_volume_open(&v, in_dir("p.nii.gz"), "test"), CLT_EDATA);
+    assert_int_equal(clt_volume_open(&v, in_dir("p.nii.gz"), 1, "test"), CLT_EDATA);
     clt_volume_close(&v);
     free(bytes);
     uint8_t *bomb = calloc(1, 1 << 20);
@@ -369,7 +371,7 @@ static void test_packed_lies(void **state)
     memcpy(bomb, good, sizeof good);
     put_gzip("bomb.nii.gz", bomb, 1 << 20);
     free(bomb);
-    assert_int_equal(clt_volume_open(&v, in_dir("bomb.nii.gz"), "test"), CLT_EDATA);
+    assert_int_equal(clt_volume_open(&v, in_dir("bomb.nii.gz"), 1, "test"), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "more follows the"));
     clt_volume_close(&v);
 }
@@ -388,7 +390,7 @@ static void test_random_damage(void **state)
             copy[clt_rng_u32(3, CLT_RNG_VERIFY, 2, round, k) % 352] =
                 (uint8_t)clt_rng_u32(3, CLT_RNG_VERIFY, 3, round, k);
         put_file("damaged.nii", copy, sizeof copy - clt_rng_u32(3, CLT_RNG_VERIFY, 4, round, 0) % 40);
-        clt_status status = clt_volume_open(&v, in_dir("damaged.nii"), "test");
+        clt_status status = clt_volume_open(&v, in_dir("damaged.nii"), 1, "test");
         if (status == CLT_OK)
             status = clt_volume_check(&v);
         assert_true(status == CLT_OK || status == CLT_EDATA);

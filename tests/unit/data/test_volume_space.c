@@ -355,7 +355,7 @@ static void test_what_is_missing(void **state)
     put("masks/b.nii", &lps, true);
     must(open_bench(&b, NULL, 1000));
     clt_log_set_copy(keep_line, NULL, CLT_LOG_WARN);
-    clt_volume_list_warn(&b.set.list, "data.path", "do something");
+    clt_volume_list_warn(&b.set.list, "data.path", false, "do something");
     clt_log_set_copy(NULL, NULL, CLT_LOG_WARN);
     if (!strstr(warned, "1 of 2 volumes lie in the body otherwise") ||
         !strstr(warned, "1 mask lies otherwise") || !strstr(warned, "b.nii' are LPS") ||
@@ -394,6 +394,9 @@ static void describe_turned(void)
     put("masks/b.nii", &lying, true);
     SPACE_OF("", ", voxels of several sizes");
     SPACE_OF(",\"orientation\":\"RAS\"", ", voxels of 2 x 0.8 x 0.8 mm, RAS");
+    /* a qform, which takes distances from pixdim */
+    patch_file("images/b.nii", 252, (const int16_t[2]){1, 0}, 4);
+    patch_file("masks/b.nii", 252, (const int16_t[2]){1, 0}, 4);
     patch_file("images/b.nii", 80, &zero, 4);
     SPACE_OF(",\"orientation\":\"RAS\"", ", spacing unknown, RAS");
     assert_int_equal(clt_remove_tree(in_dir("images/b.nii")), CLT_OK);

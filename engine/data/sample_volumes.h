@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes volumes that look a little like CT, with masks or in a folder for each class, for trying out and
+ * for tests. The same options give the same voxels. It knows nothing of configs and models. */
+#ifndef ENGINE_DATA_SAMPLE_VOLUMES_H
+#define ENGINE_DATA_SAMPLE_VOLUMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+/* Intensities are those of CT in Hounsfield units (i16): soft tissue around 40, lesions around 140. Voxels
+ * are 2.5 x 0.8 x 0.8 mm large, so that lesions, round in voxels, are ellipsoids in the body. */
+typedef struct clt_sample_options {
+    const char *folder; /* made if it is missing */
+    bool masks;  /* images/ct000.nii and masks/ct000.nii ..., class 1 is a lesion; else sphere/ct000.nii and
+                         * shell/ct000.nii ..., a full or a hollow lesion each */
+    bool packed; /* .nii.gz */
+    bool other_sizes; /* masks: every second volume has three quarters of the height */
+    int64_t count;    /* of volumes, or of each class */
+    int64_t seed;
+    int64_t size[3]; /* depth, height, width; each at least 8 */
+    double noise;    /* its standard deviation in Hounsfield units */
+} clt_sample_options;
+
+clt_status clt_sample_volumes(const clt_sample_options *options);
+/* The name of file `number` of those that it makes, in the folder: "images/ct000.nii.gz"; false: there is
+ * none. */
+bool clt_sample_name(const clt_sample_options *options, int64_t number, char *name, size_t room);
+
+#endif

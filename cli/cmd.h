@@ -91,9 +91,8 @@ bool cmd_prints(const cmd_context *context);
  * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
-/* For commands that a user can paste: append the program as it was called, and a word quoted for the shell. */
+/* Appends the program as it was called, for commands that a user can paste (shell_word.h: their other words). */
 void cmd_append_command(clt_str *out, const cmd_context *context);
-void cmd_append_word(clt_str *out, const char *word);
 
 /* Opens the device of a SPEC (NULL: the default one), gets its description and closes it. */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);

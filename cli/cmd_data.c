@@ -12,6 +12,7 @@
 #include "cli/data_fetch.h"
 #include "cli/data_images.h"
 #include "cli/data_verify.h"
+#include "cli/shell_word.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/base/thread.h"
@@ -124,7 +125,7 @@ static clt_status tell_next(const cmd_context *context, const clt_prepare_option
     if (status == CLT_OK) {
         cmd_append_command(&line, context);
         clt_str_append(&line, " train ");
-        cmd_append_word(&line, path);
+        shell_append_word(&line, path);
         status = clt_str_check(&line);
     }
     if (status == CLT_OK)

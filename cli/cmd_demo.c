@@ -12,6 +12,7 @@
 #include "cli/args.h"
 #include "cli/console.h"
 #include "cli/demo_text.h"
+#include "cli/shell_word.h"
 #include "engine/base/fileio.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/inspect/bench_step.h"
@@ -202,7 +203,7 @@ static void append_config(clt_str *out, const demo *d, const char *name)
         if (path.text && clt_file_exists(path.text))
             break;
     }
-    cmd_append_word(out, path.text ? path.text : name);
+    shell_append_word(out, path.text ? path.text : name);
     clt_str_free(&path);
 }
 
@@ -226,7 +227,7 @@ static void tell_command(const demo *d, const char *what, const char *command, c
 static void tell_next(const demo *d)
 {
     clt_str folder = {0}, generate = {0};
-    cmd_append_word(&folder, d->folder);
+    shell_append_word(&folder, d->folder);
     clt_str_printf(&generate, " %s --prompt \"The \"", folder.text ? folder.text : "");
     clt_str text = {0};
     clt_str_printf(&text, " %s", folder.text ? folder.text : "");

@@ -5,14 +5,24 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/other_words.h"
 #include "engine/base/mem.h"
 
-static clt_status help_unknown(const char *name)
+static clt_status help_unknown(int argc, char **argv)
 {
-    const char *names[64];
+    const char *names[64], *name = argv[0];
     size_t count = 0;
+    clt_str advice = {0};
+    if (other_command(argc, argv, &advice) && !advice.failed) {
+        clt_status status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "unknown command '%s'%s", name, advice.text);
+        clt_str_free(&advice);
+        return status;
+    }
+    clt_str_free(&advice);
     for (const cmd_entry *entry = cmd_table; entry->name && count < 64; entry++)
-        names[count++] = entry->name;
+        if (!(entry->flags & CMD_HIDDEN))
+            names[count++] = entry->name;
     const char *near = clt_nearest_name(name, names, count);
     CLT_FAIL(CLT_EUSAGE, "unknown command '%s'%s%s%s; see 'cltrain help'", name,
              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
@@ -26,7 +36,7 @@ clt_status cmd_help(cmd_context *context, int argc, char **argv)
         char option[] = "--help";
         char *rest[] = {argv[1], option, NULL};
         if (!entry)
-            return help_unknown(argv[1]);
+            return help_unknown(argc - 1, argv + 1);
         if (entry->run != cmd_help)
             return entry->run(context, 2, rest);
     }

@@ -22,6 +22,7 @@
 const cmd_entry cmd_table[] = {
     {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
      CMD_STOPS},
+    {"new", "look at data and write a config that trains on it", cmd_new, 0},
     {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
     {"launch", "train on several devices of this host, and go on after failures", cmd_launch, CMD_STOPS},
     {"eval", "evaluate a trained model, or weights", cmd_eval, CMD_RANKS},

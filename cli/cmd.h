@@ -40,6 +40,7 @@ typedef struct cmd_entry {
 extern const cmd_entry cmd_table[]; /* ends with a NULL name */
 const cmd_entry *cmd_find(const char *name);
 
+clt_status cmd_new(cmd_context *context, int argc, char **argv);
 clt_status cmd_train(cmd_context *context, int argc, char **argv);
 clt_status cmd_launch(cmd_context *context, int argc, char **argv);
 clt_status cmd_eval(cmd_context *context, int argc, char **argv);

@@ -54,6 +54,7 @@ static const other_command_row commands[] = {
     COMMAND("memory|vram", "estimate", "CONFIG"),
     COMMAND("distributed|torchrun|deepspeed|accelerate|mpirun|multi-gpu", "launch", "CONFIG"),
     COMMAND("autotune", "tune", ""),
+    COMMAND("init|create|configure|scaffold", "new", "FILE"),
     COMMAND("schema|keys", "config --schema", ""),
     COMMAND("layers", "ops", ""),
     COMMAND("clean", "cache --clear", ""),

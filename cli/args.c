@@ -31,16 +31,16 @@ static bool is_help(const char *text)
 
 static void print_help(const args_usage *usage)
 {
-    printf("usage: cltrain %s%s%s", usage->command, *usage->operands ? " " : "", usage->operands);
+    terminal_say("usage: cltrain %s%s%s", usage->command, *usage->operands ? " " : "", usage->operands);
     for (const args_option *o = usage->options; o->name; o++)
-        printf(" [%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
-    printf("\n\n%s\n", usage->summary);
+        terminal_say(" [%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
+    terminal_say("\n\n%s\n", usage->summary);
     if (usage->options->name)
-        printf("\n");
+        terminal_say("\n");
     for (const args_option *o = usage->options; o->name; o++) {
         char left[64];
         snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-        printf("  %-24s %s\n", left, o->help);
+        terminal_say_item(27, "  %-24s %s\n", left, o->help);
     }
 }
 
@@ -232,10 +232,10 @@ clt_status args_parse(const args_usage *usage, int argc, char **argv, args_resul
 
 static void print_parts(const args_usage *usage)
 {
-    printf("usage: cltrain %s PART ...; 'cltrain %s PART --help' lists its options\n\n%s\n\n", usage->command,
-           usage->command, usage->summary);
+    terminal_say("usage: cltrain %s PART ...; 'cltrain %s PART --help' lists its options\n\n%s\n\n",
+                 usage->command, usage->command, usage->summary);
     for (const args_part *p = usage->parts; p->name; p++)
-        printf("  %-10s %s\n", p->name, p->summary);
+        terminal_say_item(13, "  %-10s %s\n", p->name, p->summary);
 }
 
 static clt_status no_part(const args_usage *usage, const char *given)

@@ -73,20 +73,15 @@ void cmd_append_command(clt_str *out, const cmd_context *context)
 
 void cmd_print_error(const cmd_context *context, clt_status status)
 {
-    char who[96] = "", text[CLT_ERROR_TEXT_SIZE];
+    char who[96] = "", label[160], text[CLT_ERROR_TEXT_SIZE];
     snprintf(text, sizeof text, "%s", clt_error_text());
     clt_text_tame(text);
-    bool list = strchr(text, '\n') != NULL;
     if (context->ranks && context->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);
     fflush(stdout);
     terminal_ink ink = status == CLT_EINTERRUPTED ? INK_WARNING : INK_BAD;
-    fprintf(stderr, "%s%scltrain: %s%s%s%s%s\n", who, terminal_begin(STDERR_FILENO, ink),
-            clt_status_text(status), *text ? ":" : "", terminal_end(STDERR_FILENO, ink),
-            list    ? "\n"
-            : *text ? " "
-                    : "",
-            text);
+    snprintf(label, sizeof label, "cltrain: %s%s", clt_status_text(status), *text ? ":" : "");
+    terminal_tell(who, ink, label, text);
     const char *origin = clt_error_origin();
     if (getenv("CLTRAIN_DEBUG") && origin && *origin)
         fprintf(stderr, "%sraised at %s\n", who, origin);

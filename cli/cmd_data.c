@@ -55,7 +55,7 @@ static void print_result(const clt_prepare_result *r)
 {
     char bytes[32], rate[32];
     double per_second = r->encode_seconds > 0 ? (double)r->bytes / r->encode_seconds : 0;
-    printf(
+    terminal_say(
         "%s of text from %d file%s: %llu tokens for training in %d shard%s, %llu for evaluation in %d, u%d\n",
         console_bytes(r->bytes, bytes, sizeof bytes), r->files, r->files == 1 ? "" : "s",
         (unsigned long long)r->train_tokens, r->train_shards, r->train_shards == 1 ? "" : "s",
@@ -95,7 +95,7 @@ static clt_status tell_next(const cmd_context *context, const clt_prepare_option
         status = clt_str_check(&line);
     }
     if (status == CLT_OK)
-        terminal_say("train a small GPT on it:\n  %s\n", line.text);
+        terminal_say_whole("train a small GPT on it:\n  %s\n", line.text);
     clt_str_free(&line);
     free(path);
     return status;
@@ -106,7 +106,7 @@ static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o
     console c;
     prepare_view view = {.context = context, .console = &c};
     clt_prepare_result result;
-    console_init(&c, context, 1);
+    console_init(&c, context);
     o->progress = on_progress;
     o->context = &view;
     clt_status status = clt_prepare(o, &result);

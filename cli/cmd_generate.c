@@ -6,6 +6,7 @@
 
 #include "cli/args.h"
 #include "cli/console.h"
+#include "cli/terminal.h"
 #include "engine/train/generate/generate.h"
 
 /* Prints the prompt when the first generated text arrives, so that it is not printed before an error
@@ -33,13 +34,14 @@ static clt_status generate(clt_generate_options *options)
     if (status != CLT_OK)
         return status;
     print_prompt(&prompt);
-    printf("\n");
+    terminal_say("\n");
     fflush(stdout);
-    fprintf(stderr, "%d tokens in %.2f s (%.1f tokens/s)", result.new_tokens, result.new_seconds,
-            result.new_seconds > 0 ? result.new_tokens / result.new_seconds : 0.0);
+    terminal_say_to(stderr, "%d tokens in %.2f s (%.1f tokens/s)", result.new_tokens, result.new_seconds,
+                    result.new_seconds > 0 ? result.new_tokens / result.new_seconds : 0.0);
     if (result.prompt_tokens > 0)
-        fprintf(stderr, ", prompt of %d tokens in %.2f s", result.prompt_tokens, result.prompt_seconds);
-    fprintf(stderr, "%s\n", result.ended ? ", ended by the end-of-text token" : "");
+        terminal_say_to(stderr, ", prompt of %d tokens in %.2f s", result.prompt_tokens,
+                        result.prompt_seconds);
+    terminal_say_to(stderr, "%s\n", result.ended ? ", ended by the end-of-text token" : "");
     return CLT_OK;
 }
 

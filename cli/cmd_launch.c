@@ -11,6 +11,7 @@
 
 #include "cli/launch_hosts.h"
 #include "cli/launch_job.h"
+#include "cli/terminal.h"
 #include "cli/train_args.h"
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
@@ -36,7 +37,7 @@ typedef struct launch {
 
 static void say(const char *text)
 {
-    fprintf(stderr, "cltrain launch: %s\n", text);
+    terminal_say_to(stderr, "cltrain launch: %s\n", text);
     fflush(stderr);
 }
 

@@ -37,9 +37,10 @@ static clt_status tell(const cmd_context *context, const new_config *n, const ch
     shell_append_word(&line, out);
     clt_status status = clt_str_check(&line);
     if (status == CLT_OK)
-        terminal_say(
-            "%s%s is written; change in it what you know better (docs/configs.md). Train it:\n  %s\n",
-            n->found.text ? n->found.text : "", out, line.text);
+        terminal_say("%s%s is written; change in it what you know better (docs/configs.md). Train it:\n",
+                     n->found.text ? n->found.text : "", out);
+    if (status == CLT_OK)
+        terminal_say_whole("  %s\n", line.text);
     clt_str_free(&line);
     return status;
 }

@@ -68,7 +68,8 @@ bool cmd_prints(const cmd_context *context)
 
 void cmd_append_command(clt_str *out, const cmd_context *context)
 {
-    shell_append_word(out, context->program && *context->program ? context->program : "cltrain");
+    const char *called = getenv(CMD_CALLED), *program = called && *called ? called : context->program;
+    shell_append_word(out, program && *program ? program : "cltrain");
 }
 
 void cmd_print_error(const cmd_context *context, clt_status status)

@@ -92,6 +92,8 @@ bool cmd_prints(const cmd_context *context);
  * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
+/* The environment variable in which `launch` gives its ranks the name that it was called by. */
+#define CMD_CALLED "CLTRAIN_CALLED"
 /* Appends the program as it was called, for commands that a user can paste (shell_word.h: their other words). */
 void cmd_append_command(clt_str *out, const cmd_context *context);
 

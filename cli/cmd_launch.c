@@ -423,6 +423,9 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     l.given = &r;
     CLT_TRY(take_devices(&l, devices));
     CLT_TRY(find_program(&l));
+    /* ranks are started by the program's path, and tell their user the name that it was called by */
+    if (setenv(CMD_CALLED, context->program, 1) != 0)
+        CLT_FAIL(CLT_ENOMEM, "cltrain launch: out of host memory");
     CLT_TRY(launch_hosts_read(hosts, &l.hosts));
     clt_status status = open_config(&l);
     if (status == CLT_OK)

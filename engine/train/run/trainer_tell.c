@@ -335,7 +335,8 @@ clt_status clt_tell_advice(const clt_loop *l)
     clt_watch_advice(l->watch, line, sizeof line);
     if (!line[0] || l->quiet)
         return CLT_OK;
-    if (!l->options->profile || !l->dir) /* the summary of a profile ends with the advice already */
+    /* the summary of a profile ends with the advice already, and one session of a run is enough to tell it */
+    if (!l->dir || (!l->options->profile && !clt_rundir_advised(l->dir)))
         clt_tell(l, line);
     return clt_rundir_event(l->dir, "advice", l->result->steps, fields, COUNT(fields));
 }

@@ -29,7 +29,8 @@ static void on_build(void *context, int done, int total, const char *what)
 {
     clt_run *run = context;
     bool first = ocl_device_counters(run->device).programs_new > 0;
-    tell_progress(run, first ? "building kernels, once on this machine" : "building kernels", done, total, what);
+    tell_progress(run, first ? "building kernels, once on this machine" : "building kernels", done, total,
+                  what);
 }
 
 /* Progress of priming: when a kernel runs first, drivers finish its compilation and touch its memory. */

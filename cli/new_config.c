@@ -67,6 +67,8 @@ void new_config_length(new_config *n, const new_length *length)
 
 /* --- tables and arrays --- */
 
+#define FEW 10 /* samples that are all needed for training */
+
 /* Whole-numbered targets are classes if they are few, none is negative, and each number up to the largest is there. */
 static clt_status are_classes(const clt_source *source, int field, bool *out)
 {
@@ -138,8 +140,13 @@ clt_status new_config_table(new_config *n)
         clt_str_append(&n->found,
                        "few whole numbers, but not each of them: taken for values, not for classes "
                        "(else: model.loss cross_entropy)\n");
+    bool small = source->samples < FEW;
+    if (small) {
+        draft_number(&n->draft, "data.split", 0);
+        clt_str_append(&n->found, "too few lines to keep some for evaluation (data.split 0)\n");
+    }
     if (status == CLT_OK)
-        set_mlp(n, source, classes, clt_source_has_eval(config));
+        set_mlp(n, source, classes, !small);
     clt_source_close(source);
     clt_config_destroy(config);
     return status;

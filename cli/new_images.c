@@ -13,7 +13,8 @@
 #include "engine/data/image_source.h"
 #include "engine/data/volume_list.h"
 
-#define LOOKED_AT 64 /* images whose size is read, volumes whose intensities are */
+#define FEW_VOLUMES 4 /* volumes that are all needed for training */
+#define LOOKED_AT 64  /* images whose size is read, volumes whose intensities are */
 
 static int by_size(const void *a, const void *b)
 {
@@ -213,8 +214,9 @@ static clt_status set_unet(new_config *n, const clt_volume_list *list, const int
     draft_text(d, "optimizer.type", "adamw");
     draft_number(d, "optimizer.learning_rate", 0.003);
     draft_number(d, "optimizer.weight_decay", 0.0001);
-    new_config_length(n, &(new_length){list->count * per_volume, 2, 600, 5, 200, true});
-    draft_bool(d, "train.eval_metrics", true);
+    new_config_length(n, &(new_length){list->count * per_volume, 2, 600, 5, 200, list->count >= FEW_VOLUMES});
+    if (list->count >= FEW_VOLUMES)
+        draft_bool(d, "train.eval_metrics", true);
     clt_str_printf(&n->found, "the config: a 3-D U-Net of %lld levels on patches of %lldx%lldx%lld voxels\n",
                    (long long)levels, (long long)patch[0], (long long)patch[1], (long long)patch[2]);
     return CLT_OK;
@@ -237,7 +239,7 @@ static clt_status set_cnn(new_config *n, const clt_volume_list *list, const int6
     draft_text(d, "optimizer.type", "adamw");
     draft_number(d, "optimizer.learning_rate", 0.001);
     draft_number(d, "optimizer.weight_decay", 0.01);
-    new_config_length(n, &(new_length){list->count, batch, 600, 5, 100, true});
+    new_config_length(n, &(new_length){list->count, batch, 600, 5, 100, list->count >= FEW_VOLUMES});
     clt_str_printf(
         &n->found,
         "the config: a 3-D ResNet-10 on whole volumes, resized to %lldx%lldx%lld voxels, batches of %lld\n",
@@ -256,9 +258,11 @@ clt_status new_config_volumes(new_config *n)
     least_size(&list, least);
     bool masks = list.kind == CLT_VOLUMES_MASKS;
     if (list.count < 10)
-        draft_number(&n->draft, "data.split", 0.25);
+        draft_number(&n->draft, "data.split", list.count < FEW_VOLUMES ? 0 : 0.25);
     clt_str_printf(&n->found, "%lld volumes with %s, the smallest sides %lld, %lld and %lld voxels\n",
                    (long long)list.count, masks ? "masks" : "a folder for each class", (long long)least[0],
                    (long long)least[1], (long long)least[2]);
+    if (list.count < FEW_VOLUMES)
+        clt_str_append(&n->found, "too few to keep some for evaluation (data.split 0)\n");
     return masks ? set_unet(n, &list, least) : set_cnn(n, &list, least);
 }

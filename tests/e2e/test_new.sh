@@ -47,6 +47,9 @@ expect_text 'a regression'
 awk 'BEGIN { srand(5); print "a,n"; for (i = 0; i < 90; i++) printf "%.4f,%d\n", rand(), 10 * int(rand() * 6) }' >tens.csv
 new_config tens.json csv mlp tens.csv # few whole numbers, but not each of them
 expect_text 'a regression' 'taken for values, not for classes'
+head -n 4 houses.csv >three.csv
+new_config three.json csv mlp three.csv
+expect_text 'too few lines to keep some for evaluation'
 expect_code 3 "$CLTRAIN" new houses.csv --target area2 --out none.json
 expect_text "there is no column 'area2'; did you mean 'area'"
 
@@ -94,6 +97,9 @@ if [ -x "$CLTRAIN_BUILD_DIR/tests/make_volumes" ]; then
     "$CLTRAIN_BUILD_DIR/tests/make_volumes" classes kinds --count 4 --size 10,12,14 --gz || fail 'no volumes were made'
     new_config ct.json nifti unet3d ct
     expect_text '4 volumes with masks' 'intensities: nearly all lie from' 'patches of 16x8x16'
+    "$CLTRAIN_BUILD_DIR/tests/make_volumes" masks two --count 2 --size 8,9,12 || fail 'no volumes were made'
+    new_config two.json nifti unet3d two
+    expect_text 'too few to keep some for evaluation' 'patches of 8x8x8'
     new_config kinds.json nifti cnn3d kinds
     expect_text '8 volumes with a folder for each class' 'resized to 8x8x8'
     expect_code 2 "$CLTRAIN" new ct/images/ct000.nii.gz --out none.json

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/other_words.h"
 #include "cli/terminal.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
@@ -30,16 +31,16 @@ static bool is_help(const char *text)
 
 static void print_help(const args_usage *usage)
 {
-    printf("usage: cltrain %s%s%s", usage->command, *usage->operands ? " " : "", usage->operands);
+    terminal_say("usage: cltrain %s%s%s", usage->command, *usage->operands ? " " : "", usage->operands);
     for (const args_option *o = usage->options; o->name; o++)
-        printf(" [%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
-    printf("\n\n%s\n", usage->summary);
+        terminal_say(" [%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
+    terminal_say("\n\n%s\n", usage->summary);
     if (usage->options->name)
-        printf("\n");
+        terminal_say("\n");
     for (const args_option *o = usage->options; o->name; o++) {
         char left[64];
         snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-        printf("  %-24s %s\n", left, o->help);
+        terminal_say_item(27, "  %-24s %s\n", left, o->help);
     }
 }
 
@@ -51,11 +52,35 @@ static const args_option *find(const args_usage *usage, const char *name, size_t
     return NULL;
 }
 
+/* The error for an option that other tools have, or that is a key of the config; CLT_OK: it is neither. */
+static clt_status unknown_elsewhere(const args_usage *usage, const char *const *names, size_t count,
+                                    const char *word, const char *value)
+{
+    char key[1024];
+    const other_option_place place = {.command = usage->command,
+                                      .operands = usage->operands,
+                                      .options = names,
+                                      .n_options = count,
+                                      .overrides = usage->overrides};
+    clt_str advice = {0};
+    clt_status status = CLT_OK;
+    if (other_option(&place, word, value, &advice) && !advice.failed)
+        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "cltrain %s: unknown option '%s'%s", usage->command,
+                          word, advice.text);
+    else if (usage->overrides && clt_config_hint(word + strspn(word, "-"), value, key, sizeof key))
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                     "cltrain %s: unknown option '%s'%s (keys of the config are given as section.key=value)",
+                     usage->command, word, key);
+    clt_str_free(&advice);
+    return status;
+}
+
 /* The error for an unknown option. value: what seems to be its value, or NULL. */
 static clt_status unknown(const args_usage *usage, const char *given, size_t length, const char *value)
 {
     const char *names[66];
-    char word[128], key[1024];
+    char word[128];
     size_t count = 0;
     for (const args_option *o = usage->options; o->name && count < 63; o++)
         names[count++] = o->name;
@@ -63,10 +88,7 @@ static clt_status unknown(const args_usage *usage, const char *given, size_t len
     names[count++] = "--color";
     snprintf(word, sizeof word, "%.*s", (int)length, given);
     const char *near = clt_nearest_name(word, names, count);
-    if (!near && usage->overrides && clt_config_hint(word + strspn(word, "-"), value, key, sizeof key))
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain %s: unknown option '%s'%s (keys of the config are given as section.key=value)",
-                 usage->command, word, key);
+    CLT_TRY(unknown_elsewhere(usage, names, count, word, value));
     CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s%s%s; see 'cltrain %s --help'", usage->command,
              word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", usage->command);
 }
@@ -210,10 +232,10 @@ clt_status args_parse(const args_usage *usage, int argc, char **argv, args_resul
 
 static void print_parts(const args_usage *usage)
 {
-    printf("usage: cltrain %s PART ...; 'cltrain %s PART --help' lists its options\n\n%s\n\n", usage->command,
-           usage->command, usage->summary);
+    terminal_say("usage: cltrain %s PART ...; 'cltrain %s PART --help' lists its options\n\n%s\n\n",
+                 usage->command, usage->command, usage->summary);
     for (const args_part *p = usage->parts; p->name; p++)
-        printf("  %-10s %s\n", p->name, p->summary);
+        terminal_say_item(13, "  %-10s %s\n", p->name, p->summary);
 }
 
 static clt_status no_part(const args_usage *usage, const char *given)

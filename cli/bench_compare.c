@@ -48,7 +48,7 @@ static double number(const clt_json *object, const char *key)
 static void tell(comparison *c, const char *what, double ratio)
 {
     bool slower = ratio > SLOWER;
-    printf("%6.2fx time  %s%s\n", ratio, what, slower ? "  SLOWER" : "");
+    terminal_say("%6.2fx time  %s%s\n", ratio, what, slower ? "  SLOWER" : "");
     c->compared++;
     c->slower += slower;
 }

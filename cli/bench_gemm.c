@@ -112,7 +112,7 @@ static void refused_row(const char *m, const char *n, const char *k, const char 
     clt_str line = {0};
     clt_str_printf(&line, "%6s  %6s  %6s  %s %s %s", m, n, k, layout, backend, reason);
     if (clt_str_check(&line) == CLT_OK)
-        table_wrap(line.text, 0, 24, terminal_columns(), out);
+        text_wrap(line.text, 0, 24, terminal_columns(), out);
     clt_str_free(&line);
 }
 
@@ -241,7 +241,8 @@ static clt_status run_all(gemm_bench *b, clt_str *json)
     ocl_limits limits;
     terminal_say("device %s\n", d->name);
     CLT_TRY(ocl_measure_limits(b->device, 2.0, &limits));
-    printf("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n", limits.fma_peak_gflops, limits.stream_gbs);
+    terminal_say("limits: %.1f GFLOP/s FMA, %.1f GB/s streaming\n", limits.fma_peak_gflops,
+                 limits.stream_gbs);
     print_titles();
     b->writer = clt_json_writer_make(json, 2);
     clt_jw_object(&b->writer);

@@ -25,8 +25,8 @@ static void begin(void *context, const clt_source *source)
 {
     sheet *s = context;
     clt_str text = {0};
-    table_wrap(source->description ? source->description : source->type->format->name, 0, 0,
-               terminal_columns(), &text);
+    text_wrap(source->description ? source->description : source->type->format->name, 0, 0,
+              terminal_columns(), &text);
     table_make(&s->table, columns, COLUMNS, terminal_columns());
     table_head(&s->table, &text);
     table_print(&text);

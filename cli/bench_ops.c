@@ -83,7 +83,7 @@ static void on_result(void *context, const clt_speed_result *r)
         clt_str line = {0}, lines = {0};
         clt_str_printf(&line, "%-28s  left out: %s", r->name, r->refusal);
         if (clt_str_check(&line) == CLT_OK)
-            table_wrap(line.text, 0, 30, terminal_columns(), &lines);
+            text_wrap(line.text, 0, 30, terminal_columns(), &lines);
         clt_str_free(&line);
         table_print(&lines);
         return;
@@ -114,8 +114,8 @@ static clt_status check(const ops_run *run)
 {
     if (run->at_least <= 0.0)
         return CLT_OK;
-    printf("%d of %d directions that memory limits are below %g %% of the stream\n", run->too_slow,
-           run->streams, run->at_least);
+    terminal_say("%d of %d directions that memory limits are below %g %% of the stream\n", run->too_slow,
+                 run->streams, run->at_least);
     if (run->too_slow > 0)
         CLT_FAIL(CLT_ECHECK, "bench ops: %d of %d directions are below %g %% of the stream", run->too_slow,
                  run->streams, run->at_least);

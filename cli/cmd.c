@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/args.h"
+#include "cli/shell_word.h"
 #include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/base/log.h"
@@ -21,6 +22,7 @@
 const cmd_entry cmd_table[] = {
     {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
      CMD_STOPS},
+    {"new", "look at data and write a config that trains on it", cmd_new, 0},
     {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
     {"launch", "train on several devices of this host, and go on after failures", cmd_launch, CMD_STOPS},
     {"eval", "evaluate a trained model, or weights", cmd_eval, CMD_RANKS},
@@ -64,60 +66,23 @@ bool cmd_prints(const cmd_context *context)
     return !context->ranks || context->ranks->rank == 0;
 }
 
-/* Quotes a word as $'...', which shows control characters instead of sending them to the terminal. */
-static void append_escaped(clt_str *out, const char *word)
-{
-    clt_str_append(out, "$'");
-    for (; *word; word++)
-        if ((unsigned char)*word < 0x20 || *word == 0x7f)
-            clt_str_printf(out, "\\%03o", (unsigned)*word);
-        else
-            clt_str_printf(out, *word == '\'' || *word == '\\' ? "\\%c" : "%c", *word);
-    clt_str_append(out, "'");
-}
-
-void cmd_append_word(clt_str *out, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-    if (*word && word[strspn(word, plain)] == '\0') {
-        clt_str_append(out, word);
-        return;
-    }
-    for (const char *c = word; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            append_escaped(out, word);
-            return;
-        }
-    clt_str_append(out, "'");
-    for (; *word; word++)
-        if (*word == '\'')
-            clt_str_append(out, "'\\''");
-        else
-            clt_str_append_n(out, word, 1);
-    clt_str_append(out, "'");
-}
-
 void cmd_append_command(clt_str *out, const cmd_context *context)
 {
-    cmd_append_word(out, context->program && *context->program ? context->program : "cltrain");
+    const char *called = getenv(CMD_CALLED), *program = called && *called ? called : context->program;
+    shell_append_word(out, program && *program ? program : "cltrain");
 }
 
 void cmd_print_error(const cmd_context *context, clt_status status)
 {
-    char who[96] = "", text[CLT_ERROR_TEXT_SIZE];
+    char who[96] = "", label[160], text[CLT_ERROR_TEXT_SIZE];
     snprintf(text, sizeof text, "%s", clt_error_text());
     clt_text_tame(text);
-    bool list = strchr(text, '\n') != NULL;
     if (context->ranks && context->ranks->ranks > 1)
         snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);
     fflush(stdout);
     terminal_ink ink = status == CLT_EINTERRUPTED ? INK_WARNING : INK_BAD;
-    fprintf(stderr, "%s%scltrain: %s%s%s%s%s\n", who, terminal_begin(STDERR_FILENO, ink),
-            clt_status_text(status), *text ? ":" : "", terminal_end(STDERR_FILENO, ink),
-            list    ? "\n"
-            : *text ? " "
-                    : "",
-            text);
+    snprintf(label, sizeof label, "cltrain: %s%s", clt_status_text(status), *text ? ":" : "");
+    terminal_tell(who, ink, label, text);
     const char *origin = clt_error_origin();
     if (getenv("CLTRAIN_DEBUG") && origin && *origin)
         fprintf(stderr, "%sraised at %s\n", who, origin);

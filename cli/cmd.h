@@ -40,6 +40,7 @@ typedef struct cmd_entry {
 extern const cmd_entry cmd_table[]; /* ends with a NULL name */
 const cmd_entry *cmd_find(const char *name);
 
+clt_status cmd_new(cmd_context *context, int argc, char **argv);
 clt_status cmd_train(cmd_context *context, int argc, char **argv);
 clt_status cmd_launch(cmd_context *context, int argc, char **argv);
 clt_status cmd_eval(cmd_context *context, int argc, char **argv);
@@ -91,9 +92,10 @@ bool cmd_prints(const cmd_context *context);
  * several ranks. */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
-/* For commands that a user can paste: append the program as it was called, and a word quoted for the shell. */
+/* The environment variable in which `launch` gives its ranks the name that it was called by. */
+#define CMD_CALLED "CLTRAIN_CALLED"
+/* Appends the program as it was called, for commands that a user can paste (shell_word.h: their other words). */
 void cmd_append_command(clt_str *out, const cmd_context *context);
-void cmd_append_word(clt_str *out, const char *word);
 
 /* Opens the device of a SPEC (NULL: the default one), gets its description and closes it. */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);

@@ -188,7 +188,7 @@ clt_status bench_step(cmd_context *unused, int argc, char **argv)
     CLT_TRY(bench_begin(&common));
     CLT_TRY(cmd_can_write(trace_path));
     CLT_TRY(cmd_load_config(&r, &config));
-    console_init(&c, &context, 1);
+    console_init(&c, &context);
     clt_observer observer = {
         .context = &c, .progress = console_observer(&c).progress, .message = console_observer(&c).message};
     clt_bench_options bench = {.config = config,
@@ -201,7 +201,7 @@ clt_status bench_step(cmd_context *unused, int argc, char **argv)
     clt_status status = clt_bench_step(&bench, &text, &json, trace_path ? &trace : NULL);
     console_close(&c);
     if (status == CLT_OK && text.text)
-        fputs(text.text, stdout);
+        terminal_say("%s", text.text);
     if (status == CLT_OK && trace.text)
         status = cmd_write_text(trace_path, trace.text);
     if (status == CLT_OK)

@@ -62,8 +62,8 @@ static void print_row(const cache_row *row)
 {
     const clt_cache *c = &row->cache;
     char size[32];
-    printf("  %-9s %10s  %s\n      %s\n", c->name,
-           c->files ? console_bytes(c->bytes, size, sizeof size) : "empty", c->path, c->purpose);
+    terminal_say("  %-9s %10s  %s\n      %s\n", c->name,
+                 c->files ? console_bytes(c->bytes, size, sizeof size) : "empty", c->path, c->purpose);
 }
 
 static void print_table(const cache_row *rows, int count)
@@ -81,7 +81,7 @@ static void print_table(const cache_row *rows, int count)
             if ((int)c->owner != owner || (owner == CLT_CACHE_FOREIGN && c->files == 0))
                 continue;
             if (!titled)
-                printf("%s%s\n", owner ? "\n" : "", titles[owner]);
+                terminal_say("%s%s\n", owner ? "\n" : "", titles[owner]);
             titled = true;
             print_row(&rows[i]);
             own += owner == CLT_CACHE_OURS ? c->bytes : 0;
@@ -107,7 +107,7 @@ static void print_cleared(const cache_row *rows, int count)
         terminal_say("removed: %s in %llu file%s\n", console_bytes(bytes, size, sizeof size),
                      (unsigned long long)files, files == 1 ? "" : "s");
     else
-        printf("there was nothing to remove\n");
+        terminal_say("there was nothing to remove\n");
 }
 
 static const char *owner_text(clt_cache_owner owner)

@@ -170,14 +170,14 @@ static void put_pair(const comparison *c, int run, int screen, clt_str *out)
         line.length = 0;
         clt_str_printf(&line, "%s: %s, was %s", d->key, d->b ? d->b : "not set", d->a ? d->a : "not set");
         clt_str_append(out, "  ");
-        table_wrap(line.text ? line.text : "", 2, 6, screen, out);
+        text_wrap(line.text ? line.text : "", 2, 6, screen, out);
     }
     if (!config)
         clt_str_append(out, c->runs[0]->config && c->runs[run]->config ? "  config: the same\n"
                                                                        : "  config: unknown\n");
     put_losses(c, &p->parting, &losses);
     clt_str_append(out, "  losses: ");
-    table_wrap(losses.text ? losses.text : "", 10, 6, screen, out);
+    text_wrap(losses.text ? losses.text : "", 10, 6, screen, out);
     out->failed = out->failed || losses.failed || line.failed;
     clt_str_free(&losses);
     clt_str_free(&line);

@@ -12,8 +12,9 @@
 #include "cli/data_fetch.h"
 #include "cli/data_images.h"
 #include "cli/data_verify.h"
+#include "cli/draft.h"
+#include "cli/shell_word.h"
 #include "engine/base/fileio.h"
-#include "engine/base/json.h"
 #include "engine/base/thread.h"
 #include "engine/data/image_folder.h"
 #include "engine/data/prepare.h"
@@ -54,7 +55,7 @@ static void print_result(const clt_prepare_result *r)
 {
     char bytes[32], rate[32];
     double per_second = r->encode_seconds > 0 ? (double)r->bytes / r->encode_seconds : 0;
-    printf(
+    terminal_say(
         "%s of text from %d file%s: %llu tokens for training in %d shard%s, %llu for evaluation in %d, u%d\n",
         console_bytes(r->bytes, bytes, sizeof bytes), r->files, r->files == 1 ? "" : "s",
         (unsigned long long)r->train_tokens, r->train_shards, r->train_shards == 1 ? "" : "s",
@@ -68,49 +69,15 @@ static void print_result(const clt_prepare_result *r)
  * freed. */
 static clt_status write_config(const clt_prepare_options *o, const clt_prepare_result *r, char **path)
 {
-    clt_str text = {0};
-    clt_json_writer w = clt_json_writer_make(&text, 1);
-    int context = 128;
-    while (context > 1 && r->train_tokens < 16 * (uint64_t)context)
-        context /= 2;
-    clt_jw_object(&w);
-    clt_jw_key(&w, "model");
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "type", "gpt");
-    clt_jw_kint(&w, "layers", 4);
-    clt_jw_kint(&w, "heads", 4);
-    clt_jw_kint(&w, "channels", 128);
-    clt_jw_kint(&w, "context", context);
-    clt_jw_end_object(&w);
-    clt_jw_key(&w, "data");
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "type", "tokens");
-    clt_jw_kstring(&w, "path", o->out);
-    clt_jw_kint(&w, "micro_batch", 8);
-    clt_jw_end_object(&w);
-    clt_jw_key(&w, "optimizer");
-    clt_jw_object(&w);
-    clt_jw_kdouble(&w, "learning_rate", 1e-3);
-    clt_jw_kdouble(&w, "clip", 1);
-    clt_jw_end_object(&w);
-    clt_jw_key(&w, "schedule");
-    clt_jw_object(&w);
-    clt_jw_kstring(&w, "type", "cosine");
-    clt_jw_kint(&w, "warmup", 100);
-    clt_jw_end_object(&w);
-    clt_jw_key(&w, "train");
-    clt_jw_object(&w);
-    clt_jw_kint(&w, "steps", 2000);
-    clt_jw_kint(&w, "eval_every", r->val_tokens > 0 ? 500 : 0);
-    clt_jw_end_object(&w);
-    clt_jw_end_object(&w);
-    clt_str_append(&text, "\n");
-    clt_status status = clt_str_check(&text);
+    draft d;
+    CLT_TRY(draft_open(&d));
+    draft_text(&d, "data.type", "tokens");
+    draft_text(&d, "data.path", o->out);
+    draft_gpt(&d, r->train_tokens, r->val_tokens > 0);
+    clt_status status = clt_path_join(o->out, "gpt.json", path);
     if (status == CLT_OK)
-        status = clt_path_join(o->out, "gpt.json", path);
-    if (status == CLT_OK)
-        status = clt_file_write(*path, text.text, text.length);
-    clt_str_free(&text);
+        status = draft_save(&d, *path);
+    draft_close(&d);
     return status;
 }
 
@@ -124,11 +91,11 @@ static clt_status tell_next(const cmd_context *context, const clt_prepare_option
     if (status == CLT_OK) {
         cmd_append_command(&line, context);
         clt_str_append(&line, " train ");
-        cmd_append_word(&line, path);
+        shell_append_word(&line, path);
         status = clt_str_check(&line);
     }
     if (status == CLT_OK)
-        terminal_say("train a small GPT on it:\n  %s\n", line.text);
+        terminal_say_whole("train a small GPT on it:\n  %s\n", line.text);
     clt_str_free(&line);
     free(path);
     return status;
@@ -139,7 +106,7 @@ static clt_status run_prepare(const cmd_context *context, clt_prepare_options *o
     console c;
     prepare_view view = {.context = context, .console = &c};
     clt_prepare_result result;
-    console_init(&c, context, 1);
+    console_init(&c, context);
     o->progress = on_progress;
     o->context = &view;
     clt_status status = clt_prepare(o, &result);

@@ -12,6 +12,8 @@
 #include "cli/args.h"
 #include "cli/console.h"
 #include "cli/demo_text.h"
+#include "cli/shell_word.h"
+#include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/inspect/bench_step.h"
@@ -78,14 +80,14 @@ static clt_status make_config(demo *d)
 static void tell_text(const demo *d)
 {
     char bytes[32];
-    printf("text found on this machine:\n");
+    terminal_say("text found on this machine:\n");
     for (int i = 0; i < d->text.n_folders; i++)
-        printf("  %-28s %4d files  %s\n", d->text.folder[i], d->text.folder_files[i],
-               console_bytes(d->text.folder_bytes[i], bytes, sizeof bytes));
-    printf("  training on %s in %zu files", console_bytes(d->text.train_bytes, bytes, sizeof bytes),
-           d->text.n_train);
-    printf(", validating on %s in %zu other files\n", console_bytes(d->text.eval_bytes, bytes, sizeof bytes),
-           d->text.n_eval);
+        terminal_say("  %-28s %4d files  %s\n", d->text.folder[i], d->text.folder_files[i],
+                     console_bytes(d->text.folder_bytes[i], bytes, sizeof bytes));
+    terminal_say("  training on %s in %zu files", console_bytes(d->text.train_bytes, bytes, sizeof bytes),
+                 d->text.n_train);
+    terminal_say(", validating on %s in %zu other files\n",
+                 console_bytes(d->text.eval_bytes, bytes, sizeof bytes), d->text.n_eval);
 }
 
 /* ./runs/demo, or a temporary folder if that cannot be written. */
@@ -132,13 +134,15 @@ static clt_status choose_steps(demo *d)
         CLT_TRY(status);
         double steps = d->step_ms > 0 ? d->args->seconds * 1000 / d->step_ms : 500;
         d->steps = steps < 300 ? 300 : steps > 12000 ? 12000 : (int64_t)(steps / 100) * 100;
-        printf("a step takes %.1f ms here, so there will be %lld of them, about %s\n", d->step_ms,
-               (long long)d->steps, console_time((double)d->steps * d->step_ms / 1000, count, sizeof count));
+        terminal_say("a step takes %.1f ms here, so there will be %lld of them, about %s\n", d->step_ms,
+                     (long long)d->steps,
+                     console_time((double)d->steps * d->step_ms / 1000, count, sizeof count));
     }
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)d->steps);
     CLT_TRY(clt_config_set(d->config, "train.steps", number));
-    d->console.every = d->steps / 20 > 0 ? d->steps / 20 : 1;
+    snprintf(number, sizeof number, "%lld", (long long)(d->steps / 20 > 0 ? d->steps / 20 : 1));
+    CLT_TRY(clt_config_set(d->config, "train.log_every", number)); /* twenty lines */
     if (d->steps < 50)
         CLT_TRY(clt_config_set(d->config, "schedule.warmup", "0"));
     return clt_config_check(d->config);
@@ -166,10 +170,10 @@ static clt_status show_sample(const demo *d, const clt_run_result *result)
         .device_spec = d->args->device,
         .caps_mask = OCL_CAPS_ALL,
         .text = print_piece};
-    printf("\na sample that begins with \"%s\" (temperature %.1f):\n\n", d->args->prompt, TEMPERATURE);
+    terminal_say("\na sample that begins with \"%s\" (temperature %.1f):\n\n", d->args->prompt, TEMPERATURE);
     print_piece(NULL, d->args->prompt, strlen(d->args->prompt));
     clt_status status = clt_generate(&options, &made);
-    printf("\n");
+    terminal_say("\n");
     return status;
 }
 
@@ -202,7 +206,7 @@ static void append_config(clt_str *out, const demo *d, const char *name)
         if (path.text && clt_file_exists(path.text))
             break;
     }
-    cmd_append_word(out, path.text ? path.text : name);
+    shell_append_word(out, path.text ? path.text : name);
     clt_str_free(&path);
 }
 
@@ -219,18 +223,18 @@ static void tell_command(const demo *d, const char *what, const char *command, c
     }
     clt_str_append(&text, rest);
     if (clt_str_check(&text) == CLT_OK)
-        printf("  %s\n    %s\n", what, text.text);
+        terminal_say_whole("  %s\n    %s\n", what, text.text);
     clt_str_free(&text);
 }
 
 static void tell_next(const demo *d)
 {
     clt_str folder = {0}, generate = {0};
-    cmd_append_word(&folder, d->folder);
+    shell_append_word(&folder, d->folder);
     clt_str_printf(&generate, " %s --prompt \"The \"", folder.text ? folder.text : "");
     clt_str text = {0};
     clt_str_printf(&text, " %s", folder.text ? folder.text : "");
-    printf("\nwhat to try next:\n");
+    terminal_say("\nwhat to try next:\n");
     tell_command(d, "more of its text:", "generate", NULL, generate.text ? generate.text : "");
     tell_command(d, "the run as a page with curves:", "report", NULL, text.text ? text.text : "");
     tell_command(d, "the same on a text of your own:", "train", "gpt-shakespeare-cpu.json",
@@ -249,9 +253,9 @@ static clt_status judge(const demo *d, const clt_run_result *result, double unig
     double loss = result->final_eval.loss;
     if (result->final_eval.samples == 0 || !isfinite(loss))
         CLT_FAIL(CLT_ECHECK, "the demo ended without a validation loss");
-    printf("\nvalidation loss %.3f nats per byte; byte frequencies alone: %.3f", loss, unigram);
-    printf(" (%.2f against %.2f bits per byte, perplexity %.2f against %.2f)\n", loss / log(2),
-           unigram / log(2), exp(loss), exp(unigram));
+    terminal_say("\nvalidation loss %.3f nats per byte; byte frequencies alone: %.3f", loss, unigram);
+    terminal_say(" (%.2f against %.2f bits per byte, perplexity %.2f against %.2f)\n", loss / log(2),
+                 unigram / log(2), exp(loss), exp(unigram));
     if (loss >= unigram)
         CLT_FAIL(CLT_ECHECK,
                  "the model (%.3f nats per byte) is no better than byte frequencies (%.3f) after %lld steps; "
@@ -268,9 +272,9 @@ static clt_status run(demo *d)
     CLT_TRY(demo_text_find(TEXT_BYTES, &d->text));
     tell_text(d);
     double unigram = demo_text_unigram(&d->text);
-    printf("  unigram entropy: %.3f nats per byte; a model that knows only byte frequencies has this "
-           "validation loss\n\n",
-           unigram);
+    terminal_say("  unigram entropy: %.3f nats per byte; a model that knows only byte frequencies has this "
+                 "validation loss\n\n",
+                 unigram);
     CLT_TRY(choose_folder(d));
     CLT_TRY(make_config(d));
     CLT_TRY(choose_steps(d));
@@ -315,7 +319,7 @@ clt_status cmd_demo(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    console_init(&d.console, context, 1);
+    console_init(&d.console, context);
     cmd_signals_starting();
     clt_status status = run(&d);
     console_close(&d.console);

@@ -122,14 +122,14 @@ static void print_device(const device_view *view)
         clt_str_printf(&line, "NOT USABLE: %s", view->error);
     }
     if (clt_str_check(&line) == CLT_OK)
-        table_wrap(line.text, 0, 12, screen, &lines);
+        text_wrap(line.text, 0, 12, screen, &lines);
     for (int i = 0; view->usable && i < OCL_CAP_COUNT; i++)
         if (ocl_answer_is_loss(view->report[i].answer)) {
             line.length = 0;
             clt_str_printf(&line, "      goes without %s (%s): %s", ocl_cap_name(i),
                            ocl_answer_name(view->report[i].answer), view->report[i].reason);
             if (clt_str_check(&line) == CLT_OK)
-                table_wrap(line.text, 0, 12, screen, &lines);
+                text_wrap(line.text, 0, 12, screen, &lines);
         }
     clt_str_free(&line);
     table_print(&lines); /* print now, since probing the next device may take long */

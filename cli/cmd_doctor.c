@@ -11,9 +11,9 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
 {
     static const char *const names[] = {"ok   ", "note ", "warn ", "ERROR"};
     (void)context;
-    terminal_say("%s  %s\n", names[level], text);
+    terminal_say_item(7, "%s  %s\n", names[level], text);
     if (advice && *advice)
-        terminal_say("       -> %s\n", advice);
+        terminal_say_item(10, "       -> %s\n", advice);
     fflush(stdout); /* a bad driver may crash the process in what comes next */
 }
 

@@ -171,7 +171,7 @@ static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_s
     clt_eval_metrics metrics = {0};
     clt_class_counts *classes = NULL;
     console c;
-    console_init(&c, context, 1);
+    console_init(&c, context);
     clt_run_options run = {.config = config,
                            .init = a->init,
                            .saved = saved,

@@ -12,6 +12,7 @@
 #include "cli/launch_hosts.h"
 #include "cli/launch_job.h"
 #include "cli/launch_leftovers.h"
+#include "cli/terminal.h"
 #include "cli/train_args.h"
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
@@ -37,7 +38,7 @@ typedef struct launch {
 
 static void say(const char *text)
 {
-    fprintf(stderr, "cltrain launch: %s\n", text);
+    terminal_say_to(stderr, "cltrain launch: %s\n", text);
     fflush(stderr);
 }
 
@@ -425,6 +426,9 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     l.given = &r;
     CLT_TRY(take_devices(&l, devices));
     CLT_TRY(find_program(&l));
+    /* ranks are started by the program's path, and tell their user the name that it was called by */
+    if (setenv(CMD_CALLED, context->program, 1) != 0)
+        CLT_FAIL(CLT_ENOMEM, "cltrain launch: out of host memory");
     CLT_TRY(launch_hosts_read(hosts, &l.hosts));
     clt_status status = open_config(&l);
     if (status == CLT_OK)

@@ -14,12 +14,16 @@ enum { LABEL = 12 };
 
 static void print_list(void)
 {
-    static const table_column columns[] = {{"op", 17, 0, 0, false}, {"computes", 60, 30, 0, false}};
+    table_column columns[] = {{"op", 17, 0, 0, false}, {"computes", 60, 30, 0, false}};
     static const char *const titles[] = {"layers:", "losses:", "made by plans, not for configs:"};
     table t;
     clt_str text = {0};
     int count;
     const clt_op *const *ops = clt_op_list(&count);
+    for (int i = 0; i < count; i++) {
+        int width = 2 + (int)strlen(ops[i]->name);
+        columns[0].width = width > columns[0].width ? width : columns[0].width;
+    }
     table_make(&t, columns, 2, terminal_columns());
     for (int kind = 0; kind < 3; kind++) {
         clt_str_printf(&text, "%s%s\n", kind ? "\n" : "", titles[kind]);
@@ -32,11 +36,9 @@ static void print_list(void)
                 table_row(&t, cells, &text);
         }
     }
-    clt_str_append(&text,
-                   "\n'cltrain ops NAME' says what an op takes, with an example; docs/ops.md has all of "
-                   "them on a page.\n");
     table_print(&text);
-    clt_str_free(&text);
+    terminal_say("\n'cltrain ops NAME' says what an op takes, with an example; docs/ops.md has all of them "
+                 "on a page.\n");
 }
 
 /* "inputs      x: ...": a label and text that is wrapped beside it. Each line of `lines` starts a new
@@ -48,7 +50,7 @@ static void labelled(const char *label, const char *lines, int screen, clt_str *
         size_t n = strcspn(at, "\n");
         snprintf(line, sizeof line, "%.*s", (int)n, at);
         clt_str_printf(out, "%-*s", LABEL, at == lines ? label : "");
-        table_wrap(line, LABEL, LABEL, screen, out);
+        text_wrap(line, LABEL, LABEL, screen, out);
         at += n + (at[n] == '\n');
     }
 }
@@ -86,9 +88,9 @@ static clt_status print_op(const clt_op *op)
     if (strlen(op->name) >= LABEL) /* a long name gets a line of its own */
         text.length = 0, clt_str_printf(&text, "%s\n            %s\n", op->name, op->summary);
     clt_str_append(&text, "\n");
-    table_wrap(doc->text, 0, 0, screen, &text);
+    text_wrap(doc->text, 0, 0, screen, &text);
     if (*clt_op_notes(op, notes))
-        table_wrap(notes, 0, 0, screen, &text);
+        text_wrap(notes, 0, 0, screen, &text);
     clt_str_append(&text, "\n");
     labelled("input", doc->inputs, screen, &text);
     labelled("output", doc->output, screen, &text);

@@ -25,7 +25,7 @@ static void row(clt_str *out, const char *label, const char *format, ...)
     vsnprintf(value, sizeof value, format, args);
     va_end(args);
     clt_str_printf(out, "%-*s", LABEL, label);
-    table_wrap(value, LABEL, LABEL, terminal_columns(), out);
+    text_wrap(value, LABEL, LABEL, terminal_columns(), out);
 }
 
 static void print_device(const clt_description *d, clt_str *out)

@@ -8,6 +8,7 @@
 #include "cli/args.h"
 #include "cli/console.h"
 #include "cli/predict_out.h"
+#include "cli/terminal.h"
 #include "engine/base/fileio.h"
 #include "engine/base/thread.h"
 #include "engine/data/data.h"
@@ -37,10 +38,10 @@ static clt_status take_paths(predict_args *a, const clt_config *c, const char *k
         a->files[a->n_files] = clt_config_list_string(c, key, a->n_files);
         a->n_files++;
     }
-    fprintf(stderr, "input: the run's evaluation data, ");
+    terminal_say_to(stderr, "input: the run's evaluation data, ");
     for (int i = 0; i < n; i++)
-        fprintf(stderr, "%s%s", i > 0 ? ", " : "", a->files[i]);
-    fprintf(stderr, "\n");
+        terminal_say_to(stderr, "%s%s", i > 0 ? ", " : "", a->files[i]);
+    terminal_say_to(stderr, "\n");
     return CLT_OK;
 }
 
@@ -141,8 +142,8 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     while (status == CLT_OK && got > 0) {
         status = clt_rows_next(rows, most, x, &got);
         if (!told && clt_rows_describe(rows)->header[0]) {
-            fprintf(stderr, "%s: the first line (%s) is not a sample and is skipped\n", path,
-                    clt_rows_describe(rows)->header);
+            terminal_say_to(stderr, "%s: the first line (%s) is not a sample and is skipped\n", path,
+                            clt_rows_describe(rows)->header);
             told = true;
         }
         if (status == CLT_OK && got > 0)
@@ -178,9 +179,9 @@ static clt_status predict_files(const predict_args *a, clt_predictor *p, predict
     CLT_TRY(closed);
     if (out->samples == 0)
         CLT_FAIL(CLT_EDATA, "predicting: there was no sample in the input");
-    fprintf(stderr, "%lld sample%s predicted in %.2f s%s%s\n", (long long)out->samples,
-            out->samples == 1 ? "" : "s", clt_now() - start, out->path ? ", written to " : "",
-            out->path ? out->path : "");
+    terminal_say_to(stderr, "%lld sample%s predicted in %.2f s%s%s\n", (long long)out->samples,
+                    out->samples == 1 ? "" : "s", clt_now() - start, out->path ? ", written to " : "",
+                    out->path ? out->path : "");
     if (out->not_finite)
         CLT_FAIL(CLT_ENUMERIC,
                  "predicting: %lld predictions hold numbers that are not finite; the weights or "
@@ -209,14 +210,14 @@ static clt_status write_mask(const predict_args *a, clt_predictor *p)
     clt_volume_prediction result;
     double start = clt_now();
     CLT_TRY(clt_predictor_volume(p, a->files[0], a->out, NULL, &result));
-    fprintf(stderr, "%lld x %lld x %lld voxels in %lld window%s predicted in %.2f s, written to %s\n",
-            (long long)result.size[0], (long long)result.size[1], (long long)result.size[2],
-            (long long)result.windows, result.windows == 1 ? "" : "s", clt_now() - start, a->out);
+    terminal_say_to(stderr, "%lld x %lld x %lld voxels in %lld window%s predicted in %.2f s, written to %s\n",
+                    (long long)result.size[0], (long long)result.size[1], (long long)result.size[2],
+                    (long long)result.windows, result.windows == 1 ? "" : "s", clt_now() - start, a->out);
     for (int64_t c = 0; c < 256; c++)
         if (result.voxels[c] > 0) {
             const char *name = clt_predictor_class(p, c);
-            fprintf(stderr, "class %lld%s%s: %lld voxels\n", (long long)c, name ? " " : "", name ? name : "",
-                    (long long)result.voxels[c]);
+            terminal_say_to(stderr, "class %lld%s%s: %lld voxels\n", (long long)c, name ? " " : "",
+                            name ? name : "", (long long)result.voxels[c]);
         }
     return CLT_OK;
 }

@@ -48,8 +48,8 @@ static void print_result(const clt_run_result *r, const char *folder, bool dry_r
     char time[32], language[96], path[2048];
     clt_str done = {0}, lines = {0};
     if (dry_run) {
-        printf("dry run: config and plan are good; data was opened, not read (cltrain data verify reads it); "
-               "nothing was trained\n");
+        terminal_say("dry run: config and plan are good; data was opened, not read (cltrain data verify reads it); "
+                     "nothing was trained\n");
         return;
     }
     clt_str_printf(&done, "done: %lld steps in %s", (long long)r->steps,
@@ -65,13 +65,13 @@ static void print_result(const clt_run_result *r, const char *folder, bool dry_r
             clt_str_printf(&done, ", accuracy %.2f%%", 100 * r->final_eval.accuracy);
     }
     if (clt_str_check(&done) == CLT_OK)
-        table_wrap(done.text, 0, 2, terminal_columns(), &lines);
+        text_wrap(done.text, 0, 2, terminal_columns(), &lines);
     table_print(&lines);
     clt_str_free(&done);
     if (r->checkpoint[0])
-        printf("checkpoint: %s\n", text_clean(r->checkpoint, path, sizeof path));
+        terminal_say("checkpoint: %s\n", text_clean(r->checkpoint, path, sizeof path));
     if (folder)
-        printf("run folder: %s\n", text_clean(folder, path, sizeof path));
+        terminal_say("run folder: %s\n", text_clean(folder, path, sizeof path));
 }
 
 typedef struct train_view {
@@ -107,7 +107,7 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
     clt_run_result result = {0};
     uint32_t caps;
     CLT_TRY(cmd_caps(a->caps, &caps));
-    console_init(&v.console, context, clt_config_int(config, "train.log_every"));
+    console_init(&v.console, context);
     clt_run_options options = {.config = config,
                                .out_dir = folder,
                                .init = a->init,

@@ -166,15 +166,15 @@ static clt_status summary(const tune_view *v, const tune_args *a, const ocl_tuni
     /* problems that were not measured, or have no alternative */
     int left = v->problems - (int)records->count;
     if (v->measured > 0)
-        printf("%d problems measured, %.2fx the default's speed in geometric mean\n", v->measured,
-               exp(v->log_gain / v->measured));
+        terminal_say("%d problems measured, %.2fx the default's speed in geometric mean\n", v->measured,
+                     exp(v->log_gain / v->measured));
     CLT_TRY(ocl_tuning_folder(&folder));
     if (records->count > 0 && !v->masked)
         terminal_say("%zu records kept in %s\n", records->count, folder);
     free(folder);
     if (left > 0)
-        printf("problems left as they are: %d; more time measures more (--seconds %g was given)\n", left,
-               a->seconds);
+        terminal_say("problems left as they are: %d; more time measures more (--seconds %g was given)\n",
+                     left, a->seconds);
     return CLT_OK;
 }
 
@@ -194,7 +194,7 @@ static clt_status measure(cmd_context *context, const tune_args *a, const clt_co
                                 .context = &v};
     CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
     CLT_TRY(cmd_can_write(a->json));
-    console_init(&c, context, 1);
+    console_init(&c, context);
     clt_jw_object(&v.writer);
     clt_status status = clt_tune(&options, &records);
     console_close(&c);
@@ -244,8 +244,8 @@ static void list_file(void *context, const char *path, const ocl_tuning *t, int 
     terminal_say("  device %s, driver %s, %u compute units: %zu records", t->key.device, t->key.driver,
                  t->key.compute_units, t->count);
     if (outdated)
-        printf(", and %d of other kernels, which are ignored", outdated);
-    printf("\n");
+        terminal_say(", and %d of other kernels, which are ignored", outdated);
+    terminal_say("\n");
     table columns;
     clt_str rows = {0};
     table_make(&columns, kept_columns, COLUMNS(kept_columns), screen > 0 ? screen - 2 : 0);
@@ -274,9 +274,9 @@ static clt_status forget(const tune_args *a)
     CLT_TRY(cmd_caps(a->caps, &caps));
     CLT_TRY(cmd_describe_device(a->device, caps, &desc));
     CLT_TRY(ocl_tuning_clear(&desc, &removed));
-    printf(removed ? "the tuning records of device %s were deleted\n"
-                   : "there are no tuning records of device %s\n",
-           desc.name);
+    terminal_say(removed ? "the tuning records of device %s were deleted\n"
+                         : "there are no tuning records of device %s\n",
+                 desc.name);
     return CLT_OK;
 }
 

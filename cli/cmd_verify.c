@@ -82,7 +82,7 @@ static void on_result(void *context, const clt_verify_result *result)
     bool failed = result->state != CLT_VERIFY_PASS && result->state != CLT_VERIFY_SKIP;
     verify_report_add(run->report, run->device, result);
     if (run->list) {
-        printf("%s\n", result->name);
+        terminal_say("%s\n", result->name);
         return;
     }
     tell_progress(run, result->name);
@@ -93,14 +93,14 @@ static void on_result(void *context, const clt_verify_result *result)
            clt_verify_state_name(result->state), failed ? terminal_end(STDOUT_FILENO, INK_BAD) : "",
            result->name);
     if (result->limit > 0)
-        printf("  error %.3g, limit %.3g", result->error, result->limit);
+        terminal_say("  error %.3g, limit %.3g", result->error, result->limit);
     if (result->ms > 0)
-        printf("  %.3f ms", result->ms);
-    printf("\n");
+        terminal_say("  %.3f ms", result->ms);
+    terminal_say("\n");
     if (result->reason && *result->reason)
-        printf("         %s\n", result->reason);
+        terminal_say("         %s\n", result->reason);
     if (failed && result->repeat && *result->repeat)
-        printf("         repeat: %s\n", result->repeat);
+        terminal_say_whole("         repeat: %s\n", result->repeat);
     fflush(stdout);
 }
 
@@ -109,8 +109,8 @@ static void on_opened(void *context, const ocl_device_desc *device)
     verify_run *run = context;
     snprintf(run->device, sizeof run->device, "%s", device->spec);
     console_clear(run->console);
-    printf("device %s: %s | %llu checks, seed %llu\n", device->spec, device->name,
-           (unsigned long long)run->total, (unsigned long long)run->seed);
+    terminal_say("device %s: %s | %llu checks, seed %llu\n", device->spec, device->name,
+                 (unsigned long long)run->total, (unsigned long long)run->seed);
     fflush(stdout);
 }
 
@@ -177,7 +177,7 @@ static clt_status verify(const cmd_context *context, const verify_args *a)
     if (options.seed == 0) /* choose it here, so that it is printed before anything can go wrong */
         options.seed = (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
     run.list = (options.modes & CLT_VERIFY_LIST) != 0;
-    console_init(&c, context, 1);
+    console_init(&c, context);
     bool all = a->device && strcmp(a->device, "all") == 0;
     clt_status status = all ? run_all(a, &options, &run, count) : run_device(a, &options, &run, NULL, count);
     clt_error error;
@@ -186,7 +186,8 @@ static clt_status verify(const cmd_context *context, const verify_args *a)
     if (!run.list) {
         int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
         verify_report_skips(&report, a->quick);
-        printf("%d passed, %d failed, %d skipped\n", count[CLT_VERIFY_PASS], failed, count[CLT_VERIFY_SKIP]);
+        terminal_say("%d passed, %d failed, %d skipped\n", count[CLT_VERIFY_PASS], failed,
+                     count[CLT_VERIFY_SKIP]);
         fflush(stdout);
     }
     verify_report_free(&report);

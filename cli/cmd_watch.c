@@ -100,7 +100,7 @@ static void put_head(const watch *w, int columns, clt_str *out)
         clt_str_printf(&line, ", nothing new for %s", console_time(quiet, eta, sizeof eta));
     if (r->cause && *r->cause)
         clt_str_printf(&line, ": %s", r->cause);
-    table_wrap(line.text ? line.text : "", 0, 2, columns, out);
+    text_wrap(line.text ? line.text : "", 0, 2, columns, out);
     out->failed = out->failed || line.failed;
     clt_str_free(&line);
 }
@@ -143,7 +143,7 @@ static void put_values(const watch *w, int columns, clt_str *out)
     value_in(&line, "device busy %.0f%%", 100 * clt_curve_tail(&r->curve[CLT_METRIC_DEVICE_BUSY], 0.1));
     if (r->skipped > 0)
         clt_str_printf(&line, " | skipped %lld", (long long)r->skipped);
-    table_wrap(line.text ? line.text : "no step yet", 0, 2, columns, out);
+    text_wrap(line.text ? line.text : "no step yet", 0, 2, columns, out);
     out->failed = out->failed || line.failed;
     clt_str_free(&line);
 }

@@ -31,13 +31,12 @@ static void use(console *c)
     pthread_mutex_unlock(&in_use_lock);
 }
 
-void console_init(console *c, const cmd_context *context, int64_t every)
+void console_init(console *c, const cmd_context *context)
 {
     memset(c, 0, sizeof *c);
     c->context = context;
     /* with several ranks the launcher may give a rank a terminal although its output ends up in a file */
     c->tty = terminal_rewrites() && !context->comm;
-    c->every = every > 0 ? every : 1;
     pthread_mutex_init(&c->lock, NULL);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
@@ -109,7 +108,7 @@ static void print_wrapped(console *c, terminal_ink ink, const char *text)
 {
     clt_str lines = {0};
     clt_str_append(&lines, terminal_begin(STDOUT_FILENO, ink));
-    table_wrap(text, 0, 2, c->tty ? terminal_columns() : 0, &lines);
+    text_wrap(text, 0, 2, c->tty ? terminal_columns() : 0, &lines);
     clt_str_append(&lines, terminal_end(STDOUT_FILENO, ink));
     if (may_print(c) && !lines.failed)
         terminal_write(lines.text, lines.length);
@@ -279,7 +278,7 @@ static void on_start(void *context, const clt_table_row *rows, int count)
             continue;
         clt_str_printf(&text, "%s%-*s%s  ", terminal_begin(STDOUT_FILENO, INK_STRONG), width, rows[i].label,
                        terminal_end(STDOUT_FILENO, INK_STRONG));
-        table_wrap(rows[i].value, width + 2, width + 2, screen, &text);
+        text_wrap(rows[i].value, width + 2, width + 2, screen, &text);
     }
     if (may_print(c) && !text.failed)
         terminal_write(text.text, text.length);
@@ -293,13 +292,11 @@ static void on_step(void *context, const clt_step_metrics *m)
     char line[CLT_LINE_SIZE];
     pthread_mutex_lock(&c->lock);
     end_stage(c);
-    bool last = m->step >= m->steps_total, stays = !c->any_step || last || m->step % c->every == 0;
     int columns = c->tty ? terminal_columns() : 0;
-    if (stays)
+    if (m->stays)
         print_line(c, INK_PLAIN, clt_step_line(m, columns, false, line));
     else if (c->tty && clt_now() - c->drawn_at >= DRAW_SECONDS)
         draw(c, clt_step_line(m, columns - 1, true, line));
-    c->any_step = true;
     pthread_mutex_unlock(&c->lock);
 }
 

@@ -24,10 +24,8 @@ typedef struct console_stage {
 
 typedef struct console {
     const cmd_context *context;
-    bool tty;      /* a terminal whose last line can be rewritten */
-    int64_t every; /* one step in so many gets a line that stays */
-    bool open;     /* there is a live line, with the cursor at its end */
-    bool any_step;
+    bool tty;       /* a terminal whose last line can be rewritten */
+    bool open;      /* there is a live line, with the cursor at its end */
     int64_t missed; /* number of lines that the terminal did not accept */
     double drawn_at;
     console_stage stage;
@@ -37,7 +35,7 @@ typedef struct console {
     bool ending;
 } console;
 
-void console_init(console *c, const cmd_context *context, int64_t every);
+void console_init(console *c, const cmd_context *context);
 /* Erases the live line, so that complete lines can be printed. */
 void console_clear(console *c);
 /* Erases the live line and ends the thread. May be called several times; the console can be used again

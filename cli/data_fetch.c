@@ -46,11 +46,11 @@ static void print_sets(void)
     char size[32];
     terminal_say("data sets that 'cltrain data fetch NAME' puts into data/NAME:\n\n");
     for (const clt_fetch_set *set = clt_fetch_sets; set->name; set++)
-        terminal_say("  %-21s %10s  %s\n", set->name,
-                     set->kind == CLT_FETCH_VOLUMES
-                         ? "no network"
-                         : console_bytes(clt_fetch_bytes(clt_fetch_sets, set), size, sizeof size),
-                     set->help);
+        terminal_say_item(36, "  %-21s %10s  %s\n", set->name,
+                          set->kind == CLT_FETCH_VOLUMES
+                              ? "no network"
+                              : console_bytes(clt_fetch_bytes(clt_fetch_sets, set), size, sizeof size),
+                          set->help);
     terminal_say("\nEvery file that is downloaded is compared with its published SHA-256.\n");
 }
 
@@ -131,7 +131,7 @@ clt_status data_fetch(cmd_context *context, int argc, char **argv)
                            .progress = on_progress,
                            .message = on_message,
                            .context = &view};
-    console_init(&c, context, 1);
+    console_init(&c, context);
     clt_status status = clt_fetch(&o, &result);
     console_close(&c);
     if (status == CLT_OK)

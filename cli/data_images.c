@@ -148,7 +148,7 @@ clt_status data_pack(const cmd_context *context, clt_pack_options *o)
     clt_pack_result r;
     char bytes[32];
     pack_view view = {.context = context, .console = &c};
-    console_init(&c, context, 1);
+    console_init(&c, context);
     o->progress = on_packed;
     o->message = on_left_out;
     o->context = &view;

@@ -37,10 +37,10 @@ static void report(verify_run *v, const char *what, clt_status status, const cha
     }
     if (status == CLT_OK) {
         v->good++;
-        terminal_say("ok   %s: %s\n", what, description);
+        terminal_say_item(5, "ok   %s: %s\n", what, description);
     } else {
         v->bad++;
-        terminal_say("BAD  %s: %s\n", what, clt_error_text());
+        terminal_say_item(5, "BAD  %s: %s\n", what, clt_error_text());
     }
     fflush(stdout);
 }
@@ -89,8 +89,8 @@ static clt_status verify_samples(verify_run *v, const char *what, const clt_sour
     CLT_TRY(data_check_samples(source, &check));
     v->good += (int)check.good;
     console_clear(&v->console);
-    terminal_say("%s %s: %s; %lld of %lld samples are good\n", check.n_bad ? "BAD " : "ok  ", what,
-                 source->description, (long long)check.good, (long long)source->samples);
+    terminal_say_item(5, "%s %s: %s; %lld of %lld samples are good\n", check.n_bad ? "BAD " : "ok  ", what,
+                      source->description, (long long)check.good, (long long)source->samples);
     return CLT_OK;
 }
 
@@ -297,7 +297,7 @@ clt_status data_verify(cmd_context *context, int argc, char **argv)
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
-    console_init(&v.console, context, 1);
+    console_init(&v.console, context);
     clt_status status = CLT_OK;
     for (int i = 0; i < r.n_operands && status == CLT_OK && !stopped(&v); i++) {
         char what[160];

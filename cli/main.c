@@ -20,7 +20,7 @@ static void log_line(void *context, clt_log_level level, const char *line)
 {
     static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
     const cmd_context *c = context;
-    char who[300] = "";
+    char who[300] = "", label[16];
     terminal_ink ink = level == CLT_LOG_ERROR ? INK_BAD : level == CLT_LOG_WARN ? INK_WARNING : INK_FAINT;
     console_make_way();
     if (c->ranks && c->ranks->ranks > 1)
@@ -28,8 +28,8 @@ static void log_line(void *context, clt_log_level level, const char *line)
     char *text = strdup(line);
     if (text)
         clt_text_tame(text);
-    fprintf(stderr, "%s%s%s:%s %s\n", who, terminal_begin(STDERR_FILENO, ink), names[level],
-            terminal_end(STDERR_FILENO, ink), text ? text : "a message that needs more memory than there is");
+    snprintf(label, sizeof label, "%s:", names[level]);
+    terminal_tell(who, ink, label, text ? text : "a message that needs more memory than there is");
     free(text);
 }
 

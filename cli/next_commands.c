@@ -2,6 +2,7 @@
  *
  * Commands for after a run: see next_commands.h. */
 #include "cli/next_commands.h"
+#include "cli/shell_word.h"
 
 #include <string.h>
 
@@ -22,15 +23,15 @@ static void print_command(const cmd_context *context, const next_run *run, const
         clt_str_printf(&line, " launch --devices %d%s ", ranks->ranks, command + 5);
     else
         clt_str_printf(&line, " %s ", command);
-    cmd_append_word(&line, run->folder);
+    shell_append_word(&line, run->folder);
     clt_str_append(&line, rest);
     if (run->device && strcmp(command, "report") != 0) {
         clt_str_append(&line, " --device ");
-        cmd_append_word(&line, run->device);
+        shell_append_word(&line, run->device);
     }
     if (run->caps && strcmp(command, "report") != 0) {
         clt_str_append(&line, " --caps=");
-        cmd_append_word(&line, run->caps);
+        shell_append_word(&line, run->caps);
     }
     if (clt_str_check(&line) == CLT_OK)
         printf("  %-10s %s\n", what, line.text);

@@ -10,11 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/npy_head.h"
 #include "engine/base/fileio.h"
 #include "engine/base/json.h"
 #include "engine/base/text.h"
-
-#define NPY_HEADER 192 /* bytes: a fixed size, so that the number of samples can be written at the end */
 
 static bool ends_with(const char *path, const char *end)
 {
@@ -58,16 +57,9 @@ static clt_status put(predict_out *o, const void *data, size_t size)
 static clt_status npy_header(predict_out *o)
 {
     const clt_predictor *p = o->of;
-    char head[NPY_HEADER + 1], shape[96], text[NPY_HEADER];
-    if (p->rows > 1)
-        snprintf(shape, sizeof shape, "(%lld, %lld, %lld)", (long long)o->samples, (long long)p->rows,
-                 (long long)p->outputs);
-    else
-        snprintf(shape, sizeof shape, "(%lld, %lld)", (long long)o->samples, (long long)p->outputs);
-    snprintf(text, sizeof text, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", shape);
-    snprintf(head, sizeof head, "%-*s\n", NPY_HEADER - 11, text);
-    memmove(head + 10, head, NPY_HEADER - 10);
-    memcpy(head, "\x93NUMPY\x01\x00\xb6\x00", 10);
+    const int64_t rows[] = {o->samples, p->rows, p->outputs}, one[] = {o->samples, p->outputs};
+    char head[NPY_HEADER];
+    npy_head(p->rows > 1 ? rows : one, p->rows > 1 ? 3 : 2, head);
     return put(o, head, NPY_HEADER);
 }
 

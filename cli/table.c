@@ -158,25 +158,6 @@ void table_head(const table *t, clt_str *out)
     clt_str_append(out, terminal_end(1, INK_STRONG));
 }
 
-void table_wrap(const char *text, int at, int indent, int screen, clt_str *out)
-{
-    char clean[4 * CELL];
-    const char *rest = text_clean(text, clean, sizeof clean);
-    if (screen <= 0 || screen <= indent + 8) {
-        clt_str_printf(out, "%s\n", rest);
-        return;
-    }
-    do {
-        size_t skip, size = piece(rest, screen - at, &skip);
-        clt_str_append_n(out, rest, size);
-        clt_str_append(out, "\n");
-        rest += size + skip;
-        if (*rest)
-            spaces(out, indent);
-        at = indent;
-    } while (*rest);
-}
-
 void table_print(clt_str *text)
 {
     if (!text->failed && text->text)

@@ -32,9 +32,6 @@ void table_make(table *t, const table_column *columns, int count, int screen);
 /* Each function appends complete lines. cells: one for each column, including those left out; NULL is "". */
 void table_head(const table *t, clt_str *out);
 void table_row(const table *t, const char *const *cells, clt_str *out);
-/* Appends wrapped text: lines after the first are indented by `indent` spaces. The first begins at column
- * `at`, up to which the caller has written. */
-void table_wrap(const char *text, int at, int indent, int screen, clt_str *out);
 /* Prints the text and empties it. */
 void table_print(clt_str *text);
 

@@ -3,6 +3,7 @@
  * The standard output as a screen: see terminal.h. */
 #include "cli/terminal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,6 +19,7 @@
 #include "engine/base/text.h"
 
 #define LEAST_COLUMNS 20
+#define WRAPPED 4352 /* the longest text that is wrapped: an error message, with what stands before it */
 
 static terminal_when color = TERMINAL_AUTO;
 
@@ -55,14 +57,19 @@ bool terminal_rewrites(void)
     return is_screen(STDOUT_FILENO) && !is_dumb();
 }
 
-int terminal_columns(void)
+int terminal_columns_of(int fd)
 {
     struct winsize size;
-    if (!is_screen(STDOUT_FILENO))
+    if (!is_screen(fd))
         return 0;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col < LEAST_COLUMNS ? LEAST_COLUMNS : size.ws_col;
     return 80;
+}
+
+int terminal_columns(void)
+{
+    return terminal_columns_of(STDOUT_FILENO);
 }
 
 /* Opens the terminal a second time for output that does not block: that mode must not be set for file
@@ -255,16 +262,156 @@ const char *text_clean(const char *text, char *buffer, size_t size)
     return buffer;
 }
 
-void terminal_say_to(FILE *file, const char *format, ...)
+/* The place of the last blank up to `at`; `least` if there is none behind it. */
+static size_t blank_before(const char *text, size_t at, size_t least)
+{
+    while (at > least && text[at] != ' ')
+        at--;
+    return at;
+}
+
+/* Whether the blank at `at` stands between a number and its unit, "11.3 GiB", which stay together. */
+static bool is_unit(const char *text, size_t at)
+{
+    return at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9' && isalpha((unsigned char)text[at + 1]);
+}
+
+/* Length in bytes of the words that fit into that many columns, without the blanks behind them: *skip of these. 0: not even
+ * the first word fits. */
+static size_t whole_words(const char *text, int columns, size_t *skip)
+{
+    size_t fit = text_fit(text, columns), lead = strspn(text, " "), cut = fit;
+    *skip = 0;
+    if (text[fit] == '\0')
+        return fit;
+    cut = blank_before(text, cut, lead);
+    if (cut <= lead)
+        return 0;
+    size_t earlier = is_unit(text, cut) ? blank_before(text, cut - 1, lead) : lead;
+    if (earlier > lead)
+        cut = earlier;
+    *skip = strspn(text + cut, " ");
+    while (text[cut - 1] == ' ')
+        cut--;
+    return cut;
+}
+
+void text_wrap(const char *text, int at, int indent, int screen, clt_str *out)
+{
+    char clean[WRAPPED];
+    const char *left = text_clean(text, clean, sizeof clean);
+    if (screen <= 0 || screen <= indent + 8) {
+        clt_str_printf(out, "%s\n", left);
+        return;
+    }
+    do {
+        size_t skip, size = whole_words(left, screen - at, &skip);
+        if (size == 0 && at <= indent) { /* a word wider than the screen, which the terminal breaks */
+            size = strspn(left, " ");
+            size += strcspn(left + size, " ");
+            skip = strspn(left + size, " ");
+        }
+        clt_str_append_n(out, left, size);
+        clt_str_append(out, "\n");
+        left += size + skip;
+        if (*left)
+            clt_str_printf(out, "%*s", indent, "");
+        at = indent;
+    } while (*left);
+}
+
+static int begun[STDERR_FILENO + 1]; /* columns of a line that is not ended yet */
+
+/* Prints text line by line, each wrapped at blanks; what follows the first piece is indented by `hang` blanks, or if that
+ * is 0 by two more than the line. */
+static void say_wrapped(FILE *file, int fd, const char *text, int hang, int screen)
+{
+    clt_str out = {0};
+    for (const char *line = text; *line;) {
+        size_t size = strcspn(line, "\n"), blanks = strspn(line, " ");
+        char *one = strndup(line, size);
+        int indent = hang > 0 ? hang : begun[fd] > 0 ? 2 : (int)blanks + 2;
+        clt_str wrapped = {0};
+        if (one)
+            text_wrap(one, begun[fd], indent < screen / 2 ? indent : 2, screen, &wrapped);
+        if (!one || wrapped.failed)
+            clt_str_printf(&out, "%.*s\n", (int)size, line);
+        else
+            clt_str_append(&out, wrapped.text);
+        bool ended = line[size] == '\n';
+        if (!ended && out.length > 0)
+            out.text[--out.length] = '\0';
+        const char *last = out.text ? strrchr(out.text, '\n') : NULL;
+        begun[fd] = ended  ? 0
+                    : last ? text_columns(last + 1)
+                           : begun[fd] + text_columns(out.text ? out.text : "");
+        free(one);
+        clt_str_free(&wrapped);
+        line += size + ended;
+    }
+    fputs(out.failed || !out.text ? text : out.text, file);
+    clt_str_free(&out);
+}
+
+static void say(FILE *file, int hang, const char *format, va_list args)
 {
     char *text = NULL;
-    va_list args;
-    va_start(args, format);
-    int length = vasprintf(&text, format, args);
-    va_end(args);
-    if (length < 0) /* no memory */
+    int fd = file == stderr ? STDERR_FILENO : STDOUT_FILENO, screen = hang < 0 ? 0 : terminal_columns_of(fd);
+    if (vasprintf(&text, format, args) < 0) /* no memory */
         return;
     clt_text_tame(text);
-    fputs(text, file);
+    if (screen > 0)
+        say_wrapped(file, fd, text, hang, screen);
+    else
+        fputs(text, file);
     free(text);
+}
+
+void terminal_say_to(FILE *file, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(file, 0, format, args);
+    va_end(args);
+}
+
+void terminal_say_item(int hang, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(stdout, hang, format, args);
+    va_end(args);
+}
+
+void terminal_say_whole(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(stdout, -1, format, args);
+    va_end(args);
+}
+
+void terminal_tell(const char *who, terminal_ink ink, const char *label, const char *text)
+{
+    clt_str out = {0};
+    int screen = terminal_columns_of(STDERR_FILENO), at = text_columns(who) + text_columns(label);
+    bool list = strchr(text, '\n') != NULL;
+    clt_str_printf(&out, "%s%s%s%s%s", who, terminal_begin(STDERR_FILENO, ink), label,
+                   terminal_end(STDERR_FILENO, ink),
+                   list    ? "\n"
+                   : *text ? " "
+                           : "\n");
+    for (const char *line = text; *line;) {
+        size_t size = strcspn(line, "\n");
+        char *one = strndup(line, size);
+        int indent = list ? 4 : 2;
+        if (one && screen > 0)
+            text_wrap(one, list ? 0 : at + 1, indent, screen, &out);
+        else
+            clt_str_printf(&out, "%.*s\n", (int)size, line);
+        free(one);
+        line += size + (line[size] == '\n');
+    }
+    fputs(out.failed || !out.text ? text : out.text, stderr);
+    clt_str_free(&out);
 }

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "engine/base/mem.h"
+
 /* --color. AUTO: colours on terminals, unless TERM is dumb, NO_COLOR is set or CLICOLOR is 0;
  * CLICOLOR_FORCE turns them on everywhere. */
 typedef enum terminal_when { TERMINAL_AUTO, TERMINAL_ALWAYS, TERMINAL_NEVER } terminal_when;
@@ -19,6 +21,8 @@ void terminal_use_color(terminal_when when);
 bool terminal_rewrites(void);
 /* The current width; 0: no terminal, so lines have no limit. */
 int terminal_columns(void);
+/* The same of another file descriptor. */
+int terminal_columns_of(int fd);
 /* terminal_takes: can a line be written now? A terminal that nobody reads (a lost connection, Ctrl-S) must
  * not block anything. terminal_write: never blocks; the rest of a text that the terminal has accepted in part
  * is written before anything else. If the output is no terminal, both use the standard output, which may
@@ -49,9 +53,20 @@ size_t text_fit(const char *text, int columns);
 /* Makes text from outside safe to print: control characters, escape sequences and invalid UTF-8 become '?';
  * newlines and tabs become spaces. Returns buffer. */
 const char *text_clean(const char *text, char *buffer, size_t size);
+/* Appends text, wrapped at blanks, as complete lines; no word is cut. Lines after the first are indented by `indent`
+ * blanks. The first begins at column `at`, up to which the caller has written. screen 0: one line. */
+void text_wrap(const char *text, int at, int indent, int screen, clt_str *out);
 /* printf for texts with names, messages and contents of files of others: whatever a terminal would obey,
- * other than line breaks and tabs, becomes '?', on both streams. terminal_say: on the standard output. */
+ * other than line breaks and tabs, becomes '?', on both streams. On a screen long lines are wrapped at blanks; what
+ * follows is indented by two more than the line. On the standard output:
+ * terminal_say; terminal_say_item: what follows is indented by `hang` blanks, for lists; terminal_say_whole: nothing is
+ * wrapped, for commands that a user may copy. */
 void terminal_say_to(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void terminal_say_item(int hang, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void terminal_say_whole(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A message for the standard error: who tells it, or "", a label in colour, and the text, which is safe to print already.
+ */
+void terminal_tell(const char *who, terminal_ink ink, const char *label, const char *text);
 #define terminal_say(...) terminal_say_to(stdout, __VA_ARGS__)
 
 #endif

@@ -242,7 +242,7 @@ void verify_report_skips(const verify_report *report, bool own_forms)
     clt_str text = {0};
     for (size_t i = 0; i < n && i < SHOWN_REASONS; i++) {
         clt_str_printf(&text, "%s%5zu  ", i == 0 ? "skipped:\n" : "", reasons[i].count);
-        table_wrap(reasons[i].text, 7, 7, terminal_columns(), &text);
+        text_wrap(reasons[i].text, 7, 7, terminal_columns(), &text);
     }
     for (size_t i = SHOWN_REASONS; i < n; i++)
         left += reasons[i].count;
@@ -250,7 +250,7 @@ void verify_report_skips(const verify_report *report, bool own_forms)
         clt_str_printf(&text, "%5zu  for %zu other reasons; -v prints each check with its reason\n", left,
                        n - SHOWN_REASONS);
     if (n > 0 && own_forms)
-        table_wrap(
+        text_wrap(
             "--quick leaves out kernels that this device does not use; 'cltrain verify' checks all of them",
             0, 2, terminal_columns(), &text);
     table_print(&text);

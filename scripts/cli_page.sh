@@ -19,6 +19,38 @@ cat <<'TEXT'
 
 Written by `scripts/cli_page.sh` from the program's own help; change the commands in `cli/`, not this page. Values may
 follow an option after a space or `=`; `--` ends the options.
+
+| command | does |
+|---|---|
+| `train CONFIG [key=value …] [--out DIR] [--resume auto\|DIR\|none] [--init PATH] [--device SPEC] [--max-steps N] [--dry-run] [--profile]` | trains |
+| `new FILE\|FOLDER [TARGETS] [--out FILE] [--target COLUMN] [--json-key NAME] [--tokenizer PATH]` | looks at data and writes a config that trains on it |
+| `launch [--devices all\|N] [--max-restarts N] CONFIG …` | `train` on several devices of this host, started again after failures: [cluster.md](cluster.md) |
+| `eval RUN [--on train] [--best] [--classes] [--confusion FILE] [--json FILE]` | loss, accuracy, top-5, confusion matrix, precision, recall, F1 and Dice of classes on the evaluation data; also `eval CONFIG --checkpoint RUN \| --init PATH` |
+| `predict RUN [FILE…] [--input FILE\|-] [--out FILE] [--top-k K]` | probabilities of a classifier, values of a regression: [docs/predict.md](predict.md) |
+| `generate RUN [--prompt TEXT] [--max-new N] [--temperature X] [--top-k K] [--top-p P] [--seed N]` | continues a text |
+| `export RUN --out PATH [--format hf\|safetensors] [--dtype f32\|f16\|bf16] [--weights averaged\|raw]` | a folder that `transformers` loads, or the weights as one safetensors file; needs no device ([pretrained.md](pretrained.md)) |
+| `report RUN… [--out FILE] [--title T]` | what happened in a run, or in up to 8 laid over each other, as one HTML page: [report.md](report.md) |
+| `data fetch [NAME] [--out DIR] [--from PATH]` | loads a published data set (mnist, fashion-mnist, cifar10, tinyshakespeare …) into `data/NAME`, verified |
+| `compare RUN_A RUN_B… [--json \| --csv] [--tolerance PERCENT]` | results, config keys that differ, and the step from which losses diverge |
+| `watch RUN [--once]` | follows a run from another terminal, with curves of characters |
+| `data prepare TEXT… --out DIR [--train-bpe N \| --tokenizer PATH]` | text files → token shards |
+| `data prepare FOLDER --out FILE [--resize N] [--skip-bad]` | a folder of images, `CLASS/name.jpg` → one file |
+| `data show CONFIG\|FOLDER\|FILE --out PAGE.html` | a page of augmented samples: images with their classes, volumes as slices with their masks |
+| `data verify PATH…\|CONFIG` | reads and checks all data |
+| `devices [--json]` | devices, with the capabilities that probe kernels proved |
+| `doctor` | why there is no device: ICD files, libraries, permissions, by name; which drivers cltrain added itself |
+| `plan CONFIG [--full] [--json]` | memory, batch, steps and a table of layers on the device that would train; `--full`: commands and memory map |
+| `estimate CONFIG [--json]` | memory by class on that device, and the largest micro-batch that fits |
+| `bench gemm\|memory\|ops\|step CONFIG\|build CONFIG [--json FILE] [--compare FILE]` | measures this device |
+| `tune [CONFIG] [--seconds S] [--list \| --clear] [--json FILE]` | measures which kernels are fastest on this device, and records it: [tuning.md](tuning.md) |
+| `ops [NAME] [--json]` | what can be a layer of `model.layers`: formula, inputs, attributes, an example |
+| `verify [-t PATTERN] [--mode …] [--caps MASK] [--quick] [--device SPEC\|all] [--json FILE] [--junit FILE]` | the checker |
+| `config --schema \| --markdown \| --print CONFIG \| --from FOLDER` | the keys; a config with all defaults filled in; a config for a folder of `transformers` |
+| `demo` | trains a small GPT on real text of this machine and samples from it |
+| `cache [NAME…] [--clear] [--all] [--json]` | lists the cache folders with their sizes; clears them |
+| `completion bash\|zsh\|fish` | the script that completes commands, options, keys and files in a shell; installed with the program |
+| `man` | the manual page; after the installation `man cltrain` |
+| `version [--json]` | versions of everything involved |
 TEXT
 "$program" help | sed -n '/^usage/,/^first steps/s/^  \([a-z]*\)  .*/\1/p' | while read -r command; do
     [ "$command" = help ] || section "$command"

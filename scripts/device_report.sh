@@ -19,7 +19,7 @@
 # In the folder: PART.txt (output) and PART.json (records) of each part, build/ (each program's log and binary), cache/ (answers,
 # programs, tuning records: carry the folder to a machine of the same driver), report.json (all parts), report.md (a page), run/.
 # report.json and report.md are written anew after each part: they are whole whenever the script is stopped.
-# scripts/gpu_results.sh puts report.md into docs/results.md.
+# scripts/gpu_results.sh puts report.md into docs/measurements.md.
 # Environment: CLTRAIN the program (default: beside this script, or build/cltrain).
 # Exit code: 0 all parts went well, 1 some did not: report.md says which, 143 it was stopped.
 set -u

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Puts the page that scripts/device_report.sh made on a device into docs/results.md, as a section of its GPU chapter. The section of an
+# Puts the page that scripts/device_report.sh made on a device into docs/measurements.md, as a section of its GPU chapter. The section of an
 # earlier report on a device of the same name is replaced; everything else stays as it is.
 #
-# usage: scripts/gpu_results.sh REPORT.md [RESULTS.md]
+# usage: scripts/gpu_results.sh REPORT.md [MEASUREMENTS.md]
 set -eu
 . "$(dirname "${BASH_SOURCE[0]}")/help.sh"
 export LC_ALL=C
-report=${1:-} results=${2:-$(dirname "${BASH_SOURCE[0]}")/../docs/results.md}
+report=${1:-} results=${2:-$(dirname "${BASH_SOURCE[0]}")/../docs/measurements.md}
 [ -r "$report" ] && [ -w "$results" ] || { sed -n 's/^# \(usage: .*\)/\1/p' "${BASH_SOURCE[0]}" >&2 && exit 2; }
 name=$(sed -n '1s/^# \(.*\): device report$/\1/p' "$report")
 [ -n "$name" ] || { echo "gpu_results.sh: '$report' is no page of device_report.sh: its first line names no device" >&2 && exit 2; }

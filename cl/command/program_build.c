@@ -245,13 +245,14 @@ int ocl_build_threads(const ocl_device *device, size_t programs)
 static int children_for(build_pool *pool)
 {
     size_t unknown = 0;
-    if (!ocl_builders_help(pool->device))
-        return 0;
     for (size_t i = 0; i < pool->count; i++) {
         const ocl_program_wish *wish = pool->jobs[i].wish;
         pool->jobs[i].known = ocl_program_known(pool->device, wish->family, wish->options);
         unknown += !pool->jobs[i].known;
     }
+    pool->device->counters.programs_new += unknown;
+    if (!ocl_builders_help(pool->device))
+        return 0;
     bool there = pool->device->builders[0] != NULL; /* children of the previous executor */
     int children = builders_for(unknown);
     return children > 1 && (there || unknown >= WORTH_CHILDREN) ? children : 0;

@@ -296,6 +296,7 @@ typedef struct ocl_counters {
     uint64_t programs_built, kernels_created, buffers_created, kernels_enqueued, library_calls, copies, fills,
         host_waits;
     uint64_t programs_loaded;      /* of programs_built: loaded from our cache of binaries */
+    uint64_t programs_new;         /* programs that no cache had when they were asked for */
     uint64_t programs_in_children; /* of programs_built: compiled before by a child process */
     uint64_t binaries_refused;     /* cached binaries that were damaged or that the driver rejected */
     double build_seconds;

@@ -163,7 +163,7 @@ static bool must_pack(const ocl_gemm *g, int mr)
 
 /* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the vector
  * registers, 16 of 4 or 8 floats or 32 of 16. With 32 there is room for 14 rows of two vectors, but 8 hide the latency
- * of fma as well and need no packed A, and were faster (docs/results.md, GEMM). kc is chosen so that a micro-panel of B
+ * of fma as well and need no packed A, and were faster (docs/measurements.md, GEMM). kc is chosen so that a micro-panel of B
  * and, if packed, a tile of A share the first-level cache with the next ones; blocks of kc divide a chain of
  * sums. */
 static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,

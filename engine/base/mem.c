@@ -306,15 +306,44 @@ int clt_edit_distance(const char *a, const char *b, int limit)
     return distance > limit ? limit + 1 : distance;
 }
 
+/* A name as it is compared: in lower case, '_' and blanks as '-'. False: it is longer than any that is compared. */
+static bool plain_name(const char *name, char plain[EDIT_MAX + 1])
+{
+    size_t n = strnlen(name, EDIT_MAX + 1);
+    if (n > EDIT_MAX)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        plain[i] = name[i] == '_' || name[i] == ' '   ? '-'
+                   : name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a')
+                                                      : name[i];
+    plain[n] = '\0';
+    return true;
+}
+
+/* The shortest name that contains the word, which must have five characters to mean something. */
+static const char *containing(const char *word, const char *const *names, size_t count)
+{
+    char plain[EDIT_MAX + 1];
+    const char *best = NULL;
+    for (size_t i = 0; i < count && strlen(word) >= 5; i++)
+        if (plain_name(names[i], plain) && strstr(plain, word) && (!best || strlen(names[i]) < strlen(best)))
+            best = names[i];
+    return best;
+}
+
 const char *clt_nearest_name(const char *name, const char *const *names, size_t count)
 {
-    size_t length = strlen(name);
-    int limit = length > 3 * (size_t)EDIT_MAX ? EDIT_MAX : (int)(length / 3);
+    char word[EDIT_MAX + 1], plain[EDIT_MAX + 1];
+    if (!plain_name(name, word))
+        return NULL;
+    int limit = (int)(strlen(word) / 3);
     if (limit < 2)
         limit = 2;
     const char *best = NULL;
     for (size_t i = 0; i < count; i++) {
-        int distance = clt_edit_distance(name, names[i], limit);
+        if (!plain_name(names[i], plain))
+            continue;
+        int distance = clt_edit_distance(word, plain, limit);
         if (distance <= limit) {
             best = names[i];
             if (distance == 0)
@@ -322,5 +351,5 @@ const char *clt_nearest_name(const char *name, const char *const *names, size_t 
             limit = distance - 1;
         }
     }
-    return best;
+    return best ? best : containing(word, names, count);
 }

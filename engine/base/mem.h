@@ -56,7 +56,9 @@ void clt_str_free(clt_str *s);
 /* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes have distance
  * 0 or limit+1. */
 int clt_edit_distance(const char *a, const char *b, int limit);
-/* The nearest of `count` names (the first of equals), or NULL if none is within max(2, strlen/3) edits. */
+/* The nearest of `count` names (the first of equals) within max(2, strlen/3) edits, where case does not count and
+ * '_', '-' and blanks are the same; else the shortest that contains the name, which must then have five characters;
+ * else NULL. */
 const char *clt_nearest_name(const char *name, const char *const *names, size_t count);
 
 /* Zeroed memory from the system in whole pages, aligned to 2 MiB, for blocks of many megabytes. Transparent

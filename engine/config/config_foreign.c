@@ -34,10 +34,9 @@
 #define MODE "the precision in which activations and the products' weights are kept"
 #define FOLDER "it is no key: name the run folder with --out DIR"
 #define RESUME "it is no key: use --resume auto, or --resume DIR"
-#define INIT "it is no key: use --init FILE"
+#define INIT "it is no key: use --init PATH"
 #define NOT_NEEDED "there is no such key, and none is needed: kernels are always compiled and kept"
-#define RANKS                                                                                                \
-    "there is no such key: start as many ranks as there are devices (mpirun -np 2 cltrain train ...)"
+#define RANKS "there is no such key: cltrain launch --devices 2 CONFIG trains on two devices"
 #define DEVICE_WORDS "cuda=gpu|cuda:0=gpu|mps=gpu|gpu=gpu|xpu=gpu|opencl=gpu|cpu=cpu"
 #define TYPE_WORDS                                                                                           \
     "float32=f32|fp32=f32|f32=f32|32=f32|no=f32|float16=f16|fp16=f16|f16=f16|half=f16|16=f16|bfloat16=bf16|" \
@@ -283,16 +282,65 @@ static const clt_foreign_key foreign_keys[] = {
     NONE("world_size", NULL, RANKS),
 };
 
-const clt_foreign_key *clt_foreign_find(const char *name)
+#define DECODER "a decoder of GPT-2's kind"
+
+static const clt_foreign_value foreign_values[] = {
+    {"model.type", "transformer|gpt2|gpt3|gpt_2|nanogpt|minigpt|decoder|lm|language_model|causal_lm", "gpt",
+     DECODER},
+    {"model.type", "llama|llama2|llama3|mistral|qwen|qwen2|qwen3|gemma|phi|rnn|lstm|gru|mamba", "gpt",
+     DECODER ", not that model"},
+    {"model.type", "bert|roberta|distilbert|t5|encoder|seq2seq", "gpt", DECODER "; there is no encoder"},
+    {"model.type",
+     "cnn|convnet|conv|conv2d|vgg|lenet|alexnet|densenet|mobilenet|efficientnet|vit|resnet18|resnet34|"
+     "resnet50",
+     "resnet", "for images; model.type=cnn3d is for volumes, model.type=graph for layers of your own"},
+    {"model.type", "unet|u_net|nnunet|nn_unet|vnet|unet_3d|3d_unet|segmentation", "unet3d", "for volumes"},
+    {"model.type", "cnn_3d|3d_cnn|3dcnn|conv3d|resnet3d|resnet_3d", "cnn3d", "for volumes"},
+    {"model.type", "dense|fc|ffn|feedforward|feed_forward|linear|perceptron|regression|classifier|nn|dnn",
+     "mlp", NULL},
+    {"model.type", "sequential|custom|layers|functional", "graph", "model.layers lists its layers"},
+    {"data.type", "txt|string|strings|file|corpus|jsonl|json|md|char|chars|lm", "text", NULL},
+    {"data.type", "bin|shards|shard|token|token_ids|ids", "tokens", NULL},
+    {"data.type", "image|imagefolder|image_folder|folder|imagenet|jpeg|jpg|png|photos|pictures", "images",
+     NULL},
+    {"data.type", "table|tabular|pandas|dataframe|tsv|excel|spreadsheet|parquet", "csv",
+     "a file of comma-separated values"},
+    {"data.type", "numpy|array|npz", "npy", "one array a file"},
+    {"data.type", "mnist|fashion_mnist|ubyte|idx3|idx1", "idx", NULL},
+    {"data.type", "cifar10|cifar100|cifar_10", "cifar", NULL},
+    {"data.type", "nii|nii.gz|volume|volumes|ct|mri|medical|dicom", "nifti", "NIfTI files: .nii, .nii.gz"},
+    {"data.type", "binary|float32|f32", "raw", NULL},
+    {"data.type", "random|fake|dummy|toy", "synthetic", NULL},
+    {"schedule.type", "cosine_with_restarts|cosine_annealing|cosinedecay|cos", "cosine", NULL},
+    {"schedule.type", "lineardecay|linear_decay|linearlr|polynomial", "linear", NULL},
+    {"schedule.type", "fixed|constantlr|no|off", "constant", NULL},
+    {"schedule.type", "multistep|multisteplr|exponential|staircase", "step", NULL},
+    {NULL, NULL, NULL, NULL},
+};
+
+const clt_foreign_value *clt_foreign_values(void)
 {
-    char plain[64];
+    return foreign_values;
+}
+
+/* A name of another tool as the tables have it: in lower case, with '_'. False: it is longer than any. */
+static bool plain_name(const char *name, char plain[64])
+{
     size_t n = strlen(name);
-    if (n >= sizeof plain)
-        return NULL;
+    if (n >= 64)
+        return false;
     for (size_t i = 0; i <= n; i++)
         plain[i] = name[i] == '-'                     ? '_'
                    : name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] - 'A' + 'a')
                                                       : name[i];
+    return true;
+}
+
+const clt_foreign_key *clt_foreign_find(const char *name)
+{
+    char plain[64];
+    if (!plain_name(name, plain))
+        return NULL;
     for (size_t i = 0; i < sizeof foreign_keys / sizeof foreign_keys[0]; i++)
         if (strcmp(foreign_keys[i].name, plain) == 0)
             return &foreign_keys[i];
@@ -381,6 +429,25 @@ static bool map_word(const char *pairs, const char *word, char *out, size_t size
         p += n + (p[n] == '|');
     }
     return false;
+}
+
+const char *clt_foreign_value_of(const char *path, const char *word, char buffer[64], const char **note)
+{
+    char plain[64];
+    *note = NULL;
+    if (!plain_name(word, plain))
+        return NULL;
+    for (const clt_foreign_value *v = foreign_values; v->path; v++)
+        if (strcmp(v->path, path) == 0 && clt_config_has_word(v->words, plain)) {
+            *note = v->note;
+            return v->ours;
+        }
+    /* the values that a key of another tool has for this key */
+    for (size_t i = 0; i < sizeof foreign_keys / sizeof foreign_keys[0]; i++)
+        if (foreign_keys[i].path && foreign_keys[i].words && strcmp(foreign_keys[i].path, path) == 0 &&
+            map_word(foreign_keys[i].words, word, buffer, 64))
+            return buffer;
+    return NULL;
 }
 
 /* Writes the value as our key takes it: JSON when value.json is set, else as on a command line. */

@@ -25,6 +25,20 @@ typedef struct clt_foreign_key {
 /* The entry for a name, whatever its case, with '-' as '_'; NULL: not a name of another tool that we know. */
 const clt_foreign_key *clt_foreign_find(const char *name);
 
+/* Words that other tools, or people, use for a value of one of our keys. */
+typedef struct clt_foreign_value {
+    const char *path;  /* our key */
+    const char *words; /* in lower case, with '_': "transformer|gpt2" */
+    const char *ours;  /* our word for it */
+    const char *note;  /* what is different, or NULL */
+} clt_foreign_value;
+
+/* All of them; the list ends with a NULL path. */
+const clt_foreign_value *clt_foreign_values(void);
+/* Our word for a value of a key in another tool's words, whatever its case; NULL: it is none that we know. *note
+ * says what is different, or is NULL. buffer keeps the word. */
+const char *clt_foreign_value_of(const char *path, const char *word, char buffer[64], const char **note);
+
 /* Writes the text that sets `path` to the given value: optimizer.learning_rate=0.1, or in a file "optimizer":
  * {"learning_rate": 0.1}. `foreign` may be NULL. False, and an empty line, when our key does not take that
  * value. */

@@ -358,6 +358,40 @@ static clt_status read_all(clt_config *config, const clt_json_doc *doc, const ch
     return status != CLT_OK ? clt_error_put(&error) : found;
 }
 
+/* What a text is that does not begin as JSON does: the form of its first line that says something. NULL: JSON, or
+ * nothing that is known. */
+static const char *other_format(const char *text)
+{
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        line += strspn(line, " \t\r\n");
+        size_t name = strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
+        const char *after = line + name + strspn(line + name, " \t");
+        if (*line == '#' || *line == ';' || strncmp(line, "---", 3) == 0)
+            continue;
+        if (name > 0 && *after == ':')
+            return "YAML";
+        if (name > 0 && *after == '=')
+            return "TOML, INI or Python";
+        return *line == '[' && strspn(line + 1, "abcdefghijklmnopqrstuvwxyz") > 0 ? "TOML or INI" : NULL;
+    }
+    return NULL;
+}
+
+/* The JSON of a config, or an error that says so if the text is of another kind. */
+static clt_status parse_document(const char *text, size_t length, const char *source, clt_json_doc **doc)
+{
+    clt_status status = clt_json_parse(text, length, source, CLT_ECONFIG, doc);
+    const char *other = status == CLT_ECONFIG ? other_format(text) : NULL;
+    if (!other)
+        return status;
+    CLT_FAIL(
+        CLT_ECONFIG,
+        "reading config %s: it is not JSON; it looks like %s, which is not read. A config is JSON: "
+        "{\"model\": {\"type\": \"mlp\"}, \"data\": {...}}; docs/configs.md has examples, and 'cltrain new' "
+        "writes one for your data",
+        source, other);
+}
+
 static clt_status config_parse(const char *text, size_t length, const char *source,
                                const char *const *overrides, int n_overrides,
                                const clt_config_presets *presets, clt_config **out)
@@ -366,7 +400,7 @@ static clt_status config_parse(const char *text, size_t length, const char *sour
     clt_config *config = NULL;
     clt_json_doc *doc = NULL;
     *out = NULL;
-    CLT_TRY(clt_json_parse(text, length, source, CLT_ECONFIG, &doc));
+    CLT_TRY(parse_document(text, length, source, &doc));
     CLT_TRY_GOTO(config_new(source, &config), done);
     status = read_all(config, doc, overrides, n_overrides, presets);
     if (status == CLT_OK)

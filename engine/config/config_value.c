@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/text.h"
+#include "engine/config/config_foreign.h"
 #include "engine/config/config_internal.h"
 
 /* The arguments that all functions for reading one value need. */
@@ -269,9 +270,13 @@ static clt_status read_choice(reader *r, const clt_json *json)
     char *rest = NULL;
     for (char *w = strtok_r(words, "|", &rest); w && count < 16; w = strtok_r(NULL, "|", &rest))
         names[count++] = w;
-    const char *near = clt_nearest_name(word, names, count);
-    wrong(r, json, "'%.60s' is not a valid value; valid: %s%s%s%s", word, r->key->choices,
-          near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    char buffer[64];
+    const char *note, *near = clt_foreign_value_of(r->key->path, word, buffer, &note);
+    if (!near)
+        near = clt_nearest_name(word, names, count);
+    wrong(r, json, "'%.60s' is not a valid value; valid: %s%s%s%s%s%s%s", word, r->key->choices,
+          near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", note ? " (" : "",
+          note ? note : "", note ? ")" : "");
     return CLT_OK;
 }
 

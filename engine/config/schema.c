@@ -216,8 +216,10 @@ const clt_config_key clt_config_common[] = {
          "block: everything inside a block of the model"},
     CLT_KEY_CHOICE("train.fuse", CLT_CHOICE_WORDS(CLT_FUSINGS), "\"on\"",
                    "neighbouring layers become one kernel; off: every layer apart, to compare"),
-    CLT_KEY_INT("train.log_every", 1, 1e9, "10", "steps",
-                "interval between step lines that stay: on the console and in log.txt"),
+    CLT_KEY_INT(
+        "train.log_every", 1, 1e9, "10", "steps",
+        "interval between step lines that stay: on the console and in log.txt; left out, such lines are also "
+        "half a second apart at least"),
 
     CLT_KEY_INT("checkpoint.every", 0, STEPS, "0", "steps",
                 "interval between checkpoints; 0: by time (checkpoint.minutes) and at the end"),

@@ -16,11 +16,22 @@ static double idle_of(const clt_advice_facts *f)
     return f->idle_input_ms + f->idle_comm_ms + f->idle_host_ms;
 }
 
-/* "the device idled 62 % of the time (41.3 of 66.4 ms a step)" */
+#define SPAN 24
+/* A time in the unit that needs no exponent, with two digits or more: "41 ms", "35 us", "1.3 s". */
+static const char *span(double ms, char text[SPAN])
+{
+    double value = ms < 1 ? ms * 1e3 : ms < 1000 ? ms : ms * 1e-3;
+    const char *unit = ms < 1 ? "us" : ms < 1000 ? "ms" : "s";
+    (void)snprintf(text, SPAN, "%.*f %s", value < 10 ? 1 : 0, value, unit);
+    return text;
+}
+
+/* "the device idled 62 % of the time (41 ms of 66 ms a step)" */
 static int opening(const clt_advice_facts *f, char *text, size_t size)
 {
-    return snprintf(text, size, "advice: the device idled %.0f %% of the time (%.3g of %.3g ms a step)",
-                    100 * idle_of(f) / f->step_ms, idle_of(f), f->step_ms);
+    char idle[SPAN], step[SPAN];
+    return snprintf(text, size, "advice: the device idled %.0f %% of the time (%s of %s a step)",
+                    100 * idle_of(f) / f->step_ms, span(idle_of(f), idle), span(f->step_ms, step));
 }
 
 /* Number of loader threads that would keep up with the device if it never had to wait. */
@@ -36,13 +47,14 @@ static clt_advice_kind about_data(const clt_advice_facts *f, char *text, size_t 
     int needed = threads_needed(f), most = THREADS_PER_CPU * (f->cpus > 0 ? f->cpus : 1);
     int target = needed < most ? needed : most;
     int n = opening(f, text, size);
-    char *rest = text + n;
+    char *rest = text + n, load[SPAN];
     size_t left = size - (size_t)n;
+    span(f->load_ms, load);
     if (target > f->workers) {
         snprintf(rest, left,
-                 " waiting for data: loading a micro-batch takes a thread %.3g ms; try data.workers=%d (now "
+                 " waiting for data: loading a micro-batch takes a thread %s; try data.workers=%d (now "
                  "%d)",
-                 f->load_ms, target, f->workers);
+                 load, target, f->workers);
         return CLT_ADVICE_WORKERS;
     }
     if (f->prefetch < MOST_PREFETCH && needed <= f->workers) {
@@ -53,11 +65,10 @@ static clt_advice_kind about_data(const clt_advice_facts *f, char *text, size_t 
                  f->workers, wanted < MOST_PREFETCH ? wanted : MOST_PREFETCH, f->prefetch);
         return CLT_ADVICE_PREFETCH;
     }
-    snprintf(
-        rest, left,
-        " waiting for data: loading a micro-batch takes a thread %.3g ms and %d threads run on %d cores; "
-        "no more data.workers will help: store the data in a form that is faster to read",
-        f->load_ms, f->workers, f->cpus);
+    snprintf(rest, left,
+             " waiting for data: loading a micro-batch takes a thread %s and %d threads run on %d cores; "
+             "no more data.workers will help: store the data in a form that is faster to read",
+             load, f->workers, f->cpus);
     return CLT_ADVICE_DATA;
 }
 
@@ -79,11 +90,12 @@ bool clt_advice_halves(const clt_advice_facts *f)
 
 static clt_advice_kind about_host(const clt_advice_facts *f, char *text, size_t size)
 {
-    double run_us = f->commands ? (f->step_ms - idle_of(f)) * 1e3 / (double)f->commands : 0;
+    double run = f->commands ? (f->step_ms - idle_of(f)) / (double)f->commands : 0;
+    char each[SPAN];
     long long micro = (long long)f->micro_batch, global = (long long)f->global_batch;
     int n = opening(f, text, size);
-    n += snprintf(text + n, size - (size_t)n, " between %zu commands of %.3g us on average", f->commands,
-                  run_us);
+    n += snprintf(text + n, size - (size_t)n, " between %zu commands of %s on average", f->commands,
+                  span(run, each));
     char *rest = text + n;
     size_t left = size - (size_t)n;
     if (!f->double_misfits && clt_advice_halves(f)) {

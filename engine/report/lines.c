@@ -151,6 +151,16 @@ static int taken_by(const step_fields *f, field which)
     return (int)(strlen(gap(which)) + strlen(f->text[which]));
 }
 
+bool clt_line_stays(clt_line_pace *pace, int64_t step, bool last, double now)
+{
+    bool due = step % pace->every == 0 && now - pace->told >= pace->apart;
+    if (pace->any && !last && !due)
+        return false;
+    pace->any = true;
+    pace->told = now;
+    return true;
+}
+
 const char *clt_step_line(const clt_step_metrics *m, int columns, bool bar, char buffer[CLT_LINE_SIZE])
 {
     step_fields f;

@@ -21,6 +21,15 @@ const char *clt_value_text(double value, int decimals, char *buffer, size_t size
  * room, the time left, skipped updates, learning rate, time of the step, accuracy, gradient norm,
  * communication, loss scale, and, with `bar`, a progress bar. Returns buffer. */
 const char *clt_step_line(const clt_step_metrics *m, int columns, bool bar, char buffer[CLT_LINE_SIZE]);
+/* Which steps have a line that stays. */
+typedef struct clt_line_pace {
+    int64_t every; /* one step in so many */
+    double apart;  /* least seconds between two of them; 0: as often as the steps are */
+    bool any;      /* there was a line; at `told`, in seconds */
+    double told;
+} clt_line_pace;
+/* Whether the step that ended at `now` has one: the first and the last always have. */
+bool clt_line_stays(clt_line_pace *pace, int64_t step, bool last, double now);
 /* What follows the loss of a language model, with separator " | " the text " | perplexity 61.87 | 5.951
  * bits/byte"; "" for other models. buffer needs 96 bytes. Returns buffer. */
 const char *clt_language_text(const clt_eval_metrics *m, const char *separator, char *buffer, size_t size);

@@ -19,6 +19,7 @@ typedef struct clt_step_metrics {
     double h2d_gbs, d2h_gbs; /* GB/s while a transfer ran */
     uint64_t device_bytes;
     uint64_t comm_bytes; /* bytes of gradients and losses that this rank contributed to sums over ranks */
+    bool stays;          /* a line about it stays on the console and in log.txt (clt_line_stays) */
     bool nonfinite;      /* loss or gradients were not finite: the update was skipped */
     /* with train.on_spike, else NAN: standard deviations above the mean of recent steps; and whether that makes the
      * step a spike */

@@ -138,6 +138,9 @@ static clt_status draw_single(const report_page *page, const single *s)
     f.chart.from_zero = s->from_zero;
     f.chart.clipped = s->clipped;
     for (int i = 0; i < page->count; i++) {
+        bool speed = s->metric == CLT_METRIC_TOKENS_PER_S || s->metric == CLT_METRIC_SAMPLES_PER_S;
+        if (speed && clt_run_speed_metric(page->runs[i]) != s->metric)
+            continue; /* it has the other unit */
         if (s->noisy)
             add_noisy(&f, i, s->title, s->metric, color_of(&f, i));
         else
@@ -412,13 +415,21 @@ static clt_status step_parts(const report_page *page)
     return status;
 }
 
+/* Whether the speed of a run is counted in this unit. */
+static bool counts(const report_page *page, clt_metric speed)
+{
+    for (int i = 0; i < page->count; i++)
+        if (clt_run_speed_metric(page->runs[i]) == speed)
+            return true;
+    return false;
+}
+
 clt_status report_charts(const report_page *page)
 {
-    clt_metric speed = clt_run_speed_metric(page->runs[0]);
     const single singles[] = {
         {CLT_METRIC_LR, "Learning rate", NULL, CLT_UNIT_PLAIN, false, true, false, false},
-        {speed, "Speed", speed == CLT_METRIC_TOKENS_PER_S ? "tokens/s" : "samples/s", CLT_UNIT_COUNT, true,
-         true, false, true},
+        {CLT_METRIC_TOKENS_PER_S, "Speed", "tokens/s", CLT_UNIT_COUNT, true, true, false, true},
+        {CLT_METRIC_SAMPLES_PER_S, "Speed", "samples/s", CLT_UNIT_COUNT, true, true, false, true},
         {CLT_METRIC_DEVICE_BUSY, "Device busy", "share of each step", CLT_UNIT_SHARE, true, true, false,
          false},
         {CLT_METRIC_GRAD_NORM, "Gradient norm", NULL, CLT_UNIT_PLAIN, true, false, true, false},
@@ -429,11 +440,14 @@ clt_status report_charts(const report_page *page)
     CLT_TRY(accuracy(page));
     CLT_TRY(classes(page));
     CLT_TRY(draw_single(page, &singles[0]));
-    CLT_TRY(draw_single(page, &singles[1]));
-    CLT_TRY(draw_single(page, &singles[2]));
-    CLT_TRY(step_parts(page));
+    if (counts(page, CLT_METRIC_TOKENS_PER_S))
+        CLT_TRY(draw_single(page, &singles[1]));
+    if (counts(page, CLT_METRIC_SAMPLES_PER_S))
+        CLT_TRY(draw_single(page, &singles[2]));
     CLT_TRY(draw_single(page, &singles[3]));
+    CLT_TRY(step_parts(page));
     CLT_TRY(draw_single(page, &singles[4]));
+    CLT_TRY(draw_single(page, &singles[5]));
     CLT_TRY(loss_scale(page));
     clt_str_append(page->out, "</div>\n");
     return CLT_OK;

@@ -2,6 +2,7 @@
  *
  * The report's figures: tiles of one run, the table of several. */
 #include <math.h>
+#include <string.h>
 
 #include "engine/report/compare.h"
 #include "engine/report/report_internal.h"
@@ -106,22 +107,39 @@ static void write_step(clt_str *out, double value)
     clt_str_printf(out, "%.0f", value);
 }
 
-static void column_cell(clt_str *out, const column *c, int count, int run)
+/* kind: of each run; the best is the best of the runs of the same kind that have a value. */
+static void column_cell(clt_str *out, const column *c, const int *kind, int count, int run)
 {
     double best = NAN;
-    int equal = 0;
+    int equal = 0, values = 0;
     for (int i = 0; i < count; i++)
-        if (isnan(best) || (c->least_is_best ? c->value[i] < best : c->value[i] > best))
+        if (kind[i] == kind[run] &&
+            (isnan(best) || (c->least_is_best ? c->value[i] < best : c->value[i] > best)))
             best = c->value[i];
-    for (int i = 0; i < count; i++)
-        equal += c->value[i] == best;
-    bool is_best = !c->none_is_best && c->value[run] == best && equal < count;
+    for (int i = 0; i < count; i++) {
+        values += kind[i] == kind[run] && !isnan(c->value[i]);
+        equal += kind[i] == kind[run] && c->value[i] == best;
+    }
+    bool is_best = !c->none_is_best && c->value[run] == best && equal < values;
     clt_str_append(out, is_best ? "<td class=\"n best\">" : "<td class=\"n\">");
     if (isnan(c->value[run]))
         clt_str_append(out, "\xe2\x80\x93");
     else
         c->write(out, c->value[run]);
     clt_str_append(out, "</td>");
+}
+
+/* Numbers the kinds of losses of the runs. */
+static void number_kinds(const report_page *page, int *kind)
+{
+    char mine[256], other[256];
+    for (int i = 0; i < page->count; i++) {
+        kind[i] = i;
+        clt_run_loss_kind(page->runs[i], mine, sizeof mine);
+        for (int k = i - 1; k >= 0; k--)
+            if (strcmp(mine, clt_run_loss_kind(page->runs[k], other, sizeof other)) == 0)
+                kind[i] = kind[k];
+    }
 }
 
 void report_runs_table(const report_page *page)
@@ -138,19 +156,21 @@ void report_runs_table(const report_page *page)
                         {"peak memory", clt_html_bytes, true, true, {0}},
                         {"time", clt_html_duration, true, true, {0}}};
     const int n = (int)(sizeof columns / sizeof columns[0]);
-    enum { TOKENS = 6, SAMPLES = 7 };
+    int kind[CLT_REPORT_RUNS];
     bool used[sizeof columns / sizeof columns[0]] = {false};
     clt_str *out = page->out;
     for (int i = 0; i < page->count; i++) {
         const clt_run_facts f = clt_run_facts_of(page->runs[i]);
+        bool tokens =
+            clt_run_speed_metric(page->runs[i]) == CLT_METRIC_TOKENS_PER_S; /* one of the two is shown */
         const double values[] = {f.steps >= 0 ? (double)f.steps : NAN,
                                  f.mean_loss,
                                  f.eval_loss,
                                  f.best_eval_loss,
                                  f.perplexity,
                                  f.accuracy,
-                                 f.tokens_per_s,
-                                 f.samples_per_s,
+                                 tokens ? f.tokens_per_s : NAN,
+                                 tokens ? NAN : f.samples_per_s,
                                  f.device_busy,
                                  f.device_bytes,
                                  f.seconds};
@@ -159,11 +179,10 @@ void report_runs_table(const report_page *page)
             used[c] |= !isnan(values[c]);
         }
     }
-    /* only one of the two speeds is shown */
-    used[clt_run_speed_metric(page->runs[0]) == CLT_METRIC_TOKENS_PER_S ? SAMPLES : TOKENS] = false;
-    clt_str_append(out,
-                   "<section class=\"card\"><h3>Runs</h3><div class=\"scroll\"><table><thead><tr><th>run</th>"
-                   "<th>state</th>");
+    number_kinds(page, kind);
+    clt_str_append(out, "<section class=\"card\"><h3>Runs</h3><div class=\"scroll\"><table "
+                        "class=\"runs\"><thead><tr><th>run</th>"
+                        "<th>state</th>");
     for (int c = 0; c < n; c++)
         if (used[c])
             clt_str_printf(out, "<th>%s</th>", columns[c].head);
@@ -174,7 +193,7 @@ void report_runs_table(const report_page *page)
         clt_str_printf(out, "</th><td>%s</td>", clt_run_verdict_text(page->runs[i]->verdict));
         for (int c = 0; c < n; c++)
             if (used[c])
-                column_cell(out, &columns[c], page->count, i);
+                column_cell(out, &columns[c], kind, page->count, i);
         clt_str_append(out, "</tr>\n");
     }
     clt_str_append(out, "</tbody></table></div></section>\n");

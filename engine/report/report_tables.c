@@ -44,9 +44,10 @@ static void time_cell(clt_str *out, double time)
     clt_str_append(out, "</td>");
 }
 
-static void open_table(clt_str *out, const char *const *heads, size_t count)
+/* kind: the class of the table in the page's style, or "". */
+static void open_table(clt_str *out, const char *kind, const char *const *heads, size_t count)
 {
-    clt_str_append(out, "<div class=\"scroll\"><table><thead><tr>");
+    clt_str_printf(out, "<div class=\"scroll\"><table class=\"%s\"><thead><tr>", kind);
     for (size_t i = 0; i < count; i++)
         clt_str_printf(out, "<th>%s</th>", heads[i]);
     clt_str_append(out, "</tr></thead><tbody>\n");
@@ -82,7 +83,7 @@ void report_sessions(const report_page *page, const clt_run_record *run)
     if (run->session_count == 0 || (run->session_count == 1 && !run->sessions[0].start))
         return;
     clt_str_append(out, "<section class=\"card\"><h3>Sessions <small>each start and resume</small></h3>");
-    open_table(out, HEADS(heads));
+    open_table(out, "sessions", HEADS(heads));
     for (size_t i = 0; i < run->session_count; i++) {
         const clt_run_session *s = &run->sessions[i];
         clt_str_printf(out, "<tr><td class=\"n\">%zu</td>", i + 1);
@@ -232,7 +233,7 @@ void report_events(const report_page *page, const clt_run_record *run)
     skip = skip > MAX_EVENT_ROWS ? skip - MAX_EVENT_ROWS : 0;
     clt_str_printf(out, "<details class=\"card\"><summary>Events <small>%lld</small></summary>\n",
                    (long long)total);
-    open_table(out, HEADS(heads));
+    open_table(out, "events", HEADS(heads));
     for (size_t i = 0; i < run->event_count; i++) {
         if (run->events[i].kind == CLT_RUN_EVENT_SAMPLE || (skip > 0 && skip--))
             continue;

@@ -481,6 +481,21 @@ bool clt_run_is_language(const clt_run_record *r)
            (format && format->language);
 }
 
+const char *clt_run_loss_kind(const clt_run_record *r, char *buffer, size_t size)
+{
+    const char *type = config_word(r, "model", "type"), *loss = config_word(r, "model", "loss");
+    if (clt_run_is_language(r))
+        (void)snprintf(buffer, size, "tokens of %s, %s", config_word(r, "data", "type"),
+                       config_word(r, "data", "tokenizer"));
+    else if (*loss)
+        (void)snprintf(buffer, size, "%s", loss);
+    else if (strcmp(type, "resnet") == 0 || strcmp(type, "cnn3d") == 0)
+        (void)snprintf(buffer, size, "cross_entropy");
+    else
+        (void)snprintf(buffer, size, "%s", type);
+    return buffer;
+}
+
 double clt_run_seconds(const clt_run_record *r)
 {
     double sum = 0;

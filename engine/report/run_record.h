@@ -99,6 +99,9 @@ double clt_run_number(const clt_json_doc *doc, const char *key);
 const clt_json_doc *clt_run_start(const clt_run_record *record);
 /* "tokens_per_s" if the run counts tokens, else "samples_per_s". */
 clt_metric clt_run_speed_metric(const clt_run_record *record);
+/* What the loss of a run measures, as far as its config says: two runs with the same text can be compared by loss,
+ * accuracy and speed. Returns buffer; "" without a config. */
+const char *clt_run_loss_kind(const clt_run_record *record, char *buffer, size_t size);
 /* Is exp(loss) a perplexity? */
 bool clt_run_is_language(const clt_run_record *record);
 /* Seconds spent on training in all sessions, NAN if unknown. */

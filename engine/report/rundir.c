@@ -30,6 +30,7 @@ struct clt_rundir {
     bool earlier, made;    /* the folder held an earlier run; the folder was created for this one */
     bool stuck;            /* the last attempt to write the lines failed */
     bool untold;           /* the user has not been told of it */
+    bool advised;          /* an earlier session of the run has ended with advice */
     double written;        /* time of that attempt */
     int64_t step;          /* step of the newest line */
     pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; nothing may be logged meanwhile */
@@ -625,6 +626,8 @@ clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step)
     size_t size;
     dir->step = step;
     CLT_TRY(clt_file_read(dir->metrics_path, false, 0, CLT_ESTORAGE, &text, &size));
+    static const char advice[] = "\"event\":\"advice\"";
+    dir->advised = memmem(text, size, advice, sizeof advice - 1) != NULL;
     clt_status status = kept_lines(text, size, step, &kept);
     free(text);
     if (status == CLT_OK && kept.length != size) {
@@ -636,4 +639,9 @@ clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step)
     }
     clt_str_free(&kept);
     return status;
+}
+
+bool clt_rundir_advised(const clt_rundir *dir)
+{
+    return dir->advised;
 }

@@ -20,6 +20,8 @@ clt_status clt_rundir_open(const char *path, const clt_config *config, bool resu
 clt_status clt_rundir_check_free(const char *path);
 /* Removes the lines of metrics.jsonl after `step`, and an incomplete last line. */
 clt_status clt_rundir_truncate(clt_rundir *dir, int64_t step);
+/* After that: whether metrics.jsonl holds, or held behind that step, an event "advice". */
+bool clt_rundir_advised(const clt_rundir *dir);
 void clt_rundir_close(clt_rundir *dir);
 /* Closes the folder and removes what was created for a run that made no step; the folder of an earlier run
  * stays. */

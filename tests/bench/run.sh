@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs all benchmarks one after the other and writes into one folder: records.tsv (every figure), results.json and results.md
-# (tables with the bars, ready for docs/results.md). benchlib.sh says what peers need and how they are named. Nothing else should
+# (tables with the bars, ready for docs/measurements.md). benchlib.sh says what peers need and how they are named. Nothing else should
 # run at the same time.
 #
 # usage: run.sh [--quick | --self-test] [--out DIR] [--rounds N] [--only-subject NAME]...

@@ -73,6 +73,9 @@ reject_text 'noticed that process rank' 'Per user-direction' 'restart 2'
 last=$(sed -n 's/.*stopped after step \([0-9]*\) of.*/\1/p' "$out")
 expect_code 0 "$CLTRAIN" launch --devices 2 small.json --out alone --max-steps "$last"
 expect_text '^ranks +2 over ' "^done: $last steps" 'launch --devices 2 --resume alone'
+ln -s "$CLTRAIN" here # what comes next is called as this was
+expect_code 0 ./here launch --devices 2 small.json --out called --max-steps 2
+expect_text '^  go on +\./here launch --devices 2 --resume called' '^  look +\./here report called'
 expect_same "alone/checkpoints/step_$last/model.safetensors" "killed/checkpoints/step_$last/model.safetensors"
 
 # A signal to launch: all ranks save, and it does not start again. The run goes on with other numbers of ranks.

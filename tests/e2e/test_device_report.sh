@@ -74,7 +74,7 @@ expect_awk 'the parts are not in their order, one is missing, or the first step 
     /\|devices/ { devices = NR } /bench build/ { build = NR } /verify .*--quick/ { verify = NR } /bench (step|gemm).*--caps -wgmma/ { mma++ } /\|tune / { tune = NR }
     END { exit !(plain && devices < step && step < build && build < verify && verify < tune && steps == 5 && mma == 2) }' calls
 
-# The page in docs/results.md: last in its GPU chapter; a second time it replaces itself, and nothing else changes.
+# The page in docs/measurements.md: last in its GPU chapter; a second time it replaces itself, and nothing else changes.
 printf '# Results\n\n## GPU\n\nFirst.\n\n### Counts\n\n| 1 |\n\n## After\n\nLast.\n' >results.md
 expect_code 0 "$CLTRAIN_SOURCE_DIR/scripts/gpu_results.sh" whole/report.md results.md
 cp results.md once.md

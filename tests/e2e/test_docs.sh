@@ -28,7 +28,7 @@ if [ "$(wc -w <<<"$commands")" -ge 11 ]; then pass; else fail "too few commands 
 options=0
 for command in $commands; do
     if grep -q "^## $command\$" "$root/docs/cli.md"; then pass; else fail "docs/cli.md has no section on $command"; fi
-    if grep -q -E "cltrain $command|^\\| .$command" "$root/README.md"; then pass; else fail "README.md does not name the command $command"; fi
+    if grep -q -E "^\\| .$command" "$root/docs/cli.md"; then pass; else fail "the table of docs/cli.md does not name the command $command"; fi
     for option in $("$CLTRAIN" "$command" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
         options=$((options + 1))
         if sed -n "/^## $command\$/,/^## /p" "$root/docs/cli.md" | grep -q -e "^      $option "; then pass; else fail "docs/cli.md: $command lacks $option"; fi

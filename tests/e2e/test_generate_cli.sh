@@ -14,7 +14,10 @@ expect_code 2 "$CLTRAIN" generate run --checkpoint run
 expect_text 'give one of them'
 expect_code 2 "$CLTRAIN" generate --checkpoint x --temperature hot
 expect_code 2 "$CLTRAIN" generate --checkpoint x --top-p 1.5
-expect_code 2 "$CLTRAIN" generate --checkpoint x --max-new 0
+expect_code 2 "$CLTRAIN" generate --checkpoint x --max-new=-1
+expect_code 2 "$CLTRAIN" generate --checkpoint x --logits logits.txt
+expect_text 'ends in .npy'
+expect_code 8 "$CLTRAIN" generate --checkpoint x --logits no/such/folder/l.npy
 expect_code 7 "$CLTRAIN" generate --checkpoint nothing-here --prompt 'once upon'
 reject_text 'once upon'
 expect_text 'nothing-here'
@@ -37,6 +40,29 @@ cat >gpt.json <<'JSON'
 JSON
 expect_code 0 "$CLTRAIN" train gpt.json --out run
 expect_file run/checkpoints/step_300/model.safetensors run/checkpoints/step_150/model.safetensors
+
+# --- logits: a row for each token of the prompt and of the text but the last; the greedy token is the largest of its row; and they are
+# those of a forward pass over the whole sequence ---
+"$CLTRAIN" generate run --prompt 'the 3 cat sat' --max-new 6 --temperature 0 --logits l.npy >text 2>said </dev/null || fail 'no logits are written'
+cp said "$out"
+expect_text 'logits of 18 tokens, \(18, 256\): l.npy'
+head -c 192 l.npy >head
+grep -q -a "'descr': '<f4', 'fortran_order': False, 'shape': (18, 256)" head && [ "$(wc -c <l.npy)" -eq $((192 + 18 * 256 * 4)) ] && pass || fail 'the header of the array'
+largest() { od -A n -v -t f4 -w1024 -j 192 "$1" | awk '{ best = 1; for (i = 2; i <= NF; i++) if ($i > $best) best = i; print best - 1 }'; }
+largest l.npy | tail -n 6 | tr '\n' ' ' >drawn # beyond 16 tokens the context begins anew
+tail -c +14 text | head -c 6 | od -A n -v -t u1 | tr -s ' \n' '  ' | sed 's/^ //' >bytes
+expect_same drawn bytes
+printf 'the 3 cat sat on 2 mats. and the 4 cat sat on 1 mats.' >eval.txt
+expect_code 0 "$CLTRAIN" generate run --prompt "$(head -c 16 eval.txt)" --max-new 0 --logits m.npy
+if [ -x "$CLTRAIN_BUILD_DIR/tests/logits" ]; then
+    expect_code 0 "$CLTRAIN_BUILD_DIR/tests/logits" whole.raw gpt.json run data.path=eval.txt data.split=0 data.micro_batch=1 model.vocab=256
+    od -A n -v -t f4 -w4 -j 192 m.npy >one
+    od -A n -v -t f4 -w4 whole.raw | head -n $((16 * 256)) >whole
+    expect_awk 'logits token by token and of the whole sequence' 'NR == FNR { a[FNR] = $1; next } { d = $1 - a[FNR]; if (d < 0) d = -d; if (d > most) most = d; n++ }
+        END { exit !(n == 4096 && most < 1e-3) }' one whole
+else
+    note_skip 'the tool logits was not built'
+fi
 
 # make TEXT OPTIONS...: the text alone, in the file.
 make() {

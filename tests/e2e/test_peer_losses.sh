@@ -25,5 +25,5 @@ mkdir python
 expect_code 0 "$python" "$CLTRAIN_SOURCE_DIR/tests/golden/compare_${part:-losses}.py" "${arguments[@]}" python \
     ${CLTRAIN_TEST_QUICK:+quick}
 expect_text '^0 failed'
-grep -E '^(ok|FAIL|    )' "$out" # the figures of docs/results.md
+grep -E '^(ok|FAIL|    )' "$out" # the figures of docs/measurements.md
 finish

@@ -105,12 +105,30 @@ struct clt_run *clt_decoder_run(clt_decoder *d)
     return d->run;
 }
 
-/* Feeds the tokens from `first` on into an empty key-value cache. */
-static clt_status prefill(clt_decoder *d, size_t first)
+/* Tokens that the model and the tokenizer know; logits beyond are padding. */
+static int known_tokens(const clt_decoder *d)
+{
+    int64_t rows = clt_config_int(d->run_options.config, "model.vocab");
+    int known = (int)clt_tokenizer_vocab(d->tokenizer);
+    return rows < known ? (int)rows : known;
+}
+
+/* Passes on what follows the newest token. */
+static clt_status give_logits(const clt_decoder *d)
+{
+    const clt_generate_options *o = d->wanted;
+    return o->logits ? o->logits(o->context, d->logits, known_tokens(d)) : CLT_OK;
+}
+
+/* Feeds the tokens from `first` on into an empty key-value cache. told: they are new ones. */
+static clt_status prefill(clt_decoder *d, size_t first, bool told)
 {
     d->used = 0;
-    for (size_t i = first; i < d->ids.count; i++, d->used++)
+    for (size_t i = first; i < d->ids.count; i++, d->used++) {
         CLT_TRY(clt_decode_token(d->run, (int32_t)d->ids.id[i], d->used, d->logits));
+        if (told)
+            CLT_TRY(give_logits(d));
+    }
     return CLT_OK;
 }
 
@@ -154,20 +172,20 @@ static clt_status give_text(clt_decoder *d, uint32_t id)
 /* Draws the next token. *ended: it is the end of the text, and nothing follows. */
 static clt_status next_token(clt_decoder *d, int index, bool *ended)
 {
-    int64_t rows = clt_config_int(d->run_options.config, "model.vocab");
-    int known = (int)clt_tokenizer_vocab(d->tokenizer); /* logits beyond are padding and never drawn */
-    known = rows < known ? (int)rows : known;
-    uint32_t id = (uint32_t)clt_sample(d->logits, known, &d->wanted->sampling, (uint64_t)index, d->scratch);
+    uint32_t id =
+        (uint32_t)clt_sample(d->logits, known_tokens(d), &d->wanted->sampling, (uint64_t)index, d->scratch);
     *ended = !d->wanted->ignore_end && (int64_t)id == clt_tokenizer_end_of_text(d->tokenizer);
     CLT_TRY(push_id(&d->ids, id));
     if (*ended)
         return CLT_OK;
     CLT_TRY(give_text(d, id));
-    if (d->used == d->context) /* the cache is full: go on with the newer half of the tokens */
-        return prefill(d, d->ids.count - (size_t)(d->context / 2 > 0 ? d->context / 2 : 1));
-    CLT_TRY(clt_decode_token(d->run, (int32_t)id, d->used, d->logits));
-    d->used++;
-    return CLT_OK;
+    if (d->used == d->context) { /* the cache is full: go on with the newer half of the tokens */
+        CLT_TRY(prefill(d, d->ids.count - (size_t)(d->context / 2 > 0 ? d->context / 2 : 1), false));
+    } else {
+        CLT_TRY(clt_decode_token(d->run, (int32_t)id, d->used, d->logits));
+        d->used++;
+    }
+    return index + 1 < d->wanted->max_new ? give_logits(d) : CLT_OK;
 }
 
 clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, clt_generate_result *result)
@@ -190,7 +208,7 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
     CLT_TRY(check_prompt(d, rows));
     double start = clt_now();
     size_t keep = (size_t)d->context;
-    CLT_TRY(prefill(d, d->ids.count > keep ? d->ids.count - keep : 0));
+    CLT_TRY(prefill(d, d->ids.count > keep ? d->ids.count - keep : 0, true));
     result->prompt_tokens = (int)d->ids.count;
     result->prompt_seconds = clt_now() - start;
     start = clt_now();
@@ -238,6 +256,8 @@ static clt_status generate_window(const clt_generate_options *o, const clt_saved
 {
     clt_source *shapes = NULL;
     clt_str text = {0};
+    if (o->logits)
+        CLT_FAIL(CLT_EUNSUPPORTED, "generating from '%s': only a gpt has logits to write", saved->path);
     if (saved->has_facts)
         CLT_TRY(clt_saved_run_shapes(saved, &shapes));
     clt_run_options run = {.config = saved->config,

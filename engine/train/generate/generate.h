@@ -33,6 +33,9 @@ typedef struct clt_generate_options {
     clt_observer observer; /* progress, message */
     /* Called with each piece of text when it is generated (bytes, not NUL-terminated); may be NULL. */
     void (*text)(void *context, const char *bytes, size_t count);
+    /* A gpt: called for each token of the prompt, the last ones that fit into the context, and for each generated one
+     * but the last: the logits of the token that follows, `count` of them. May be NULL. */
+    clt_status (*logits)(void *context, const float *logits, int count);
     void *context;
 } clt_generate_options;
 

@@ -17,7 +17,7 @@
 #include "engine/train/run/sync.h"
 #include "engine/train/run/tuned.h"
 
-/* "building kernels: gemm" */
+/* "running each kernel once: gemm" */
 static void tell_progress(clt_run *run, const char *stage, int done, int total, const char *what)
 {
     char text[160];
@@ -27,7 +27,10 @@ static void tell_progress(clt_run *run, const char *stage, int done, int total, 
 
 static void on_build(void *context, int done, int total, const char *what)
 {
-    tell_progress(context, "building kernels", done, total, what);
+    clt_run *run = context;
+    bool first = ocl_device_counters(run->device).programs_new > 0;
+    tell_progress(run, first ? "building kernels, once on this machine" : "building kernels", done, total,
+                  what);
 }
 
 /* Progress of priming: when a kernel runs first, drivers finish its compilation and touch its memory. */

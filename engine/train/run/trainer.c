@@ -141,6 +141,7 @@ static clt_status await(clt_loop *l, int64_t steps)
 }
 
 /* Keeps the host from queueing more than LEAD_SECONDS of work, so that a stop takes effect soon. */
+#define LINE_SECONDS 0.5 /* between two step lines, unless train.log_every is given */
 #define LEAD_SECONDS 0.5
 static clt_status hold_back(clt_loop *l)
 {
@@ -558,7 +559,8 @@ static clt_status run_once(const clt_run_options *options, clt_run_result *resul
         return status;
     }
     l.quiet = l.run->ranks.rank != 0;
-    l.log_every = clt_config_int(options->config, "train.log_every");
+    l.pace.every = clt_config_int(options->config, "train.log_every");
+    l.pace.apart = clt_config_is_set(options->config, "train.log_every") ? 0 : LINE_SECONDS;
     l.max_nonfinite = clt_config_int(options->config, "train.max_nonfinite");
     result->build_seconds = l.run->build_seconds;
     result->parameters = (uint64_t)clt_graph_param_elements(l.run->job->train->graph);

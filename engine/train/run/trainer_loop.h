@@ -4,6 +4,7 @@
 #ifndef ENGINE_TRAIN_TRAINER_LOOP_H
 #define ENGINE_TRAIN_TRAINER_LOOP_H
 
+#include "engine/report/lines.h"
 #include "engine/report/rundir.h"
 #include "engine/report/runlog.h"
 #include "engine/train/run/deadline.h"
@@ -50,7 +51,7 @@ typedef struct clt_loop {
     float step_scale;    /* of the newest finished step */
     bool failed;         /* too many consecutive steps were not finite; `bad` is the last of them */
     clt_step_result bad;
-    int64_t log_every;
+    clt_line_pace pace;
     int64_t evaluated;    /* steps done at the newest evaluation; -1: there was none */
     bool early;           /* the training ends before its last step, since evaluations are no longer better */
     bool discard;         /* stopped before the first step: files made for this run are removed */
@@ -80,7 +81,7 @@ void clt_tell_keeper_warning(void *context, const char *text);
 void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reason reason);
 /* Fills in the metrics of a step that has ended. */
 void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
-/* Reports a step to the observer, to metrics.jsonl and, for one step in train.log_every, to the log. */
+/* Reports a step to the observer, to metrics.jsonl and, if its line stays, to the log. */
 clt_status clt_tell_step(clt_loop *loop, const clt_step_metrics *metrics);
 clt_status clt_tell_eval(clt_loop *loop, const clt_eval_metrics *metrics);
 /* Says that and why the training ends early (train.early_stop_evals). */

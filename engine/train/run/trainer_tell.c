@@ -106,6 +106,7 @@ void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
     m->comm_exposed_ms = fmin(m->comm_exposed_ms, fmax(m->step_ms, 0));
     m->device_bytes = ocl_device_peak_bytes(run->device);
     m->steps_total = l->last_step;
+    m->stays = clt_line_stays(&l->pace, m->step, m->step >= l->last_step, r->done_at);
     m->eta_s =
         (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
 }
@@ -118,8 +119,7 @@ clt_status clt_tell_step(clt_loop *l, const clt_step_metrics *m)
         CLT_TRY(clt_rundir_step(l->dir, m));
     if (!l->quiet && o->step)
         o->step(o->context, m);
-    bool first = m->step == l->run->first_step + 1, last = m->step >= l->last_step;
-    if (l->dir && (first || last || m->step % l->log_every == 0))
+    if (l->dir && m->stays)
         clt_rundir_log_at(l->dir, m->time, clt_step_line(m, 0, false, line));
     return CLT_OK;
 }
@@ -335,7 +335,8 @@ clt_status clt_tell_advice(const clt_loop *l)
     clt_watch_advice(l->watch, line, sizeof line);
     if (!line[0] || l->quiet)
         return CLT_OK;
-    if (!l->options->profile || !l->dir) /* the summary of a profile ends with the advice already */
+    /* the summary of a profile ends with the advice already, and one session of a run is enough to tell it */
+    if (!l->dir || (!l->options->profile && !clt_rundir_advised(l->dir)))
         clt_tell(l, line);
     return clt_rundir_event(l->dir, "advice", l->result->steps, fields, COUNT(fields));
 }

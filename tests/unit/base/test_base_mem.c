@@ -201,6 +201,13 @@ static void test_nearest_name(void **state)
     assert_string_equal(clt_nearest_name("lr", names, 5), "lr");
     assert_null(clt_nearest_name("checkpoint", names, 5));
     assert_null(clt_nearest_name("x", names, 0));
+    static const char *const sets[] = {"adam", "adamw", "fashion-mnist", "tinyshakespeare-gpt2",
+                                       "tinyshakespeare"};
+    assert_string_equal(clt_nearest_name("adamW", sets, 5), "adamw");
+    assert_string_equal(clt_nearest_name("ADAM", sets, 5), "adam");
+    assert_string_equal(clt_nearest_name("Fashion_MNIST", sets, 5), "fashion-mnist");
+    assert_string_equal(clt_nearest_name("shakespeare", sets, 5), "tinyshakespeare");
+    assert_null(clt_nearest_name("gpt2", sets, 5)); /* too short to be looked for inside a name */
 }
 
 static void test_number_text(void **state)

@@ -240,18 +240,59 @@ static void narrow_tables_wrap_within_a_column(void **state)
                         "  unimportant           also\n");
     clt_str_free(&text);
     text = (clt_str){0};
-    table_wrap("one two three four", 8, 8, 20, &text);
+    text_wrap("one two three four", 8, 8, 20, &text);
     assert_string_equal(text.text, "one two\n        three four\n");
     clt_str_free(&text);
     text = (clt_str){0};
-    table_wrap("1234567890123456789012345", 4, 4, 20, &text); /* a word wider than the screen */
-    assert_string_equal(text.text, "1234567890123456\n    789012345\n");
+    text_wrap("1234567890123456789012345", 4, 4, 20, &text); /* a word wider than the screen */
+    assert_string_equal(
+        text.text, "1234567890123456789012345\n"); /* is left to the terminal, since a user may copy it */
     clt_str_free(&text);
+    text = (clt_str){0};
+    text_wrap("in /a/folder/of/some/length now", 4, 2, 20, &text);
+    assert_string_equal(text.text, "in\n  /a/folder/of/some/length\n  now\n");
+    clt_str_free(&text);
+    text = (clt_str){0};
+    text_wrap("abcdefghijkl mn", 12, 2, 20, &text); /* the first word begins the next line */
+    assert_string_equal(text.text, "\n  abcdefghijkl mn\n");
+    clt_str_free(&text);
+    text = (clt_str){0};
+    text_wrap("2 units | 11.3 GiB | caps", 0, 2, 14, &text); /* a number and its unit */
+    assert_string_equal(text.text, "2 units |\n  11.3 GiB |\n  caps\n");
+    clt_str_free(&text);
+    text = (clt_str){0};
+    text_wrap("    -> and so on and on", 0, 6, 20, &text);
+    assert_string_equal(text.text, "    -> and so on and\n      on\n");
+    clt_str_free(&text);
+}
+
+/* A net of a millisecond a step: every tenth step would be a hundred lines a second. */
+static void test_line_pace(void **state)
+{
+    (void)state;
+    clt_line_pace paced = {.every = 10, .apart = 0.5}, given = {.every = 10};
+    int lines = 0, all = 0;
+    for (int64_t step = 1; step <= 3000; step++) {
+        double now = 100 + 1e-3 * (double)step;
+        bool last = step == 3000, stays = clt_line_stays(&paced, step, last, now);
+        assert_true(!stays || step == 1 || last || step % 10 == 0);
+        assert_true(stays || (step > 1 && !last));
+        lines += stays;
+        all += clt_line_stays(&given, step, last, now);
+    }
+    assert_int_equal(lines, 1 + 5 + 1); /* the first, one each half second, the last */
+    assert_int_equal(all, 1 + 300);
+    clt_line_pace slow = {.every = 10, .apart = 0.5}; /* steps of a second: each tenth of them */
+    lines = 0;
+    for (int64_t step = 6; step <= 35; step++)
+        lines += clt_line_stays(&slow, step, step == 35, (double)step);
+    assert_int_equal(lines, 5); /* 6, 10, 20, 30, 35 */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_line_pace),
         cmocka_unit_test(step_lines_fit),
         cmocka_unit_test(step_lines_drop_what_matters_least),
         cmocka_unit_test(progress_lines),

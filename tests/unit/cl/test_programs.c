@@ -468,6 +468,7 @@ static void test_in_children(void **state)
         assert_ok(ocl_programs_build(device, wishes, COUNT, NULL, NULL, &failed));
         ocl_counters counters = ocl_device_counters(device);
         assert_int_equal(counters.programs_in_children, round == 0 ? COUNT : 0);
+        assert_int_equal(counters.programs_new, round == 0 ? COUNT : 0);
         assert_int_equal(counters.programs_loaded, COUNT); /* what the children kept */
         for (int i = 0; i < COUNT; i++) {
             assert_ok(ocl_program_get(device, "good", options[i], &program));

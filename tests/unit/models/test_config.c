@@ -308,9 +308,35 @@ static void test_other_tools_table(void **state)
     assert_false(clt_config_hint("frobnicate", "8", hint, sizeof hint));
 }
 
+/* Every word of the table leads to a value that the key takes. */
+static void test_other_tools_values(void **state)
+{
+    (void)state;
+    for (const clt_foreign_value *v = clt_foreign_values(); v->path; v++) {
+        int index = clt_config_key_index(v->path);
+        assert_true(index >= 0);
+        assert_true(clt_config_has_word(clt_config_schema()[index].choices, v->ours));
+        for (const char *word = v->words; *word; word += strcspn(word, "|"), word += *word == '|') {
+            char override[160], wanted[160];
+            snprintf(override, sizeof override, "%s=%.*s", v->path, (int)strcspn(word, "|"), word);
+            snprintf(wanted, sizeof wanted, "did you mean '%s'?", v->ours);
+            refused("{}", override, v->path, wanted, v->note ? v->note : v->path, NULL);
+        }
+    }
+    refused("{}", "optimizer.type=adamW", "did you mean 'adamw'?", NULL);
+    refused("{}", "optimizer.type=AdamW_Torch", "did you mean 'adamw'?", NULL);
+    refused("{}", "model.type=Transformer", "did you mean 'gpt'?", NULL);
+    refused("{}", "precision.mode=fp16", "did you mean 'f16'?", NULL);
+    refused("{}", "schedule.type=CosineAnnealingLR", "did you mean 'cosine'?", NULL);
+}
+
 static void test_documents(void **state)
 {
     (void)state;
+    refused("model:\n  type: mlp\n", NULL, "looks like YAML, which is not read", NULL);
+    refused("---\n# of a model\nmodel:\n", NULL, "not JSON", "YAML", NULL);
+    refused("[model]\ntype = \"mlp\"\n", NULL, "TOML", NULL);
+    refused("learning_rate = 0.1\n", NULL, "TOML, INI or Python", NULL);
     refused("", NULL, "t.json:1:1", NULL);
     refused("[1]", NULL, "t.json:1:1", "object", NULL);
     refused("{}", NULL, "model.type: required", "data.type: required", NULL);
@@ -801,13 +827,21 @@ static void test_mutations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_all_at_once),   cmocka_unit_test(test_many_problems),
-        cmocka_unit_test(test_other_tools),   cmocka_unit_test(test_other_tools_table),
-        cmocka_unit_test(test_documents),     cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_set),           cmocka_unit_test(test_layer_positions),
-        cmocka_unit_test(test_choices),       cmocka_unit_test(test_print_round_trip),
-        cmocka_unit_test(test_schema_prints), cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_all_at_once),
+        cmocka_unit_test(test_many_problems),
+        cmocka_unit_test(test_other_tools),
+        cmocka_unit_test(test_other_tools_table),
+        cmocka_unit_test(test_other_tools_values),
+        cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_layer_positions),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_print_round_trip),
+        cmocka_unit_test(test_schema_prints),
+        cmocka_unit_test(test_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,8 @@ static void test_workers(void **state)
     f.idle_input_ms = 75;
     f.data_ms = 80;
     f.load_ms = 70; /* the device needs 25 ms: three threads */
-    EXPECT(&f, CLT_ADVICE_WORKERS, "75 %", "75 of 100 ms", "70 ms", "data.workers=3", "now 1");
+    EXPECT(&f, CLT_ADVICE_WORKERS, "75 %", "75 ms of 100 ms", "takes a thread 70 ms", "data.workers=3",
+           "now 1");
     f.prefetch = 2; /* any number of threads share two micro-batches */
     EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=3 (now 1)");
     f = fine;
@@ -140,6 +141,12 @@ static void test_host(void **state)
     f.idle_input_ms = 10; /* before the input too, though the data was there */
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "60 %", "50 commands of 800 us", "data.micro_batch=32",
            "data.global_batch=32", "changes the batch");
+    f.step_ms = 4000; /* times keep a unit that needs no exponent */
+    f.idle_host_ms = 2730;
+    f.commands = 1000;
+    EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "(2.7 s of 4.0 s a step)", "1000 commands of 1.3 ms on average");
+    f = fine;
+    f.idle_host_ms = 60;
     f.accumulation = 2;
     f.global_batch = 32;
     EXPECT(&f, CLT_ADVICE_MICRO_BATCH, "data.micro_batch=32 (now 16)", "the same data.global_batch");

@@ -322,6 +322,45 @@ static void many_events_are_thinned(void **state)
 
 /* --- what is found --- */
 
+/* A language model, two classifiers and a regression on one page. */
+static void unlike_runs_keep_their_units(void **state)
+{
+    (void)state;
+    static const char *const models[] = {
+        "{\"model\": {\"type\": \"gpt\"}, \"data\": {\"type\": \"text\", \"tokenizer\": \"\"}}",
+        "{\"model\": {\"type\": \"mlp\", \"loss\": \"cross_entropy\"}, \"data\": {\"type\": \"idx\"}}",
+        "{\"model\": {\"type\": \"resnet\"}, \"data\": {\"type\": \"images\"}}",
+        "{\"model\": {\"type\": \"mlp\", \"loss\": \"mse\"}, \"data\": {\"type\": \"csv\"}}"};
+    const char *folders[4];
+    for (int i = 0; i < 4; i++) {
+        char name[32], metrics[600];
+        double tokens = i == 0 ? 64e3 : 1e3;
+        (void)snprintf(name, sizeof name, "unlike%d", i);
+        int n = 0;
+        for (int step = 1; step <= 2; step++)
+            n += snprintf(
+                metrics + n, sizeof metrics - (size_t)n,
+                "{\"step\": %d, \"time\": %d, \"loss\": %g, \"tokens_per_s\": %g, \"samples_per_s\": 1000, "
+                "\"step_ms\": 1}\n",
+                step, step, 1.5 - 0.25 * i, tokens);
+        folders[i] = strdup(put(name, metrics, models[i]));
+    }
+    char *page = page_of(folders, 4, NULL);
+    assert_has(page, "<small>tokens/s</small>");
+    assert_has(page, "<small>samples/s</small>");
+    assert_has(page, "<th>tokens/s</th><th>samples/s</th>");
+    assert_has(page, "<table class=\"runs\">");
+    assert_lacks(page, "best\">0.75"); /* the regression has the least number, and no run like it */
+    assert_lacks(page, "best\">1.5");
+    assert_has(page, "best\">1<"); /* of the two cross entropies */
+    free(page);
+    page = page_of(folders + 1, 2, NULL);
+    assert_lacks(page, "tokens/s</");
+    free(page);
+    for (int i = 0; i < 4; i++)
+        free((char *)folders[i]);
+}
+
 static clt_run_record *load(const char *name, const char *metrics, const char *config)
 {
     clt_run_record *run;
@@ -493,6 +532,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_events_are_thinned, set_up, tear_down),
         cmocka_unit_test_setup_teardown(verdicts_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sessions_and_curves_are_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unlike_runs_keep_their_units, set_up, tear_down),
         cmocka_unit_test_setup_teardown(configs_are_compared_with_defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_tell_runs_apart, set_up, tear_down),
         cmocka_unit_test(lines_are_drawn_as_they_should),

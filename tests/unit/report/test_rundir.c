@@ -258,7 +258,12 @@ static void events_are_lines_like_steps(void **state)
     }
     assert_int_equal(lines, 5);
     free(text);
-    must(clt_rundir_truncate(dir, 1)); /* events go with the steps they came after */
+    must(clt_rundir_truncate(dir, 4));
+    assert_false(clt_rundir_advised(dir));
+    must(clt_rundir_event(dir, "advice", 3, fields, 1));
+    must(clt_rundir_flush(dir));
+    must(clt_rundir_truncate(dir, 1));    /* events go with the steps they came after */
+    assert_true(clt_rundir_advised(dir)); /* also advice that was given after that step */
     text = all_lines();
     assert_non_null(strstr(text, "\"start\""));
     assert_null(strstr(text, "\"warning\""));

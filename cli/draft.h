@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A config that the program writes for a user: keys with values, in the sections and the order of a config that
+ * people write. It knows nothing of data. */
+#ifndef CLI_DRAFT_H
+#define CLI_DRAFT_H
+
+#include "engine/base/mem.h"
+
+#define DRAFT_MAX 48
+
+typedef struct draft_entry {
+    const char *key;   /* "model.type" */
+    const char *value; /* JSON */
+} draft_entry;
+
+typedef struct draft {
+    clt_arena *arena;
+    draft_entry entry[DRAFT_MAX];
+    int count;
+    bool failed; /* out of memory: draft_write says so */
+} draft;
+
+clt_status draft_open(draft *d);
+void draft_close(draft *d);
+
+/* Each sets a key; of a key that is set already the value is replaced. */
+void draft_text(draft *d, const char *key, const char *value);
+void draft_int(draft *d, const char *key, int64_t value);
+void draft_number(draft *d, const char *key, double value);
+void draft_bool(draft *d, const char *key, bool value);
+void draft_ints(draft *d, const char *key, const int64_t *values, int count);
+void draft_numbers(draft *d, const char *key, const double *values, int count);
+
+/* The JSON of a key, "" if it is not set. */
+const char *draft_value(const draft *d, const char *key);
+
+/* A small GPT for that many tokens of training text, which trains in minutes on a CPU: model, batch, optimizer,
+ * schedule and steps. The text is gone through 50 times at most. */
+void draft_gpt(draft *d, uint64_t tokens, bool has_eval);
+
+/* Appends the config. probe: its data alone, with a model that takes any (sequences of model.context, else of 16, where
+ * the data is text), to find out what the data holds. */
+clt_status draft_write(const draft *d, bool probe, clt_str *out);
+/* Writes the config to a file that does not exist yet; CLT_EUSAGE if it does. */
+clt_status draft_save(const draft *d, const char *path);
+
+#endif

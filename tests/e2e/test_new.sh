@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-cost: 40 ctest-optimise: no
+#
+# cltrain new: for each kind of data a config that trains as it is, what it says about the data, what it refuses. It never overwrites a
+# file.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+device=yes
+"$CLTRAIN" devices >/dev/null 2>&1 || device=no
+[ $device = yes ] || note_skip 'no OpenCL device: the configs are written, not trained'
+
+# new_config OUT TYPE MODEL ARGUMENT...: the config is written, has this data and model, and trains.
+new_config() {
+    local file=$1 type=$2 model=$3
+    shift 3
+    expect_code 0 "$CLTRAIN" new "$@" --out "$file"
+    expect_text "$file is written" "train $file"
+    cp "$out" told
+    expect_code 0 "$CLTRAIN" config --print "$file"
+    expect_text "^    \"type\": \"$type\"" "^    \"type\": \"$model\""
+    if [ $device = yes ]; then
+        expect_code 0 "$CLTRAIN" train "$file" --dry-run
+        expect_text 'config, data and plan are good'
+        expect_code 0 "$CLTRAIN" train "$file" --max-steps 3 --out "run-$file"
+        expect_text '^step 3/'
+    fi
+    cp told "$out"
+}
+
+# --- tables: what the target is decides on the loss ---
+awk 'BEGIN { srand(5); print "rooms,area,price"; for (i = 0; i < 120; i++) { a = rand(); b = rand(); printf "%.4f,%.4f,%.4f\n", a, b, 2 * a - b } }' >houses.csv
+new_config houses.json csv mlp houses.csv
+expect_text "target 'price': numbers" 'a regression' '\-\-target'
+grep -q '"loss": "mse"' houses.json && pass || fail 'the loss of a regression'
+awk 'BEGIN { srand(5); print "a;b;kind"; for (i = 0; i < 90; i++) { a = rand(); b = rand(); printf "%.4f;%.4f;%s\n", a, b, a < .3 ? "red" : a < .6 ? "blue" : "green" } }' >words.csv
+new_config words.json csv mlp words.csv
+expect_text '3 classes' 'which classifies'
+awk 'BEGIN { srand(5); print "a,k,b"; for (i = 0; i < 90; i++) { a = rand(); printf "%.4f,%d,%.4f\n", a, a * 3, rand() } }' >middle.csv
+new_config middle.json csv mlp middle.csv --target k
+expect_text "target 'k': whole numbers, largest 2" 'which classifies'
+grep -q '"target": "k"' middle.json && pass || fail 'the target is not in the config'
+awk 'BEGIN { srand(5); print "a,n"; for (i = 0; i < 90; i++) { a = rand(); printf "%.4f,%d\n", a, 200 + a * 300 } }' >counts.csv
+new_config counts.json csv mlp counts.csv # many whole numbers are values
+expect_text 'a regression'
+awk 'BEGIN { srand(5); print "a,n"; for (i = 0; i < 90; i++) printf "%.4f,%d\n", rand(), 10 * int(rand() * 6) }' >tens.csv
+new_config tens.json csv mlp tens.csv # few whole numbers, but not each of them
+expect_text 'a regression' 'taken for values, not for classes'
+head -n 4 houses.csv >three.csv
+new_config three.json csv mlp three.csv
+expect_text 'too few lines to keep some for evaluation'
+expect_code 3 "$CLTRAIN" new houses.csv --target area2 --out none.json
+expect_text "there is no column 'area2'; did you mean 'area'"
+
+# --- texts ---
+for i in {1..40}; do echo "line $i of a text about nothing in particular, which goes on for a while"; done >story.txt
+mkdir -p texts/more && cp story.txt texts/a.txt && cp story.txt texts/more/b.md
+for i in {1..40}; do printf '{"id": "a rather long id of record number %d, longer than the body", "body": "record %d of a text"}\n' "$i" "$i"; done >records.jsonl
+new_config story.json text gpt story.txt
+expect_text 'tokenizer: bytes' 'a small GPT over bytes'
+new_config texts.json text gpt texts
+new_config pattern.json text gpt 'texts/*.txt'
+new_config records.json text gpt records.jsonl
+expect_text "the text of a record is 'body'"
+grep -q '"json_key": "body"' records.json && pass || fail 'the member is not in the config'
+new_config ids.json text gpt records.jsonl --json-key id
+# the same config as data prepare writes, whose text may be short: its steps are few then
+expect_code 0 "$CLTRAIN" data prepare story.txt --out shards
+mv shards/gpt.json prepared.json
+new_config tokens.json tokens gpt shards
+expect_same tokens.json prepared.json
+
+# --- images and volumes ---
+if [ -x "$CLTRAIN_BUILD_DIR/tests/make_images" ]; then
+    "$CLTRAIN_BUILD_DIR/tests/make_images" set --count 8 --classes 2 --size 24,32 || fail 'no images were made'
+    mkdir split && cp -r set split/train && cp -r set split/val
+    "$CLTRAIN_BUILD_DIR/tests/make_images" large --count 8 --classes 2 --size 100,120 || fail 'no images were made'
+    new_config set.json images resnet set
+    expect_text 'images of 2 classes' 'as \(3,24,24\)' 'shorter side of the images is about 24 pixels' 'no images for evaluation'
+    grep -q '"stem": "cifar"' set.json && pass || fail 'the stem of small images'
+    new_config split.json images resnet split
+    expect_text "from 'split/train'"
+    reject_text 'no images for evaluation'
+    grep -q '"eval_path": "split/val"' split.json && pass || fail 'the folder of evaluation images'
+    new_config large.json images resnet large
+    expect_text 'as \(3,128,128\)'
+    expect_code 0 "$CLTRAIN" data prepare set --out set.images
+    new_config pack.json images resnet set.images
+    expect_code 2 "$CLTRAIN" new "$(find set -type f | head -n 1)" --out none.json
+    expect_text 'is one image; name the folder'
+else
+    note_skip 'make_images was not built'
+fi
+if [ -x "$CLTRAIN_BUILD_DIR/tests/make_volumes" ]; then
+    "$CLTRAIN_BUILD_DIR/tests/make_volumes" masks ct --count 4 --size 16,20,24 --gz || fail 'no volumes were made'
+    "$CLTRAIN_BUILD_DIR/tests/make_volumes" classes kinds --count 4 --size 10,12,14 --gz || fail 'no volumes were made'
+    new_config ct.json nifti unet3d ct
+    expect_text '4 volumes with masks' 'intensities: nearly all lie from' 'patches of 16x8x16'
+    "$CLTRAIN_BUILD_DIR/tests/make_volumes" masks two --count 2 --size 8,9,12 || fail 'no volumes were made'
+    new_config two.json nifti unet3d two
+    expect_text 'too few to keep some for evaluation' 'patches of 8x8x8'
+    new_config kinds.json nifti cnn3d kinds
+    expect_text '8 volumes with a folder for each class' 'resized to 8x8x8'
+    expect_code 2 "$CLTRAIN" new ct/images/ct000.nii.gz --out none.json
+    expect_text 'is one volume; name the folder'
+else
+    note_skip 'make_volumes was not built'
+fi
+
+# --- arrays: npy and idx files whose targets are found by name, or given ---
+npy() { # DTYPE SHAPE: the header of an npy file, version 1
+    local text="{'descr': '$1', 'fortran_order': False, 'shape': ($2), }"
+    printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "$text"
+}
+{ npy '|u1' '40, 4' && for i in {1..160}; do printf "\\x$(printf %02x $((i % 200)))"; done; } >x_train.npy
+{ npy '|u1' '40,' && for i in {0..39}; do printf "\\x$(printf %02x $((i % 3)))"; done; } >y_train.npy
+new_config arrays.json npy mlp x_train.npy
+expect_text "targets .* from 'y_train.npy'" 'which classifies'
+grep -q '"scale": 0.0039' arrays.json && pass || fail 'bytes are not scaled'
+cp x_train.npy x_test.npy && cp y_train.npy y_test.npy
+new_config tested.json npy mlp x_train.npy
+expect_text "evaluation: 'x_test.npy' with 'y_test.npy'"
+cp x_train.npy alone.npy
+expect_code 2 "$CLTRAIN" new alone.npy
+expect_text 'which file has its targets'
+new_config given.json npy mlp alone.npy y_train.npy
+{ printf '\0\0\x08\x02\0\0\0\x20\0\0\0\x04' && head -c 128 x_train.npy; } >train-images-idx3-ubyte
+{ printf '\0\0\x08\x01\0\0\0\x20' && for i in {0..31}; do printf "\\x$(printf %02x $((i % 4)))"; done; } >train-labels-idx1-ubyte
+new_config idx.json idx mlp train-images-idx3-ubyte
+expect_text "from 'train-labels-idx1-ubyte'"
+
+# --- the name of the config; nothing is overwritten; what is refused ---
+rm -f houses.json
+expect_code 0 "$CLTRAIN" new houses.csv
+expect_file houses.json
+cp houses.json before.json
+expect_code 2 "$CLTRAIN" new houses.csv
+expect_text "'houses.json' is there already, and is not overwritten" '\-\-out FILE'
+expect_same houses.json before.json
+mkdir folder.json
+expect_code 2 "$CLTRAIN" new houses.csv --out folder.json
+expect_code 8 "$CLTRAIN" new houses.csv --out no/such/folder/a.json
+expect_code 3 "$CLTRAIN" new nothing.csv
+expect_text "'nothing.csv': there is no such file or folder"
+expect_code 2 "$CLTRAIN" new story.txt --target price --out none.json
+expect_text '\-\-target does not belong'
+expect_code 2 "$CLTRAIN" new houses.csv --tokenizer bytes --out none.json
+expect_code 2 "$CLTRAIN" new before.json --out none.json
+expect_text 'cltrain train before.json trains with one'
+head -c 4000 /dev/zero >zeros.dat
+expect_code 3 "$CLTRAIN" new zeros.dat --out none.json
+expect_text 'is no text, and of no kind'
+if [ $device = yes ]; then
+    expect_code 2 "$CLTRAIN" new run-counts.json --out none.json
+    expect_text 'cltrain train --resume run-counts.json'
+fi
+expect_code 2 "$CLTRAIN" new
+expect_absent none.json nothing.json
+finish

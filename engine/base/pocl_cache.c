@@ -234,11 +234,13 @@ static bool is_whole_elf(int fd, uint64_t size)
  * that follow. */
 static bool is_whole_bitcode(int fd, uint64_t size)
 {
-    static const unsigned char magic[] = {'B', 'C', 0xC0, 0xDE};
+    static const unsigned char magic[] = {'B', 'C', 0xC0, 0xDE}, wrapped[] = {0xDE, 0xC0, 0x17, 0x0B};
     unsigned char head[4];
     uint32_t block[2];
-    if (size < 8 || !read_at(fd, 0, head, sizeof head) || memcmp(head, magic, sizeof magic) != 0)
+    if (size < 8 || !read_at(fd, 0, head, sizeof head))
         return false;
+    if (memcmp(head, magic, sizeof magic) != 0)
+        return memcmp(head, wrapped, sizeof wrapped) == 0; /* a form that has a head of its own */
     uint64_t at = sizeof head;
     while (at < size) {
         if (size - at < sizeof block || !read_at(fd, at, block, sizeof block))
@@ -276,8 +278,9 @@ static void look_at(int parent, const char *name, clt_pocl_mended *out)
         out->removed++;
 }
 
-/* Folders of hashes and of programs, to which PoCL adds files. */
-#define ADDED_DEPTH 2
+/* Above the folders of programs there are only folders to which PoCL adds, and temporary files that other processes may
+ * be writing. */
+#define PROGRAM_DEPTH 2
 
 static void note_closed(const char *path, clt_pocl_mended *out)
 {
@@ -285,7 +288,7 @@ static void note_closed(const char *path, clt_pocl_mended *out)
         out->closed = strdup(path);
 }
 
-/* Looks at the folder `path`, which `fd` has open; takes over the descriptor. Below ADDED_DEPTH no path is needed, and
+/* Looks at the folder `path`, which `fd` has open; takes over the descriptor. Below PROGRAM_DEPTH no path is needed, and
  * it is NULL. */
 static void walk(int fd, const char *path, int depth, clt_pocl_mended *out)
 {
@@ -300,10 +303,11 @@ static void walk(int fd, const char *path, int depth, clt_pocl_mended *out)
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
             continue;
         if (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) {
-            look_at(fd, name, out);
+            if (depth >= PROGRAM_DEPTH)
+                look_at(fd, name, out);
             continue;
         }
-        if (depth < ADDED_DEPTH && path != NULL && clt_path_join(path, name, &whole) != CLT_OK)
+        if (depth < PROGRAM_DEPTH && path != NULL && clt_path_join(path, name, &whole) != CLT_OK)
             clt_error_clear();
         int inner =
             depth < MAX_DEPTH ? openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
@@ -312,7 +316,7 @@ static void walk(int fd, const char *path, int depth, clt_pocl_mended *out)
             note_closed(whole, out);
         if (inner >= 0)
             walk(inner, whole, depth + 1, out);
-        else if (entry->d_type == DT_UNKNOWN)
+        else if (entry->d_type == DT_UNKNOWN && depth >= PROGRAM_DEPTH)
             look_at(fd, name, out);
         free(whole);
     }

@@ -61,13 +61,13 @@ expect_code 0 "$CLTRAIN" doctor
 expect_text "^warn .*1 built kernels of PoCL in '$kernels' were cut off" '^healthy'
 
 # A large cache is looked at now and then: after a process that was ended, or a start of the machine.
-mkdir -p "$kernels/ZZ"
-truncate -s 3 "$kernels/ZZ/cut.so"
-for i in $(seq 301); do cp "$(find whole -name '*.bc' | head -n 1)" "$kernels/ZZ/$i.bc"; done
+mkdir -p "$kernels/ZZ/program"
+truncate -s 3 "$kernels/ZZ/program/cut.so"
+for i in $(seq 301); do cp "$(find whole -name '*.bc' | head -n 1)" "$kernels/ZZ/program/$i.bc"; done
 expect_code 0 "$CLTRAIN" devices
 expect_text "^warning: 1 file of PoCL's cache .* ended too early"
 [ "$(find cache/listing -name 'pocl-*.json' | wc -l)" -eq 1 ] && pass || fail 'it is not noted that the cache was looked at'
-truncate -s 3 "$kernels/ZZ/cut.so"
+truncate -s 3 "$kernels/ZZ/program/cut.so"
 touch -d '1 hour ago' cache/listing/pocl-*.json
 expect_code 0 "$CLTRAIN" devices
 expect_text 'ended too early'

@@ -172,10 +172,12 @@ static void test_others(void **state)
     char folder[200], link[200];
     (void)state;
     put("kcache/AB/CDEF/last_accessed", "", 0);
-    put("kcache/tempfile_1", "", 0);
+    put("kcache/tempfile_1.so", "", 0); /* which another process is writing */
+    put("kcache/tempfile_1.so.o", "", 0);
+    put("kcache/AB/CDEF/program.bc_1.temp", "", 0);
     put("elsewhere/kernel.so", "", 0);
     snprintf(folder, sizeof folder, "%s/kcache", root);
-    snprintf(link, sizeof link, "%s/kcache/AB/link.so", root);
+    snprintf(link, sizeof link, "%s/kcache/AB/CDEF/link.so", root);
     assert_int_equal(symlink(in_root("elsewhere/kernel.so"), link), 0);
     snprintf(link, sizeof link, "%s/kcache/XY", root);
     assert_int_equal(symlink(in_root("elsewhere"), link), 0);
@@ -183,6 +185,7 @@ static void test_others(void **state)
     assert_int_equal(mended.files, 0);
     assert_int_equal(mended.removed, 0);
     assert_true(clt_file_exists(in_root("elsewhere/kernel.so")));
+    assert_true(clt_file_exists(in_root("kcache/tempfile_1.so")));
     clt_pocl_folder_mend(in_root("nowhere"), &mended);
     assert_int_equal(mended.files, 0);
 }

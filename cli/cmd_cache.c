@@ -24,12 +24,14 @@ typedef struct cache_row {
 } cache_row;
 
 /* Which caches to clear: those that were named; else cltrain's own, and with --all those of drivers that can be
- * cleared. `programs` notes which programs PoCL has cached, so it is cleared together with PoCL's cache. */
+ * cleared. `programs` notes which programs PoCL has cached, and `answers` may hold failures whose cause lies in PoCL's
+ * cache: both are cleared together with it. */
 static bool is_wanted(const clt_cache *cache, const cache_args *a, const args_result *r)
 {
     for (int i = 0; i < r->n_operands; i++) {
-        bool marks = strcmp(r->operands[i], "pocl") == 0 && strcmp(cache->name, "programs") == 0;
-        if (marks || strcmp(cache->name, r->operands[i]) == 0)
+        bool follows = strcmp(r->operands[i], "pocl") == 0 &&
+                       (strcmp(cache->name, "programs") == 0 || strcmp(cache->name, "answers") == 0);
+        if (follows || strcmp(cache->name, r->operands[i]) == 0)
             return true;
     }
     if (r->n_operands > 0)

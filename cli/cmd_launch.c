@@ -421,7 +421,7 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     CLT_TRY(train_check_args(&l.train));
-    if (comm_under_launcher())
+    if (comm_under_launcher() || comm_tasks_alone() > 1)
         CLT_FAIL(CLT_EUSAGE, "cltrain launch starts the ranks itself; do not start it by mpirun or srun");
     l.given = &r;
     CLT_TRY(take_devices(&l, devices));

@@ -52,6 +52,8 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
         context->ranks = comm_describe(context->comm);
         ocl_prepare_process(context->ranks->local_ranks, context->ranks->core_ranks);
     } else if (!(entry->flags & CMD_HIDDEN)) {
+        if (entry->flags & CMD_RANKS)
+            comm_warn_if_alone();
         /* A child process has its parent's settings, because otherwise their devices would differ. */
         ocl_prepare_process(1, 1);
     }

@@ -12,6 +12,7 @@
 
 #include "cli/cmd.h"
 #include "cli/console.h"
+#include "engine/base/last_words.h"
 #include "engine/base/thread.h"
 
 static const int taken[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP};
@@ -88,6 +89,23 @@ static void handle(int number)
     (void)on_signal(number);
 }
 
+/* A driver has called abort(). Its own words, which are on stderr, do not say what to do. Without words of ours the
+ * signal ends the process as ever. */
+static void on_abort(int number)
+{
+    static const char name[] = "cltrain: ", end[] = "\n";
+    const char *words = clt_last_words();
+    if (words) {
+        ssize_t written = write(STDERR_FILENO, name, sizeof name - 1);
+        if (written >= 0 && write(STDERR_FILENO, words, strlen(words)) >= 0)
+            written = write(STDERR_FILENO, end, sizeof end - 1);
+        (void)written; /* the exit code says the same */
+        _exit(clt_status_exit_code(CLT_EDEVLOST));
+    }
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+}
+
 /* True if the program was started with this signal ignored, as nohup does: then it stays ignored. */
 static bool is_ignored(int number)
 {
@@ -141,8 +159,9 @@ void cmd_signals_install(cmd_signals_kind kind)
         /* at a file size limit writing fails (exit code 8) instead of killing the process */
         (void)signal(SIGXFSZ, SIG_IGN);
     }
-    if (kind == CMD_SIGNALS_CHILD)
+    if (kind == CMD_SIGNALS_CHILD) /* its parent reports how it ends */
         return;
+    clt_last_words_handler(on_abort);
     if (clt_thread_start(&thread, "signals", take_signals, &set) == CLT_OK)
         pthread_sigmask(SIG_BLOCK, &set, NULL);
     else

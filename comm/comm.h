@@ -33,6 +33,12 @@ typedef struct comm_info {
 
 /* True when the environment says that a launcher (mpirun, srun with PMI or PMIx) started this process. */
 bool comm_under_launcher(void);
+/* The number of processes that srun started without PMI or PMIx, so that they cannot find each other and each of them
+ * does the whole work; 1: this is no such process. */
+int comm_tasks_alone(void);
+/* Warns of such processes, and says what srun needs. comm_create does it; a program that calls that only under a launcher
+ * calls this otherwise. */
+void comm_warn_if_alone(void);
 /* comm_create: takes the transport `self` unless a launcher started this process. Under a launcher it loads
  * cltrain_comm_mpi.so from $CLTRAIN_MODULE_DIR, the folder of the program, its ../lib/cltrain, or the install
  * folder. CLT_ECOMM says which files were tried and why each failed. */

@@ -32,16 +32,44 @@ bool comm_under_launcher(void)
     return environment("SLURM_PROCID") && (environment("PMI_FD") || environment("PMIX_NAMESPACE"));
 }
 
+/* A whole number in a variable that is set; 0: there is none. */
+static int count_in(const char *text)
+{
+    char *end = NULL;
+    if (!text)
+        return 0;
+    long count = strtol(text, &end, 10);
+    return *end == '\0' && count > 0 && count <= INT_MAX ? (int)count : 0;
+}
+
+int comm_tasks_alone(void)
+{
+    if (comm_under_launcher() || !environment("SLURM_PROCID"))
+        return 1;
+    /* A batch script, which is one process, has SLURM_NTASKS too, but is in no step. */
+    bool in_step = environment("SLURM_STEP_ID") || environment("SLURM_STEPID");
+    int tasks = count_in(environment("SLURM_STEP_NUM_TASKS"));
+    if (tasks == 0 && in_step)
+        tasks = count_in(environment("SLURM_NTASKS"));
+    return tasks > 1 ? tasks : 1;
+}
+
+void comm_warn_if_alone(void)
+{
+    int tasks = comm_tasks_alone();
+    if (tasks > 1)
+        CLT_WARN(
+            "srun started %d tasks without PMI, so each of them does the whole work alone; to let them work "
+            "together use srun --mpi=pmix (or pmi2; 'srun --mpi=list' shows what there is)",
+            tasks);
+}
+
 int comm_launcher_ranks(void)
 {
     const char *text = environment("OMPI_COMM_WORLD_SIZE");
     if (!text)
         text = environment("PMI_SIZE");
-    if (!text)
-        return 0;
-    char *end = NULL;
-    long ranks = strtol(text, &end, 10);
-    return *end == '\0' && ranks > 0 && ranks <= INT_MAX ? (int)ranks : 0;
+    return count_in(text);
 }
 
 static const comm_transport *load_file(const char *path, clt_str *tried)

@@ -246,22 +246,11 @@ clt_status comm_create_with(const comm_transport *transport, comm **out)
     return CLT_OK;
 }
 
-/* Processes that srun started without PMI cannot find each other; each of them would train the whole job
- * alone. */
-static void warn_if_srun_without_pmi(void)
-{
-    const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-    if (getenv("SLURM_PROCID") && tasks && strtol(tasks, NULL, 10) > 1)
-        CLT_WARN("srun started %s tasks without PMI, so each one runs alone; to let them work together use "
-                 "srun --mpi=pmix (or pmi2)",
-                 tasks);
-}
-
 clt_status comm_create(comm **out)
 {
     *out = NULL;
     if (!comm_under_launcher()) {
-        warn_if_srun_without_pmi();
+        comm_warn_if_alone();
         return comm_create_with(&comm_transport_self, out);
     }
     const comm_transport *transport = NULL;

@@ -19,6 +19,7 @@
 
 #include "cl/command/program_internal.h"
 #include "cl/device/internal.h"
+#include "cl/device/pocl.h"
 #include "engine/base/child.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
@@ -243,6 +244,8 @@ static clt_status judge(ocl_builder *builder, const ocl_program_wish *wish, clt_
             "building kernel family '%s' for device %s '%s' (driver %s): the compiler did not come back in "
             "%g s\n  options: %s",
             wish->family, desc->spec, desc->name, desc->driver, BUILD_SECONDS, wish->options);
+    if (end.signal != 0 && end.signal != SIGKILL && (desc->quirks & OCL_QUIRK_OWN_CACHE))
+        (void)ocl_pocl_mend(); /* the program is tried once more, by another child */
     if (end.signal != 0 && end.signal != SIGKILL)
         CLT_FAIL(CLT_EBUILD,
                  "building kernel family '%s' for device %s '%s' (driver %s): the compiler ended its process "

@@ -18,6 +18,7 @@
 #include "cl/command/retarget.h"
 #include "engine/base/cache_folder.h"
 #include "engine/base/fileio.h"
+#include "engine/base/last_words.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
@@ -189,6 +190,7 @@ static clt_status load_or_compile(ocl_device *device, ocl_program *program, cons
     else
         status = compile(device, program, source, full_options, quiet);
     program->build_seconds = clt_now() - start;
+    clt_last_words_keep();
     CLT_TRY(status);
     CLT_DEBUG("program '%s' (%s): %.3f s, %s", program->family, full_options, program->build_seconds,
               program->from_cache ? "binary from the cache" : "built from its source");

@@ -302,8 +302,7 @@ void ocl_denials_add(ocl_denials *denials, const ocl_denials *more)
 
 /* --- text --- */
 
-/* Identity of this start of the machine: after a restart, a refused device or kernel may work again. */
-static void boot_identity(char *out, size_t size)
+void ocl_boot_identity(char *out, size_t size)
 {
     char *text = NULL;
     size_t length;
@@ -390,7 +389,7 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
     uint32_t probed = answers->probed;
     int n_tested = answers->n_tested;
     size_t from = out->length;
-    boot_identity(boot, sizeof boot);
+    ocl_boot_identity(boot, sizeof boot);
     for (int i = 0; i < answers->count; i++)
         if (!is_kept(&answers->items[i]))
             n_tested = probed = 0; /* some questions must be asked again */
@@ -568,7 +567,7 @@ static clt_status parse_root(const clt_json *root, const char *source, ocl_answe
     CLT_TRY(parse_refused(root, source, out));
     CLT_TRY(ocl_denials_read(clt_json_get(root, "denials"), source, &out->denials));
     CLT_TRY(parse_items(root, source, out));
-    boot_identity(now, sizeof now);
+    ocl_boot_identity(now, sizeof now);
     if (strcmp(boot, now) != 0) {
         out->n_refused = 0;
         memset(&out->denials, 0, sizeof out->denials);

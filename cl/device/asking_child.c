@@ -18,6 +18,7 @@
 #include "cl/command/builders.h"
 #include "cl/command/fallback.h"
 #include "cl/device/internal.h"
+#include "cl/device/pocl.h"
 #include "engine/base/child.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
@@ -178,6 +179,10 @@ static clt_status settle(interview *v, clt_child_event event, double limit, cons
 {
     ocl_item *item = &v->current;
     bool killed = event == CLT_CHILD_ENDED && end->signal == SIGKILL;
+    if (event == CLT_CHILD_ENDED && !killed && (v->desc->quirks & OCL_QUIRK_OWN_CACHE) && ocl_pocl_mend()) {
+        item->name[0] = '\0'; /* the next child asks it again */
+        return CLT_OK;
+    }
     item->answer = event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG
                    /* killed by the system, for instance for lack of memory: not remembered */
                    : killed ? OCL_ANSWER_FAILED
@@ -615,10 +620,13 @@ clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_
     const ocl_item *refused = ocl_answers_refusal(out, !options->checker);
     if (refused != NULL)
         CLT_FAIL(CLT_EDEVICE,
-                 "device %s '%s' (driver %s) cannot be used: %s %s%s%s; update the driver or choose another "
-                 "device",
+                 "device %s '%s' (driver %s) cannot be used: %s %s%s%s; %supdate the driver or choose "
+                 "another device",
                  found->desc.spec, found->desc.name, found->desc.driver,
                  strcmp(refused->name, OCL_ITEM_BASIC) == 0 ? "running a trivial kernel" : refused->name,
-                 ocl_answer_name(refused->answer), refused->reason[0] ? ": " : "", refused->reason);
+                 ocl_answer_name(refused->answer), refused->reason[0] ? ": " : "", refused->reason,
+                 found->desc.quirks & OCL_QUIRK_OWN_CACHE
+                     ? "empty its cache of kernels ('cltrain cache --clear pocl'), "
+                     : "");
     return CLT_OK;
 }

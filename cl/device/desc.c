@@ -154,7 +154,8 @@ const char *ocl_quirk_name(uint32_t bit)
 
 /* SPEC matching */
 
-typedef enum spec_kind { SPEC_DEFAULT, SPEC_CPU, SPEC_GPU, SPEC_INDEX, SPEC_NAME } spec_kind;
+/* SPEC_NAME: a device's whole name. SPEC_PART: a part of it. */
+typedef enum spec_kind { SPEC_DEFAULT, SPEC_CPU, SPEC_GPU, SPEC_INDEX, SPEC_NAME, SPEC_PART } spec_kind;
 
 /* "3:1": digits, a colon, digits and nothing else. */
 static bool parse_index_spec(const char *spec, long *platform, long *device)
@@ -178,13 +179,13 @@ static spec_kind classify_spec(const char *spec)
         return SPEC_CPU;
     if (strcasecmp(spec, "gpu") == 0)
         return SPEC_GPU;
-    return parse_index_spec(spec, &platform, &device) ? SPEC_INDEX : SPEC_NAME;
+    return parse_index_spec(spec, &platform, &device) ? SPEC_INDEX : SPEC_PART;
 }
 
 bool ocl_spec_names_one(const char *spec)
 {
     spec_kind kind = classify_spec(spec);
-    return kind == SPEC_INDEX || kind == SPEC_NAME;
+    return kind == SPEC_INDEX || kind == SPEC_PART;
 }
 
 static bool spec_accepts(spec_kind kind, const char *spec, const ocl_device_desc *desc)
@@ -202,6 +203,8 @@ static bool spec_accepts(spec_kind kind, const char *spec, const ocl_device_desc
         return strcmp(desc->spec, canonical) == 0;
     }
     case SPEC_NAME:
+        return strcasecmp(desc->name, spec) == 0;
+    case SPEC_PART:
         return strcasestr(desc->name, spec) != NULL;
     default:
         return true;
@@ -231,10 +234,21 @@ static bool same_platform(const ocl_device_desc *a, const ocl_device_desc *b)
     return na == nb && memcmp(a->spec, b->spec, na) == 0;
 }
 
+/* What SPEC says about these devices. A whole name comes before a part, because one device's name may be a part of
+ * another's: "RTX 4060" and "RTX 4060 Ti". */
+static spec_kind kind_of_spec(const ocl_device_desc *const *list, int count, const char *spec)
+{
+    spec_kind kind = classify_spec(spec);
+    for (int i = 0; i < count && kind == SPEC_PART; i++)
+        if (spec_accepts(SPEC_NAME, spec, list[i]))
+            kind = SPEC_NAME;
+    return kind;
+}
+
 clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const char *spec, int local_rank,
                           int *index, int *matches)
 {
-    spec_kind kind = classify_spec(spec);
+    spec_kind kind = kind_of_spec(list, count, spec);
     if (kind == SPEC_DEFAULT) { /* the first GPU, else the CPU, else the first device */
         bool any_gpu = false, any_cpu = false;
         for (int i = 0; i < count; i++) {

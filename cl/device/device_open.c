@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/base/last_words.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
@@ -302,6 +303,20 @@ static clt_status check_file_limit(void)
     return CLT_OK;
 }
 
+/* PoCL ends the process itself when it cannot load one of its kernels. */
+static void prepare_last_words(const ocl_device_desc *desc)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "device lost: the driver of device %s '%.100s' ended this process, as PoCL does when it cannot "
+             "load a "
+             "kernel of its cache; start again, and if that does not help, empty the cache: 'cltrain cache "
+             "--clear "
+             "pocl'",
+             desc->spec, desc->name);
+    clt_last_words_set(desc->quirks & OCL_QUIRK_OWN_CACHE ? text : NULL);
+}
+
 clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
 {
     ocl_open_options own = *wanted, *options = &own;
@@ -327,6 +342,7 @@ clt_status ocl_device_open(const ocl_open_options *wanted, ocl_device **out)
     device->answers = *answers;
     CLT_TRY_GOTO(take_answers(device, options->caps_mask, !options->checker), fail);
     ocl_binary_cache_open(device);
+    prepare_last_words(&device->desc);
     free(found);
     free(answers);
     *out = device;

@@ -6,6 +6,7 @@
 #include "cl/device/doctor_internal.h"
 #include "cl/device/internal.h"
 #include "cl/device/listing.h"
+#include "cl/device/pocl.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -110,9 +111,10 @@ static bool check_platforms(ocl_doctor_state *d)
             check_platform(d, platforms[i], (int)i);
         return true;
     }
+    char other[OCL_ADVICE_SIZE];
     const char *advice = d->drivers > 0 ? "a driver library loads but offers no platform: its device is "
                                           "missing, hidden or not permitted (see above)"
-                                        : OCL_INSTALL_ADVICE;
+                                        : ocl_doctor_other_drivers(other);
     ocl_finding(d, OCL_FINDING_ERROR, advice,
                 "the loader found no OpenCL platform: %s (%d), which means that no driver could be loaded",
                 ocl_error_name(code), code);
@@ -159,15 +161,41 @@ static bool check_listing(ocl_doctor_state *d)
     return status == CLT_OK;
 }
 
+/* PoCL's cache of kernels, which was looked at before its library was loaded. */
+static void tell_pocl(ocl_doctor_state *d)
+{
+    static const char advice[] = "set HOME or XDG_CACHE_HOME to a folder in which you may write files and "
+                                 "run them, or name such a folder "
+                                 "with " CLT_POCL_FOLDER_VARIABLE;
+    const ocl_pocl_report *pocl = ocl_pocl_done();
+    const clt_pocl_folder *folder = &pocl->folder;
+    if (folder->refused != NULL && folder->path != NULL)
+        ocl_finding(d, OCL_FINDING_WARN, advice,
+                    "PoCL's folder for built kernels '%s' cannot be used: %s; cltrain lets it use '%s'",
+                    folder->refused, folder->why, folder->path);
+    else if (folder->refused != NULL)
+        ocl_finding(d, OCL_FINDING_ERROR, advice,
+                    "PoCL's folder for built kernels '%s' cannot be used: %s; nor can a temporary folder",
+                    folder->refused, folder->why);
+    if (pocl->removed > 0)
+        ocl_finding(d, OCL_FINDING_WARN,
+                    "nothing: PoCL builds them again; if it happens often, look at the disk, its free space "
+                    "and quota",
+                    "%llu built kernels of PoCL in '%s' were cut off, and cltrain has removed them",
+                    (unsigned long long)pocl->removed, folder->path);
+}
+
 clt_status ocl_doctor(ocl_finding_fn report, void *context, bool *healthy)
 {
     ocl_doctor_state d = {.report = report, .context = context};
     ocl_device_desc *list = NULL;
     int count = 0;
     *healthy = false;
+    ocl_pocl_look_at_all();
     if (!check_listing(&d)) /* before this process loads a driver's library */
         return CLT_OK;
     ocl_doctor_drivers(&d);
+    tell_pocl(&d);
     check_nodes(&d);
     if (!check_platforms(&d))
         return CLT_OK;

@@ -110,12 +110,23 @@ static bool is_replaced(const ocl_icd_report *r, const char *path)
     return false;
 }
 
+const char *ocl_doctor_other_drivers(char buffer[OCL_ADVICE_SIZE])
+{
+    char entry[256];
+    const char *variable = ocl_icd_hiding(entry, sizeof entry);
+    if (variable == NULL)
+        return OCL_INSTALL_ADVICE;
+    snprintf(buffer, OCL_ADVICE_SIZE, "unset %s: %s names a driver that is installed", variable, entry);
+    return buffer;
+}
+
 static void check_icd_folder(ocl_doctor_state *d, const char *folder, const char *named_by)
 {
+    char other[OCL_ADVICE_SIZE];
     const ocl_icd_report *r = ocl_icd_prepare();
     /* An empty folder is not an error if cltrain found the drivers without it. */
     ocl_finding_level level = r->state == OCL_ICD_REPAIRED ? OCL_FINDING_NOTE : OCL_FINDING_ERROR;
-    const char *advice = level == OCL_FINDING_ERROR ? OCL_INSTALL_ADVICE : NULL;
+    const char *advice = level == OCL_FINDING_ERROR ? ocl_doctor_other_drivers(other) : NULL;
     ocl_icd_entry *entries;
     size_t count;
     int error;
@@ -126,7 +137,7 @@ static void check_icd_folder(ocl_doctor_state *d, const char *folder, const char
                     named_by, strerror(error));
     else if (count == 0)
         ocl_finding(d, level, advice, "the folder of OpenCL drivers %s (%s) holds no .icd file%s", folder,
-                    named_by, level == OCL_FINDING_ERROR ? ": no driver is installed" : "");
+                    named_by, advice != NULL && advice != other ? ": no driver is installed" : "");
     for (size_t i = 0; i < count; i++)
         if (!is_replaced(r, entries[i].path))
             check_entry(d, &entries[i]);
@@ -189,10 +200,26 @@ static const char *value_of(const char *name)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
+/* The value that the user gave; that of the process may name cltrain's copies. */
+static const char *user_value(const ocl_icd_report *r, const char *name)
+{
+    return r->folder != NULL && strcmp(r->variable, name) == 0 ? r->chosen : value_of(name);
+}
+
+static void tell_rewritten(ocl_doctor_state *d, const ocl_icd_report *r, const char *place)
+{
+    if (r->folder != NULL && r->n_rewritten > 0)
+        ocl_finding(
+            d, OCL_FINDING_NOTE, NULL,
+            "%d ICD file(s) of %s hold more than the library's name, which some loaders take for a part "
+            "of it; cltrain's copies in %s hold the name alone",
+            r->n_rewritten, place, r->folder);
+}
+
 static void check_variables(ocl_doctor_state *d, const ocl_loader_reads *reads, const ocl_icd_report *r)
 {
-    const char *vendors = value_of("OCL_ICD_VENDORS"), *names = value_of("OCL_ICD_FILENAMES"),
-               *path = value_of("OPENCL_VENDOR_PATH");
+    const char *vendors = user_value(r, "OCL_ICD_VENDORS"), *names = value_of("OCL_ICD_FILENAMES"),
+               *path = user_value(r, "OPENCL_VENDOR_PATH");
     if (names != NULL && !reads->filenames) {
         ignored_variable(d, "OCL_ICD_FILENAMES", names,
                          reads->vendors_files ? "name the library with OCL_ICD_VENDORS=LIBRARY instead"
@@ -216,6 +243,8 @@ static void check_variables(ocl_doctor_state *d, const ocl_loader_reads *reads, 
     } else {
         check_icd_folder(d, r->system, "the default");
     }
+    if (r->chosen != NULL)
+        tell_rewritten(d, r, r->chosen);
 }
 
 /* What cltrain changed itself */
@@ -247,12 +276,8 @@ static void tell_repair(ocl_doctor_state *d, const ocl_icd_report *r)
     if (r->state == OCL_ICD_FAILED)
         ocl_finding(d, OCL_FINDING_ERROR, r->n_drivers > 0 ? "make the entries by hand, as said above" : NULL,
                     "cltrain could not make ICD entries of its own: %s", r->why);
-    if (r->state == OCL_ICD_REPAIRED && r->n_rewritten > 0)
-        ocl_finding(
-            d, OCL_FINDING_NOTE, NULL,
-            "%d ICD file(s) of %s hold more than the library's name, which some loaders take for a part "
-            "of it; cltrain's copies hold the name alone",
-            r->n_rewritten, r->system);
+    if (r->state == OCL_ICD_REPAIRED)
+        tell_rewritten(d, r, r->system);
     if (r->state == OCL_ICD_REPAIRED)
         ocl_finding(
             d, OCL_FINDING_NOTE, NULL,

@@ -23,6 +23,9 @@ void ocl_finding(ocl_doctor_state *d, ocl_finding_level level, const char *advic
 /* doctor_drivers.c: the loader, the variables and ICD files that it reads, the libraries that they name, and
  * what cltrain added (cl/device/icd.h). */
 void ocl_doctor_drivers(ocl_doctor_state *d);
+/* What to do when no driver is found: to unset the variable that leads past the system's drivers, or to install one. */
+#define OCL_ADVICE_SIZE 512
+const char *ocl_doctor_other_drivers(char buffer[OCL_ADVICE_SIZE]);
 /* doctor_nvidia.c: whether NVIDIA's OpenCL library has the other libraries of its driver, and whether all of
  * them have the version of the kernel module. */
 void ocl_doctor_nvidia(ocl_doctor_state *d);

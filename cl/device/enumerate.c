@@ -3,8 +3,10 @@
  * Platforms and devices as their drivers describe them: every property that the program asks for, in the
  * order in which the platforms list them. A driver that fails is left out, by name. Nothing is opened or
  * tried. */
+#include "cl/device/icd.h"
 #include "cl/device/internal.h"
 #include "cl/device/listing.h"
+#include "cl/device/pocl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +253,28 @@ static const char *memory_limit(char *text, size_t size)
     return text;
 }
 
+/* A variable of the user may lead the loader past the drivers that the system has. */
+static const char *hidden_drivers(char *text, size_t size)
+{
+    char entry[256];
+    const char *variable = ocl_icd_hiding(entry, sizeof entry);
+    text[0] = '\0';
+    if (variable != NULL)
+        snprintf(text, size, " (%s=%.240s leads to no driver; unset it: %s names one)", variable,
+                 ocl_icd_prepare()->chosen, entry);
+    return text;
+}
+
+/* PoCL has no device if it cannot make the folder for its kernels. */
+static const char *without_folder(void)
+{
+    const ocl_pocl_report *pocl = ocl_pocl_done();
+    return pocl->looked && pocl->folder.path == NULL
+               ? " (PoCL has none without a folder for its kernels: name one with " CLT_POCL_FOLDER_VARIABLE
+                 ")"
+               : "";
+}
+
 clt_status ocl_enumerate(ocl_found **out, int *count)
 {
     cl_platform_id *platforms = NULL;
@@ -262,8 +286,9 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
     *count = 0;
     CLT_TRY(ocl_listing_prepare());
     cl_int listed = clGetPlatformIDs(0, NULL, &n);
-    char limits[96];
-    OCL_CHECK(listed, "listing OpenCL platforms%s", memory_limit(limits, sizeof limits));
+    char limits[96], hidden[640];
+    OCL_CHECK(listed, "listing OpenCL platforms%s%s", memory_limit(limits, sizeof limits),
+              hidden_drivers(hidden, sizeof hidden));
     CLT_TRY(clt_alloc(&platforms, n, sizeof *platforms, "the list of platforms"));
     cl_int code = n > 0 ? clGetPlatformIDs(n, platforms, NULL) : CL_SUCCESS;
     if (code != CL_SUCCESS) {
@@ -274,7 +299,8 @@ clt_status ocl_enumerate(ocl_found **out, int *count)
         CLT_TRY_GOTO(list_platform(platforms[p], (int)p, &list, &capacity, &found), fail);
     if (found == 0)
         CLT_FAIL_GOTO(CLT_EDEVICE, fail,
-                      "listing OpenCL devices: %u platform(s) and no device; run 'cltrain doctor'", n);
+                      "listing OpenCL devices: %u platform(s) and no device%s; run 'cltrain doctor'", n,
+                      without_folder());
     free(platforms);
     *out = list;
     *count = (int)found;

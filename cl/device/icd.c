@@ -17,6 +17,7 @@
 #include "cl/device/icd_entry.h"
 #include "cl/device/icd_folder.h"
 #include "cl/device/icd_loader.h"
+#include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 
@@ -318,11 +319,16 @@ static void name_folder(ocl_icd_report *r, const char *folder)
     setenv("CLTRAIN_ICD_MADE", folder, 1);
 }
 
+static void count_rewritten(const preparation *p)
+{
+    for (size_t i = 0; i < p->n_entries; i++)
+        p->report->n_rewritten += p->entries[i].library[0] != '\0' && !p->entries[i].plain;
+}
+
 static void repair(preparation *p)
 {
     ocl_icd_report *r = p->report;
-    for (size_t i = 0; i < p->n_entries; i++)
-        r->n_rewritten += p->entries[i].library[0] != '\0' && !p->entries[i].plain;
+    count_rewritten(p);
     bool incomplete = r->n_drivers > 0 || r->n_rewritten > 0;
     bool moved =
         /* the loader itself does not read CLTRAIN_ICD_SYSTEM */
@@ -359,14 +365,58 @@ static bool is_chosen(ocl_icd_report *r)
         }
         r->variable = variables[i];
         r->state = made != NULL && strcmp(made, value) == 0 ? OCL_ICD_INHERITED : OCL_ICD_USERS;
-        if (r->state == OCL_ICD_INHERITED)
-            r->folder = strdup(value);
+        *(r->state == OCL_ICD_INHERITED ? &r->folder : &r->chosen) = strdup(value);
         return true;
     }
     if (wanted == NULL || (strcmp(wanted, "off") != 0 && strcmp(wanted, "0") != 0))
         return false;
     r->state = OCL_ICD_OFF;
     return true;
+}
+
+/* Whether the loader of this process reads the variable that the user set, and it names a folder or a file of entries:
+ * OCL_ICD_FILENAMES names libraries. */
+static bool leads_to_entries(const char *variable)
+{
+    ocl_loader_reads reads = ocl_loader_variables();
+    return strcmp(variable, "OCL_ICD_VENDORS") == 0      ? reads.vendors
+           : strcmp(variable, "OPENCL_VENDOR_PATH") == 0 ? reads.vendor_path
+                                                         : false;
+}
+
+/* The entries that the user chose: of a folder, or one file. */
+static clt_status read_chosen(preparation *p)
+{
+    const char *chosen = p->report->chosen, *end = strrchr(chosen, '.');
+    int error;
+    if (clt_is_directory(chosen))
+        return ocl_icd_folder_read(chosen, &p->entries, &p->n_entries, &error);
+    if (end == NULL || strcmp(end, ".icd") != 0)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&p->entries, 1, sizeof *p->entries, "ICD entries"));
+    CLT_TRY(ocl_icd_entry_read(chosen, p->entries));
+    p->n_entries = 1;
+    return CLT_OK;
+}
+
+/* Entries with line ends of another system lead the loader nowhere: it is given copies. */
+static void rewrite_chosen(preparation *p)
+{
+    ocl_icd_report *r = p->report;
+    if (r->chosen == NULL || !leads_to_entries(r->variable))
+        return;
+    clt_status status = read_chosen(p);
+    if (status == CLT_OK)
+        status = clt_alloc(&p->dropped, p->n_entries, sizeof *p->dropped, "ICD entries");
+    if (status == CLT_OK)
+        count_rewritten(p);
+    if (status == CLT_OK && r->n_rewritten > 0)
+        status = make_folder(p);
+    if (status == CLT_OK && r->n_rewritten > 0)
+        name_folder(r, r->folder);
+    if (status != CLT_OK)
+        CLT_DEBUG("the ICD files of %s stay as they are: %s", r->chosen, clt_error_text());
+    clt_error_clear();
 }
 
 static ocl_icd_report the_report = {.state = OCL_ICD_COMPLETE, .system = OCL_ICD_SYSTEM_FOLDER};
@@ -376,12 +426,13 @@ static void prepare_once(void)
     preparation p = {.report = &the_report};
     const char *system = getenv("CLTRAIN_ICD_SYSTEM");
     int error;
-    if (is_chosen(&the_report))
-        return;
     if (system != NULL && system[0] != '\0')
         the_report.system = system;
-    if (ocl_icd_folder_read(the_report.system, &p.entries, &p.n_entries, &error) != CLT_OK ||
-        clt_alloc(&p.dropped, p.n_entries, sizeof *p.dropped, "ICD entries") != CLT_OK) {
+    if (is_chosen(&the_report)) {
+        if (the_report.state == OCL_ICD_USERS)
+            rewrite_chosen(&p);
+    } else if (ocl_icd_folder_read(the_report.system, &p.entries, &p.n_entries, &error) != CLT_OK ||
+               clt_alloc(&p.dropped, p.n_entries, sizeof *p.dropped, "ICD entries") != CLT_OK) {
         not_possible(&the_report, "%s", clt_error_text());
         clt_error_clear();
     } else {
@@ -396,6 +447,27 @@ static void prepare_once(void)
                   the_report.state == OCL_ICD_REPAIRED ? "; one was made for this process" : "");
     ocl_icd_entries_free(p.entries, p.n_entries);
     free(p.dropped);
+}
+
+const char *ocl_icd_hiding(char *entry, size_t size)
+{
+    ocl_icd_entry *entries = NULL;
+    size_t count = 0;
+    int error;
+    bool there = false;
+    if (the_report.state != OCL_ICD_USERS || !leads_to_entries(the_report.variable))
+        return NULL;
+    if (ocl_icd_folder_read(the_report.system, &entries, &count, &error) != CLT_OK)
+        clt_error_clear();
+    for (size_t i = 0; i < count && !there; i++) {
+        char *path = ocl_icd_locate(entries[i].library);
+        there = path != NULL;
+        if (there)
+            snprintf(entry, size, "%s", entries[i].path);
+        free(path);
+    }
+    ocl_icd_entries_free(entries, count);
+    return there ? the_report.variable : NULL;
 }
 
 const ocl_icd_report *ocl_icd_prepare(void)

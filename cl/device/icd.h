@@ -9,11 +9,12 @@
 #define CL_ICD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum ocl_icd_state {
     OCL_ICD_COMPLETE,  /* the system's entries name all drivers that were found: nothing was changed */
     OCL_ICD_REPAIRED,  /* the loader reads our `folder` */
-    OCL_ICD_USERS,     /* the user set `variable`: nothing was searched */
+    OCL_ICD_USERS,     /* the user set `variable` to `chosen`: nothing was searched */
     OCL_ICD_INHERITED, /* the cltrain that started this process named `folder` */
     OCL_ICD_OFF,       /* CLTRAIN_ICD_REPAIR=off */
     OCL_ICD_FAILED     /* drivers without an entry were found, but adding them failed; `why` says why */
@@ -32,7 +33,8 @@ typedef struct ocl_icd_driver {
 typedef struct ocl_icd_report {
     ocl_icd_state state;
     const char *variable; /* see the states */
-    char *folder;         /* see the states */
+    char *folder;         /* see the states; USERS: copies of the entries that the user chose, or NULL */
+    char *chosen;         /* see the states */
     const char *system;   /* the folder of the system's entries */
     /* drivers that were found without a working entry of the system */
     ocl_icd_driver drivers[OCL_ICD_MAX_DRIVERS];
@@ -47,11 +49,17 @@ typedef struct ocl_icd_report {
  * loads no driver and never fails: what could not be done is in the report, which belongs to the process.
  * Environment variables of the user:
  *   OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH
- *                            if set, the user chose the drivers: nothing is done
+ *                            if set, the user chose the drivers: none is added; ICD files that some
+ *                            loaders do not understand are copied in a form that all do
  *   RUSTICL_ENABLE           if set, it is not changed
  *   CLTRAIN_ICD_REPAIR=off   nothing is done
  *   CLTRAIN_ICD_SYSTEM       the folder of the system's entries instead of /etc/OpenCL/vendors, for tests */
 const ocl_icd_report *ocl_icd_prepare(void);
+
+/* The variable of the user that keeps the loader from the system's drivers, and in `entry` the path of an ICD file
+ * there whose library is present; NULL if there is no such variable or file. Only to be asked when no driver was found.
+ */
+const char *ocl_icd_hiding(char *entry, size_t size);
 
 /* Looks for a library of NVIDIA's driver by its name in the usual folders outside the linker's search path;
  * NULL if it is in none. Free with free(). */

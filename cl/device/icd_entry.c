@@ -23,10 +23,12 @@
 
 /* Entries */
 
+/* Cuts the text to its first line, without blanks at its ends and the mark of UTF-8 that some editors put before it. */
 static size_t trim_line(char *line)
 {
     line[strcspn(line, "\r\n")] = '\0';
-    size_t start = strspn(line, " \t"), length = strlen(line);
+    size_t mark = strncmp(line, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    size_t start = mark + strspn(line + mark, " \t"), length = strlen(line);
     while (length > start && (line[length - 1] == ' ' || line[length - 1] == '\t'))
         length--;
     memmove(line, line + start, length - start);
@@ -44,11 +46,12 @@ clt_status ocl_icd_entry_read(const char *path, ocl_icd_entry *out)
     if (file != NULL)
         (void)fclose(file);
     text[size] = '\0';
+    bool line_end = size > 0 && text[size - 1] == '\n';
     size_t length = trim_line(text);
     out->path = strdup(path);
     out->library = strdup(text);
     /* Trimming moves the line to the front; a plain file had nothing to trim. */
-    out->plain = length > 0 && (size == length || size == length + 1);
+    out->plain = length > 0 && size == length + line_end;
     if (out->path != NULL && out->library != NULL)
         return CLT_OK;
     ocl_icd_entry_free(out);

@@ -4,6 +4,7 @@
  */
 #include "cl/device/listing.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "cl/device/icd_folder.h"
 #include "cl/device/icd_loader.h"
 #include "cl/device/internal.h"
+#include "cl/device/pocl.h"
 #include "cl/device/siblings.h"
 #include "engine/base/cache_folder.h"
 #include "engine/base/child.h"
@@ -129,8 +131,7 @@ extern char **environ;
 
 static void make_key(sources *s)
 {
-    char loader[OCL_LOADER_PATH], *boot = NULL;
-    size_t size;
+    char loader[OCL_LOADER_PATH], boot[64];
     uint64_t sum = hash_text(FORMAT_NAME " 2 " CLT_VERSION);
     for (char **at = environ; *at != NULL; at++) /* in any order */
         if (steers_drivers(*at))
@@ -143,12 +144,8 @@ static void make_key(sources *s)
               hash_file(file);
         free(file);
     }
-    if (clt_file_read("/proc/sys/kernel/random/boot_id", false, 4096, CLT_EDATA, &boot, &size) == CLT_OK)
-        sum += hash_text(boot);
-    else
-        clt_error_clear();
-    free(boot);
-    s->key = sum;
+    ocl_boot_identity(boot, sizeof boot);
+    s->key = sum + hash_text(boot);
 }
 
 /* --- remembering --- */
@@ -440,12 +437,40 @@ static void load_siblings(const sources *s)
         load_siblings_named(getenv("OCL_ICD_VENDORS"));
 }
 
+/* Whether a variable names PoCL's library, or an ICD file that does. */
+static bool variable_names_pocl(const char *value)
+{
+    ocl_icd_entry entry;
+    bool named = value != NULL && strstr(value, "pocl") != NULL;
+    if (value == NULL || named || ocl_icd_entry_read(value, &entry) != CLT_OK)
+        return named;
+    named = strstr(entry.library, "pocl") != NULL;
+    ocl_icd_entry_free(&entry);
+    return named;
+}
+
+static bool has_pocl(const sources *s)
+{
+    bool there = variable_names_pocl(getenv("OCL_ICD_FILENAMES")) ||
+                 (s->folder == NULL && variable_names_pocl(getenv("OCL_ICD_VENDORS")));
+    for (size_t i = 0; i < s->n && !there; i++) {
+        char real[PATH_MAX], *path = ocl_icd_locate(s->entries[i].library);
+        there = strstr(s->entries[i].library, "pocl") != NULL ||
+                (path != NULL && realpath(path, real) != NULL && strstr(file_part(real), "pocl") != NULL);
+        free(path);
+    }
+    clt_error_clear();
+    return there;
+}
+
 static clt_status prepare(void)
 {
     sources s = {0};
     /* The parent of a child has settled it, and its choice of drivers is in the environment. */
     bool settled = is_listing_child || getenv(LISTED) != NULL;
     clt_status status = find_sources(&s);
+    if (status == CLT_OK && !settled && has_pocl(&s))
+        status = ocl_pocl_prepare();
     if (status == CLT_OK && !settled)
         status = settle(&s);
     if (status == CLT_OK)

@@ -16,6 +16,7 @@
 #include "engine/base/fileio.h"
 #include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
+#include "engine/base/pocl_cache.h"
 
 #define MAX_DEPTH 12
 
@@ -93,8 +94,6 @@ static const kind kinds[] = {
     {.name = "pocl",
      .purpose = "kernels that PoCL, the driver for CPUs, has built",
      .owner = CLT_CACHE_DRIVER,
-     .variable = "POCL_CACHE_DIR",
-     .folder = "pocl/kcache",
      .is_cached = is_pocls},
     {.name = "nvidia",
      .purpose = "programs that NVIDIA's driver has built, of all its users",
@@ -132,8 +131,21 @@ static const kind *find(const char *name)
     return NULL;
 }
 
+/* The folder that PoCL uses, which need not be its own. */
+static clt_status pocl_folder(char **out)
+{
+    clt_pocl_folder folder;
+    CLT_TRY(clt_pocl_folder_choose(false, &folder));
+    *out = folder.path != NULL ? folder.path : folder.refused;
+    if (folder.path != NULL)
+        free(folder.refused);
+    return CLT_OK;
+}
+
 static clt_status driver_folder(const kind *k, char **out)
 {
+    if (k->is_cached == is_pocls)
+        return pocl_folder(out);
     const char *own = k->variable ? getenv(k->variable) : NULL;
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     clt_str path = {0};

@@ -23,8 +23,8 @@ typedef struct clt_named_tensor {
 /* --- safetensors --- */
 typedef struct clt_safetensors clt_safetensors;
 /* Maps the file and checks everything: the header is at most 100,000,000 bytes, inside the file, and strict
- * JSON; types are known; the product of each shape does not overflow and equals its byte range; the ranges
- * cover the buffer without holes or overlap and end at the end of the file; names are unique; __metadata__
+ * JSON; the product of each shape does not overflow and, for types that the engine stores, equals its byte range; the
+ * ranges cover the buffer without holes or overlap and end at the end of the file; names are unique; __metadata__
  * maps strings to strings. CLT_ECHECKPOINT with a message of its own for each. */
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
 /* Opens several files as one. A name may occur in one of them only. */
@@ -34,6 +34,11 @@ int clt_safetensors_count(const clt_safetensors *file);
 const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index); /* in file order */
 const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
                                              const char *name); /* NULL if absent */
+/* The type of a tensor of this file as it is written there: "BF16". The engine does not store all of them: dtype is then
+ * CLT_DTYPE_COUNT. */
+const char *clt_safetensors_type(const clt_safetensors *file, const clt_named_tensor *tensor);
+/* Takes a prefix off all names that have it. CLT_ECHECKPOINT: two tensors would have one name. */
+clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix);
 /* of a single file only */
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);
 /* clt_hash64 of the bytes of the file, or of all files in their order. */

@@ -16,6 +16,7 @@
 typedef struct entry {
     clt_named_tensor tensor;
     uint64_t begin, end; /* bytes in the buffer that follows the header */
+    const char *type;    /* its name in the file */
     int order;           /* position in the header, which decides the order of empty tensors */
 } entry;
 
@@ -24,6 +25,7 @@ struct clt_safetensors {
     clt_json_doc *header; /* owns every name */
     const clt_json *metadata;
     clt_named_tensor *tensors;        /* in file order */
+    const char **types;               /* of each tensor, as in the file */
     const clt_named_tensor **by_name; /* sorted */
     int count;
     clt_safetensors **parts; /* of several files opened as one, which has no mapping of its own */
@@ -32,29 +34,21 @@ struct clt_safetensors {
 
 #define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
 
-/* Types of the format that this engine cannot store: they get an error message of their own. */
-static bool is_other_safetensors_type(const char *name)
-{
-    static const char *const names[] = {"BOOL",    "I8", "I16", "U64",     "F8_E5M2", "F8_E4M3",
-                                        "F8_E8M0", "F4", "C64", "F6_E2M3", "F6_E3M2"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
-
-static clt_status read_dtype(const char *path, const clt_json *value, clt_named_tensor *tensor)
+/* A type that the engine cannot store is no fault of the file: it matters only if somebody needs the tensor. */
+static clt_status read_dtype(const char *path, const clt_json *value, entry *e)
 {
     const clt_json *dtype = clt_json_get(value, "dtype");
     if (!dtype || clt_json_typeof(dtype) != CLT_JSON_STRING)
-        REFUSE("%s: tensor \"%s\" has no \"dtype\" text", path, tensor->name);
-    const char *name = clt_json_string(dtype);
-    if (clt_dtype_from_safetensors(name, &tensor->dtype))
-        return CLT_OK;
-    if (is_other_safetensors_type(name))
-        REFUSE("%s: tensor \"%s\" has dtype %s, which cltrain does not read; convert it to F32, F16 or BF16",
-               path, tensor->name, name);
-    REFUSE("%s: tensor \"%s\" has the unknown dtype \"%s\"", path, tensor->name, name);
+        REFUSE("%s: tensor \"%s\" has no \"dtype\" text", path, e->tensor.name);
+    e->type = clt_json_string(dtype);
+    if (!clt_dtype_from_safetensors(e->type, &e->tensor.dtype))
+        e->tensor.dtype = CLT_DTYPE_COUNT;
+    return CLT_OK;
+}
+
+static bool is_stored(const clt_named_tensor *tensor)
+{
+    return (int)tensor->dtype < (int)CLT_DTYPE_COUNT;
 }
 
 static clt_status read_shape(const char *path, const clt_json *value, clt_named_tensor *tensor,
@@ -63,29 +57,26 @@ static clt_status read_shape(const char *path, const clt_json *value, clt_named_
     const clt_json *shape = clt_json_get(value, "shape");
     if (!shape || clt_json_typeof(shape) != CLT_JSON_ARRAY)
         REFUSE("%s: tensor \"%s\" has no \"shape\" array", path, tensor->name);
-    if (clt_json_count(shape) > CLT_MAX_DIMS)
-        REFUSE("%s: tensor \"%s\" has %zu dimensions; cltrain reads up to %d", path, tensor->name,
-               clt_json_count(shape), CLT_MAX_DIMS);
-    int64_t dims[CLT_MAX_DIMS] = {0};
+    int64_t dims[CLT_MAX_DIMS] = {0}, extent;
     int ndim = 0;
     bool empty = false;
-    for (const clt_json *dim = clt_json_first(shape); dim; dim = clt_json_next(dim)) {
-        if (!clt_json_int(dim, &dims[ndim]))
-            REFUSE("%s: tensor \"%s\": dimension %d of its shape is not a whole number that fits 63 bits",
-                   path, tensor->name, ndim);
-        if (dims[ndim] < 0)
-            REFUSE("%s: tensor \"%s\" has the negative dimension %" PRId64, path, tensor->name, dims[ndim]);
-        empty = empty || dims[ndim] == 0;
-        ndim++;
-    }
-    tensor->shape = clt_shape_make(ndim, dims);
     /* A dimension of 0 must not hide an overflow of the others, because strides are products of all of
      * them. */
-    uint64_t product = clt_dtype_bytes(tensor->dtype);
-    for (int i = 0; i < ndim; i++) {
-        if (dims[i] > 0 && (!clt_mul_u64(product, (uint64_t)dims[i], &product) || product > INT64_MAX))
+    uint64_t product = is_stored(tensor) ? clt_dtype_bytes(tensor->dtype) : 1;
+    for (const clt_json *dim = clt_json_first(shape); dim; dim = clt_json_next(dim), ndim++) {
+        if (!clt_json_int(dim, &extent))
+            REFUSE("%s: tensor \"%s\": dimension %d of its shape is not a whole number that fits 63 bits",
+                   path, tensor->name, ndim);
+        if (extent < 0)
+            REFUSE("%s: tensor \"%s\" has the negative dimension %" PRId64, path, tensor->name, extent);
+        if (extent > 0 && (!clt_mul_u64(product, (uint64_t)extent, &product) || product > INT64_MAX))
             REFUSE("%s: tensor \"%s\": the product of its shape overflows 63 bits", path, tensor->name);
+        empty = empty || extent == 0;
+        if (ndim < CLT_MAX_DIMS)
+            dims[ndim] = extent;
     }
+    tensor->shape =
+        clt_shape_make(ndim, dims); /* of more dimensions than are supported: no shape of a parameter */
     *bytes = empty ? 0 : product;
     return CLT_OK;
 }
@@ -125,10 +116,10 @@ static clt_status read_entry(const char *path, const clt_json *value, const uint
                "and nothing else",
                path, e->tensor.name);
     uint64_t bytes = 0;
-    CLT_TRY(read_dtype(path, value, &e->tensor));
+    CLT_TRY(read_dtype(path, value, e));
     CLT_TRY(read_shape(path, value, &e->tensor, &bytes));
     CLT_TRY(read_offsets(path, value, buffer_bytes, e));
-    if (e->end - e->begin != bytes) {
+    if (is_stored(&e->tensor) && e->end - e->begin != bytes) {
         char shape[CLT_SHAPE_TEXT];
         REFUSE("%s: tensor \"%s\" is %s %s, which is %" PRIu64 " bytes, but its data offsets span %" PRIu64,
                path, e->tensor.name, clt_dtype_safetensors(e->tensor.dtype),
@@ -208,6 +199,14 @@ static clt_status read_header(const char *path, const clt_mapping *map, clt_json
     return CLT_OK;
 }
 
+static clt_status make_tables(clt_safetensors *file, int64_t count)
+{
+    CLT_TRY(
+        clt_alloc(&file->tensors, (size_t)count, sizeof *file->tensors, "the tensors of a safetensors file"));
+    CLT_TRY(clt_alloc(&file->types, (size_t)count, sizeof *file->types, "the types of a safetensors file"));
+    return clt_alloc(&file->by_name, (size_t)count, sizeof *file->by_name, "the names of a safetensors file");
+}
+
 static clt_status read_entries(const char *path, clt_safetensors *file, uint64_t data_begin)
 {
     const clt_json *root = clt_json_root(file->header);
@@ -231,14 +230,10 @@ static clt_status read_entries(const char *path, clt_safetensors *file, uint64_t
         count++;
     }
     CLT_TRY_GOTO(check_tiling(path, entries, count, buffer_bytes), done);
-    CLT_TRY_GOTO(
-        clt_alloc(&file->tensors, (size_t)count, sizeof *file->tensors, "the tensors of a safetensors file"),
-        done);
-    CLT_TRY_GOTO(
-        clt_alloc(&file->by_name, (size_t)count, sizeof *file->by_name, "the names of a safetensors file"),
-        done);
+    CLT_TRY_GOTO(make_tables(file, count), done);
     for (int i = 0; i < count; i++) {
         file->tensors[i] = entries[i].tensor;
+        file->types[i] = entries[i].type;
         file->by_name[i] = &file->tensors[i];
     }
     qsort(file->by_name, (size_t)count, sizeof *file->by_name, compare_names);
@@ -279,6 +274,7 @@ void clt_safetensors_close(clt_safetensors *file)
     clt_json_destroy(file->header);
     clt_map_close(&file->mapping);
     free(file->by_name);
+    free(file->types);
     free(file->tensors);
     free(file);
 }
@@ -291,13 +287,11 @@ static clt_status list_parts(clt_safetensors *file, const char *const *paths)
         count += file->parts[p]->count;
     if (count > INT32_MAX)
         REFUSE("%s: the files hold too many tensors", paths[0]);
-    CLT_TRY(
-        clt_alloc(&file->tensors, (size_t)count, sizeof *file->tensors, "the tensors of a safetensors file"));
-    CLT_TRY(
-        clt_alloc(&file->by_name, (size_t)count, sizeof *file->by_name, "the names of a safetensors file"));
+    CLT_TRY(make_tables(file, count));
     for (int p = 0; p < file->n_parts; p++)
         for (int i = 0; i < file->parts[p]->count; i++) {
             file->tensors[file->count] = file->parts[p]->tensors[i];
+            file->types[file->count] = file->parts[p]->types[i];
             file->by_name[file->count] = &file->tensors[file->count];
             file->count++;
         }
@@ -371,6 +365,26 @@ const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file, const 
             low = middle + 1;
     }
     return NULL;
+}
+
+const char *clt_safetensors_type(const clt_safetensors *file, const clt_named_tensor *tensor)
+{
+    return file->types[tensor - file->tensors];
+}
+
+clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    for (int i = 0; i < file->count; i++)
+        if (strncmp(file->tensors[i].name, prefix, length) == 0)
+            file->tensors[i].name += length;
+    qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, compare_names);
+    for (int i = 1; i < file->count; i++)
+        if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
+            REFUSE("tensor \"%s\" is there with the prefix '%s' and without it: which of both is meant "
+                   "cannot be told",
+                   file->by_name[i]->name, prefix);
+    return CLT_OK;
 }
 
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key)

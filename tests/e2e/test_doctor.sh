@@ -27,7 +27,18 @@ expect_text "unexpected argument 'extra'"
 
 mkdir icd
 export OCL_ICD_VENDORS=$work/icd
-sick "ERROR .*$work/icd \(from OCL_ICD_VENDORS\) holds no .icd file" 'install a driver' 'found no OpenCL platform'
+# The advice is to install a driver only where the system has none.
+mkdir nothing
+CLTRAIN_ICD_SYSTEM=$work/nothing sick "ERROR .*$work/icd \(from OCL_ICD_VENDORS\) holds no .icd file: no driver is installed" \
+    'install a driver' 'found no OpenCL platform'
+reject_text unset
+export CLTRAIN_ICD_SYSTEM=$work/one
+sick "ERROR .*$work/icd \(from OCL_ICD_VENDORS\) holds no .icd file\$" \
+    "-> unset OCL_ICD_VENDORS: $work/one/one.icd names a driver that is installed" 'found no OpenCL platform'
+reject_text 'install a driver' 'no driver is installed'
+expect_code 4 "$CLTRAIN" devices
+expect_text "OCL_ICD_VENDORS=$work/icd leads to no driver; unset it: $work/one/one.icd names one"
+unset CLTRAIN_ICD_SYSTEM
 
 echo /nowhere/libmissing_driver.so.1 >icd/missing.icd
 sick "ERROR .*$work/icd/missing.icd names the driver library /nowhere/libmissing_driver.so.1, which does not load" \
@@ -65,8 +76,8 @@ fi
 
 export OCL_ICD_VENDORS=$work/absent.icd
 sick "the ICD file $work/absent.icd cannot be read: No such file"
-export OCL_ICD_VENDORS=$work/nothing/
-sick "the folder $work/nothing/, which does not exist" 'correct or unset OCL_ICD_VENDORS'
+export OCL_ICD_VENDORS=$work/nowhere/
+sick "the folder $work/nowhere/, which does not exist" 'correct or unset OCL_ICD_VENDORS'
 export OCL_ICD_VENDORS=/nonexistent
 sick 'OCL_ICD_VENDORS names the driver library /nonexistent, which does not load'
 unset OCL_ICD_VENDORS

@@ -31,9 +31,9 @@ init() {
     expect_code "$1" "$CLTRAIN" train few.json "${options[@]}" --init "${@:2}"
 }
 
-init 2 hf model.layers=3 model.heads=4 model.channels=16 model.context=40 model.vocab=300 model.tied=false model.activation=gelu
+init 2 hf model.layers=3 model.heads=4 model.channels=16 model.context=40 model.vocab=300 model.activation=gelu
 expect_text 'model.layers: 3 contradicts the weights: n_layer is 2' 'model.heads: 4 .*n_head is 3' 'model.channels: 16 .*n_embd is 12' \
-    'model.context: 40 .*n_positions is 9' 'model.vocab: 300 .*vocab_size is 267' 'model.tied: false' 'activation_function is gelu_new' \
+    'model.context: 40 .*n_positions is 9' 'model.vocab: 300 .*vocab_size is 267' 'activation_function is gelu_new' \
     'leave the key out'
 init 2 hf model.type=mlp
 expect_text 'model.type: mlp contradicts the weights'
@@ -74,13 +74,13 @@ put n_embd 24
 init 7 changed
 expect_text "the weights of 'changed' and the model do not fit together \(28 tensors\)" \
     'transformer.h.\{0..1\}.attn.c_attn.weight is \[12,36\], the model needs \[24,72\]' 'transformer.wte.weight is \[267,12\]' \
-    'config.json of the folder does not describe its weights, which have channels 12; name the file of weights'
+    'config.json of the folder does not describe its weights, which have channels 12; write a config with'
 put n_layer 4
 init 7 changed
 expect_text 'h.\{2..3\}.mlp.c_fc.weight is missing; the model needs it as \[12,48\]' 'which have layers 2;'
 put tie_word_embeddings false
 init 7 changed
-expect_text 'lm_head.weight is missing; the model needs it as \[267,12\]' 'which have tied true;'
+expect_text 'lm_head.weight is missing; the model needs it as \[267,12\]' '^these keys would fit the file: model.tied=true$'
 
 # the dry run reports the same, and checks other paths equally early
 expect_code 7 "$CLTRAIN" train few.json --dry-run --init changed

@@ -89,9 +89,10 @@ rm -rf cache
 # Entries that the system has: under the library's name, its path, another name that leads to the same file, with a line end
 # of another system, with a library that has gone.
 ln -s "$pocl" alias.so
-for entry in "libpocl.so.2" "$pocl" "$(printf 'libpocl.so.2\r')" /nowhere/libpocl.so.2.9; do
+for entry in 'libpocl.so.2\n' "$pocl\n" 'libpocl.so.2\r\n' 'libpocl.so.2\r' '\xEF\xBB\xBFlibpocl.so.2\n' '/nowhere/libpocl.so.2.9\n'; do
     rm -rf system && mkdir system
-    echo "$entry" >system/mine.icd
+    # shellcheck disable=SC2059 # the entry is a format
+    printf "$entry" >system/mine.icd
     export CLTRAIN_ICD_SYSTEM=$work/system
     expect_code 0 "$CLTRAIN" devices
     [ "$(pocl_devices)" -eq 1 ] && pass || fail "'$entry': $(pocl_devices) devices of PoCL"
@@ -104,6 +105,18 @@ echo "$work/alias.so" >system/mine.icd # PoCL does not find its own files from t
 expect_text "$work/alias.so"
 reject_text 'the PoCL driver library .* is present'
 export CLTRAIN_ICD_SYSTEM=$work/empty
+
+# The user's own folder or file, with a line end of another system: the loader is given a copy, and no other driver.
+mkdir users
+printf 'libpocl.so.2\r\n' >users/mine.icd
+for chosen in OCL_ICD_VENDORS="$work/users" OCL_ICD_VENDORS="$work/users/mine.icd" OPENCL_VENDOR_PATH="$work/users"; do
+    expect_code 0 env "$chosen" "$CLTRAIN" devices
+    [ "$(grep -c PoCL "$out")" -eq 1 ] && pass || fail "$chosen: not one device of PoCL"
+done
+expect_code 0 env OCL_ICD_VENDORS="$work/users" "$CLTRAIN" doctor
+expect_text "OCL_ICD_VENDORS=$work/users replaces" "^ok .*$work/users/mine.icd names the driver library libpocl.so.2, and it loads" \
+    "^note .*1 ICD file.s. of $work/users hold more than the library's name.* copies in $work/cache/icd/" '^healthy'
+reject_text 'cltrain made an entry'
 
 # NVIDIA's library as containers have it. This one is no driver: the others work beside it. A text of that name is no library.
 zlib=$("$ldconfig" -p | sed -n 's/.*libz\.so\.1 .*x86-64.*=> //p' | head -n 1)

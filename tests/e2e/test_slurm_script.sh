@@ -35,5 +35,20 @@ ends 10 1400 '' 0 'requeue 17'
 ends 2 1500 '' 2 ''
 expect_awk 'what it starts' '!/^--mpi=pmix .* [^ ]*cltrain train small.json --out run --resume auto a.b=c d e.f=g$/ { exit 1 } END { if (NR != 9) exit 1 }' calls
 expect_code 1 bash "$CLTRAIN_SOURCE_DIR/deploy/slurm.sbatch" small.json
+
+# Tasks of srun that cannot find each other: each is warned. A batch script, one task of srun, and tasks with PMI are not.
+step=(SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=4)
+for more in SLURM_STEP_NUM_TASKS=4 SLURM_STEP_ID=0; do
+    for command in train eval; do
+        expect_code 2 env "${step[@]}" $more "$CLTRAIN" $command absent.json
+        expect_text '^warning: srun started 4 tasks without PMI.*srun --mpi=pmix'
+    done
+    expect_code 2 env "${step[@]}" $more "$CLTRAIN" launch absent.json
+    expect_text 'launch starts the ranks itself; do not start it by mpirun or srun'
+done
+for more in SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=1; do
+    expect_code 2 env "${step[@]}" $more "$CLTRAIN" train absent.json
+    reject_text srun
+done
 if bash -n "$CLTRAIN_SOURCE_DIR/deploy/slurm.sbatch"; then pass; else fail 'syntax'; fi
 finish

@@ -48,7 +48,8 @@ static int64_t layer_of(const char *name, char out[CLT_MISFIT_NAME])
 static bool same_line(const clt_misfit *a, const clt_misfit *b)
 {
     return a->kind == b->kind && strcmp(a->name, b->name) == 0 && clt_shape_equal(&a->need, &b->need) &&
-           clt_shape_equal(&a->have, &b->have) && a->dtype == b->dtype && (a->first < 0) == (b->first < 0);
+           clt_shape_equal(&a->have, &b->have) && strcmp(a->type, b->type) == 0 &&
+           (a->first < 0) == (b->first < 0);
 }
 
 void clt_misfits_add(clt_misfits *list, clt_misfit_kind kind, const char *name, const clt_shape *need,
@@ -60,7 +61,9 @@ void clt_misfits_add(clt_misfits *list, clt_misfit_kind kind, const char *name, 
         one.need = *need;
     if (have) {
         one.have = have->shape;
-        one.dtype = have->dtype;
+        snprintf(one.type, sizeof one.type, "%.23s", clt_safetensors_type(list->file, have));
+        for (char *c = one.type; *c; c++)
+            *c = (char)((unsigned char)*c < 32 || *c == 127 ? '?' : *c);
     }
     list->count++;
     for (int i = 0; i < list->n_lines; i++) {
@@ -121,8 +124,7 @@ static void add_line(const clt_misfit *m, clt_str *out)
                                         : "");
         break;
     case CLT_MISFIT_TYPE:
-        clt_str_printf(out, " holds %s numbers, and weights are F32, F16, BF16 or F64",
-                       clt_dtype_safetensors(m->dtype));
+        clt_str_printf(out, " holds %s numbers, and weights are F32, F16, BF16 or F64", m->type);
         break;
     case CLT_MISFIT_MISSING:
         clt_str_printf(out, " is missing; the model needs it as %s", need);
@@ -207,7 +209,7 @@ static void add_hints(const clt_misfits *list, const char *path, clt_str *out)
     const clt_model_published *p = clt_weights_published(graph);
     const clt_named_tensor *table = p ? clt_weights_find(file, p->table) : NULL;
     const clt_param *own = p ? clt_graph_find_param(graph, p->table) : NULL;
-    clt_str keys = {0};
+    clt_str keys = {0}, tied = {0}; /* a folder's config.json does not fix model.tied */
     if (!own || !table || table->shape.ndim != 2) {
         clt_str_append(out, "\ncheck the model section of the config against the file");
         return;
@@ -215,9 +217,11 @@ static void add_hints(const clt_misfits *list, const char *path, clt_str *out)
     const clt_named_tensor *places = clt_weights_find(file, p->places),
                            *head = clt_weights_find(file, p->head);
     hint(&keys, "layers", file_blocks(p, file), graph_blocks(p, graph));
+    bool channels = table->shape.dim[1] != own->shape.dim[1];
     hint(&keys, "channels", table->shape.dim[1], own->shape.dim[1]);
     if (!clt_weights_fit_shape(own, table))
         hint(&keys, "vocab", row_count(table), param_rows(graph, p->table));
+    bool fewer = row_count(table) < param_rows(graph, p->table);
     const clt_param *own_places = clt_graph_find_param(graph, p->places);
     if (places && own_places && !clt_weights_fit_shape(own_places, places))
         hint(&keys, "context", row_count(places), param_rows(graph, p->places));
@@ -227,16 +231,27 @@ static void add_hints(const clt_misfits *list, const char *path, clt_str *out)
     bool own_head = clt_graph_find_param(graph, p->head) != NULL;
     for (int i = 0; i < list->n_lines; i++)
         if (strcmp(clt_weights_short_name(list->lines[i].name), p->head) == 0 && own_head != (head != NULL))
-            clt_str_printf(&keys, " model.tied=%s", own_head ? "true" : "false");
+            clt_str_printf(&tied, " model.tied=%s", own_head ? "true" : "false");
     if (keys.length && has_config_of_its_own(path)) {
         clt_str_append(out, "\nthe config.json of the folder does not describe its weights, which have");
+        clt_str_append(&keys, tied.length ? tied.text : "");
         in_words(keys.text, out);
-        clt_str_append(out,
-                       "; name the file of weights in the folder instead, and set these keys of the model in "
-                       "the config");
-    } else if (keys.length) {
-        clt_str_printf(out, "\nthese keys would fit the file:%s", keys.text);
+        clt_str_printf(
+            out,
+            "; write a config with 'cltrain config --from %.300s', change its model to that, and give the "
+            "file of weights in the folder to --init",
+            path);
+    } else if (keys.length || tied.length) {
+        clt_str_printf(out, "\nthese keys would fit the file:%s%s", keys.length ? keys.text : "",
+                       tied.length ? tied.text : "");
     }
+    if (keys.length && channels)
+        clt_str_append(out, " (model.heads must divide the channels)");
+    if (keys.length && fewer)
+        clt_str_append(
+            out,
+            " (the data's tokenizer may have no more tokens: set data.tokenizer to that of the weights)");
+    clt_str_free(&tied);
     clt_str_free(&keys);
 }
 

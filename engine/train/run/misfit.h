@@ -23,7 +23,7 @@ typedef struct clt_misfit {
     clt_misfit_kind kind;
     char name[CLT_MISFIT_NAME]; /* "h.%.attn.c_attn.weight": % stands for the layer */
     clt_shape need, have;
-    clt_dtype dtype;
+    char type[24];       /* of the file's tensor */
     int64_t first, last; /* numbers of the layers; -1: the name has none */
     int count;
 } clt_misfit;

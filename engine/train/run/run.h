@@ -18,7 +18,8 @@
 
 /* The weights file that a run started from (--init). A resumed run reads this record from its checkpoint. */
 typedef struct clt_weights_taken {
-    char file[1024]; /* its path as the user gave it; "": none */
+    char file[1024];  /* its path as the user gave it; "": none */
+    char prefix[100]; /* what was taken off all names, such as "module.", or "" */
     int tensors;
     uint64_t hash;   /* of the file or files */
     char notes[400]; /* for instance "wpe.weight: the first 256 of 1024 rows", or "" */
@@ -119,10 +120,15 @@ const struct clt_model_published *clt_weights_published(const clt_graph *graph);
 /* Whether the tensor has the shape that files of this parameter have; it may be longer where that is
  * allowed. */
 bool clt_weights_fit_shape(const clt_param *param, const struct clt_named_tensor *tensor);
+/* Takes off the prefix that the program which saved the file has put before all names (module., model., _orig_mod.,
+ * transformer., or several of them), if every parameter of the graph is found so and not without. Sets taken->prefix. */
+clt_status clt_weights_take_off_prefix(const clt_graph *graph, struct clt_safetensors *file, const char *skip,
+                                       clt_weights_taken *taken);
 /* Compares every name, shape and type of a file with the parameters of a graph, in both directions. Needs no
- * device. CLT_ECHECKPOINT lists all tensors that are missing, unused or of another shape. Parameters and tensors
+ * device. CLT_ECHECKPOINT lists all tensors that are missing, of another shape, or unused parts of this model. Other
+ * tensors that are not used are told by a warning, or are misfits, too, if taken is NULL (files of our own). Parameters and tensors
  * that a pattern of `skip` (run_options.init_skip, or NULL) fits are not compared; CLT_ECONFIG for a pattern that
- * fits none, and when no parameter is left. taken may be NULL. */
+ * fits none, and when no parameter is left. taken may be NULL; its prefix is kept. */
 clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
                              const char *skip, clt_weights_taken *taken);
 /* Whether the parameter is one that `skip` names. */

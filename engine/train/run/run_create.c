@@ -145,6 +145,7 @@ static clt_status open_init(clt_run *run)
     if (!path)
         return CLT_OK;
     CLT_TRY(clt_weights_open(path, &run->init));
+    CLT_TRY(clt_weights_take_off_prefix(run->job->model, run->init, run->options->init_skip, &run->taken));
     return clt_weights_check(run->job->model, run->init, path, run->options->init_skip, &run->taken);
 }
 
@@ -155,7 +156,9 @@ clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job
         return CLT_OK;
     CLT_TRY(clt_pretrained_check_tokenizer(options->init, options->config));
     CLT_TRY(clt_weights_open(options->init, &file));
-    clt_status status = clt_weights_check(job->model, file, options->init, options->init_skip, taken);
+    clt_status status = clt_weights_take_off_prefix(job->model, file, options->init_skip, taken);
+    if (status == CLT_OK)
+        status = clt_weights_check(job->model, file, options->init, options->init_skip, taken);
     clt_safetensors_close(file);
     return status;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matching tensors of a file with parameters, for files of other programs: they may have a prefix before
- * every name, buffers, and second copies of tied weights. Any other tensor that the model does not use is an
- * error, because a model that ignores a part of the weights computes something else. Nothing here needs a
+ * every name, buffers, second copies of tied weights, and parts of another task. A tensor that belongs to a part of the
+ * model and is not used is an error, because a model that ignores a part of the weights computes something else. Nothing here needs a
  * device. misfit.c writes the list of differences. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
 #include "engine/ops/op.h"
@@ -70,8 +71,8 @@ static bool ends_with(const char *name, const char *end)
 static bool same_values(const clt_named_tensor *a, const clt_named_tensor *b)
 {
     size_t bytes = (size_t)clt_shape_elements(&a->shape) * clt_dtype_bytes(a->dtype);
-    return b && a->dtype == b->dtype && clt_shape_equal(&a->shape, &b->shape) &&
-           memcmp(a->data, b->data, bytes) == 0;
+    return b && clt_dtype_is_float(a->dtype) && a->dtype == b->dtype &&
+           clt_shape_equal(&a->shape, &b->shape) && memcmp(a->data, b->data, bytes) == 0;
 }
 
 /* A tensor of one of the graph's layers that its op has no use for. */
@@ -115,6 +116,42 @@ static bool is_used(const clt_graph *graph, const clt_safetensors *file, const c
             return clt_run_find_tensor(file, &graph->params[i]) == tensor;
     }
     return false;
+}
+
+/* Whether two names begin with the same component, up to the first dot, when the numbers in it are not looked at: "h" of
+ * "h.11.ln_1.bias", "layer%" of "layer4.0.conv1.weight". */
+static bool same_beginning(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+    for (;;) {
+        size_t in_a = strspn(a, digits), in_b = strspn(b, digits);
+        if ((in_a > 0) != (in_b > 0))
+            return false;
+        a += in_a;
+        b += in_b;
+        bool ended = *a == '.' || *a == '\0';
+        if (ended || *a != *b)
+            return ended && (*b == '.' || *b == '\0');
+        a++;
+        b++;
+    }
+}
+
+/* Whether a tensor that the model does not use says that it is another model than the file's: a further layer, a bias,
+ * an adapter, an output layer of its own. Other tensors, such as the head of another task or counters, are not needed
+ * for what this model computes. */
+static bool tells_another_model(const clt_graph *graph, const clt_safetensors *file,
+                                const clt_named_tensor *tensor)
+{
+    const clt_model_published *p = clt_weights_published(graph);
+    const char *name = clt_weights_short_name(tensor->name);
+    bool number = clt_dtype_is_float(tensor->dtype) || clt_safetensors_type(file, tensor)[0] == 'F';
+    if (!number)
+        return false;
+    for (size_t i = 0; i < graph->n_params; i++)
+        if (same_beginning(name, graph->params[i].file_name))
+            return true;
+    return p && strcmp(name, p->head) == 0;
 }
 
 /* How many rows of a token embedding may be padding that another program added. */
@@ -237,13 +274,140 @@ static void compare(clt_misfits *list, const clt_param *param, clt_weights_taken
     taken->tensors++;
 }
 
+/* --- prefixes of wrappers --- */
+
+#define PREFIX_SIZE 100
+
+/* Whether a prefix is made of what wrappers put before every name: PyTorch's DataParallel, torch.compile, classes that
+ * hold the model as a member. */
+static bool is_known_prefix(const char *prefix)
+{
+    static const char *const parts[] = {"module.", "model.", "_orig_mod.", "transformer."};
+    while (*prefix) {
+        size_t length = 0;
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0] && length == 0; i++)
+            if (strncmp(prefix, parts[i], strlen(parts[i])) == 0)
+                length = strlen(parts[i]);
+        if (length == 0)
+            return false;
+        prefix += length;
+    }
+    return true;
+}
+
+static bool has_all(const clt_graph *graph, const clt_safetensors *file, const char *skip, const char *prefix)
+{
+    char name[512];
+    for (size_t i = 0; i < graph->n_params; i++) {
+        const clt_param *param = &graph->params[i];
+        if (clt_weights_skips(skip, param))
+            continue;
+        int count = 1, length = snprintf(name, sizeof name, "%s%s", prefix, param->file_name);
+        bool found = length < (int)sizeof name && clt_safetensors_find(file, name) != NULL;
+        for (int k = 0; !found && k < count; k++) {
+            const clt_model_published *p = published(k, &count);
+            length = p ? snprintf(name, sizeof name, "%s%s%s", prefix, p->prefix, param->file_name) : 0;
+            found = length > 0 && length < (int)sizeof name && clt_safetensors_find(file, name) != NULL;
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+/* Cuts the prefix by one part until all names are found; false: with none. */
+static bool shorten_until_found(const clt_graph *graph, const clt_safetensors *file, const char *skip,
+                                char *prefix)
+{
+    while (*prefix) {
+        if (has_all(graph, file, skip, prefix))
+            return true;
+        prefix[strlen(prefix) - 1] = '\0';
+        char *dot = strrchr(prefix, '.');
+        prefix[dot ? dot - prefix + 1 : 0] = '\0';
+    }
+    return false;
+}
+
+clt_status clt_weights_take_off_prefix(const clt_graph *graph, clt_safetensors *file, const char *skip,
+                                       clt_weights_taken *taken)
+{
+    char prefix[PREFIX_SIZE];
+    const char *first = NULL;
+    taken->prefix[0] = '\0';
+    for (size_t i = 0; i < graph->n_params && !first; i++)
+        if (!clt_weights_skips(skip, &graph->params[i]))
+            first = graph->params[i].file_name;
+    if (!first || has_all(graph, file, skip, ""))
+        return CLT_OK;
+    for (int i = 0; i < clt_safetensors_count(file); i++) {
+        const char *name = clt_safetensors_at(file, i)->name;
+        size_t length = ends_with(name, first) ? strlen(name) - strlen(first) : 0;
+        if (length == 0 || length >= sizeof prefix)
+            continue;
+        snprintf(prefix, sizeof prefix, "%.*s", (int)length, name);
+        if (!is_known_prefix(prefix) || !shorten_until_found(graph, file, skip, prefix))
+            continue;
+        CLT_TRY(clt_safetensors_take_off(file, prefix));
+        snprintf(taken->prefix, sizeof taken->prefix, "%s", prefix);
+        CLT_INFO("the names of the tensors lose the prefix '%s' of the program that saved them", prefix);
+        return CLT_OK;
+    }
+    return CLT_OK;
+}
+
+/* Warns of the tensors that were not needed. */
+static void tell_passed_over(const char *path, const char *names, int count)
+{
+    if (count > 0)
+        CLT_WARN("'%.300s' holds %d tensor%s that the model does not use: %s", path, count,
+                 count == 1 ? "" : "s", names);
+}
+
+/* The tensors that no parameter takes: misfits, or (a file of others, whose model may have had more parts) told by a
+ * warning when all that is needed is there. */
+static void compare_rest(clt_misfits *list, const char *path, const char *skip, bool others)
+{
+    char names[300] = "";
+    int passed = 0;
+    bool fits = list->count == 0;
+    for (int i = 0; i < clt_safetensors_count(list->file); i++) {
+        const clt_named_tensor *tensor = clt_safetensors_at(list->file, i);
+        if (skips_tensor(skip, tensor) || is_used(list->graph, list->file, tensor) ||
+            may_be_left_out(list->graph, list->file, tensor))
+            continue;
+        if (!fits || !others || tells_another_model(list->graph, list->file, tensor)) {
+            clt_misfits_add(list, CLT_MISFIT_UNUSED, tensor->name, NULL, tensor);
+            continue;
+        }
+        size_t used = strlen(names);
+        if (used + strlen(tensor->name) + 3 < sizeof names - 5)
+            snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", tensor->name);
+        else if (used == 0 || names[used - 1] != '.')
+            snprintf(names + used, sizeof names - used, "%s...", used ? ", " : "");
+        passed++;
+    }
+    if (list->count == 0)
+        tell_passed_over(path, names, passed);
+}
+
+static void clear_but_prefix(clt_weights_taken *taken)
+{
+    clt_weights_taken empty = {0};
+    memcpy(empty.prefix, taken->prefix, sizeof empty.prefix);
+    *taken = empty;
+    if (taken->prefix[0])
+        snprintf(taken->notes, sizeof taken->notes, "names without the prefix '%s'", taken->prefix);
+}
+
 clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file, const char *path,
                              const char *skip, clt_weights_taken *taken)
 {
     clt_misfits list = {.graph = graph, .file = file, .may_skip = skip != NULL};
     clt_weights_taken own;
+    own.prefix[0] = '\0';
     taken = taken ? taken : &own;
-    memset(taken, 0, sizeof *taken);
+    clear_but_prefix(taken);
     CLT_TRY(check_skip(graph, file, skip));
     for (size_t i = 0; i < graph->n_params; i++)
         if (clt_weights_skips(skip, &graph->params[i]))
@@ -255,11 +419,6 @@ clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file
                  "--init-skip: '%.200s' names all %d parameters, so that nothing of '%.300s' is used; "
                  "without --init all of them start with their random initial values",
                  skip, taken->kept, path);
-    for (int i = 0; i < clt_safetensors_count(file); i++) {
-        const clt_named_tensor *tensor = clt_safetensors_at(file, i);
-        if (!skips_tensor(skip, tensor) && !is_used(graph, file, tensor) &&
-            !may_be_left_out(graph, file, tensor))
-            clt_misfits_add(&list, CLT_MISFIT_UNUSED, tensor->name, NULL, tensor);
-    }
+    compare_rest(&list, path, skip, taken != &own);
     return clt_misfits_finish(&list, path);
 }

@@ -171,6 +171,15 @@ clt_status clt_run_take_init(clt_run *run)
     return status;
 }
 
+/* From a file that another program may have written. */
+static clt_status load_others(clt_run *run, clt_safetensors *file, const char *path)
+{
+    clt_weights_taken taken;
+    CLT_TRY(clt_weights_take_off_prefix(run->job->model, file, NULL, &taken));
+    CLT_TRY(clt_weights_check(run->job->model, file, path, NULL, &taken));
+    return load_all(run, file, NULL, path, NULL);
+}
+
 clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoint)
 {
     clt_safetensors *file = NULL;
@@ -182,7 +191,7 @@ clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoi
         status = clt_run_load_file(run, saved->model, saved->path);
     } else {
         CLT_TRY(clt_weights_open(path, &file));
-        status = clt_run_load_file(run, file, path);
+        status = load_others(run, file, path);
     }
     clt_checkpoint_close(saved);
     clt_safetensors_close(file);

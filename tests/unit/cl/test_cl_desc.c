@@ -61,6 +61,30 @@ static void test_spec(void **state)
     assert_int_equal(match("5070", 0, &n), 1); /* digits without a colon are part of a name */
 }
 
+/* A name that is a part of another device's name, which comes first in the list. */
+static void test_spec_whole_name(void **state)
+{
+    (void)state;
+    ocl_device_desc all[] = {
+        make_desc("0:0", "pthread-AMD EPYC 9V84", false, true),
+        make_desc("1:0", "AMD EPYC 9V84", false, true), make_desc("2:0", "GeForce RTX 4060 Ti", true, false),
+        make_desc("2:1", "GeForce RTX 4060", true, false), make_desc("2:2", "GeForce RTX 4060", true, false)};
+    const ocl_device_desc *list[] = {&all[0], &all[1], &all[2], &all[3], &all[4]};
+    static const struct {
+        const char *spec;
+        int rank, index, matches;
+    } wanted[] = {{"AMD EPYC 9V84", 0, 1, 1},         {"amd epyc 9v84", 0, 1, 1},
+                  {"pthread-AMD EPYC 9V84", 0, 0, 1}, {"AMD EPYC", 0, 0, 1},
+                  {"GeForce RTX 4060", 0, 3, 2},      {"GeForce RTX 4060", 1, 4, 2},
+                  {"GeForce RTX 4060 Ti", 1, 2, 1},   {"RTX 4060", 0, 2, 3}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        int index = -1, n = 0;
+        assert_ok(ocl_spec_match(list, 5, wanted[i].spec, wanted[i].rank, &index, &n));
+        if (index != wanted[i].index || n != wanted[i].matches)
+            fail_msg("'%s' for rank %d is device %d of %d", wanted[i].spec, wanted[i].rank, index, n);
+    }
+}
+
 static void test_spec_errors(void **state)
 {
     (void)state;
@@ -538,6 +562,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spec),
+        cmocka_unit_test(test_spec_whole_name),
         cmocka_unit_test(test_spec_errors),
         cmocka_unit_test(test_default_without_gpu),
         cmocka_unit_test(test_caps),

@@ -66,8 +66,9 @@ static void self_leaves_data_alone(void **state)
 /* --- launcher and module --- */
 
 static const char *const launcher_names[] = {
-    "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK",       "PMIX_RANK",
-    "SLURM_PROCID",         "PMI_FD",   "PMIX_NAMESPACE", "SLURM_STEP_NUM_TASKS"};
+    "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",      "PMI_RANK",       "PMIX_RANK",
+    "SLURM_PROCID",         "PMI_FD",        "PMIX_NAMESPACE", "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",         "SLURM_STEP_ID", "SLURM_STEPID"};
 
 static int clear_launcher(void **state)
 {
@@ -96,6 +97,25 @@ static void launcher_is_detected(void **state)
     unsetenv("PMI_FD");
     setenv("PMIX_NAMESPACE", "slurm.pmix.1", 1);
     assert_true(comm_under_launcher());
+}
+
+static void tasks_without_pmi_are_counted(void **state)
+{
+    (void)state;
+    setenv("SLURM_NTASKS", "4", 1); /* what a batch script has */
+    assert_int_equal(comm_tasks_alone(), 1);
+    setenv("SLURM_PROCID", "0", 1);
+    assert_int_equal(comm_tasks_alone(), 1);
+    setenv("SLURM_STEP_ID", "0", 1); /* a task of srun; older versions tell no number of tasks */
+    assert_int_equal(comm_tasks_alone(), 4);
+    setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+    assert_int_equal(comm_tasks_alone(), 1);
+    setenv("SLURM_STEP_NUM_TASKS", "3", 1);
+    assert_int_equal(comm_tasks_alone(), 3);
+    setenv("SLURM_STEP_NUM_TASKS", "3x", 1);
+    assert_int_equal(comm_tasks_alone(), 4);
+    setenv("PMIX_RANK", "0", 1);
+    assert_int_equal(comm_tasks_alone(), 1);
 }
 
 static void launcher_says_how_many(void **state)
@@ -321,6 +341,7 @@ static int run_alone(void)
         cmocka_unit_test(shares_cover_everything),
         cmocka_unit_test_setup_teardown(launcher_is_detected, clear_launcher, clear_launcher),
         cmocka_unit_test_setup_teardown(launcher_says_how_many, clear_launcher, clear_launcher),
+        cmocka_unit_test_setup_teardown(tasks_without_pmi_are_counted, clear_launcher, clear_launcher),
         cmocka_unit_test(missing_module_lists_every_file_and_reason),
     };
     return cmocka_run_group_tests_name("comm", tests, NULL, NULL);

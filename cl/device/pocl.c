@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When PoCL's cache is looked at, and what is told of it: pocl.h. It calls no OpenCL function, and must not know how
+ * the cache is laid out. */
+#include "cl/device/pocl.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cl/device/answers.h"
+#include "engine/base/cache_folder.h"
+#include "engine/base/fileio.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+
+static ocl_pocl_report the_report;
+static bool look_at_all;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void ocl_pocl_look_at_all(void)
+{
+    look_at_all = true;
+}
+
+const ocl_pocl_report *ocl_pocl_done(void)
+{
+    return &the_report;
+}
+
+/* --- when a large cache was looked at --- */
+
+/* The stamp is a file that exists while no process that has begun since may have been interrupted: each takes it away
+ * when it begins and puts it back, with its old time, when it ends by itself. */
+static struct {
+    char *path;
+    pid_t owner;
+    bool wanted;
+    struct timespec when;
+} stamp;
+
+static clt_status stamp_path(const char *folder, char **out)
+{
+    char boot[64], *above, name[64], text[CLT_HASH64_TEXT];
+    clt_hash64_state state;
+    ocl_boot_identity(boot, sizeof boot); /* a computer that lost power may have lost parts of files */
+    clt_hash64_begin(&state);
+    clt_hash64_add(&state, boot, strlen(boot) + 1);
+    clt_hash64_add(&state, folder, strlen(folder));
+    snprintf(name, sizeof name, "pocl-%s.json", clt_hash64_text(clt_hash64_end(&state), text));
+    CLT_TRY(clt_cache_folder("listing", &above));
+    clt_status status = clt_private_folder_make(above);
+    if (status == CLT_OK)
+        status = clt_path_join(above, name, out);
+    free(above);
+    return status;
+}
+
+/* Whether all files were looked at a short time ago. */
+static bool take_stamp(void)
+{
+    struct stat info;
+    if (stamp.path == NULL || stat(stamp.path, &info) != 0)
+        return false;
+    (void)unlink(stamp.path);
+    time_t age = time(NULL) - info.st_mtim.tv_sec;
+    stamp.when = info.st_mtim;
+    stamp.wanted = age >= 0 && age < OCL_POCL_SECONDS;
+    return stamp.wanted;
+}
+
+static void put_stamp(void)
+{
+    const struct timespec times[2] = {stamp.when, stamp.when};
+    int fd = -1;
+    if (stamp.wanted && stamp.owner == getpid()) /* not in a forked child */
+        fd = open(stamp.path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    (void)futimens(fd, times);
+    (void)close(fd);
+}
+
+static void begin_stamp(const char *folder)
+{
+    if (stamp_path(folder, &stamp.path) != CLT_OK)
+        clt_error_clear(); /* without a cache folder all files are looked at by each process */
+    stamp.owner = getpid();
+    (void)clock_gettime(CLOCK_REALTIME, &stamp.when);
+}
+
+/* --- looking --- */
+
+static void tell_removed(uint64_t removed)
+{
+    if (removed > 0)
+        CLT_WARN(
+            "%llu file%s of PoCL's cache in '%s' ended too early, as a full disk or a killed process leaves "
+            "them; %s removed, and PoCL builds %s again",
+            (unsigned long long)removed, removed == 1 ? "" : "s", the_report.folder.path,
+            removed == 1 ? "it is" : "they are", removed == 1 ? "it" : "them");
+}
+
+/* Looks at the files in the folder in use; *closed gets a folder into which this user may not write, or NULL. */
+static uint64_t look(uint64_t *files, char **closed)
+{
+    clt_pocl_mended mended;
+    clt_pocl_folder_mend(the_report.folder.path, &mended);
+    the_report.removed += mended.removed;
+    tell_removed(mended.removed);
+    if (files != NULL)
+        *files = mended.files;
+    if (closed != NULL)
+        *closed = mended.closed;
+    else
+        free(mended.closed);
+    return mended.removed;
+}
+
+static clt_status look_once(void)
+{
+    uint64_t files = 0;
+    char *closed = NULL, why[400];
+    begin_stamp(the_report.folder.path);
+    if (take_stamp() && !look_at_all)
+        return CLT_OK;
+    (void)look(&files, &closed);
+    stamp.wanted = stamp.path != NULL && files > OCL_POCL_MANY && closed == NULL;
+    (void)clock_gettime(CLOCK_REALTIME, &stamp.when);
+    if (closed == NULL || the_report.folder.refused != NULL) {
+        free(closed);
+        return CLT_OK;
+    }
+    snprintf(why, sizeof why, "this user may not write into '%.300s' (chown -R it, or remove it)", closed);
+    free(closed);
+    return clt_pocl_folder_leave(&the_report.folder, why);
+}
+
+static void tell_folder(const clt_pocl_folder *folder)
+{
+    if (folder->refused != NULL && folder->path != NULL)
+        CLT_WARN("PoCL keeps its kernels in '%s', since its folder '%s' cannot be used: %s; "
+                 "set " CLT_POCL_FOLDER_VARIABLE " to choose another one",
+                 folder->path, folder->refused, folder->why);
+    else if (folder->path == NULL)
+        CLT_WARN(
+            "PoCL has no folder for its kernels: '%s' cannot be used (%s), and no temporary folder can; set "
+            "" CLT_POCL_FOLDER_VARIABLE " to a folder in which you may write files and run them",
+            folder->refused, folder->why);
+}
+
+clt_status ocl_pocl_prepare(void)
+{
+    clt_status status = CLT_OK;
+    pthread_mutex_lock(&lock);
+    if (!the_report.looked) {
+        the_report.looked = true;
+        status = clt_pocl_folder_choose(true, &the_report.folder);
+        if (status == CLT_OK && the_report.folder.path != NULL)
+            status = look_once();
+        if (status == CLT_OK)
+            tell_folder(&the_report.folder);
+        if (status == CLT_OK && the_report.folder.refused != NULL && the_report.folder.path != NULL)
+            setenv(CLT_POCL_FOLDER_VARIABLE, the_report.folder.path, 1);
+        if (stamp.path != NULL)
+            (void)atexit(put_stamp);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+bool ocl_pocl_mend(void)
+{
+    pthread_mutex_lock(&lock);
+    bool mended = the_report.looked && the_report.folder.path != NULL && look(NULL, NULL) > 0;
+    pthread_mutex_unlock(&lock);
+    return mended;
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-optimise: no
+# ctest-cost: 15
+#
+# PoCL's cache of kernels: files that are cut off are removed and built again, a folder that cannot be used is replaced by another one,
+# and what PoCL does to the process is explained. The run goes on in each case but the last.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+CLTRAIN_LOG=debug "$CLTRAIN" devices >devices.txt 2>&1
+grep -q 'quirk own_cache' devices.txt || skip_all 'the device is not one of PoCL'
+export CLTRAIN_GEMM=simple # starts fastest
+own_cache "$work/cache"
+unset POCL_CACHE_DIR XDG_CACHE_HOME
+export HOME=$work/home TMPDIR=$work/tmp
+mkdir home tmp
+kernels=$work/home/.cache/pocl/kcache
+cat >net.json <<'JSON'
+{"model": {"type": "mlp", "hidden": [], "outputs": 1, "loss": "mse"}, "train": {"steps": 2},
+ "data": {"type": "synthetic", "samples": 8, "shape": [3], "micro_batch": 4}}
+JSON
+trains() { # RUN...: trains and keeps what it says
+    expect_code 0 "$CLTRAIN" train net.json --out "$@"
+    with_log "$1"
+}
+trains first
+reject_text 'PoCL'
+values loss first/metrics.jsonl >first.loss
+cp -r "$kernels" whole
+
+# --- files that are cut off ---
+# cut WHAT COMMAND: the first five files of that kind are changed by the command, and the training goes on with the same losses.
+cut_files() {
+    local files
+    mapfile -t files < <(find "$kernels" -name "$1" | sort | head -n 5)
+    shift
+    [ "${#files[@]}" -eq 5 ] || fail "PoCL's cache has another layout than is known here"
+    for file in "${files[@]}"; do "$@" "$file"; done
+    trains again
+    expect_text "^warning: 5 files of PoCL's cache in '$kernels' ended too early.* PoCL builds them again"
+    expect_same first.loss <(values loss again/metrics.jsonl)
+    rm -rf again
+}
+zeros() { head -c "$(stat -c %s "$1")" /dev/zero >"$1.new" && mv "$1.new" "$1"; }
+cut_files '*.so' truncate -s 0
+cut_files '*.so' truncate -s 5000
+cut_files '*.so' zeros
+cut_files '*.bc' truncate -s 0
+cut_files '*.bc' truncate -s 5000
+trains again
+reject_text 'PoCL'
+rm -rf again
+# without what is known of the device and of programs
+rm -rf cache
+find "$kernels" -name '*.so' -exec truncate -s 100 {} +
+expect_code 0 "$CLTRAIN" devices
+expect_text "^warning: [0-9]+ files of PoCL's cache .* ended too early" '^[0-9]+:[0-9]+ .* caps .*local'
+reject_text crashed
+truncate -s 3 "$(find "$kernels" -name '*.so' | head -n 1)"
+expect_code 0 "$CLTRAIN" doctor
+expect_text "^warn .*1 built kernels of PoCL in '$kernels' were cut off" '^healthy'
+
+# A large cache is looked at now and then: after a process that was ended, or a start of the machine.
+mkdir -p "$kernels/ZZ/program"
+truncate -s 3 "$kernels/ZZ/program/cut.so"
+for i in $(seq 301); do cp "$(find whole -name '*.bc' | head -n 1)" "$kernels/ZZ/program/$i.bc"; done
+expect_code 0 "$CLTRAIN" devices
+expect_text "^warning: 1 file of PoCL's cache .* ended too early"
+[ "$(find cache/listing -name 'pocl-*.json' | wc -l)" -eq 1 ] && pass || fail 'it is not noted that the cache was looked at'
+truncate -s 3 "$kernels/ZZ/program/cut.so"
+touch -d '1 hour ago' cache/listing/pocl-*.json
+expect_code 0 "$CLTRAIN" devices
+expect_text 'ended too early'
+rm -r "$kernels/ZZ"
+
+# --- folders that cannot be used ---
+: >file
+mkdir cache/pocl
+chmod 700 cache/pocl
+cp -r whole/. cache/pocl
+export HOME=$work/file
+trains other
+expect_text "^warning: PoCL keeps its kernels in '$work/cache/pocl', since its folder '$work/file/.cache/pocl/kcache' cannot be used: .*not a folder" \
+    'set POCL_CACHE_DIR to choose another'
+expect_same first.loss <(values loss other/metrics.jsonl)
+expect_code 0 "$CLTRAIN" doctor
+expect_text "^warn .*PoCL's folder for built kernels '$work/file/.cache/pocl/kcache' cannot be used: .*lets it use '$work/cache/pocl'" \
+    '-> set HOME or XDG_CACHE_HOME to a folder .*POCL_CACHE_DIR' '^healthy'
+expect_code 0 "$CLTRAIN" cache
+expect_text "$work/cache/pocl$"
+for variable in XDG_CACHE_HOME POCL_CACHE_DIR; do
+    expect_code 0 env HOME="$work/home" "$variable=$work/file" "$CLTRAIN" devices
+    expect_text "^warning: PoCL keeps its kernels in '$work/cache/pocl'" ' caps .*local'
+done
+expect_code 0 env -u HOME "$CLTRAIN" devices
+expect_text 'neither XDG_CACHE_HOME nor HOME is set'
+expect_code 0 env CLTRAIN_CACHE_DIR="$work/file" "$CLTRAIN" version
+expect_text "^warning: PoCL keeps its kernels in '$work/tmp/cltrain-pocl-$(id -u)'"
+[ "$(stat -c %a tmp/cltrain-pocl-*)" = 700 ] && pass || fail 'others may write where PoCL keeps its kernels'
+namespace=(unshare --mount)
+[ "$(id -u)" -eq 0 ] || namespace+=(--map-root-user)
+mkdir none
+if "${namespace[@]}" mount -t tmpfs -o noexec none none 2>/dev/null; then
+    # shellcheck disable=SC2016 # $1 is the inner shell's
+    expect_code 0 env HOME="$work/none" "${namespace[@]}" sh -c 'mount -t tmpfs -o noexec none "$1" && "$2" devices' sh "$work/none" "$CLTRAIN"
+    expect_text "^warning: PoCL keeps its kernels in '$work/cache/pocl', .*mounted with noexec" ' caps .*local'
+else
+    note_skip 'no mount namespace is allowed here: a file system with noexec is not tried'
+fi
+
+# --- PoCL ends the process ---
+export HOME=$work/home
+need_shim
+export LD_PRELOAD=$shim
+CLT_SHIM='build:family=no_such:error' expect_code 0 "$CLTRAIN" devices # what is known of the device, with the shim
+CLT_SHIM='launch:family=adam:abort' expect_code 10 "$CLTRAIN" train net.json --out ended
+expect_text '^cltrain: device lost: the driver of device .* ended this process.* .cltrain cache --clear pocl.'
+finish

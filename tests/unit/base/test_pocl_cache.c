@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ctest-labels: quick
+ *
+ * PoCL's folder of kernels: which one is chosen, and which files there count as cut off. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "engine/base/fileio.h"
+#include "engine/base/pocl_cache.h"
+
+static char root[64], text[600];
+
+static const char *in_root(const char *path)
+{
+    snprintf(text, sizeof text, "%s/%s", root, path);
+    return text;
+}
+
+static void put(const char *path, const void *data, size_t size)
+{
+    char whole[512];
+    snprintf(whole, sizeof whole, "%s/%s", root, path);
+    char *slash = strrchr(whole, '/');
+    *slash = '\0';
+    assert_int_equal(clt_mkdir_p(whole), CLT_OK);
+    *slash = '/';
+    assert_int_equal(clt_file_write(whole, data, size), CLT_OK);
+}
+
+static int prepare(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/test_pocl_cache.XXXXXX");
+    assert_non_null(mkdtemp(root));
+    setenv("HOME", root, 1);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("POCL_CACHE_DIR");
+    setenv("CLTRAIN_CACHE_DIR", in_root("own"), 1);
+    setenv("TMPDIR", in_root("tmp"), 1);
+    assert_int_equal(clt_mkdir_p(in_root("tmp")), CLT_OK);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    return clt_remove_tree(root) == CLT_OK ? 0 : -1;
+}
+
+/* Checks what is chosen; refused NULL: PoCL's own folder can be used. */
+static void choose(const char *path, const char *refused, const char *why)
+{
+    clt_pocl_folder folder;
+    for (int make = 0; make < 2; make++) {
+        assert_int_equal(clt_pocl_folder_choose(make, &folder), CLT_OK);
+        assert_string_equal(folder.path, in_root(path));
+        if (refused == NULL)
+            assert_null(folder.refused);
+        else
+            assert_string_equal(folder.refused, refused);
+        assert_non_null(strstr(folder.why, why));
+        assert_true(clt_is_directory(folder.path) || !make);
+        clt_pocl_folder_free(&folder);
+    }
+}
+
+static void test_own_folder(void **state)
+{
+    (void)state;
+    choose(".cache/pocl/kcache", NULL, "");
+    setenv("XDG_CACHE_HOME", in_root("xdg"), 1);
+    choose("xdg/pocl/kcache", NULL, "");
+    setenv("POCL_CACHE_DIR", in_root("named"), 1);
+    choose("named", NULL, "");
+}
+
+static void test_another_folder(void **state)
+{
+    char refused[300], spare[64];
+    (void)state;
+    put("file", "", 0);
+    setenv("HOME", in_root("file"), 1);
+    snprintf(refused, sizeof refused, "%s/file/.cache/pocl/kcache", root);
+    choose("own/pocl", refused, "no"); /* "is not a folder", "Not a directory" */
+    /* a cache of our own that others may write to */
+    assert_int_equal(chmod(in_root("own/pocl"), 0777), 0);
+    snprintf(spare, sizeof spare, "tmp/cltrain-pocl-%lu", (unsigned long)geteuid());
+    choose(spare, refused, "no");
+    /* everybody's folder */
+    assert_int_equal(chmod(in_root("own/pocl"), 0700), 0);
+    unsetenv("HOME");
+    choose("own/pocl", "/tmp/pocl/kcache", "everybody may write there");
+}
+
+/* A link in the place of the temporary folder leads to files of somebody else. */
+static void test_link(void **state)
+{
+    clt_pocl_folder folder;
+    char target[200], link[200];
+    (void)state;
+    put("file", "", 0);
+    setenv("HOME", in_root("file"), 1);
+    setenv("CLTRAIN_CACHE_DIR", in_root("file"), 1);
+    snprintf(target, sizeof target, "%s/elsewhere", root);
+    assert_int_equal(mkdir(target, 0700), 0);
+    snprintf(link, sizeof link, "%s/tmp/cltrain-pocl-%lu", root, (unsigned long)geteuid());
+    assert_int_equal(symlink(target, link), 0);
+    assert_int_equal(clt_pocl_folder_choose(false, &folder), CLT_OK);
+    assert_non_null(folder.path); /* that of another place */
+    assert_string_not_equal(folder.path, link);
+    clt_pocl_folder_free(&folder);
+}
+
+/* Blocks of the kinds 13 and 8 with two and one words. */
+static const uint8_t bitcode[] = {'B', 'C', 0xC0, 0xDE, 0x35, 0x14, 0, 0, 2, 0, 0, 0, 1, 2, 3, 4,
+                                  5,   6,   7,    8,    0x21, 0x0C, 0, 0, 1, 0, 0, 0, 9, 9, 9, 9};
+
+/* Puts the first `size` bytes as the only file, and tells whether it is removed. */
+static bool is_cut(const char *path, const void *data, size_t size)
+{
+    clt_pocl_mended mended;
+    char folder[200];
+    snprintf(folder, sizeof folder, "%s/kcache", root);
+    put(path, data, size);
+    clt_pocl_folder_mend(folder, &mended);
+    assert_int_equal(mended.files, 1);
+    assert_null(mended.closed);
+    bool there = clt_file_exists(in_root(path));
+    assert_int_equal(mended.removed, !there);
+    if (there)
+        assert_int_equal(unlink(in_root(path)), 0);
+    return !there;
+}
+
+static void test_mend(void **state)
+{
+    static const char so[] = "kcache/AB/CDEF/kernel/64-1-1/kernel.so", bc[] = "kcache/AB/CDEF/program.bc";
+    char *library, *zeros;
+    size_t size;
+    (void)state;
+    assert_int_equal(clt_file_read("/proc/self/exe", false, 0, CLT_EDATA, &library, &size), CLT_OK);
+    zeros = calloc(size, 1);
+    assert_non_null(zeros);
+    assert_false(is_cut(so, library, size));
+    const size_t cut[] = {0, 1, 40, 64, 1000, size / 2, size - 1};
+    for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++)
+        if (!is_cut(so, library, cut[i]))
+            fail_msg("%zu of %zu bytes of a library count as whole", cut[i], size);
+    assert_true(is_cut(so, zeros, size));
+    assert_false(is_cut(bc, bitcode, sizeof bitcode));
+    for (size_t n = 0; n < sizeof bitcode; n++)
+        if (n != 20 && !is_cut(bc, bitcode, n)) /* 20: the first block alone */
+            fail_msg("%zu of %zu bytes of bitcode count as whole", n, sizeof bitcode);
+    assert_true(is_cut(bc, zeros, 64));
+    free(library);
+    free(zeros);
+}
+
+/* What is no kernel, and what a link leads to, stays as it is. */
+static void test_others(void **state)
+{
+    clt_pocl_mended mended;
+    char folder[200], link[200];
+    (void)state;
+    put("kcache/AB/CDEF/last_accessed", "", 0);
+    put("kcache/tempfile_1.so", "", 0); /* which another process is writing */
+    put("kcache/tempfile_1.so.o", "", 0);
+    put("kcache/AB/CDEF/program.bc_1.temp", "", 0);
+    put("elsewhere/kernel.so", "", 0);
+    snprintf(folder, sizeof folder, "%s/kcache", root);
+    snprintf(link, sizeof link, "%s/kcache/AB/CDEF/link.so", root);
+    assert_int_equal(symlink(in_root("elsewhere/kernel.so"), link), 0);
+    snprintf(link, sizeof link, "%s/kcache/XY", root);
+    assert_int_equal(symlink(in_root("elsewhere"), link), 0);
+    clt_pocl_folder_mend(folder, &mended);
+    assert_int_equal(mended.files, 0);
+    assert_int_equal(mended.removed, 0);
+    assert_true(clt_file_exists(in_root("elsewhere/kernel.so")));
+    assert_true(clt_file_exists(in_root("kcache/tempfile_1.so")));
+    clt_pocl_folder_mend(in_root("nowhere"), &mended);
+    assert_int_equal(mended.files, 0);
+}
+
+/* What another user, root perhaps, has put there. */
+static void test_closed(void **state)
+{
+    static const char *const users[] = {"", "kcache", "kcache/AB"};
+    clt_pocl_mended mended;
+    clt_pocl_folder folder = {0};
+    char kcache[200];
+    (void)state;
+    put("kcache/AB/CDEF/program.bc", bitcode, sizeof bitcode);
+    snprintf(kcache, sizeof kcache, "%s/kcache", root);
+    bool is_root = geteuid() == 0; /* root may write everywhere, and becomes another user */
+    assert_int_equal(chmod(in_root("kcache/AB/CDEF"), is_root ? 0755 : 0500), 0);
+    for (size_t i = 0; is_root && i < sizeof users / sizeof users[0]; i++)
+        assert_int_equal(chown(in_root(users[i]), 65534, (gid_t)-1), 0);
+    assert_true(!is_root || seteuid(65534) == 0);
+    clt_pocl_folder_mend(kcache, &mended);
+    folder.path = strdup(kcache);
+    assert_int_equal(clt_pocl_folder_leave(&folder, "because"), CLT_OK);
+    assert_true(!is_root || seteuid(0) == 0);
+    assert_int_equal(chmod(in_root("kcache/AB/CDEF"), 0700), 0);
+    assert_string_equal(mended.closed, in_root("kcache/AB/CDEF"));
+    free(mended.closed);
+    assert_string_equal(folder.refused, kcache);
+    assert_string_equal(folder.path, in_root("own/pocl"));
+    assert_string_equal(folder.why, "because");
+    clt_pocl_folder_free(&folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_own_folder, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_another_folder, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_link, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_mend, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_others, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_closed, prepare, clean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

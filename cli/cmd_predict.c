@@ -135,7 +135,8 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     clt_rows *rows;
     int64_t got = 1, first = 0;
     bool told = false;
-    CLT_TRY(clt_rows_open_again(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
+    CLT_TRY(
+        clt_rows_open_again(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
     clt_status status = CLT_OK;
     /* when samples are typed, each is answered at once */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;

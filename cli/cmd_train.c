@@ -48,8 +48,9 @@ static void print_result(const clt_run_result *r, const char *folder, bool dry_r
     char time[32], language[96], path[2048];
     clt_str done = {0}, lines = {0};
     if (dry_run) {
-        terminal_say("dry run: config and plan are good; data was opened, not read (cltrain data verify reads it); "
-                     "nothing was trained\n");
+        terminal_say(
+            "dry run: config and plan are good; data was opened, not read (cltrain data verify reads it); "
+            "nothing was trained\n");
         return;
     }
     clt_str_printf(&done, "done: %lld steps in %s", (long long)r->steps,

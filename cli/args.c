@@ -3,6 +3,7 @@
  * Option parser: see args.h. */
 #include "cli/args.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -76,6 +77,15 @@ static clt_status unknown_elsewhere(const args_usage *usage, const char *const *
     return status;
 }
 
+/* Whether only case and '_' for '-' differ. */
+static bool is_spelled_like(const char *name, const char *word)
+{
+    for (; *name && *word; name++, word++)
+        if (tolower((unsigned char)*name) != tolower((unsigned char)*word) && !(*name == '-' && *word == '_'))
+            return false;
+    return !*name && !*word;
+}
+
 /* The error for an unknown option. value: what seems to be its value, or NULL. */
 static clt_status unknown(const args_usage *usage, const char *given, size_t length, const char *value)
 {
@@ -88,7 +98,8 @@ static clt_status unknown(const args_usage *usage, const char *given, size_t len
     names[count++] = "--color";
     snprintf(word, sizeof word, "%.*s", (int)length, given);
     const char *near = clt_nearest_name(word, names, count);
-    CLT_TRY(unknown_elsewhere(usage, names, count, word, value));
+    if (!near || !is_spelled_like(near, word))
+        CLT_TRY(unknown_elsewhere(usage, names, count, word, value));
     CLT_FAIL(CLT_EUSAGE, "cltrain %s: unknown option '%s'%s%s%s; see 'cltrain %s --help'", usage->command,
              word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", usage->command);
 }

@@ -79,14 +79,15 @@ static clt_status generate(clt_generate_options *options, const char *logits)
     options->context = &view;
     options->logits = logits ? keep_logits : NULL;
     clt_status status = clt_generate(options, &result);
+    if (status == CLT_OK) {
+        print_prompt(&view);
+        terminal_say("\n");
+        fflush(stdout);
+    }
     if (status == CLT_OK && logits)
         status = write_logits(logits, &view.kept);
     free(view.kept.values);
-    if (status != CLT_OK)
-        return status;
-    print_prompt(&view);
-    terminal_say("\n");
-    fflush(stdout);
+    CLT_TRY(status);
     terminal_say_to(stderr, "%d tokens in %.2f s (%.1f tokens/s)", result.new_tokens, result.new_seconds,
                     result.new_seconds > 0 ? result.new_tokens / result.new_seconds : 0.0);
     if (result.prompt_tokens > 0)

@@ -422,7 +422,10 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
         return CLT_OK;
     CLT_TRY(train_check_args(&l.train));
     if (comm_under_launcher() || comm_tasks_alone() > 1)
-        CLT_FAIL(CLT_EUSAGE, "cltrain launch starts the ranks itself; do not start it by mpirun or srun");
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain launch starts the ranks itself; do not start it by mpirun or srun (in a shell that srun "
+            "started: srun -n1 --overlap cltrain launch ...)");
     l.given = &r;
     CLT_TRY(take_devices(&l, devices));
     CLT_TRY(find_program(&l));

@@ -24,7 +24,7 @@ static void default_name(const char *path, char *out, size_t size)
     size_t name = 0;
     while (from + name < n && (name == 0 || path[from + name] != '.'))
         name++;
-    bool plain = name > 0 && path[from] != '.' && strcspn(path + from, "*?[") >= name;
+    bool plain = name > 0 && path[from] != '.' && path[from] != '-' && strcspn(path + from, "*?[") >= name;
     snprintf(out, size, "%.*s.json", plain ? (int)name : 4, plain ? path + from : "data");
 }
 

@@ -6,7 +6,7 @@
 #define CLI_LAUNCH_LEFTOVERS_H
 
 /* Removes the segments and folders of this user and this host that no process uses any more. What cannot be read or
- * removed stays. */
+ * removed stays, and inside of a container everything does. */
 void launch_remove_leftovers(void);
 
 #endif

@@ -202,8 +202,6 @@ clt_status new_config_arrays(new_config *n, const char *type)
         draft_text(&n->draft, "data.eval_targets", eval_targets);
     }
     clt_status status = source->n_fields > 1 ? are_classes(source, 1, &classes) : CLT_OK;
-    if (clt_dtype_bytes(source->fields[0].dtype) == 1)
-        draft_number(&n->draft, "data.scale", 1.0 / 255);
     clt_str_printf(&n->found, "%s\n", source->description);
     if (eval && eval_targets)
         clt_str_printf(&n->found, "evaluation: '%s' with '%s'\n", eval, eval_targets);
@@ -241,7 +239,7 @@ static clt_status find_json_key(new_config *n, const char **key)
     size_t line = 0, longest = 0;
     while (line < got && start[line] != '\n')
         line++;
-    if (start[0] != '{' || clt_json_parse(start, line, n->path, CLT_EDATA, &doc) != CLT_OK)
+    if (got == 0 || start[0] != '{' || clt_json_parse(start, line, n->path, CLT_EDATA, &doc) != CLT_OK)
         return clt_error_clear(), CLT_OK;
     for (const clt_json *m = clt_json_first(clt_json_root(doc)); m; m = clt_json_next(m)) {
         size_t length = clt_json_typeof(m) == CLT_JSON_STRING ? strlen(clt_json_string(m)) + 1 : 0;
@@ -343,6 +341,21 @@ static bool holds_volumes(const char *folder)
     return count > 0;
 }
 
+/* images/ and masks/ (or nnU-Net's names) of image files that are no volumes. */
+static bool holds_flat_masks(const char *path)
+{
+    static const char *const pairs[][2] = {
+        {"images", "masks"}, {"imagesTr", "labelsTr"}, {"train/images", "train/masks"}};
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        char images[4096], masks[4096];
+        snprintf(images, sizeof images, "%s/%s", path, pairs[i][0]);
+        snprintf(masks, sizeof masks, "%s/%s", path, pairs[i][1]);
+        if (clt_is_directory(images) && clt_is_directory(masks) && clt_folder_has_images(images))
+            return true;
+    }
+    return false;
+}
+
 static clt_status look_at_folder(new_config *n)
 {
     char train[4096];
@@ -355,6 +368,11 @@ static clt_status look_at_folder(new_config *n)
             CLT_EUSAGE,
             "cltrain new: '%s' is a model of transformers: cltrain config --from %s prints a config for it",
             n->path, n->path);
+    if (holds_flat_masks(n->path))
+        CLT_FAIL(CLT_EDATA,
+                 "cltrain new: '%s' holds images and masks of flat files; masks are trained on as volumes "
+                 "(.nii, .nii.gz) only, and photos as a folder for each class",
+                 n->path);
     if (clt_is_cifar_folder(n->path) || clt_is_image_folder(n->path) || clt_is_image_folder(train))
         return new_config_images(n);
     if (holds_volumes(n->path))
@@ -447,6 +465,8 @@ clt_status new_config_look(new_config *n)
     bool pattern = strpbrk(n->path, "*?[") != NULL || n->path[0] == '@';
     if (!clt_file_exists(n->path) && !clt_is_directory(n->path) && !pattern)
         CLT_FAIL(CLT_EDATA, "cltrain new: '%s': there is no such file or folder", n->path);
+    if (!clt_is_directory(n->path) && clt_rows_once(n->path))
+        CLT_FAIL(CLT_EDATA, "cltrain new: '%s' is no regular file, and can be read once only", n->path);
     CLT_TRY(clt_is_directory(n->path)              ? look_at_folder(n)
             : pattern && !clt_file_exists(n->path) ? new_config_text(n)
                                                    : look_at_file(n));

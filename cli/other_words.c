@@ -150,6 +150,8 @@ static bool fits(const other_option_row *row, const other_option_place *place)
 
 bool other_option(const other_option_place *place, const char *given, const char *value, clt_str *out)
 {
+    if (value && value[0] == '-') /* the next option */
+        value = NULL;
     for (size_t i = 0; i < COUNT(options); i++) {
         const other_option_row *row = &options[i];
         if (!is_one_of(row->words, given, strcspn(given, "=")) || !fits(row, place))

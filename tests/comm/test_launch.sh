@@ -35,25 +35,32 @@ ranks() { pgrep -P "$(pgrep -P $launcher | head -n 1)"; } # processes of the ran
 # What jobs that SIGKILL ended have left: segments that no process maps, and folders of processes that are gone. Segments of a minute
 # or less, of other hosts and mapped ones stay.
 export TMPDIR=$work/tmp
-host=$(hostname) segments=/dev/shm/vader_segment
+host=$(uname -n) segments=/dev/shm/vader_segment
 host=${host%%.*}
 left=("$segments.$host.$UID.test$$.0" "$segments.$host.$UID.test$$.1" "$segments.other.$UID.test$$.2" "$segments.$host.$UID.test$$.3")
 { npy_header '<f4' '(64, 8)' && head -c 2048 /dev/zero; } | tee "${left[@]}" >/dev/null
 { npy_header '|u1' '(64,)' && head -c 64 /dev/zero; } >y.npy
+trap 'rm -rf "$work" "${left[@]}"' EXIT
 touch -d '5 minutes ago' "${left[0]}" "${left[2]}" "${left[3]}"
+touch -d '1 day' "${left[1]}" # a minute may pass before it is looked at
 sed 's|"type": "synthetic", "samples": 500, "shape": .8., "classes": 5|"type": "npy", "path": "'"${left[3]}"'", "targets": "y.npy"|; s/"hidden": .16./&, "outputs": 5/' \
     small.json >mapped.json
 "$CLTRAIN" train mapped.json --out maps >maps.out 2>&1 &
 holder=$!
 await_from $holder has_updates maps
-gone=$(bash -c 'echo $$')
+gone=99999999 # no process has this number
 mkdir -p "$TMPDIR/ompi.$host.$UID/pid.$gone/1" "$TMPDIR/ompi.$host.$UID/pid.$$"
 
 # A rank is killed: the job starts again, and computes what one does that was left alone.
 begin killed --devices 2 small.json
 await_from $launcher saved_after killed 0
-if [ ! -e "${left[0]}" ] && [ -e "${left[1]}" ] && [ -e "${left[2]}" ] && [ -e "${left[3]}" ]; then pass; else fail "segments: $(ls "${left[@]}" 2>&1)"; fi
-if [ ! -e "$TMPDIR/ompi.$host.$UID/pid.$gone" ] && [ -d "$TMPDIR/ompi.$host.$UID/pid.$$" ]; then pass; else fail "folders of jobs: $(ls "$TMPDIR"/ompi*)"; fi
+if [ "$(readlink /proc/self/ns/pid)" != 'pid:[4026531836]' ]; then
+    note_skip 'inside of a container nothing of killed jobs is removed'
+    if [ -e "${left[0]}" ] && [ -e "$TMPDIR/ompi.$host.$UID/pid.$gone" ]; then pass; else fail 'something was removed inside of a container'; fi
+else
+    if [ ! -e "${left[0]}" ] && [ -e "${left[1]}" ] && [ -e "${left[2]}" ] && [ -e "${left[3]}" ]; then pass; else fail "segments: $(ls "${left[@]}" 2>&1)"; fi
+    if [ ! -e "$TMPDIR/ompi.$host.$UID/pid.$gone" ] && [ -d "$TMPDIR/ompi.$host.$UID/pid.$$" ]; then pass; else fail "folders of jobs: $(ls "$TMPDIR"/ompi*)"; fi
+fi
 kill -9 $holder
 wait $holder 2>/dev/null
 rm -f "${left[@]}"

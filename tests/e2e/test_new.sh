@@ -22,7 +22,7 @@ new_config() {
     expect_text "^    \"type\": \"$type\"" "^    \"type\": \"$model\""
     if [ $device = yes ]; then
         expect_code 0 "$CLTRAIN" train "$file" --dry-run
-        expect_text 'config, data and plan are good'
+        expect_text 'config and plan are good'
         expect_code 0 "$CLTRAIN" train "$file" --max-steps 3 --out "run-$file"
         expect_text '^step 3/'
     fi
@@ -117,7 +117,7 @@ npy() { # DTYPE SHAPE: the header of an npy file, version 1
 { npy '|u1' '40,' && for i in {0..39}; do printf "\\x$(printf %02x $((i % 3)))"; done; } >y_train.npy
 new_config arrays.json npy mlp x_train.npy
 expect_text "targets .* from 'y_train.npy'" 'which classifies'
-grep -q '"scale": 0.0039' arrays.json && pass || fail 'bytes are not scaled'
+grep -q '"scale"' arrays.json && fail 'data.scale is written, which the default knows better' || pass
 cp x_train.npy x_test.npy && cp y_train.npy y_test.npy
 new_config tested.json npy mlp x_train.npy
 expect_text "evaluation: 'x_test.npy' with 'y_test.npy'"
@@ -151,6 +151,17 @@ expect_text 'cltrain train before.json trains with one'
 head -c 4000 /dev/zero >zeros.dat
 expect_code 3 "$CLTRAIN" new zeros.dat --out none.json
 expect_text 'is no text, and of no kind'
+mkfifo pipe.csv
+expect_code 3 "$CLTRAIN" new pipe.csv --out none.json
+expect_text 'no regular file'
+mkdir -p flat/images flat/masks
+printf '\x89PNG\r\n\x1a\n' | tee flat/images/a.png >flat/masks/a.png
+expect_code 3 "$CLTRAIN" new flat --out none.json
+expect_text 'images and masks of flat files'
+cp houses.csv ./-dash.csv
+rm -f data.json
+expect_code 0 "$CLTRAIN" new -- -dash.csv
+expect_text '^data.json is written'
 if [ $device = yes ]; then
     expect_code 2 "$CLTRAIN" new run-counts.json --out none.json
     expect_text 'cltrain train --resume run-counts.json'

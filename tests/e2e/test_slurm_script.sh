@@ -6,6 +6,7 @@
 # deploy/slurm.sbatch with made-up srun and scontrol: what it starts, and after which ends it queues the job again.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mkdir bin
+unset SLURM_JOB_ID SLURM_PROCID SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NUM_TASKS PMI_FD PMIX_NAMESPACE # where the tests are themselves a step
 cat >bin/srun <<'SH'
 #!/bin/sh
 echo "$*" >>calls

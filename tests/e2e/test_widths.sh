@@ -9,6 +9,10 @@
 screen=$CLTRAIN_BUILD_DIR/tests/screen_of
 [ -x "$screen" ] || skip_all 'screen_of was not built'
 export NO_COLOR=1
+# Paths are printed whole, so those of the program and of its caches are short here.
+ln -s "$CLTRAIN" cltrain
+export CLTRAIN_PROGRAM=$CLTRAIN CLTRAIN=./cltrain
+own_cache cache
 
 awk 'BEGIN { srand(5); print "rooms,area,price"; for (i = 0; i < 80; i++) { a = rand(); b = rand(); printf "%.4f,%.4f,%.4f\n", a, b, 2 * a - b } }' >houses.csv
 for i in {1..40}; do echo "line $i of a text about nothing in particular, which goes on for a while"; done >story.txt

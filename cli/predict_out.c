@@ -116,9 +116,7 @@ clt_status predict_out_open(predict_out *o)
     }
     if (!o->file)
         return write_failed(o);
-    if (o->format == PREDICT_NPY)
-        return npy_header(o);
-    return o->format == PREDICT_CSV ? csv_header(o) : CLT_OK;
+    return o->format == PREDICT_NPY ? npy_header(o) : CLT_OK;
 }
 
 /* Sets o->order: the most likely classes first; of equal ones the lower number first. */
@@ -263,7 +261,8 @@ clt_status predict_out_write(predict_out *o, const char *input, const float *sco
 {
     const clt_predictor *p = o->of;
     clt_str line = {0};
-    clt_status status = CLT_OK;
+    /* with the first sample: an input that is refused at once has no output */
+    clt_status status = o->format == PREDICT_CSV && o->samples == 0 && samples > 0 ? csv_header(o) : CLT_OK;
     for (int64_t s = 0; s < samples && status == CLT_OK; s++, o->samples++)
         for (int64_t r = 0; r < p->rows && status == CLT_OK; r++, scores += p->outputs) {
             bool finite = true;

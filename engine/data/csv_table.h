@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A text file cut into cells: lines of cells between commas, semicolons or tabs, which may stand in double quotes
- * (RFC 4180) and then hold separators and line breaks. It must not know what the columns mean. */
+ * A text file cut into cells: lines of cells between commas, semicolons or tabs, which may stand in double
+ * quotes (RFC 4180) and then hold separators and line breaks. It must not know what the columns mean. */
 #ifndef ENGINE_DATA_CSV_TABLE_H
 #define ENGINE_DATA_CSV_TABLE_H
 
@@ -31,8 +31,9 @@ typedef struct clt_csv_table {
  * CLT_EDATA names the line that is wrong. The caller unloads it, also after a failure. */
 clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header);
 void clt_csv_unload(clt_csv_table *t);
-/* Cuts a single line in place instead, whose text the caller keeps, after the names of a table that has some (header):
- * it is row 0. The first line fixes the separator and the number of cells. Its path is set by the caller. */
+/* Cuts a single line in place instead, whose text the caller keeps, after the names of a table that has
+ * some (header): it is row 0. The first line fixes the separator and the number of cells. Its path is set
+ * by the caller. */
 clt_status clt_csv_cut(clt_csv_table *t, char *line, int64_t number);
 /* Whether no cell of the first line is a number, so that it may name the columns. */
 bool clt_csv_begins_with_names(const clt_csv_table *t);

@@ -16,7 +16,7 @@
 #include "engine/data/data.h"
 #include "engine/data/image_folder.h"
 #include "engine/data/image_source.h"
-#include "engine/data/table_columns.h"
+#include "engine/data/rows_table.h"
 
 #define LINE_MOST ((size_t)64 << 20) /* the longest line of text, in bytes */
 
@@ -38,14 +38,8 @@ struct clt_rows {
     char *line;
     size_t room;
     int64_t line_number;
-    bool begun; /* the first line with text has been seen */
-    /* lines of a table whose columns are known */
-    clt_csv_table cut; /* one of them */
-    clt_arena *arena;
-    int *columns; /* see clt_table_locate */
-    clt_table_tally *tally;
-    int64_t samples;
-    const char *header; /* data.header of the run */
+    bool begun;           /* the first line with text has been seen */
+    clt_rows_table lines; /* of a table whose columns are known */
 };
 
 const clt_source_type *clt_rows_type(const char *name)
@@ -166,7 +160,8 @@ static clt_status open_source(clt_rows *rows)
 {
     /* messages of the source name this config key, which means nothing here */
     static const char prefix[] = "opening data.path: ";
-    /* Read once, a sample is not augmented. Of a folder that has images for both, those of evaluation count. */
+    /* Read once, a sample is not augmented. Of a folder that has images for both, those of evaluation
+     * count. */
     const clt_source_type *type = clt_source_type_of(rows->config);
     clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
                       : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
@@ -379,76 +374,11 @@ static clt_status bad_text(const clt_rows *rows, const char *bad)
              n ? word : "a number is missing", n ? "' is no number" : "");
 }
 
-/* The first line of a table: whether it names the columns, and where they are. */
-static clt_status begin_table(clt_rows *rows, bool *names)
+/* The current line, after the byte order mark that some programs write before UTF-8. */
+static char *text_of(const clt_rows *rows, size_t length)
 {
-    clt_csv_table *t = &rows->cut;
-    bool known = !rows->table->columns[0].name; /* whether one of the names is the table's own */
-    CLT_TRY(clt_arena_create(&rows->arena));
-    for (int c = 0; c < t->columns; c++)
-        for (int i = 0; i < rows->table->n_columns; i++)
-            known = known || strcmp(t->cell[c], rows->table->columns[i].name) == 0;
-    *names = strcmp(rows->header, "yes") == 0 ||
-             (strcmp(rows->header, "auto") == 0 && known && clt_csv_begins_with_names(t));
-    for (int c = 0; *names && c < t->columns; c++)
-        if (!(t->cell[c] = clt_arena_strdup(rows->arena, t->cell[c])))
-            return CLT_ENOMEM;
-    t->header = *names;
-    rows->tally = clt_arena_alloc(rows->arena, (size_t)rows->table->n_columns * sizeof *rows->tally);
-    return rows->tally ? clt_table_locate(rows->table, t, rows->arena, &rows->columns) : CLT_ENOMEM;
-}
-
-/* Cells that only blanks separate: a tab takes their place. */
-static void join_blanks(char *line)
-{
-    char *to = line;
-    for (char *from = line + strspn(line, " "); *from; from += strspn(from, " ") ? strspn(from, " ") : 1)
-        if (*from != ' ')
-            *to++ = *from;
-        else if (from[strspn(from, " ")])
-            *to++ = '\t';
-    *to = '\0';
-}
-
-/* Words that are told at the end outlast their line. */
-static clt_status keep_words(clt_rows *rows)
-{
-    for (int i = 0; i < rows->table->n_columns; i++) {
-        clt_table_tally *tally = &rows->tally[i];
-        if (tally->unknown > 0 && tally->first_line == rows->line_number &&
-            !(tally->word = clt_arena_strdup(rows->arena, tally->word)))
-            return CLT_ENOMEM;
-    }
-    return CLT_OK;
-}
-
-/* The same for lines of a table. */
-static clt_status next_table_line(clt_rows *rows, double *out, bool *end)
-{
-    for (;;) {
-        size_t length;
-        bool names = false;
-        CLT_TRY(read_line(rows, &length, end));
-        if (*end && rows->columns)
-            clt_table_tell(rows->table, &rows->cut, rows->columns, rows->tally, rows->name, rows->samples);
-        if (*end)
-            return CLT_OK;
-        char *line = rows->line;
-        if (rows->line_number == 1 && length >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0)
-            line += 3;
-        if (!line[strspn(line, " \t")])
-            continue;
-        if (!strpbrk(line, ",;\t\""))
-            join_blanks(line);
-        CLT_TRY(clt_csv_cut(&rows->cut, line, rows->line_number));
-        if (!rows->columns)
-            CLT_TRY(begin_table(rows, &names));
-        if (names)
-            continue;
-        rows->samples++;
-        CLT_TRY(clt_table_numbers(rows->table, &rows->cut, rows->columns, 0, rows->tally, out));
-        return keep_words(rows);
-    }
+    bool mark = rows->line_number == 1 && length >= 3 && memcmp(rows->line, "\xef\xbb\xbf", 3) == 0;
+    return rows->line + (mark ? 3 : 0);
 }
 
 /* One sample; *end: there are no more. */
@@ -456,14 +386,11 @@ static clt_status next_line(clt_rows *rows, double *out, bool *end)
 {
     for (;;) {
         size_t length;
-        char *line, *bad;
+        char *bad;
         CLT_TRY(read_line(rows, &length, end));
         if (*end)
             return CLT_OK;
-        line = rows->line;
-        if (rows->line_number == 1 && length >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0)
-            line += 3; /* the byte order mark that some programs write before UTF-8 */
-        int64_t n = take_numbers(line, rows->elements, out, &bad);
+        int64_t n = take_numbers(text_of(rows, length), rows->elements, out, &bad);
         if (n < 0 && is_header(rows, bad))
             continue;
         if (n == 0)
@@ -482,24 +409,68 @@ static clt_status next_line(clt_rows *rows, double *out, bool *end)
     }
 }
 
-/* How many cells the first line has. */
-static clt_status count_cells(const char *path, int64_t *count)
+/* The same for lines of a table. */
+static clt_status next_table_line(clt_rows *rows, double *out, bool *end)
+{
+    for (;;) {
+        size_t length;
+        bool names = false;
+        CLT_TRY(read_line(rows, &length, end));
+        if (*end)
+            clt_rows_table_tell(&rows->lines);
+        if (*end)
+            return CLT_OK;
+        char *line = text_of(rows, length);
+        if (!line[strspn(line, " \t")])
+            continue;
+        CLT_TRY(clt_rows_table_take(&rows->lines, line, rows->line_number, out, &names));
+        if (!names)
+            return CLT_OK;
+    }
+}
+
+/* What the first line of a file has: the number of its cells, and whether blanks separate them. */
+typedef struct first_line {
+    int64_t cells;
+    bool blanks;
+} first_line;
+
+static int64_t count_cells(const char *line)
 {
     static const char separators[] = "\t;,";
-    FILE *file = fopen(path, "rb");
     int64_t cells[3] = {1, 1, 1};
     bool quoted = false;
-    if (!file)
-        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
-    for (int c; (c = getc_unlocked(file)) != EOF && c != '\n';) {
-        const char *found = c && !quoted ? strchr(separators, c) : NULL;
-        quoted ^= c == '"';
+    for (; *line; line++) {
+        const char *found = quoted ? NULL : strchr(separators, *line);
+        quoted ^= *line == '"';
         if (found)
             cells[found - separators]++;
     }
-    fclose(file);
-    *count = cells[0] > 1 ? cells[0] : cells[1] > 1 ? cells[1] : cells[2];
-    return CLT_OK;
+    return cells[0] > 1 ? cells[0] : cells[1] > 1 ? cells[1] : cells[2];
+}
+
+/* known: the table's columns; NULL: they are not known. */
+static clt_status look_at_first_line(const char *path, const clt_table *known, first_line *out)
+{
+    clt_rows look = {0};
+    size_t length;
+    bool end = false;
+    *out = (first_line){.cells = 1};
+    snprintf(look.name, sizeof look.name, "%s", path);
+    clt_status status = open_text(&look, path, &(clt_shape){0});
+    for (bool found = false; status == CLT_OK && !found && !end;) {
+        status = read_line(&look, &length, &end);
+        if (status != CLT_OK || end)
+            break;
+        const char *line = text_of(&look, length);
+        found = line[strspn(line, " \t")] != '\0';
+        out->cells = count_cells(line);
+        out->blanks = known && clt_rows_table_has_blanks(known, line);
+    }
+    if (look.file)
+        fclose(look.file);
+    free(look.line);
+    return status;
 }
 
 /* --- both --- */
@@ -516,7 +487,7 @@ static clt_status open_rows(const char *path, const clt_source_type *type, const
                             const clt_config *run, const clt_table *known, bool again, clt_rows **out)
 {
     clt_rows *rows;
-    int64_t cells = 0;
+    first_line first = {0};
     bool standard = strcmp(path, "-") == 0, once = clt_rows_once(path);
     *out = NULL;
     if (once && type && !type->input_lines)
@@ -529,8 +500,9 @@ static clt_status open_rows(const char *path, const clt_source_type *type, const
     bool table = !once && text && run && clt_source_type_of(run)->holds_targets;
     bool packed = table && is_packed_table(path, clt_source_type_of(run));
     if (table && !packed)
-        CLT_TRY(count_cells(path, &cells));
-    table = table && (known || packed || cells > clt_shape_elements(shape));
+        CLT_TRY(look_at_first_line(path, known, &first));
+    bool lines = first.blanks || (once && run && clt_source_type_of(run)->holds_targets);
+    table = table && !lines && (known || packed || first.cells > clt_shape_elements(shape));
     const clt_source_type *run_type = run ? clt_source_type_of(run) : NULL;
     bool sized = run_type && type && clt_config_part_has(run_type->format, "data.size") &&
                  clt_config_part_has(type->format, "data.size");
@@ -539,9 +511,10 @@ static clt_status open_rows(const char *path, const clt_source_type *type, const
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
     rows->again = again;
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
-    rows->table = table || (once && run && clt_source_type_of(run)->holds_targets) ? known : NULL;
-    rows->header = rows->table ? clt_config_string(run, "data.header") : "auto";
-    rows->cut.path = rows->name;
+    rows->table = table || lines ? known : NULL;
+    rows->lines.table = lines ? known : NULL;
+    rows->lines.header = rows->lines.table ? clt_config_string(run, "data.header") : "auto";
+    rows->lines.cut.path = rows->name;
     clt_status status = like_run
                             ? open_like_run(rows, path, table ? clt_source_type_of(run) : type, shape, run)
                         : text ? open_text(rows, path, shape)
@@ -576,9 +549,7 @@ void clt_rows_close(clt_rows *rows)
     free(rows->sample);
     clt_str_free(&rows->sample_file);
     free(rows->line);
-    free(rows->cut.cell);
-    free(rows->cut.line);
-    clt_arena_destroy(rows->arena);
+    clt_rows_table_free(&rows->lines);
     free(rows);
 }
 
@@ -606,7 +577,7 @@ clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got
     if (rows->source)
         return next_array(rows, most, out, got);
     for (bool end = false; *got < most;) {
-        CLT_TRY((rows->table ? next_table_line : next_line)(rows, out + *got * rows->elements, &end));
+        CLT_TRY((rows->lines.table ? next_table_line : next_line)(rows, out + *got * rows->elements, &end));
         if (end)
             break;
         ++*got;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples to predict, read one after another: idx (plain or .gz), npy and raw f32 files, images (resized and cut
- * as in the run's evaluation), and text with a sample on each line (csv). Numbers are delivered as they are
- * written, without data.scale. Text of any length takes no more memory than its longest line. It knows no
- * model. */
+ * Samples to predict, read one after another: idx (plain or .gz), npy and raw f32 files, images (resized
+ * and cut as in the run's evaluation), and text with a sample on each line (csv). Numbers are delivered as
+ * they are written, without data.scale. Text of any length takes no more memory than its longest line. It
+ * knows no model. */
 #ifndef ENGINE_DATA_ROWS_H
 #define ENGINE_DATA_ROWS_H
 
@@ -19,9 +19,9 @@ const struct clt_source_type *clt_rows_type(const char *name);
 /* The names of all of them, such as "idx, npy, raw, csv or nifti"; returns buffer. */
 const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size);
 
-/* The format of a file by its first bytes, then by its name. own: that of the run, which counts where several formats have
- * such names, and for folders; NULL: unknown. CLT_EUSAGE: nothing tells, and the message asks for `option`, such as
- * "--input-type ". */
+/* The format of a file by its first bytes, then by its name. own: that of the run, which counts where
+ * several formats have such names, and for folders; NULL: unknown. CLT_EUSAGE: nothing tells, and the
+ * message asks for `option`, such as "--input-type ". */
 clt_status clt_rows_guess_type(const char *path, const struct clt_source_type *own, const char *option,
                                const struct clt_source_type **type);
 
@@ -38,13 +38,13 @@ typedef struct clt_rows_facts {
  * terminal or the like. */
 bool clt_rows_once(const char *path);
 
-/* Input that can be read only once must be lines of numbers, separated by commas, spaces, tabs or semicolons.
- * type NULL: the type of a file follows from its first bytes, then from its name; CLT_EUSAGE when neither
- * tells. `shape`: the shape of a sample of the model; samples of raw files have it, lines of text have as
- * many numbers. `run`: the config of the run, NULL: unknown; a csv file with more columns than the model has
- * inputs is read as in training, without the target. `table`: what the run has learned of its own table, NULL: it had
- * none; then a csv file is read as one with the same columns, in any order where they have names. CLT_EDATA names the
- * file and what is wrong. */
+/* Input that can be read only once must be lines of numbers, separated by commas, spaces, tabs or
+ * semicolons. type NULL: the type of a file follows from its first bytes, then from its name; CLT_EUSAGE
+ * when neither tells. `shape`: the shape of a sample of the model; samples of raw files have it, lines of
+ * text have as many numbers. `run`: the config of the run, NULL: unknown; a csv file with more columns
+ * than the model has inputs is read as in training, without the target. `table`: what the run has learned
+ * of its own table, NULL: it had none; then a csv file is read as one with the same columns, in any order
+ * where they have names. CLT_EDATA names the file and what is wrong. */
 clt_status clt_rows_open(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                          const clt_config *run, const struct clt_table *table, clt_rows **out);
 /* The same for an input that was opened before: what there is to warn of was told then. */

@@ -158,7 +158,7 @@ bool clt_table_moments(const clt_csv_table *t, int column, const clt_table_part 
         least = value < least ? value : least;
         most = value > most ? value : most;
     }
-    bool spread = n > 0 && most > least;
+    bool spread = n > 0 && most > least && sqrt(squares / (double)n) > 0; /* squares may vanish */
     *std = spread ? sqrt(squares / (double)n) : 1;
     if (n > 0 && !spread)
         *mean = least;
@@ -208,10 +208,24 @@ static bool is_listed(const learning *l, const int *listed, int column)
     "is no number, as other cells of the column are; leave missing cells blank (data.fill), name the "       \
     "column in data.words if all of its cells are words, or leave it out (data.columns)"
 
-/* Whether the cells are words or numbers; a column of both is refused at its first word. */
+/* What is wrong with a cell that is written as a number and is none that f32 holds; NULL: it is another
+ * one. */
+static const char *unfit_number(const char *cell)
+{
+    char *end;
+    double value = clt_strtod(cell, &end);
+    if (end == cell || *end || strpbrk(cell, "xX") || clt_csv_is_number(cell, &value))
+        return NULL;
+    return strpbrk(cell, "0123456789") ? "is too large for f32, which holds numbers up to 3.4e38"
+                                       : "is not finite; leave missing cells blank (data.fill)";
+}
+
+/* Whether the cells are words or numbers; a column of both is refused at its first word, and so is one of
+ * numbers that are not finite. */
 static clt_status judge_column(const learning *l, int column, bool *words)
 {
     int64_t numbers = 0, other = -1;
+    bool any_word = false;
     char name[80];
     double value;
     for (int64_t row = 0; row < clt_csv_rows(l->t); row++) {
@@ -220,12 +234,14 @@ static clt_status judge_column(const learning *l, int column, bool *words)
             numbers++;
         else if (*cell && other < 0)
             other = row;
+        any_word = any_word || (*cell && !clt_csv_is_number(cell, &value) && !unfit_number(cell));
     }
-    *words = numbers == 0;
+    *words = numbers == 0 && any_word;
+    const char *unfit = other >= 0 ? unfit_number(clt_csv_cell(l->t, other, column)) : NULL;
     if (other >= 0 && clt_table_decimal_comma(clt_csv_cell(l->t, other, column)))
         return clt_table_bad_cell(l->t, other, column, "is no number" CLT_DECIMAL_COMMA);
-    if (other >= 0 && numbers > 0)
-        return clt_table_bad_cell(l->t, other, column, MIXED);
+    if (other >= 0 && !*words)
+        return clt_table_bad_cell(l->t, other, column, unfit ? unfit : MIXED);
     if (other < 0 && numbers == 0) {
         clt_table_column_text(l->t, column, name, sizeof name);
         CLT_FAIL(CLT_EDATA,
@@ -244,8 +260,7 @@ static clt_status learn_words(const learning *l, int column, clt_table_column *c
     if (c->n_words > MAX_INPUT_WORDS)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': column %s holds %lld different words, and each of them would be an input of "
-                 "its own; "
-                 "leave the column out (data.columns), or make numbers of it",
+                 "its own; leave the column out (data.columns), or make numbers of it",
                  l->t->path, name, (long long)c->n_words);
     for (int64_t i = 0; i < c->n_words; i++) /* the table is freed */
         if (!(c->words[i] = clt_arena_strdup(l->arena, c->words[i])))
@@ -282,8 +297,8 @@ static clt_status learn_numbers(const learning *l, int column, clt_table_column 
     return CLT_OK;
 }
 
-/* The name by which a column is found in other tables; NULL: it has none, or another column has the same, or JSON cannot hold
- * it, so that it is found by its place. */
+/* The name by which a column is found in other tables; NULL: it has none, or another column has the same,
+ * or JSON cannot hold it, so that it is found by its place. */
 static clt_status own_name(const learning *l, int column, const char **out)
 {
     const clt_csv_table *t = l->t;
@@ -302,6 +317,14 @@ static clt_status own_name(const learning *l, int column, const char **out)
         }
     *out = clt_arena_strdup(l->arena, name);
     return *out ? CLT_OK : CLT_ENOMEM;
+}
+
+/* A column that a key names in vain. */
+static clt_status refuse_named(const learning *l, const char *key, int column, const char *why)
+{
+    char name[80];
+    clt_table_column_text(l->t, column, name, sizeof name);
+    CLT_FAIL(CLT_EDATA, "reading '%s': %s: column %s %s", l->t->path, key, name, why);
 }
 
 static clt_status learn_column(const learning *l, const int *listed, int column, clt_table_column *c)
@@ -323,11 +346,33 @@ static clt_status choose_columns(const learning *l, int target, int *column, int
     for (int i = 0; i < given; i++)
         CLT_TRY(clt_table_find(l->t, "data.columns", clt_config_list_string(l->config, "data.columns", i),
                                &column[(*count)++]));
+    for (int i = 0; i < given; i++)
+        if (column[i] == target)
+            return refuse_named(l, "data.columns", target,
+                                "is the target, so it cannot be an input; leave it out, or set data.target");
     for (int i = 0; given == 0 && i < l->t->columns; i++)
         if (i != target)
             column[(*count)++] = i;
     if (*count == 0)
         CLT_FAIL(CLT_EDATA, "reading '%s': beside the target there is no column to learn from", l->t->path);
+    return CLT_OK;
+}
+
+/* data.words names columns of the input. */
+static clt_status check_listed(const learning *l, int target, const int *listed, int n_listed,
+                               const int *column, int count)
+{
+    for (int i = 0; i < n_listed; i++) {
+        bool found = false;
+        for (int k = 0; k < count; k++)
+            found = found || column[k] == listed[i];
+        if (listed[i] == target)
+            return refuse_named(l, "data.words", target,
+                                "is the target; the words or numbers of classes need no key");
+        if (!found)
+            return refuse_named(l, "data.words", listed[i],
+                                "is none of the inputs; name it in data.columns, too, or leave it out");
+    }
     return CLT_OK;
 }
 
@@ -345,6 +390,7 @@ clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, con
     for (int i = 0; i < listed_count; i++)
         CLT_TRY(clt_table_find(t, "data.words", clt_config_list_string(config, "data.words", i), &listed[i]));
     CLT_TRY(choose_columns(&l, target, column, &count));
+    CLT_TRY(check_listed(&l, target, listed, listed_count, column, count));
     *table = (clt_table){.width = t->columns, .target_number = target + 1, .target_std = 1};
     CLT_TRY(own_name(&l, target, &table->target));
     table->columns = clt_arena_alloc(arena, (size_t)count * sizeof *table->columns);
@@ -359,8 +405,8 @@ clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, con
 
 /* --- other tables --- */
 
-/* By name where there are names, else by place: that in the training table, or, in a table of the input's columns
- * alone (place >= 0), that among them. */
+/* By name where there are names, else by place: that in the training table, or, in a table of the input's
+ * columns alone (place >= 0), that among them. */
 static clt_status locate(const clt_table *table, const clt_csv_table *t, const char *name, int number,
                          int place, int *at)
 {
@@ -377,8 +423,7 @@ static clt_status locate(const clt_table *table, const clt_csv_table *t, const c
     if (!alone && t->columns != table->width)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': it has %d columns, the training table has %d, and without the names of "
-                 "columns in both "
-                 "they must be as many",
+                 "columns in both they must be as many",
                  t->path, t->columns, table->width);
     return CLT_OK;
 }
@@ -410,8 +455,7 @@ static void count_unknown(const clt_csv_table *t, int64_t row, const char *cell,
 
 #define BLANK                                                                                                \
     "is blank; fill it in, say with data.fill what blank cells count as, or with data.columns which "        \
-    "columns "                                                                                               \
-    "to learn from"
+    "columns to learn from"
 
 static clt_status column_numbers(const clt_table_column *c, const clt_csv_table *t, int at, int64_t row,
                                  clt_table_tally *tally, double *out)
@@ -436,9 +480,11 @@ static clt_status column_numbers(const clt_table_column *c, const clt_csv_table 
             tally->first_line = clt_csv_line(t, row);
         return CLT_OK;
     }
+    const char *unfit = unfit_number(cell);
     return clt_table_bad_cell(
         t, row, at,
-        !*cell ? BLANK
+        !*cell  ? BLANK
+        : unfit ? unfit
         : clt_table_decimal_comma(cell)
             ? "is no number" CLT_DECIMAL_COMMA
             : "is no number, as the column is in the training table; leave missing cells blank "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Columns of a table: found by name or number, learned from its training part (table_facts.h), and turned into the numbers of
- * a sample. It knows no targets. */
+ * Columns of a table: found by name or number, learned from its training part (table_facts.h), and turned
+ * into the numbers of a sample. It knows no targets. */
 #ifndef ENGINE_DATA_TABLE_COLUMNS_H
 #define ENGINE_DATA_TABLE_COLUMNS_H
 
@@ -11,16 +11,16 @@
 
 #define CLT_DECIMAL_COMMA " (is that a decimal comma? write a point)"
 
-/* Rows of a table: all of them, or `count` positions from `begin` on of a fixed order of them, which the split between
- * training and evaluation follows. */
+/* Rows of a table: all of them, or `count` positions from `begin` on of a fixed order of them, which the
+ * split between training and evaluation follows. */
 typedef struct clt_table_part {
     int64_t begin, count, rows;
     bool divided;
 } clt_table_part;
 int64_t clt_table_part_row(const clt_table_part *part, int64_t sample);
 
-/* What was met while rows became numbers: cells of a column that are blank, and words that the training part does not
- * have; the line of the first one, and that word. */
+/* What was met while rows became numbers: cells of a column that are blank, and words that the training
+ * part does not have; the line of the first one, and that word. */
 typedef struct clt_table_tally {
     int64_t blank, unknown, first_line;
     const char *word;
@@ -43,13 +43,15 @@ clt_status clt_table_words(const clt_csv_table *t, int column, const clt_table_p
 /* The place of a word among those that clt_table_words gave; -1: it is not among them. */
 int64_t clt_table_word(const char *const *words, int64_t count, const char *word);
 
-/* Whether inputs and numeric targets are standardised: data.standardize, unless the config gives data.scale, mean or std. */
+/* Whether inputs and numeric targets are standardised: data.standardize, unless the config gives
+ * data.scale, mean or std. */
 bool clt_table_standardizes(const clt_config *config);
-/* Mean and deviation of a column's numbers in the rows of the part; blank cells are left out. A column without spread has the
- * deviation 1. False: there is no number. */
+/* Mean and deviation of a column's numbers in the rows of the part; blank cells are left out. A column
+ * without spread has the deviation 1. False: there is no number. */
 bool clt_table_moments(const clt_csv_table *t, int column, const clt_table_part *part, double *mean,
                        double *std);
-/* Learns the input's columns. Whether a column holds words or numbers follows from all rows, the rest from those of the part. */
+/* Learns the input's columns. Whether a column holds words or numbers follows from all rows, the rest from
+ * those of the part. */
 clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, const clt_table_part *part,
                            int target, clt_arena *arena, clt_table **out);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the training part of a table told about its columns: which of them are the input, which hold words, what blank cells
- * count as, mean and deviation. A checkpoint keeps it with the data's facts (data_facts.h), so that every other table
- * becomes the model's input in the same way, whatever the order of its columns. It knows no files. */
+ * What the training part of a table told about its columns: which of them are the input, which hold words,
+ * what blank cells count as, mean and deviation. A checkpoint keeps it with the data's facts
+ * (data_facts.h), so that every other table becomes the model's input in the same way, whatever the order
+ * of its columns. It knows no files. */
 #ifndef ENGINE_DATA_TABLE_FACTS_H
 #define ENGINE_DATA_TABLE_FACTS_H
 
@@ -12,8 +13,8 @@
 #include "engine/base/json.h"
 #include "engine/base/mem.h"
 
-/* A column of numbers is one element of x, (number - mean) / std. A column of words is one element for each word: 1 for
- * the cell's own word and 0 for the others; a word that is not among them gives zeros. */
+/* A column of numbers is one element of x, (number - mean) / std. A column of words is one element for
+ * each word: 1 for the cell's own word and 0 for the others; a word that is not among them gives zeros. */
 typedef struct clt_table_column {
     const char *name;   /* NULL: the table has no names */
     int number;         /* its place in the training table, from 1 */
@@ -30,7 +31,8 @@ typedef struct clt_table {
     int64_t elements; /* of x */
     const char *target;
     int target_number;
-    /* The model's target is (number - target_mean) / target_std, and so is what it predicts; false: it is the number. */
+    /* The model's target is (number - target_mean) / target_std, and so is what it predicts; false: it is
+     * the number. */
     bool target_scaled;
     double target_mean, target_std;
 } clt_table;

@@ -39,8 +39,11 @@ refused() { # text of the table, words of the message, keys
     expect_text "$2"
 }
 refused 'a,kind,y\n1,x,2\n2,3,4\n' "line 2, column 'kind': 'x' is no number, as other cells of the column are; .*data.fill.*data.words"
-refused 'a,kind,y\n1,x,2\nnan,x,4\n' "line 3, column 'a': 'nan' is no number"
-refused 'a,kind,y\n1,x,2\ninf,x,4\n' "line 3, column 'a': 'inf' is no number"
+refused 'a,kind,y\n1,x,2\nnan,x,4\n' "line 3, column 'a': 'nan' is not finite"
+refused 'a,kind,y\n1,x,2\ninf,x,4\n' "line 3, column 'a': 'inf' is not finite"
+# A column of nothing else is none of words, and a number too large for f32 is called so.
+refused 'a,kind,y\nnan,x,2\n,x,3\ninf,x,4\n' "line 2, column 'a': 'nan' is not finite"
+refused 'a,kind,y\n1e300,x,2\n2e300,x,4\n' "line 2, column 'a': '1e300' is too large for f32"
 refused 'a,kind,y\n1,x,2\n,x,4\n' "line 3, column 'a': '' is blank; .* data.fill" data.fill=refuse
 refused 'a,kind,y\n1,x,2\n2,,4\n' "line 3, column 'kind': '' is blank" data.fill=refuse
 refused 'a,kind,y\n,x,2\n,x,4\n' "column 'a': all of its cells are blank; leave it out"
@@ -157,10 +160,51 @@ printf '1 5\n 2   3 \n3 8\n' | "$CLTRAIN" predict ab --input - >p.csv 2>told
 expect_same want.csv p.csv
 printf 'b;a\n5;1\n3;2\n8;3\n' | "$CLTRAIN" predict ab --input - >p.csv 2>told
 expect_same want.csv p.csv
+printf '\n1 5\n 2   3 \n3 8\n' >blank.txt
+expect_code 0 "$CLTRAIN" predict ab blank.txt --out p.csv
+expect_same want.csv p.csv
+printf 'b a\n5 1\n3  2\n8 3\n' >blank.txt
+expect_code 0 "$CLTRAIN" predict ab blank.txt --out p.csv
+expect_same want.csv p.csv
+
+# Names that the table does not have: a file and the standard input say the same, and nothing is written before.
+printf 'x1,x2\n1,5\n' >unknown.csv
+unknown="there is no column 'a', which the training table has"
+expect_code 3 "$CLTRAIN" predict ab unknown.csv
+expect_text "'unknown.csv': $unknown"
+reject_text '^sample'
+"$CLTRAIN" predict ab --input - <unknown.csv >p.csv 2>told && fail 'unknown names are taken' || pass
+grep -q "'the standard input': $unknown" told && [ ! -s p.csv ] && pass || fail "$(cat told p.csv)"
+# Two blank cells are a sample, although no cell is a number.
+printf ',\n' | "$CLTRAIN" predict ab --input - >p.csv 2>told
+[ "$(wc -l <p.csv)" = 2 ] && pass || fail "$(cat told p.csv)"
+
+# Words with blanks: the only input of a table is the whole line, and of several each cell is whole.
+printf 'city,y\nNew York,1\nSan Jose,2\nParis,3\nYork New,4\n' >city.csv
+expect_code 0 "$CLTRAIN" train c.json data.path=city.csv --out city
+expect_code 0 "$CLTRAIN" predict city city.csv --out want.csv
+tail -n +2 city.csv | cut -d, -f1 | "$CLTRAIN" predict city --input - >p.csv 2>told
+expect_same want.csv p.csv
+reject_words() { if grep -q 'hold words' told; then fail "$(cat told)"; else pass; fi; }
+reject_words
+printf 'city,to,n,y\nNew York,Paris,1,1\nSan Jose,New York,2,2\n' >way.csv
+expect_code 0 "$CLTRAIN" train c.json data.path=way.csv --out way
+expect_code 0 "$CLTRAIN" predict way way.csv --out want.csv
+tail -n +2 way.csv | cut -d, -f1-3 | "$CLTRAIN" predict way --input - >p.csv 2>told
+expect_same want.csv p.csv
+reject_words
+# Between blanks "New York Rome" has as many words as the table inputs, but the first line has fixed the separator.
+printf 'New York,Paris,1\nNew York Rome\n' | "$CLTRAIN" predict way --input - >p.csv 2>told && fail 'a line of one cell is taken' || pass
+grep -q 'line 2 has 1 cells, the first line has 3' told && pass || fail "$(cat told)"
 
 # A constant column and a constant target do no harm; whole numbers are a regression's targets, too.
 printf 'a,b,y\n1,7,5\n2,7,5\n3,7,5\n4,7,5\n' >flat.csv
 expect_code 0 "$CLTRAIN" train c.json data.path=flat.csv train.steps=3 --out flat
 expect_code 0 "$CLTRAIN" eval flat --on train
 reject_text nan
+# The squares of a tiny spread vanish: the column keeps its deviation of 1.
+printf 'a,b,y\n1e-300,1,5\n2e-300,2,6\n' >tiny.csv
+expect_code 0 "$CLTRAIN" train c.json data.path=tiny.csv --out tiny
+expect_code 0 "$CLTRAIN" predict tiny tiny.csv
+reject_text 'nan|inf,|not finite'
 finish

@@ -195,7 +195,9 @@ expect_text '16 x 20 x 24 voxels .*, NIfTI-1, .*2.5 x 0.8 x 0.8 mm, axes RAS'
 expect_code 2 "$CLTRAIN" predict run val/images/ct000.nii val/images/ct001.nii --out two.nii.gz
 expect_text 'one volume gives one mask'
 expect_code 2 "$CLTRAIN" predict run val/images/ct000.nii --out mask.csv
-expect_text 'this run predicts masks of volumes'
+expect_text 'this run predicts masks of volumes; name one volume and --out MASK.nii.gz'
+expect_code 2 "$CLTRAIN" predict run val/images
+expect_text "this run predicts masks of volumes, and 'val/images' is a folder; name one volume and --out MASK.nii.gz"
 expect_code 3 "$CLTRAIN" predict run seg.json --out no.nii.gz
 expect_text 'it is no NIfTI file'
 
@@ -232,7 +234,7 @@ cat >kinds.json <<'JSON'
    {"op": "linear", "out": 2}, {"op": "cross_entropy"}]},
  "data": {"type": "nifti", "path": "kinds", "split": 0.2, "volume": [8, 8, 8], "volume_fit": "resize", "window_low": -100,
    "window_high": 250, "micro_batch": 4},
- "optimizer": {"learning_rate": 0.01}, "train": {"steps": 60}}
+ "optimizer": {"learning_rate": 0.003}, "train": {"steps": 200}}
 JSON
 expect_code 0 "$CLTRAIN" train kinds.json --out kinds_run
 expect_text 'acc 100.0%' '2 samples'
@@ -245,7 +247,10 @@ cmp -s single.csv folder.csv && pass || fail 'a folder is predicted otherwise th
 mkdir -p unknown/more
 cp kinds/sphere/ct001.nii.gz unknown
 cp kinds/shell/ct002.nii.gz unknown/more
-expect_code 0 "$CLTRAIN" predict kinds_run unknown --out unknown.csv
+touch unknown/notes.txt
+expect_code 0 "$CLTRAIN" predict kinds_run unknown/ --out unknown.csv
+expect_text "'unknown/?': 1 other file or folder is left out, which is no volume: 'unknown/notes.txt'"
+reject_text 'data\.path'
 [ "$(cut -d, -f1-4 unknown.csv | tr '\n' ' ')" = \
     'file,sample,class,name unknown/ct001.nii.gz,0,1,sphere unknown/more/ct002.nii.gz,1,0,shell ' ] && pass || fail "unknown.csv: $(cat unknown.csv)"
 expect_code 2 "$CLTRAIN" predict kinds_run kinds/shell/ct000.nii.gz --out mask.nii.gz

@@ -246,6 +246,22 @@ static bool is_volume(const char *path)
     return clt_nifti_named(path) || clt_volume_is_pair(path);
 }
 
+/* A run that predicts masks has one volume to read and one mask to write. */
+static clt_status refuse_mask_run(const predict_args *a, const clt_predictor *p)
+{
+    bool folder = clt_is_directory(a->files[0]);
+    if (!folder && !is_volume(a->files[0]))
+        return CLT_OK;
+    if (clt_predictor_check_volumes(p) != CLT_OK) {
+        clt_error_clear();
+        return CLT_OK;
+    }
+    CLT_FAIL(
+        CLT_EUSAGE,
+        "cltrain predict: this run predicts masks of volumes%s%s%s; name one volume and --out MASK.nii.gz",
+        folder ? ", and '" : "", folder ? a->files[0] : "", folder ? "' is a folder" : "");
+}
+
 static clt_status predict(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
     if (a->out && clt_nifti_named(a->out))
@@ -257,10 +273,8 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
     CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
     CLT_TRY(clt_predictor_open(saved, &p));
     clt_status status = choose_files(a, r, saved);
-    if (status == CLT_OK && is_volume(a->files[0]) && clt_predictor_check_volumes(p) == CLT_OK)
-        status = clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                          "cltrain predict: this run predicts masks of volumes, which are NIfTI files: --out "
-                          "MASK.nii.gz");
+    if (status == CLT_OK)
+        status = refuse_mask_run(a, p);
     out.of = p;
     out.files = a->n_files > 1;
     if (status == CLT_OK && a->top && p->kind != CLT_PREDICT_CLASSES)

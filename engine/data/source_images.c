@@ -127,9 +127,12 @@ typedef enum images_for { FOR_SAMPLES, FOR_CLASSES, FOR_INPUT } images_for;
 static clt_status open_set(clt_arena *arena, const char *path, images_for what, images_state *s,
                            const char *const **names, int64_t *count)
 {
-    s->path = clt_arena_strdup(arena, path);
-    if (!s->path)
+    char *own = clt_arena_strdup(arena, path);
+    if (!own)
         return CLT_ENOMEM;
+    for (size_t n = strlen(own); n > 1 && own[n - 1] == '/'; n--)
+        own[n - 1] = '\0'; /* names of files follow it after a slash */
+    s->path = own;
     s->alone = what != FOR_CLASSES && clt_is_image_file(path);
     if (s->alone)
         return CLT_OK;

@@ -215,8 +215,7 @@ static clt_status read_header(clt_volume *v, const char *path, const char **voxe
         if (!v->header_path)
             CLT_FAIL(CLT_EDATA,
                      "reading '%s': it holds the voxels of a pair of files, and the header, a file of the "
-                     "same name "
-                     "that ends in .hdr, is missing; copy both",
+                     "same name that ends in .hdr, is missing; copy both",
                      path);
     }
     CLT_TRY(clt_nifti_read_header(v->header_path ? v->header_path : path, &v->header));
@@ -413,14 +412,13 @@ static clt_status bad_class(const clt_volume *v, int64_t voxel, double value, in
     if (values)
         CLT_FAIL(CLT_EDATA,
                  "reading the mask '%s': %s, which is none of the %lld values of data.mask_values; repair "
-                 "the mask or "
-                 "add the value there",
+                 "the mask or add the value there",
                  v->array.path, place, (long long)classes);
-    CLT_FAIL(
-        CLT_EDATA,
-        "reading the mask '%s': %s, a class beyond the last one, %lld; repair the mask, raise "
-        "data.mask_classes, or say in data.mask_values which value is which class ([0,255]: 255 is class 1)",
-        v->array.path, place, (long long)classes - 1);
+    CLT_FAIL(CLT_EDATA,
+             "reading the mask '%s': %s, a class beyond the last one, %lld; repair the mask%s, or say in "
+             "data.mask_values which value is which class ([0,255]: 255 is class 1)",
+             v->array.path, place, (long long)classes - 1,
+             classes < CLT_MASK_CLASSES ? ", raise data.mask_classes" : "");
 }
 
 /* The class of a voxel; `classes`: it is none. */

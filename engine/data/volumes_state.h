@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of a source of volumes, for source_nifti.c and volume_windows.c alone. */
+ * The state of a source of volumes, for source_nifti.c, nifti_config.c and volume_windows.c alone. */
 #ifndef ENGINE_DATA_VOLUMES_STATE_H
 #define ENGINE_DATA_VOLUMES_STATE_H
 
@@ -10,6 +10,7 @@
 #include "engine/data/volumes.h"
 
 extern const clt_source_type clt_source_nifti;
+extern const clt_config_part clt_format_nifti; /* in nifti_config.c */
 
 typedef struct clt_volumes_state {
     clt_volume_set *set;

@@ -159,6 +159,8 @@ cp frog.png 'photos/in, side/c.PNG'
 touch photos/notes.txt
 expect_code 0 "$CLTRAIN" predict cifar_run photos --out photos.csv
 expect_text '3 samples predicted' "'photos': 1 other file is left out, by its name no image"
+expect_code 0 "$CLTRAIN" predict cifar_run photos// --out slash.csv
+expect_same photos.csv slash.csv
 [ "$(grep -c 'left out' "$out")" = 1 ] && pass || fail "a file that is left out is told $(grep -c 'left out' "$out") times"
 printf '%s\n' 'file,sample,class,name,probability' '"photos/a ""x"".jpg",0,8,ship' 'photos/b.png,1,6,frog' '"photos/in, side/c.PNG",2,6,frog' |
     while read -r line; do grep -q -F -x -e "$line" <(sed 's/\(,frog\|,ship\),.*/\1/' photos.csv | sed 's/,p0.*//') || echo "$line"; done >missing

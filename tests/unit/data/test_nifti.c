@@ -218,6 +218,14 @@ static void test_mask(void **state)
     assert_memory_equal(data, out, 60);
     assert_int_equal(clt_volume_mask(&v, 3, NULL, out), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "voxel 0,0,3 (depth, height, width) is 3, a class beyond"));
+    assert_non_null(strstr(clt_error_text(), "raise data.mask_classes"));
+    clt_volume_close(&v);
+    image.slope = 100; /* of 256 classes, the most, more cannot be advised */
+    must(clt_nifti_write(in_dir("m.nii.gz"), &image));
+    must(clt_volume_open(&v, in_dir("m.nii.gz"), 1, "test"));
+    assert_int_equal(clt_volume_mask(&v, 256, NULL, out), CLT_EDATA);
+    assert_non_null(strstr(clt_error_text(), "is 300, a class beyond the last one, 255"));
+    assert_null(strstr(clt_error_text(), "data.mask_classes"));
     clt_volume_close(&v);
     image.slope = 0.5; /* the same numbers, halved, are no class numbers */
     must(clt_nifti_write(in_dir("half.nii"), &image));

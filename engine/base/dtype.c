@@ -292,6 +292,10 @@ const char *clt_shape_text(const clt_shape *shape, char *buffer, size_t size)
     if (size == 0)
         return buffer;
     size_t used = 0;
+    if (shape->ndim < 0) {
+        (void)snprintf(buffer, size, "(more than %d dimensions)", CLT_MAX_DIMS);
+        return buffer;
+    }
     for (int i = 0; i < shape->ndim; i++) {
         int n = snprintf(buffer + used, size - used, "%s%" PRId64, i ? "," : "(", shape->dim[i]);
         if (n < 0 || (size_t)n >= size - used)

@@ -98,7 +98,7 @@ expect_text 'is missing'
 # with and without the prefix: which is meant?
 remake twice.safetensors own.safetensors "$(prefixed module.)" ln_f.weight F32 '[8]' 32
 dry 7 twice.safetensors
-expect_text "\"ln_f.weight\" is there with the prefix 'module.' and without it"
+expect_text "twice.safetensors: tensor \"ln_f.weight\" is there with the prefix 'module.' and without it"
 
 # --- hints that can be followed ---
 # wrong CHANGE HINT: with the change, a sed program, the config does not fit; with the hint it does.

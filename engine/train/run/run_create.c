@@ -145,7 +145,9 @@ static clt_status open_init(clt_run *run)
     if (!path)
         return CLT_OK;
     CLT_TRY(clt_weights_open(path, &run->init));
-    CLT_TRY(clt_weights_take_off_prefix(run->job->model, run->init, run->options->init_skip, &run->taken));
+    CLT_TRY(clt_fail_prefix(
+        clt_weights_take_off_prefix(run->job->model, run->init, run->options->init_skip, &run->taken), "%s",
+        path));
     return clt_weights_check(run->job->model, run->init, path, run->options->init_skip, &run->taken);
 }
 
@@ -156,7 +158,8 @@ clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job
         return CLT_OK;
     CLT_TRY(clt_pretrained_check_tokenizer(options->init, options->config));
     CLT_TRY(clt_weights_open(options->init, &file));
-    clt_status status = clt_weights_take_off_prefix(job->model, file, options->init_skip, taken);
+    clt_status status = clt_fail_prefix(
+        clt_weights_take_off_prefix(job->model, file, options->init_skip, taken), "%s", options->init);
     if (status == CLT_OK)
         status = clt_weights_check(job->model, file, options->init, options->init_skip, taken);
     clt_safetensors_close(file);

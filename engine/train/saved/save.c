@@ -175,7 +175,7 @@ clt_status clt_run_take_init(clt_run *run)
 static clt_status load_others(clt_run *run, clt_safetensors *file, const char *path)
 {
     clt_weights_taken taken;
-    CLT_TRY(clt_weights_take_off_prefix(run->job->model, file, NULL, &taken));
+    CLT_TRY(clt_fail_prefix(clt_weights_take_off_prefix(run->job->model, file, NULL, &taken), "%s", path));
     CLT_TRY(clt_weights_check(run->job->model, file, path, NULL, &taken));
     return load_all(run, file, NULL, path, NULL);
 }

@@ -216,6 +216,8 @@ static void test_shape(void **state)
     assert_int_equal(clt_shape_rows(&four), 24);
     assert_int_equal(clt_shape_last(&four), 5);
     assert_string_equal(clt_shape_text(&scalar, text, sizeof text), "()");
+    clt_shape many = clt_shape_make(CLT_MAX_DIMS + 1, (int64_t[CLT_MAX_DIMS + 1]){1, 1});
+    assert_string_equal(clt_shape_text(&many, text, sizeof text), "(more than 6 dimensions)");
     assert_string_equal(clt_shape_text(&one, text, sizeof text), "(5)");
     assert_string_equal(clt_shape_text(&four, text, sizeof text), "(2,3,4,5)");
     assert_string_equal(clt_shape_text(&four, text, 4), "(2,");

@@ -76,6 +76,23 @@ static void tell_progress(verify_run *run, const char *name)
         .progress(run->console, what, name ? (int64_t)run->done : 0, name ? (int64_t)run->total : -1);
 }
 
+/* "FAIL     gemm.f32  error 0.1, limit 0.01  0.5 ms" */
+static void say_result(const clt_verify_result *result, bool failed)
+{
+    clt_str line = {0}, out = {0};
+    clt_str_append(&line, result->name);
+    if (result->limit > 0)
+        clt_str_printf(&line, "  error %.3g, limit %.3g", result->error, result->limit);
+    if (result->ms > 0)
+        clt_str_printf(&line, "  %.3f ms", result->ms);
+    printf("%s%-8s%s ", failed ? terminal_begin(STDOUT_FILENO, INK_BAD) : "",
+           clt_verify_state_name(result->state), failed ? terminal_end(STDOUT_FILENO, INK_BAD) : "");
+    text_wrap(line.failed ? result->name : line.text, 9, 2, terminal_columns(), &out);
+    fputs(out.failed ? "\n" : out.text, stdout);
+    clt_str_free(&line);
+    clt_str_free(&out);
+}
+
 static void on_result(void *context, const clt_verify_result *result)
 {
     verify_run *run = context;
@@ -89,14 +106,7 @@ static void on_result(void *context, const clt_verify_result *result)
     if (!failed && !run->args->verbose)
         return;
     console_clear(run->console);
-    printf("%s%-8s%s %s", failed ? terminal_begin(STDOUT_FILENO, INK_BAD) : "",
-           clt_verify_state_name(result->state), failed ? terminal_end(STDOUT_FILENO, INK_BAD) : "",
-           result->name);
-    if (result->limit > 0)
-        terminal_say("  error %.3g, limit %.3g", result->error, result->limit);
-    if (result->ms > 0)
-        terminal_say("  %.3f ms", result->ms);
-    terminal_say("\n");
+    say_result(result, failed);
     if (result->reason && *result->reason)
         terminal_say("         %s\n", result->reason);
     if (failed && result->repeat && *result->repeat)

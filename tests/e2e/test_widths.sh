@@ -71,5 +71,6 @@ NUMBERS=no at_80 0 estimate houses.json
 NUMBERS=no at_80 0 bench step houses.json
 NUMBERS=no at_80 0 bench build houses.json
 NUMBERS=no at_80 0 verify --small -t 'relu*'
+NUMBERS=no at_80 0 verify -v --mode correct -t 'gemm.moments_forms_aligned*tf32_sm80_256x128x16*k2*' # 72 characters
 at_80 0 export a-run-with-a-long-name --out w.safetensors
 finish

@@ -3,9 +3,11 @@
 # ctest-labels: full
 # ctest-optimise: no
 #
-# Tensors may have more than 2^32 elements, which no test can allocate. So clang-tidy finds each product of 32 bits in a kernel that
-# becomes an offset of 64: tests/golden/narrow_products.txt lists the lines whose products are bounded (a place in a tile, a row, a
-# part), and any other line needs a cast of a factor to ulong. Indices of the type idx_t are looked at in their wide form.
+# Tensors may have more than 2^32 elements, which no test can allocate. So clang-tidy finds each product of 32
+# bits in a kernel that becomes an offset of 64: tests/golden/narrow_products.txt lists the lines whose products
+# are bounded (a place in a tile, a row, a part), and any other line needs a cast of a factor to ulong. Indices of
+# the type idx_t are looked at in their wide form. Versions of clang-tidy differ in what they find: whether a
+# line of the list is gone is asked of the one that made it, which its first line names.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 kernels=$CLTRAIN_BUILD_DIR/kernels known=$CLTRAIN_SOURCE_DIR/tests/golden/narrow_products.txt
 tidy=
@@ -13,23 +15,33 @@ for name in clang-tidy clang-tidy-19 clang-tidy-18 clang-tidy-17 clang-tidy-16 c
     if command -v $name >/dev/null; then tidy=$name; break; fi
 done
 [ -n "$tidy" ] || skip_all 'clang-tidy is not installed'
+# tidy_file FILE OPTION...: clang-tidy's words about a kernel file
+tidy_file() {
+    "$tidy" --quiet --checks='-*,bugprone-implicit-widening-of-multiplication-result' "$1" -- \
+        -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -I"$kernels" -target spir64 "${@:2}" 2>&1
+}
+echo 'kernel void probe(global float *x, int a, int b) { x[a * b] = 0; }' >probe.cl
+said=$(tidy_file "$work/probe.cl") && ! grep -q 'error:' <<<"$said" || skip_all "$tidy does not read OpenCL C: $(head -n 1 <<<"$said")"
 
 # narrow FOLDER FILE: the lines of a kernel file of the folder with such products, in the form for CPUs and in the one for GPUs.
 narrow() {
     local lanes
     for lanes in 1 64; do
         [ $lanes = 1 ] || grep -q '^#ifndef LS' "$1/$2" || continue
-        "$tidy" --quiet --checks='-*,bugprone-implicit-widening-of-multiplication-result' "$1/$2" -- \
-            -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -I"$kernels" -target spir64 -DWIDE=1 -DLS=$lanes 2>/dev/null
+        tidy_file "$1/$2" -DWIDE=1 -DLS=$lanes
     done | sed -n 's/^\([^ :]*\):\([0-9]*\):[0-9]*: warning: .*multiplication.*/\1 \2/p' | sort -u |
         while read -r at line; do echo "${at##*/}: $(sed -n "${line}s/^ *//p" "$at")"; done
 }
 for file in "$kernels"/*.cl; do narrow "$kernels" "${file##*/}"; done | sort -u >found
 if [ "$(wc -l <found)" -ge 100 ]; then pass; else fail "clang-tidy found $(wc -l <found) products only: it has not read the kernels"; fi
-comm -23 found <(sort -u "$known") >unknown
-comm -13 found <(sort -u "$known") >gone
+grep -v '^#' "$known" | sort -u >listed
+comm -23 found listed >unknown
+comm -13 found listed >gone
 if [ -s unknown ]; then fail "offsets of 32 bits that tests/golden/narrow_products.txt does not list: $(cat unknown)"; else pass; fi
-if [ -s gone ]; then fail "lines of tests/golden/narrow_products.txt that no kernel has any more: $(cat gone)"; else pass; fi
+version=$("$tidy" --version | sed -n 's/.*version \([0-9]*\)\..*/\1/p' | head -n 1)
+if ! head -n 1 "$known" | grep -q "clang-tidy $version\b"; then
+    note_skip "lines of tests/golden/narrow_products.txt that are gone: the list is not of clang-tidy $version"
+elif [ -s gone ]; then fail "lines of tests/golden/narrow_products.txt that no kernel has any more: $(cat gone)"; else pass; fi
 
 # A cast that is taken away is seen.
 mkdir edited

@@ -212,8 +212,7 @@ static void put_page(page *p)
     clt_str_append(s, ".SH SYNOPSIS\n.B cltrain\n.I COMMAND\n[\\fIargument\\fR ...] [\\fIoptions\\fR]\n");
     clt_str_append(s, ".SH DESCRIPTION\n");
     put(s, "cltrain trains, evaluates and runs neural networks that a JSON file describes, on every device "
-           "that has an "
-           "OpenCL driver, processors included. It needs no CUDA SDK and no Python.\n");
+           "that has an OpenCL driver, processors included. It needs no CUDA SDK and no Python.\n");
     clt_str_append(s, ".SH EXAMPLES\n");
     put(s, "Is there a device? See it train on text of this machine:\n");
     put_example(s, "cltrain doctor\ncltrain demo");

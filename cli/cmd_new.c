@@ -66,8 +66,7 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
             "folder, JSON Lines), images (CLASS/name.jpg), volumes (images/ with masks/, or "
             "CLASS/name.nii.gz), "
             "token shards, or arrays (npy, idx) with a second file of TARGETS, which is found by its name "
-            "where "
-            "it is usual (x.npy and y.npy, MNIST's files).",
+            "where it is usual (x.npy and y.npy, MNIST's files).",
         .options = options,
         .min_operands = 1,
         .max_operands = 2};

@@ -163,8 +163,7 @@ static clt_status choose_saved_folder(const clt_saved_run *saved, const train_ar
     if (step != saved->step)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain train: '%s' is not the newest checkpoint of '%s', which is step_%lld; to go on "
-                 "from step "
-                 "%lld give a new run folder with --out DIR",
+                 "from step %lld give a new run folder with --out DIR",
                  saved->path, saved->folder, (long long)step, (long long)saved->step);
     return CLT_OK;
 }

@@ -322,8 +322,7 @@ clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status co
     if (limit == declared)
         CLT_FAIL(code,
                  "reading '%s': more follows the %llu bytes that its header declares: header and content do "
-                 "not belong "
-                 "together; copy or download the file again",
+                 "not belong together; copy or download the file again",
                  path, (unsigned long long)declared);
     return needs_more(path, memory);
 }

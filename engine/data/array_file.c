@@ -154,8 +154,7 @@ clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *di
     if (file->size < need)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the file is cut off: its header declares %llu samples and so %llu bytes, but "
-                 "it ends "
-                 "after %llu bytes; copy or download it again",
+                 "it ends after %llu bytes; copy or download it again",
                  file->path, (unsigned long long)dims[0], (unsigned long long)need,
                  (unsigned long long)file->size);
     if (file->size > need)

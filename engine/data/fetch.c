@@ -270,8 +270,7 @@ static clt_status get_file(const fetching *f, const clt_fetch_file *file)
     if (there && v != RIGHT && v != PACKED_BY_OTHERS)
         CLT_FAIL_GOTO(CLT_EDATA, done,
                       "'%s' is there and is not the published file (SHA-256 %s, expected %s); remove it or "
-                      "choose another "
-                      "folder with --out",
+                      "choose another folder with --out",
                       target, found, file->sha256);
     if (!there)
         CLT_TRY_GOTO(f->local ? take_local(f, file, target) : download(f, file, target), done);

@@ -183,8 +183,7 @@ static clt_status check_class_names(const clt_source *source)
         if (name[plain])
             CLT_FAIL(CLT_EDATA,
                      "opening the data: the name of class %lld, '%.60s', has the byte 0x%02x at place %zu, "
-                     "which is a "
-                     "control character or not UTF-8; rename the class",
+                     "which is a control character or not UTF-8; rename the class",
                      (long long)i, name, (unsigned char)name[plain], plain + 1);
     }
     return CLT_OK;

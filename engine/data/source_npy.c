@@ -123,8 +123,7 @@ static clt_status scan_descr(npy_scan *scan)
     if (scan->at < scan->end && *scan->at == '[')
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': it holds records with named fields (a structured dtype), not a plain array; "
-                 "save each "
-                 "field in a file of its own",
+                 "save each field in a file of its own",
                  scan->path);
     return scan_string(scan, scan->descr, sizeof scan->descr);
 }
@@ -195,8 +194,8 @@ static clt_status take_descr(const npy_scan *scan, clt_array_file *file)
     if (letters[0] == 'O')
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': it holds Python objects (dtype object), which only unpickling could read and "
-                 "which may run "
-                 "any code: refused; convert it with numpy.asarray(x, dtype='float32') and save it again",
+                 "which may run any code: refused; convert it with numpy.asarray(x, dtype='float32') and "
+                 "save it again",
                  scan->path);
     for (size_t i = 0; i < sizeof known_formats / sizeof known_formats[0]; i++) {
         if (strcmp(letters, known_formats[i].letters) != 0)
@@ -281,8 +280,7 @@ clt_status clt_npy_read_header(clt_array_file *file, const clt_config *config, b
     if (scan.fortran_order && scan.ndim > 1)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the array is stored in Fortran order (first dimension fastest), so a sample "
-                 "is not in one "
-                 "piece; save numpy.ascontiguousarray(x) instead",
+                 "is not in one piece; save numpy.ascontiguousarray(x) instead",
                  file->path);
     if (scan.ndim == 0)
         CLT_FAIL(CLT_EDATA,

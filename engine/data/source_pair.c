@@ -161,8 +161,7 @@ static clt_status open_files(clt_source *source, const clt_config *config, clt_s
     if (state->count == 2 && state->file[0].samples != state->file[1].samples)
         CLT_FAIL(CLT_EDATA,
                  "opening the data: '%s' holds %lld samples but '%s' holds %lld targets; the two files must "
-                 "belong "
-                 "together (training images with training labels, test with test)",
+                 "belong together (training images with training labels, test with test)",
                  path[0], (long long)state->file[0].samples, path[1], (long long)state->file[1].samples);
     return CLT_OK;
 }

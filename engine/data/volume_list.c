@@ -142,8 +142,7 @@ static clt_status pose_mask(const listing *l, const clt_volume *image, const clt
         return CLT_OK;
     CLT_FAIL(CLT_EDATA,
              "the axes of the mask '%s' are %s, those of its image %s: other axes for the same size; write "
-             "the mask "
-             "with the axes of its image",
+             "the mask with the axes of its image",
              path, mask->space.axes, image->space.axes);
 }
 
@@ -582,8 +581,7 @@ clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options 
             "imagesTr and labelsTr) for segmentation, CLASS/NAME.nii.gz for classification; .nii, pairs of "
             ".hdr "
             "and .img, and .npy are read, too; images lie in CLASS/NAME.jpg or .png, and other data are "
-            "named by their "
-            "file",
+            "named by their file",
             options->key, options->path);
     return CLT_OK;
 }

@@ -81,8 +81,7 @@ static clt_status mlp_outputs(mlp *m)
         char why[160];
         snprintf(why, sizeof why,
                  "the largest target is %lld: is this a class, or a value to predict (model.loss=mse or l1)? "
-                 "for that many "
-                 "classes give model.outputs",
+                 "for that many classes give model.outputs",
                  (long long)m->y->max_value);
         return mlp_fail(m, "loss", why);
     }

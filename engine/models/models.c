@@ -86,8 +86,7 @@ clt_status clt_model_mixed_fields(const clt_model_inputs *inputs, const clt_op *
     if (*count > 0 && loss->max_in < 4)
         CLT_FAIL(CLT_ECONFIG,
                  "the data mixes samples (data.mixup, data.cutmix), and the loss '%s' has no inputs for the "
-                 "second "
-                 "class and its share; set both to 0, or use a loss that has them",
+                 "second class and its share; set both to 0, or use a loss that has them",
                  loss->name);
     return CLT_OK;
 }

@@ -174,11 +174,9 @@ clt_status clt_ops_print_markdown(clt_str *out)
         "Each op is a layer of `model.layers` in a config with `model.type` graph: `{\"op\": \"linear\", "
         "\"out\": 64}`,\n"
         "with `name`, `inputs` (names of layers or fields; left out: the layer before it) and `share` (a "
-        "layer "
-        "whose\n"
+        "layer whose\n"
         "parameters it uses) beside its own attributes. N is the number of samples of a micro-batch; "
-        "arithmetic "
-        "is f32.\n\n| op | computes |\n|---|---|\n");
+        "arithmetic is f32.\n\n| op | computes |\n|---|---|\n");
     for (int i = 0; i < count; i++) {
         clt_str_printf(out, "| [%s](#%s) | ", ops[i]->name, ops[i]->name);
         cell(out, ops[i]->summary);

@@ -127,8 +127,7 @@ static clt_status check_inputs(const clt_plan *plan)
     if (plan->input_bytes > limit)
         CLT_FAIL(CLT_EDEVMEM,
                  "planning: the batch fields need %llu bytes, '%s' alone %llu; device '%s' allows %llu; use "
-                 "a smaller "
-                 "data.micro_batch (now %lld)",
+                 "a smaller data.micro_batch (now %lld)",
                  (unsigned long long)plan->input_bytes, name, (unsigned long long)largest, plan->device.name,
                  (unsigned long long)limit, (long long)plan->graph->micro_batch);
     return CLT_OK;
@@ -190,8 +189,7 @@ static clt_status collect(clt_plan *plan, placement *p, const uint32_t *first, c
         if (bytes > p->limit)
             CLT_FAIL(CLT_EDEVMEM,
                      "planning: tensor '%s' needs %llu bytes in one buffer; device '%s' allows %llu; use a "
-                     "smaller "
-                     "data.micro_batch (now %lld)",
+                     "smaller data.micro_batch (now %lld)",
                      t->name, (unsigned long long)bytes, plan->device.name, (unsigned long long)p->limit,
                      (long long)plan->graph->micro_batch);
         p->items[p->n++] = (item){(int32_t)i,

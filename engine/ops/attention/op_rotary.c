@@ -131,8 +131,7 @@ static const clt_op_doc rotary_doc = {
     .text =
         "Turns queries and keys by their place in the sequence, so that attention sees how far apart places "
         "are without a table of positions. Goes between the layer that makes queries, keys and values and "
-        "the "
-        "attention; of a packed row only the heads of queries and keys turn.",
+        "the attention; of a packed row only the heads of queries and keys turn.",
     .inputs = "x: (N,T,H*head), f32, f16 or bf16\nposition: (N) i32, the place of each sample's first row; "
               "optional",
     .output = "y: shape and type of x",

@@ -81,8 +81,7 @@ static const clt_op_doc max_pool_doc = {
 };
 static const clt_op_doc adaptive_doc = {
     .text = "The largest element of each of as many windows as the output has elements; the windows divide "
-            "the image "
-            "or the volume, whatever its size.",
+            "the image or the volume, whatever its size.",
     .output = "y: (N,C,output...), type of x",
     .example = "{\"op\": \"adaptive_max_pool\", \"output\": [4, 4]}",
     CLT_POOL_DOC,

@@ -141,7 +141,14 @@ if [ "$(id -u)" -ne 0 ]; then
     [ -n "$(find cache/pocl -name program.bc)" ] && pass || fail 'the folder in use is empty already'
     expect_code 0 "$CLTRAIN" cache --clear pocl
     [ -z "$(find cache/pocl -name program.bc)" ] && [ -d "$closed" ] && pass || fail 'another folder than the one in use is cleared'
-    chmod 755 "$closed"
+    # one cache that cannot be cleared keeps no other one
+    mkdir -m 700 shut shut/icd shut/icd/0123456789abcdef shut/pocl shut/pocl/AB
+    echo 1 | tee shut/icd/0123456789abcdef/a.icd >shut/pocl/AB/kernel
+    chmod 555 shut/icd/0123456789abcdef
+    expect_code 8 env CLTRAIN_CACHE_DIR="$work/shut" "$CLTRAIN" cache --clear --all
+    expect_text "removing '$work/shut/icd/0123456789abcdef/a.icd': Permission denied" "pocl +2 B in 1 file, from $work/shut/pocl$"
+    expect_absent shut/pocl/AB
+    chmod 755 "$closed" shut/icd/0123456789abcdef
 else
     note_skip 'root may write everywhere, so a folder of kernels that is closed to the user is not tried'
 fi

@@ -19,7 +19,7 @@ typedef struct cache_args {
 
 typedef struct cache_row {
     clt_cache cache;
-    bool cleared;
+    bool cleared;          /* nothing is left that can be cleared */
     uint64_t files, bytes; /* removed from this cache */
 } cache_row;
 
@@ -100,7 +100,7 @@ static void print_cleared(const cache_row *rows, int count)
     for (int i = 0; i < count; i++) {
         files += rows[i].files;
         bytes += rows[i].bytes;
-        if (rows[i].cleared && rows[i].files)
+        if (rows[i].files)
             terminal_say("  %-9s %10s in %llu file%s, from %s\n", rows[i].cache.name,
                          console_bytes(rows[i].bytes, size, sizeof size), (unsigned long long)rows[i].files,
                          rows[i].files == 1 ? "" : "s", rows[i].cache.path);
@@ -134,7 +134,7 @@ static clt_status print_json(const cache_row *rows, int count)
         clt_jw_kint(&w, "files", (int64_t)c->files);
         clt_jw_kint(&w, "bytes", (int64_t)c->bytes);
         clt_jw_kbool(&w, "cleared", rows[i].cleared);
-        if (rows[i].cleared) {
+        if (rows[i].cleared || rows[i].files > 0) {
             clt_jw_kint(&w, "removed_files", (int64_t)rows[i].files);
             clt_jw_kint(&w, "removed_bytes", (int64_t)rows[i].bytes);
         }
@@ -150,8 +150,10 @@ static clt_status print_json(const cache_row *rows, int count)
     return status;
 }
 
-/* Looks at all caches, clears the selected ones, and looks at those again. */
-static clt_status look(cache_row *rows, int *count, const cache_args *a, const args_result *r)
+/* Looks at all caches, clears the selected ones, and looks at those again. failed: why one of them could not
+ * be cleared as a whole. */
+static clt_status look(cache_row *rows, int *count, const cache_args *a, const args_result *r,
+                       clt_error *failed)
 {
     for (int i = 0; i < MAX_CACHES && clt_cache_name(i); i++) {
         cache_row *row = &rows[*count];
@@ -159,8 +161,12 @@ static clt_status look(cache_row *rows, int *count, const cache_args *a, const a
         ++*count;
         if (!a->clear || !is_wanted(&row->cache, a, r))
             continue;
-        CLT_TRY(clt_cache_clear(&row->cache, &row->files, &row->bytes));
-        row->cleared = true;
+        clt_status status = clt_cache_clear(&row->cache, &row->files, &row->bytes);
+        if (status != CLT_OK && status != CLT_ESTORAGE)
+            return status;
+        row->cleared = status == CLT_OK;
+        if (status != CLT_OK)
+            clt_error_take(status, failed);
         clt_cache_free(&row->cache);
         CLT_TRY(clt_cache_look(i, &row->cache));
     }
@@ -193,12 +199,13 @@ clt_status cmd_cache(cmd_context *context, int argc, char **argv)
     if (a.all && r.n_operands > 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain cache: give either names or --all");
     CLT_TRY(check_names(&r));
-    clt_status status = look(rows, &count, &a, &r);
+    clt_error failed = {0};
+    clt_status status = look(rows, &count, &a, &r, &failed);
     if (status == CLT_OK && a.json)
         status = print_json(rows, count);
     else if (status == CLT_OK)
         (a.clear ? print_cleared : print_table)(rows, count);
     for (int i = 0; i < count; i++)
         clt_cache_free(&rows[i].cache);
-    return status;
+    return status == CLT_OK && failed.status != CLT_OK ? clt_error_put(&failed) : status;
 }

@@ -89,12 +89,14 @@ static void handle(int number)
     (void)on_signal(number);
 }
 
-/* A driver has called abort(). Its own words, which are on stderr, do not say what to do. Without words of ours the
- * signal ends the process as ever. */
-static void on_abort(int number)
+/* Something in this process has called abort(), a driver most likely. Its own words, which are on stderr, do
+ * not say what to do. Without words of ours, and when another process has sent the signal, it ends the
+ * process as ever. */
+static void on_abort(int number, siginfo_t *info, void *context)
 {
     static const char name[] = "cltrain: ", end[] = "\n";
-    const char *words = clt_last_words();
+    const char *words = info->si_pid == getpid() ? clt_last_words() : NULL;
+    (void)context;
     if (words) {
         ssize_t written = write(STDERR_FILENO, name, sizeof name - 1);
         if (written >= 0 && write(STDERR_FILENO, words, strlen(words)) >= 0)

@@ -297,22 +297,19 @@ static clt_status check_file_limit(void)
         limit.rlim_cur < LEAST_FILE_BYTES)
         CLT_FAIL(CLT_ESTORAGE,
                  "opening a device: files may not grow beyond %llu bytes (ulimit -f), and drivers write "
-                 "larger ones when "
-                 "they build kernels; raise the limit",
+                 "larger ones when they build kernels; raise the limit",
                  (unsigned long long)limit.rlim_cur);
     return CLT_OK;
 }
 
-/* PoCL ends the process itself when it cannot load one of its kernels. */
+/* PoCL calls abort() when it cannot load one of its kernels. */
 static void prepare_last_words(const ocl_device_desc *desc)
 {
     char text[512];
     snprintf(text, sizeof text,
-             "device lost: the driver of device %s '%.100s' ended this process, as PoCL does when it cannot "
-             "load a "
-             "kernel of its cache; start again, and if that does not help, empty the cache: 'cltrain cache "
-             "--clear "
-             "pocl'",
+             "device lost: something in this process called abort(), most likely the driver of device %s "
+             "'%.100s', as PoCL does when it cannot load a kernel of its cache; start again, and if that "
+             "does not help, empty the cache: 'cltrain cache --clear pocl'",
              desc->spec, desc->name);
     clt_last_words_set(desc->quirks & OCL_QUIRK_OWN_CACHE ? text : NULL);
 }

@@ -164,11 +164,16 @@ static bool check_listing(ocl_doctor_state *d)
 /* PoCL's cache of kernels, which was looked at before its library was loaded. */
 static void tell_pocl(ocl_doctor_state *d)
 {
-    static const char advice[] = "set HOME or XDG_CACHE_HOME to a folder in which you may write files and "
-                                 "run them, or name such a folder "
-                                 "with " CLT_POCL_FOLDER_VARIABLE;
+    char advice[600] =
+        "set HOME or XDG_CACHE_HOME to a folder in which you may write files and run them, or name such a "
+        "folder with " CLT_POCL_FOLDER_VARIABLE;
     const ocl_pocl_report *pocl = ocl_pocl_done();
     const clt_pocl_folder *folder = &pocl->folder;
+    if (folder->closed)
+        snprintf(advice, sizeof advice,
+                 "as root: chown -R %lu '%.300s', or remove it; or name another folder "
+                 "with " CLT_POCL_FOLDER_VARIABLE,
+                 (unsigned long)geteuid(), folder->refused);
     if (folder->refused != NULL && folder->path != NULL)
         ocl_finding(d, OCL_FINDING_WARN, advice,
                     "PoCL's folder for built kernels '%s' cannot be used: %s; cltrain lets it use '%s'",

@@ -35,8 +35,11 @@ const ocl_pocl_report *ocl_pocl_done(void)
 
 /* --- when a large cache was looked at --- */
 
-/* The stamp is a file that exists while no process that has begun since may have been interrupted: each takes it away
- * when it begins and puts it back, with its old time, when it ends by itself. */
+/* The stamp is a file whose time says when all files were looked at. Each process takes it away when it
+ * begins and puts it back, with that time, when it ends by itself, so that it is missing after a process
+ * that was ended by force. Of processes side by side each puts down the time of its own look, though another
+ * one may have been ended by force since: what that one left is then found when the stamp is older than
+ * OCL_POCL_SECONDS. */
 static struct {
     char *path;
     pid_t owner;
@@ -125,7 +128,7 @@ static uint64_t look(uint64_t *files, char **closed)
 static clt_status look_once(void)
 {
     uint64_t files = 0;
-    char *closed = NULL, why[400];
+    char *closed = NULL;
     begin_stamp(the_report.folder.path);
     if (take_stamp() && !look_at_all)
         return CLT_OK;
@@ -136,9 +139,11 @@ static clt_status look_once(void)
         free(closed);
         return CLT_OK;
     }
-    snprintf(why, sizeof why, "this user may not write into '%.300s' (chown -R it, or remove it)", closed);
+    clt_status status = clt_pocl_folder_leave(&the_report.folder, closed);
     free(closed);
-    return clt_pocl_folder_leave(&the_report.folder, why);
+    if (status == CLT_OK && the_report.folder.path != NULL)
+        (void)look(NULL, NULL); /* the folder that is used now may have been used before */
+    return status;
 }
 
 static void tell_folder(const clt_pocl_folder *folder)

@@ -14,8 +14,9 @@ typedef struct ocl_pocl_report {
 } ocl_pocl_report;
 
 /* Before the first OpenCL call of a process that is no child of ours, if PoCL is among the drivers. It sets
- * POCL_CACHE_DIR where PoCL's own folder cannot be used. A cache of more than OCL_POCL_MANY files is looked at once in
- * OCL_POCL_SECONDS, as long as every process that has used it since has ended by itself. CLT_ENOMEM. */
+ * POCL_CACHE_DIR where PoCL's own folder cannot be used. A cache of more than OCL_POCL_MANY files is looked
+ * at once in OCL_POCL_SECONDS, and again after a process that was ended by force; but if another process,
+ * which ran beside that one, has ended by itself since, only when the seconds are over. CLT_ENOMEM. */
 #define OCL_POCL_MANY 300
 #define OCL_POCL_SECONDS 60
 clt_status ocl_pocl_prepare(void);

@@ -66,12 +66,10 @@ static bool is_icd_folder(const char *name, bool folder)
            ((n == 16 && strspn(name, "0123456789abcdef") == n) || (n == 10 && !strncmp(name, "new-", 4)));
 }
 
-/* PoCL's cache folders are named by two letters from A to P; files that it is writing begin with
- * "tempfile". */
+/* Files that PoCL is writing begin with "tempfile". */
 static bool is_pocls(const char *name, bool folder)
 {
-    bool letters = strlen(name) == 2 && strspn(name, "ABCDEFGHIJKLMNOP") == 2;
-    return (folder && letters) || strncmp(name, "tempfile", 8) == 0;
+    return (folder && clt_pocl_folder_name(name)) || strncmp(name, "tempfile", 8) == 0;
 }
 
 static const kind kinds[] = {
@@ -195,8 +193,24 @@ static bool is_folder(int parent, const char *name)
     return fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
 }
 
+/* Removes an entry whose size has been added, and takes off what is left of it. */
+static clt_status remove_one(int parent, const char *path, const char *name, uint64_t *files, uint64_t *bytes)
+{
+    uint64_t left_files = 0, left_bytes = 0;
+    char *whole = NULL;
+    clt_status status = clt_path_join(path, name, &whole);
+    if (status == CLT_OK)
+        status = clt_remove_tree(whole);
+    free(whole);
+    if (status != CLT_OK)
+        measure(parent, name, 0, &left_files, &left_bytes);
+    *files -= left_files < *files ? left_files : *files; /* another process may have added some */
+    *bytes -= left_bytes < *bytes ? left_bytes : *bytes;
+    return status;
+}
+
 /* Visits every entry that is a cached file or folder: adds up its size, and removes it when `remove` is
- * set. */
+ * set. What cannot be removed does not count, and does not keep the others: the last failure is returned. */
 static clt_status walk(const kind *k, const char *path, bool remove, uint64_t *files, uint64_t *bytes)
 {
     clt_status status = CLT_OK;
@@ -206,18 +220,14 @@ static clt_status walk(const kind *k, const char *path, bool remove, uint64_t *f
         return remove && errno != ENOENT
                    ? clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", path)
                    : CLT_OK;
-    for (struct dirent *entry = readdir(folder); entry && status == CLT_OK; entry = readdir(folder)) {
+    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
         const char *name = entry->d_name;
         bool dots = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
         if (dots || (k->is_cached && !k->is_cached(name, is_folder(dirfd(folder), name))))
             continue;
         measure(dirfd(folder), name, 0, files, bytes);
-        char *whole = NULL;
-        if (remove)
-            status = clt_path_join(path, name, &whole);
-        if (remove && status == CLT_OK)
-            status = clt_remove_tree(whole);
-        free(whole);
+        clt_status now = remove ? remove_one(dirfd(folder), path, name, files, bytes) : CLT_OK;
+        status = now == CLT_OK ? status : now;
     }
     closedir(folder);
     return status;

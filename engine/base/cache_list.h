@@ -35,9 +35,8 @@ const char *clt_cache_name(int index);
 clt_status clt_cache_look(int index, clt_cache *out);
 void clt_cache_free(clt_cache *cache);
 /* Removes the cached files, and the folder if it is empty afterwards; *files and *bytes: how much was
- * removed. A missing folder counts as empty. CLT_ESTORAGE: something could not be removed; CLT_EUSAGE: the
- * cache is CLT_CACHE_FOREIGN.
- */
+ * removed, also on failure. A missing folder counts as empty. CLT_ESTORAGE: something could not be removed,
+ * while everything else was; CLT_EUSAGE: the cache is CLT_CACHE_FOREIGN. */
 clt_status clt_cache_clear(const clt_cache *cache, uint64_t *files, uint64_t *bytes);
 
 #endif

@@ -82,7 +82,7 @@ bool clt_is_regular(
     /* A regular file: not a folder, and not a device or pipe, from which reading may never end. */
     const char *path);
 bool clt_same_folder(const char *a, const char *b); /* both exist and are the same folder */
-clt_status clt_remove_tree(const char *path);       /* no symlink following */
+clt_status clt_remove_tree(const char *path);       /* no symlink following; goes on after a failure */
 /* Joins with one '/'; an absolute b wins. Result must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);
 /* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is taken. */

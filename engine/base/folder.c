@@ -162,7 +162,8 @@ clt_status clt_mkdir_possible(const char *path)
 
 static clt_status remove_entry(int parent, const char *name, const char *shown);
 
-/* Removes everything inside the folder `fd`, and closes it. */
+/* Removes everything inside the folder `fd`, and closes it. What cannot be removed does not keep the rest:
+ * the last failure is returned. */
 static clt_status remove_inside(int fd, const char *shown)
 {
     clt_status status = CLT_OK;
@@ -172,7 +173,7 @@ static clt_status remove_inside(int fd, const char *shown)
         close(fd);
         return status;
     }
-    while (status == CLT_OK) {
+    for (;;) {
         errno = 0;
         struct dirent *entry = readdir(folder);
         if (!entry) {
@@ -183,10 +184,11 @@ static clt_status remove_inside(int fd, const char *shown)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         char *inner = NULL;
-        status = clt_path_join(shown, entry->d_name, &inner);
-        if (status == CLT_OK)
-            status = remove_entry(fd, entry->d_name, inner);
+        clt_status now = clt_path_join(shown, entry->d_name, &inner);
+        if (now == CLT_OK)
+            now = remove_entry(fd, entry->d_name, inner);
         free(inner);
+        status = now == CLT_OK ? status : now;
     }
     closedir(folder);
     return status;

@@ -11,10 +11,10 @@
 
 static char texts[2][512];
 static _Atomic(const char *) words;
-static void (*on_abort)(int);
+static void (*on_abort)(int, siginfo_t *, void *);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void clt_last_words_handler(void (*handler)(int))
+void clt_last_words_handler(void (*handler)(int, siginfo_t *, void *))
 {
     on_abort = handler;
 }
@@ -23,10 +23,11 @@ void clt_last_words_keep(void)
 {
     struct sigaction now, action;
     if (on_abort == NULL || atomic_load(&words) == NULL || sigaction(SIGABRT, NULL, &now) != 0 ||
-        now.sa_handler == on_abort)
+        ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_abort))
         return;
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_abort;
+    action.sa_sigaction = on_abort;
+    action.sa_flags = SA_SIGINFO;
     sigemptyset(&action.sa_mask);
     (void)sigaction(SIGABRT, &action, NULL);
 }

@@ -5,9 +5,19 @@
 # ctest-cost: 15
 #
 # PoCL's cache of kernels: files that are cut off are removed and built again, a folder that cannot be used is replaced by another one,
-# and what PoCL does to the process is explained. The run goes on in each case but the last.
+# and what PoCL does to the process is explained. The run goes on in each case but the last two.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# PoCL alone: a GPU beside it would be used instead.
+vendors=${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}
+entry=$(grep -l pocl "$vendors"/*.icd 2>/dev/null | head -n 1)
+if [ -n "$entry" ]; then
+    mkdir vendors
+    cp "$entry" vendors/pocl.icd
+    export OCL_ICD_VENDORS=$work/vendors
+    unset OCL_ICD_FILENAMES OPENCL_VENDOR_PATH
+fi
 CLTRAIN_LOG=debug "$CLTRAIN" devices >devices.txt 2>&1
+if grep -E '^[0-9]+:[0-9]+ ' devices.txt | grep -q -v PoCL; then skip_all "$vendors has no entry for PoCL, and there are other devices"; fi
 grep -q 'quirk own_cache' devices.txt || skip_all 'the device is not one of PoCL'
 export CLTRAIN_GEMM=simple # starts fastest
 own_cache "$work/cache"
@@ -42,11 +52,12 @@ cut_files() {
     rm -rf again
 }
 zeros() { head -c "$(stat -c %s "$1")" /dev/zero >"$1.new" && mv "$1.new" "$1"; }
+half() { truncate -s $(($(stat -c %s "$1") / 2)) "$1"; }
 cut_files '*.so' truncate -s 0
-cut_files '*.so' truncate -s 5000
+cut_files '*.so' half
 cut_files '*.so' zeros
 cut_files '*.bc' truncate -s 0
-cut_files '*.bc' truncate -s 5000
+cut_files '*.bc' half
 trains again
 reject_text 'PoCL'
 rm -rf again
@@ -61,17 +72,24 @@ expect_code 0 "$CLTRAIN" doctor
 expect_text "^warn .*1 built kernels of PoCL in '$kernels' were cut off" '^healthy'
 
 # A large cache is looked at now and then: after a process that was ended, or a start of the machine.
-mkdir -p "$kernels/ZZ/program"
-truncate -s 3 "$kernels/ZZ/program/cut.so"
-for i in $(seq 301); do cp "$(find whole -name '*.bc' | head -n 1)" "$kernels/ZZ/program/$i.bc"; done
+kernel=$kernels/AP/ABCDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDE/kernel
+for i in $(seq 301); do mkdir -p "$kernel/$i-1-1" && cp "$(find whole -name '*.bc' | head -n 1)" "$kernel/$i-1-1/parallel.bc"; done
+truncate -s 3 "$kernel/1-1-1/kernel.so"
 expect_code 0 "$CLTRAIN" devices
 expect_text "^warning: 1 file of PoCL's cache .* ended too early"
 [ "$(find cache/listing -name 'pocl-*.json' | wc -l)" -eq 1 ] && pass || fail 'it is not noted that the cache was looked at'
-truncate -s 3 "$kernels/ZZ/program/cut.so"
+truncate -s 3 "$kernel/1-1-1/kernel.so"
 touch -d '1 hour ago' cache/listing/pocl-*.json
 expect_code 0 "$CLTRAIN" devices
 expect_text 'ended too early'
-rm -r "$kernels/ZZ"
+rm -r "$kernels/AP/ABCDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDE"
+# What is none of PoCL's stays, whatever it is called.
+mkdir -p "$kernels"/x/y "$kernels/AB/short"
+touch "$kernels"/x/y/calc.bc "$kernels/AB/short/calc.bc"
+expect_code 0 "$CLTRAIN" doctor
+reject_text 'cut off'
+[ -e "$kernels/x/y/calc.bc" ] && [ -e "$kernels/AB/short/calc.bc" ] && pass || fail "a file that is not PoCL's is removed"
+rm -r "$kernels"/x "$kernels/AB/short"
 
 # --- folders that cannot be used ---
 : >file
@@ -108,11 +126,48 @@ else
     note_skip 'no mount namespace is allowed here: a file system with noexec is not tried'
 fi
 
-# --- PoCL ends the process ---
 export HOME=$work/home
+# a folder inside, in which root has built kernels
+closed=$kernels/AB
+mkdir -p "$closed"
+if [ "$(id -u)" -ne 0 ]; then
+    chmod 555 "$closed"
+    truncate -s 3 "$(find cache/pocl -name '*.so' | head -n 1)"
+    expect_code 0 "$CLTRAIN" doctor
+    expect_text "^warn .*PoCL's folder for built kernels '$kernels' cannot be used: .*may not write into '$closed'.*lets it use '$work/cache/pocl'" \
+        "as root: chown -R $(id -u) '$kernels'" "1 built kernels of PoCL in '$work/cache/pocl' were cut off" '^healthy'
+    expect_code 0 "$CLTRAIN" cache
+    expect_text "$work/cache/pocl$"
+    [ -n "$(find cache/pocl -name program.bc)" ] && pass || fail 'the folder in use is empty already'
+    expect_code 0 "$CLTRAIN" cache --clear pocl
+    [ -z "$(find cache/pocl -name program.bc)" ] && [ -d "$closed" ] && pass || fail 'another folder than the one in use is cleared'
+    # one cache that cannot be cleared keeps no other one
+    mkdir -m 700 shut shut/icd shut/icd/0123456789abcdef shut/pocl shut/pocl/AB
+    echo 1 | tee shut/icd/0123456789abcdef/a.icd >shut/pocl/AB/kernel
+    chmod 555 shut/icd/0123456789abcdef
+    expect_code 8 env CLTRAIN_CACHE_DIR="$work/shut" "$CLTRAIN" cache --clear --all
+    expect_text "removing '$work/shut/icd/0123456789abcdef/a.icd': Permission denied" "pocl +2 B in 1 file, from $work/shut/pocl$"
+    expect_absent shut/pocl/AB
+    chmod 755 "$closed" shut/icd/0123456789abcdef
+else
+    note_skip 'root may write everywhere, so a folder of kernels that is closed to the user is not tried'
+fi
+
+# --- something ends the process ---
+# A signal from outside is not the driver's doing, and ends the process as ever.
+ulimit -c 0
+"$CLTRAIN" train net.json train.steps=16000000 --out killed >killed.txt 2>&1 </dev/null &
+process=$!
+await_from $process has_updates killed
+kill -ABRT $process
+wait $process
+code=$?
+cp killed.txt "$out"
+if [ $code -eq 134 ]; then pass; else fail "SIGABRT: code $code instead of 134"; fi
+reject_text 'device lost' 'abort\(\)'
 need_shim
 export LD_PRELOAD=$shim
 CLT_SHIM='build:family=no_such:error' expect_code 0 "$CLTRAIN" devices # what is known of the device, with the shim
 CLT_SHIM='launch:family=adam:abort' expect_code 10 "$CLTRAIN" train net.json --out ended
-expect_text '^cltrain: device lost: the driver of device .* ended this process.* .cltrain cache --clear pocl.'
+expect_text '^cltrain: device lost: something in this process called abort\(\), most likely the driver of device .* .cltrain cache --clear pocl.'
 finish

@@ -174,6 +174,45 @@ static void test_open_folder(void **state)
     clt_cache_free(&cache);
 }
 
+/* What another user, root perhaps, has made cannot be removed, and keeps nothing else. */
+static void test_closed(void **state)
+{
+    static const char *const users[] = {"", "own", "own/icd", "own/icd/0000000000000001",
+                                        "own/icd/0000000000000002"};
+    static const char closed[] = "own/icd/0000000000000001/closed";
+    clt_cache cache;
+    uint64_t files, bytes;
+    char path[512], why[CLT_ERROR_TEXT_SIZE];
+    (void)state;
+    put("own/icd/0000000000000001/closed/a.icd", "1");
+    put("own/icd/0000000000000001/b.icd", "12");
+    put("own/icd/0000000000000001/c.icd", "123");
+    put("own/icd/0000000000000002/d.icd", "1234");
+    bool is_root = geteuid() == 0; /* root may remove everything, and becomes another user */
+    snprintf(path, sizeof path, "%s/%s", root, closed);
+    assert_int_equal(chmod(path, is_root ? 0755 : 0500), 0);
+    for (size_t i = 0; is_root && i < sizeof users / sizeof users[0]; i++) {
+        char whole[512];
+        snprintf(whole, sizeof whole, "%s/%s", root, users[i]);
+        assert_int_equal(chown(whole, 65534, (gid_t)-1), 0);
+    }
+    assert_true(!is_root || seteuid(65534) == 0);
+    cache = look("icd");
+    clt_status status = clt_cache_clear(&cache, &files, &bytes);
+    snprintf(why, sizeof why, "%s", clt_error_text());
+    assert_true(!is_root || seteuid(0) == 0);
+    assert_int_equal(chmod(path, 0700), 0);
+    clt_cache_free(&cache);
+    assert_int_equal(status, CLT_ESTORAGE);
+    assert_non_null(strstr(why, "closed/a.icd"));
+    assert_int_equal(files, 3);
+    assert_int_equal(bytes, 9);
+    assert_true(there("own/icd/0000000000000001/closed/a.icd"));
+    assert_false(there("own/icd/0000000000000001/b.icd"));
+    assert_false(there("own/icd/0000000000000001/c.icd"));
+    assert_false(there("own/icd/0000000000000002"));
+}
+
 static void test_nowhere(void **state)
 {
     clt_cache cache;
@@ -197,6 +236,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_links, prepare, clean),
         cmocka_unit_test_setup_teardown(test_drivers, prepare, clean),
         cmocka_unit_test_setup_teardown(test_open_folder, prepare, clean),
+        cmocka_unit_test_setup_teardown(test_closed, prepare, clean),
         cmocka_unit_test_setup_teardown(test_nowhere, prepare, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,9 @@ static void test_link(void **state)
 static const uint8_t bitcode[] = {'B', 'C', 0xC0, 0xDE, 0x35, 0x14, 0, 0, 2, 0, 0, 0, 1, 2, 3, 4,
                                   5,   6,   7,    8,    0x21, 0x0C, 0, 0, 1, 0, 0, 0, 9, 9, 9, 9};
 
+/* A folder of a program, as PoCL names it. */
+#define PROGRAM "kcache/AB/CDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDEFG"
+
 /* Puts the first `size` bytes as the only file, and tells whether it is removed. */
 static bool is_cut(const char *path, const void *data, size_t size)
 {
@@ -143,7 +146,7 @@ static bool is_cut(const char *path, const void *data, size_t size)
 
 static void test_mend(void **state)
 {
-    static const char so[] = "kcache/AB/CDEF/kernel/64-1-1/kernel.so", bc[] = "kcache/AB/CDEF/program.bc";
+    static const char so[] = PROGRAM "/kernel/64-1-1/kernel.so", bc[] = PROGRAM "/program.bc";
     char *library, *zeros;
     size_t size;
     (void)state;
@@ -161,31 +164,55 @@ static void test_mend(void **state)
         if (n != 20 && !is_cut(bc, bitcode, n)) /* 20: the first block alone */
             fail_msg("%zu of %zu bytes of bitcode count as whole", n, sizeof bitcode);
     assert_true(is_cut(bc, zeros, 64));
+    assert_true(is_cut(PROGRAM "/kernel/64-1-1/parallel.bc", zeros, 64));
     free(library);
     free(zeros);
 }
 
-/* What is no kernel, and what a link leads to, stays as it is. */
+/* What is no kernel, and what a link leads to, stays as it is: the folder may be a home. */
 static void test_others(void **state)
 {
+    static const char *const foreign[] = {
+        "kcache/x/y/calc.bc",
+        "kcache/x/y/z/64-1-1/z.so",
+        "kcache/ZZ/CDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDEFG/program.bc",
+        "kcache/ABC/CDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDEFG/program.bc",
+        "kcache/AB/short/calc.bc",
+        "kcache/AB/CDEF/program.bc",
+        "kcache/AB/cdefghijklmnopabcdefghijklmnopabcdefg/program.bc",
+        "kcache/AB/program.bc",
+        PROGRAM "/calc.bc",
+        PROGRAM "/kernel.so",
+        PROGRAM "/kernel/kernel.so",
+        PROGRAM "/kernel/program.bc",
+        PROGRAM "/kernel/64-1-1/other.so",
+        PROGRAM "/kernel/64-1-1/kernel.so.o",
+        PROGRAM "/kernel/64-1-1/kernel.o",
+        PROGRAM "/kernel/64-1-1/deeper/kernel.so",
+    };
     clt_pocl_mended mended;
     char folder[200], link[200];
     (void)state;
-    put("kcache/AB/CDEF/last_accessed", "", 0);
+    put(PROGRAM "/last_accessed", "", 0);
     put("kcache/tempfile_1.so", "", 0); /* which another process is writing */
     put("kcache/tempfile_1.so.o", "", 0);
-    put("kcache/AB/CDEF/program.bc_1.temp", "", 0);
+    put(PROGRAM "/program.bc_1.temp", "", 0);
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
+        put(foreign[i], "", 0);
     put("elsewhere/kernel.so", "", 0);
     snprintf(folder, sizeof folder, "%s/kcache", root);
-    snprintf(link, sizeof link, "%s/kcache/AB/CDEF/link.so", root);
+    snprintf(link, sizeof link, "%s/" PROGRAM "/program.bc", root);
     assert_int_equal(symlink(in_root("elsewhere/kernel.so"), link), 0);
-    snprintf(link, sizeof link, "%s/kcache/XY", root);
+    snprintf(link, sizeof link, "%s/kcache/AC", root);
     assert_int_equal(symlink(in_root("elsewhere"), link), 0);
     clt_pocl_folder_mend(folder, &mended);
     assert_int_equal(mended.files, 0);
     assert_int_equal(mended.removed, 0);
     assert_true(clt_file_exists(in_root("elsewhere/kernel.so")));
     assert_true(clt_file_exists(in_root("kcache/tempfile_1.so")));
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
+        if (!clt_file_exists(in_root(foreign[i])))
+            fail_msg("'%s' is no file of PoCL's, and is removed", foreign[i]);
     clt_pocl_folder_mend(in_root("nowhere"), &mended);
     assert_int_equal(mended.files, 0);
 }
@@ -193,29 +220,39 @@ static void test_others(void **state)
 /* What another user, root perhaps, has put there. */
 static void test_closed(void **state)
 {
-    static const char *const users[] = {"", "kcache", "kcache/AB"};
+    static const char *const users[] = {"", "tmp", "kcache", "kcache/AB"};
     clt_pocl_mended mended;
-    clt_pocl_folder folder = {0};
+    clt_pocl_folder folder = {0}, seen;
     char kcache[200];
     (void)state;
-    put("kcache/AB/CDEF/program.bc", bitcode, sizeof bitcode);
+    put(PROGRAM "/program.bc", bitcode, sizeof bitcode);
+    put("kcache/notes/page.txt", "", 0); /* not of PoCL's */
+    assert_int_equal(chmod(in_root("kcache/notes"), 0500), 0);
     snprintf(kcache, sizeof kcache, "%s/kcache", root);
     bool is_root = geteuid() == 0; /* root may write everywhere, and becomes another user */
-    assert_int_equal(chmod(in_root("kcache/AB/CDEF"), is_root ? 0755 : 0500), 0);
+    assert_int_equal(chmod(in_root(PROGRAM), is_root ? 0755 : 0500), 0);
     for (size_t i = 0; is_root && i < sizeof users / sizeof users[0]; i++)
         assert_int_equal(chown(in_root(users[i]), 65534, (gid_t)-1), 0);
     assert_true(!is_root || seteuid(65534) == 0);
     clt_pocl_folder_mend(kcache, &mended);
     folder.path = strdup(kcache);
-    assert_int_equal(clt_pocl_folder_leave(&folder, "because"), CLT_OK);
+    setenv("POCL_CACHE_DIR", kcache, 1);
+    assert_int_equal(clt_pocl_folder_choose(false, &seen), CLT_OK); /* what 'cltrain cache' sees */
+    assert_int_equal(clt_pocl_folder_leave(&folder, mended.closed), CLT_OK);
     assert_true(!is_root || seteuid(0) == 0);
-    assert_int_equal(chmod(in_root("kcache/AB/CDEF"), 0700), 0);
-    assert_string_equal(mended.closed, in_root("kcache/AB/CDEF"));
+    assert_int_equal(chmod(in_root("kcache/notes"), 0700), 0);
+    assert_int_equal(chmod(in_root(PROGRAM), 0700), 0);
+    assert_string_equal(mended.closed, in_root(PROGRAM));
     free(mended.closed);
-    assert_string_equal(folder.refused, kcache);
-    assert_string_equal(folder.path, in_root("own/pocl"));
-    assert_string_equal(folder.why, "because");
+    const clt_pocl_folder *both[] = {&folder, &seen};
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(both[i]->refused, kcache);
+        assert_string_equal(both[i]->path, in_root("own/pocl"));
+        assert_non_null(strstr(both[i]->why, in_root(PROGRAM)));
+        assert_true(both[i]->closed);
+    }
     clt_pocl_folder_free(&folder);
+    clt_pocl_folder_free(&seen);
 }
 
 int main(void)

@@ -125,5 +125,8 @@ enum {
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */
 clt_status clt_config_diff(const char *resolved, const clt_config *config, unsigned kinds, clt_str *out);
+/* CLT_ECONFIG if keys of CLT_KEYS_FIXED differ, for a run that goes on from `from`: the message lists them. Where the
+ * program that wrote the resolved config did not know a key, it gives the value that repeats what that program did. */
+clt_status clt_config_check_fixed(const char *resolved, const clt_config *config, const char *from);
 
 #endif

@@ -120,7 +120,8 @@ bool clt_config_hint(const char *name, const char *value, char *buffer, size_t s
 enum {
     CLT_KEYS_FIXED = 1 << 0,  /* change what is computed */
     CLT_KEYS_LENGTH = 1 << 1, /* the length of the training and its schedule */
-    CLT_KEYS_DATA = 1 << 2    /* where the training data and its tokenizer are */
+    CLT_KEYS_DATA = 1 << 2,   /* where the training data and its tokenizer are */
+    CLT_KEYS_TABLE = 1 << 3   /* what a run keeps of its table; they are fixed, too */
 };
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */

@@ -37,9 +37,13 @@ static unsigned kind_of(const char *path)
         "parallel.shared_memory", "parallel.first_bucket_mb", "parallel.shard", NULL};
     static const char *const length[] = {"train.steps", "train.epochs", "schedule.", NULL};
     static const char *const data[] = {"data.path", "data.targets", "data.tokenizer", NULL};
+    static const char *const table[] = {
+        "data.target",      "data.columns", "data.words", "data.fill", "data.standardize",
+        "data.class_names", "data.scale",   "data.mean",  "data.std",  NULL};
     return is_one_of(path, free_keys) ? 0
            : is_one_of(path, length)  ? CLT_KEYS_LENGTH
            : is_one_of(path, data)    ? CLT_KEYS_DATA
+           : is_one_of(path, table)   ? CLT_KEYS_FIXED | CLT_KEYS_TABLE
                                       : CLT_KEYS_FIXED;
 }
 
@@ -90,6 +94,17 @@ static void give_older(comparing *c, const char *path)
     c->given++;
 }
 
+/* Whether values that differ do no harm, or are compared elsewhere. */
+static bool may_differ(const comparing *c, const char *path, const char *a, const char *b)
+{
+    /* a number where it was auto, or the other way round: the user wants it, and resuming compares the global batch */
+    if (strcmp(path, "data.micro_batch") == 0)
+        return strcmp(a, "\"auto\"") == 0 || strcmp(b, "\"auto\"") == 0;
+    /* 0 leaves the scale to the data, and resuming compares what it comes to */
+    return strcmp(path, "data.scale") == 0 && !(c->kinds & CLT_KEYS_TABLE) &&
+           (strcmp(a, "0") == 0 || strcmp(b, "0") == 0);
+}
+
 static void compare_key(comparing *c, const char *section, const char *key, const clt_json *was,
                         const clt_json *is)
 {
@@ -97,14 +112,8 @@ static void compare_key(comparing *c, const char *section, const char *key, cons
     clt_str_printf(&path, "%s.%s", section, key);
     value_text(c, path.text ? path.text : "", was, &a);
     value_text(c, path.text ? path.text : "", is, &b);
-    /* a number where it was auto, or the other way round: the user wants it, and the global batch is compared elsewhere */
-    bool found = path.text && a.text && b.text && strcmp(path.text, "data.micro_batch") == 0 &&
-                 (strcmp(a.text, "\"auto\"") == 0 || strcmp(b.text, "\"auto\"") == 0);
-    /* 0 leaves the scale to the data, and resuming compares what it comes to */
-    found = found || (path.text && a.text && b.text && strcmp(path.text, "data.scale") == 0 &&
-                      (strcmp(a.text, "0") == 0 || strcmp(b.text, "0") == 0));
-    if (path.text && a.text && b.text && !found && strcmp(a.text, b.text) != 0 &&
-        (kind_of(path.text) & c->kinds) != 0) {
+    if (path.text && a.text && b.text && strcmp(a.text, b.text) != 0 &&
+        (kind_of(path.text) & c->kinds) != 0 && !may_differ(c, path.text, a.text, b.text)) {
         clt_str_printf(c->out, "%s%s: was %s, is %s", c->out->length ? "\n" : "", path.text, a.text, b.text);
         c->lines++;
         if (c->give && !was && older_text(c, path.text))

@@ -151,11 +151,13 @@ static clt_status check_joined(const comparison *c)
         key, was ? "true" : "false");
 }
 
-/* data.scale of a config, or 1 where it leaves the scale to the data. */
-static double given_scale(const clt_config *config)
+/* data.scale of a config, or 1 where it leaves the scale to the data; but 0 of a table that is standardised, which no other
+ * scale is. */
+static double given_scale(const comparison *c, const clt_config *config)
 {
     double scale = clt_config_float(config, "data.scale");
-    return scale != 0 ? scale : 1;
+    bool standardised = c->facts.table && clt_config_bool(c->was, "data.standardize");
+    return scale != 0 || standardised ? scale : 1;
 }
 
 /* data.scale 0 means what follows from the data: for bytes the source and the facts have that; a run of an older version
@@ -167,8 +169,8 @@ static clt_status check_scale(const comparison *c)
          bytes_then = c->has_facts ? c->facts.n_fields > 0 && c->facts.fields[0].dtype == CLT_U8
                                    : bytes && clt_config_float(c->was, "data.scale") == 0;
     char was[CLT_NUMBER_TEXT], is[CLT_NUMBER_TEXT];
-    double now = bytes ? source->scale : given_scale(c->job->config);
-    double then = !bytes_then ? given_scale(c->was) : c->has_facts ? c->facts.scale : source->scale;
+    double now = bytes ? source->scale : given_scale(c, c->job->config);
+    double then = !bytes_then ? given_scale(c, c->was) : c->has_facts ? c->facts.scale : source->scale;
     if (fabs(then - now) <= 1e-6 * fabs(now))
         return CLT_OK;
     clt_double_text(then, was);

@@ -279,13 +279,15 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
             r.operands[0], r.operands[0]);
     CLT_TRY(cmd_load_config_over(&r, a.init, true, &config));
     clt_status status = CLT_OK;
-    if (!a.out && a.resume && strcmp(a.resume, "auto") == 0)
+    bool automatic = a.resume && strcmp(a.resume, "auto") == 0;
+    if (!a.out && automatic)
         /* --resume auto needs the same name every time */
         status = train_default_folder(r.operands[0], folder, sizeof folder);
     else if (!a.out && !a.dry_run)
         status = choose_folder(context, r.operands[0], folder, sizeof folder);
     if (status == CLT_OK)
-        status = train(context, &a, config, a.dry_run ? NULL : a.out ? a.out : folder);
+        /* a dry run writes nothing; with auto it looks into the folder */
+        status = train(context, &a, config, a.dry_run && !automatic ? NULL : a.out ? a.out : folder);
     clt_config_destroy(config);
     return status;
 }

@@ -108,6 +108,9 @@ CLTRAIN_API int cltrain_predict(cltrain *net, int64_t samples, const float *x, f
 
 /* Writes the parameters to a safetensors file, named after their layers ("linear1.weight"). */
 CLTRAIN_API int cltrain_save(cltrain *net, const char *path);
+/* Reads the parameters of a safetensors file. If the config's data is a table and the file lies in a checkpoint, whose
+ * data.json says what its table told, that must be what the net's own table tells: else the error is that of weights that do
+ * not fit (7). A file elsewhere says nothing of its table: the means and deviations are the net's own. */
 CLTRAIN_API int cltrain_load(cltrain *net, const char *path);
 
 #ifdef __cplusplus

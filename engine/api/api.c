@@ -11,6 +11,7 @@
 #include "engine/api/api_internal.h"
 #include "engine/base/log.h"
 #include "engine/data/source_memory.h"
+#include "engine/train/saved/known_table.h"
 #include "engine/verify/family_list.h"
 #include "engine/verify/self_test.h"
 
@@ -273,8 +274,31 @@ int cltrain_save(cltrain *net, const char *path)
     return code(status == CLT_OK ? clt_run_save_parameters(net->run, path) : status);
 }
 
+/* Weights take numbers in the unit of the table that they were trained on. */
+static clt_status check_table(const cltrain *net, const char *path)
+{
+    const clt_table *own = net->run->job->train_source->table;
+    clt_data_facts facts;
+    if (!own)
+        return CLT_OK;
+    CLT_TRY(clt_known_beside(path, &facts));
+    bool fits = !facts.table || clt_table_same(own, facts.table);
+    clt_data_facts_free(&facts);
+    if (!fits)
+        CLT_FAIL(
+            CLT_ECHECKPOINT,
+            "loading '%s': the " CLT_DATA_FACTS_FILE
+            " beside it says that these weights were trained on a table "
+            "with other columns, means or deviations than the net's own table has, so that it would predict "
+            "something else; build the net with the table that they were trained on",
+            path);
+    return CLT_OK;
+}
+
 int cltrain_load(cltrain *net, const char *path)
 {
     clt_status status = clt_api_build(net);
+    if (status == CLT_OK)
+        status = check_table(net, path);
     return code(status == CLT_OK ? clt_run_load_parameters(net->run, path, false) : status);
 }

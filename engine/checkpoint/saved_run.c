@@ -79,6 +79,24 @@ static clt_status config_beside(const clt_saved_run *saved, char **found)
         saved->path);
 }
 
+/* A run of a table has kept what its training part told, which overrides cannot change. */
+static clt_status check_overrides(const clt_saved_run *saved, const char *text,
+                                  const clt_saved_run_options *o)
+{
+    clt_str diff = {0};
+    if (!saved->facts.table || o->training || o->n_overrides == 0)
+        return CLT_OK;
+    clt_status status = clt_config_diff(text, saved->config, CLT_KEYS_TABLE, &diff);
+    if (status == CLT_OK && diff.length)
+        status = clt_fail(
+            CLT_ECONFIG, __FILE__, __LINE__,
+            "opening the saved run '%s': the run has kept what its table told, so that these keys can "
+            "no longer be changed; train anew\n%s",
+            saved->path, diff.text);
+    clt_str_free(&diff);
+    return status;
+}
+
 static clt_status open_config(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     char *text = NULL, *path = NULL;
@@ -90,6 +108,8 @@ static clt_status open_config(clt_saved_run *saved, const clt_saved_run_options 
         status = clt_config_parse(text, path, o->overrides, o->n_overrides, &saved->config);
     else if (status == CLT_OK)
         status = clt_config_load(path, o->overrides, o->n_overrides, &saved->config);
+    if (status == CLT_OK && text)
+        status = check_overrides(saved, text, o);
     free(path);
     free(text);
     return status;
@@ -203,8 +223,8 @@ static clt_status fill(clt_saved_run *saved, const char *path, const clt_saved_r
                        : clt_checkpoint_peek(path, &saved->checkpoint));
     saved->step = saved->checkpoint->step;
     CLT_TRY(find_folder(saved));
-    CLT_TRY(open_config(saved, o));
     CLT_TRY(open_facts(saved));
+    CLT_TRY(open_config(saved, o));
     CLT_TRY(find_data(saved));
     CLT_TRY(choose_class_names(saved, o));
     CLT_TRY(choose_micro_batch(saved, o));

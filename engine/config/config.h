@@ -120,10 +120,14 @@ bool clt_config_hint(const char *name, const char *value, char *buffer, size_t s
 enum {
     CLT_KEYS_FIXED = 1 << 0,  /* change what is computed */
     CLT_KEYS_LENGTH = 1 << 1, /* the length of the training and its schedule */
-    CLT_KEYS_DATA = 1 << 2    /* where the training data and its tokenizer are */
+    CLT_KEYS_DATA = 1 << 2,   /* where the training data and its tokenizer are */
+    CLT_KEYS_TABLE = 1 << 3   /* what a run keeps of its table; they are fixed, too */
 };
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */
 clt_status clt_config_diff(const char *resolved, const clt_config *config, unsigned kinds, clt_str *out);
+/* CLT_ECONFIG if keys of CLT_KEYS_FIXED differ, for a run that goes on from `from`: the message lists them. Where the
+ * program that wrote the resolved config did not know a key, it gives the value that repeats what that program did. */
+clt_status clt_config_check_fixed(const char *resolved, const clt_config *config, const char *from);
 
 #endif

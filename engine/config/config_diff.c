@@ -4,7 +4,8 @@
  * others may change on conditions. Knows only names of keys and JSON. */
 #include <string.h>
 
-#include "engine/config/config.h"
+#include "engine/config/config_internal.h"
+#include "engine/config/part.h"
 
 /* A list entry that ends with a '.' means every key of that section. */
 static bool is_one_of(const char *path, const char *const *keys)
@@ -36,53 +37,94 @@ static unsigned kind_of(const char *path)
         "parallel.shared_memory", "parallel.first_bucket_mb", "parallel.shard", NULL};
     static const char *const length[] = {"train.steps", "train.epochs", "schedule.", NULL};
     static const char *const data[] = {"data.path", "data.targets", "data.tokenizer", NULL};
+    static const char *const table[] = {
+        "data.target",      "data.columns", "data.words", "data.fill", "data.standardize",
+        "data.class_names", "data.scale",   "data.mean",  "data.std",  NULL};
     return is_one_of(path, free_keys) ? 0
            : is_one_of(path, length)  ? CLT_KEYS_LENGTH
            : is_one_of(path, data)    ? CLT_KEYS_DATA
+           : is_one_of(path, table)   ? CLT_KEYS_FIXED | CLT_KEYS_TABLE
                                       : CLT_KEYS_FIXED;
 }
 
-/* A key that the older program did not know behaved as its default does now, or as the schema says. */
-static const char *unset_text(const char *path)
+/* What two configs are compared for. */
+typedef struct comparing {
+    unsigned kinds;
+    const clt_config_part *format; /* the saved config's data.type; NULL: unknown */
+    clt_str *out;
+    clt_str *give; /* words for the command line that repeat what the older program did; NULL: not wanted */
+    int lines, given;
+} comparing;
+
+/* What the older program did, where it had no such key: the schema says it for keys of its format of data. NULL: no
+ * more than the default. */
+static const char *older_text(const comparing *c, const char *path)
 {
-    for (int i = 0; clt_config_schema()[i].path; i++)
-        if (strcmp(clt_config_schema()[i].path, path) == 0 && clt_config_schema()[i].default_text)
-            return clt_config_schema()[i].older_text ? clt_config_schema()[i].older_text
-                                                     : clt_config_schema()[i].default_text;
-    return "(unset)";
+    int index = clt_config_part_has(c->format, path) ? clt_config_key_index(path) : -1;
+    return index < 0 ? NULL : clt_config_schema()[index].older_text;
 }
 
-static void value_text(const char *path, const clt_json *value, clt_str *out)
+/* A key that the older program did not know behaved as its default does now, or as the schema says. */
+static const char *unset_text(const comparing *c, const char *path)
+{
+    const char *older = older_text(c, path);
+    int index = clt_config_key_index(path);
+    if (older)
+        return older;
+    return index >= 0 && clt_config_schema()[index].default_text ? clt_config_schema()[index].default_text
+                                                                 : "(unset)";
+}
+
+static void value_text(const comparing *c, const char *path, const clt_json *value, clt_str *out)
 {
     clt_json_writer w = clt_json_writer_make(out, 0);
     if (value)
         clt_jw_value(&w, value);
     else
-        clt_str_append(out, unset_text(path));
+        clt_str_append(out, unset_text(c, path));
 }
 
-static void compare_key(const char *section, const char *key, const clt_json *was, const clt_json *is,
-                        unsigned kinds, clt_str *out)
+/* " data.fill=refuse": the text without the quotes of a string. */
+static void give_older(comparing *c, const char *path)
+{
+    const char *text = older_text(c, path);
+    size_t quoted = *text == '"', length = strlen(text);
+    clt_str_printf(c->give, "%s%s=%.*s", c->give->length ? " " : "", path, (int)(length - 2 * quoted),
+                   text + quoted);
+    c->given++;
+}
+
+/* Whether values that differ do no harm, or are compared elsewhere. */
+static bool may_differ(const comparing *c, const char *path, const char *a, const char *b)
+{
+    /* a number where it was auto, or the other way round: the user wants it, and resuming compares the global batch */
+    if (strcmp(path, "data.micro_batch") == 0)
+        return strcmp(a, "\"auto\"") == 0 || strcmp(b, "\"auto\"") == 0;
+    /* 0 leaves the scale to the data, and resuming compares what it comes to */
+    return strcmp(path, "data.scale") == 0 && !(c->kinds & CLT_KEYS_TABLE) &&
+           (strcmp(a, "0") == 0 || strcmp(b, "0") == 0);
+}
+
+static void compare_key(comparing *c, const char *section, const char *key, const clt_json *was,
+                        const clt_json *is)
 {
     clt_str path = {0}, a = {0}, b = {0};
     clt_str_printf(&path, "%s.%s", section, key);
-    value_text(path.text ? path.text : "", was, &a);
-    value_text(path.text ? path.text : "", is, &b);
-    /* a number where it was auto, or the other way round: the user wants it, and the global batch is compared elsewhere */
-    bool found = path.text && a.text && b.text && strcmp(path.text, "data.micro_batch") == 0 &&
-                 (strcmp(a.text, "\"auto\"") == 0 || strcmp(b.text, "\"auto\"") == 0);
-    /* 0 leaves the scale to the data, and resuming compares what it comes to */
-    found = found || (path.text && a.text && b.text && strcmp(path.text, "data.scale") == 0 &&
-                      (strcmp(a.text, "0") == 0 || strcmp(b.text, "0") == 0));
-    if (path.text && a.text && b.text && !found && strcmp(a.text, b.text) != 0 &&
-        (kind_of(path.text) & kinds) != 0)
-        clt_str_printf(out, "%s%s: was %s, is %s", out->length ? "\n" : "", path.text, a.text, b.text);
+    value_text(c, path.text ? path.text : "", was, &a);
+    value_text(c, path.text ? path.text : "", is, &b);
+    if (path.text && a.text && b.text && strcmp(a.text, b.text) != 0 &&
+        (kind_of(path.text) & c->kinds) != 0 && !may_differ(c, path.text, a.text, b.text)) {
+        clt_str_printf(c->out, "%s%s: was %s, is %s", c->out->length ? "\n" : "", path.text, a.text, b.text);
+        c->lines++;
+        if (c->give && !was && older_text(c, path.text))
+            give_older(c, path.text);
+    }
     clt_str_free(&path);
     clt_str_free(&a);
     clt_str_free(&b);
 }
 
-static void compare(const clt_json *was, const clt_json *is, unsigned kinds, clt_str *out)
+static void compare(comparing *c, const clt_json *was, const clt_json *is)
 {
     for (const clt_json *section = clt_json_first(is); section; section = clt_json_next(section)) {
         const char *name = clt_json_key(section);
@@ -90,15 +132,25 @@ static void compare(const clt_json *was, const clt_json *is, unsigned kinds, clt
         if (clt_json_typeof(section) != CLT_JSON_OBJECT || name[0] == '_')
             continue;
         for (const clt_json *v = clt_json_first(section); v; v = clt_json_next(v))
-            compare_key(name, clt_json_key(v), old ? clt_json_get(old, clt_json_key(v)) : NULL, v, kinds,
-                        out);
+            compare_key(c, name, clt_json_key(v), old ? clt_json_get(old, clt_json_key(v)) : NULL, v);
         for (const clt_json *v = old ? clt_json_first(old) : NULL; v; v = clt_json_next(v))
             if (!clt_json_get(section, clt_json_key(v)))
-                compare_key(name, clt_json_key(v), v, NULL, kinds, out);
+                compare_key(c, name, clt_json_key(v), v, NULL);
     }
 }
 
-clt_status clt_config_diff(const char *resolved, const clt_config *config, unsigned kinds, clt_str *out)
+/* The format of data of a resolved config; NULL: it names none that is known. */
+static const clt_config_part *format_of(const clt_json *root)
+{
+    const clt_json *data = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "data") : NULL;
+    const clt_json *type =
+        data && clt_json_typeof(data) == CLT_JSON_OBJECT ? clt_json_get(data, "type") : NULL;
+    return type && clt_json_typeof(type) == CLT_JSON_STRING
+               ? clt_config_part_find("data.type", clt_json_string(type))
+               : NULL;
+}
+
+static clt_status diff(const char *resolved, const clt_config *config, comparing *c)
 {
     clt_json_doc *was = NULL, *is = NULL;
     clt_str text = {0};
@@ -106,11 +158,42 @@ clt_status clt_config_diff(const char *resolved, const clt_config *config, unsig
     CLT_TRY_GOTO(status, done);
     CLT_TRY_GOTO(clt_json_parse(text.text, text.length, "config", CLT_ECONFIG, &is), done);
     CLT_TRY_GOTO(clt_json_parse(resolved, strlen(resolved), "the resolved config", CLT_ECONFIG, &was), done);
-    compare(clt_json_root(was), clt_json_root(is), kinds, out);
-    status = clt_str_check(out);
+    c->format = format_of(clt_json_root(was));
+    compare(c, clt_json_root(was), clt_json_root(is));
+    status = clt_str_check(c->out);
+    if (status == CLT_OK && c->give)
+        status = clt_str_check(c->give);
 done:
     clt_json_destroy(was);
     clt_json_destroy(is);
     clt_str_free(&text);
+    return status;
+}
+
+clt_status clt_config_diff(const char *resolved, const clt_config *config, unsigned kinds, clt_str *out)
+{
+    comparing c = {.kinds = kinds, .out = out};
+    return diff(resolved, config, &c);
+}
+
+clt_status clt_config_check_fixed(const char *resolved, const clt_config *config, const char *from)
+{
+    clt_str lines = {0}, give = {0};
+    comparing c = {.kinds = CLT_KEYS_FIXED, .out = &lines, .give = &give};
+    clt_status status = clt_fail_prefix(diff(resolved, config, &c), "resuming from '%s'", from);
+    if (status == CLT_OK && c.given > 0)
+        status =
+            clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                     "resuming from '%s': the program that saved it did not know %s yet; give %s, which is "
+                     "what it did%s, or start a new run with --init\n%s",
+                     from, c.given > 1 ? "some of these keys" : "one of these keys", give.text,
+                     c.lines > c.given ? ", and undo the other changes" : "", lines.text);
+    else if (status == CLT_OK && lines.length)
+        status = clt_fail(
+            CLT_ECONFIG, __FILE__, __LINE__,
+            "resuming from '%s': the config has changed; undo that, or start a new run with --init\n%s", from,
+            lines.text);
+    clt_str_free(&lines);
+    clt_str_free(&give);
     return status;
 }

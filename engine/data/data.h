@@ -132,13 +132,19 @@ typedef struct clt_source_type {
     bool input_like_run;  /* keys of the run's config change what is read */
 } clt_source_type;
 
-/* How a source is opened beside its config. */
+/* How a source is opened beside its config. All is borrowed while it is opened. */
 typedef struct clt_source_with {
-    const struct clt_table
-        *table;            /* what a saved run has learned of its table, borrowed; NULL: it is learned */
-    bool table_may_differ; /* data with other columns is learned, with a warning */
-    bool
-        numbers; /* only `numbers` is called, and not `read`; a table then needs no target if `table` is given */
+    /* What a saved run has learned of the inputs in its table; NULL: it is learned. */
+    const struct clt_table *table;
+    /* The table counts only if the config takes its columns and target from this data; else all is learned, with a
+     * warning. */
+    bool table_may_differ;
+    /* The run's other facts: targets become numbers as its targets did. NULL: that is learned. */
+    const struct clt_data_facts *facts;
+    /* The open training data of the same config: evaluation data is read as it is. NULL: there is none. */
+    const clt_source *training;
+    /* Only `numbers` is called, and not `read`; a table then needs no target if `table` is given. */
+    bool numbers;
 } clt_source_with;
 
 struct clt_source {

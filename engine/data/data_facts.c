@@ -454,6 +454,21 @@ clt_status clt_data_facts_parse(const char *text, size_t length, const char *sou
     return status;
 }
 
+bool clt_data_facts_ours(const char *text, size_t length)
+{
+    clt_json_doc *doc = NULL;
+    if (clt_json_parse(text, length, CLT_DATA_FACTS_FILE, CLT_ECHECKPOINT, &doc) != CLT_OK) {
+        clt_error_clear();
+        return false;
+    }
+    const clt_json *root = clt_json_root(doc),
+                   *format = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "format") : NULL;
+    bool ours = format && clt_json_typeof(format) == CLT_JSON_STRING &&
+                strcmp(clt_json_string(format), FORMAT_NAME) == 0;
+    clt_json_destroy(doc);
+    return ours;
+}
+
 /* --- in words --- */
 
 void clt_data_facts_words(const clt_data_facts *facts, clt_str *out)

@@ -63,6 +63,8 @@ clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out);
 /* Reads it. `source` is the file's name for messages. CLT_ECHECKPOINT names the member that is missing or
  * wrong, or the newer format. The caller frees the facts of a success. */
 clt_status clt_data_facts_parse(const char *text, size_t length, const char *source, clt_data_facts *facts);
+/* Whether the text is a data.json of ours: JSON whose "format" says so. */
+bool clt_data_facts_ours(const char *text, size_t length);
 
 /* A source with the fields of the training data but without readable samples: enough to build the model when
  * the data itself is missing. Close it with clt_source_close. `facts` is copied. */

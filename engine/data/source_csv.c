@@ -7,6 +7,7 @@
  * of the words; one of whole numbers stays as it is, one of other numbers is f32 (field y). Other tables are read
  * as the training part defines columns and targets. */
 #include "engine/data/csv_table.h"
+#include "engine/data/data_facts.h"
 #include "engine/data/source_pair.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@
 #include "engine/base/text.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/table_columns.h"
+#include "engine/data/table_match.h"
 
 typedef enum target_kind { TARGET_NUMBERS, TARGET_WHOLE, TARGET_CLASSES } target_kind;
 
@@ -147,8 +149,9 @@ static clt_status training_table(clt_source *source, const clt_config *config, b
     return clt_csv_load(&s->training, source->arena, path, clt_config_string(config, "data.header"));
 }
 
+/* Takes the inputs from `known`, else learns them from the training part, and learns what the targets are. */
 static clt_status learn(clt_source *source, const clt_config *config, bool own_file, bool divided,
-                        csv_state *s)
+                        const clt_table *known, csv_state *s)
 {
     const clt_csv_table *from;
     clt_table_part part;
@@ -156,7 +159,14 @@ static clt_status learn(clt_source *source, const clt_config *config, bool own_f
     CLT_TRY(training_table(source, config, own_file, s, &from));
     CLT_TRY(find_target(from, config, &target));
     CLT_TRY(choose_rows(config, false, divided, clt_csv_rows(from), &part));
-    CLT_TRY(clt_table_learn(from, config, &part, target, source->arena, &s->columns));
+    if (known)
+        CLT_TRY(clt_table_copy(known, source->arena, &s->columns));
+    else
+        CLT_TRY(clt_table_learn(from, config, &part, target, source->arena, &s->columns));
+    s->columns->target_mean = 0;
+    s->columns->target_std = 1;
+    if (source->with.numbers)
+        return CLT_OK;
     if (clt_config_list_count(config, "data.class_names") > 0)
         CLT_TRY(given_names(source, config, s));
     else
@@ -167,49 +177,92 @@ static clt_status learn(clt_source *source, const clt_config *config, bool own_f
     return CLT_OK;
 }
 
-/* Takes over what a saved run has learned. */
+/* The names of classes that a run has kept. */
+static clt_status kept_names(clt_source *source, const clt_data_facts *facts, csv_state *s)
+{
+    const char *name = facts->class_names.text;
+    s->kind = TARGET_CLASSES;
+    s->n_names = facts->n_class_names;
+    s->names = clt_arena_alloc(source->arena, (size_t)s->n_names * sizeof *s->names);
+    if (!s->names)
+        return CLT_ENOMEM;
+    s->sorted = true;
+    for (int64_t i = 0; i < s->n_names; i++, name += strlen(name) + 1) {
+        if (!(s->names[i] = clt_arena_strdup(source->arena, name)))
+            return CLT_ENOMEM;
+        s->sorted = s->sorted && (i == 0 || strcmp(s->names[i - 1], s->names[i]) < 0);
+    }
+    return CLT_OK;
+}
+
+/* Takes over what a saved run has learned: targets are the kind of numbers that its targets were. */
 static clt_status take_known(clt_source *source, const clt_config *config, csv_state *s)
 {
+    const clt_data_facts *facts = source->with.facts;
     CLT_TRY(clt_table_copy(source->with.table, source->arena, &s->columns));
     s->scales_target = s->columns->target_scaled;
-    s->columns->target_scaled = false; /* until the model is known to be a regression */
+    s->kind = TARGET_NUMBERS;
+    for (int i = 0; facts && i < facts->n_fields; i++)
+        if (strcmp(facts->fields[i].name, "y") == 0 && facts->fields[i].dtype != CLT_F32)
+            s->kind = TARGET_WHOLE;
     if (source->with.numbers)
         return CLT_OK;
     if (clt_config_list_count(config, "data.class_names") > 0)
         return given_names(source, config, s);
-    CLT_TRY(clt_table_locate_target(s->columns, &s->table, &s->target));
-    return learn_targets(source, &s->table, s->target, s);
+    return facts && facts->n_class_names > 0 ? kept_names(source, facts, s) : CLT_OK;
 }
 
-/* Whether a table has the columns that are known. */
-static bool fits(clt_source *source, clt_split split, const csv_state *s)
+/* Takes over what the training data of the same config has told. */
+static clt_status take_training(clt_source *source, csv_state *s)
 {
-    int *at, target;
-    clt_status status = clt_table_locate(source->with.table, &s->table, source->arena, &at);
-    if (status == CLT_OK)
-        status = clt_table_locate_target(source->with.table, &s->table, &target);
+    const csv_state *t = source->with.training->state;
+    CLT_TRY(clt_table_copy(t->columns, source->arena, &s->columns));
+    s->kind = t->kind;
+    s->scales_target = t->scales_target;
+    s->sorted = t->sorted;
+    s->n_names = t->n_names;
+    s->names = clt_arena_alloc(source->arena, (size_t)(t->n_names + 1) * sizeof *s->names);
+    if (!s->names || (t->words && !(s->words = clt_arena_strdup(source->arena, t->words))))
+        return CLT_ENOMEM;
+    for (int64_t i = 0; i < t->n_names; i++)
+        s->names[i] = t->names[i]; /* copied when the fields are set */
+    return CLT_OK;
+}
+
+static bool fits(clt_source *source, const clt_config *config, clt_split split, const csv_state *s)
+{
+    bool same = false;
+    int target;
+    if (find_target(&s->table, config, &target) != CLT_OK ||
+        clt_table_matches(source->with.table, &s->table, config, target, source->arena, &same) != CLT_OK)
+        same = false;
     clt_error_clear();
-    if (status != CLT_OK)
-        CLT_WARN("'%s' has other columns than the table that the weights were trained on; means, deviations "
-                 "and words "
-                 "are learned from it",
-                 s->table.path);
+    if (!same)
+        CLT_WARN(
+            "'%s' has other columns than the table that the weights were trained on, or data.columns and "
+            "data.target name others; means, deviations and words are learned from it",
+            s->table.path);
     else if (split == CLT_SPLIT_TRAIN)
         CLT_INFO("'%s' is standardised as the table that the weights were trained on", s->table.path);
-    return status == CLT_OK;
+    return same;
 }
 
 static clt_status choose_columns(clt_source *source, const clt_config *config, clt_split split, bool own_file,
                                  bool divided, csv_state *s)
 {
-    bool known = source->with.table && (!source->with.table_may_differ || fits(source, split, s));
-    if (known)
+    const clt_source_with *with = &source->with;
+    bool known =
+        with->table && !with->training && (!with->table_may_differ || fits(source, config, split, s));
+    if (with->training) /* which has decided whether the known table counts */
+        CLT_TRY(take_training(source, s));
+    else if (known && (with->facts || with->numbers))
         CLT_TRY(take_known(source, config, s));
     else
-        CLT_TRY(learn(source, config, own_file, divided, s));
+        CLT_TRY(learn(source, config, own_file, divided, known ? with->table : NULL, s));
+    s->columns->target_scaled = false; /* until the model is known to be a regression */
     s->target = -1;
     CLT_TRY(clt_table_locate(s->columns, &s->table, source->arena, &s->at));
-    if (!source->with.numbers)
+    if (!with->numbers)
         CLT_TRY(clt_table_locate_target(s->columns, &s->table, &s->target));
     s->tally = clt_arena_alloc(source->arena, (size_t)s->columns->n_columns * sizeof *s->tally);
     return s->tally ? CLT_OK : CLT_ENOMEM;

@@ -42,6 +42,33 @@ double clt_table_number(const clt_table *table, double value)
     return table && table->target_scaled ? value * table->target_std + table->target_mean : value;
 }
 
+/* --- comparing --- */
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+}
+
+static bool same_column(const clt_table_column *a, const clt_table_column *b)
+{
+    if (a->n_words != b->n_words || (a->name && b->name && strcmp(a->name, b->name) != 0))
+        return false;
+    for (int64_t i = 0; i < a->n_words; i++)
+        if (strcmp(a->words[i], b->words[i]) != 0)
+            return false;
+    return a->n_words > 0 || (near(a->mean, b->mean) && near(a->std, b->std));
+}
+
+bool clt_table_same(const clt_table *a, const clt_table *b)
+{
+    bool same =
+        a->n_columns == b->n_columns && a->target_scaled == b->target_scaled &&
+        (!a->target_scaled || (near(a->target_mean, b->target_mean) && near(a->target_std, b->target_std)));
+    for (int i = 0; same && i < a->n_columns; i++)
+        same = same_column(&a->columns[i], &b->columns[i]);
+    return same;
+}
+
 /* --- copies --- */
 
 static clt_status copy_column(clt_table_column *column, clt_arena *arena)

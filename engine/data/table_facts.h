@@ -45,6 +45,8 @@ int64_t clt_table_count(const clt_table *table);
 void clt_table_norm(const clt_table *table, double *mean, double *std);
 /* A target or a prediction in the unit of the table. */
 double clt_table_number(const clt_table *table, double value);
+/* Whether both make the same elements of x of numbers and words, and the same unit of targets. */
+bool clt_table_same(const clt_table *a, const clt_table *b);
 
 clt_status clt_table_copy(const clt_table *table, clt_arena *arena, clt_table **out);
 /* Writes an object. */

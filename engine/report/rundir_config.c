@@ -24,15 +24,8 @@ clt_status clt_resolved_config_check(const char *folder, const clt_config *confi
 {
     char *path, *text;
     size_t size;
-    clt_str diff = {0};
     CLT_TRY(read_resolved(folder, &path, &text, &size));
-    clt_status status = clt_fail_prefix(clt_config_diff(text, config, CLT_KEYS_FIXED, &diff), "%s", path);
-    if (status == CLT_OK && diff.length)
-        status = clt_fail(
-            CLT_ECONFIG, __FILE__, __LINE__,
-            "resuming from '%s': the config has changed; undo that, or start a new run with --init\n%s",
-            folder, diff.text);
-    clt_str_free(&diff);
+    clt_status status = clt_config_check_fixed(text, config, folder);
     free(path);
     free(text);
     return status;

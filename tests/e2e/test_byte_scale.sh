@@ -48,6 +48,29 @@ sums 2 0.4 data.mean=63.75 data.std=63.75 # the unit of bytes
 input=flags.npy sums 1 1 data.path=flags.npy
 grep -q 'inputs are bytes' told && fail 'flags are no bytes' || pass
 
+# The same numbers as another type: integers are scaled as the training data was; floats may be scaled already, so the scale is asked for.
+npy i.npy '<i4' '2, 2' '\x00\x00\x00\x00\xff\x00\x00\x00\x33\x00\x00\x00\x66\x00\x00\x00'
+npy f.npy '<f4' '2, 2' '\x00\x00\x00\x00\x00\x00\x7f\x43\x00\x00\x4c\x42\x00\x00\xcc\x42'
+loss() { # NUMBER [KEY=VALUE ...]: of the run, which is (a^2 + b^2) / 2 of its two sums; its one step has moved it by less than 0.1 %
+    expect_code 0 "$CLTRAIN" eval run data.eval_targets=y.npy --json e.json "${@:2}"
+    sed -n 's/.*"loss": \([0-9.e+-]*\).*/\1/p' e.json | head -n 1 | awk -v want="$1" '{ n++; d = $1 - want } END { exit !(n && d * d < 1e-6 * want * want) }' &&
+        pass || fail "$*: $(grep loss e.json)"
+}
+sums 1 0.6
+loss 0.68 data.eval_path=x.npy
+loss 0.68 data.eval_path=i.npy
+expect_code 2 "$CLTRAIN" eval run data.eval_targets=y.npy data.eval_path=f.npy
+expect_text 'inputs are f32, the run was trained with u8, .* give data.scale=0.00392156862745098 if these numbers are 0 to 255, else data.scale=1'
+loss 0.68 data.eval_path=f.npy data.scale=0.00392156862745098
+loss 44217 data.eval_path=f.npy data.scale=1 # (255^2 + 153^2) / 2
+input=f.npy sums 255 153 data.path=f.npy
+loss 44217 data.eval_path=i.npy
+expect_code 2 "$CLTRAIN" eval run data.eval_targets=y.npy data.eval_path=x.npy
+expect_text 'inputs are u8, the run was trained with f32, .* if the training.s numbers were 0 to 1, else data.scale=1'
+loss 44217 data.eval_path=x.npy data.scale=1
+input=i.npy sums 255 153 data.path=i.npy
+loss 44217 data.eval_path=x.npy
+
 # A run that was trained without a scale, as older versions did: its config names data.scale 1.
 sums 255 153 data.scale=1
 expect_code 2 "$CLTRAIN" train c.json --out run --resume auto train.steps=2

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/data/synthetic_like.h"
 #include "engine/data/volumes.h"
 #include "engine/models/models.h"
@@ -277,10 +278,32 @@ static clt_source shapes_of(const clt_job *job)
             if (strcmp(job->facts->fields[k].name, shapes.fields[i].name) == 0)
                 shapes.fields[i].max_value = job->facts->fields[k].max_value;
     const clt_source_field *x = &shapes.fields[0];
-    if (job->facts && clt_config_float(job->config, "data.scale") == 0 && x->dtype == CLT_U8 &&
-        job->facts->fields[0].dtype == CLT_U8)
+    if (job->facts && clt_config_float(job->config, "data.scale") == 0 && x->dtype != CLT_F32 &&
+        job->facts->fields[0].dtype != CLT_F32)
         shapes.scale = job->facts->scale; /* as it followed from the training data */
     return shapes;
+}
+
+/* data.scale that is left to the data has another meaning for bytes than for numbers of type f32. */
+static clt_status check_scale(const clt_job *job)
+{
+    const clt_source *source = job->eval_source;
+    char text[CLT_NUMBER_TEXT];
+    if (!job->facts || !source || source->n_fields < 1 || job->facts->n_fields < 1 ||
+        clt_config_float(job->config, "data.scale") != 0)
+        return CLT_OK;
+    clt_dtype then = job->facts->fields[0].dtype, now = source->fields[0].dtype;
+    bool trained_scaled = then == CLT_U8 && now == CLT_F32 && job->facts->scale != 1,
+         scaled = then == CLT_F32 && now == CLT_U8 && source->byte_scale;
+    if (!trained_scaled && !scaled)
+        return CLT_OK;
+    clt_double_text(scaled ? source->scale : job->facts->scale, text);
+    CLT_FAIL(CLT_ECONFIG,
+             "evaluating: inputs are %s, the run was trained with %s, and data.scale was left to the data, "
+             "which is "
+             "%s for bytes and 1 for other numbers: give data.scale=%s if %s, else data.scale=1",
+             clt_dtype_name(now), clt_dtype_name(then), text, text,
+             scaled ? "the training's numbers were 0 to 1" : "these numbers are 0 to 255");
 }
 
 static clt_status model_graph(const clt_job *job, clt_graph **graph, int32_t *prediction)
@@ -338,7 +361,12 @@ static clt_status check_eval_data(const clt_config *c)
 
 static clt_status open_source(const clt_job *job, clt_split split, clt_source **out)
 {
-    const clt_source_with with = {.table = job->table, .table_may_differ = job->table_may_differ};
+    /* a training that begins learns anew what its targets are */
+    bool trains = job->kind != CLT_JOB_EVAL;
+    const clt_source_with with = {.table = job->known ? job->known->table : NULL,
+                                  .table_may_differ = job->begins,
+                                  .facts = trains && job->begins ? NULL : job->known,
+                                  .training = split == CLT_SPLIT_EVAL ? job->train_source : NULL};
     return clt_source_open_with(job->config, split, &with, out);
 }
 
@@ -468,6 +496,7 @@ static clt_status decide(clt_job *job)
     CLT_TRY(clt_job_read_batch(job));
     if (!job->borrowed)
         CLT_TRY(open_sources(job, job->kind));
+    CLT_TRY(check_scale(job));
     CLT_TRY(decide_sizes(job));
     CLT_TRY(regress(job));
     tell_scale(job);
@@ -514,15 +543,15 @@ clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int 
     job->predicts = data->predicts || (trains && clt_job_class_key(config));
     job->recorded_micro = data->micro_batch;
     job->facts = kind == CLT_JOB_EVAL ? data->facts : NULL;
-    job->table = data->table ? data->table : job->facts ? job->facts->table : NULL;
-    job->table_may_differ = data->table_may_differ;
+    job->known = data->known ? data->known : job->facts;
+    job->begins = data->begins;
     job->on_train = data->on_train;
     job->seed = (uint64_t)clt_config_int(config, "train.seed");
     job->recompute = (clt_recompute)clt_config_choice(config, "train.recompute");
     job->borrowed = data->source != NULL;
     job->train_source = job->eval_source = data->source;
     clt_status status = decide(job);
-    job->table = NULL; /* sources have copied it */
+    job->known = NULL; /* sources have copied it */
     if (status != CLT_OK) {
         clt_job_destroy(job);
         return status;

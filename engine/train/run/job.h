@@ -30,8 +30,8 @@ typedef struct clt_job {
     bool borrowed;                          /* the sources belong to the caller */
     /* EVAL: facts about the training data, used instead of it; or NULL */
     const clt_data_facts *facts;
-    const clt_table *table; /* see clt_job_data; used until clt_job_open returns */
-    bool table_may_differ;
+    const clt_data_facts *known; /* see clt_job_data; used until clt_job_open returns */
+    bool begins;
     bool on_train;          /* EVAL: evaluate the training data */
     char data_missing[512]; /* DESCRIBE: why the data was replaced, or "" */
     int64_t micro_batch, global_batch, steps;
@@ -60,10 +60,10 @@ typedef struct clt_job {
 typedef struct clt_job_data {
     clt_source *source;          /* for training and evaluation; NULL: the config's */
     const clt_data_facts *facts; /* EVAL: facts about the training data, used instead of it; or NULL */
-    /* What a run that goes on, or whose weights are taken, has learned of its table; NULL: that of `facts`, or it
-     * is learned. table_may_differ: it is learned, with a warning, from data with other columns. */
-    const clt_table *table;
-    bool table_may_differ;
+    /* What a run that goes on, or whose weights are taken, has kept of its table; NULL: `facts`, or it is learned.
+     * begins: only weights are taken, and the table counts only if the config takes its columns and target. */
+    const clt_data_facts *known;
+    bool begins;
     /* EVAL: evaluate the training data; else the evaluation data, which the config must name */
     bool on_train;
     /* The prediction of the evaluation plan can be read after a run. Without this a large prediction is never

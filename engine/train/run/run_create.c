@@ -244,9 +244,9 @@ static clt_status create(clt_run *run, clt_job_kind kind)
     if (kind != CLT_JOB_DECODE)
         CLT_TRY(recorded_micro_batch(run, from, &data.micro_batch));
     clt_data_facts known;
-    clt_status status = clt_known_table(run, from, &known);
-    data.table = known.table;
-    data.table_may_differ = known.table && !from[0];
+    clt_status status = clt_known_table(run->options, from, &known);
+    data.known = known.table ? &known : NULL;
+    data.begins = known.table && !from[0];
     if (status == CLT_OK)
         status = clt_job_open(config, &data, run->ranks.ranks, kind, &run->job);
     clt_data_facts_free(&known);

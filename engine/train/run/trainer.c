@@ -16,6 +16,7 @@
 #include "engine/train/run/trainer.h"
 #include "engine/train/run/trainer_loop.h"
 #include "engine/train/run/tuned.h"
+#include "engine/train/saved/known_table.h"
 
 /* Advice on what to change. If gradients overflow although the loss is finite, the loss scale may be the
  * cause. */
@@ -505,16 +506,22 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
                            ? options->device_spec
                            : clt_config_string(options->config, "device.spec");
     ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
-    const clt_job_data data = {0};
+    clt_job_data data = {0};
     const clt_update_order order = {0};
+    clt_data_facts known;
+    char from[1024];
     clt_weights_taken taken = {0};
     ocl_device *device;
     ocl_device_desc desc;
     ocl_tuning *set = NULL;
     clt_job *job = NULL;
     int ranks = options->comm ? comm_describe(options->comm)->ranks : 1;
-    clt_status status = clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, &job);
+    clt_resume_path(options, from, sizeof from);
+    clt_status status = clt_known_table(options, from, &known);
+    data.known = known.table ? &known : NULL;
+    data.begins = !from[0];
     CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, &job), done);
     CLT_TRY_GOTO(clt_eval_classes_check(job), done);
     CLT_TRY_GOTO(clt_run_check_init(options, job, &taken), done);
     CLT_TRY_GOTO(ocl_device_open(&open, &device), done);
@@ -528,6 +535,7 @@ static clt_status dry_run(const clt_run_options *options, clt_run_result *result
     tell_dry_run(options, job, &taken);
     status = clt_job_check_memory(job);
 done:
+    clt_data_facts_free(&known);
     clt_job_destroy(job);
     ocl_tuning_destroy(set);
     return status;

@@ -58,16 +58,6 @@ static clt_status refuse(const comparison *c, const char *why, const clt_str *di
     CLT_FAIL(CLT_ECONFIG, "resuming from '%s': %s\n%s", c->saved->path, why, diff->text);
 }
 
-static clt_status check_fixed(const comparison *c, const char *was)
-{
-    clt_str diff = {0};
-    clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_FIXED, &diff);
-    if (status == CLT_OK && diff.length)
-        status = refuse(c, "the config has changed; undo that, or start a new run with --init", &diff);
-    clt_str_free(&diff);
-    return status;
-}
-
 /* --- length and schedule --- */
 
 static clt_status check_length(const comparison *c, const char *was)
@@ -161,20 +151,34 @@ static clt_status check_joined(const comparison *c)
         key, was ? "true" : "false");
 }
 
-/* data.scale 0 means what follows from the data; a run of an older version was trained with 1. */
+/* data.scale of a config, or 1 where it leaves the scale to the data; but 0 of a table that is standardised, which no other
+ * scale is. */
+static double given_scale(const comparison *c, const clt_config *config)
+{
+    double scale = clt_config_float(config, "data.scale");
+    bool standardised = c->facts.table && clt_config_bool(c->was, "data.standardize");
+    return scale != 0 || standardised ? scale : 1;
+}
+
+/* data.scale 0 means what follows from the data: for bytes the source and the facts have that; a run of an older version
+ * was trained with 1. Other numbers are scaled when they are read, so that their sources all say 1. */
 static clt_status check_scale(const comparison *c)
 {
     const clt_source *source = c->job->train_source;
+    bool bytes = source->n_fields > 0 && source->fields[0].dtype == CLT_U8,
+         bytes_then = c->has_facts ? c->facts.n_fields > 0 && c->facts.fields[0].dtype == CLT_U8
+                                   : bytes && clt_config_float(c->was, "data.scale") == 0;
     char was[CLT_NUMBER_TEXT], is[CLT_NUMBER_TEXT];
-    double then = c->has_facts ? c->facts.scale : source->scale;
-    if (fabs(then - source->scale) <= 1e-6 * fabs(source->scale))
+    double now = bytes ? source->scale : given_scale(c, c->job->config);
+    double then = !bytes_then ? given_scale(c, c->was) : c->has_facts ? c->facts.scale : source->scale;
+    if (fabs(then - now) <= 1e-6 * fabs(now))
         return CLT_OK;
     clt_double_text(then, was);
     CLT_FAIL(CLT_ECONFIG,
              "resuming from '%s': the config has changed: the run was trained with data.scale=%s, and now it "
              "is %s; "
              "give data.scale=%s, or start a new run with --init",
-             c->saved->path, was, clt_double_text(source->scale, is), was);
+             c->saved->path, was, clt_double_text(now, is), was);
 }
 
 static clt_status check_data(const comparison *c, const char *was)
@@ -206,7 +210,7 @@ static clt_status compare(comparison *c)
     char *text = NULL, *path = NULL;
     clt_status status = config_text(c->saved, &text, &path);
     if (status == CLT_OK && text)
-        status = check_fixed(c, text);
+        status = clt_config_check_fixed(text, c->job->config, c->saved->path);
     if (status == CLT_OK && text)
         status = clt_fail_prefix(clt_config_parse(text, path, NULL, 0, &c->was), "resuming from '%s'",
                                  c->saved->path);

@@ -353,6 +353,49 @@ static void test_files(void **state)
     cltrain_destroy(net);
 }
 
+/* data.json of a table with the column a and the target y, 20 on average. */
+static void put_facts(const char *mean)
+{
+    char text[1024];
+    (void)snprintf(
+        text, sizeof text,
+        "{\"format\": \"cltrain-data\", \"format_version\": 1, \"type\": \"csv\", \"description\": \"\", "
+        "\"samples\": 3, \"bytes\": 19, \"fields\": [{\"name\": \"x\", \"dtype\": \"f32\", \"shape\": [1], "
+        "\"index\": false}, {\"name\": \"y\", \"dtype\": \"f32\", \"shape\": [], \"index\": false}], "
+        "\"scale\": 1, \"mean\": 0, \"std\": 1, \"table\": {\"width\": 2, \"columns\": [{\"name\": \"a\", "
+        "\"number\": 1, \"fill\": 2, \"mean\": %s, \"std\": 0.816496580927726}], \"target\": {\"name\": "
+        "\"y\", "
+        "\"number\": 2, \"mean\": 20, \"std\": 8.16496580927726}}}",
+        mean);
+    put_file("data.json", text);
+}
+
+/* Weights know the unit of the table that they were trained on, if its data.json lies beside them. */
+static void test_weights_of_a_table(void **state)
+{
+    char config[512];
+    cltrain *net;
+    (void)state;
+    put_file("t.csv", "a,y\n1,10\n2,20\n3,30\n");
+    (void)snprintf(config, sizeof config,
+                   "{\"model\": {\"type\": \"mlp\", \"hidden\": [], \"loss\": \"mse\"}, "
+                   "\"data\": {\"type\": \"csv\", \"path\": \"%s\", \"split\": 0, \"micro_batch\": 3}, "
+                   "\"train\": {\"steps\": 1}}",
+                   in_folder("t.csv"));
+    put_file("table.json", config);
+    good(cltrain_create(&net));
+    good(cltrain_config(net, in_folder("table.json")));
+    good(cltrain_save(net, in_folder("table.safetensors")));
+    good(cltrain_load(net, in_folder("table.safetensors")));
+    put_facts("2");
+    good(cltrain_load(net, in_folder("table.safetensors")));
+    put_facts("2.5");
+    expect(cltrain_load(net, in_folder("table.safetensors")), CHECKPOINT, "table.safetensors", "data.json");
+    put_file("data.json", "{\"format\": \"of another program\"}");
+    good(cltrain_load(net, in_folder("table.safetensors")));
+    cltrain_destroy(net);
+}
+
 /* --- */
 
 static int set_up(void **state)
@@ -377,13 +420,19 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_given), cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_keys),          cmocka_unit_test(test_config_files),
-        cmocka_unit_test(test_data),          cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_put_right),     cmocka_unit_test(test_too_late),
-        cmocka_unit_test(test_training),      cmocka_unit_test(test_prediction),
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_no_evaluation_data)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nothing_given),
+                                       cmocka_unit_test(test_layers),
+                                       cmocka_unit_test(test_keys),
+                                       cmocka_unit_test(test_config_files),
+                                       cmocka_unit_test(test_data),
+                                       cmocka_unit_test(test_no_device),
+                                       cmocka_unit_test(test_put_right),
+                                       cmocka_unit_test(test_too_late),
+                                       cmocka_unit_test(test_training),
+                                       cmocka_unit_test(test_prediction),
+                                       cmocka_unit_test(test_files),
+                                       cmocka_unit_test(test_no_evaluation_data),
+                                       cmocka_unit_test(test_weights_of_a_table)};
     ocl_device_desc *list;
     int count_of_devices;
     if (ocl_list_devices(&list, &count_of_devices) == CLT_EDEVICE) {

@@ -364,6 +364,63 @@ static void keys_are_of_four_kinds(void **state)
     clt_config_destroy(was);
 }
 
+/* The config as a program printed it that knew neither data.fill nor data.standardize. */
+static char *older_print(const clt_config *config)
+{
+    clt_str text = {0};
+    char *to;
+    must(clt_config_print(config, true, &text), "printing");
+    must(clt_alloc(&to, text.length + 1, 1, "test"), "test");
+    char *const older = to;
+    for (const char *line = text.text; *line;) {
+        size_t n = strcspn(line, "\n") + (line[strcspn(line, "\n")] != '\0');
+        char own[4096];
+        assert_true(n < sizeof own);
+        memcpy(own, line, n);
+        own[n] = '\0';
+        if (!strstr(own, "fill\"") && !strstr(own, "standardize\"")) {
+            memcpy(to, line, n);
+            to += n;
+        }
+        line += n;
+    }
+    clt_str_free(&text);
+    return older;
+}
+
+/* Runs of any format of data go on although the older program did not know the keys of tables; those of tables need the
+ * values that repeat what that program did. */
+static void keys_of_tables_bind_older_tables_alone(void **state)
+{
+    static const char *const data[] = {"\"type\": \"synthetic\", \"shape\": [2], \"classes\": 2",
+                                       "\"type\": \"npy\", \"path\": \"x.npy\", \"targets\": \"y.npy\"",
+                                       "\"type\": \"idx\", \"path\": \"x\", \"targets\": \"y\"",
+                                       "\"type\": \"csv\", \"path\": \"t.csv\""};
+    static const char *const as_then[] = {"data.fill=refuse", "data.standardize=false"};
+    (void)state;
+    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
+        char text[512];
+        clt_config *config, *given;
+        bool table = i == 3;
+        snprintf(text, sizeof text, "{\"model\": {\"type\": \"mlp\", \"hidden\": [2]}, \"data\": {%s}}",
+                 data[i]);
+        must(clt_config_parse(text, "a config", NULL, 0, &config), data[i]);
+        char *older = older_print(config);
+        assert_int_equal(clt_config_check_fixed(older, config, "run"), table ? CLT_ECONFIG : CLT_OK);
+        if (table) {
+            assert_non_null(
+                strstr(clt_error_text(), "give data.fill=refuse data.standardize=false, which is"));
+            assert_non_null(strstr(clt_error_text(), "data.fill: was \"refuse\", is \"mean\""));
+            must(clt_config_parse(text, "a config", as_then, 2, &given), "with the values of then");
+            must(clt_config_check_fixed(older, given, "run"), "comparing");
+            clt_config_destroy(given);
+        }
+        clt_error_clear();
+        free(older);
+        clt_config_destroy(config);
+    }
+}
+
 static char *read_all(const char *path)
 {
     char *text;
@@ -630,6 +687,7 @@ int main(void)
                                        cmocka_unit_test(targets_stand_for_the_bytes_of_the_text),
                                        cmocka_unit_test(perplexity_and_bits_follow_from_the_sum),
                                        cmocka_unit_test(keys_are_of_four_kinds),
+                                       cmocka_unit_test(keys_of_tables_bind_older_tables_alone),
                                        cmocka_unit_test(the_earlier_config_is_kept),
                                        cmocka_unit_test(origins_survive_printing),
                                        cmocka_unit_test(data_is_found_near_the_run_then_where_it_was),

@@ -190,7 +190,7 @@ for vendors in /nonexistent "$work/no_drivers"; do
         "train base.json --dry-run"; do
         # shellcheck disable=SC2086 # several words
         expect_code 4 "$CLTRAIN" $command
-        expect_text 'no device or driver' "cltrain doctor|install a driver"
+        expect_text 'no device or driver' "cltrain doctor|install a driver|unset OCL_ICD_VENDORS: "
     done
     # what needs no device is said first
     refused 7 "opening 'absent'" -- base.json --init absent

@@ -98,7 +98,9 @@ static void test_empty_folder(void **state)
     run(&r, "OCL_ICD_VENDORS", empty, false);
     check_no_platform(&r);
     assert_contains(r.text, "/empty (from OCL_ICD_VENDORS) holds no .icd file");
-    assert_contains(r.text, "pocl-opencl-icd");
+    /* the system's own drivers are hidden, or it has none */
+    bool hidden = strstr(r.text, "unset OCL_ICD_VENDORS: ") != NULL;
+    assert_contains(r.text, hidden ? "names a driver that is installed" : "pocl-opencl-icd");
     run(&r, "OPENCL_VENDOR_PATH", empty, false);
     assert_contains(r.text, "/empty (from OPENCL_VENDOR_PATH) holds no .icd file");
 }

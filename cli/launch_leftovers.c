@@ -41,7 +41,7 @@ static bool process_maps(const char *process, const char *path)
         return errno == EACCES && stat(name, &info) == 0 && info.st_uid == geteuid();
     while (!found && fgets(line, sizeof line, maps))
         found = strstr(line, path) != NULL;
-    found = found || ferror(maps);
+    found = found || (ferror(maps) && errno != ESRCH); /* ESRCH: it has ended meanwhile, and maps nothing */
     (void)fclose(maps);
     return found;
 }

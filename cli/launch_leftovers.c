@@ -20,7 +20,7 @@
 #define SEGMENTS "/dev/shm"
 #define LEAST_AGE 60 /* seconds; a job that starts right now has made a segment, but not mapped it yet */
 
-/* Whether all processes of the machine are seen: those of other containers may share the folders, but not the numbers. */
+/* Whether all processes of the machine are seen. Another container may share the folders, but numbers its own processes. */
 static bool sees_all_processes(void)
 {
     static const char first[] = "pid:[4026531836]"; /* the name of Linux's initial namespace */

@@ -200,7 +200,7 @@ static const char *value_of(const char *name)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* The value that the user gave; that of the process may name cltrain's copies. */
+/* The value that the user gave; the process's own value may name cltrain's copies. */
 static const char *user_value(const ocl_icd_report *r, const char *name)
 {
     return r->folder != NULL && strcmp(r->variable, name) == 0 ? r->chosen : value_of(name);

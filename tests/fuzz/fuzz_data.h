@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the fuzz targets of data formats share: the input becomes a file in memory, the file becomes a source,
- * and every sample that the source claims to have is read. Only a crash, a sanitizer report or a wrong status
- * is a finding. */
+ * What fuzz targets share. For the targets of data formats, the input becomes a file in memory, the file
+ * becomes a source, and every sample that the source claims to have is read. Only a crash, a sanitizer report
+ * or a wrong status is a finding. */
 #ifndef TESTS_FUZZ_FUZZ_DATA_H
 #define TESTS_FUZZ_FUZZ_DATA_H
 
@@ -16,6 +16,16 @@
 #include "engine/data/data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Writes `size` bytes of `data` to the file `name` of `folder`, in place of what the file held. */
+static inline void fuzz_put(const char *folder, const char *name, const uint8_t *data, size_t size)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (!file || (size && fwrite(data, 1, size, file) != size) || fclose(file) != 0)
+        abort();
+}
 
 /* Small inputs only describe small arrays, since sizes are compared with the file; the cap is for gzip bombs.
  */

@@ -9,19 +9,9 @@
 #include <unistd.h>
 
 #include "engine/pretrained/pretrained.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz_data.h"
 
 static char folder[64];
-
-static void put(const char *name, const uint8_t *data, size_t size)
-{
-    char path[128];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    if (!file || (size && fwrite(data, 1, size, file) != size) || fclose(file) != 0)
-        abort();
-}
 
 static void remove_folder(void)
 {
@@ -41,9 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)snprintf(folder, sizeof folder, "/tmp/fuzz_pretrained_XXXXXX");
         if (!mkdtemp(folder) || atexit(remove_folder) != 0)
             abort();
-        put("model.safetensors", empty, sizeof empty - 1);
+        fuzz_put(folder, "model.safetensors", empty, sizeof empty - 1);
     }
-    put("config.json", data, size);
+    fuzz_put(folder, "config.json", data, size);
     clt_pretrained *p = NULL;
     clt_str text = {0};
     clt_config *config = NULL;

@@ -16,19 +16,9 @@
 
 #include "engine/data/bpe_train.h"
 #include "engine/data/tokenizer.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz_data.h"
 
 static char folder[64];
-
-static void put(const char *name, const uint8_t *data, size_t size)
-{
-    char path[128];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    if (!file || (size && fwrite(data, 1, size, file) != size) || fclose(file) != 0)
-        abort();
-}
 
 static void drop(const char *name)
 {
@@ -49,7 +39,7 @@ static void put_files(const char *const *names, const uint8_t *data, size_t size
     for (size_t i = 0; i < FILES; i++) {
         const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
         size_t part = nul ? (size_t)(nul - data) : size;
-        put(names[i], data, part);
+        fuzz_put(folder, names[i], data, part);
         if (!nul)
             return;
         data += part + 1;

@@ -7,14 +7,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/cmd.h"
-#include "cli/console.h"
-#include "cli/terminal.h"
-#include "engine/base/child.h"
+#include "cli/screen/cmd.h"
+#include "cli/screen/console.h"
+#include "cli/screen/terminal.h"
 #include "engine/base/log.h"
 #include "engine/base/text.h"
-#include "engine/verify/family_list.h"
+#include "engine/host/child.h"
 #include "engine/verify/self_test.h"
+#include "engine/verify/speed/family_list.h"
 
 static void log_line(void *context, clt_log_level level, const char *line)
 {

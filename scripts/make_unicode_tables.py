@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes engine/data/unicode_classes.h and engine/data/unicode_compose.h, the tables of characters by which texts are split into words.
+"""Writes engine/data/texts/unicode_classes.h and engine/data/texts/unicode_compose.h, the tables of characters by which texts are split into words.
 
 usage: make_unicode_tables.py AGES
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands as data. A phase of a plan is a flat list of them: kernel, library GEMM, copy, fill, host call
- * (communication). Emitting needs no device; an executor (cl/command/exec.h) later builds programs,
+ * (communication). Emitting needs no device; an executor (cl/exec/exec.h) later builds programs,
  * resolves tensors and binds arguments. Tensors are plain numbers here: what they mean is the owner's
  * business. */
 #ifndef CL_COMMAND_H
@@ -75,9 +75,9 @@ struct ocl_variant;
  * created and the operands' buffers are known, so that nothing is built in a step. */
 typedef struct ocl_library {
     const char *name;
-    /* The offsets in `gemm` are relative to the buffers `operand` (a, b, c), which outlive the call. */
+    /* Matrix i of a, b, c begins at byte `offset[i]` of `operand[i]`; the buffers outlive the call. */
     clt_status (*prepare)(struct ocl_device *device, const struct ocl_gemm *gemm,
-                          struct ocl_buffer *const operand[3], void **call);
+                          struct ocl_buffer *const operand[3], const uint64_t offset[3], void **call);
     /* Enqueues on the compute queue; *done gets the event of its end; done may be NULL. */
     clt_status (*run)(void *call, struct ocl_event **done);
     void (*release)(void *call); /* NULL is fine */

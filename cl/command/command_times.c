@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "cl/device/memory.h"
+#include "cl/command/memory.h"
 
 clt_status ocl_command_times_start(ocl_device *device, const ocl_command_list *list, int runs,
                                    ocl_command_times **out)

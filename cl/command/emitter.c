@@ -3,8 +3,8 @@
  * Emitting commands as data. Nothing here calls OpenCL or needs a device; the first error sticks to the
  * emitter, so that emission code reads straight down. It must not know what a tensor number means. */
 #include "cl/command/command.h"
-#include "cl/command/program_source.h"
 #include "cl/command/variant.h"
+#include "cl/kernels/program_source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

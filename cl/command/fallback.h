@@ -8,9 +8,9 @@
 #ifndef CL_FALLBACK_H
 #define CL_FALLBACK_H
 
-#include "cl/device/answers.h"
 #include "cl/command/command.h"
 #include "cl/command/variant.h"
+#include "cl/device/answers.h"
 
 /* A refused command and what it was made from. It has no pointers into the command list, which is freed when
  * the plan is made again.
@@ -36,7 +36,7 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, 
 
 /* What was given up is remembered with the device's answers (cl/device/answers.h), so that the next start
  * plans without it at once; `cltrain devices --again` forgets it. Only refusals that would come again may be
- * remembered, not those caused by a lack of memory or a lost context. Defined in cl/device/asking_child.c. */
+ * remembered, not those caused by a lack of memory or a lost context. Defined in cl/probes/asking_child.c. */
 const ocl_denials *ocl_device_denials(const ocl_device *device); /* borrowed */
 void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials);
 

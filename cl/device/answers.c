@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/command/program_source.h"
-#include "engine/base/fileio.h"
+#include "cl/kernels/program_source.h"
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
-#include "engine/base/json_seal.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+#include "engine/json/json_seal.h"
 
 #define FORMAT_NAME "cltrain-answers"
 #define FORMAT_VERSION 5

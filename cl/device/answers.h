@@ -8,7 +8,7 @@
 #define CL_ANSWERS_H
 
 #include "cl/device/device.h"
-#include "engine/base/json.h"
+#include "engine/json/json.h"
 
 #define OCL_ITEM_NAME 40 /* size of a question's name, in bytes */
 /* Names of questions; other ones are named after their capability, tests after OCL_TEST_PREFIX. */

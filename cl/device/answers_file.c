@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "cl/device/answers.h"
-#include "engine/base/cache_folder.h"
-#include "engine/base/fileio.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/files/cache_folder.h"
+#include "engine/files/fileio.h"
 
 #define MAX_BYTES 1000000u
 

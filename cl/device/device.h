@@ -58,7 +58,7 @@ enum {
 #define OCL_CAPS_ALL (~0u)
 
 /* Answer of a device to the question for a capability. A capability is used only after a probe kernel and
- * self-tests of the kernels that use it have succeeded, all in a child process (cl/device/asking.h). */
+ * self-tests of the kernels that use it have succeeded, all in a child process (cl/probes/asking.h). */
 typedef enum ocl_answer {
     OCL_ANSWER_NOT_ASKED, /* it depends on another capability, which the device does not have */
     OCL_ANSWER_YES,
@@ -151,7 +151,7 @@ typedef struct ocl_device_desc {
     /* Local memory of a work-group that was shown to work, by a kernel that declares as much statically; at
      * least local_bytes. NVIDIA's driver reports 48 KiB and runs kernels with more. */
     uint64_t local_proven_bytes;
-    /* The same of programs that are loaded back for sm_90a (cl/command/retarget.h), of which the driver may
+    /* The same of programs that are loaded back for sm_90a (cl/program/retarget.h), of which the driver may
      * take more; 0: no more than local_bytes was shown to work. */
     uint64_t local_retargeted_bytes;
     /* The same of local memory that is an argument of the kernel, in all programs; 0: no more than
@@ -197,6 +197,14 @@ static inline uint64_t ocl_group_items(const ocl_device_desc *device, uint64_t w
     while (wanted > 1 && wanted > ocl_group_limit(device))
         wanted /= 2;
     return wanted;
+}
+
+/* Bytes of local memory of a work-group: as reported, or more if more was shown to work with programs as the
+ * driver builds them, or with retargeted ones. */
+static inline uint64_t ocl_desc_max_local(const ocl_device_desc *device, bool retargeted)
+{
+    uint64_t proven = retargeted ? device->local_retargeted_bytes : device->local_proven_bytes;
+    return proven > device->local_bytes ? proven : device->local_bytes;
 }
 
 /* A description to plan against when no device is at hand: a mid-range GPU without extensions. */

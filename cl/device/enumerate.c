@@ -3,10 +3,10 @@
  * Platforms and devices as their drivers describe them: every property that the program asks for, in the
  * order in which the platforms list them. A driver that fails is left out, by name. Nothing is opened or
  * tried. */
-#include "cl/device/icd.h"
 #include "cl/device/internal.h"
 #include "cl/device/listing.h"
 #include "cl/device/pocl.h"
+#include "cl/drivers/icd.h"
 
 #include <stdio.h>
 #include <stdlib.h>

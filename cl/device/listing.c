@@ -12,20 +12,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cl/device/icd.h"
-#include "cl/device/icd_entry.h"
-#include "cl/device/icd_folder.h"
-#include "cl/device/icd_loader.h"
 #include "cl/device/internal.h"
 #include "cl/device/pocl.h"
-#include "cl/device/siblings.h"
-#include "engine/base/cache_folder.h"
-#include "engine/base/child.h"
-#include "engine/base/fileio.h"
+#include "cl/drivers/icd.h"
+#include "cl/drivers/icd_entry.h"
+#include "cl/drivers/icd_folder.h"
+#include "cl/drivers/icd_loader.h"
+#include "cl/drivers/siblings.h"
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
-#include "engine/base/json_seal.h"
 #include "engine/base/log.h"
+#include "engine/files/cache_folder.h"
+#include "engine/files/fileio.h"
+#include "engine/host/child.h"
+#include "engine/json/json.h"
+#include "engine/json/json_seal.h"
 
 /* with many GPUs whose kernel module must be loaded first, listing takes tens of seconds */
 #define LIST_SECONDS 60.0

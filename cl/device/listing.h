@@ -19,7 +19,7 @@ typedef struct ocl_dead_driver {
 } ocl_dead_driver;
 
 /* Leaves harmful drivers out, and loads what the others open by name and the linker would not find
- * (cl/device/siblings.h). Only the first call of a process does anything. CLT_EDEVICE: the drivers cannot be
+ * (cl/drivers/siblings.h). Only the first call of a process does anything. CLT_EDEVICE: the drivers cannot be
  * told apart, or none is left. */
 clt_status ocl_listing_prepare(void);
 /* The drivers that are left out because they crash or hang. */

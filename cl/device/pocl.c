@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "cl/device/answers.h"
-#include "engine/base/cache_folder.h"
-#include "engine/base/fileio.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/files/cache_folder.h"
+#include "engine/files/fileio.h"
 
 static ocl_pocl_report the_report;
 static bool look_at_all;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is done about PoCL's cache of kernels (engine/base/pocl_cache.h) before PoCL is loaded: it gets a folder that can
+ * What is done about PoCL's cache of kernels (engine/files/pocl_cache.h) before PoCL is loaded: it gets a folder that can
  * be used, and kernels that are cut off are removed. Both are told by a warning. */
 #ifndef CL_POCL_H
 #define CL_POCL_H
 
-#include "engine/base/pocl_cache.h"
+#include "engine/files/pocl_cache.h"
 
 typedef struct ocl_pocl_report {
     bool looked;            /* PoCL is among the drivers, and this process has looked at its cache */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM on the host: the contract's checks, the list of backends (cl/gemm/gemm_choice.c chooses), and the
- * backend `simple`, which accepts everything without windows (kernels in cl/gemm/gemm.cl). It must not know
+ * GEMM on the host: the contract's checks, the list of backends (cl/backends/gemm_choice.c chooses), and the
+ * backend `simple`, which accepts everything without windows (kernels in cl/backends/gemm.cl). It must not know
  * what the matrices mean, and it calls neither OpenCL nor a library. */
 #include "cl/gemm/gemm.h"
 

@@ -11,7 +11,7 @@
 #define CL_GEMM_H
 
 #include "cl/command/command.h"
-#include "cl/device/memory.h"
+#include "cl/command/memory.h"
 #include "cl/tune/family.h"
 #include "engine/base/dtype.h"
 
@@ -143,11 +143,11 @@ void ocl_gemm_operand_args(ocl_emitter *emitter, const ocl_gemm *gemm);
 void ocl_gemm_part_args(ocl_emitter *emitter, const ocl_gemm *gemm, int32_t part, uint64_t floats);
 void ocl_gemm_result_arg(ocl_emitter *emitter, const ocl_gemm *gemm);
 
-extern const ocl_variant ocl_gemm_lane;    /* cl/gemm/gemm_lane.c */
-extern const ocl_variant ocl_gemm_wgmma;   /* cl/gemm/gemm_wgmma.c */
-extern const ocl_variant ocl_gemm_mma;     /* cl/gemm/gemm_mma.c */
-extern const ocl_variant ocl_gemm_tile;    /* cl/gemm/gemm_tile.c */
-extern const ocl_variant ocl_gemm_clblast; /* cl/gemm/blas_clblast.c, where the build has it */
+extern const ocl_variant ocl_gemm_lane;    /* cl/backends/gemm_lane.c */
+extern const ocl_variant ocl_gemm_wgmma;   /* cl/backends/gemm_wgmma.c */
+extern const ocl_variant ocl_gemm_mma;     /* cl/backends/gemm_mma.c */
+extern const ocl_variant ocl_gemm_tile;    /* cl/backends/gemm_tile.c */
+extern const ocl_variant ocl_gemm_clblast; /* cl/backends/blas_clblast.c, where the build has it */
 extern const ocl_library ocl_clblast;
 /* The library of this build, or NULL. */
 const ocl_library *ocl_gemm_library(void);

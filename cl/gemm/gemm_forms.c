@@ -107,15 +107,9 @@ int ocl_form_max_items(const ocl_device_desc *device)
     return (int)(ocl_group_limit(device) < limit ? ocl_group_limit(device) : limit);
 }
 
-uint64_t ocl_form_max_local(const ocl_device_desc *device, bool retargeted)
-{
-    uint64_t proven = retargeted ? device->local_retargeted_bytes : device->local_proven_bytes;
-    return proven > device->local_bytes ? proven : device->local_bytes;
-}
-
 uint64_t ocl_form_room(const ocl_form_family *family, const ocl_device_desc *device)
 {
-    uint64_t room = ocl_form_max_local(device, family->retargeted), most = device->local_argument_bytes;
+    uint64_t room = ocl_desc_max_local(device, family->retargeted), most = device->local_argument_bytes;
     bool more = family->local_bytes != NULL && most > room + family->local_alignment;
     return more ? most - family->local_alignment : room;
 }
@@ -381,7 +375,7 @@ static void local_argument(const ocl_form_family *family, ocl_emitter *e, const 
                            const ocl_gemm_form *f)
 {
     uint64_t bytes = family->local_bytes != NULL ? family->local_bytes(g, e->device, f) : 0;
-    if (bytes <= ocl_form_max_local(e->device, family->retargeted))
+    if (bytes <= ocl_desc_max_local(e->device, family->retargeted))
         return;
     ocl_define(e, "LOCAL_ARGUMENT", 1);
     ocl_arg_local(e, bytes + family->local_alignment);

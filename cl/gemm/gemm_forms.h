@@ -120,10 +120,7 @@ int ocl_form_max_items(const ocl_device_desc *device); /* of a work-group */
 /* Whether this form was given up on the device because its driver refused it (cl/command/fallback.h). */
 bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *device,
                           const ocl_gemm_form *form);
-/* Bytes of local memory of a work-group: as reported, or more if more was shown to work with programs as the
- * driver builds them, or with retargeted ones (cl/command/retarget.h). */
-uint64_t ocl_form_max_local(const ocl_device_desc *device, bool retargeted);
-/* The same for kernels of this family, which may get local memory as an argument. */
+/* ocl_desc_max_local for kernels of this family, which may get local memory as an argument. */
 uint64_t ocl_form_room(const ocl_form_family *family, const ocl_device_desc *device);
 /* VC of cl/gemm/gemm_epilogue.clh, the number of neighbouring elements of C that are finished together: as
  * many as fill 16 bytes if C and all operands of the epilogue (or the partial sums) are aligned to 16 bytes

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probe kernels: each proves one capability by what it computes (cl/device/probes.c checks the results).
+ * Probe kernels: each proves one capability by what it computes (cl/probes/probes.c checks the results).
  * All have the same three parameters. A probe that needs more than OpenCL C 1.2 is compiled only when its
  * PROBE_ macro asks for it, and for its own compiler only: elsewhere it writes ABSENT, which tells what is
  * missing from what is wrong. This file must not include anything. */

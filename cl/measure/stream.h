@@ -5,8 +5,10 @@
 #ifndef CL_STREAM_H
 #define CL_STREAM_H
 
+#include "cl/command/memory.h"
 #include "cl/device/internal.h"
-#include "cl/command/program_internal.h"
+#include "cl/measure/limits.h"
+#include "cl/program/program_internal.h"
 
 typedef enum ocl_stream_kind { OCL_STREAM_TRIAD, OCL_STREAM_COPY, OCL_STREAM_READ } ocl_stream_kind;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The families that have records, by name: those of this layer, and those that the engine makes known. */
+ * The families that have records, found by name. */
 #ifndef CL_FAMILIES_H
 #define CL_FAMILIES_H
 
 #include "cl/tune/family.h"
 
-/* Registers the engine's families: a list that ends with NULL and is kept by reference. It must be called
- * once before records are read; otherwise records of these families count as records of unknown kernels. */
+/* Registers the families: a list that ends with NULL and is kept by reference. It must be called once before
+ * records are read; otherwise records of these families count as records of unknown kernels. */
 void ocl_families_register(const ocl_family *const *families);
 /* NULL: there is none. */
 const ocl_family *ocl_family_find(const char *name);

@@ -94,8 +94,5 @@ clt_status ocl_tune_run(ocl_device *device, const ocl_device_desc *desc, const o
                         ocl_tuning **out);
 /* True when ocl_tune_run with missing_only would have something to measure. */
 bool ocl_tune_missing(const ocl_tuning_log *log, const ocl_tuning *known);
-/* The problems that `cltrain tune` takes without a config: squares from 512 to 4096, and the products of
- * GPT-2 124M (forward, input gradient, weight gradient) at 256 and 4096 tokens. */
-clt_status ocl_tune_builtin(ocl_tuning_log *log);
 
 #endif

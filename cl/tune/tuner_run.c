@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/tune/tuner.h"
-#include "cl/gemm/gemm.h"
 #include "cl/tune/families.h"
+#include "cl/tune/tuner.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
@@ -334,34 +333,4 @@ done:
     ocl_tuning_destroy(r.fresh);
     ocl_tuning_destroy(r.in_use);
     return status;
-}
-
-/* The problems of `cltrain tune` without a config */
-
-static clt_status add_product(ocl_tuning_log *log, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
-{
-    ocl_gemm g = ocl_gemm_make(m, n, k, ta, tb);
-    return ocl_gemm_log(log, &g);
-}
-
-/* y = x W^T, dx = dy W, dW = dy^T x. */
-static clt_status add_linear(ocl_tuning_log *log, int64_t rows, int64_t in, int64_t out)
-{
-    CLT_TRY(add_product(log, rows, out, in, false, true));
-    CLT_TRY(add_product(log, rows, in, out, false, false));
-    return add_product(log, out, in, rows, true, false);
-}
-
-clt_status ocl_tune_builtin(ocl_tuning_log *log)
-{
-    static const int64_t gpt2[][2] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}, {768, 50304}};
-    for (int64_t size = 512; size <= 4096; size *= 2) {
-        CLT_TRY(add_product(log, size, size, size, false, false));
-        CLT_TRY(add_product(log, size, size, size, false, true));
-        CLT_TRY(add_product(log, size, size, size, true, false));
-    }
-    for (int64_t tokens = 256; tokens <= 4096; tokens *= 16)
-        for (size_t i = 0; i < sizeof gpt2 / sizeof gpt2[0]; i++)
-            CLT_TRY(add_linear(log, tokens, gpt2[i][0], gpt2[i][1]));
-    return CLT_OK;
 }

@@ -8,9 +8,9 @@
 #ifndef CL_TUNING_H
 #define CL_TUNING_H
 
-#include "cl/device/answers.h"
 #include "cl/command/variant.h"
-#include "engine/base/json.h"
+#include "cl/device/answers.h"
+#include "engine/json/json.h"
 
 #define OCL_TUNE_NAME 24     /* size of the name of a family, variant or tunable, in bytes */
 #define OCL_TUNE_PROBLEM 160 /* size of a problem's text, in bytes */

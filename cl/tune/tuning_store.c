@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/base/cache_folder.h"
-#include "engine/base/fileio.h"
-#include "engine/base/fileio_error.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/files/cache_folder.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
 
 /* Places */
 

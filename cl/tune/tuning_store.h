@@ -7,7 +7,7 @@
 #ifndef CL_TUNING_STORE_H
 #define CL_TUNING_STORE_H
 
-#include "cl/command/kernel_source.h"
+#include "cl/kernels/kernel_source.h"
 #include "cl/tune/tuning.h"
 
 /* The folder: $CLTRAIN_CACHE_DIR/tuning, else $XDG_CACHE_HOME/cltrain/tuning, else

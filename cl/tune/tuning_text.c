@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/tune/families.h"
-#include "cl/command/program_source.h"
 #include "cl/device/internal.h"
-#include "cl/command/kernel_source.h"
+#include "cl/kernels/kernel_source.h"
+#include "cl/kernels/program_source.h"
+#include "cl/tune/families.h"
 #include "engine/base/hash.h"
-#include "engine/base/json_seal.h"
+#include "engine/json/json_seal.h"
 
 #define FORMAT_NAME "cltrain-tuning"
 #define FORMAT_VERSION 1

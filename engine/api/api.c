@@ -10,10 +10,10 @@
 
 #include "engine/api/api_internal.h"
 #include "engine/base/log.h"
-#include "engine/data/source_memory.h"
+#include "engine/data/arrays/source_memory.h"
 #include "engine/train/saved/known_table.h"
-#include "engine/verify/family_list.h"
 #include "engine/verify/self_test.h"
+#include "engine/verify/speed/family_list.h"
 
 const char *cltrain_version(void)
 {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/data/table_facts.h"
-#include "engine/train/run/predict.h"
 #include "engine/api/api_internal.h"
 #include "engine/base/thread.h"
+#include "engine/data/facts/table_facts.h"
+#include "engine/train/eval/predict.h"
 
 /* Starts the feed and the reporter for the remaining steps. */
 static clt_status start(cltrain *net)

@@ -15,11 +15,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "engine/base/crc64.h"
-#include "engine/base/fileio_error.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/files/crc64.h"
+#include "engine/files/fileio_error.h"
 
 /* --- free space --- */
 

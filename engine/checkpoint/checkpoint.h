@@ -8,9 +8,9 @@
 #define ENGINE_CHECKPOINT_CHECKPOINT_H
 
 #include "engine/base/dtype.h"
-#include "engine/base/fileio.h"
 #include "engine/base/hash.h"
-#include "engine/base/json.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
 
 typedef struct clt_named_tensor {
     const char *name;

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/crc64.h"
-#include "engine/base/fileio_error.h"
 #include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/files/crc64.h"
+#include "engine/files/fileio_error.h"
 
 #define TILE ((uint64_t)1 << 18) /* elements that are transposed at a time */
 #define READ_GRAIN ((uint64_t)1 << 20)

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/crc64.h"
-#include "engine/base/fileio_error.h"
-#include "engine/base/json_seal.h"
+#include "engine/files/crc64.h"
+#include "engine/files/fileio_error.h"
+#include "engine/json/json_seal.h"
 
 #define FORMAT_NAME "cltrain-checkpoint"
 #define MANIFEST_MAX_BYTES 1000000

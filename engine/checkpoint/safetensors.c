@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/file_kind.h"
+#include "engine/files/file_kind.h"
 
 #define HEADER_MAX 100000000ULL
 #define METADATA_KEY "__metadata__"

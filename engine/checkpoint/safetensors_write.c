@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/files/fileio_error.h"
 
 #define DATA_ALIGNMENT 8
 #define METADATA_KEY "__metadata__"

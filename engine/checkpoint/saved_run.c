@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
-#include "engine/data/data_paths.h"
+#include "engine/data/open/data_paths.h"
+#include "engine/files/fileio.h"
 #include "engine/models/models.h"
 
 /* --- where the run is --- */

@@ -9,7 +9,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/config/config.h"
-#include "engine/data/data_facts.h"
+#include "engine/data/facts/data_facts.h"
 
 /* Text files of a checkpoint. */
 #define CLT_SAVED_CONFIG_FILE "config.json"

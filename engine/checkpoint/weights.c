@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/base/file_kind.h"
-#include "engine/base/fileio_error.h"
 #include "engine/base/mem.h"
 #include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/files/file_kind.h"
+#include "engine/files/fileio_error.h"
 
 #define MAX_PARTS 10000
 #define INDEX_MAX_BYTES 100000000u

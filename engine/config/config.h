@@ -7,8 +7,8 @@
 #ifndef ENGINE_CONFIG_CONFIG_H
 #define ENGINE_CONFIG_CONFIG_H
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/json/json.h"
 
 typedef enum clt_config_type {
     CLT_CFG_INT,

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/config/choices.h"
 #include "engine/config/config_foreign.h"
 #include "engine/config/config_internal.h"
 #include "engine/config/part.h"
+#include "engine/files/fileio.h"
 
 #define CONFIG_MAX_BYTES 16000000u
 

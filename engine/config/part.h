@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Parts of the schema: what one word of a choice such as data.type brings along, its keys and the rules
- * between them. A part is defined in the file that does the work (engine/data/source_csv.c) and listed by
+ * between them. A part is defined in the file that does the work (engine/data/tables/source_csv.c) and listed by
  * name (families.def, formats.def); the schema is composed of the common keys (schema.c) and of all parts.
  * Several parts may bring the same key: then it has the same type and default in each of them, and the schema
  * accepts what any of them does; the part that is chosen decides. */

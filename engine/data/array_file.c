@@ -7,8 +7,8 @@
 #include <string.h>
 #include <stdlib.h>
 
-#include "engine/base/file_kind.h"
 #include "engine/base/thread.h"
+#include "engine/files/file_kind.h"
 
 static const struct {
     const char *name;

@@ -7,8 +7,8 @@
 #define ENGINE_DATA_ARRAY_FILE_H
 
 #include "engine/base/dtype.h"
-#include "engine/base/fileio.h"
 #include "engine/base/mem.h"
+#include "engine/files/fileio.h"
 
 /* Number formats of files: name, bytes, is float */
 #define CLT_ELEMENT_MAP(X)                                                                                   \

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/data/data.h"
+#include "engine/files/fileio.h"
 
 enum { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_LENT };
 

@@ -7,9 +7,9 @@
 #define ENGINE_GRAPH_GRAPH_H
 
 #include "engine/base/dtype.h"
-#include "engine/base/json.h"
 #include "engine/base/mem.h"
 #include "engine/base/names.h"
+#include "engine/json/json.h"
 
 #define CLT_MAX_IN 16 /* inputs of a node; concat has the most */
 #define CLT_MAX_OUT 4
@@ -152,7 +152,7 @@ typedef struct clt_node {
     int32_t share;    /* node whose parameters this node uses too (tied weights), -1: none */
     /* number, from 1, of the repeated block of the model (a transformer layer) that it belongs to; 0: none */
     int32_t block;
-    /* Nodes whose work is part of this one (engine/plan/pass_fold.c); NULL behind the last. */
+    /* Nodes whose work is part of this one (engine/plan/passes/pass_fold.c); NULL behind the last. */
     const struct clt_node *folded[CLT_MAX_FOLDED];
 } clt_node;
 

@@ -7,8 +7,8 @@
 
 #include <stdarg.h>
 
-#include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/json/json.h"
 
 typedef struct clt_finding {
     char *text;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/models/models_internal.h"
-#include "engine/ops/loss/cross_entropy.h"
+#include "engine/ops/cross_entropy/cross_entropy.h"
 #include "engine/ops/node.h"
 #include "engine/ops/op.h"
 

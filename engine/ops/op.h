@@ -85,7 +85,7 @@ typedef struct clt_op_doc {
     clt_doc_data data;
 } clt_op_doc;
 
-/* Work of neighbouring nodes that was fused into a node: into a GEMM (engine/plan/fuse_gemm.c), or the
+/* Work of neighbouring nodes that was fused into a node: into a GEMM (engine/plan/passes/fuse_gemm.c), or the
  * residual sum into other ops (fuse_residual.c). Tensor ids; -1: none. */
 typedef struct clt_epilogue {
     ocl_activation activation;
@@ -305,7 +305,7 @@ typedef struct clt_op {
     ocl_activation (*activation)(const clt_node *node);
     /* For the fuse pass: whether the op can add epilogue.residual to its output; no function: it cannot. */
     bool (*takes_residual)(const clt_node *node);
-    /* For the fold pass (engine/plan/pass_fold.c): lets the node apply the activation to its result itself. With
+    /* For the fold pass (engine/plan/passes/pass_fold.c): lets the node apply the activation to its result itself. With
      * `sum` the pass will give it one more input like its result, which it adds before the activation. False:
      * it cannot, and the node is as it was. NULL: the op never can. */
     bool (*fold)(clt_node *node, bool sum, ocl_activation activation);
@@ -356,7 +356,7 @@ const clt_op *const *clt_op_list(int *count);
  */
 const clt_attr *clt_node_attr(const clt_node *node, const char *name);
 
-/* Helpers for emission (engine/ops/op_emit.c). */
+/* Helpers for emission (engine/ops/elementwise/op_emit.c). */
 static inline const clt_tensor *clt_call_tensor(const clt_call *call, int32_t id)
 {
     return clt_graph_tensor(call->graph, id);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/json.h"
 #include "engine/base/text.h"
+#include "engine/json/json.h"
 
 #define UNBOUNDED 2147483647.0 /* limits from here on are only technical and are not printed */
 

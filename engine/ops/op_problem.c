@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
+#include "engine/json/json.h"
 
 static void write_attr(clt_json_writer *w, const clt_attr_spec *spec, const clt_attr *attr)
 {

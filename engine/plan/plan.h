@@ -332,7 +332,7 @@ size_t clt_plan_commands(const clt_plan *plan);
 clt_status clt_plan_print(const clt_plan *plan, clt_str *out);
 clt_status clt_plan_print_json(const clt_plan *plan, clt_json_writer *writer);
 
-/* --- passes (engine/plan/pass_<name>.c), in order --- */
+/* --- passes (engine/plan/passes/pass_<name>.c), in order --- */
 clt_status clt_pass_fold(clt_plan *plan);
 clt_status clt_pass_precision(clt_plan *plan);
 clt_status clt_pass_layout(clt_plan *plan);

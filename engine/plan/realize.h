@@ -6,7 +6,7 @@
 #ifndef ENGINE_PLAN_REALIZE_H
 #define ENGINE_PLAN_REALIZE_H
 
-#include "cl/command/exec.h"
+#include "cl/exec/exec.h"
 #include "engine/plan/plan.h"
 
 /* Activation slabs, as large as the largest plan needs. */

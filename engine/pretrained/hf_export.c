@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/fileio_error.h"
-#include "engine/data/tokenizer.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/files/fileio_error.h"
 
 typedef struct hf_export {
     const clt_saved_run *saved;

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/config/part.h"
-#include "engine/data/tokenizer.h"
 #include "engine/checkpoint/saved_run.h"
+#include "engine/config/part.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/files/fileio.h"
 
 #define MAX_PRESETS 40
 #define CONFIG_MAX_BYTES 16000000u

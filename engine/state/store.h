@@ -4,7 +4,7 @@
 #ifndef ENGINE_STATE_STORE_H
 #define ENGINE_STATE_STORE_H
 
-#include "cl/device/memory.h"
+#include "cl/command/memory.h"
 #include "engine/graph/step_block.h"
 #include "engine/state/arenas.h"
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/device/asking.h"
+#include "cl/probes/asking.h"
 #include "engine/verify/verify_internal.h"
 
 #define SEED 20231 /* the same data every time, because results are cached */

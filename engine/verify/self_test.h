@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The self-test of a device: some of the checker's cases, each for one capability, which are run before the
- * capability may be used (cl/device/asking.h says when and where). */
+ * capability may be used (cl/probes/asking.h says when and where). */
 #ifndef ENGINE_VERIFY_SELF_TEST_H
 #define ENGINE_VERIFY_SELF_TEST_H
 

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/child.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/host/child.h"
 #include "engine/verify/verify_internal.h"
 
 #define OPEN_SECONDS 1200.0 /* limit until the first check: the device may have to be probed first */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/gemm/gemm_mma.h"
+#include "cl/backends/gemm_mma.h"
 #include "engine/base/rng.h"
 #include "engine/verify/verify_internal.h"
 

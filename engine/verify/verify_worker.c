@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/child.h"
+#include "engine/host/child.h"
 #include "engine/verify/verify_internal.h"
 
 /* State that the callbacks share. */

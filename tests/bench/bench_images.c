@@ -10,12 +10,12 @@
 
 #include <jpeglib.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/thread.h"
 #include "engine/data/data.h"
-#include "engine/data/image.h"
-#include "engine/data/image_folder.h"
-#include "engine/data/image_pack.h"
+#include "engine/data/images/image_pack.h"
+#include "engine/data/pixels/image.h"
+#include "engine/data/pixels/image_folder.h"
+#include "engine/files/fileio.h"
 
 typedef struct files {
     char **bytes;

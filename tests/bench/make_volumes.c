@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes folders of volumes that look a little like CT (engine/data/sample_volumes.h), for tests and
+ * Makes folders of volumes that look a little like CT (engine/data/open/sample_volumes.h), for tests and
  * measurements; the same arguments give the same bytes of voxels.
  *
  *   make_volumes masks   FOLDER [--count N] [--size D,H,W] [--seed S] [--gz]   images/ and masks/: spheres in noise
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/data/sample_volumes.h"
+#include "engine/data/open/sample_volumes.h"
 
 static bool read_arguments(int argc, char **argv, clt_sample_options *a)
 {

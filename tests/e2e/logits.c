@@ -4,8 +4,8 @@
  * evaluation batch as raw f32, (rows, vocab). INIT is what --init takes. */
 #include <stdio.h>
 
-#include "engine/base/fileio.h"
-#include "engine/data/tokenizer.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/files/fileio.h"
 #include "engine/pretrained/pretrained.h"
 #include "engine/verify/self_test.h"
 #include "tests/golden/first_logits.h"

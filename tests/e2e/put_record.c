@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cl/gemm/gemm.h"
+#include "cl/tune/families.h"
 #include "cl/tune/tuning_store.h"
 
 static clt_status put(const ocl_device_desc *desc, int argc, char **argv)
@@ -36,12 +37,14 @@ static clt_status put(const ocl_device_desc *desc, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    static const ocl_family *const families[] = {&ocl_gemm_family, NULL};
     ocl_open_options options = {.caps_mask = OCL_CAPS_ALL};
     ocl_device *device;
     if (argc < 3) {
         fprintf(stderr, "usage: put_record PROBLEM VARIANT [name=value ...]\n");
         return 2;
     }
+    ocl_families_register(families);
     clt_status status = ocl_device_open(&options, &device);
     if (status == CLT_OK) {
         status = put(ocl_device_describe(device), argc - 1, argv + 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Converts PTX for sm_90 from standard input to the same program for sm_90a on standard output, as
- * cl/command/retarget.h does with a driver's binary; for the scripts that examine kernels with NVIDIA's
+ * cl/program/retarget.h does with a driver's binary; for the scripts that examine kernels with NVIDIA's
  * assembler. */
 #include <stdio.h>
 
-#include "cl/command/retarget.h"
+#include "cl/program/retarget.h"
 
 int main(void)
 {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# The programs of a GPU's probes and self-tests are built at the same time before they are asked (cl/device/asking.c), on the
+# The programs of a GPU's probes and self-tests are built at the same time before they are asked (cl/probes/asking.c), on the
 # simulated NVIDIA GPU (tests/ptx). The answers are as if each program was built by its question: with a good driver, with a compiler
 # that ends the process, hangs or refuses at one program, which costs the capability of that program alone, and with one that bears no
 # second thread, which costs nothing.

@@ -55,7 +55,7 @@ check() {
     if grep -q 'ld\.shared\.v[24]\.f32' k.ptx && grep -q -E 'ld\.global\.v(4|2\.[bu]32)' k.ptx; then pass; else fail "$name: no wide loads"; fi
 }
 
-forms=$(sed -n '/^const ocl_gemm_form ocl_tile_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm/gemm_tile.c" |
+forms=$(sed -n '/^const ocl_gemm_form ocl_tile_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/backends/gemm_tile.c" |
     grep -o 'FORM([0-9, ]*' | tr -d 'FORM(,')
 if [ "$(wc -l <<<"$forms")" -ge 8 ]; then pass; else fail "the table of forms was not read"; fi
 while read -r bm bn bk tm tn; do
@@ -118,7 +118,7 @@ check_mma() {
     if [[ " $* " != *" -DVC="* ]] || grep -q -E 'st\.global\.v4' k.ptx; then pass; else fail "$name: C is not stored in vectors"; fi
 }
 
-mma_forms=$(sed -n '/^const ocl_gemm_form ocl_mma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm/gemm_mma.c" |
+mma_forms=$(sed -n '/^const ocl_gemm_form ocl_mma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/backends/gemm_mma.c" |
     grep -o 'FORM([0-9, ]*' | tr -d 'FORM(,')
 if [ "$(wc -l <<<"$mma_forms")" -ge 8 ]; then pass; else fail "the table of mma forms was not read"; fi
 # check_form_mma BM BN BK WM WN STAGES: every form with each type and layout in turn, C in vectors.
@@ -127,7 +127,7 @@ check_form_mma() {
     form=(-DBM="$bm" -DBN="$bn" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
     items=$((bm / wm * (bn / wn) * 32))
     name="${bm}x${bn} of ${wm}x$wn s$stages"
-    # The 16-bit forms with eight warps of 64 x 32 fit two work-groups on a unit; the others argue otherwise (cl/gemm/gemm_mma.cl).
+    # The 16-bit forms with eight warps of 64 x 32 fit two work-groups on a unit; the others argue otherwise (cl/backends/gemm_mma.cl).
     if [ "$items" -eq 256 ] && [ $((wm * wn)) -le 2048 ]; then limit=128; fi
     check_mma "mma $name NN bf16" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DMMA_BF16=1 -DDTA=bf16 -DDTC=bf16 -DVC=8
     check_mma "mma $name NT f16" $items $limit 80 "$ampere" "${form[@]}" -DBK="$bk" -DTB=1 -DDTC=f16 -DVC=8

@@ -45,20 +45,20 @@ outside() { grep -v -E "^($1)"; }
 check_calls() {
     local code=$1
     grep -E '[^A-Za-z0-9_]cl[A-Z][A-Za-z0-9]*[[:space:]]*\(' "$code" | outside 'cl/|tests/' | report opencl
-    grep -E '[^A-Za-z0-9_](CLBlast[A-Za-z]*)|include *<clblast' "$code" | outside 'cl/gemm/blas_clblast\.c:|tests/' | report clblast
+    grep -E '[^A-Za-z0-9_](CLBlast[A-Za-z]*)|include *<clblast' "$code" | outside 'cl/backends/blas_clblast\.c:|tests/' | report clblast
     grep -E '[^A-Za-z0-9_]MPI_[A-Z]|include *<mpi\.h>' "$code" | outside 'comm/comm_mpi\.c:' | report mpi
-    grep -E '[^A-Za-z0-9_]cJSON|include *<(cjson/)?cJSON' "$code" | outside 'engine/base/|engine/config/' | report cjson
+    grep -E '[^A-Za-z0-9_]cJSON|include *<(cjson/)?cJSON' "$code" | outside 'engine/json/|engine/config/' | report cjson
     grep -E '[^A-Za-z0-9_]jpeg_[a-z_]+[[:space:]]*\(|include *<(jpeglib|jerror|turbojpeg)\.h' "$code" |
-        outside 'engine/data/image_jpeg\.c:|tests/' | report jpeg
+        outside 'engine/data/pixels/image_jpeg\.c:|tests/' | report jpeg
     grep -E '[^A-Za-z0-9_]png_[a-z_]+[[:space:]]*\(|include *<(libpng[0-9]*/)?png\.h' "$code" |
-        outside 'engine/data/image_png\.c:|tests/' | report png
+        outside 'engine/data/pixels/image_png\.c:|tests/' | report png
     # A member such as transport->abort is another thing than abort.
     grep -E '(^|[^A-Za-z0-9_>.])(_?exit|_Exit|quick_exit|abort|v?printf|puts|putchar|perror)[[:space:]]*\(|[^A-Za-z0-9_](stdout|stderr)([^A-Za-z0-9_]|$)' "$code" |
         outside 'cli/|tests/|docs/' | report process
 }
 
-# The floors, from the bottom; docs/layout.md says what each room does. A file may include its own room and those of lower floors:
-# never a higher one, and no other room of its own floor.
+# The floors, from the bottom, and on each the houses; docs/layout.md says what each does. A file may include its own house and houses
+# of lower floors: never a higher one, and no other house of its own floor.
 floors='
 base
 cl comm config graph
@@ -71,35 +71,68 @@ api
 cli
 tests'
 
+# The rooms of each house, which are folders, in their order: a file may include its own room and rooms to the left of it. Rooms
+# that are joined by a + do not include each other. Below tests/ all folders are one room.
+rooms='
+base engine/base engine/files engine/json+engine/host
+cl cl/kernels+cl/drivers cl/device cl/command cl/program cl/exec+cl/measure cl/tune cl/gemm cl/gemm_bench cl/backends cl/probes
+comm comm
+config engine/config
+graph engine/graph
+ops engine/ops engine/ops/elementwise engine/ops/attention+engine/ops/linear+engine/ops/reduce+engine/ops/shape+engine/ops/spatial engine/ops/conv+engine/ops/loss+engine/ops/norm engine/ops/cross_entropy
+data engine/data+engine/data/texts engine/data/pixels+engine/data/tokenizer engine/data/arrays+engine/data/facts engine/data/images+engine/data/tables+engine/data/tokens+engine/data/volumes engine/data/open
+state engine/state
+optim engine/optim
+models engine/models
+plan engine/plan engine/plan/passes
+checkpoint engine/checkpoint
+report engine/report/write engine/report/read+engine/report/times engine/report/page
+verify engine/verify engine/verify/cases+engine/verify/speed
+pretrained engine/pretrained
+train engine/train/job engine/train/run engine/train/eval+engine/train/generate+engine/train/ranks+engine/train/saved engine/train/inspect engine/train/loop
+api engine engine/api
+cli cli/screen cli/bench+cli/commands+cli/data+cli/help+cli/launch cli
+tests tests'
+
+# The most files that a room may have.
+crowd=25
+
 # check_includes LIST SOURCE...: LIST names every file of the tree. Includes of kernels have no folder, so they are looked up in it.
 check_includes() {
     local list=$1
     shift
     grep -n -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*<CL/' "$@" /dev/null | outside 'cl/|tests/' | report opencl
     grep -E '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$@" /dev/null | sed -E 's/:[^"]*"([^"]*)".*/ \1/' |
-        awk -v list="$list" -v floors="$floors" '
-        function room(path, part) {
-            split(path, part, "/")
-            return part[1] != "engine" ? part[1] : part[3] == "" ? "api" : part[2]
-        }
+        awk -v list="$list" -v floors="$floors" -v rooms="$rooms" -v crowd="$crowd" '
+        function room(path) { return path ~ /^tests\// ? "tests" : substr(path, 1, match(path, /\/[^\/]*$/) - 1) }
         # A header and its source are one: who includes the one depends on the other.
         function unit(path) { sub(/\.(c|h)$/, "", path); return path }
         function finding(rule, text) { print "[" rule "] " text }
         BEGIN {
             n = split(floors, line, "\n")
             for (i = 1; i <= n; i++) {
-                m = split(line[i], rooms, " ")
-                for (k = 1; k <= m; k++) floor[rooms[k]] = i
+                m = split(line[i], houses, " ")
+                for (k = 1; k <= m; k++) floor[houses[k]] = i
+            }
+            n = split(rooms, line, "\n")
+            for (i = 1; i <= n; i++) {
+                m = split(line[i], steps, " ")
+                for (k = 2; k <= m; k++) {
+                    l = split(steps[k], side, "+")
+                    for (j = 1; j <= l; j++) { house[side[j]] = steps[1]; step[side[j]] = k }
+                }
             }
             while ((getline path < list) > 0) {
                 there[path] = 1
                 if (path !~ /^(cl|comm|engine|cli|tests)\/.*\.(c|h|cl|clh)$/) continue
                 name = path; sub(/.*\//, "", name)
                 if (path ~ /\.clh$/) kernels[name] = path
-                if (!(room(path) in floor) && !(room(path) in told)) {
+                if (!(room(path) in house) && !(room(path) in told)) {
                     told[room(path)] = 1
-                    finding("room", path ": its room has no floor in tests/e2e/test_layering.sh")
+                    finding("room", path ": its room has no place in tests/e2e/test_layering.sh")
                 }
+                if (room(path) != "tests" && ++inhabitants[room(path)] == crowd + 1)
+                    finding("crowd", room(path) ": it has more than " crowd " files")
             }
         }
         {
@@ -110,7 +143,8 @@ check_includes() {
                 next
             }
             from = room(file); to = room(target)
-            if (from != to && from in floor && to in floor && floor[to] >= floor[from])
+            if (from != to && from in house && to in house &&
+                (house[from] == house[to] ? step[to] >= step[from] : floor[house[to]] >= floor[house[from]]))
                 finding("include", file ": includes " target)
             a = unit(file); b = unit(target)
             if (a == b || b == a "_internal" || ((a, b) in edge)) next
@@ -181,16 +215,17 @@ check_tree() {
 # A tree in which every rule is kept, some of them narrowly.
 make_clean_tree() {
     local c='/* SPDX-License-Identifier: Apache-2.0 */'
-    mkdir -p cl/kernels cl/gemm comm engine/base engine/config engine/ops cli tests/unit scripts
+    mkdir -p cl/kernels cl/device cl/backends comm engine/base engine/json engine/config engine/ops cli tests/unit scripts
     printf '%s\nint base(void);\n' "$c" >engine/base/base.h
-    printf '%s\n#include "engine/base/base.h"\n#include <cjson/cJSON.h>\nint base(void) { return cJSON_Version() != 0; }\n' "$c" >engine/base/base.c
-    printf '%s\n#include <CL/cl.h>\n#include "engine/base/base.h"\nint dev(void) { return clFinish(0); }\n' "$c" >cl/dev.c
-    printf '%s\n#include <clblast_c.h>\nint blas(void) { return CLBlastSgemm(0); }\n' "$c" >cl/gemm/blas_clblast.c
+    printf '%s\n#include "engine/base/base.h"\nint base(void) { return 1; }\n' "$c" >engine/base/base.c
+    printf '%s\n#include "engine/base/base.h"\n#include <cjson/cJSON.h>\nint json(void) { return cJSON_Version() != 0; }\n' "$c" >engine/json/json.c
+    printf '%s\n#include <CL/cl.h>\n#include "engine/base/base.h"\nint dev(void) { return clFinish(0); }\n' "$c" >cl/device/dev.c
+    printf '%s\n#include <clblast_c.h>\nint blas(void) { return CLBlastSgemm(0); }\n' "$c" >cl/backends/blas_clblast.c
     printf '%s\n#include <mpi.h>\nint ranks(void) { return MPI_Finalize(); }\n' "$c" >comm/comm_mpi.c
     printf '%s\n#include "comm/comm.h"\nvoid stop(struct t *x) { x->abort(1); /* exit(1); */ }\n' "$c" >comm/collectives.c
     printf '%s\nstruct t { void (*abort)(int); };\n' "$c" >comm/comm.h
-    printf '%s\n#include "cl/x.h"\n#include "comm/comm.h"\n// MPI_Init() and clFinish() and cJSON are only named here\nconst char *op(void) { return "printf(\\"%%d\\") clFinish(q) exit(1)"; }\nint snprintf_like(void) { return my_printf(1); }\n' "$c" >engine/ops/op.c
-    printf '%s\nint x;\n' "$c" >cl/x.h
+    printf '%s\n#include "cl/device/x.h"\n#include "comm/comm.h"\n// MPI_Init() and clFinish() and cJSON are only named here\nconst char *op(void) { return "printf(\\"%%d\\") clFinish(q) exit(1)"; }\nint snprintf_like(void) { return my_printf(1); }\n' "$c" >engine/ops/op.c
+    printf '%s\nint x;\n' "$c" >cl/device/x.h
     printf '%s\n#include "engine/base/base.h"\nint main(void) { printf("hello\\n"); exit(0); }\n' "$c" >cli/main.c
     printf '%s\nint t(void) { abort(); }\n' "$c" >tests/unit/test_x.c
     printf '%s\n#include "x.clh"\n__kernel void k(void) {}\n' "$c" >cl/kernels/k.cl
@@ -239,40 +274,43 @@ self_test() {
     must_catch opencl comm/collectives.c 'int f(void) { return clFinish (0); }'
     must_catch opencl cli/main.c 'int f(void) { return clGetPlatformIDs(0, 0, 0); }'
     must_catch opencl engine/ops/op.c '#include <CL/cl.h>'
-    must_catch clblast cl/dev.c 'int f(void) { return CLBlastSgemm(0); }'
+    must_catch clblast cl/device/dev.c 'int f(void) { return CLBlastSgemm(0); }'
     must_catch clblast engine/ops/op.c '#include <clblast_c.h>'
     must_catch mpi comm/collectives.c 'int f(void) { return MPI_Barrier(0); }'
     must_catch mpi engine/ops/op.c 'int f(void) { return MPI_COMM_WORLD; }'
     must_catch mpi comm/comm.h '#include <mpi.h>'
     must_catch cjson engine/ops/op.c 'cJSON *f(void);'
     must_catch cjson cli/main.c '#include <cjson/cJSON.h>'
-    must_catch jpeg engine/data/image.c 'int f(void) { return jpeg_start_decompress(0); }'
+    must_catch jpeg engine/data/pixels/image.c 'int f(void) { return jpeg_start_decompress(0); }'
     must_catch jpeg engine/ops/op.c '#include <jpeglib.h>'
-    must_catch png engine/data/image_jpeg.c 'void f(void) { png_read_end(0, 0); }'
+    must_catch png engine/data/pixels/image_jpeg.c 'void f(void) { png_read_end(0, 0); }'
     must_catch png cli/main.c '#include <png.h>'
     must_catch process engine/ops/op.c 'void f(void) { exit(1); }'
-    must_catch process cl/dev.c 'void f(void) { abort(); }'
+    must_catch process cl/device/dev.c 'void f(void) { abort(); }'
     must_catch process comm/collectives.c 'void f(void) { printf("x"); }'
     must_catch process engine/base/base.c 'void f(void) { puts("x"); }'
     must_catch process engine/base/base.c 'void f(void) { fprintf(stderr, "x"); }'
-    must_catch process cl/dev.c 'void f(void) { fputs("x", stdout); }'
+    must_catch process cl/device/dev.c 'void f(void) { fputs("x", stdout); }'
     must_catch process engine/ops/op.c 'const char *g = "/*"; void f(void) { exit(1); } /* end */'
-    must_catch include engine/base/base.c '#include "cl/x.h"'
+    must_catch include engine/base/base.c '#include "cl/device/x.h"'
     must_catch include engine/base/base.c '#include "comm/comm.h"'
-    must_catch include cl/dev.c '#include "comm/comm.h"'
-    must_catch include comm/collectives.c '#include "cl/x.h"'
-    must_catch include cl/dev.c '#include "engine/ops/op.c"'
+    must_catch include cl/device/dev.c '#include "comm/comm.h"'
+    must_catch include comm/collectives.c '#include "cl/device/x.h"'
+    must_catch include cl/device/dev.c '#include "engine/ops/op.c"'
     must_catch include engine/ops/op.c '#include "cli/main.c"'
     must_catch include cli/main.c '#include "tests/unit/test_x.c"'
     must_catch include engine/graph/graph.c '#include "engine/ops/b.h"'
     must_catch include engine/data/data.c '#include "engine/ops/b.h"'
-    must_catch include engine/ops/op.c '#include "engine/train/run.h"' engine/train/run.h
+    must_catch include engine/ops/op.c '#include "engine/train/run/run.h"' engine/train/run/run.h
     must_catch include cl/kernels/k.cl '#include "o.clh"'
+    must_catch include engine/base/base.c '#include "engine/json/above.h"' engine/json/above.h
+    must_catch include cl/kernels/k.cl '#include "cl/device/x.h"'
+    must_catch include engine/verify/cases/a_case.c '#include "engine/verify/speed/speed.h"' engine/verify/speed/speed.h
     must_catch room engine/attic/old.c 'int y;'
     must_catch circle engine/ops/a.h '#include "engine/ops/b.h"'
     must_catch circle engine/ops/a.c '#include "engine/ops/b.h"'
     must_catch circle engine/ops/a.c '#include "engine/ops/b_internal.h"'
-    must_catch include-path cl/dev.c '#include "cl/absent.h"'
+    must_catch include-path cl/device/dev.c '#include "cl/absent.h"'
     must_catch include-path tests/unit/test_x.c '#include "x.h"'
     must_catch mention engine/ops/op.c '/* engine/ops/gone.c has the rest. */'
     must_catch mention README.md 'Start at `cli/gone.c`.'
@@ -281,6 +319,12 @@ self_test() {
     must_catch spaces engine/ops/op.c 'int y; '
     must_catch spaces scripts/a.sh 'true\t'
     must_catch spaces README.md 'word '
+
+    tree=$(mktemp -d)
+    found=$(cd "$tree" && make_clean_tree && mkdir engine/graph && for i in $(seq $((crowd + 1))); do cp cl/kernels/x.clh "engine/graph/g$i.h"; done && check_tree)
+    rm -rf "$tree"
+    [ "$found" = "[crowd] engine/graph: it has more than $crowd files" ] ||
+        { echo "FAIL: a room of too many files, the check says: $found"; self_failures=$((self_failures + 1)); }
 
     tree=$(mktemp -d)
     found=$(cd "$tree" && make_clean_tree && printf 'int y;\n' >engine/ops/bare.c && printf 'true\n' >scripts/b.sh && check_tree)

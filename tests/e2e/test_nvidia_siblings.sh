@@ -3,7 +3,7 @@
 # ctest-labels: quick
 # ctest-cost: 6
 #
-# The libraries that NVIDIA's OpenCL library opens by name (cl/device/siblings.h), played: the driver's library has PoCL's platform, and
+# The libraries that NVIDIA's OpenCL library opens by name (cl/drivers/siblings.h), played: the driver's library has PoCL's platform, and
 # offers none unless libcuda.so.1 opens by its name and is of its own version. cltrain finds them where the dynamic linker does not,
 # takes the right version where several are installed, and doctor names those that are missing or do not fit.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

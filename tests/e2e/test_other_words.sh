@@ -3,12 +3,12 @@
 # ctest-labels: quick
 # ctest-cost: 40
 #
-# The words of other tools: every row of the tables in cli/other_words.c is typed, and what the message advises is done. Values of config
+# The words of other tools: every row of the tables in cli/screen/other_words.c is typed, and what the message advises is done. Values of config
 # keys are walked through by tests/unit/models/test_config.c.
 . "$(dirname "$0")/lib.sh"
 own_cache "$work/cache" # one of the lines to follow clears it
 
-table=$CLTRAIN_SOURCE_DIR/cli/other_words.c
+table=$CLTRAIN_SOURCE_DIR/cli/screen/other_words.c
 cat >net.json <<'JSON'
 {
   "model": {"type": "mlp", "hidden": [8], "outputs": 1, "loss": "mse"},

@@ -64,7 +64,7 @@ export CLTRAIN_PTX_SM=90 CLTRAIN_PTX_LOCAL=232448
 products='gemm.deep_tiles[wgmma_f16]'
 large='gemm.tails_nn[wgmma_f16_128x256*'
 wide='gemm.tails_nn[wgmma_bf16_192x256*'
-# (A program in which one kind of instruction is missing is refused before it runs, see cl/command/retarget.c, so some stay
+# (A program in which one kind of instruction is missing is refused before it runs, see cl/program/retarget.c, so some stay
 # elsewhere.)
 defect 'wgmma: copies not fenced' gemm_wgmma.cl '        WGMMA_SEE();' '        if (t > 1000000) WGMMA_SEE();' "$products"
 defect 'wgmma: half of the local memory' gemm_wgmma.cl '16 * (LOCAL_CHUNKS' '8 * (LOCAL_CHUNKS' "$products"

@@ -66,10 +66,10 @@ check() {
     if grep -q '^[[:space:]]*wgmma\.mma_async' k90a.ptx && ! grep -q '//sm_90a' k90a.ptx; then pass; else fail "$name: marked lines are left"; fi
 }
 
-forms=$(sed -n '/^const ocl_gemm_form ocl_wgmma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/gemm/gemm_wgmma.c" | grep -o 'FORM([0-9, ]*' | tr -d 'FORM(,')
+forms=$(sed -n '/^const ocl_gemm_form ocl_wgmma_forms/,/};/p' "$CLTRAIN_SOURCE_DIR/cl/backends/gemm_wgmma.c" | grep -o 'FORM([0-9, ]*' | tr -d 'FORM(,')
 if [ "$(wc -l <<<"$forms")" -ge 14 ]; then pass; else fail "the table of forms was not read"; fi
 while read -r bm bn stages; do
-    wn=$bn wm=64 # complete() of cl/gemm/gemm_wgmma.c
+    wn=$bn wm=64 # complete() of cl/backends/gemm_wgmma.c
     if [ "$bm" -eq 256 ]; then wm=128; fi
     form=(-DBM="$bm" -DBN="$bn" -DWM="$wm" -DWN="$wn" -DSTAGES="$stages")
     items=$((bm / wm * (bn / wn) * 128))

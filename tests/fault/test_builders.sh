@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
 #
-# Programs compiled by child processes (cl/command/builders.h): the training takes them from the driver's cache, with the same losses as
+# Programs compiled by child processes (cl/program/builders.h): the training takes them from the driver's cache, with the same losses as
 # without children; a compiler that crashes in a child costs what needs its program, and not the training.
 . "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 CLTRAIN_LOG=debug "$CLTRAIN" devices >devices.txt 2>&1

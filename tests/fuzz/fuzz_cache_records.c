@@ -8,7 +8,7 @@
 
 #include "cl/device/answers.h"
 #include "cl/tune/tuning.h"
-#include "engine/base/json_seal.h"
+#include "engine/json/json_seal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
 #include "engine/data/data.h"
+#include "engine/files/fileio.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/data/data_facts.h"
+#include "engine/data/facts/data_facts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

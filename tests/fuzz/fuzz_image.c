@@ -8,7 +8,7 @@
  *       -lm -lpthread -o fuzz_image */
 #include "tests/fuzz/fuzz_data.h"
 
-#include "engine/data/image_pack.h"
+#include "engine/data/images/image_pack.h"
 
 #define MOST_PIXELS (1 << 21) /* larger ones only take longer */
 

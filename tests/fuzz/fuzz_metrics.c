@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
-#include "engine/report/curve.h"
-#include "engine/report/history.h"
+#include "engine/files/fileio.h"
+#include "engine/report/read/curve.h"
+#include "engine/report/read/history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
  * libFuzzer target for NIfTI files, plain and packed. Not built by default; build as fuzz_idx.c says. */
 #include "tests/fuzz/fuzz_data.h"
 
-#include "engine/data/volume_file.h"
+#include "engine/data/volumes/volume_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
-#include "engine/report/report.h"
+#include "engine/files/fileio.h"
+#include "engine/report/page/report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

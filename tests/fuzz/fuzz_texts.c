@@ -4,7 +4,7 @@
  * the joined text, and a cut at any place must leave both parts whole. Not built by default; build as fuzz_idx.c says. */
 #include "tests/fuzz/fuzz_data.h"
 
-#include "engine/data/texts.h"
+#include "engine/data/texts/texts.h"
 
 static void read_all(const clt_texts *texts)
 {

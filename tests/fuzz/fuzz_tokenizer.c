@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/data/bpe_train.h"
-#include "engine/data/tokenizer.h"
+#include "engine/data/tokenizer/bpe_train.h"
+#include "engine/data/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz_data.h"
 
 static char folder[64];

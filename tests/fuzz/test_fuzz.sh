@@ -27,8 +27,8 @@ fi
 flags=(-std=c11 -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 '-DCLT_VERSION="fuzz"' '-DCLT_PROGRAM_PATH="/none"' '-DCLT_PROGRAM_FROM_LIBRARY="none"' "-I$root" -g -O1 -fno-omit-frame-pointer
     -fno-sanitize-recover=undefined)
 mkdir objects
-printf '%s\n' "$root"/engine/{base,config,data,checkpoint,pretrained}/*.c "$root"/engine/report/*.c "$root"/cl/tune/tuning{,_text}.c \
-    "$root"/cl/device/answers.c >sources
+find "$root"/engine/{base,files,json,host,config,data,checkpoint,pretrained,report} -name '*.c' >sources
+printf '%s\n' "$root"/cl/tune/tuning{,_text}.c "$root"/cl/device/answers.c >>sources
 if (cd objects && xargs -P 2 -n 4 "$clang" "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c <../sources) >"$out" 2>&1; then
     pass
 else

@@ -14,8 +14,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "engine/base/fileio.h"
-#include "engine/data/tokenizer.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/files/fileio.h"
 #include "engine/pretrained/pretrained.h"
 #include "tests/golden/first_logits.h"
 

@@ -15,7 +15,7 @@
 
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
+#include "engine/files/fileio.h"
 #include "engine/train/run/run.h"
 
 #define STEPS 5

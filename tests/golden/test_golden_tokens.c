@@ -5,7 +5,7 @@
  * ctest-labels: quick */
 #include "tests/unit/data/tokenizer_test.h"
 
-#include "engine/base/json.h"
+#include "engine/json/json.h"
 
 #define BLOCK 4096u
 #define CODES 0x110000u

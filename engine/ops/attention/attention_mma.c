@@ -6,7 +6,7 @@
  * never by its name. */
 #include <stdio.h>
 
-#include "cl/gemm/gemm_mma.h"
+#include "cl/backends/gemm_mma.h"
 #include "engine/ops/attention/attention.h"
 
 #define FEWEST_WARPS 2

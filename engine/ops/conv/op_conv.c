@@ -267,7 +267,7 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
  * numbers, in kernels with the same tiles, but the matrix is written and read again, taps times as many bytes as the
  * image has, and the gradient of the image adds that many up afterwards. In its place a step of a tile costs 25 to 45
  * instructions. With matrix units they fit between the multiplications, which leave issue slots idle
- * (cl/gemm/gemm_mma.cl); the backend `tile` has no such slots, its multiplications are instructions themselves. On GPUs
+ * (cl/backends/gemm_mma.cl); the backend `tile` has no such slots, its multiplications are instructions themselves. On GPUs
  * this order follows from these counts alone: it has not been measured there. The tuner measures both.
  *
  * Winograd's algorithm, which takes f32 only, saves up to three quarters of the multiplications of 3 x 3 windows, so it

@@ -3,7 +3,7 @@
  * The op bias, and the bias commands that other ops share: a broadcast addition and a column sum. Knows rows
  * and columns, no model. */
 #include "engine/ops/elementwise/bias.h"
-#include "engine/ops/reduce/column_sums.h"
+#include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 
 /* bias: y = x + b over the last dimension

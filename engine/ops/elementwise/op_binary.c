@@ -2,7 +2,7 @@
  *
  * The ops add and multiply. Inputs after the first may lack leading dimensions: they repeat along the first.
  * Knows flat arrays, no model. */
-#include "engine/ops/reduce/column_sums.h"
+#include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 
 /* add: y = x0 + x1 + ...; multiply: y = x0 * x1

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Emission of the kernels of layernorm.cl for the ops that normalise rows: see norm.h. */
-#include "engine/ops/norm/norm.h"
+#include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
-#include "engine/ops/reduce/column_sums.h"
+#include "engine/ops/norm/norm.h"
 
 clt_status clt_norm_infer(clt_infer *ctx, clt_shape *row, clt_shape *stats)
 {

@@ -5,11 +5,11 @@
  * pass updates them, in training only. Where ranks share statistics (clt_call.ranks), forward exchanges the moments
  * of each rank's rows, and backward the two sums. */
 #include "cl/kernels/kernel_shared.clh"
+#include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/exchange.h"
 #include "engine/ops/norm/norm.h"
 #include "engine/ops/norm/norm_shared.clh"
-#include "engine/ops/reduce/column_sums.h"
 #include "engine/ops/spatial/spatial.h"
 
 /* batch_norm: y = f((x - mean) * rstd * w + b + residual), rstd = 1 / sqrt(var + eps), mean and var over all but

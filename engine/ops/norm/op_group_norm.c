@@ -3,10 +3,10 @@
  * The ops group_norm and instance_norm for images and volumes, by the kernels of batch_norm.cl: the rows of a
  * sample are a segment with statistics of its own. Knows rows and channels, no model. */
 #include "cl/kernels/kernel_shared.clh"
+#include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/norm/norm.h"
 #include "engine/ops/norm/norm_shared.clh"
-#include "engine/ops/reduce/column_sums.h"
 #include "engine/ops/spatial/spatial.h"
 
 /* group_norm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), mean and var over the positions and the

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "engine/ops/elementwise/elementwise.h"
+#include "engine/ops/elementwise/reduce_shared.clh"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/op_problem.h"
-#include "engine/ops/reduce/reduce_shared.clh"
 
 /* reduce: y = sum, mean or max of x over `axes` (all but the batch by default)
  * shapes  x (N,...) -> y without the axes, or with size 1 there (keepdims)

@@ -3,7 +3,7 @@
  * The op positional: adds a learned row to each place of a sequence. A bias over all features of a sample, so
  * the commands are those of bias. Knows sequences and features, no model. */
 #include "engine/ops/elementwise/bias.h"
-#include "engine/ops/reduce/column_sums.h"
+#include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 
 /* positional: y[n,t] = x[n,t] + w[t]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The ops avg_pool and adaptive_avg_pool: means of windows over images and volumes. Knows windows, no model. */
+#include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
-#include "engine/ops/reduce/column_sums.h"
 #include "engine/ops/spatial/pool.h"
 
 /* avg_pool, adaptive_avg_pool: y = sum of each window / number of its elements

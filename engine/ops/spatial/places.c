@@ -3,9 +3,9 @@
  * Launch geometry on channels-last tensors: see places.h. */
 #include "engine/ops/spatial/places.h"
 
+#include "engine/ops/elementwise/column_sums.h"
+#include "engine/ops/elementwise/reduce_shared.clh"
 #include "engine/ops/emit_util.h"
-#include "engine/ops/reduce/column_sums.h"
-#include "engine/ops/reduce/reduce_shared.clh"
 
 /* Elements that an item in lane style moves, if there are enough of them for all compute units: enough to
  * amortise the cost of a group. */

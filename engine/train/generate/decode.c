@@ -9,11 +9,11 @@
 
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/data/tokenizer.h"
+#include "engine/checkpoint/saved_run.h"
+#include "engine/data/tokenizer/tokenizer.h"
 #include "engine/models/models.h"
 #include "engine/train/generate/generate.h"
 #include "engine/train/run/run.h"
-#include "engine/checkpoint/saved_run.h"
 
 struct clt_decoder {
     clt_tokenizer *tokenizer;

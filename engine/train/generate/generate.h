@@ -5,7 +5,7 @@
 #ifndef ENGINE_TRAIN_GENERATE_H
 #define ENGINE_TRAIN_GENERATE_H
 
-#include "engine/train/run/run_options.h"
+#include "engine/train/job/run_options.h"
 
 typedef struct clt_sampling {
     double temperature; /* logits are divided by it; 0: always the most likely token */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collects the programs of a config's plans and has them examined (cl/command/examine.h). */
+ * Collects the programs of a config's plans and has them examined (cl/program/examine.h). */
 #include "engine/train/inspect/bench_programs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/json.h"
 #include "engine/base/thread.h"
-#include "engine/train/run/job.h"
-#include "engine/train/run/tuned.h"
+#include "engine/json/json.h"
+#include "engine/train/job/job.h"
+#include "engine/train/job/tuned.h"
 
 typedef struct collection {
     const clt_bench_programs_options *options;

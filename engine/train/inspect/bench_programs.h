@@ -4,7 +4,7 @@
 #ifndef ENGINE_TRAIN_BENCH_PROGRAMS_H
 #define ENGINE_TRAIN_BENCH_PROGRAMS_H
 
-#include "cl/command/examine.h"
+#include "cl/program/examine.h"
 #include "engine/base/mem.h"
 #include "engine/config/config.h"
 

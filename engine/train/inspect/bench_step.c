@@ -8,10 +8,11 @@
 #include <string.h>
 
 #include "cl/measure/timing.h"
+#include "cl/program/programs.h"
 #include "engine/base/thread.h"
 #include "engine/train/inspect/bench_step.h"
-#include "engine/train/run/run.h"
 #include "engine/train/inspect/watch.h"
+#include "engine/train/run/run.h"
 
 #define METERED 50  /* steps, fewer when a step has many commands; every second one is metered */
 #define PROFILED 10 /* most steps that are profiled */

@@ -5,7 +5,7 @@
 #define ENGINE_TRAIN_BENCH_STEP_H
 
 #include "engine/config/config.h"
-#include "engine/train/run/observer.h"
+#include "engine/train/job/observer.h"
 
 /* The input is random data with the shapes of the config; `json` receives the results as one object. */
 typedef struct clt_bench_options {

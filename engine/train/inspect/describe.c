@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/train/run/eval_metrics.h"
-#include "engine/train/run/tuned.h"
+#include "engine/train/eval/eval_metrics.h"
+#include "engine/train/job/tuned.h"
 
 static clt_status open_device(const char *spec, uint32_t caps, ocl_device_desc *desc)
 {

@@ -5,7 +5,7 @@
 #ifndef ENGINE_TRAIN_DESCRIBE_H
 #define ENGINE_TRAIN_DESCRIBE_H
 
-#include "engine/train/run/job.h"
+#include "engine/train/job/job.h"
 
 /* The device that the description is made for. */
 typedef struct clt_described_device {

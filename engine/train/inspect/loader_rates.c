@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "engine/base/thread.h"
+#include "engine/train/job/job.h"
 #include "engine/train/run/feed.h"
-#include "engine/train/run/job.h"
 
 static double process_cpu(void)
 {

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "engine/base/hash.h"
-#include "engine/report/lines.h"
-#include "engine/report/run_record.h"
-#include "engine/train/run/tuned.h"
+#include "engine/report/read/run_record.h"
+#include "engine/report/write/lines.h"
+#include "engine/train/job/tuned.h"
 
 typedef struct table {
     clt_table_row *rows;

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
-#include "engine/report/advice.h"
-#include "engine/report/trace.h"
-#include "engine/train/run/sync.h"
+#include "engine/report/times/advice.h"
+#include "engine/report/times/trace.h"
+#include "engine/train/ranks/sync.h"
 
 #define LIMITS_SECONDS 1.0
 #define WARM_UP 2 /* first steps, which the advice ignores */

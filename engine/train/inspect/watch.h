@@ -7,7 +7,7 @@
 #ifndef ENGINE_TRAIN_WATCH_H
 #define ENGINE_TRAIN_WATCH_H
 
-#include "engine/report/profile.h"
+#include "engine/report/times/profile.h"
 #include "engine/train/run/run.h"
 
 #define CLT_WATCH_EVERY 50 /* when not profiling, one step in so many has all its commands recorded */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/files/fileio.h"
 #include "engine/models/models.h"
 #include "engine/train/run/run.h"
 

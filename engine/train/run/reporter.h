@@ -6,9 +6,9 @@
 #ifndef ENGINE_TRAIN_REPORTER_H
 #define ENGINE_TRAIN_REPORTER_H
 
-#include "cl/device/memory.h"
-#include "engine/plan/realize.h"
+#include "cl/command/memory.h"
 #include "engine/graph/step_block.h"
+#include "engine/plan/realize.h"
 
 typedef struct clt_step_result {
     int64_t step;

@@ -9,12 +9,12 @@
 
 #include "comm/comm.h"
 #include "engine/plan/realize.h"
-#include "engine/train/saved/continuation.h"
-#include "engine/train/run/feed.h"
-#include "engine/train/run/job.h"
-#include "engine/train/run/reporter.h"
 #include "engine/state/store.h"
-#include "engine/train/run/run_options.h"
+#include "engine/train/job/continuation.h"
+#include "engine/train/job/job.h"
+#include "engine/train/job/run_options.h"
+#include "engine/train/run/feed.h"
+#include "engine/train/run/reporter.h"
 
 /* The weights file that a run started from (--init). A resumed run reads this record from its checkpoint. */
 typedef struct clt_weights_taken {

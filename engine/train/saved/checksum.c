@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/command/exec.h"
+#include "cl/exec/exec.h"
 #include "engine/base/log.h"
 #include "engine/graph/step_block.h"
 

@@ -7,7 +7,7 @@
 #ifndef ENGINE_TRAIN_CHECKSUM_H
 #define ENGINE_TRAIN_CHECKSUM_H
 
-#include "cl/command/exec.h"
+#include "cl/exec/exec.h"
 #include "engine/state/store.h"
 
 typedef struct clt_checksums clt_checksums;

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/data/table_columns.h"
+#include "engine/data/tables/table_columns.h"
+#include "engine/files/fileio.h"
 
 #define MOST_BYTES (64 << 20)
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run has learned of its table (engine/data/table_facts.h) is taken over by a run that goes on from its
+ * What a run has learned of its table (engine/data/facts/table_facts.h) is taken over by a run that goes on from its
  * checkpoint or begins with its weights, which were trained on these means, deviations and words. */
 #ifndef ENGINE_TRAIN_KNOWN_TABLE_H
 #define ENGINE_TRAIN_KNOWN_TABLE_H
 
-#include "engine/data/data_facts.h"
+#include "engine/data/facts/data_facts.h"
 #include "engine/train/run/run.h"
 
 /* Reads the facts of the checkpoint `resume` ("": the run does not go on), else of the run that options->init names; of a

@@ -10,9 +10,9 @@
 
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/train/job/tuned.h"
 #include "engine/train/run/run.h"
 #include "engine/train/saved/saver.h"
-#include "engine/train/run/tuned.h"
 
 static clt_status load_state_tensor(clt_run *run, const clt_checkpoint *saved, const clt_param *param,
                                     clt_arena_kind arena)

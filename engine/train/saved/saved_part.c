@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
-#include "engine/train/run/tuned.h"
+#include "engine/train/job/tuned.h"
 
 /* --- the tensors of the checkpoint --- */
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/files/fileio.h"
 
 #define BLOCK ((uint64_t)1 << 22) /* elements of one broadcast */
 

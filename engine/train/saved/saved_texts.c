@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "engine/base/text.h"
-#include "engine/data/data_facts.h"
-#include "engine/data/tokenizer.h"
+#include "engine/data/facts/data_facts.h"
+#include "engine/data/tokenizer/tokenizer.h"
 
 /* The relative path from one absolute folder to another: "../../data"; "." if they are the same. */
 static void way(const char *from, const char *to, clt_str *out)

@@ -16,10 +16,10 @@
 #include "engine/base/log.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
+#include "engine/train/job/tuned.h"
 #include "engine/train/saved/saved_part.h"
 #include "engine/train/saved/saved_ranks.h"
 #include "engine/train/saved/saved_texts.h"
-#include "engine/train/run/tuned.h"
 
 /* What the writer's thread does. THROUGH: it has done its part of a round. */
 typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WORKING, SAVER_THROUGH, SAVER_STOP } saver_phase;

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "cl/device/device.h"
-#include "engine/base/fileio.h"
 #include "engine/cltrain.h"
+#include "engine/files/fileio.h"
 
 #define SKIPPED 77
 #define SAMPLES 12

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/child.h"
-#include "engine/base/fileio.h"
 #include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+#include "engine/host/child.h"
 
 /* A limit for children that do answer: guard.sh ends a test that hangs. */
 #define NO_LIMIT 1e9

@@ -21,9 +21,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "engine/files/fileio.h"
 
 static char folder[64];
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/json.h"
+#include "engine/json/json.h"
 
 /* A text that must be refused; size counts NUL bytes inside, place and reason must be in the message. */
 typedef struct refusal {

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/text.h"
-#include "engine/base/json.h"
-#include "engine/base/json_seal.h"
 #include "engine/base/rng.h"
+#include "engine/base/text.h"
+#include "engine/json/json.h"
+#include "engine/json/json_seal.h"
 
 static void write_sample(clt_json_writer *w)
 {

@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/base/cgroup.h"
-#include "engine/base/fileio.h"
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+#include "engine/host/cgroup.h"
 
 typedef struct seen_by_thread {
     char name[32];

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "engine/base/cache_list.h"
-#include "engine/base/fileio.h"
+#include "engine/files/cache_list.h"
+#include "engine/files/fileio.h"
 
 static char root[] = "/tmp/test_cache_list.XXXXXX";
 

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/cores.h"
-#include "engine/base/fileio.h"
 #include "engine/base/mem.h"
 #include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+#include "engine/host/cores.h"
 
 static void lists_are_read_and_printed(void **state)
 {

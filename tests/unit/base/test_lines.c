@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/table.h"
-#include "cli/terminal.h"
-#include "engine/report/lines.h"
+#include "cli/screen/table.h"
+#include "cli/screen/terminal.h"
+#include "engine/report/write/lines.h"
 
 /* What is known depends on the run: each is NAN or 0 in some. */
 static const clt_step_metrics samples[] = {

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "engine/base/fileio.h"
-#include "engine/base/pocl_cache.h"
+#include "engine/files/fileio.h"
+#include "engine/files/pocl_cache.h"
 
 static char root[64], text[600];
 

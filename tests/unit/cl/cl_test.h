@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cl/command/exec.h"
-#include "engine/base/fileio.h"
+#include "cl/exec/exec.h"
+#include "engine/files/fileio.h"
 
 #define TEST_SKIP 77
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bench of a matrix product (cl/gemm/gemm_bench.h) for unit tests: a device whose description a test may
+ * The bench of a matrix product (cl/gemm_bench/gemm_bench.h) for unit tests: a device whose description a test may
  * change, random numbers, and a check that fails the test when a product is wrong. Knows no backend. */
 #ifndef TESTS_UNIT_GEMM_TEST_H
 #define TESTS_UNIT_GEMM_TEST_H
 
 #include <math.h>
 
-#include "cl/gemm/gemm_bench.h"
+#include "cl/gemm_bench/gemm_bench.h"
 #include "tests/unit/cl/cl_test.h"
 
 typedef struct gemm_test {

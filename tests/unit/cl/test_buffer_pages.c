@@ -2,11 +2,11 @@
  *
  * Which buffers of a CPU device lie on pages that cltrain allocates, and when the pages are released: once,
  * after the last command that uses the buffer; if there are no pages, the driver's own memory is used. This
- * program defines the functions of engine/base/pages.c itself, so that it can count calls and refuse.
+ * program defines the functions of engine/host/pages.c itself, so that it can count calls and refuse.
  * ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
-#include "cl/device/memory.h"
+#include "cl/command/memory.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define MOST 16

@@ -9,7 +9,7 @@
 
 #include "cl/device/answers.h"
 #include "cl/device/internal.h"
-#include "engine/base/json_seal.h"
+#include "engine/json/json_seal.h"
 
 static void set(ocl_answers *a, const char *name, ocl_answer what, uint32_t drops, const char *reason)
 {

@@ -3,9 +3,9 @@
  * Short descriptions of program binaries and of build logs. ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
-#include "cl/command/binary.h"
-#include "cl/command/examine.h"
-#include "cl/command/retarget.h"
+#include "cl/program/binary.h"
+#include "cl/program/examine.h"
+#include "cl/program/retarget.h"
 
 static void check(const char *data, size_t size, const char *expected)
 {

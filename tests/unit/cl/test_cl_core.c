@@ -6,9 +6,9 @@
 
 #include <pthread.h>
 
-#include "cl/command/program_internal.h"
-#include "cl/command/program_source.h"
 #include "cl/device/internal.h"
+#include "cl/kernels/program_source.h"
+#include "cl/program/program_internal.h"
 
 static char folder[64];
 

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 
 #include "cl/device/device.h"
-#include "cl/device/icd.h"
-#include "cl/device/icd_loader.h"
+#include "cl/drivers/icd.h"
+#include "cl/drivers/icd_loader.h"
 #include "engine/base/thread.h"
 
 static char folder[64];

@@ -6,9 +6,9 @@
  * ctest-labels: quick */
 #include <string.h>
 
-#include "cl/gemm/gemm_mma.h"
-#include "cl/gemm/gemm_tile.h"
-#include "cl/gemm/gemm_wgmma.h"
+#include "cl/backends/gemm_mma.h"
+#include "cl/backends/gemm_tile.h"
+#include "cl/backends/gemm_wgmma.h"
 #include "cl/gemm/gemm_windows.h"
 #include "cl/tune/tuning.h"
 #include "tests/unit/cl/gemm_form_test.h"

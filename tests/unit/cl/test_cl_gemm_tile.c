@@ -4,7 +4,7 @@
  * type and epilogue as long as k is not split, sums of integers are exact when it is, what is chosen stays
  * within what a device has.
  * ctest-labels: quick ctest-full: all ctest-cost: 12 ctest-optimise: no */
-#include "cl/gemm/gemm_tile.h"
+#include "cl/backends/gemm_tile.h"
 #include "cl/tune/tuning.h"
 #include "tests/unit/cl/gemm_test.h"
 

@@ -4,9 +4,9 @@
  * argument, on descriptions of GPUs without a device. ctest-labels: quick */
 #include <string.h>
 
-#include "cl/gemm/gemm_mma.h"
-#include "cl/gemm/gemm_tile.h"
-#include "cl/gemm/gemm_wgmma.h"
+#include "cl/backends/gemm_mma.h"
+#include "cl/backends/gemm_tile.h"
+#include "cl/backends/gemm_wgmma.h"
 #include "tests/unit/cl/gemm_form_test.h"
 
 /* H100 takes wgmma for what is large enough for its tiles, no other device does, and what its copies cannot

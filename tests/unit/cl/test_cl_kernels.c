@@ -4,7 +4,7 @@
  * ctest-labels: quick */
 #include "tests/unit/cl/cl_test.h"
 
-#include "cl/command/kernel_source.h"
+#include "cl/kernels/kernel_source.h"
 
 static void test_every_family(void **state)
 {

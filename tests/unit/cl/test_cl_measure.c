@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "cl/device/internal.h"
+#include "cl/measure/limits.h"
 #include "cl/measure/timing.h"
 #include "engine/base/thread.h"
 

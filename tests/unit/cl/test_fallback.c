@@ -6,9 +6,9 @@
  * device. */
 #include "tests/unit/cl/cl_test.h"
 
+#include "cl/backends/gemm_tile.h"
+#include "cl/backends/gemm_wgmma.h"
 #include "cl/command/fallback.h"
-#include "cl/gemm/gemm_tile.h"
-#include "cl/gemm/gemm_wgmma.h"
 #include "engine/plan/plan.h"
 
 static clt_status no_emit(ocl_emitter *e, const void *problem)

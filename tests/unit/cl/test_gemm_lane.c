@@ -4,7 +4,7 @@
  * devices with other registers too), every block of k and every way of packing against the double-precision
  * loop and against each other and `simple`; the short list takes one layout of each cut in bf16.
  * ctest-labels: quick ctest-full: all ctest-cost: 12 ctest-optimise: no */
-#include "cl/gemm/gemm_lane.h"
+#include "cl/backends/gemm_lane.h"
 #include "cl/tune/tuning.h"
 #include "tests/unit/cl/gemm_test.h"
 

@@ -6,7 +6,7 @@
  * ctest-labels: quick ctest-full: all ctest-cost: 35 */
 #include "tests/unit/train/train_test.h"
 
-#include "engine/train/run/job.h"
+#include "engine/train/job/job.h"
 
 /* --- models --- */
 

@@ -16,9 +16,9 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-#include "cl/command/program_internal.h"
-#include "cl/command/builders.h"
 #include "cl/device/internal.h"
+#include "cl/program/builders.h"
+#include "cl/program/program_internal.h"
 #include "engine/base/hash.h"
 
 static char folder[64], cache[80], programs[96];

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "engine/ops/case.h"
-#include "engine/verify/speed_internal.h"
+#include "engine/verify/speed/speed_internal.h"
 #include "engine/verify/verify_internal.h"
 #include "tests/unit/cl/cl_test.h"
 

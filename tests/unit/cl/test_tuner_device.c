@@ -8,11 +8,12 @@
 
 #include <math.h>
 
-#include "cl/command/program_source.h"
 #include "cl/device/internal.h"
-#include "cl/command/kernel_source.h"
+#include "cl/gemm_bench/gemm_tune.h"
+#include "cl/kernels/kernel_source.h"
+#include "cl/kernels/program_source.h"
+#include "cl/tune/families.h"
 #include "cl/tune/tuner.h"
-#include "cl/gemm/gemm_tune.h"
 #include "engine/base/log.h"
 
 #define NO_LIMIT 1e9 /* seconds, of a search that ends when it has tried everything */
@@ -343,7 +344,7 @@ static void test_builtin_list(void **state)
 {
     (void)state;
     ocl_tuning_log log = {0};
-    assert_ok(ocl_tune_builtin(&log));
+    assert_ok(ocl_gemm_log_builtin(&log));
     assert_int_equal(log.count, 42);
     for (size_t i = 0; i < log.count; i++) {
         const ocl_gemm *g = log.at[i].data;
@@ -355,7 +356,9 @@ static void test_builtin_list(void **state)
 
 int main(void)
 {
+    static const ocl_family *const families[] = {&ocl_gemm_family, NULL};
     test_need_device();
+    ocl_families_register(families);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_reference_of_every_form, begin, end),
         cmocka_unit_test_setup_teardown(test_large_problems, begin, end),

@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "engine/base/fileio.h"
 #include "engine/data/data.h"
+#include "engine/files/fileio.h"
 
 static char test_dir[64];
 

@@ -8,7 +8,7 @@
 
 #include <jpeglib.h>
 
-#include "engine/data/image.h"
+#include "engine/data/pixels/image.h"
 
 /* The formula of tests/golden/make_golden_images.py. */
 static inline uint8_t formula(int x, int y, int c)

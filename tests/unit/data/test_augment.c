@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#include "engine/base/json.h"
-#include "engine/data/augment.h"
+#include "engine/data/pixels/augment.h"
+#include "engine/json/json.h"
 
 static int int_at(const clt_json *e, const char *key, int index)
 {

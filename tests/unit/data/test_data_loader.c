@@ -11,7 +11,7 @@
 #include "engine/base/rng.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
-#include "engine/train/run/job.h"
+#include "engine/train/job/job.h"
 
 /* Sample i has x = i (i32) and y = {i % 7, (i*i) % 5} (u8). */
 typedef struct probe {

@@ -21,10 +21,10 @@
 
 #include <cmocka.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/mem.h"
-#include "engine/base/sha256.h"
-#include "engine/data/fetch.h"
+#include "engine/data/open/fetch.h"
+#include "engine/files/fileio.h"
+#include "engine/files/sha256.h"
 
 static char root[64];
 

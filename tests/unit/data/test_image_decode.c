@@ -7,8 +7,8 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "engine/base/json.h"
-#include "engine/base/sha256.h"
+#include "engine/files/sha256.h"
+#include "engine/json/json.h"
 
 static clt_status decode_all(const void *bytes, size_t size, clt_encoded *image, clt_view *view)
 {

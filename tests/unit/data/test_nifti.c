@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-#include "engine/base/json.h"
 #include "engine/base/rng.h"
-#include "engine/data/volume_file.h"
+#include "engine/data/volumes/volume_file.h"
+#include "engine/json/json.h"
 
 static void must(clt_status status)
 {

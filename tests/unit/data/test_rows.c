@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
 #include "engine/data/data.h"
-#include "engine/data/rows.h"
+#include "engine/data/open/rows.h"
+#include "engine/files/fileio.h"
 
 static char path[64];
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "engine/data/data_facts.h"
+#include "engine/data/facts/data_facts.h"
 
 static void put(const char *name, const char *text)
 {

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 
 #include "engine/base/log.h"
-#include "engine/data/image_folder.h"
-#include "engine/data/image_pack.h"
-#include "engine/data/image_source.h"
+#include "engine/data/images/image_pack.h"
+#include "engine/data/images/image_source.h"
+#include "engine/data/pixels/image_folder.h"
 
 static char last_warning[1024];
 static int warnings;

@@ -6,10 +6,10 @@
 
 #include <sys/stat.h>
 
-#include "engine/data/prepare.h"
-#include "engine/data/sequence.h"
-#include "engine/data/synthetic_like.h"
-#include "engine/data/token_shard.h"
+#include "engine/data/open/synthetic_like.h"
+#include "engine/data/tokens/prepare.h"
+#include "engine/data/tokens/sequence.h"
+#include "engine/data/tokens/token_shard.h"
 
 /* --- windows --- */
 

@@ -6,8 +6,8 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/thread.h"
-#include "engine/data/characters.h"
-#include "engine/data/tokenizer_internal.h"
+#include "engine/data/texts/characters.h"
+#include "engine/data/tokenizer/tokenizer_internal.h"
 
 /* --- GPT-2's vocabulary --- */
 

@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-#include "engine/data/tokenizer_internal.h"
+#include "engine/data/tokenizer/tokenizer_internal.h"
 
 /* The members of a vocabulary: the 256 single bytes, then the given extra ones. */
 static void base_vocab(clt_str *out, const char *extra)

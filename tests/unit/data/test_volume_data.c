@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include "engine/base/rng.h"
-#include "engine/data/volume_set.h"
-#include "engine/data/volumes.h"
+#include "engine/data/volumes/volume_set.h"
+#include "engine/data/volumes/volumes.h"
 
 static void must(clt_status status)
 {

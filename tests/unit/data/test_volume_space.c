@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "engine/base/log.h"
-#include "engine/data/volume_set.h"
+#include "engine/data/volumes/volume_set.h"
 
 static void must(clt_status status)
 {

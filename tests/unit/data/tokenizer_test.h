@@ -8,8 +8,8 @@
 #include "tests/unit/data/data_test.h"
 
 #include "engine/base/rng.h"
-#include "engine/data/bpe_train.h"
-#include "engine/data/tokenizer.h"
+#include "engine/data/tokenizer/bpe_train.h"
+#include "engine/data/tokenizer/tokenizer.h"
 
 static const char sample_text[] = "The quick brown fox jumps over the lazy dog, and the dog doesn't "
                                   "care.\n\nShe sells sea shells; he'll see "

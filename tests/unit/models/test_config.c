@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
-#include "engine/config/config_foreign.h"
 #include "engine/config/choices.h"
 #include "engine/config/config.h"
+#include "engine/config/config_foreign.h"
+#include "engine/files/fileio.h"
 
 static const char *const shipped[] = {"mlp-mnist.json", "mlp-regression.json", "graph-residual.json",
                                       "mlp-text.json"};

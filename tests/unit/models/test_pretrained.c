@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/files/fileio.h"
 #include "engine/pretrained/pretrained.h"
 
 #define GOLDEN CLT_TEST_SOURCE_DIR "/tests/golden/data/"

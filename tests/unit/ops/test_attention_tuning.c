@@ -9,7 +9,7 @@
 #include "cl/tune/families.h"
 #include "cl/tune/tuner.h"
 #include "engine/ops/case.h"
-#include "engine/verify/family_list.h"
+#include "engine/verify/speed/family_list.h"
 #include "engine/verify/verify_internal.h"
 
 static bool everything; /* kernels of this size take a second each to build */

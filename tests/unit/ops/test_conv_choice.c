@@ -34,7 +34,7 @@ static const layer layers[] = {
 enum { FORWARD, DATA, WEIGHT, WAYS };
 static const char *const ways[WAYS] = {"forward", "data", "weight"};
 
-/* What the probes of cl/device/probes.c find on an H100, an A100 and a GPU without matrix units. */
+/* What the probes of cl/probes/probes.c find on an H100, an A100 and a GPU without matrix units. */
 static ocl_device_desc gpu(int generation)
 {
     ocl_device_desc d;

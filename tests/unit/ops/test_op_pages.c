@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
+#include "engine/files/fileio.h"
 #include "engine/models/models.h"
 #include "engine/ops/op_page.h"
 #include "engine/plan/plan.h"

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "engine/report/advice.h"
+#include "engine/report/times/advice.h"
 
 /* A run without a problem: 100 ms per step, of which the device is idle for 2 ms. */
 static const clt_advice_facts fine = {.steps = 200,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Counts of classes: against numbers worked out by hand, and against a plain count of random logits in every layout. */
-#include "engine/report/class_counts.h"
+#include "engine/report/write/class_counts.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/text.h"
-#include "engine/report/compare.h"
-#include "engine/report/text_plot.h"
+#include "engine/files/fileio.h"
+#include "engine/report/read/compare.h"
+#include "engine/report/read/text_plot.h"
 
 static char root[64];
 

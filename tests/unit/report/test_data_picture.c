@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#include "engine/data/image.h"
-#include "engine/report/data_picture.h"
+#include "engine/data/pixels/image.h"
+#include "engine/report/page/data_picture.h"
 
 static clt_source source_of(clt_dtype dtype, int ndim, const int64_t *dim)
 {

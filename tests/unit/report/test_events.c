@@ -21,14 +21,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "engine/base/crc32c.h"
-#include "engine/base/fileio.h"
-#include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
-#include "engine/report/board.h"
-#include "engine/report/rundir.h"
-#include "engine/report/tfevents.h"
+#include "engine/files/crc32c.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+#include "engine/report/write/board.h"
+#include "engine/report/write/rundir.h"
+#include "engine/report/write/tfevents.h"
 
 static char root[64], run[80];
 static clt_config *config;

@@ -18,11 +18,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
-#include "engine/report/curve.h"
-#include "engine/report/history.h"
+#include "engine/files/fileio.h"
+#include "engine/report/read/curve.h"
+#include "engine/report/read/history.h"
 
 static char root[64], metrics[128];
 

@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "engine/ops/node.h"
-#include "engine/report/memory_peak.h"
-#include "engine/report/profile.h"
-#include "engine/report/trace.h"
+#include "engine/report/times/memory_peak.h"
+#include "engine/report/times/profile.h"
+#include "engine/report/times/trace.h"
 
 static void must(clt_status status, const char *what)
 {

@@ -18,11 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/text.h"
-#include "engine/report/chart.h"
-#include "engine/report/html.h"
-#include "engine/report/report.h"
+#include "engine/files/fileio.h"
+#include "engine/report/page/chart.h"
+#include "engine/report/page/html.h"
+#include "engine/report/page/report.h"
 
 static char root[64];
 

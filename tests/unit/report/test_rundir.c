@@ -20,12 +20,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
-#include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
-#include "engine/report/rundir.h"
-#include "engine/report/runlog.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+#include "engine/report/write/rundir.h"
+#include "engine/report/write/runlog.h"
 
 static char root[64], run[80], metrics[128];
 static clt_config *config;

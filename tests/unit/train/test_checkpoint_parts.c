@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/crc64.h"
 #include "engine/base/log.h"
 #include "engine/base/rng.h"
 #include "engine/checkpoint/checkpoint_internal.h"
+#include "engine/files/crc64.h"
 
 static char folder[64];
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/train/run/deadline.h"
+#include "engine/train/ranks/deadline.h"
 
 static void steps_decide_unless_it_is_set(void **state)
 {

@@ -2,7 +2,7 @@
  *
  * Where an evaluation finds classes: in models with classes last, with classes second, and with one logit for yes or no; and
  * which of two evaluations is better. */
-#include "engine/train/run/eval_metrics.h"
+#include "engine/train/eval/eval_metrics.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "comm/comm_internal.h"
-#include "engine/train/run/flight.h"
+#include "engine/train/ranks/flight.h"
 #include "engine/train/run/run.h"
 
 #define SKIPPED 77

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
 #include "engine/cltrain.h"
-#include "engine/train/run/predict.h"
-#include "engine/train/run/trainer.h"
+#include "engine/files/fileio.h"
+#include "engine/train/eval/predict.h"
+#include "engine/train/loop/trainer.h"
 
 #define SAMPLES 37
 #define INPUTS 5

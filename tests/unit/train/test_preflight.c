@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/train/run/preflight.h"
+#include "engine/train/ranks/preflight.h"
 
 #define RANKS 4
 

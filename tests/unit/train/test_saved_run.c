@@ -13,12 +13,12 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/data/data_facts.h"
-#include "engine/data/fingerprint.h"
-#include "engine/report/rundir_config.h"
-#include "engine/data/data_paths.h"
 #include "engine/checkpoint/saved_run.h"
-#include "engine/train/run/evaluate.h"
+#include "engine/data/facts/data_facts.h"
+#include "engine/data/fingerprint.h"
+#include "engine/data/open/data_paths.h"
+#include "engine/report/write/rundir_config.h"
+#include "engine/train/eval/evaluate.h"
 
 static void must(clt_status status, const char *what)
 {

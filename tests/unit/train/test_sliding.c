@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
-#include "engine/train/run/sliding.h"
+#include "engine/train/eval/sliding.h"
 
 static void must(clt_status status)
 {

@@ -8,7 +8,7 @@
 
 #include "cl/tune/tuning_store.h"
 #include "engine/train/inspect/startup.h"
-#include "engine/train/run/tuned.h"
+#include "engine/train/job/tuned.h"
 
 #define STEPS 6
 #define PROBLEM "NT m=16 n=48 k=80 batch=1 f32*f32->f32"

@@ -7,9 +7,9 @@
 
 #include <unistd.h>
 
-#include "engine/base/fileio.h"
 #include "engine/base/thread.h"
-#include "engine/report/trace.h"
+#include "engine/files/fileio.h"
+#include "engine/report/times/trace.h"
 
 #define STEPS 20
 

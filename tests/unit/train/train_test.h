@@ -19,9 +19,9 @@
 
 #include "engine/base/rng.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/train/run/evaluate.h"
+#include "engine/train/eval/evaluate.h"
+#include "engine/train/loop/trainer.h"
 #include "engine/train/run/run.h"
-#include "engine/train/run/trainer.h"
 
 #define TEST_SKIPPED 77
 #define TEST_MAX_STEPS 64

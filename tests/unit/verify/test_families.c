@@ -8,8 +8,8 @@
 #include "cl/tune/families.h"
 #include "cl/tune/tuner.h"
 #include "engine/ops/case.h"
-#include "engine/verify/family_list.h"
-#include "engine/verify/update_bench.h"
+#include "engine/verify/speed/family_list.h"
+#include "engine/verify/speed/update_bench.h"
 #include "engine/verify/verify_internal.h"
 
 static ocl_device *device;

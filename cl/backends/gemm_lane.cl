@@ -1,0 +1,792 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GEMM backend `lane`, for CPU devices: one work-item per work-group makes blocks of C and works as a blocked
+ * matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of op(B) at a
+ * time into local memory (a micro-panel: converted to f32, transposed where the layout asks for it;
+ * MICRO_PANELS of them together), and multiplies the micro-panel, now in the first cache level, with all its
+ * rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. An A of f32 may be read where it is; others are
+ * packed once per block of k. What packing will read next, and the lines of C that
+ * a tile will write, are prefetched.
+ *
+ * Every sum runs over k in order with fma, in chains of SUM_STEPS steps whose sums are added with
+ * compensation (long_sum.clh), whatever the blocks are: no choice of MR, NV, kc, mt or nt changes a bit, and
+ * backend `simple` gives the same bits in the layouts NN, TN and TT. Host side: cl/backends/gemm_lane.c.
+ *
+ * Moments (MOMENTS) are made tile by tile while its rows are in registers. A block of moments is MOMENT_TILES tiles, or
+ * fewer where a unit of work may end, so that it does not matter which units there are.
+ *
+ * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
+ * k > kc, else one, and three times as many when k > SUM_STEPS: sums of the chain in progress, sums of the
+ * chains before it, and what these have lost. Offsets inside blocks are 32-bit, bases 64-bit. */
+#include "common.clh"
+#include "lanes.clh"
+#include "long_sum.clh"
+#include "tile_counter.clh"
+
+#include "gemm_epilogue.clh"
+#include "gemm_operands.clh"
+
+#ifndef WINDOWS /* 1: A, 2: B is a matrix of windows of an image (gemm_windows.clh); layouts NT, NN and TN */
+#define WINDOWS 0
+#endif
+#if WINDOWS
+#include "gemm_windows.clh"
+#include "gemm_window_runs.clh"
+#else
+#define WINDOWS_PARAMS
+#endif
+
+#ifndef MR /* rows of a tile */
+#define MR 6
+#endif
+#ifndef NV /* float16 vectors along a tile's columns */
+#define NV 1
+#endif
+#ifndef PACK_A /* needed when A is not f32 or windows, and when m < MR */
+#define PACK_A 0
+#endif
+#ifndef PREFETCH /* 1: software prefetch, where the compiler has a builtin for it */
+#define PREFETCH 0
+#endif
+
+#ifndef MICRO_PANELS /* micro-panels of B that are packed together, a power of two */
+#define MICRO_PANELS 4
+#endif
+
+/* unrolling of the loop over k: with packed A a step is short, and the loop overhead matters */
+#define STEPS 4
+#define AHEAD_STEPS (PACK_A || TA ? 16 : 32) /* steps of k between prefetches */
+
+#define MOMENT_TILES (MOMENT_ROWS / MR)
+
+#ifndef CHAINS /* 1: k > SUM_STEPS; the code for that makes other products slower */
+#define CHAINS 0
+#endif
+#ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
+#define DIRECT 0
+#endif
+
+#define NR (LANES * NV) /* columns of a tile */
+#if TA /* floats between the columns of a packed tile of A; TRANSPOSE8 writes eight at a time */
+#define MRP MR
+#else
+#define MRP ((MR + 7) / 8 * 8)
+#endif
+
+#define EACH_VECTOR UNROLL_FOR (uint v = 0; v < NV; v++)
+#define EACH_SUM                                                                                             \
+    UNROLL_FOR (uint r = 0; r < MR; r++)                                                                     \
+    EACH_VECTOR
+
+/* Loads MR elements (MR is even and at most 14) as floats. */
+#define LOAD4_f32(p) vload4(0, p)
+#define LOAD4_f16(p) vload_half4(0, (const __global half *)(p))
+#define LOAD4_bf16(p) as_float4(convert_uint4(vload4(0, p)) << 16)
+#define LOAD4(dt, p) CLT_CAT(LOAD4_, dt)(p)
+#define LOAD2_f32(p) vload2(0, p)
+#define LOAD2_f16(p) vload_half2(0, (const __global half *)(p))
+#define LOAD2_bf16(p) as_float2(convert_uint2(vload2(0, p)) << 16)
+#define LOAD2(dt, p) CLT_CAT(LOAD2_, dt)(p)
+#define COPY_ROWS(dt, from, out)                                                                             \
+    do {                                                                                                     \
+        if (MR & 8)                                                                                          \
+            vstore8(LANES_LOAD8(dt, from, 0), 0, out);                                                       \
+        if (MR & 4)                                                                                          \
+            vstore4(LOAD4(dt, (from) + (MR & 8)), 0, (out) + (MR & 8));                                      \
+        if (MR & 2)                                                                                          \
+            vstore2(LOAD2(dt, (from) + (MR & 12)), 0, (out) + (MR & 12));                                    \
+    } while (0)
+
+/* out[q*step + r] = source[row(r) + q] for r, q in 0..7; `row` is a macro. */
+#define TRANSPOSE8(dt, source, row, out, step)                                                               \
+    do {                                                                                                     \
+        float8 rows_[8];                                                                                     \
+        UNROLL_FOR (uint r_ = 0; r_ < 8; r_++)                                                               \
+            rows_[r_] = LANES_LOAD8(dt, source, row(r_));                                                    \
+        TURN8(float, out, step, rows_);                                                                      \
+    } while (0)
+
+/* `count` micro-panels of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(micro-panel*kn + k)*NR + j].
+ * Columns beyond n repeat the last one; their sums are not stored. */
+CLT_INLINE void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn, uint j0,
+                       uint count, __local float *panel)
+{
+#if TB
+#define ROW_B(r) (ulong) min(j + (r), n - 1) * ldb
+    for (uint micro_panel = 0; micro_panel < count; micro_panel++) {
+        for (uint v = 0; v < NR; v += 8) {
+            uint k = 0, j = j0 + micro_panel * NR + v;
+            __local float *out = panel + micro_panel * kn * NR + v;
+            for (; k + 8 <= kn; k += 8) {
+                __global const STORAGE(DTB) *source = b + k0 + k;
+                TRANSPOSE8(DTB, source, ROW_B, out, NR);
+                out += 8 * NR;
+            }
+            for (; k < kn; k++) {
+                for (uint r = 0; r < 8; r++)
+                    out[r] = LOAD(DTB, b, ROW_B(r) + k0 + k);
+                out += NR;
+            }
+        }
+    }
+#else
+    /* several micro-panels at a time, to read long pieces of B's rows, which may be a page apart */
+    __global const STORAGE(DTB) *row = b + k0 * ldb;
+    bool inside = n - j0 >= count * NR;
+    for (uint k = 0; k < kn; k++) {
+        uint j = j0;
+        for (uint micro_panel = 0; micro_panel < count; micro_panel++) {
+            __local float *out = panel + (micro_panel * kn + k) * NR;
+            if (inside) {
+#pragma unroll
+                for (uint v = 0; v < NR; v += LANES)
+                    vstore16(LOAD16(DTB, row, j + v), 0, out + v);
+            } else {
+                for (uint v = 0; v < NR; v++)
+                    out[v] = LOAD(DTB, row, min(j + v, n - 1));
+            }
+            j += NR;
+        }
+        row += ldb;
+    }
+#endif
+}
+
+#if WINDOWS == 2
+#define WINDOW_ROWS 8 /* rows of B that are put together before they are packed */
+
+/* Elements q.. up to `end` of a run: zeros, those inside the image, zeros. */
+static inline void copy_run(__global const STORAGE(DTB) * b, const clt_run *run, int q, int end, float *out)
+{
+    int hi = min(run->hi, end), lo = min(max(run->lo, q), end);
+    __global const STORAGE(DTB) *from = b + run->from;
+    ROLLED_FOR(; q < lo; q++)
+    *out++ = 0.0f;
+    for (; q + LANES <= hi; q += LANES, out += LANES)
+        vstore16(LOAD16(DTB, from, q), 0, out);
+    if (q + 8 <= hi) {
+        vstore8(LANES_LOAD8(DTB, from, q), 0, out);
+        q += 8;
+        out += 8;
+    }
+    if (q + 4 <= hi) {
+        vstore4(LOAD4(DTB, from + q), 0, out);
+        q += 4;
+        out += 4;
+    }
+    ROLLED_FOR(; q < hi; q++)
+    *out++ = LOAD(DTB, from, q);
+    ROLLED_FOR(; q < end; q++)
+    *out++ = 0.0f;
+}
+
+/* The same where B is a matrix of windows: rows are windows, columns their elements. A row is put together run by
+ * run and then cut into micro-panels; several rows at a time, because a vector that is loaded soon after the
+ * pieces of it were stored waits. What lies behind the last column is never stored in C. */
+CLT_INLINE void pack_windows_b(__global const STORAGE(DTB) * b, const clt_windows *w, uint n, uint k0,
+                               uint kn, uint j0, uint count, __local float *panel)
+{
+    float rows[WINDOW_ROWS][MICRO_PANELS * NR];
+    const clt_run_place first = run_place_of(w, j0);
+    int columns = (int)min(n - j0, count * NR);
+    clt_window window = window_of(w, k0);
+    for (uint r = 0; r < WINDOW_ROWS; r++)
+        for (uint v = 0; v < count * NV; v++)
+            vstore16((float16)(0.0f), v, rows[r]);
+    for (uint k = 0; k < kn; k += WINDOW_ROWS) {
+        uint here = min(kn - k, (uint)WINDOW_ROWS);
+        for (uint r = 0; r < here; r++) {
+            clt_run_place place = first;
+            int left = columns;
+            float *out = rows[r];
+            while (left > 0) {
+                int end = min(w->run, place.q + left);
+                clt_run run = run_of(w, &window, &place);
+                copy_run(b, &run, place.q, end, out);
+                out += end - place.q;
+                left -= end - place.q;
+                next_run(w, &place);
+            }
+            next_window(w, &window);
+        }
+        for (uint v = 0; v < count * NV; v++) {
+            uint micro_panel = v / NV;
+            __local float *out = panel + (micro_panel * kn + k) * NR + (v - micro_panel * NV) * LANES;
+            for (uint r = 0; r < here; r++)
+                vstore16(vload16(v, rows[r]), 0, out + r * NR);
+        }
+    }
+}
+#endif
+
+/* Software prefetch of the cache lines that the next packing will read, a few at a time while the current
+ * micro-panels are multiplied. Packing itself is cheap, but waiting for its reads from memory was the largest
+ * part of the distance between a product's speed and the FMA limit. */
+typedef struct clt_ahead {
+    __global const uchar *row;
+    ulong step;       /* bytes between rows */
+    uint rows, lines; /* rows left; lines of a row */
+    uint line;        /* next one in the row */
+    uint share;       /* lines per call */
+} clt_ahead;
+
+#define LINE_BYTES 64
+#if PREFETCH && defined(__clang__)
+#define FETCH_LINE(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define FETCH_RESULT(p) __builtin_prefetch((const void *)(size_t)(p), 1, 3)
+#else
+#define FETCH_LINE(p) (void)0
+#define FETCH_RESULT(p) (void)0
+#endif
+
+/* Prefetches the elements of C that a tile will write, and what its epilogue reads, while the tile is
+ * multiplied. Prefetching rows that do not exist is harmless. Uses the same variables as FINISH. */
+#if HAS_PRE
+#define FETCH_PRE(at) IF_PRE FETCH_RESULT(pre + pre_at + (at))
+#else
+#define FETCH_PRE(at)
+#endif
+#if HAS_DACT
+#define FETCH_DACT(at) FETCH_RESULT(dact + dact_at + (at))
+#else
+#define FETCH_DACT(at)
+#endif
+#if HAS_RESIDUAL
+#define FETCH_RESIDUAL(at) IF_RESIDUAL FETCH_RESULT(residual + residual_at + (at))
+#else
+#define FETCH_RESIDUAL(at)
+#endif
+#define FETCH_RESULTS(i, j)                                                                                  \
+    EACH_SUM                                                                                                 \
+    {                                                                                                        \
+        ulong at_ = (ulong)z * stride_c + (ulong)((i) + r) * ldc + (j) + v * LANES;                          \
+        FETCH_RESULT(c + c_at + at_);                                                                        \
+        FETCH_PRE(at_);                                                                                      \
+        FETCH_DACT(at_);                                                                                     \
+        FETCH_RESIDUAL(at_);                                                                                 \
+    }
+
+static inline void fetch_ahead(clt_ahead *ahead)
+{
+    for (uint i = 0; ahead->rows > 0 && i < ahead->share; i++) {
+        FETCH_LINE(ahead->row + ahead->line * LINE_BYTES);
+        if (++ahead->line == ahead->lines) {
+            ahead->line = 0;
+            ahead->row += ahead->step;
+            ahead->rows--;
+        }
+    }
+}
+
+/* Plans the prefetch of `rows` pieces of `bytes` bytes, `step` bytes apart, spread over `calls` calls. */
+static inline clt_ahead plan_ahead(__global const void *from, ulong step, uint rows, uint bytes, uint calls)
+{
+    clt_ahead ahead;
+    ahead.row = from;
+    ahead.step = step;
+    ahead.rows = rows;
+    ahead.lines = (bytes + LINE_BYTES - 1) / LINE_BYTES;
+    ahead.line = 0;
+    ahead.share = (rows * ahead.lines + calls - 1) / calls;
+    return ahead;
+}
+
+#define BYTES_B sizeof(STORAGE(DTB))
+#define BYTES_A sizeof(STORAGE(DTA))
+/* plan_b: rows k0.. of `count` columns of op(B) from j0 on. plan_a: columns k0.. of `count` rows of op(A)
+ * from i0 on. */
+static inline clt_ahead plan_b(__global const STORAGE(DTB) * b, ulong ldb, ulong k0, uint kn, uint j0,
+                               uint count, uint calls)
+{
+#if WINDOWS == 2 /* its rows are not as far apart as ldb says */
+    return plan_ahead(b, 0, 0, 0, 1);
+#elif TB
+    return plan_ahead(b + j0 * ldb + k0, ldb * BYTES_B, count, kn * BYTES_B, calls);
+#else
+    return plan_ahead(b + k0 * ldb + j0, ldb * BYTES_B, kn, count * BYTES_B, calls);
+#endif
+}
+static inline clt_ahead plan_a(__global const STORAGE(DTA) * a, ulong lda, ulong k0, uint kn, uint i0,
+                               uint count, uint calls)
+{
+#if WINDOWS == 1
+    return plan_ahead(a, 0, 0, 0, 1);
+#elif TA
+    return plan_ahead(a + k0 * lda + i0, lda * BYTES_A, kn, count * BYTES_A, calls);
+#else
+    return plan_ahead(a + i0 * lda + k0, lda * BYTES_A, count, kn * BYTES_A, calls);
+#endif
+}
+
+#if PACK_A
+/* Rows i0.. of op(A), `tiles` tiles of MR, columns k0..k0+kn-1, into panel[(tile*kn + k)*MRP + i]. Rows
+ * beyond m repeat the last one. */
+CLT_INLINE void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong k0, uint kn, uint i0,
+                       uint tiles, __local float *panel)
+{
+#if TA
+    /* eight tiles at a time: whole cache lines of A's rows, and not too many write streams */
+    for (uint first = 0; first < tiles; first += 8) {
+        uint i = i0 + first * MR, count = min(tiles - first, 8u), whole = min(count, (m - i) / MR);
+        __global const STORAGE(DTA) *column = a + k0 * lda + i;
+        for (uint k = 0; k < kn; k++) {
+            __global const STORAGE(DTA) *from = column;
+            __local float *out = panel + (first * kn + k) * MRP;
+            for (uint tile = 0; tile < whole; tile++) {
+                COPY_ROWS(DTA, from, out);
+                from += MR;
+                out += kn * MRP;
+            }
+            for (uint r = 0; whole < count && r < MR; r++)
+                out[r] = LOAD(DTA, column, min(whole * MR + r, m - 1 - i));
+            column += lda;
+        }
+    }
+#else
+    for (uint tile = 0; tile < tiles; tile++) {
+        for (uint v = 0; v < MRP; v += 8) {
+            uint i = i0 + tile * MR + v, k = 0;
+            __local float *out = panel + tile * kn * MRP + v;
+#define ROW_A(r) (ulong) min(i + (r), m - 1) * lda
+            for (; k + 8 <= kn; k += 8) {
+                __global const STORAGE(DTA) *source = a + k0 + k;
+                TRANSPOSE8(DTA, source, ROW_A, out, MRP);
+                out += 8 * MRP;
+            }
+            for (; k < kn; k++) {
+                for (uint r = 0; r < 8; r++)
+                    out[r] = LOAD(DTA, a, ROW_A(r) + k0 + k);
+                out += MRP;
+            }
+        }
+    }
+#endif
+}
+
+#if WINDOWS == 1
+/* The same where A is a matrix of windows: run by run, eight rows at a time. */
+CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_windows *w, uint m, uint k0,
+                               uint kn, uint i0, uint tiles, __local float *panel)
+{
+    for (uint part = 0; part < tiles * (MRP / 8); part++) {
+        uint tile = part / (MRP / 8), v = (part - tile * (MRP / 8)) * 8;
+        __local float *out = panel + tile * kn * MRP + v;
+        clt_window window[8];
+        for (uint r = 0; r < 8; r++)
+            window[r] = window_of(w, min(i0 + tile * MR + v + r, m - 1));
+        clt_run_place place = run_place_of(w, k0);
+        int left = (int)kn;
+        while (left > 0) {
+            int q = place.q, end = min(w->run, q + left);
+            bool whole = true;
+            clt_run run[8];
+            left -= end - q;
+            for (uint r = 0; r < 8; r++) {
+                run[r] = run_of(w, &window[r], &place);
+                whole = whole && run[r].lo <= q && end <= run[r].hi;
+            }
+            if (whole) {
+                for (; q + 8 <= end; q += 8) {
+                    float8 rows[8];
+                    UNROLL_FOR (uint r = 0; r < 8; r++)
+                        rows[r] = LANES_LOAD8(DTA, a, run[r].from + q);
+                    TURN8(float, out, MRP, rows);
+                    out += 8 * MRP;
+                }
+            } else {
+                for (; q + 8 <= end; q += 8) {
+                    float edge[64];
+                    float8 rows[8];
+                    ROLLED_FOR(uint r = 0; r < 8; r++)
+                    vstore8(windows_load8(a, &run[r], q), r, edge);
+                    UNROLL_FOR (uint r = 0; r < 8; r++)
+                        rows[r] = vload8(r, edge);
+                    TURN8(float, out, MRP, rows);
+                    out += 8 * MRP;
+                }
+            }
+            for (; q < end; q++) {
+                ROLLED_FOR(uint r = 0; r < 8; r++)
+                out[r] = RUN_ELEMENT(DTA, a, run[r], q);
+                out += MRP;
+            }
+            next_run(w, &place);
+        }
+    }
+}
+#endif
+#define A_SPACE __local const float
+#define A_COLUMN MRP /* distance between neighbours along k */
+#else
+#define A_SPACE __global const float
+#define A_COLUMN a_column
+#endif
+
+/* Distance between neighbours along m: where it is one, the addresses of a step are one register and constants. */
+#if TA || PACK_A
+#define A_ROW 1
+#else
+#define A_ROW a_row
+#endif
+
+/* One step of k: `at` steps after the position of `a` and `panel`. */
+#define STEP(at)                                                                                             \
+    do {                                                                                                     \
+        float16 w_[NV];                                                                                      \
+        EACH_VECTOR w_[v] = vload16(v, panel + (at)*NR);                                                     \
+        UNROLL_FOR (uint r = 0; r < MR; r++) {                                                               \
+            float16 s_ = (float16)(a[r * A_ROW + (at)*A_COLUMN]);                                            \
+            EACH_VECTOR acc[r][v] = fma(s_, w_[v], acc[r][v]);                                               \
+        }                                                                                                    \
+    } while (0)
+
+/* acc += a tile of A times the packed micro_panel; a_row, a_column: distances between elements of an A that is not
+ * packed. Prefetches between pieces of the work: many at once would wait for each other. */
+CLT_INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_column,
+                         __local const float *panel, uint kn, clt_ahead *ahead, clt_ahead *ahead_a)
+{
+    for (uint k = 0; k < kn;) {
+        uint end = min(kn, k + AHEAD_STEPS);
+        fetch_ahead(ahead);
+        if (PACK_A || TA)
+            fetch_ahead(ahead_a);
+/* where A lies along k, unrolling gains nothing, because the rows' addresses are computed in every step */
+#if PACK_A || TA
+        for (; k + STEPS <= end; k += STEPS) {
+#pragma unroll
+            for (uint at = 0; at < STEPS; at++)
+                STEP(at);
+            a += STEPS * A_COLUMN;
+            panel += STEPS * NR;
+        }
+#endif
+        for (; k < end; k++) {
+            STEP(0);
+            a += A_COLUMN;
+            panel += NR;
+        }
+    }
+}
+
+#if MOMENTS
+/* Rows first to last - 1 of a tile are added to the sums of the `seen` rows above it: distances from the first row of
+ * all, and squares of these. */
+CLT_INLINE void add_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
+                            float16 value[MR][NV], uint first, uint last)
+{
+    UNROLL_FOR (uint r = 0; r < MR; r++)
+        if (r >= first && r < last) {
+            if (r == first && seen == 0.0f)
+                EACH_VECTOR
+                {
+                    origin[v] = value[r][v];
+                    sum[v] = square[v] = (float16)(0.0f);
+                }
+            EACH_VECTOR
+            {
+                float16 d = value[r][v] - origin[v];
+                sum[v] += d;
+                square[v] = fma(d, d, square[v]);
+            }
+        }
+}
+
+/* Stores the moments of `width` columns of `seen` rows. */
+CLT_INLINE void store_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
+                              __global float *to_mean, __global float *to_square, uint width)
+{
+    EACH_VECTOR
+    {
+        float16 off = sum[v] / seen, mean = origin[v] + off, apart = square[v] - sum[v] * off;
+        if ((v + 1) * LANES <= width) {
+            vstore16(mean, v, to_mean);
+            vstore16(apart, v, to_square);
+        } else {
+            float means[LANES], squares[LANES];
+            vstore16(mean, 0, means);
+            vstore16(apart, 0, squares);
+            for (uint q = v * LANES; q < width; q++) {
+                to_mean[q] = means[q - v * LANES];
+                to_square[q] = squares[q - v * LANES];
+            }
+        }
+    }
+}
+
+/* The block of moments that tile number `at` of a row of blocks of C belongs to, of which units of work have `least` tiles or all: a block
+ * begins with each unit of work, and no unit has a part of one. */
+#define MOMENT_BLOCK(at)                                                                                     \
+    ((at) < least ? (at) / MOMENT_TILES                                                                      \
+                  : (least + MOMENT_TILES - 1) / MOMENT_TILES + ((at)-least) / MOMENT_TILES)
+/* Of the rows first to last - 1 of tile `it`, which are in acc. */
+#define MOMENTS_OF_TILE(first, last)                                                                         \
+    do {                                                                                                     \
+        uint at_ = in_block + it, own_ = MOMENT_BLOCK(at_);                                                  \
+        add_moments(origin, sum, square, seen, acc, first, last);                                            \
+        seen += (float)((last) - (first));                                                                   \
+        if (it + 1 == rows || MOMENT_BLOCK(at_ + 1) != own_) {                                               \
+            ulong block_ = (ulong)row_block * (MOMENT_BLOCK(mt - 1) + 1) + own_,                             \
+                  to_ = block_ * n * batch + (ulong)z * n + j;                                               \
+            store_moments(origin, sum, square, seen, moment_mean + moment_mean_at + to_,                     \
+                          moment_square + moment_square_at + to_, width);                                    \
+            if (j == 0 && z == 0)                                                                            \
+                moment_count[moment_count_at + block_] = seen;                                               \
+            seen = 0.0f;                                                                                     \
+        }                                                                                                    \
+    } while (0)
+/* The same where values were kept in `sums` instead of acc. */
+#define MOMENTS_OF_EDGE(first, last)                                                                         \
+    do {                                                                                                     \
+        EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);                                          \
+        MOMENTS_OF_TILE(first, last);                                                                        \
+    } while (0)
+#define KEEP_REGISTER(value) acc[r][v] = (value)
+#define KEEP_VECTOR(value) vstore16(value, v, sums + r * NR)
+#define KEEP_ELEMENT(value) sums[r * NR + q] = (value)
+#else
+#define MOMENTS_OF_TILE(first, last) (void)0
+#define MOMENTS_OF_EDGE(first, last) (void)0
+#define KEEP_REGISTER EPILOGUE_FORGET
+#define KEEP_VECTOR EPILOGUE_FORGET
+#define KEEP_ELEMENT EPILOGUE_FORGET
+#endif
+
+/* The order of the work: blocks of mt x nt tiles, along rows first, then columns, then batch items. The first
+ * `whole` blocks are one unit of work each, the others are cut into `parts` pieces of rows. A unit of work is
+ * called a tile here. */
+typedef struct clt_grid {
+    uint mt, nt, parts, row_tiles, column_tiles, row_blocks;
+    /* blocks of a batch item; blocks that are not cut; number of units of work */
+    ulong per_item, whole, tiles;
+} clt_grid;
+
+typedef struct clt_place {
+    uint z, first_row, rows, first_column, columns; /* batch item; tiles */
+} clt_place;
+
+/* The place of a unit of work. The last piece of a block may have no rows. */
+
+static inline clt_place place_of(const clt_grid *grid, ulong tile)
+{
+    ulong block = tile;
+    uint part = 0, mt = grid->mt;
+    if (tile >= grid->whole) {
+        ulong piece = tile - grid->whole, behind = piece / grid->parts;
+        part = (uint)(piece - behind * grid->parts);
+        block = grid->whole + behind;
+        mt = (mt + grid->parts - 1) / grid->parts;
+    }
+    clt_place place;
+    place.z = (uint)(block / grid->per_item);
+    ulong in_item = block - place.z * grid->per_item;
+    uint column_block = (uint)(in_item / grid->row_blocks);
+    uint row_block = (uint)(in_item - (ulong)column_block * grid->row_blocks);
+    uint until = min((row_block + 1) * grid->mt, grid->row_tiles);
+    place.first_row = min(row_block * grid->mt + part * mt, until);
+    place.rows = min(mt, until - place.first_row);
+    place.first_column = column_block * grid->nt;
+    place.columns = min(grid->nt, grid->column_tiles - place.first_column);
+    return place;
+}
+
+/* Steps of k that are packed together from step k0 on: a chain of sums ends with one of these blocks. */
+static inline uint block_steps(ulong k0, ulong k, uint kc)
+{
+#if CHAINS
+    kc = min(kc, SUM_STEPS - ((uint)k0 & (SUM_STEPS - 1)));
+#endif
+    return (uint)min((ulong)kc, k - k0);
+}
+
+#if CHAINS
+/* Adds the chain in acc to `total`, which has lost `lost`, and leaves the sum of all in acc. Keeps it unless
+ * this is the last chain. */
+CLT_INLINE void add_chain(float16 acc[MR][NV], __local float *total, __local float *lost, bool first,
+                          bool last)
+{
+    EACH_SUM
+    {
+        float16 sum = (float16)(0.0f), rest = (float16)(0.0f);
+        if (!first) {
+            sum = vload16(0, total + r * NR + v * LANES);
+            rest = vload16(0, lost + r * NR + v * LANES);
+        }
+        LONG_SUM_ADD(float16, sum, rest, acc[r][v]);
+        acc[r][v] = sum;
+        if (!last) {
+            vstore16(sum, 0, total + r * NR + v * LANES);
+            vstore16(rest, 0, lost + r * NR + v * LANES);
+        }
+    }
+}
+#endif
+
+/* gemm_fwd_lane: computes C in blocks of mt x nt tiles, of which the last `cut` are cut into `parts` pieces.
+ * Groups take `share` of them at a time from the tile counter until none is left, so that a slow core delays
+ * the end by at most one piece; results do not depend on which group does a block. While whole blocks are
+ * left, a group takes its next ones early, to prefetch their operands. share > 1: no blocks are cut. The hint
+ * says that the code is already vectorised: without it Intel's compiler also makes a kernel that runs several
+ * work-items at once, which groups of one item never use, and takes 5 s instead of 0.3. */
+__attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
+gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tile_counter,
+              uint share, uint cut, uint parts, __local float *panel_b,
+#if PACK_A
+              __local float *panel_a,
+#endif
+              __local float *block_sums)
+{
+    clt_grid grid;
+    grid.mt = mt;
+    grid.nt = nt;
+    grid.parts = parts;
+    grid.row_tiles = (m + MR - 1) / MR;
+    grid.column_tiles = (n + NR - 1) / NR;
+    grid.row_blocks = (grid.row_tiles + mt - 1) / mt;
+    grid.per_item = (ulong)grid.row_blocks * ((grid.column_tiles + nt - 1) / nt);
+    grid.whole = grid.per_item * batch - cut;
+    grid.tiles = grid.whole + (ulong)cut * parts;
+    a += a_at;
+    b += b_at;
+#if WINDOWS
+    const clt_windows windows = windows_of(WINDOWS_ARGS);
+#endif
+#if MOMENTS
+    const uint least = cut > 0 ? (mt + parts - 1) / parts : mt; /* tiles of the smallest unit of work */
+#endif
+    ulong tile = clt_next_tile(tile_counter) * (ulong)share, until = tile + share;
+    while (tile < grid.tiles) {
+        clt_place place = place_of(&grid, tile);
+        ulong next = tile + 1;
+        bool known = next < until;
+        uint z = place.z, rows = place.rows, columns = rows > 0 ? place.columns : 0;
+        uint i0 = place.first_row * MR, j0 = place.first_column * NR;
+#if MOMENTS
+        uint row_block = place.first_row / mt, in_block = place.first_row - row_block * mt;
+#endif
+        __global const STORAGE(DTA) *item_a = a + z * stride_a;
+        __global const STORAGE(DTB) *item_b = b + z * stride_b;
+        ulong k0 = 0;
+        clt_ahead ahead, ahead_a;
+        ahead_a.rows = 0;
+        do {
+            uint kn = block_steps(k0, k, kc);
+            uint pieces = max((kn + AHEAD_STEPS - 1) / AHEAD_STEPS, 1u);
+            bool last = k0 + kn == k, starts = k0 == 0;
+#if CHAINS
+            starts = ((uint)k0 & (SUM_STEPS - 1)) == 0;
+            bool ends = last || ((uint)(k0 + kn) & (SUM_STEPS - 1)) == 0;
+#endif
+            if (last && !known && tile + get_num_groups(0) < grid.whole) {
+                next = clt_next_tile(tile_counter) * (ulong)share;
+                until = next + share;
+                known = true;
+            }
+            /* to prefetch: the next block of k, or the first one of the next block of C, or nothing */
+            clt_place after = place;
+            ulong after_k0 = k0 + kn;
+            uint after_kn = block_steps(after_k0, k, kc);
+            if (last && known && next < grid.tiles) {
+                after = place_of(&grid, next);
+                after_k0 = 0;
+                after_kn = block_steps(0, k, kc);
+            }
+#if PACK_A
+#if WINDOWS == 1
+            pack_windows_a(item_a, &windows, m, (uint)k0, kn, i0, rows, panel_a);
+#else
+            pack_a(item_a, lda, m, k0, kn, i0, rows, panel_a);
+#endif
+#endif
+            for (uint jt = 0; jt < columns; jt++) {
+                uint j = j0 + jt * NR, width = min(n - j, (uint)NR), micro_panel = jt & (MICRO_PANELS - 1);
+                __local const float *panel = panel_b + micro_panel * kn * NR;
+                if (micro_panel == 0) {
+                    uint left = columns - jt, count = min(left, (uint)MICRO_PANELS), step = jt + count;
+#if WINDOWS == 2
+                    pack_windows_b(item_b, &windows, n, (uint)k0, kn, j, count, panel_b);
+#else
+                    pack_b(item_b, ldb, n, k0, kn, j, count, panel_b);
+#endif
+                    if (step < columns) {
+                        uint from = j0 + step * NR, wide = min(left - count, (uint)MICRO_PANELS) * NR;
+                        ahead = plan_b(item_b, ldb, k0, kn, from, min(wide, n - from), rows * count * pieces);
+                    } else {
+                        uint from = after.first_column * NR,
+                             wide = min(after.columns, (uint)MICRO_PANELS) * NR;
+                        ahead = plan_b(b + after.z * stride_b, ldb, after_k0, after_kn, from,
+                                       min(wide, n - from), rows * count * pieces);
+                    }
+                    if ((PACK_A || TA) && left <= 2 * MICRO_PANELS && (jt == 0 || left > MICRO_PANELS)) {
+                        uint from = after.first_row * MR;
+                        ahead_a = plan_a(a + after.z * stride_a, lda, after_k0, after_kn, from,
+                                         min(after.rows * MR, m - from), rows * left * pieces);
+                    }
+                }
+#if MOMENTS
+                float16 origin[NV], sum[NV], square[NV];
+                float seen = 0.0f;
+#endif
+                for (uint it = 0; it < rows; it++) {
+                    __local float *sums = block_sums + (k > kc ? (jt * rows + it) * (MR * NR) : 0);
+                    uint i = i0 + it * MR, skip = 0, height = min(m - i, (uint)MR);
+                    float16 acc[MR][NV];
+                    if (last)
+                        FETCH_RESULTS(i, j);
+                    if (starts)
+                        EACH_SUM acc[r][v] = (float16)(0.0f);
+                    else
+                        EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);
+#if PACK_A
+                    multiply(acc, panel_a + it * kn * MRP, 1, MRP, panel, kn, &ahead, &ahead_a);
+#else
+                    /* the last rows of C: a full tile that ends there and overlaps the previous one; only its
+                     * new rows are stored */
+                    skip = MR - height;
+                    i -= skip;
+                    height = MR;
+#if TA
+                    multiply(acc, item_a + k0 * lda + i, 1, lda, panel, kn, &ahead, &ahead_a);
+#else
+                    multiply(acc, item_a + i * lda + k0, lda, 1, panel, kn, &ahead, &ahead_a);
+#endif
+#endif
+#if CHAINS
+                    if (ends) {
+                        __local float *total = sums + mt * nt * (MR * NR);
+                        add_chain(acc, total, total + mt * nt * (MR * NR), k0 < SUM_STEPS, last);
+                        if (!last)
+                            continue;
+                    }
+#endif
+#if DIRECT
+                    if (last && skip == 0 && height == MR && width == NR) {
+                        EACH_SUM FINISH16_KEEP(i + r, j + v * LANES, acc[r][v], KEEP_REGISTER);
+                        MOMENTS_OF_TILE(0, MR);
+                        continue;
+                    }
+#endif
+                    EACH_SUM vstore16(acc[r][v], 0, sums + r * NR + v * LANES);
+                    if (!last)
+                        continue;
+                    if (width == NR) {
+                        for (uint r = skip; r < height; r++)
+                            EACH_VECTOR FINISH16_KEEP(i + r, j + v * LANES, vload16(v, sums + r * NR),
+                                                      KEEP_VECTOR);
+                    } else {
+                        for (uint r = skip; r < height; r++)
+                            for (uint q = 0; q < width; q++)
+                                FINISH_KEEP(i + r, j + q, sums[r * NR + q], KEEP_ELEMENT);
+                    }
+                    MOMENTS_OF_EDGE(skip, height);
+                }
+            }
+            k0 += kn;
+        } while (k0 < k);
+        if (!known) {
+            next = clt_next_tile(tile_counter) * (ulong)share;
+            until = next + share;
+        }
+        tile = next;
+    }
+    clt_end_tiles(tile_counter);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the GEMM backend `mma` (cl/backends/gemm_mma.c) cuts a problem into tiles, warps and parts: plain
+ * arithmetic, for its tests and the checker. */
+#ifndef CL_GEMM_MMA_H
+#define CL_GEMM_MMA_H
+
+#include "cl/gemm/gemm_forms.h"
+
+/* The forms of the backend; `complete` sets the generation of the instructions, and halves bk for f32. */
+extern const ocl_form_family ocl_mma_family;
+extern const ocl_gemm_form ocl_mma_forms[];
+
+/* MMA_SM of the newest instructions that the device has for operands of this type; 0: none. */
+int ocl_mma_generation(clt_dtype type, const ocl_device_desc *device);
+int ocl_mma_items(const ocl_gemm_form *form); /* of a work-group */
+/* Local memory of a work-group in bytes; emulated: the device has no matrix units. */
+uint64_t ocl_mma_local_bytes(const ocl_gemm *gemm, const ocl_gemm_form *form, bool emulated);
+/* Whether every 16-byte chunk that the kernel reads of A (or B) is aligned to 16 bytes. */
+bool ocl_mma_aligned(const ocl_gemm *gemm, bool of_a);
+
+/* The cost of a work-group of a form, for backends whose tiles go through local memory to matrix units.
+ */
+typedef struct ocl_mma_work {
+    int items;
+    double registers;   /* registers of an item */
+    double multiply;    /* multiply-adds of a step of bk, scaled to matrix units that do 1024 per clock */
+    double lines;       /* per step: lines (of bk steps of k) that are moved to and from local memory */
+    double local_bytes; /* of local memory */
+} ocl_mma_work;
+/* The cost model's time, by which forms are compared, even of different backends. */
+double ocl_mma_time(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form,
+                    const ocl_mma_work *work);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the GEMM backend `wgmma` (cl/backends/gemm_wgmma.c) cuts a problem into tiles and parts: plain arithmetic,
+ * for its tests and the checker. */
+#ifndef CL_GEMM_WGMMA_H
+#define CL_GEMM_WGMMA_H
+
+#include "cl/gemm/gemm_forms.h"
+
+/* Local memory that every device with these instructions reports. Forms that need more are used only if a
+ * probe has shown that programs for sm_90a get it (OCL_CAP_WGMMA_LARGE). */
+#define OCL_WGMMA_SMALL_BYTES (48u << 10)
+
+#define OCL_WGMMA_ALIGNMENT 1024u /* of the tiles in local memory */
+
+extern const ocl_form_family ocl_wgmma_family;
+/* ends with bm 0; `complete` sets the parts of the warpgroups */
+extern const ocl_gemm_form ocl_wgmma_forms[];
+
+int ocl_wgmma_items(const ocl_gemm_form *form); /* of a work-group */
+/* STEPS_AT_ONCE of the kernel: steps of B as a matrix of windows that its items copy at once; else bk. */
+int ocl_wgmma_window_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
+uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* of a work-group */
+
+#endif

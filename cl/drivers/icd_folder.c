@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes folders of ICD entries. The libraries named there are loaded into the process, so no other user may
+ * be able to write to the folder or the one above it. It must not know which drivers there are. */
+#include "cl/drivers/icd_folder.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/files/cache_folder.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+
+static clt_status write_files(const char *folder, const ocl_icd_file *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *path;
+        clt_str text = {0};
+        CLT_TRY(clt_path_join(folder, files[i].name, &path));
+        clt_str_printf(&text, "%s\n", files[i].library);
+        clt_status status = clt_str_check(&text);
+        if (status == CLT_OK)
+            status = clt_file_write(path, text.text, text.length);
+        clt_str_free(&text);
+        free(path);
+        CLT_TRY(status);
+    }
+    return CLT_OK;
+}
+
+/* Whether the folder belongs to this user and holds these entries. (A machine that lost power may have left
+ * empty files.) */
+static bool holds_files(const char *folder, const ocl_icd_file *files, size_t count)
+{
+    bool same = clt_private_folder_check(folder) == CLT_OK;
+    for (size_t i = 0; i < count && same; i++) {
+        char *path = NULL, *text = NULL;
+        size_t size = 0, length = strlen(files[i].library);
+        same = clt_path_join(folder, files[i].name, &path) == CLT_OK &&
+               clt_file_read(path, false, 1 << 16, CLT_ESTORAGE, &text, &size) == CLT_OK &&
+               size == length + 1 && memcmp(text, files[i].library, length) == 0;
+        free(path);
+        free(text);
+    }
+    clt_error_clear();
+    return same;
+}
+
+static void hash_files(const ocl_icd_file *files, size_t count, char text[CLT_HASH64_TEXT])
+{
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    for (size_t i = 0; i < count; i++) {
+        clt_hash64_add(&state, files[i].name, strlen(files[i].name) + 1);
+        clt_hash64_add(&state, files[i].library, strlen(files[i].library) + 1);
+    }
+    clt_hash64_text(clt_hash64_end(&state), text);
+}
+
+/* Renames a finished folder to its final name. Another process may have made the same folder in the
+ * meantime. */
+static clt_status put_in_place(const char *made, const char *folder, const ocl_icd_file *files, size_t count)
+{
+    for (int i = 0; i < 2; i++) {
+        int code = rename(made, folder) == 0 ? 0 : errno;
+        if (code == 0 || holds_files(folder, files, count))
+            return CLT_OK;
+        if (code != ENOTEMPTY && code != EEXIST && code != ENOTDIR)
+            return clt_fail_errno(CLT_ESTORAGE, code, "moving '%s' to '%s'", made, folder);
+        CLT_TRY(clt_remove_tree(folder)); /* damaged */
+    }
+    CLT_FAIL(CLT_ESTORAGE, "the folder '%s' holds something else and cannot be replaced", folder);
+}
+
+static clt_status make_in_cache(const ocl_icd_file *files, size_t count, char **out)
+{
+    char hash[CLT_HASH64_TEXT], *above = NULL, *folder = NULL, *made = NULL;
+    clt_status status = CLT_OK;
+    hash_files(files, count, hash);
+    CLT_TRY_GOTO(clt_cache_folder("icd", &above), done);
+    CLT_TRY_GOTO(clt_private_folder_make(above), done);
+    CLT_TRY_GOTO(clt_path_join(above, hash, &folder), done);
+    if (!holds_files(folder, files, count)) {
+        CLT_TRY_GOTO(clt_path_join(above, "new-XXXXXX", &made), done);
+        if (mkdtemp(made) == NULL) {
+            status = clt_fail_errno(CLT_ESTORAGE, errno, "creating a folder in '%s'", above);
+            goto done;
+        }
+        status = write_files(made, files, count);
+        if (status == CLT_OK)
+            status = put_in_place(made, folder, files, count);
+        if (clt_file_exists(made))
+            (void)clt_remove_tree(made);
+    }
+    if (status == CLT_OK) {
+        *out = folder;
+        folder = NULL;
+    }
+done:
+    free(above);
+    free(folder);
+    free(made);
+    return status;
+}
+
+/* The temporary folder */
+
+static char *to_remove;
+static pid_t remover;
+
+static void remove_folder(void)
+{
+    if (to_remove != NULL && remover == getpid()) /* not in a forked child */
+        (void)clt_remove_tree(to_remove);
+}
+
+static clt_status make_temporary(const ocl_icd_file *files, size_t count, char **out)
+{
+    const char *above = getenv("TMPDIR");
+    char *made = NULL;
+    static bool registered;
+    if (to_remove != NULL) { /* the loader has not read the previous one */
+        remove_folder();
+        free(to_remove);
+        to_remove = NULL;
+    }
+    CLT_TRY(clt_path_join(above != NULL && above[0] == '/' ? above : "/tmp", "cltrain-icd-XXXXXX", &made));
+    if (mkdtemp(made) == NULL) {
+        clt_status status = clt_fail_errno(CLT_ESTORAGE, errno, "creating the temporary folder '%s'", made);
+        free(made);
+        return status;
+    }
+    clt_status status = write_files(made, files, count);
+    if (status != CLT_OK) {
+        (void)clt_remove_tree(made);
+        free(made);
+        return status;
+    }
+    to_remove = strdup(made);
+    remover = getpid();
+    if (!registered)
+        registered = atexit(remove_folder) == 0;
+    *out = made;
+    return CLT_OK;
+}
+
+clt_status ocl_icd_folder_make(const ocl_icd_file *files, size_t count, char **out)
+{
+    *out = NULL;
+    clt_status status = make_in_cache(files, count, out);
+    if (status == CLT_OK || status == CLT_ENOMEM)
+        return status;
+    CLT_DEBUG("ICD entries go into a temporary folder: %s", clt_error_text());
+    clt_error_clear();
+    return make_temporary(files, count, out);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The executor's own structs, shared by cl/exec/exec_create.c (builds and binds) and cl/exec/exec.c
+ * (enqueues). Nobody else includes it. */
+#ifndef CL_EXEC_INTERNAL_H
+#define CL_EXEC_INTERNAL_H
+
+#include "cl/device/internal.h"
+#include "cl/exec/exec.h"
+
+/* One command, resolved. Which fields are used depends on the command's kind. */
+typedef struct exec_entry {
+    cl_kernel kernel; /* KERNEL; FILL under the quirk fill_by_kernel */
+    /* group size: the command's, or a smaller one if it may be reduced */
+    size_t local[3];
+    cl_mem target, source;               /* COPY, FILL */
+    size_t target_offset, source_offset; /* bytes */
+    size_t bytes;
+    cl_uint pattern;
+    size_t pattern_bytes; /* 4, or 1 for ranges that are not whole words */
+    size_t fill_items;
+    const ocl_library *library; /* GEMM */
+    void *call;                 /* GEMM: what the library prepared */
+} exec_entry;
+
+struct ocl_exec {
+    ocl_device *device;
+    cl_command_queue queue;
+    const ocl_command_list *list;
+    ocl_exec_options options;
+    exec_entry *entries; /* one per command */
+};
+
+#endif

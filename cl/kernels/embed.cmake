@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Writes OUT, a C file that holds every file of FILES as a byte array with its base name, in the table TABLE.
+set(body "/* generated: do not edit */\n#include \"cl/kernels/kernel_source.h\"\n")
+set(table "")
+set(index 0)
+foreach(file IN LISTS FILES)
+  get_filename_component(name "${file}" NAME)
+  file(READ "${file}" hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(APPEND body "static const unsigned char kernel_${index}[] = {${bytes}0x00};\n")
+  string(APPEND table "    {\"${name}\", (const char *)kernel_${index}, sizeof kernel_${index} - 1},\n")
+  math(EXPR index "${index}+1")
+endforeach()
+string(APPEND body "extern const ocl_embedded_source ${TABLE}[];\nconst ocl_embedded_source ${TABLE}[] = {\n${table}    {0, 0, 0}};\n")
+file(WRITE "${OUT}" "${body}")

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asks a device all questions in this process. The child's side of asking does the same, but announces every
+ * question to the parent before asking it, and sends each answer at once; and it builds the programs of many
+ * questions at the same time before it asks them. */
+#include "cl/probes/asking.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/device/internal.h"
+#include "cl/program/builders.h"
+#include "cl/program/program_internal.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/host/child.h"
+
+static const ocl_self_test_set *tests;
+
+void ocl_self_tests_register(const ocl_self_test_set *set)
+{
+    tests = set;
+}
+
+/* --- asking in this process --- */
+
+typedef struct asking {
+    ocl_asker *asker; /* its device is NULL when it must be opened for the next question */
+    char *extensions;
+    uint32_t emulated;
+    ocl_ahead built; /* the last phase for which programs were built ahead */
+} asking;
+
+/* The device's description with the answers so far. */
+static ocl_device_desc desc_now(const asking *a)
+{
+    const ocl_answers *answers = a->asker->answers;
+    ocl_device_desc desc = a->asker->found->desc;
+    desc.caps = ocl_caps_with_emulated(ocl_answers_caps(answers, a->emulated, a->asker->tests), a->emulated) &
+                a->asker->mask;
+    desc.emulated_caps = a->emulated & desc.caps;
+    ocl_answers_sizes(answers, &desc);
+    return desc;
+}
+
+/* After a failure the context may be unusable: the next question gets a new one. */
+static void forget_device(asking *a)
+{
+    ocl_device_close(a->asker->device);
+    a->asker->device = NULL;
+}
+
+/* Turns a failed call into an answer. The reason is cut to one line. */
+static void take_failure(clt_status status, ocl_item *item)
+{
+    bool refused = status == CLT_EBUILD || status == CLT_EUNSUPPORTED;
+    item->answer = refused ? OCL_ANSWER_REFUSED : OCL_ANSWER_FAILED;
+    snprintf(item->reason, sizeof item->reason, "%s", clt_error_text());
+    for (char *c = item->reason; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    clt_error_clear();
+}
+
+static clt_status finish_item(asking *a, ocl_item *item, clt_status status)
+{
+    if (status == CLT_ENOMEM)
+        return status;
+    if (status != CLT_OK)
+        take_failure(status, item);
+    if (ocl_answer_is_loss(item->answer))
+        forget_device(a);
+    CLT_TRY(ocl_answers_set(a->asker->answers, item));
+    return a->asker->ended ? a->asker->ended(item) : CLT_OK;
+}
+
+static clt_status begin_item(asking *a, ocl_item *item)
+{
+    if (a->asker->begun)
+        CLT_TRY(a->asker->begun(item));
+    if (a->asker->device == NULL)
+        CLT_TRY(ocl_device_open_bare(a->asker->found, false, &a->asker->device));
+    a->asker->device->desc = desc_now(a);
+    return CLT_OK;
+}
+
+/* Whether a question is still open; a refused device is not asked any more. */
+static bool is_open_question(const asking *a, const char *name)
+{
+    return ocl_answers_find(a->asker->answers, name) == NULL &&
+           ocl_answers_refusal(a->asker->answers, a->asker->tests) == NULL;
+}
+
+/* If the device does not announce the capability, a refused build is not a loss. */
+static void judge_refusal(const asking *a, const ocl_question *q, ocl_item *item)
+{
+    bool offered =
+        q->cap != OCL_CAP_FP16 || (a->extensions != NULL && strstr(a->extensions, "cl_khr_fp16") != NULL);
+    if ((q->cap & OCL_CAPS_UNITS) && a->asker->found->desc.compute_capability == 0)
+        offered = false;
+    if (strncmp(q->name, OCL_ITEM_LOCAL_MEMORY, strlen(OCL_ITEM_LOCAL_MEMORY)) == 0 ||
+        strncmp(q->name, OCL_ITEM_LOCAL_ARGUMENT, strlen(OCL_ITEM_LOCAL_ARGUMENT)) == 0 ||
+        strncmp(q->name, OCL_ITEM_WGMMA_MEMORY, strlen(OCL_ITEM_WGMMA_MEMORY)) == 0)
+        offered = false; /* sizes above what the driver reports are never promised */
+    if (item->answer == OCL_ANSWER_REFUSED && !offered)
+        item->answer = OCL_ANSWER_NO;
+}
+
+/* Whether the failure may be temporary and has nothing to do with the question. */
+static bool may_pass(clt_status status)
+{
+    return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
+}
+
+/* The outcome of two tries, of which the first failed. If both fail, the first one's reason is kept: the
+ * second may say no more than that the device fails. Where failures last as long as the process, the first
+ * failure causes whatever the second try says, and another process must go on. */
+static clt_status second_try(asking *a, clt_status status, const clt_error *first, clt_status second)
+{
+    bool lasts = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
+    if (second == CLT_OK || (!lasts && !may_pass(second)))
+        return second;
+    clt_error_clear();
+    (void)clt_error_put(first);
+    a->asker->spent = lasts;
+    return status;
+}
+
+static clt_status put_question(asking *a, ocl_probe_state *state, ocl_item *item)
+{
+    CLT_TRY(begin_item(a, item));
+    state->device = a->asker->device;
+    item->reason[0] = '\0';
+    clt_status status = state->question->ask(state, item);
+    if (may_pass(status))
+        forget_device(a);
+    return status;
+}
+
+/* Divides the questions among two children so that both take about as long: questions about lane-style code
+ * and some others form one share. No question of a share depends on an answer of the other. */
+static int share_of(const ocl_question *q)
+{
+    const uint32_t second =
+        OCL_CAP_WIDE_VECTORS | OCL_CAP_NONTEMPORAL | OCL_CAP_PREFETCH | OCL_CAP_INT64_ATOMICS;
+    return (q->cap & second) != 0;
+}
+
+static bool is_mine(const asking *a, int share)
+{
+    return a->asker->share == OCL_ALL_SHARES || a->asker->share == share;
+}
+
+/* Whether this process has to answer the question, if its answer is wanted. */
+static bool is_left(const asking *a, const ocl_question *q)
+{
+    return is_mine(a, share_of(q)) && is_open_question(a, q->name) &&
+           (q->cap == 0 || (q->cap & a->asker->mask) != 0);
+}
+
+static clt_status ask_question(asking *a, const ocl_question *q, bool *asked)
+{
+    ocl_item item = {.drops = q->cap};
+    snprintf(item.name, sizeof item.name, "%s", q->name);
+    if (!is_left(a, q))
+        return CLT_OK;
+    ocl_device_desc desc = desc_now(a);
+    ocl_probe_state state = {q, NULL, &desc, a->asker->answers, desc.caps, a->extensions, a->asker->style};
+    if (q->wanted != NULL && !q->wanted(&state, item.reason, sizeof item.reason)) {
+        item.answer = OCL_ANSWER_NO;
+        return item.reason[0] != '\0' ? finish_item(a, &item, CLT_OK) : CLT_OK;
+    }
+    *asked = true;
+    clt_status status = put_question(a, &state, &item);
+    if (may_pass(status)) { /* try once more in a new context */
+        clt_error first;
+        clt_error_take(status, &first);
+        status = second_try(a, status, &first, put_question(a, &state, &item));
+    }
+    if (status != CLT_OK && status != CLT_ENOMEM) {
+        take_failure(status, &item);
+        judge_refusal(a, q, &item);
+        status = CLT_OK;
+    }
+    return finish_item(a, &item, status);
+}
+
+static clt_status put_test(asking *a, const ocl_self_test *t, bool *right, ocl_item *item)
+{
+    CLT_TRY(begin_item(a, item));
+    clt_status status = tests->run(t, a->asker->device, right, item->reason, sizeof item->reason);
+    if (may_pass(status))
+        forget_device(a);
+    return status;
+}
+
+static bool is_test_left(const asking *a, const ocl_self_test *t)
+{
+    char name[OCL_ITEM_NAME];
+    ocl_device_desc desc = desc_now(a);
+    snprintf(name, sizeof name, OCL_TEST_PREFIX "%s", t->name);
+    return is_mine(a, t->share) && is_open_question(a, name) && (t->drops & ~desc.caps) == 0 &&
+           tests->wanted(t, &desc);
+}
+
+static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
+{
+    ocl_item item = {.drops = t->drops, .answer = OCL_ANSWER_YES};
+    bool right = false;
+    snprintf(item.name, sizeof item.name, OCL_TEST_PREFIX "%s", t->name);
+    if (!is_test_left(a, t))
+        return CLT_OK;
+    *asked = true;
+    clt_status status = put_test(a, t, &right, &item);
+    if (may_pass(status)) {
+        clt_error first;
+        clt_error_take(status, &first);
+        status = second_try(a, status, &first, put_test(a, t, &right, &item));
+    }
+    if (status == CLT_OK && !right)
+        item.answer = OCL_ANSWER_WRONG;
+    if (status == CLT_OK && right)
+        item.reason[0] = '\0';
+    return finish_item(a, &item, status);
+}
+
+/* --- building ahead --- */
+
+/* Compilers take most of the time of all questions, so the programs of the questions that are left are
+ * built at the same time, before the first of them is asked: the programs of the probes once the first
+ * answer tells what kind of device it is, and the programs of the self-tests when all probes are answered.
+ * Only the building is moved; a program that the compiler refuses is built again by its question, which
+ * then has the failure. Programs of questions that turn out to be unnecessary cost at most their building:
+ * a capability is taken to be there until a probe says otherwise, and of sizes that are asked in ascending
+ * order only the smallest is built. */
+
+/* Notes the programs of a question as it would be asked with the answers of `guess`, and adds the likely
+ * answer. */
+static clt_status note_question(asking *guess, const ocl_question *q)
+{
+    ocl_asker *asker = guess->asker;
+    ocl_item item = {.drops = q->cap};
+    if (!is_left(guess, q))
+        return CLT_OK;
+    ocl_device_desc desc = desc_now(guess);
+    ocl_probe_state state = {q,         asker->device,     &desc,       asker->answers,
+                             desc.caps, guess->extensions, asker->style};
+    if (q->wanted != NULL && !q->wanted(&state, item.reason, sizeof item.reason))
+        return CLT_OK;
+    asker->device->desc = desc;
+    (void)q->ask(&state, &item);
+    clt_error_clear();
+    item = (ocl_item){
+        .drops = q->cap, .answer = OCL_ANSWER_YES, .value = (uint64_t)q->parameter << 10 /* a size */};
+    snprintf(item.name, sizeof item.name, "%s", q->name);
+    bool likely = q->cap != 0 && q->cap != OCL_CAP_WIDE_VECTORS; /* which GPUs do not have */
+    return likely ? ocl_answers_set(asker->answers, &item) : CLT_OK;
+}
+
+static clt_status note_questions(const asking *a)
+{
+    asking guess = *a;
+    ocl_asker guesser = *a->asker;
+    ocl_answers *answers;
+    clt_status status = CLT_OK;
+    CLT_TRY(clt_alloc(&answers, 1, sizeof *answers, "answers"));
+    *answers = *guesser.answers;
+    guesser.answers = answers;
+    guess.asker = &guesser;
+    for (const ocl_question *q = ocl_questions; q->name != NULL && status == CLT_OK; q++)
+        status = note_question(&guess, q);
+    free(answers);
+    return status;
+}
+
+static void note_tests(const asking *a)
+{
+    a->asker->device->desc = desc_now(a);
+    for (int i = 0; i < tests->count; i++)
+        if (is_test_left(a, &tests->tests[i]))
+            tests->note(&tests->tests[i], a->asker->device);
+}
+
+/* A running phase, for the progress of its builds. */
+typedef struct ahead_phase {
+    const ocl_asker *asker;
+    ocl_ahead phase;
+} ahead_phase;
+
+static void tell_progress(void *context, int done, int total, const char *what)
+{
+    const ahead_phase *p = context;
+    (void)what;
+    if (p->asker->ahead(p->phase, done, total) != CLT_OK)
+        clt_error_clear(); /* the parent is gone, which the next answer finds out */
+}
+
+static clt_status build_phase(asking *a, ocl_ahead phase)
+{
+    ocl_asker *asker = a->asker;
+    ahead_phase progress = {asker, phase};
+    clt_status status = CLT_OK;
+    if (asker->device == NULL)
+        CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
+    if (ocl_build_threads(asker->device, SIZE_MAX) < 2)
+        return CLT_OK;
+    CLT_TRY(ocl_programs_gather(asker->device));
+    if (phase == OCL_AHEAD_TESTS)
+        note_tests(a);
+    else
+        status = note_questions(a);
+    clt_status built = ocl_programs_build_gathered(asker->device, tell_progress, &progress);
+    return status != CLT_OK ? status : built;
+}
+
+/* CPU devices are left out: two children ask them at the same time. */
+static clt_status build_ahead(asking *a, ocl_ahead phase)
+{
+    ocl_asker *asker = a->asker;
+    bool nothing = phase == OCL_AHEAD_TESTS && (!asker->tests || tests == NULL);
+    if (asker->ahead == NULL || a->built >= phase || nothing || asker->spent || asker->found->desc.is_cpu ||
+        ocl_answers_refusal(asker->answers, asker->tests) != NULL)
+        return CLT_OK;
+    a->built = phase;
+    CLT_TRY(asker->ahead(phase, 0, 0));
+    if (build_phase(a, phase) == CLT_OK)
+        return asker->ahead(OCL_AHEAD_NOTHING, 0, 0);
+    CLT_DEBUG("building programs ahead: %s", clt_error_text());
+    clt_error_clear();
+    asker->spent = true;
+    return CLT_OK;
+}
+
+/* Each round asks the questions that the answers so far have made necessary: if one kind of matrix
+ * instruction fails its self-test, the next older one is tried. */
+static clt_status ask_rounds(asking *a)
+{
+    bool asked = true;
+    while (asked && !a->asker->spent) {
+        asked = false;
+        for (const ocl_question *q = ocl_questions; q->name != NULL && !a->asker->spent; q++) {
+            CLT_TRY(ask_question(a, q, &asked));
+            CLT_TRY(build_ahead(a, OCL_AHEAD_PROBES));
+        }
+        CLT_TRY(build_ahead(a, OCL_AHEAD_TESTS));
+        for (int i = 0; a->asker->tests && tests != NULL && i < tests->count && !a->asker->spent; i++)
+            CLT_TRY(ask_test(a, &tests->tests[i], &asked));
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_ask_here(ocl_asker *asker)
+{
+    asking a = {.asker = asker};
+    CLT_TRY(ocl_emulated_caps(&a.emulated));
+    CLT_TRY(ocl_device_extensions(asker->found->id, &a.extensions));
+    clt_status status = ask_rounds(&a);
+    free(a.extensions);
+    if (status == CLT_OK) {
+        ocl_answers_note_asked(asker->answers, asker->mask, a.emulated, asker->tests);
+    }
+    return status;
+}
+
+/* --- the child's side --- */
+
+static clt_status say_begun(const ocl_item *item)
+{
+    return clt_child_say("begin %s %08" PRIx32, item->name, item->drops);
+}
+
+static clt_status say_ended(const ocl_item *item)
+{
+    return clt_child_say("end %s %d %08" PRIx32 " %" PRIu64 " %s", item->name, (int)item->answer, item->drops,
+                         item->value, item->reason);
+}
+
+static clt_status say_ahead(ocl_ahead phase, int done, int total)
+{
+    return clt_child_say("ahead %d %d %d", (int)phase, done, total);
+}
+
+/* "item=1:drops:value,..." */
+static clt_status parse_have(const char *text, ocl_answers *answers)
+{
+    while (*text != '\0') {
+        ocl_item item = {0};
+        char entry[128];
+        int answer = 0;
+        size_t length = strcspn(text, ",");
+        snprintf(entry, sizeof entry, "%.*s", (int)length, text);
+        if (sscanf(entry, "%39[^=]=%d:%" SCNx32 ":%" SCNu64, item.name, &answer, &item.drops, &item.value) !=
+                4 ||
+            answer <= 0 || answer >= OCL_ANSWER_COUNT)
+            CLT_FAIL(CLT_EUSAGE, "'%s' is no known answer", entry);
+        item.answer = (ocl_answer)answer;
+        CLT_TRY(ocl_answers_set(answers, &item));
+        text += length + (text[length] == ',');
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests)
+{
+    asker->tests = with_tests;
+    CLT_TRY(parse_have(have, asker->answers));
+    CLT_TRY(ocl_ask_here(asker));
+    return clt_child_say(asker->spent ? "spent" : "done");
+}
+
+static clt_status serve(const char *spec, ocl_asker *asker, bool stay)
+{
+    ocl_found *found = NULL;
+    int count = 0, index = -1;
+    char text[CLT_HASH64_TEXT];
+    CLT_TRY(ocl_enumerate(&found, &count));
+    for (int i = 0; i < count; i++)
+        if (strcmp(found[i].desc.spec, spec) == 0)
+            index = i;
+    clt_status status = CLT_OK;
+    if (index < 0)
+        status =
+            clt_fail(CLT_EDEVICE, __FILE__, __LINE__, "there is no device %s in the child process", spec);
+    if (status == CLT_OK)
+        status = ocl_answers_key(&found[index].desc, asker->style, &asker->answers->key);
+    if (status == CLT_OK)
+        status = clt_child_say("device %s", clt_hash64_text(asker->answers->key, text));
+    if (status == CLT_OK) {
+        asker->found = &found[index];
+        status = ocl_asking_again(asker, "", asker->tests);
+    }
+    if (status == CLT_OK && stay && !asker->spent)
+        status = ocl_builder_go_on(asker);
+    ocl_device_close(asker->device);
+    free(found);
+    return status;
+}
+
+clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
+                            bool with_tests, int share, bool one_by_one, bool stay)
+{
+    ocl_asker asker = {.tests = with_tests,
+                       .share = share,
+                       .begun = say_begun,
+                       .ended = say_ended,
+                       .ahead = one_by_one ? NULL : say_ahead,
+                       .renewed = true};
+    char *end;
+    unsigned long bits = strtoul(mask, &end, 16);
+    CLT_TRY(clt_child_begin());
+    if (one_by_one)
+        setenv("CLTRAIN_BUILDERS", "1", 1);
+    if (mask[0] == '\0' || *end != '\0')
+        CLT_FAIL(CLT_EUSAGE, "'%s' is no mask", mask);
+    if (!ocl_style_from_name(style, &asker.style))
+        CLT_FAIL(CLT_EUSAGE, "'%s' is no style", style);
+    asker.mask = (uint32_t)bits;
+    CLT_TRY(clt_alloc(&asker.answers, 1, sizeof *asker.answers, "answers"));
+    clt_status status = parse_have(have, asker.answers);
+    if (status == CLT_OK)
+        status = serve(spec, &asker, stay);
+    free(asker.answers);
+    if (status != CLT_OK)
+        (void)clt_child_say("error %d %s", (int)status, clt_error_text());
+    return status;
+}

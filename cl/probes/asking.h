@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asking a device for its capabilities. A driver may crash, hang or corrupt the process in any of its calls,
+ * and NVIDIA's context is unusable after an illegal address. So the questions are asked in a child process,
+ * and each is announced before it is asked. If the child crashes or hangs, that is the answer to the
+ * announced question, and another child continues with the others. Questions that the caller's mask makes
+ * unnecessary are never asked. Answers are remembered (cl/device/answers.h). It must not know what the
+ * kernels of a self-test compute: the room that knows registers them here. */
+#ifndef CL_ASKING_H
+#define CL_ASKING_H
+
+#include "cl/device/answers.h"
+
+/* --- self-tests --- */
+
+/* One self-test: runs real kernels and compares with the host. */
+typedef struct ocl_self_test {
+    const char *name;
+    uint32_t drops; /* capabilities that are lost when it fails; 0: the device is refused */
+    const void *data;
+    /* 0 or 1: two children run the tests of a share each; tests of a share use the same programs */
+    int share;
+} ocl_self_test;
+
+typedef struct ocl_self_test_set {
+    const ocl_self_test *tests;
+    int count;
+    /* Whether the engine uses this on such a device; the description has the capabilities known so far. */
+    bool (*wanted)(const ocl_self_test *test, const ocl_device_desc *device);
+    /* *right false: `reason` says what was wrong. Returns a failure only if a call failed. */
+    clt_status (*run)(const ocl_self_test *test, ocl_device *device, bool *right, char *reason, size_t size);
+    /* Begins every case of the test on a device that only notes programs (cl/program/program_gather.c). */
+    void (*note)(const ocl_self_test *test, ocl_device *device);
+} ocl_self_test_set;
+
+/* Registers the self-tests; kept by reference. Without a set there are none. The program's children always
+ * register one. */
+void ocl_self_tests_register(const ocl_self_test_set *set);
+
+/* --- the child's side, for the program's hidden command --- */
+
+/* Answers for the device `spec` on the pipe of engine/host/child.h. style: of ocl_style_name. have: the
+ * answers known so far, "item=yes:drops:value,...". share: questions and self-tests of that share only,
+ * OCL_ALL_SHARES all of them. one_by_one: never builds two programs at the same time, as is done otherwise
+ * before many questions are asked. stay: afterwards serves as a builder that reads standard input
+ * (cl/program/builders.h). */
+#define OCL_ALL_SHARES (-1)
+clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
+                            bool with_tests, int share, bool one_by_one, bool stay);
+
+#endif

@@ -1,0 +1,632 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device's answers for this process: remembered, or asked for in child processes. If a child crashes or
+ * hangs, that is the answer to its current question, and another child continues with the rest. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cl/command/fallback.h"
+#include "cl/device/internal.h"
+#include "cl/device/pocl.h"
+#include "cl/probes/asking.h"
+#include "cl/program/builders.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/host/child.h"
+
+#define PROBE_SECONDS 30.0 /* time limit of a probe */
+#define TEST_SECONDS 180.0 /* time limit of a self-test: some compilers need a minute for a large kernel */
+
+/* --- one child --- */
+
+typedef struct interview {
+    const ocl_device_desc *desc;
+    uint32_t mask;
+    bool tests;
+    int share; /* share of the questions, or OCL_ALL_SHARES */
+    ocl_style style;
+    ocl_answers *answers;
+    clt_child *child; /* a child that has answered and waits for more questions; NULL: none */
+    bool stay;        /* the child shall wait when it has answered */
+    ocl_item current; /* the question that was asked and is not answered yet; "" if none */
+    ocl_ahead phase;  /* what the child builds ahead at present */
+    int n_ahead;      /* number of programs */
+    double ahead_began;
+    bool one_by_one; /* children build one program after the other, since one was lost while it built ahead */
+    bool greeted, done;
+    bool spent;        /* the child leaves the other questions to another one */
+    clt_status status; /* the child's failure, when it reports that it cannot go on: */
+    char error[512];
+} interview;
+
+/* Time limit of the current question in seconds; CLTRAIN_PROBE_SECONDS changes it, for slow machines and
+ * tests. */
+static double limit_of(const interview *v)
+{
+    const char *text = getenv("CLTRAIN_PROBE_SECONDS");
+    double own = text != NULL ? atof(text) : 0.0;
+    bool test = v->phase == OCL_AHEAD_TESTS || ocl_item_is_test(&v->current);
+    return own > 0.0 ? own : test ? TEST_SECONDS : PROBE_SECONDS;
+}
+
+/* The child tells this again whenever a program is built, so that the time limit is for one program. */
+static bool take_ahead(interview *v, const char *line)
+{
+    int phase, done, total;
+    if (sscanf(line, "ahead %d %d %d", &phase, &done, &total) != 3 || phase < OCL_AHEAD_NOTHING ||
+        phase > OCL_AHEAD_TESTS)
+        return false;
+    if (phase == OCL_AHEAD_NOTHING && v->n_ahead > 0)
+        CLT_DEBUG("device %s: %d programs of %s were built ahead in %.3f s", v->desc->spec, v->n_ahead,
+                  v->phase == OCL_AHEAD_TESTS ? "self-tests" : "probes", clt_now() - v->ahead_began);
+    if (phase != OCL_AHEAD_NOTHING && v->phase == OCL_AHEAD_NOTHING)
+        v->ahead_began = clt_now();
+    v->phase = (ocl_ahead)phase;
+    v->n_ahead = total;
+    return true;
+}
+
+/* False: no child writes such a line. */
+static bool take_begin(interview *v, const char *line)
+{
+    ocl_item item = {0};
+    if (sscanf(line, "begin %39s %" SCNx32, item.name, &item.drops) != 2)
+        return false;
+    v->current = item;
+    return true;
+}
+
+static bool take_end(interview *v, const char *line)
+{
+    ocl_item item = {0};
+    int answer = 0, at = 0;
+    if (sscanf(line, "end %39s %d %" SCNx32 " %" SCNu64 "%n", item.name, &answer, &item.drops, &item.value,
+               &at) != 4 ||
+        answer <= 0 || answer >= OCL_ANSWER_COUNT)
+        return false;
+    item.answer = (ocl_answer)answer;
+    snprintf(item.reason, sizeof item.reason, "%s", line + at + (line[at] == ' '));
+    v->current.name[0] = '\0';
+    return ocl_answers_set(v->answers, &item) == CLT_OK;
+}
+
+static bool take_line(interview *v, const char *line)
+{
+    char key[CLT_HASH64_TEXT];
+    if (strncmp(line, "device ", 7) == 0) {
+        v->greeted = strcmp(line + 7, clt_hash64_text(v->answers->key, key)) == 0;
+        v->status = CLT_EUNSUPPORTED;
+        if (!v->greeted)
+            snprintf(v->error, sizeof v->error, "device %s is another one there, or it is another cltrain",
+                     v->desc->spec);
+        return v->greeted;
+    }
+    int status = 0, at = 0;
+    if (sscanf(line, "error %d %n", &status, &at) == 1 && at > 0) {
+        v->status = status == CLT_ENOMEM ? CLT_ENOMEM : CLT_EUNSUPPORTED;
+        snprintf(v->error, sizeof v->error, "%s", line + at);
+        return false;
+    }
+    if (!v->greeted)
+        return false;
+    v->done = strcmp(line, "done") == 0;
+    v->spent = strcmp(line, "spent") == 0;
+    return v->done || v->spent || take_begin(v, line) || take_end(v, line) || take_ahead(v, line);
+}
+
+static void write_have(const ocl_answers *answers, clt_str *out)
+{
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        clt_str_printf(out, "%s%s=%d:%08" PRIx32 ":%" PRIu64, i ? "," : "", item->name, (int)item->answer,
+                       item->drops, item->value);
+    }
+}
+
+/* Starts a child with the questions, or sends them to the waiting child. */
+static clt_status start(interview *v, const char *program)
+{
+    clt_str have = {0}, line = {0};
+    char mask[16], share[16];
+    snprintf(mask, sizeof mask, "%08" PRIx32, v->mask);
+    snprintf(share, sizeof share, "%d", v->share);
+    write_have(v->answers, &have);
+    clt_status status = clt_str_check(&have);
+    const char *arguments[17] = {"probe", "--device", v->desc->spec,           "--mask",
+                                 mask,    "--style",  ocl_style_name(v->style)};
+    int n = 7;
+    if (!v->tests)
+        arguments[n++] = "--no-tests";
+    if (v->one_by_one)
+        arguments[n++] = "--one-by-one";
+    if (v->stay)
+        arguments[n++] = "--stay";
+    if (v->share != OCL_ALL_SHARES) {
+        arguments[n++] = "--share";
+        arguments[n++] = share;
+    }
+    if (status == CLT_OK && have.length > 0) {
+        arguments[n++] = "--have";
+        arguments[n++] = have.text;
+    }
+    if (status == CLT_OK && v->child != NULL) {
+        clt_str_printf(&line, "ask\t%d\t%s\n", v->tests, have.length > 0 ? have.text : "");
+        status = clt_str_check(&line);
+        /* a child that has ended is noticed when no answer comes */
+        if (status == CLT_OK && clt_child_send(v->child, line.text, line.length, PROBE_SECONDS) != CLT_OK)
+            clt_error_clear();
+    } else if (status == CLT_OK) {
+        v->greeted = false;
+        status = clt_child_start(program, arguments, v->stay ? CLT_CHILD_INPUT : 0, &v->child);
+    }
+    clt_str_free(&line);
+    clt_str_free(&have);
+    return status;
+}
+
+/* Turns the end of the child into an answer to the question that it was working on. */
+static clt_status settle(interview *v, clt_child_event event, double limit, const clt_child_end *end)
+{
+    ocl_item *item = &v->current;
+    bool killed = event == CLT_CHILD_ENDED && end->signal == SIGKILL;
+    if (event == CLT_CHILD_ENDED && !killed && (v->desc->quirks & OCL_QUIRK_OWN_CACHE) && ocl_pocl_mend()) {
+        item->name[0] = '\0'; /* the next child asks it again */
+        return CLT_OK;
+    }
+    item->answer = event == CLT_CHILD_SILENT ? OCL_ANSWER_HUNG
+                   /* killed by the system, for instance for lack of memory: not remembered */
+                   : killed ? OCL_ANSWER_FAILED
+                            : OCL_ANSWER_CRASHED;
+    if (event == CLT_CHILD_SILENT)
+        snprintf(item->reason, sizeof item->reason, "no answer in %g s", limit);
+    else if (event == CLT_CHILD_LINE)
+        snprintf(item->reason, sizeof item->reason, "the child process wrote what it cannot mean");
+    else
+        snprintf(item->reason, sizeof item->reason, "the driver ended its process with %s%s%.160s", end->text,
+                 end->words[0] ? ": " : "", end->words);
+    clt_status status = ocl_answers_set(v->answers, item);
+    item->name[0] = '\0';
+    return status;
+}
+
+/* A child that is lost while it builds programs ahead answers nothing: the next one builds one program after
+ * the other, each when its question is asked, so that the question whose program is to blame gets the
+ * failure. */
+static void lose_ahead(interview *v, clt_child_event event, double limit, const clt_child_end *end)
+{
+    v->one_by_one = true;
+    if (event == CLT_CHILD_SILENT)
+        CLT_DEBUG("device %s: no program was built ahead in %g s", v->desc->spec, limit);
+    else
+        CLT_DEBUG("device %s: building programs ahead ended with %s", v->desc->spec, end->text);
+}
+
+/* Takes all answers of a child. CLT_EDEVICE: it failed before its first question; CLT_ENOMEM: it ran out of
+ * memory, as this process would. */
+static clt_status take_answers(interview *v)
+{
+    clt_child_end end;
+    const char *line = "";
+    clt_child_event event = CLT_CHILD_ENDED;
+    double limit = 0.0;
+    v->done = v->spent = false;
+    v->phase = OCL_AHEAD_NOTHING;
+    v->current.name[0] = v->error[0] = '\0';
+    do {
+        limit = limit_of(v);
+        event = clt_child_next(v->child, limit, &line);
+    } while (event == CLT_CHILD_LINE && take_line(v, line) && !v->done && !v->spent);
+    if (v->done && v->stay)
+        return CLT_OK;
+    clt_child_stop(v->child, &end);
+    v->child = NULL;
+    if (end.words[0])
+        CLT_DEBUG("asking device %s: the child process said: %s", v->desc->spec, end.words);
+    if (v->phase != OCL_AHEAD_NOTHING && !v->done) {
+        lose_ahead(v, event, limit, &end);
+        return CLT_OK;
+    }
+    if (v->done || v->spent)
+        return CLT_OK;
+    if (v->current.name[0] != '\0' && v->error[0] == '\0')
+        return settle(v, event, limit, &end);
+    if (v->error[0] != '\0')
+        CLT_FAIL(v->status, "asking device %s in a child process: %s", v->desc->spec, v->error);
+    if (event == CLT_CHILD_SILENT)
+        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': the driver did not list its devices in %g s",
+                 v->desc->spec, v->desc->name, limit);
+    CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': listing devices ended a child process with %s%s%s",
+             v->desc->spec, v->desc->name, end.text, end.words[0] ? ": " : "", end.words);
+}
+
+/* Starts a child and takes its answers. CLT_EUNSUPPORTED: no child can be started. */
+static clt_status run_child(interview *v, const char *program)
+{
+    CLT_TRY(start(v, program));
+    return take_answers(v);
+}
+
+/* --- two children --- */
+
+/* On CPU devices, questions take a second of one core and self-tests several: two children ask a share of
+ * them each, at the same time. Questions of one share do not depend on answers of the other, so their answers
+ * are kept however the children end. Self-tests do: each child assumes that the other's tests succeed. So if
+ * anything fails, the self-test answers of both are dropped, and one child runs all tests in their order. */
+typedef struct companion {
+    interview own;
+    ocl_answers answers;
+    clt_error error;
+} companion;
+
+static void *run_companion(void *context)
+{
+    companion *c = context;
+    clt_error_take(take_answers(&c->own), &c->error);
+    return NULL;
+}
+
+/* Adds the answers that only the second child has. */
+static clt_status merge(ocl_answers *answers, const ocl_answers *other)
+{
+    for (int i = 0; i < other->count; i++)
+        if (ocl_answers_find(answers, other->items[i].name) == NULL)
+            CLT_TRY(ocl_answers_set(answers, &other->items[i]));
+    return CLT_OK;
+}
+
+/* Only a child that has given all its answers can get more questions. */
+static clt_child *kept_child(const interview *v)
+{
+    if (v->done || v->child == NULL)
+        return v->child;
+    clt_child_stop(v->child, NULL);
+    return NULL;
+}
+
+/* Runs one child for each share, or the waiting one. Both are started by this thread, since children end with
+ * the thread that starts them. *well: both have answered all their questions. */
+static clt_status run_shares(interview *v, const char *program, bool tests, clt_child *kept[2], bool *well)
+{
+    companion *c;
+    clt_thread *thread = NULL;
+    interview own = *v;
+    *well = false;
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
+    c->answers = *v->answers;
+    own.tests = tests;
+    own.stay = true;
+    own.greeted = true; /* true for a waiting child; for a new one start() sets it */
+    c->own = own;
+    c->own.answers = &c->answers;
+    own.share = 0;
+    own.child = kept[0];
+    c->own.share = 1;
+    c->own.child = kept[1];
+    clt_status status = start(&own, program);
+    bool second = status == CLT_OK && start(&c->own, program) == CLT_OK &&
+                  clt_thread_start(&thread, "questions", run_companion, c) == CLT_OK;
+    if (status == CLT_OK) {
+        clt_error_clear(); /* the second child could not be started: its questions stay open */
+        status = take_answers(&own);
+    }
+    clt_thread_join(thread);
+    kept[0] = kept_child(&own);
+    kept[1] = kept_child(&c->own);
+    *well = status == CLT_OK && second && own.done && c->own.done && c->error.status == CLT_OK;
+    if (status == CLT_OK)
+        status = merge(v->answers, &c->answers);
+    free(c);
+    return status;
+}
+
+static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
+{
+    int kept = 0;
+    for (int i = 0; i < answers->count; i++) {
+        const ocl_item *item = &answers->items[i];
+        if (!ocl_item_is_test(item) || ocl_answers_find(before, item->name) != NULL)
+            answers->items[kept++] = *item;
+    }
+    answers->count = kept;
+}
+
+/* As run_child, for the questions that two children can ask at the same time. One child asks the rest;
+ * usually nothing is left, and the two children are kept waiting. */
+static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
+{
+    ocl_answers *before;
+    bool well;
+    clt_status status = run_shares(v, program, false, kept, &well);
+    if (status != CLT_OK && status != CLT_EUNSUPPORTED) {
+        clt_error_clear(); /* one child alone may succeed, with the memory of two */
+        status = CLT_OK;
+    }
+    if (status != CLT_OK || !well || ocl_answers_refusal(v->answers, false) != NULL)
+        return status;
+    CLT_TRY(clt_alloc(&before, 1, sizeof *before, "answers"));
+    *before = *v->answers;
+    status = run_shares(v, program, true, kept, &well);
+    v->done = status == CLT_OK && well && !ocl_answers_lost_test(v->answers);
+    if (!v->done) {
+        clt_error_clear();
+        status = CLT_OK;
+        forget_new_tests(v->answers, before);
+    }
+    free(before);
+    return status;
+}
+
+/* If the driver compiles serially, the two children are kept as builders for the training that begins now.
+ */
+static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
+{
+    uint64_t key;
+    keep = keep && (found->desc.quirks & OCL_QUIRK_SERIAL_BUILDS) != 0 &&
+           ocl_answers_key(&found->desc, OCL_STYLE_ASKED, &key) == CLT_OK;
+    for (int i = 0; i < 2; i++)
+        if (kept[i] != NULL && keep)
+            ocl_builders_adopt(key, kept[i]);
+        else if (kept[i] != NULL)
+            clt_child_stop(kept[i], NULL);
+}
+
+/* --- all children --- */
+
+/* What shall be known about a device. */
+typedef struct wishes {
+    uint32_t mask;
+    bool again, tests;
+    ocl_style style;
+} wishes;
+
+/* If no child can be started, this process asks the questions: better than no capability at all. */
+static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl_answers *answers)
+{
+    ocl_asker asker = {.found = found,
+                       .mask = w->mask,
+                       .tests = w->tests,
+                       .share = OCL_ALL_SHARES,
+                       .style = w->style,
+                       .answers = answers};
+    CLT_WARN("device %s '%s' is asked for its capabilities in this process, which a bad driver may end: %s",
+             found->desc.spec, found->desc.name, clt_error_text());
+    clt_error_clear();
+    clt_status status = ocl_ask_here(&asker);
+    ocl_device_close(asker.device);
+    return status;
+}
+
+/* If no question has the failure that ended the building ahead, building at the same time may be the cause,
+ * which a training does too. */
+static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answers)
+{
+    for (int i = 0; i < answers->count; i++)
+        if (answers->items[i].answer >= OCL_ANSWER_FAILED)
+            return;
+    CLT_WARN(
+        "device %s '%s': building several programs at the same time failed or took too long, so each was "
+        "built alone; if a training fails or hangs while it builds programs, try CLTRAIN_BUILDERS=1",
+        desc->spec, desc->name);
+}
+
+/* Runs children until all questions are answered. Each answers at least one, even if only by crashing, so
+ * this ends. */
+static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answers *answers)
+{
+    interview v = {.desc = &found->desc,
+                   .mask = w->mask,
+                   .tests = w->tests,
+                   .share = OCL_ALL_SHARES,
+                   .style = w->style,
+                   .answers = answers};
+    char *program;
+    clt_child *kept[2] = {NULL, NULL};
+    bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_answers_lost_test(answers);
+    clt_status status = clt_program_find(&program);
+    for (int i = 0; i < OCL_ITEMS_MAX && status == CLT_OK && !v.done; i++) {
+        status = alone ? run_child(&v, program) : run_two(&v, program, kept);
+        alone = true;
+        if (ocl_answers_refusal(answers, w->tests) != NULL)
+            break;
+    }
+    free(program);
+    if (status == CLT_OK && v.done && v.one_by_one)
+        tell_lost_ahead(&found->desc, answers);
+    keep_or_stop(found, status == CLT_OK && v.done, kept);
+    if (status == CLT_EUNSUPPORTED)
+        return ask_without_child(found, w, answers);
+    if (status == CLT_OK && !v.done && ocl_answers_refusal(answers, w->tests) == NULL)
+        CLT_FAIL(CLT_EDEVICE, "asking device %s '%s': child processes come to no end of the questions",
+                 found->desc.spec, found->desc.name);
+    uint32_t emulated = 0;
+    if (status == CLT_OK)
+        status = ocl_emulated_caps(&emulated);
+    if (status == CLT_OK)
+        ocl_answers_note_asked(answers, w->mask, emulated, w->tests);
+    return status;
+}
+
+/* --- remembering --- */
+
+static bool is_complete(const ocl_answers *answers, const wishes *w)
+{
+    uint32_t emulated = 0;
+    if (ocl_emulated_caps(&emulated) != CLT_OK)
+        clt_error_clear(); /* the caller fails with its own message */
+    return answers->count > 0 && (ocl_answers_were_asked(answers, w->mask, emulated, w->tests) ||
+                                  ocl_answers_refusal(answers, w->tests) != NULL);
+}
+
+/* Ranks of one host start at the same time: one asks, and the others wait for its answers, with a time limit.
+ * Returns the lock's descriptor; below 0: none. */
+static int take_turn(const char *path)
+{
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    double until = clt_now() + 20 * PROBE_SECONDS;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* on a file system without locks, all ranks ask */
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
+           clt_now() < until)
+        (void)nanosleep(&pause, NULL);
+    return fd;
+}
+
+/* Warns that the answers cannot be stored, so that every start asks again, which takes seconds. */
+static void forgets(const ocl_found *found)
+{
+    CLT_WARN("what device %s '%s' can do cannot be remembered, so that every start asks it again: %s",
+             found->desc.spec, found->desc.name, clt_error_text());
+    clt_error_clear();
+}
+
+static clt_status ask_and_keep(const ocl_found *found, const wishes *w, ocl_answers *out)
+{
+    char *path = NULL, *lock = NULL;
+    uint64_t key = out->key;
+    int turn = -1;
+    clt_status status = ocl_answers_path(&found->desc, key, &path, &lock);
+    if (status == CLT_ESTORAGE) { /* without a cache folder the device is asked at every start */
+        forgets(found);
+        return ask_children(found, w, out);
+    }
+    CLT_TRY(status);
+    if (!w->again)
+        status = ocl_answers_load(path, &found->desc, key, out);
+    if (status == CLT_OK && !is_complete(out, w)) {
+        turn = take_turn(lock);
+        if (!w->again)
+            status = ocl_answers_load(path, &found->desc, key, out);
+    }
+    if (status == CLT_OK && !is_complete(out, w)) {
+        status = ask_children(found, w, out);
+        out->remembered = false;
+        if (status == CLT_OK && ocl_answers_save(path, &found->desc, out) != CLT_OK)
+            forgets(found);
+    }
+    if (turn >= 0)
+        close(turn);
+    free(path);
+    free(lock);
+    return status;
+}
+
+/* --- this process --- */
+
+/* Answers of this process, for opening a device again. */
+typedef struct known_device {
+    cl_device_id id;
+    ocl_answers answers;
+} known_device;
+static pthread_mutex_t known_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* held while asking, so that one thread asks for all */
+static known_device *known;
+static size_t n_known, known_capacity;
+
+static void tell_losses(const ocl_found *found, const ocl_answers *answers)
+{
+    for (int cap = 0; cap < OCL_CAP_COUNT; cap++) {
+        ocl_cap_report report = ocl_answers_report(answers, cap);
+        if (ocl_answer_is_loss(report.answer))
+            CLT_WARN("device %s '%s' goes without '%s' (%s)%s: %s", found->desc.spec, found->desc.name,
+                     ocl_cap_name(cap), ocl_answer_name(report.answer),
+                     answers->remembered ? ", as remembered; 'cltrain devices --again' asks again" : "",
+                     report.reason);
+    }
+}
+
+static clt_status ask_as_needed(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
+{
+    wishes w = {options->caps_mask, options->ask_again, !options->checker, options->style};
+    known_device *mine = NULL;
+    memset(out, 0, sizeof *out);
+    CLT_TRY(ocl_answers_key(&found->desc, w.style, &out->key));
+    for (size_t i = 0; i < n_known; i++)
+        if (known[i].id == found->id && known[i].answers.key == out->key)
+            mine = &known[i];
+    if (mine != NULL && !w.again && is_complete(&mine->answers, &w)) {
+        *out = mine->answers;
+        return CLT_OK;
+    }
+    CLT_TRY(ask_and_keep(found, &w, out));
+    if (mine == NULL) {
+        CLT_TRY(clt_grow(&known, &known_capacity, n_known + 1, sizeof *known, "known devices"));
+        mine = &known[n_known++];
+    }
+    *mine = (known_device){found->id, *out};
+    tell_losses(found, out);
+    return CLT_OK;
+}
+
+/* --- denials --- */
+
+const ocl_denials *ocl_device_denials(const ocl_device *device)
+{
+    return &device->answers.denials;
+}
+
+static clt_status keep_denials(const ocl_device *device, const ocl_denials *denials)
+{
+    char *path, *lock;
+    uint64_t key = device->answers.key;
+    ocl_answers *answers = NULL;
+    CLT_TRY(ocl_answers_path(&device->desc, key, &path, &lock));
+    int turn = take_turn(lock);
+    clt_status status = clt_alloc(&answers, 1, sizeof *answers, "answers");
+    if (status == CLT_OK)
+        status = ocl_answers_load(path, &device->desc, key, answers);
+    if (status == CLT_OK) {
+        ocl_denials_add(&answers->denials, denials);
+        status = ocl_answers_save(path, &device->desc, answers);
+    }
+    if (turn >= 0)
+        close(turn);
+    free(answers);
+    free(path);
+    free(lock);
+    return status;
+}
+
+void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials)
+{
+    pthread_mutex_lock(&known_lock);
+    ocl_denials_add(&device->answers.denials, denials);
+    for (size_t i = 0; i < n_known; i++)
+        if (known[i].id == device->id && known[i].answers.key == device->answers.key)
+            ocl_denials_add(&known[i].answers.denials, denials);
+    if (keep_denials(device, denials) != CLT_OK) { /* then they are found again at the next start */
+        CLT_DEBUG("what device %s '%s' refused is not remembered: %s", device->desc.spec, device->desc.name,
+                  clt_error_text());
+        clt_error_clear();
+    }
+    pthread_mutex_unlock(&known_lock);
+}
+
+clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_answers *out)
+{
+    pthread_mutex_lock(&known_lock);
+    clt_status status = ask_as_needed(found, options, out);
+    pthread_mutex_unlock(&known_lock);
+    CLT_TRY(status);
+    const ocl_item *refused = ocl_answers_refusal(out, !options->checker);
+    if (refused != NULL)
+        CLT_FAIL(CLT_EDEVICE,
+                 "device %s '%s' (driver %s) cannot be used: %s %s%s%s; %supdate the driver or choose "
+                 "another device",
+                 found->desc.spec, found->desc.name, found->desc.driver,
+                 strcmp(refused->name, OCL_ITEM_BASIC) == 0 ? "running a trivial kernel" : refused->name,
+                 ocl_answer_name(refused->answer), refused->reason[0] ? ": " : "", refused->reason,
+                 found->desc.quirks & OCL_QUIRK_OWN_CACHE
+                     ? "empty its cache of kernels ('cltrain cache --clear pocl'), "
+                     : "");
+    return CLT_OK;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running one probe kernel and turning its result into an answer. Knows no question. */
+#include "cl/probes/probes_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cl/program/program_internal.h"
+#include "engine/base/thread.h"
+
+void ocl_probe_release(ocl_probe_objects *o)
+{
+    if (o->kernel != NULL)
+        clReleaseKernel(o->kernel);
+    if (o->in != NULL)
+        clReleaseMemObject(o->in);
+    if (o->out != NULL)
+        clReleaseMemObject(o->out);
+}
+
+/* Nobody promises local memory of that size, so whatever code refuses it is an answer, unless the queue
+ * does not work any more. */
+static clt_status local_refused(const ocl_device *device, const ocl_probe *run, cl_int code)
+{
+    if (code == CL_SUCCESS)
+        return CLT_OK;
+    OCL_CHECK(clFinish(device->queue[OCL_QUEUE_COMPUTE]), "waiting after %s was refused", run->kernel);
+    CLT_FAIL(CLT_EUNSUPPORTED, "the driver refuses %zu bytes of local memory as an argument of %s: %s (%d)",
+             run->local_bytes, run->kernel, ocl_error_name(code), code);
+}
+
+clt_status ocl_probe_create(ocl_device *device, const ocl_probe *run, ocl_probe_objects *o)
+{
+    ocl_program *program;
+    cl_int code;
+    const char *family = strcmp(run->kernel, "probe_wgmma") == 0 ? "probe_wgmma" : "probe";
+    CLT_TRY(ocl_program_try(device, family, run->options, &program));
+    o->kernel = clCreateKernel(program->program, run->kernel, &code);
+    OCL_CHECK(code, "creating kernel %s", run->kernel);
+    o->in = clCreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, run->in_bytes,
+                           (void *)(uintptr_t)run->in, &code);
+    OCL_CHECK(code, "creating the input of %s", run->kernel);
+    o->out = clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, run->out_bytes,
+                            run->out, &code);
+    OCL_CHECK(code, "creating the output of %s", run->kernel);
+    OCL_CHECK(clSetKernelArg(o->kernel, 0, sizeof o->in, &o->in), "setting argument 0 of %s", run->kernel);
+    OCL_CHECK(clSetKernelArg(o->kernel, 1, sizeof o->out, &o->out), "setting argument 1 of %s", run->kernel);
+    OCL_CHECK(clSetKernelArg(o->kernel, 2, sizeof run->n, &run->n), "setting argument 2 of %s", run->kernel);
+    if (run->local_bytes > 0)
+        CLT_TRY(local_refused(device, run, clSetKernelArg(o->kernel, 3, run->local_bytes, NULL)));
+    OCL_CHECK(clGetKernelWorkGroupInfo(o->kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof o->limit,
+                                       &o->limit, NULL),
+              "asking for the work-group limit of %s", run->kernel);
+    if (run->local > o->limit && run->local > device->desc.larger_groups)
+        CLT_FAIL(CLT_EUNSUPPORTED, "kernel %s runs at most %zu work-items a group, not %zu", run->kernel,
+                 o->limit, run->local);
+    return CLT_OK;
+}
+
+clt_status ocl_probe_launch(ocl_device *device, const ocl_probe *run, const ocl_probe_objects *o)
+{
+    cl_command_queue queue = device->queue[OCL_QUEUE_COMPUTE];
+    size_t local = run->local ? run->local : 64;
+    while (local > 1 && run->local == 0 && (local > o->limit || run->global % local != 0))
+        local /= 2;
+    cl_int code = clEnqueueNDRangeKernel(queue, o->kernel, 1, NULL, &run->global, &local, 0, NULL, NULL);
+    if (run->local_bytes > 0)
+        CLT_TRY(local_refused(device, run, code));
+    OCL_CHECK(code, "running %s", run->kernel);
+    OCL_CHECK(clFinish(queue), "waiting for %s", run->kernel);
+    return CLT_OK;
+}
+
+clt_status ocl_probe_run(ocl_device *device, const ocl_probe *run)
+{
+    ocl_probe_objects o = {0};
+    clt_status status;
+    CLT_TRY_GOTO(ocl_probe_create(device, run, &o), done);
+    CLT_TRY_GOTO(ocl_probe_launch(device, run, &o), done);
+    cl_int code = clEnqueueReadBuffer(device->queue[OCL_QUEUE_COMPUTE], o.out, CL_TRUE, 0, run->out_bytes,
+                                      run->out, 0, NULL, NULL);
+    if (code != CL_SUCCESS)
+        status = ocl_fail(code, __FILE__, __LINE__, "reading the result of %s", run->kernel);
+done:
+    ocl_probe_release(&o);
+    return status;
+}
+
+/* --- answers --- */
+
+clt_status ocl_answer_yes(ocl_item *item, uint64_t value)
+{
+    item->answer = OCL_ANSWER_YES;
+    item->value = value;
+    return CLT_OK;
+}
+
+clt_status ocl_answer_with(ocl_item *item, ocl_answer what, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(item->reason, sizeof item->reason, format, args);
+    va_end(args);
+    item->answer = what;
+    return CLT_OK;
+}
+
+#define ABSENT 0x0ab5e17au /* written everywhere by a probe whose compiler lacks the feature */
+
+static bool all_absent(const void *out, size_t bytes)
+{
+    const cl_uint *words = out;
+    for (size_t i = 0; i < bytes / sizeof *words; i++)
+        if (words[i] != ABSENT)
+            return false;
+    return true;
+}
+
+clt_status ocl_answer_wrong(ocl_item *item, const void *out, size_t bytes)
+{
+    if (all_absent(out, bytes))
+        return ocl_answer_with(item, OCL_ANSWER_NO, "the device's compiler does not have it");
+    return ocl_answer_with(item, OCL_ANSWER_WRONG, "the probe kernel computed wrong results");
+}
+
+clt_status ocl_probe_time(ocl_device *device, const ocl_probe *run, double *best)
+{
+    ocl_probe_objects o = {0};
+    clt_status status = ocl_probe_create(device, run, &o);
+    if (status == CLT_OK)
+        status = ocl_probe_launch(device, run, &o);
+    *best = 1e9;
+    for (int i = 0; i < 3 && status == CLT_OK; i++) {
+        double start = clt_now();
+        status = ocl_probe_launch(device, run, &o);
+        double seconds = clt_now() - start;
+        *best = seconds < *best ? seconds : *best;
+    }
+    ocl_probe_release(&o);
+    return status;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The child's side of builders: builds the programs that the parent sends, and launches their kernels: one
+ * group of a small launch, or all of a large one with its bound set to 0, on memory of its own that is zero.
+ * Launches only make the driver compile: their results are ignored, and tile counters are set so that no work
+ * is left. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cl/device/internal.h"
+#include "cl/program/builders.h"
+#include "cl/program/program_internal.h"
+#include "engine/base/hash.h"
+#include "engine/host/child.h"
+
+#define NO_TILES_LEFT 0x40000000u
+#define TILE_COUNTER_BYTES 64
+
+typedef struct launch_memory {
+    void *bytes[OCL_MAX_ARGS];
+    uint64_t size[OCL_MAX_ARGS];
+    cl_mem mem[OCL_MAX_ARGS];
+    int count;
+} launch_memory;
+
+typedef struct server {
+    ocl_device *device;   /* NULL: not opened yet */
+    ocl_asker *asker;     /* the child's state as an asker of device questions; NULL: it only builds */
+    ocl_program *program; /* NULL: the build failed, and launches of it are skipped */
+    cl_kernel kernel;     /* kernel of the launch that is being received, or NULL */
+    cl_uint next;         /* index of its next argument */
+    cl_uint dimensions;
+    size_t global[3], local[3];
+    launch_memory memory;
+} server;
+
+/* --- launches --- */
+
+static void forget_launch(server *s)
+{
+    launch_memory *m = &s->memory;
+    for (int i = 0; i < m->count; i++) {
+        if (m->mem[i] != NULL)
+            clReleaseMemObject(m->mem[i]);
+        munmap(m->bytes[i], m->size[i]);
+    }
+    if (s->kernel != NULL)
+        clReleaseKernel(s->kernel);
+    memset(m, 0, sizeof *m);
+    s->kernel = NULL;
+}
+
+/* Reads the fields of a launch line. False: no parent writes such a line. */
+static bool begin_launch(server *s, char *fields)
+{
+    char name[128];
+    size_t g[3];
+    forget_launch(s);
+    if (sscanf(fields, "%127s %u %zu %zu %zu %zu %zu %zu", name, &s->dimensions, &g[0], &g[1], &g[2],
+               &s->local[0], &s->local[1], &s->local[2]) != 8 ||
+        s->dimensions < 1 || s->dimensions > 3)
+        return false;
+    s->next = 0;
+    bool large = false;
+    for (unsigned i = 0; i < s->dimensions; i++)
+        large = large || g[i] >= OCL_SMALL_LAUNCH;
+    memcpy(s->global, large ? g : s->local, sizeof s->global);
+    cl_int code;
+    if (s->program != NULL)
+        s->kernel = clCreateKernel(s->program->program, name, &code);
+    return true;
+}
+
+/* Adds memory whose pages do not exist until they are touched. */
+static bool add_memory(server *s, uint64_t size, uint32_t first_word)
+{
+    launch_memory *m = &s->memory;
+    cl_int code;
+    void *bytes =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED)
+        return false;
+    int i = m->count++;
+    m->bytes[i] = bytes;
+    m->size[i] = size;
+    if (first_word != 0)
+        memcpy(bytes, &first_word, sizeof first_word);
+    m->mem[i] =
+        clCreateBuffer(s->device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, bytes, &code);
+    return m->mem[i] != NULL &&
+           clSetKernelArg(s->kernel, s->next++, sizeof m->mem[i], &m->mem[i]) == CL_SUCCESS;
+}
+
+static bool set_tensor(server *s, uint64_t bytes)
+{
+    const cl_ulong start = 0;
+    const cl_mem none = NULL;
+    bool good = bytes > 0 ? add_memory(s, bytes, 0)
+                          : clSetKernelArg(s->kernel, s->next++, sizeof none, &none) == CL_SUCCESS;
+    return good && clSetKernelArg(s->kernel, s->next++, sizeof start, &start) == CL_SUCCESS;
+}
+
+/* Adds an argument; a launch whose argument cannot be made is skipped. */
+static bool add_argument(server *s, char *fields)
+{
+    char kind[16];
+    uint64_t value;
+    bool good = true;
+    if (sscanf(fields, "%15s %" SCNu64, kind, &value) != 2 || s->memory.count == OCL_MAX_ARGS)
+        return false;
+    if (s->kernel == NULL)
+        return true;
+    cl_uint word = (cl_uint)value;
+    cl_ulong wide = value;
+    if (strcmp(kind, "tensor") == 0 || strcmp(kind, "nothing") == 0)
+        good = set_tensor(s, value);
+    else if (strcmp(kind, "tile_counter") == 0)
+        good = add_memory(s, TILE_COUNTER_BYTES, NO_TILES_LEFT);
+    else if (strcmp(kind, "32") == 0)
+        good = clSetKernelArg(s->kernel, s->next++, sizeof word, &word) == CL_SUCCESS;
+    else if (strcmp(kind, "64") == 0)
+        good = clSetKernelArg(s->kernel, s->next++, sizeof wide, &wide) == CL_SUCCESS;
+    else
+        good = clSetKernelArg(s->kernel, s->next++, (size_t)value, NULL) == CL_SUCCESS;
+    if (!good)
+        forget_launch(s);
+    return true;
+}
+
+static void run_launch(server *s)
+{
+    cl_command_queue queue = s->device->queue[OCL_QUEUE_COMPUTE];
+    if (s->kernel != NULL && clEnqueueNDRangeKernel(queue, s->kernel, s->dimensions, NULL, s->global,
+                                                    s->local, 0, NULL, NULL) == CL_SUCCESS)
+        clFinish(queue);
+    forget_launch(s);
+}
+
+/* --- lines --- */
+
+static clt_status build_program(server *s, char *fields)
+{
+    char *options = strchr(fields, '\t');
+    if (options == NULL)
+        CLT_FAIL(CLT_EUSAGE, "'%s' is no program", fields);
+    *options++ = '\0';
+    s->program = NULL;
+    clt_status status = ocl_program_try(s->device, fields, options, &s->program);
+    if (status == CLT_OK)
+        return clt_child_say("built");
+    s->program = NULL;
+    return clt_child_say("failed %s", clt_error_text());
+}
+
+static clt_status say_ready(const ocl_device *device)
+{
+    uint64_t key;
+    char text[CLT_HASH64_TEXT];
+    CLT_TRY(ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key));
+    return clt_child_say("ready %s", clt_hash64_text(key, text));
+}
+
+/* Changes from answering questions to building: opens the device. */
+static clt_status open_device(server *s)
+{
+    ocl_asker *asker = s->asker;
+    if (asker->device == NULL)
+        CLT_TRY(ocl_device_open_bare(asker->found, false, &asker->device));
+    s->device = asker->device;
+    s->device->desc = asker->found->desc;
+    /* programs of self-tests: when they are built again, they are kept in the cache */
+    ocl_programs_forget(s->device);
+    ocl_binary_cache_open(s->device);
+    return say_ready(s->device);
+}
+
+static clt_status ask_again(const server *s, char *fields)
+{
+    char *have = strchr(fields, '\t');
+    if (have == NULL)
+        CLT_FAIL(CLT_EUSAGE, "'%s' does not say what is known", fields);
+    *have++ = '\0';
+    return ocl_asking_again(s->asker, have, strcmp(fields, "1") == 0);
+}
+
+static clt_status obey(server *s, char *line)
+{
+    char *fields = strchr(line, '\t');
+    if (fields != NULL)
+        *fields++ = '\0';
+    if (s->device == NULL && s->asker != NULL && strcmp(line, "ask") == 0 && fields != NULL)
+        return ask_again(s, fields);
+    if (s->device == NULL && s->asker != NULL && strcmp(line, "open") == 0)
+        return open_device(s);
+    if (s->device == NULL)
+        CLT_FAIL(CLT_EUSAGE, "'%s' is told to a child process that has not opened its device", line);
+    if (strcmp(line, "program") == 0 && fields != NULL)
+        return build_program(s, fields);
+    if (strcmp(line, "end") == 0)
+        return clt_child_say("done");
+    bool good = true;
+    if (strcmp(line, "launch") == 0 && fields != NULL)
+        good = begin_launch(s, fields);
+    else if (strcmp(line, "arg") == 0 && fields != NULL)
+        good = add_argument(s, fields);
+    else if (strcmp(line, "run") == 0)
+        run_launch(s);
+    else
+        good = false;
+    if (!good)
+        CLT_FAIL(CLT_EUSAGE, "'%s' is nothing that a parent process tells", line);
+    return CLT_OK;
+}
+
+static clt_status obey_all(ocl_device *device, ocl_asker *asker)
+{
+    server s = {.device = device, .asker = asker};
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t length;
+    clt_status status = CLT_OK;
+    while (status == CLT_OK && (length = getline(&line, &size, stdin)) > 0) {
+        if (line[length - 1] == '\n')
+            line[length - 1] = '\0';
+        status = obey(&s, line);
+    }
+    forget_launch(&s);
+    free(line);
+    return status;
+}
+
+clt_status ocl_builder_go_on(ocl_asker *asker)
+{
+    return obey_all(NULL, asker);
+}
+
+clt_status ocl_builder_serve(const char *spec)
+{
+    ocl_found *found = NULL;
+    ocl_device *device = NULL;
+    int count = 0, index = -1;
+    CLT_TRY(clt_child_begin());
+    CLT_TRY(ocl_enumerate(&found, &count));
+    for (int i = 0; i < count; i++)
+        if (strcmp(found[i].desc.spec, spec) == 0)
+            index = i;
+    clt_status status = CLT_OK;
+    if (index < 0)
+        status =
+            clt_fail(CLT_EDEVICE, __FILE__, __LINE__, "there is no device %s in the child process", spec);
+    if (status == CLT_OK)
+        status = ocl_device_open_bare(&found[index], false, &device);
+    if (status == CLT_OK) {
+        ocl_binary_cache_open(device);
+        status = say_ready(device);
+    }
+    if (status == CLT_OK)
+        status = obey_all(device, NULL);
+    ocl_device_close(device);
+    free(found);
+    return status;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parent's side of builders: starting a child, sending it what to build, and distinguishing a compiler
+ * that failed from a child that was lost. The text that children read: a line `program FAMILY OPTIONS`; for
+ * each launch a line `launch KERNEL DIMENSIONS GLOBAL*3 LOCAL*3`, a line `arg KIND VALUE` for each argument
+ * and `run`; then `end`. A large launch, with OCL_SMALL_LAUNCH work-items or more in a dimension, is run in
+ * its size, and told only when a bound can be told as 0; of others one group is run. Fields are separated by
+ * tabs. They answer `ready KEY`, and for each program `built` or `failed`, then `done`. A child that has
+ * asked a device understands two more lines before those: `ask TESTS HAVE`, which it answers as it did its
+ * command line (cl/probes/asking.h), and `open`, which it answers by `ready KEY`. `error STATUS TEXT` is the
+ * last line of one that cannot go on. */
+#include "cl/program/builders.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/device/internal.h"
+#include "cl/device/pocl.h"
+#include "cl/program/program_internal.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/host/child.h"
+
+#define START_SECONDS 60.0
+#define BUILD_SECONDS 900.0 /* Intel's compiler was seen to need 200 for one program */
+
+struct ocl_builder {
+    clt_child *child;
+    const ocl_device *device;
+    bool ready; /* it has sent its greeting */
+};
+
+bool ocl_builders_help(const ocl_device *device)
+{
+    const char *own = getenv("POCL_KERNEL_CACHE");
+    return (device->desc.quirks & OCL_QUIRK_SERIAL_BUILDS) && ocl_binary_cache_keeps(device) &&
+           (own == NULL || strcmp(own, "0") != 0);
+}
+
+/* --- children that have answered device questions and wait --- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        uint64_t key;
+        clt_child *child;
+    } list[OCL_BUILDERS_MAX];
+    int count;
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void ocl_builders_adopt(uint64_t key, clt_child *child)
+{
+    pthread_mutex_lock(&waiting.lock);
+    bool room = waiting.count < OCL_BUILDERS_MAX;
+    if (room) {
+        waiting.list[waiting.count].key = key;
+        waiting.list[waiting.count++].child = child;
+    }
+    pthread_mutex_unlock(&waiting.lock);
+    if (!room)
+        clt_child_stop(child, NULL);
+}
+
+/* Takes a waiting child for the device `key` (NULL: for any device); NULL: there is none. */
+static clt_child *take_waiting(const uint64_t *key)
+{
+    clt_child *child = NULL;
+    pthread_mutex_lock(&waiting.lock);
+    for (int i = 0; i < waiting.count && child == NULL; i++)
+        if (key == NULL || waiting.list[i].key == *key) {
+            child = waiting.list[i].child;
+            waiting.list[i] = waiting.list[--waiting.count];
+        }
+    pthread_mutex_unlock(&waiting.lock);
+    return child;
+}
+
+void ocl_builders_forget(void)
+{
+    for (clt_child *child; (child = take_waiting(NULL)) != NULL;)
+        clt_child_stop(child, NULL);
+}
+
+/* --- starting --- */
+
+/* The child's greeting has the key of its device, which is compared because device indices may differ between
+ * processes. */
+static clt_status await_greeting(ocl_builder *builder)
+{
+    const ocl_device *device = builder->device;
+    clt_child *child = builder->child;
+    const char *line;
+    uint64_t key;
+    char text[CLT_HASH64_TEXT], want[64];
+    CLT_TRY(ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key));
+    snprintf(want, sizeof want, "ready %s", clt_hash64_text(key, text));
+    if (clt_child_next(child, START_SECONDS, &line) != CLT_CHILD_LINE || strcmp(line, want) != 0)
+        CLT_FAIL(CLT_EUNSUPPORTED, "a child process for building programs did not get ready: %.200s", line);
+    builder->ready = true;
+    return CLT_OK;
+}
+
+/* A builder made of a waiting child, whose driver is already loaded; NULL: there is none. A child that has
+ * ended in the meantime is skipped.
+ */
+static ocl_builder *adopted_builder(const ocl_device *device)
+{
+    static const char open[] = "open\n";
+    uint64_t key;
+    clt_child *child;
+    ocl_builder *builder = NULL;
+    if (ocl_answers_key(&device->desc, OCL_STYLE_ASKED, &key) != CLT_OK)
+        return NULL;
+    while ((child = take_waiting(&key)) != NULL) {
+        if (clt_alloc(&builder, 1, sizeof *builder, "a builder") != CLT_OK) {
+            clt_child_stop(child, NULL);
+            return NULL;
+        }
+        *builder = (ocl_builder){.child = child, .device = device};
+        if (clt_child_send(child, open, strlen(open), START_SECONDS) == CLT_OK &&
+            await_greeting(builder) == CLT_OK)
+            return builder;
+        CLT_DEBUG("%s", clt_error_text());
+        clt_error_clear();
+        ocl_builder_stop(builder);
+    }
+    return NULL;
+}
+
+clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out)
+{
+    const char *arguments[] = {"probe", "--device", device->desc.spec, "--build", NULL};
+    char *program = NULL;
+    clt_child *child = NULL;
+    *out = adopted_builder(device);
+    clt_error_clear();
+    if (*out != NULL)
+        return CLT_OK;
+    CLT_TRY(clt_program_find(&program));
+    clt_status status = clt_child_start(program, arguments, CLT_CHILD_INPUT, &child);
+    free(program);
+    CLT_TRY(status);
+    status = clt_alloc(out, 1, sizeof **out, "a builder");
+    if (status != CLT_OK) {
+        clt_child_stop(child, NULL);
+        return status;
+    }
+    **out = (ocl_builder){.child = child, .device = device};
+    return CLT_OK;
+}
+
+void ocl_builder_stop(ocl_builder *builder)
+{
+    if (builder == NULL)
+        return;
+    clt_child_stop(builder->child, NULL);
+    free(builder);
+}
+
+/* --- sending a program and its launches --- */
+
+static void write_argument(const ocl_program_wish *wish, const ocl_command *c, int index, bool large,
+                           clt_str *out)
+{
+    const ocl_arg *arg = &c->args[index];
+    bool idle = large && arg->bound;
+    uint32_t bits;
+    switch (arg->kind) {
+    case OCL_ARG_TENSOR:
+        if (arg->ref.tensor == OCL_NO_TENSOR_ID)
+            clt_str_printf(out, "arg\tnothing\t0\n");
+        else
+            clt_str_printf(out, "arg\ttensor\t%" PRIu64 "\n", wish->extent(wish->extent_context, c, index));
+        break;
+    case OCL_ARG_I32:
+    case OCL_ARG_U32:
+        clt_str_printf(out, "arg\t32\t%" PRIu32 "\n", idle ? 0 : arg->value.u32);
+        break;
+    case OCL_ARG_F32:
+        memcpy(&bits, &arg->value.f32, sizeof bits);
+        clt_str_printf(out, "arg\t32\t%" PRIu32 "\n", bits);
+        break;
+    case OCL_ARG_U64:
+        clt_str_printf(out, "arg\t64\t%" PRIu64 "\n", idle ? 0 : arg->value.u64);
+        break;
+    case OCL_ARG_LOCAL:
+        clt_str_printf(out, "arg\tlocal\t%" PRIu64 "\n", arg->value.u64);
+        break;
+    case OCL_ARG_TILE_COUNTER:
+        clt_str_printf(out, "arg\ttile_counter\t0\n");
+        break;
+    }
+}
+
+/* Whether a launch is large: drivers may run other code for it than for a small one. */
+static bool is_large(const ocl_command *c)
+{
+    for (unsigned i = 0; i < c->work_dim; i++)
+        if (c->global[i] >= OCL_SMALL_LAUNCH)
+            return true;
+    return false;
+}
+
+static bool has_bound(const ocl_command *c)
+{
+    for (int a = 0; a < c->n_args; a++)
+        if (c->args[a].bound)
+            return true;
+    return false;
+}
+
+static void write_job(const ocl_program_wish *wish, clt_str *out)
+{
+    clt_str_printf(out, "program\t%s\t%s\n", wish->family, wish->options);
+    for (size_t i = 0; i < wish->n_launches; i++) {
+        const ocl_command *c = wish->launches[i];
+        bool large = is_large(c);
+        if (large && !has_bound(c))
+            continue;
+        clt_str_printf(out, "launch\t%s\t%u\t%zu\t%zu\t%zu\t%zu\t%zu\t%zu\n", c->kernel, c->work_dim,
+                       c->global[0], c->global[1], c->global[2], c->local[0], c->local[1], c->local[2]);
+        for (int a = 0; a < c->n_args; a++)
+            write_argument(wish, c, a, large, out);
+        clt_str_printf(out, "run\n");
+    }
+    clt_str_printf(out, "end\n");
+}
+
+/* --- building --- */
+
+/* What the end of a child means for the program that it was building. */
+static clt_status judge(ocl_builder *builder, const ocl_program_wish *wish, clt_child_event event)
+{
+    const ocl_device_desc *desc = &builder->device->desc;
+    clt_child_end end;
+    clt_child_stop(builder->child, &end);
+    builder->child = NULL;
+    if (event == CLT_CHILD_SILENT)
+        CLT_FAIL(
+            CLT_EBUILD,
+            "building kernel family '%s' for device %s '%s' (driver %s): the compiler did not come back in "
+            "%g s\n  options: %s",
+            wish->family, desc->spec, desc->name, desc->driver, BUILD_SECONDS, wish->options);
+    if (end.signal != 0 && end.signal != SIGKILL && (desc->quirks & OCL_QUIRK_OWN_CACHE))
+        (void)ocl_pocl_mend(); /* the program is tried once more, by another child */
+    if (end.signal != 0 && end.signal != SIGKILL)
+        CLT_FAIL(CLT_EBUILD,
+                 "building kernel family '%s' for device %s '%s' (driver %s): the compiler ended its process "
+                 "with %s%s%s\n  options: %s",
+                 wish->family, desc->spec, desc->name, desc->driver, end.text, end.words[0] ? ": " : "",
+                 end.words, wish->options);
+    CLT_DEBUG("a child process that built '%s' was lost: %s %s", wish->family, end.text, end.words);
+    return CLT_OK;
+}
+
+clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable)
+{
+    clt_str job = {0};
+    const char *line = "";
+    clt_child_event event = CLT_CHILD_ENDED;
+    *usable = false;
+    if (!builder->ready && await_greeting(builder) != CLT_OK) {
+        CLT_DEBUG("%s", clt_error_text());
+        clt_error_clear();
+        return CLT_OK;
+    }
+    write_job(wish, &job);
+    clt_status status = clt_str_check(&job);
+    if (status == CLT_OK && clt_child_send(builder->child, job.text, job.length, BUILD_SECONDS) != CLT_OK)
+        clt_error_clear(); /* the child has ended or hangs, which the next lines find out */
+    clt_str_free(&job);
+    *usable = status == CLT_OK;
+    CLT_TRY(status);
+    do
+        event = clt_child_next(builder->child, BUILD_SECONDS, &line);
+    while (event == CLT_CHILD_LINE && strcmp(line, "done") != 0);
+    *usable = event == CLT_CHILD_LINE;
+    return *usable ? CLT_OK : judge(builder, wish, event);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building programs in child processes. Some drivers' compilers hold one lock for the whole process, so that
+ * threads only wait for each other (OCL_QUIRK_SERIAL_BUILDS); what they compile is kept on disk, by the
+ * driver or by us (cl/program/program_cache.c). So children compile, several at a time, and this process
+ * takes the results from the cache. A compiler that crashes ends a child: for this process it is a program
+ * that does not build. PoCL compiles most at a kernel's first launch: there children launch one group of each
+ * kernel, over memory of their own. It must not know what is built. */
+#ifndef CL_BUILDERS_H
+#define CL_BUILDERS_H
+
+#include "cl/command/command.h"
+
+/* Number of bytes from the start of a launch's tensor argument to the end of its buffer. */
+typedef uint64_t (*ocl_extent_fn)(void *context, const ocl_command *command, int argument);
+
+/* A program to build, and commands to launch with it, one for each variant of machine code
+ * (ocl_same_code). */
+typedef struct ocl_program_wish {
+    const char *family, *options;       /* as for ocl_program_get */
+    const ocl_command *const *launches; /* may be NULL */
+    size_t n_launches;
+    ocl_extent_fn extent;
+    void *extent_context;
+    bool ahead;          /* for an executor that is created later: a failure is reported then and not now */
+    clt_status *outcome; /* gets the status of its build, CLT_OK if that was not needed; may be NULL */
+} ocl_program_wish;
+
+typedef struct ocl_builder ocl_builder; /* one child process */
+
+/* Whether builds by child processes help this process: if the driver builds serially, and the results are
+ * kept in a cache. */
+bool ocl_builders_help(const ocl_device *device);
+/* Starts a child, which ends with the thread that starts it. CLT_EUNSUPPORTED when no child can be
+ * started. */
+clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out);
+void ocl_builder_stop(ocl_builder *builder);
+/* Has the child build the program and run its launches. CLT_EBUILD: the compiler crashed the child or did not
+ * return; the message names the program, and the builder cannot be used any more. CLT_OK in all other cases,
+ * even if the build failed in the child: this process will then get the same failure. *usable false: start
+ * another builder. */
+clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable);
+
+/* Keeps a child that has answered the questions about the device with this key (ocl_answers_key, style asked)
+ * as its next builder, since the driver's compiler is already loaded there. ocl_builders_forget ends all
+ * waiting children, as does closing any device. A child ends with the thread that started it, so the same
+ * thread must open the device. */
+struct clt_child;
+void ocl_builders_adopt(uint64_t key, struct clt_child *child);
+void ocl_builders_forget(void);
+
+/* The child's side, for the program's hidden command: builds programs for the device `spec`, as read from
+ * standard input, until that ends. */
+clt_status ocl_builder_serve(const char *spec);
+/* The same for a child that has answered questions, and may be asked more. */
+struct ocl_asker;
+clt_status ocl_builder_go_on(struct ocl_asker *asker);
+
+#endif

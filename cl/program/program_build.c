@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building the programs of a command list, several at a time: clBuildProgram may be called by several threads
+ * for different programs, and a compiler needs a second or more for each of dozens. Where threads would wait
+ * for each other, each has a child process (cl/program/builders.h). Programs with the largest sources are
+ * begun first, so that no builder is left alone with one at the end; of those that fail the one that was
+ * begun first is reported, so that the message does not depend on who was faster. It must not know what is
+ * built.
+ */
+#include "cl/device/internal.h"
+#include "cl/kernels/program_source.h"
+#include "cl/program/builders.h"
+#include "cl/program/program_internal.h"
+
+#include <stdlib.h>
+
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+
+/* Starting a child takes half a second of a core, so children are used only for at least this many programs
+ * that no cache has. */
+#define WORTH_CHILDREN 4
+
+typedef struct build_job {
+    const ocl_program_wish *wish;
+    size_t index;    /* in the caller's list */
+    size_t length;   /* length of its source */
+    clt_error error; /* error of this build; CLT_OK: none */
+    bool known;      /* it is in a cache */
+    double began;    /* when a builder took it */
+    bool ended;
+    bool told; /* that it takes long */
+} build_job;
+
+typedef struct build_pool {
+    ocl_device *device;
+    build_job *jobs;
+    size_t count, next, done; /* number of jobs; next job to take; jobs that have ended */
+    const char *begun;        /* family of the build that began last */
+    bool failed;              /* no more builds are begun (all jobs before the failed one have been begun) */
+    bool children;            /* each builder has a child process */
+    int builders;             /* threads so far; each takes the next number */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+} build_pool;
+
+/* Takes the next job; NULL: none is left. */
+static build_job *take(build_pool *pool)
+{
+    build_job *job = NULL;
+    pthread_mutex_lock(&pool->lock);
+    if (!pool->failed && pool->next < pool->count) {
+        job = &pool->jobs[pool->next++];
+        job->began = clt_now();
+        pool->begun = job->wish->family;
+        pthread_cond_signal(&pool->changed);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return job;
+}
+
+static void build(build_pool *pool, build_job *job)
+{
+    ocl_program *program;
+    const ocl_program_wish *wish = job->wish;
+    clt_status status = wish->ahead ? ocl_program_try(pool->device, wish->family, wish->options, &program)
+                                    : ocl_program_get(pool->device, wish->family, wish->options, &program);
+    clt_error_take(status, &job->error);
+}
+
+/* Starts a child for a builder; if that fails, the builder builds in this process. */
+static void start_child(const ocl_device *device, ocl_builder **child)
+{
+    if (*child == NULL && ocl_builder_start(device, child) != CLT_OK) {
+        CLT_DEBUG("building in this process: %s", clt_error_text());
+        clt_error_clear();
+    }
+}
+
+static void end_job(build_pool *pool, build_job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    job->ended = true;
+    pool->done++;
+    pool->failed = pool->failed || (job->error.status != CLT_OK && !job->wish->ahead);
+    pthread_cond_signal(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Has the child compile the program into a cache, in which build() then finds it. Without a child, build()
+ * compiles it. */
+static clt_status build_in_child(build_pool *pool, ocl_builder **child, const ocl_program_wish *wish)
+{
+    bool usable = true;
+    ocl_builder *another = NULL;
+    if (*child == NULL)
+        return CLT_OK;
+    clt_status status = ocl_builder_build(*child, wish, &usable);
+    pthread_mutex_lock(&pool->device->lock);
+    pool->device->counters.programs_in_children += usable;
+    pthread_mutex_unlock(&pool->device->lock);
+    if (usable)
+        return status;
+    ocl_builder_stop(*child);
+    *child = NULL; /* not replaced: a new child would end with this thread */
+    if (status != CLT_EBUILD)
+        return status;
+    /* A full disk or a lack of memory can end a compiler too: only if it happens twice the program is to
+     * blame. */
+    clt_error_clear();
+    start_child(pool->device, &another);
+    if (another == NULL)
+        return CLT_OK;
+    status = ocl_builder_build(another, wish, &usable);
+    ocl_builder_stop(another);
+    return status;
+}
+
+static void *builder(void *context)
+{
+    build_pool *pool = context;
+    pthread_mutex_lock(&pool->lock);
+    ocl_builder **child = &pool->device->builders[pool->builders++];
+    pthread_mutex_unlock(&pool->lock);
+    for (build_job *job = take(pool); job != NULL; job = take(pool)) {
+        clt_status status = job->known ? CLT_OK : build_in_child(pool, child, job->wish);
+        if (status == CLT_OK)
+            build(pool, job);
+        else
+            clt_error_take(status, &job->error);
+        end_job(pool, job);
+    }
+    return NULL;
+}
+
+/* Called with the lock held; releases it while the caller's progress function runs. */
+static void tell(build_pool *pool, ocl_progress_fn progress, void *context)
+{
+    size_t done = pool->done;
+    const char *begun = pool->begun;
+    pthread_mutex_unlock(&pool->lock);
+    if (progress != NULL)
+        progress(context, (int)done, (int)pool->count, begun);
+    pthread_mutex_lock(&pool->lock);
+}
+
+/* How many seconds a build may take before it is told. */
+static double slow_build(void)
+{
+    const char *text = getenv("CLTRAIN_BUILD_SECONDS");
+    return text != NULL && atof(text) > 0.0 ? atof(text) : 120.0;
+}
+
+/* Says once of each build that it takes long, so that a compiler that never returns is known by its kernel.
+ * Builds of a single builder run on the caller's thread, and nobody watches them. Called with the lock held. */
+static void tell_slow(build_pool *pool, double limit)
+{
+    double now = clt_now();
+    for (size_t i = 0; i < pool->next; i++) {
+        build_job *job = &pool->jobs[i];
+        if (job->ended || job->told || now - job->began < limit)
+            continue;
+        job->told = true;
+        CLT_WARN(
+            "the device's compiler has worked on '%s' (%s) for %g s and goes on; if it never returns, try "
+            "CLTRAIN_BUILDERS=1, which builds one program after the other",
+            job->wish->family, job->wish->options, limit);
+    }
+}
+
+/* Reports progress until all builds that were begun have ended and none will begin. */
+static void watch(build_pool *pool, ocl_progress_fn progress, void *context)
+{
+    const char *told = NULL;
+    size_t told_done = 0;
+    double limit = slow_build();
+    pthread_mutex_lock(&pool->lock);
+    while (pool->done < pool->next || (!pool->failed && pool->next < pool->count)) {
+        if (pool->begun != NULL && (pool->begun != told || pool->done != told_done)) {
+            told = pool->begun;
+            told_done = pool->done;
+            tell(pool, progress, context);
+        } else {
+            clt_cond_wait_turn(&pool->changed, &pool->lock);
+            tell_slow(pool, limit);
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void tell_here(build_pool *pool, const build_job *job, ocl_progress_fn progress, void *context)
+{
+    if (progress != NULL)
+        progress(context, (int)pool->done, (int)pool->count, job->wish->family);
+}
+
+static void build_here(build_pool *pool, ocl_progress_fn progress, void *context)
+{
+    for (build_job *job = take(pool); job != NULL; job = take(pool)) {
+        tell_here(pool, job, progress, context);
+        build(pool, job);
+        end_job(pool, job);
+    }
+}
+
+static void build_at_once(build_pool *pool, int wanted, ocl_progress_fn progress, void *context)
+{
+    clt_thread *threads[OCL_BUILDERS_MAX] = {0};
+    int started = 0;
+    for (int i = 0; i < wanted && pool->children; i++)
+        start_child(pool->device, &pool->device->builders[i]);
+    while (wanted > 1 && started < wanted &&
+           clt_thread_start(&threads[started], "builder", builder, pool) == CLT_OK)
+        started++;
+    clt_error_clear(); /* a thread could not be started: the others do its work */
+    if (started == 0) {
+        build_here(pool, progress, context);
+        return;
+    }
+    watch(pool, progress, context);
+    for (int i = 0; i < started; i++)
+        clt_thread_join(threads[i]);
+}
+
+/* The largest number of builders: one for each core that this process may use, or CLTRAIN_BUILDERS. */
+static int most_builders(void)
+{
+    const char *text = getenv("CLTRAIN_BUILDERS");
+    int most = text != NULL && text[0] != '\0' ? atoi(text) : ocl_threads_here();
+    return most < 1 ? 1 : most < OCL_BUILDERS_MAX ? most : OCL_BUILDERS_MAX;
+}
+
+static int builders_for(size_t programs)
+{
+    int most = most_builders();
+    return (size_t)most < programs ? most : (int)programs;
+}
+
+int ocl_build_threads(const ocl_device *device, size_t programs)
+{
+    return device->desc.quirks & OCL_QUIRK_SERIAL_BUILDS ? 1 : builders_for(programs);
+}
+
+/* The number of children for programs that no cache has; 0: none. */
+static int children_for(build_pool *pool)
+{
+    size_t unknown = 0;
+    for (size_t i = 0; i < pool->count; i++) {
+        const ocl_program_wish *wish = pool->jobs[i].wish;
+        pool->jobs[i].known = ocl_program_known(pool->device, wish->family, wish->options);
+        unknown += !pool->jobs[i].known;
+    }
+    pool->device->counters.programs_new += unknown;
+    if (!ocl_builders_help(pool->device))
+        return 0;
+    bool there = pool->device->builders[0] != NULL; /* children of the previous executor */
+    int children = builders_for(unknown);
+    return children > 1 && (there || unknown >= WORTH_CHILDREN) ? children : 0;
+}
+
+static void build_all(build_pool *pool, ocl_progress_fn progress, void *context)
+{
+    int wanted = ocl_build_threads(pool->device, pool->count), children = children_for(pool);
+    pool->children = children > 0;
+    build_at_once(pool, pool->children ? children : wanted, progress, context);
+}
+
+void ocl_builders_dismiss(ocl_device *device)
+{
+    ocl_builders_forget();
+    for (int i = 0; i < OCL_BUILDERS_MAX; i++) {
+        ocl_builder_stop(device->builders[i]);
+        device->builders[i] = NULL;
+    }
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const build_job *x = a, *y = b;
+    if (x->length != y->length)
+        return x->length > y->length ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+clt_status ocl_programs_build(ocl_device *device, const ocl_program_wish *wishes, size_t count,
+                              ocl_progress_fn progress, void *progress_context, size_t *failed)
+{
+    build_pool pool = {.device = device};
+    clt_status status = CLT_OK;
+    *failed = 0;
+    if (device->gathered != NULL && count > 0)
+        return ocl_programs_note(device, wishes, count);
+    CLT_TRY(clt_alloc(&pool.jobs, count, sizeof *pool.jobs, "the programs to build"));
+    for (size_t i = 0; i < count; i++)
+        if (!ocl_program_cached(device, wishes[i].family, wishes[i].options))
+            pool.jobs[pool.count++] =
+                (build_job){.wish = &wishes[i], .index = i, .length = ocl_source_length(wishes[i].family)};
+    qsort(pool.jobs, pool.count, sizeof *pool.jobs, by_length);
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.changed, NULL);
+    build_all(&pool, progress, progress_context);
+    pthread_cond_destroy(&pool.changed);
+    pthread_mutex_destroy(&pool.lock);
+    for (size_t i = 0; i < pool.count; i++)
+        if (pool.jobs[i].wish->outcome != NULL)
+            *pool.jobs[i].wish->outcome = pool.jobs[i].error.status;
+    for (size_t i = 0; i < pool.count && status == CLT_OK; i++) {
+        if (pool.jobs[i].wish->ahead)
+            continue;
+        *failed = pool.jobs[i].index;
+        status = clt_error_put(&pool.jobs[i].error);
+    }
+    free(pool.jobs);
+    return status;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The programs of work that comes later: the work is begun on a device that gives out no program, which
+ * fails, and the programs that it asked for are built together. So the list of programs exists once, in the
+ * code that uses them. */
+#include "cl/program/builders.h"
+#include "cl/program/program_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ocl_gathered {
+    ocl_program_wish *wishes; /* their texts are owned */
+    size_t count, capacity;
+    clt_status status; /* why a wish could not be noted */
+};
+
+void ocl_gathered_free(struct ocl_gathered *gathered)
+{
+    if (gathered == NULL)
+        return;
+    for (size_t i = 0; i < gathered->count; i++) {
+        free((void *)(uintptr_t)gathered->wishes[i].family);
+        free((void *)(uintptr_t)gathered->wishes[i].options);
+    }
+    free(gathered->wishes);
+    free(gathered);
+}
+
+clt_status ocl_programs_gather(ocl_device *device)
+{
+    return clt_alloc(&device->gathered, 1, sizeof *device->gathered, "a list of programs");
+}
+
+static bool is_noted(const struct ocl_gathered *gathered, const ocl_program_wish *wish)
+{
+    for (size_t i = 0; i < gathered->count; i++)
+        if (strcmp(gathered->wishes[i].family, wish->family) == 0 &&
+            strcmp(gathered->wishes[i].options, wish->options) == 0)
+            return true;
+    return false;
+}
+
+static clt_status note(struct ocl_gathered *gathered, const ocl_program_wish *wish)
+{
+    if (is_noted(gathered, wish))
+        return CLT_OK;
+    CLT_TRY(clt_grow(&gathered->wishes, &gathered->capacity, gathered->count + 1, sizeof *gathered->wishes,
+                     "a list of programs"));
+    ocl_program_wish own = {.family = strdup(wish->family), .options = strdup(wish->options), .ahead = true};
+    gathered->wishes[gathered->count++] = own;
+    if (own.family == NULL || own.options == NULL) {
+        gathered->count--;
+        free((void *)(uintptr_t)own.family);
+        free((void *)(uintptr_t)own.options);
+        CLT_FAIL(CLT_ENOMEM, "out of memory for a list of programs");
+    }
+    return CLT_OK;
+}
+
+clt_status ocl_programs_note(ocl_device *device, const ocl_program_wish *wishes, size_t count)
+{
+    struct ocl_gathered *gathered = device->gathered;
+    for (size_t i = 0; i < count && gathered->status == CLT_OK; i++)
+        gathered->status = note(gathered, &wishes[i]);
+    CLT_FAIL(CLT_EUNSUPPORTED, "programs are only noted now, and built later");
+}
+
+/* Whether the failure tells something about the program, which fails in the same way when it is used. */
+static bool is_refusal(clt_status status)
+{
+    return status == CLT_OK || status == CLT_EBUILD || status == CLT_EUNSUPPORTED;
+}
+
+clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progress, void *context)
+{
+    struct ocl_gathered *gathered = device->gathered;
+    clt_status status = gathered->status, *outcomes = NULL;
+    size_t failed;
+    device->gathered = NULL;
+    if (status == CLT_OK)
+        status = clt_alloc(&outcomes, gathered->count, sizeof *outcomes, "a list of programs");
+    for (size_t i = 0; i < gathered->count && status == CLT_OK; i++)
+        gathered->wishes[i].outcome = &outcomes[i];
+    if (status == CLT_OK)
+        status = ocl_programs_build(device, gathered->wishes, gathered->count, progress, context, &failed);
+    for (size_t i = 0; i < gathered->count && status == CLT_OK; i++)
+        if (!is_refusal(outcomes[i]))
+            status = clt_fail(outcomes[i], __FILE__, __LINE__, "building '%s' (%s) failed",
+                              gathered->wishes[i].family, gathered->wishes[i].options);
+    free(outcomes);
+    ocl_gathered_free(gathered);
+    return status;
+}

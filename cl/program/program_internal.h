@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files that build, keep and load programs share; nobody outside cl/ includes it. */
+#ifndef CL_PROGRAM_INTERNAL_H
+#define CL_PROGRAM_INTERNAL_H
+
+#include "cl/device/internal.h"
+#include "cl/program/programs.h"
+
+struct ocl_program_wish; /* builders.h */
+
+struct ocl_program {
+    char *family, *options, *log;
+    cl_program program;
+    double build_seconds;
+    bool from_cache; /* loaded as a binary from our cache */
+};
+
+/* program.c */
+void ocl_program_destroy(struct ocl_program *program);
+/* Releases every program of the device; no kernel of them may be in use. */
+void ocl_programs_forget(ocl_device *device);
+/* ocl_program_get without a saved source on failure: for probes, for which a failed build is a normal
+ * answer. */
+clt_status ocl_program_try(ocl_device *device, const char *family, const char *options, ocl_program **out);
+/* The log of the last build, "" if there is none; free() it. */
+clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out);
+bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
+/* Whether building it will be quick (ocl_binary_known). */
+bool ocl_program_known(const ocl_device *device, const char *family, const char *options);
+
+/* retarget.c: replaces a built program, and its log, by the same program for sm_90a. CLT_EBUILD,
+ * CLT_EUNSUPPORTED: the driver or its compiler cannot do that. */
+clt_status ocl_program_retarget(ocl_device *device, ocl_program *program, const char *options);
+/* binary.c: the driver's binary of a built program for its first device; free() it. */
+clt_status ocl_program_binary(cl_program program, char **out, size_t *size);
+
+/* program_build.c */
+/* Number of programs that are built at the same time in this process. */
+int ocl_build_threads(const ocl_device *device, size_t programs);
+/* Builds the programs that the device does not have yet, several at a time if the driver's compiler allows
+ * it. The progress function is called on this thread only. On failure *failed is the index of the first
+ * program that does not build, to which the message belongs. */
+clt_status ocl_programs_build(ocl_device *device, const struct ocl_program_wish *wishes, size_t count,
+                              ocl_progress_fn progress, void *progress_context, size_t *failed);
+
+/* program_gather.c: building the programs of later work together. After ocl_programs_gather the device gives
+ * out no program: whoever asks for one fails with CLT_EUNSUPPORTED, and it is noted.
+ * ocl_programs_build_gathered ends that and builds what was noted. A program that the compiler refuses is no
+ * failure there, since whoever uses it gets that failure again; of another kind of failure (no memory, a
+ * lost device) the status is returned. */
+clt_status ocl_programs_gather(ocl_device *device);
+clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progress, void *progress_context);
+/* Notes programs; always fails. */
+clt_status ocl_programs_note(ocl_device *device, const struct ocl_program_wish *wishes, size_t count);
+struct ocl_gathered;
+void ocl_gathered_free(struct ocl_gathered *gathered);
+
+/* program_cache.c: binaries of built programs on disk, a file each, for drivers that compile slowly and keep
+ * nothing themselves. Nothing here can make a build fail: what cannot be read or written is built from
+ * source. */
+void ocl_binary_cache_open(ocl_device *device);
+void ocl_binary_cache_close(ocl_device *device);
+/* Whether programs that are built now are recorded, as a binary or as a mark. */
+bool ocl_binary_cache_keeps(const ocl_device *device);
+/* Whether there is a binary, or a mark that the program was built before and so is in the driver's own
+ * cache. */
+bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options);
+/* The program built from its cached binary, or NULL. May be called from any thread. */
+cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
+void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program);
+/* Builds a program from a binary. *out is the program if it could be created, even if its build failed, else
+ * NULL. */
+cl_int ocl_build_binary(const ocl_device *device, const unsigned char *binary, size_t bytes,
+                        const char *options, cl_program *out);
+/* Removes the least recently used files until the rest takes at most `limit` bytes, and temporary files of
+ * dead writers. */
+void ocl_binary_cache_trim(const char *folder, uint64_t limit);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs: kernels built for a device, kept by family and options (docs/programs.md). */
+#ifndef CL_PROGRAMS_H
+#define CL_PROGRAMS_H
+
+#include "cl/device/device.h"
+
+/* `family` is the source file without ".cl"; options as in ocl_command. Sources are embedded; the environment
+ * variable CLTRAIN_KERNEL_DIR reloads them from a folder. `#include "x.clh"` lines are resolved by us, so that
+ * a driver's cache cannot miss a change. Standard options (-cl-std=CL1.2 ...) are added inside. */
+typedef struct ocl_program ocl_program;
+clt_status ocl_program_get(ocl_device *device, const char *family, const char *options, ocl_program **out);
+/* The programs that were built since the device was opened: an array that also holds all texts; free() it. */
+typedef struct ocl_program_info {
+    const char *family, *options;
+    double seconds;  /* time of the build, on one thread */
+    bool from_cache; /* loaded from our cache of binaries; else built from the source */
+} ocl_program_info;
+clt_status ocl_device_programs(ocl_device *device, ocl_program_info **out, size_t *count);
+/* Called when a program build begins or ends, always on the thread that creates the executor. done, total:
+ * programs of this executor; what: the family whose build began last. */
+typedef void (*ocl_progress_fn)(void *context, int done, int total, const char *what);
+/* Log of the last build of a program ("" if the compiler said nothing). */
+const char *ocl_program_log(const ocl_program *program);
+
+/* Ends the child processes that built programs for the device (docs/programs.md). Executors that are created
+ * one after the other share them; call this after the last one. Closing the device ends them too. */
+void ocl_builders_dismiss(ocl_device *device);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the parts of `cltrain bench` share: common options, and JSON records that can be compared with an
+ * earlier file. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "cli/screen/args.h"
+#include "cli/screen/cmd.h"
+#include "engine/base/mem.h"
+
+typedef struct bench_common {
+    const char *device, *caps, *json, *compare;
+    uint32_t caps_mask;
+} bench_common;
+
+/* The options of all parts, and before them what those that measure a device have; they come first in each
+ * table. */
+#define BENCH_RECORDS(common)                                                                                \
+    ARGS_TEXT("--json", "FILE", (common).json, "write the record as JSON; - for the standard output"),       \
+        ARGS_TEXT("--compare", "FILE", (common).compare,                                                     \
+                  "ratios against an earlier record; exit code 1 if anything is more than 10 % slower")
+#define BENCH_OPTIONS(common) ARGS_DEVICE((common).device), ARGS_CAPS((common).caps), BENCH_RECORDS(common)
+
+clt_status bench_allreduce(cmd_context *context, int argc, char **argv);
+clt_status bench_build(cmd_context *context, int argc, char **argv);
+clt_status bench_gemm(cmd_context *context, int argc, char **argv);
+clt_status bench_loader(cmd_context *context, int argc, char **argv);
+clt_status bench_memory(cmd_context *context, int argc, char **argv);
+clt_status bench_ops(cmd_context *context, int argc, char **argv);
+clt_status bench_step(cmd_context *context, int argc, char **argv);
+
+/* Checks the common options before anything is measured. */
+clt_status bench_begin(bench_common *common);
+/* Writes the JSON record and compares it with the earlier one, as the options ask. */
+clt_status bench_finish(const bench_common *common, const clt_str *json);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain bench build: builds the programs of a config and shows what the compiler says of each. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/bench/bench.h"
+#include "cli/screen/table.h"
+#include "cli/screen/terminal.h"
+#include "engine/files/fileio.h"
+#include "engine/train/inspect/bench_programs.h"
+
+enum { SECONDS, REGISTERS, SPILLED, STACK, LOCAL, COMMANDS, KERNEL, BINARY, COLUMNS };
+static const table_column columns[COLUMNS] = {{"seconds", 7, 0, 0, true},  {"registers", 9, 0, 3, true},
+                                              {"spilled", 7, 0, 3, true},  {"stack", 5, 0, 3, true},
+                                              {"local", 6, 0, 3, true},    {"commands", 8, 0, 2, true},
+                                              {"kernel", 34, 0, 0, false}, {"binary", 40, 20, 1, false}};
+
+typedef struct sheet {
+    table table;
+    const char *device;
+} sheet;
+
+static const char *number(int64_t value, char out[24])
+{
+    if (value < 0)
+        return "-";
+    snprintf(out, 24, "%" PRId64, value);
+    return out;
+}
+
+static void begin(void *context, const ocl_device_desc *device, size_t count)
+{
+    sheet *s = context;
+    clt_str text = {0};
+    terminal_say("device %s, driver %s: %zu programs\n", device->name, device->driver, count);
+    table_make(&s->table, columns, COLUMNS, terminal_columns());
+    table_head(&s->table, &text);
+    table_print(&text);
+    clt_str_free(&text);
+    (void)fflush(stdout); /* a compiler that hangs leaves the programs before it on record */
+}
+
+static void each(void *context, const clt_built *built)
+{
+    const sheet *s = context;
+    const ocl_examined *p = built->program;
+    char seconds[24], numbers[5][24];
+    const char *cells[COLUMNS] = {[KERNEL] = built->kernel, [BINARY] = p->binary};
+    clt_str text = {0};
+    snprintf(seconds, sizeof seconds, "%.3f", p->seconds);
+    cells[SECONDS] = p->error.status == CLT_OK ? seconds : "REFUSED";
+    cells[REGISTERS] = number(p->resources.registers, numbers[0]);
+    cells[SPILLED] = number(p->resources.spilled_bytes, numbers[1]);
+    cells[STACK] = number(p->resources.stack_bytes, numbers[2]);
+    cells[LOCAL] = number(p->resources.static_local_bytes, numbers[3]);
+    cells[COMMANDS] = number(built->commands, numbers[4]);
+    table_row(&s->table, cells, &text);
+    if (p->error.status != CLT_OK)
+        clt_str_printf(&text, "  %s, for '%s': %s\n", p->family, built->label, p->error.text);
+    table_print(&text);
+    clt_str_free(&text);
+    (void)fflush(stdout);
+}
+
+static clt_status measure(const bench_common *common, clt_bench_programs_options *build)
+{
+    clt_bench_programs_sum sum;
+    clt_str json = {0};
+    clt_status status = clt_bench_programs(build, &sum, &json);
+    if (status == CLT_OK) {
+        terminal_say(
+            "%zu programs in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
+            "refused, "
+            "%zu with spills\n",
+            sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
+        status = bench_finish(common, &json);
+    }
+    clt_str_free(&json);
+    if (status == CLT_OK && sum.failed > 0)
+        CLT_FAIL(CLT_EBUILD, "bench build: %zu of %zu programs do not build", sum.failed, sum.count);
+    return status;
+}
+
+clt_status bench_build(cmd_context *unused, int argc, char **argv)
+{
+    (void)unused;
+    bench_common common = {0};
+    sheet s = {0};
+    const char *extra = "", *folder = NULL;
+    int64_t jobs = 0;
+    clt_config *config = NULL;
+    args_result r;
+    const args_option options[] = {
+        ARGS_DEVICE(common.device),
+        ARGS_CAPS(common.caps),
+        ARGS_TEXT("--json", "FILE", common.json, "write the record as JSON; - for the standard output"),
+        ARGS_INT("--jobs", "N", jobs, 0, 8, "programs at a time (default: as many as for a training)"),
+        ARGS_TEXT("--out", "DIR", folder, "keep the log and the binary of each program there"),
+        ARGS_TEXT("--options", "TEXT", extra, "further options for the device's compiler"),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "bench build",
+        .operands = "CONFIG [section.key=value ...]",
+        .summary =
+            "Builds the programs of a config from their sources, and shows the time of each and what the "
+            "compiler says of its registers, spills and memory (NVIDIA's says it).",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = 1,
+        .overrides = true};
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(bench_begin(&common));
+    CLT_TRY(folder != NULL ? clt_mkdir_p(folder) : CLT_OK);
+    CLT_TRY(cmd_load_config(&r, &config));
+    clt_bench_programs_options build = {.config = config,
+                                        .device_spec = common.device,
+                                        .caps_mask = common.caps_mask,
+                                        .extra = extra,
+                                        .threads = (int)jobs,
+                                        .folder = folder,
+                                        .begin = begin,
+                                        .each = each,
+                                        .context = &s};
+    clt_status status = measure(&common, &build);
+    clt_config_destroy(config);
+    return status;
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain compare RUN_A RUN_B...: a table of runs, the differences of their configs, and where their losses
+ * diverge. */
+#include "engine/report/read/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/cmd.h"
+#include "cli/screen/console.h"
+#include "cli/screen/table.h"
+#include "cli/screen/terminal.h"
+#include "engine/base/text.h"
+#include "engine/report/write/lines.h"
+
+#define MAX_RUNS 32
+
+/* The comparison of a run with the first one. */
+typedef struct pair {
+    clt_parting parting;
+    clt_differences differences;
+} pair;
+
+typedef struct comparison {
+    int count;
+    double tolerance;
+    clt_run_record *runs[MAX_RUNS];
+    clt_run_facts facts[MAX_RUNS];
+    pair pairs[MAX_RUNS]; /* [0] is not used */
+} comparison;
+
+static clt_status read_all(const args_result *r, comparison *c)
+{
+    for (; c->count < r->n_operands; c->count++) {
+        CLT_TRY(clt_run_record_load(r->operands[c->count], &c->runs[c->count]));
+        c->facts[c->count] = clt_run_facts_of(c->runs[c->count]);
+    }
+    CLT_TRY(clt_run_names(c->runs, c->count));
+    for (int i = 1; i < c->count; i++) {
+        CLT_TRY(clt_compare_losses(c->runs[0], c->runs[i], c->tolerance, &c->pairs[i].parting));
+        CLT_TRY(clt_run_differences(c->runs[0], c->runs[i], &c->pairs[i].differences));
+    }
+    return CLT_OK;
+}
+
+static void free_all(comparison *c)
+{
+    for (int i = 0; i < MAX_RUNS; i++) {
+        clt_run_record_free(c->runs[i]);
+        clt_run_differences_free(&c->pairs[i].differences);
+    }
+    free(c);
+}
+
+/* --- as text --- */
+
+#define CELL_TEXT 40
+
+static const char *number(double value, int decimals, char *cell)
+{
+    return isnan(value) ? "-" : clt_value_text(value, decimals, cell, CELL_TEXT);
+}
+
+static const char *formatted(const char *format, double value, char *cell)
+{
+    snprintf(cell, CELL_TEXT, format, value);
+    return isnan(value) ? "-" : cell;
+}
+
+static bool counts_tokens(const comparison *c)
+{
+    return clt_run_speed_metric(c->runs[0]) == CLT_METRIC_TOKENS_PER_S;
+}
+
+static void table_line(const comparison *c, const table *t, int run, clt_str *out)
+{
+    const clt_run_facts *f = &c->facts[run];
+    char cell[9][CELL_TEXT];
+    double speed = counts_tokens(c) ? f->tokens_per_s : f->samples_per_s;
+    const char *cells[10] = {c->runs[run]->name,
+                             formatted("%.0f", f->steps >= 0 ? (double)f->steps : NAN, cell[0]),
+                             number(f->loss, 4, cell[1]),
+                             number(f->eval_loss, 4, cell[2]),
+                             number(f->best_eval_loss, 4, cell[3]),
+                             number(f->perplexity, 2, cell[4]),
+                             formatted("%.2f%%", 100 * f->accuracy, cell[5]),
+                             isnan(speed) ? "-" : console_count(speed, cell[6], CELL_TEXT),
+                             isnan(f->seconds) ? "-" : console_time(f->seconds, cell[7], CELL_TEXT),
+                             clt_run_verdict_text(c->runs[run]->verdict)};
+    table_row(t, cells, out);
+}
+
+static void put_runs(const comparison *c, int screen, clt_str *out)
+{
+    table t;
+    int longest = 3;
+    bool eval = false, perplexity = false, accuracy = false;
+    for (int i = 0; i < c->count; i++) {
+        int columns = text_columns(c->runs[i]->name);
+        longest = columns > longest ? columns : longest;
+        eval |= !isnan(c->facts[i].eval_loss);
+        perplexity |= !isnan(c->facts[i].perplexity);
+        accuracy |= !isnan(c->facts[i].accuracy);
+    }
+    const table_column all[] = {
+        {"run", longest, 10, 0, false}, {"steps", 6, 0, 3, true},
+        {"loss", 6, 0, 0, true},        {"eval loss", 6, 0, 0, true},
+        {"best", 6, 0, 0, true},        {"perplexity", 6, 0, 6, true},
+        {"accuracy", 6, 0, 4, true},    {counts_tokens(c) ? "tok/s" : "samples/s", 6, 0, 2, true},
+        {"time", 6, 0, 5, true},        {"state", 8, 0, 7, false}};
+    const bool shown[] = {true, true, true, eval, eval, perplexity, accuracy, true, true, true};
+    table_column columns[10];
+    memcpy(columns, all, sizeof all);
+    /* a column without any value is left out first, whatever the width of the screen */
+    for (int i = 0; i < 10; i++)
+        if (!shown[i])
+            columns[i].rank = 99;
+    table_make(&t, columns, 10, screen);
+    for (int i = 0; i < 10; i++)
+        if (!shown[i])
+            t.width[i] = 0;
+    table_head(&t, out);
+    for (int i = 0; i < c->count; i++)
+        table_line(c, &t, i, out);
+}
+
+static void put_losses(const comparison *c, const clt_parting *p, clt_str *out)
+{
+    if (p->common == 0) {
+        clt_str_append(out, "the runs have no step in common");
+        return;
+    }
+    if (p->first_different < 0) {
+        clt_str_printf(out, "equal in all %lld common steps", (long long)p->common);
+        return;
+    }
+    const char *by = "apart by more than their noise and";
+    clt_str_printf(out, "differ from step %lld on", (long long)p->first_different);
+    if (p->largest_step >= 0)
+        clt_str_printf(out, ", at most by %.3g, at step %lld", p->largest, (long long)p->largest_step);
+    if (p->apart_from >= 0)
+        clt_str_printf(out, "; from step %lld on they stay %s %g %%", (long long)p->apart_from, by,
+                       100 * c->tolerance);
+    else if (p->apart_once >= 0)
+        clt_str_printf(out, "; from step %lld on they are %s %g %% for a while, then together again",
+                       (long long)p->apart_once, by, 100 * c->tolerance);
+    else
+        clt_str_printf(out, "; never by more than their noise and %g %%", 100 * c->tolerance);
+    if (p->end_a > 0 && isfinite(p->end_b) && p->apart_from >= 0)
+        clt_str_printf(out, " (%+.2f %% at step %lld)", 100 * (p->end_b / p->end_a - 1),
+                       (long long)p->last_common);
+}
+
+static void put_pair(const comparison *c, int run, int screen, clt_str *out)
+{
+    const pair *p = &c->pairs[run];
+    clt_str losses = {0}, line = {0};
+    char name[256], first[256];
+    bool config = false;
+    text_clean(c->runs[run]->name, name, sizeof name);
+    text_clean(c->runs[0]->name, first, sizeof first);
+    clt_str_printf(out, "\n%s%s%s against %s\n", terminal_begin(1, INK_STRONG), name,
+                   terminal_end(1, INK_STRONG), first);
+    for (size_t i = 0; i < p->differences.count; i++) {
+        const clt_difference *d = &p->differences.items[i];
+        config |= !d->environment;
+        line.length = 0;
+        clt_str_printf(&line, "%s: %s, was %s", d->key, d->b ? d->b : "not set", d->a ? d->a : "not set");
+        clt_str_append(out, "  ");
+        text_wrap(line.text ? line.text : "", 2, 6, screen, out);
+    }
+    if (!config)
+        clt_str_append(out, c->runs[0]->config && c->runs[run]->config ? "  config: the same\n"
+                                                                       : "  config: unknown\n");
+    put_losses(c, &p->parting, &losses);
+    clt_str_append(out, "  losses: ");
+    text_wrap(losses.text ? losses.text : "", 10, 6, screen, out);
+    out->failed = out->failed || losses.failed || line.failed;
+    clt_str_free(&losses);
+    clt_str_free(&line);
+}
+
+static clt_status print_text(const comparison *c)
+{
+    clt_str out = {0};
+    int screen = terminal_columns();
+    put_runs(c, screen, &out);
+    for (int i = 1; i < c->count; i++)
+        put_pair(c, i, screen, &out);
+    clt_status status = clt_str_check(&out);
+    table_print(&out);
+    return status;
+}
+
+/* --- as JSON --- */
+
+static void json_member(clt_json_writer *w, const clt_run_record *run, const char *key)
+{
+    const clt_json_doc *start = clt_run_start(run);
+    const clt_json *value = start ? clt_json_get(clt_json_root(start), key) : NULL;
+    clt_jw_key(w, key);
+    if (value)
+        clt_jw_value(w, value);
+    else
+        clt_jw_null(w);
+}
+
+static void json_step(clt_json_writer *w, const char *key, int64_t step)
+{
+    clt_jw_key(w, key);
+    if (step >= 0)
+        clt_jw_int(w, step);
+    else
+        clt_jw_null(w);
+}
+
+static void json_run(clt_json_writer *w, const clt_run_record *run, const clt_run_facts *f)
+{
+    static const char *const members[] = {"device", "driver", "precision", "ranks", "host", "version"};
+    clt_jw_object(w);
+    clt_jw_kstring(w, "name", run->name);
+    clt_jw_kstring(w, "folder", run->folder);
+    clt_jw_kstring(w, "state", clt_run_verdict_text(run->verdict));
+    clt_jw_kstring(w, "cause", run->cause);
+    json_step(w, "steps", f->steps);
+    clt_jw_kint(w, "steps_total", run->steps_total);
+    clt_jw_kdouble(w, "loss", f->loss);
+    clt_jw_kdouble(w, "mean_loss", f->mean_loss);
+    clt_jw_kdouble(w, "eval_loss", f->eval_loss);
+    clt_jw_kdouble(w, "best_eval_loss", f->best_eval_loss);
+    json_step(w, "best_eval_step", f->best_eval_step);
+    clt_jw_kdouble(w, "best_perplexity", f->perplexity);
+    clt_jw_kdouble(w, "accuracy", f->accuracy);
+    clt_jw_kdouble(w, "tokens_per_s", f->tokens_per_s);
+    clt_jw_kdouble(w, "samples_per_s", f->samples_per_s);
+    clt_jw_kdouble(w, "device_busy", f->device_busy);
+    clt_jw_kdouble(w, "device_bytes", f->device_bytes);
+    clt_jw_kdouble(w, "seconds", f->seconds);
+    clt_jw_kdouble(w, "parameters", f->parameters);
+    clt_jw_kint(w, "skipped", run->skipped);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        json_member(w, run, members[i]);
+    clt_jw_end_object(w);
+}
+
+static void json_differences(clt_json_writer *w, const pair *p, bool environment)
+{
+    clt_jw_key(w, environment ? "environment" : "config");
+    clt_jw_object(w);
+    for (size_t i = 0; i < p->differences.count; i++) {
+        const clt_difference *d = &p->differences.items[i];
+        if (d->environment != environment)
+            continue;
+        clt_jw_key(w, d->key);
+        clt_jw_array(w);
+        clt_jw_string(w, d->a);
+        clt_jw_string(w, d->b);
+        clt_jw_end_array(w);
+    }
+    clt_jw_end_object(w);
+}
+
+static clt_status print_json(const comparison *c)
+{
+    clt_str out = {0};
+    clt_json_writer w = clt_json_writer_make(&out, 1);
+    clt_jw_object(&w);
+    clt_jw_key(&w, "runs");
+    clt_jw_array(&w);
+    for (int i = 0; i < c->count; i++)
+        json_run(&w, c->runs[i], &c->facts[i]);
+    clt_jw_end_array(&w);
+    clt_jw_kdouble(&w, "tolerance", c->tolerance);
+    clt_jw_key(&w, "against_first");
+    clt_jw_array(&w);
+    for (int i = 1; i < c->count; i++) {
+        const clt_parting *p = &c->pairs[i].parting;
+        clt_jw_object(&w);
+        clt_jw_kstring(&w, "run", c->runs[i]->name);
+        json_differences(&w, &c->pairs[i], false);
+        json_differences(&w, &c->pairs[i], true);
+        clt_jw_kint(&w, "common_steps", p->common);
+        json_step(&w, "first_different_step", p->first_different);
+        clt_jw_kdouble(&w, "largest_difference", p->largest);
+        json_step(&w, "largest_difference_step", p->largest_step);
+        json_step(&w, "apart_from_step", p->apart_from);
+        json_step(&w, "apart_once_from_step", p->apart_once);
+        clt_jw_kdouble(&w, "end_loss_first", p->end_a);
+        clt_jw_kdouble(&w, "end_loss", p->end_b);
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_array(&w);
+    clt_jw_end_object(&w);
+    clt_str_append(&out, "\n");
+    clt_status status = clt_str_check(&out);
+    if (status == CLT_OK)
+        fputs(out.text, stdout);
+    clt_str_free(&out);
+    return status;
+}
+
+/* --- as CSV --- */
+
+static void csv_text(clt_str *out, const char *text)
+{
+    clt_str_append(out, ",\"");
+    for (const char *p = text ? text : ""; *p; p++)
+        clt_str_append_n(out, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
+    clt_str_append(out, "\"");
+}
+
+static void csv_number(clt_str *out, double value)
+{
+    char text[CLT_NUMBER_TEXT];
+    clt_str_printf(out, ",%s", isfinite(value) ? clt_double_text(value, text) : "");
+}
+
+/* Is the run the first one that differs in this key? Each key that differs becomes a column. */
+static bool first_to_differ(const comparison *c, int run, size_t index)
+{
+    const char *key = c->pairs[run].differences.items[index].key;
+    for (int i = 1; i <= run; i++)
+        for (size_t k = 0; k < (i == run ? index : c->pairs[i].differences.count); k++)
+            if (strcmp(c->pairs[i].differences.items[k].key, key) == 0)
+                return false;
+    return true;
+}
+
+static const char *value_in(const comparison *c, int run, const clt_difference *d)
+{
+    for (size_t k = 0; run > 0 && k < c->pairs[run].differences.count; k++)
+        if (strcmp(c->pairs[run].differences.items[k].key, d->key) == 0)
+            return c->pairs[run].differences.items[k].b;
+    return d->a; /* the value of the first run, which this run shares */
+}
+
+/* row 0: the titles; else run number row - 1 */
+static void csv_keys(const comparison *c, int row, clt_str *out)
+{
+    for (int i = 1; i < c->count; i++)
+        for (size_t k = 0; k < c->pairs[i].differences.count; k++)
+            if (first_to_differ(c, i, k)) {
+                const clt_difference *d = &c->pairs[i].differences.items[k];
+                csv_text(out, row == 0 ? d->key : value_in(c, row - 1, d));
+            }
+}
+
+static clt_status print_csv(const comparison *c)
+{
+    clt_str out = {0};
+    clt_str_append(&out, "\"run\",\"state\",\"steps\",\"loss\",\"mean_loss\",\"eval_loss\",\"best_eval_"
+                         "loss\",\"best_eval_step\","
+                         "\"best_perplexity\",\"accuracy\",\"tokens_per_s\",\"samples_per_s\",\"device_"
+                         "busy\",\"device_bytes\","
+                         "\"seconds\",\"parameters\"");
+    csv_keys(c, 0, &out);
+    for (int i = 0; i < c->count; i++) {
+        const clt_run_facts *f = &c->facts[i];
+        const double numbers[] = {f->steps >= 0 ? (double)f->steps : NAN,
+                                  f->loss,
+                                  f->mean_loss,
+                                  f->eval_loss,
+                                  f->best_eval_loss,
+                                  f->best_eval_step >= 0 ? (double)f->best_eval_step : NAN,
+                                  f->perplexity,
+                                  f->accuracy,
+                                  f->tokens_per_s,
+                                  f->samples_per_s,
+                                  f->device_busy,
+                                  f->device_bytes,
+                                  f->seconds,
+                                  f->parameters};
+        clt_str name = {0};
+        csv_text(&name, c->runs[i]->name);
+        clt_str_printf(&out, "\n%s", name.text ? name.text + 1 : "");
+        out.failed = out.failed || name.failed;
+        clt_str_free(&name);
+        csv_text(&out, clt_run_verdict_text(c->runs[i]->verdict));
+        for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++)
+            csv_number(&out, numbers[k]);
+        csv_keys(c, i + 1, &out);
+    }
+    clt_str_append(&out, "\n");
+    clt_status status = clt_str_check(&out);
+    if (status == CLT_OK)
+        fputs(out.text, stdout);
+    clt_str_free(&out);
+    return status;
+}
+
+clt_status cmd_compare(cmd_context *context, int argc, char **argv)
+{
+    (void)context;
+    bool json = false, csv = false;
+    double tolerance = 100 * CLT_COMPARE_TOLERANCE;
+    const args_option options[] = {ARGS_FLOAT("--tolerance", "PERCENT", tolerance, 0, 100,
+                                              "losses that differ by less are not called apart (1)"),
+                                   ARGS_JSON(json), ARGS_FLAG("--csv", csv, "as CSV: a row for each run"),
+                                   ARGS_END};
+    const args_usage usage = {.command = "compare",
+                              .operands = "RUN_A RUN_B ...",
+                              .summary = "Compares runs: results, config keys that differ, and where their "
+                                         "losses diverge. All are compared with the first.",
+                              .options = options,
+                              .min_operands = 2,
+                              .max_operands = MAX_RUNS};
+    args_result r;
+    comparison *c;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    if (json && csv)
+        CLT_FAIL(CLT_EUSAGE, "cltrain compare: give --json or --csv, not both");
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "the comparison of runs"));
+    c->tolerance = tolerance / 100;
+    clt_status status = read_all(&r, c);
+    if (status == CLT_OK && json)
+        status = print_json(c);
+    else if (status == CLT_OK && csv)
+        status = print_csv(c);
+    else if (status == CLT_OK)
+        status = print_text(c);
+    free_all(c);
+    return status;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain config: prints the schema as JSON or Markdown, or a config with every value and its origin, or
+ * makes a config for weights that another program has trained. */
+#include "cli/screen/args.h"
+#include "cli/screen/cmd.h"
+#include "engine/pretrained/pretrained.h"
+
+static clt_status print_config(const args_result *r, clt_str *out)
+{
+    clt_config *config = NULL;
+    CLT_TRY(clt_config_load(r->operands[0], r->overrides, r->n_overrides, &config));
+    clt_status status = clt_config_print(config, true, out);
+    clt_config_destroy(config);
+    return status;
+}
+
+static clt_status config_for(const char *folder, clt_str *out)
+{
+    clt_pretrained *pretrained = NULL;
+    CLT_TRY(clt_pretrained_open(folder, &pretrained));
+    clt_status status = clt_pretrained_config(pretrained, out);
+    clt_pretrained_close(pretrained);
+    return status;
+}
+
+clt_status cmd_config(cmd_context *context, int argc, char **argv)
+{
+    bool schema = false, markdown = false, print = false;
+    const char *from = NULL;
+    const args_option options[] = {
+        ARGS_FLAG("--schema", schema, "every key with type, range, default and help, as JSON"),
+        ARGS_FLAG("--markdown", markdown, "the same as a page (docs/config.md)"),
+        ARGS_FLAG("--print", print, "the CONFIG with every value and its origin, as JSON"),
+        ARGS_TEXT("--from", "FOLDER", from,
+                  "a config that trains the model of a save_pretrained folder further on a text"),
+        ARGS_END};
+    const args_usage usage = {.command = "config",
+                              .operands = "[CONFIG [section.key=value ...]]",
+                              .summary = "Prints the schema or a config.",
+                              .options = options,
+                              .max_operands = 1,
+                              .overrides = true};
+    args_result r;
+    clt_str text = {0};
+    clt_status status;
+    (void)context;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    if (schema + markdown + print + (from != NULL) != 1)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain config: give one of --schema, --markdown, --print CONFIG and --from FOLDER");
+    if (print != (r.n_operands == 1))
+        CLT_FAIL(CLT_EUSAGE, print ? "cltrain config --print: name the config to print"
+                                   : "cltrain config: a CONFIG belongs to --print only");
+    if (from)
+        status = config_for(from, &text);
+    else if (schema)
+        status = clt_config_print_schema(&text);
+    else if (markdown)
+        status = clt_config_print_markdown(&text);
+    else
+        status = print_config(&r, &text);
+    if (status == CLT_OK)
+        status = cmd_write_text("-", text.text);
+    clt_str_free(&text);
+    return status;
+}

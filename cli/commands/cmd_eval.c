@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain eval RUN: loss, accuracy and figures of classes of a saved run, or of a weights file, on the evaluation data. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/class_tables.h"
+#include "cli/screen/console.h"
+#include "cli/screen/table.h"
+#include "cli/screen/terminal.h"
+#include "engine/checkpoint/saved_run.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+#include "engine/report/write/rundir.h"
+#include "engine/train/eval/evaluate.h"
+
+static clt_status write_json(const char *path, const clt_eval_metrics *m, const clt_class_counts *classes)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    clt_jw_object(&w);
+    clt_jw_kdouble(&w, "loss", m->loss);
+    clt_jw_kstring(&w, "data", m->on_train ? "TRAINING" : "evaluation");
+    clt_jw_kdouble(&w, "accuracy", m->accuracy);
+    if (isfinite(m->perplexity) && m->perplexity > 0)
+        clt_jw_kdouble(&w, "perplexity", m->perplexity);
+    if (isfinite(m->bits_per_byte) && m->bits_per_byte > 0)
+        clt_jw_kdouble(&w, "bits_per_byte", m->bits_per_byte);
+    if (m->values > 0) {
+        clt_jw_kdouble(&w, "mae", m->mae);
+        clt_jw_kdouble(&w, "rmse", m->rmse);
+        clt_jw_kdouble(&w, "r2", m->r2);
+    }
+    if (m->volumes > 0) {
+        clt_jw_kdouble(&w, "volume_dice", m->volume_dice);
+        clt_jw_kint(&w, "volumes", m->volumes);
+        clt_volume_dice_write(m, &w, "volume_dice_of");
+    }
+    clt_jw_kint(&w, "samples", m->samples);
+    clt_jw_kint(&w, "samples_available", m->available);
+    clt_jw_kint(&w, "targets", m->targets);
+    clt_jw_kdouble(&w, "seconds", m->seconds);
+    clt_jw_key(&w, "losses");
+    clt_jw_object(&w);
+    for (int i = 0; i < m->n_losses; i++)
+        clt_jw_kdouble(&w, m->loss_name[i], m->loss_value[i]);
+    clt_jw_end_object(&w);
+    if (classes)
+        clt_class_counts_write(classes, &w);
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "\n");
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = cmd_write_text(path, text.text);
+    clt_str_free(&text);
+    return status;
+}
+
+/* A loss that is not finite is an error. */
+static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
+{
+    if (isfinite(m->loss))
+        return CLT_OK;
+    if (m->targets == 0)
+        CLT_FAIL(CLT_EDATA,
+                 "evaluating '%s': no target counts, so there is no loss; check the evaluation data",
+                 parameters);
+    CLT_FAIL(CLT_ENUMERIC,
+             "evaluating '%s': the loss is not finite; the weights or the evaluation data hold values that "
+             "are not, "
+             "or overflow",
+             parameters);
+}
+
+typedef struct eval_args {
+    const char *checkpoint, *init, *device, *json, *caps, *tokenizer, *on, *confusion;
+    bool on_train, classes, best;
+    uint32_t caps_mask;
+} eval_args;
+
+/* Accepts RUN; --checkpoint RUN; CONFIG --checkpoint RUN; or CONFIG --init PATH. */
+static clt_status check_args(eval_args *a, const args_result *r)
+{
+    bool operand = r->n_operands > 0, run = operand && clt_is_directory(r->operands[0]);
+    if (a->checkpoint && a->init)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: give either --checkpoint RUN or --init PATH, not both");
+    if (run && a->checkpoint)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: both '%s' and --checkpoint name a run; give one of them",
+                 r->operands[0]);
+    if (run && a->init)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --init brings weights, which need a CONFIG; '%s' is a folder",
+                 r->operands[0]);
+    if (!operand && a->init)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --init PATH brings weights and no data; name a CONFIG as well");
+    if (!operand && !a->checkpoint)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: missing argument: name the run folder of a training (cltrain eval RUN), or "
+                 "CONFIG --init PATH; see 'cltrain eval --help'");
+    if (operand && !run && !a->checkpoint && !a->init)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: '%s' is no folder. To evaluate a training name its run folder (cltrain eval "
+                 "RUN); a "
+                 "CONFIG needs --checkpoint RUN or --init PATH as well",
+                 r->operands[0]);
+    if (a->on && strcmp(a->on, "train") != 0 && strcmp(a->on, "eval") != 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on '%s'; it can be eval (the evaluation data) or train", a->on);
+    if (a->json && a->confusion && strcmp(a->json, "-") == 0 && strcmp(a->confusion, "-") == 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --json and --confusion cannot both be the standard output");
+    a->on_train = a->on && strcmp(a->on, "train") == 0;
+    return cmd_caps(a->caps, &a->caps_mask);
+}
+
+/* Opens the saved run, unless the weights come from a file, and the config, unless it is the run's. */
+static clt_status open_inputs(const eval_args *a, const args_result *r, clt_saved_run **saved,
+                              clt_config **config)
+{
+    bool run = r->n_operands > 0 && clt_is_directory(r->operands[0]), own = r->n_operands > 0 && !run;
+    const char *path = run ? r->operands[0] : a->checkpoint;
+    char best[1024];
+    clt_saved_run_options options = {.overrides = own ? NULL : r->overrides,
+                                     .n_overrides = own ? 0 : r->n_overrides,
+                                     .tokenizer = own ? NULL : a->tokenizer,
+                                     .tensors = true};
+    if (own)
+        CLT_TRY(cmd_load_config_over(r, a->init, false, config));
+    if (own && a->tokenizer)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --tokenizer is for a run; with a CONFIG give data.tokenizer=…");
+    if (a->best && !path)
+        CLT_FAIL(CLT_EUSAGE, "cltrain eval: --best is for a run; --init names the weights itself");
+    CLT_TRY(cmd_best_of(a->best, &path, best));
+    if (path)
+        CLT_TRY(clt_saved_run_open(path, &options, saved));
+    if (*saved && !own)
+        cmd_use_log_level((*saved)->config);
+    return *saved && !own ? clt_saved_run_need_data(*saved, !a->on_train, "evaluating") : CLT_OK;
+}
+
+static clt_status write_confusion(const char *path, const clt_class_counts *classes)
+{
+    clt_str text = {0};
+    clt_status status = clt_class_counts_csv(classes, &text);
+    if (status == CLT_OK)
+        status = cmd_write_text(path, text.text);
+    clt_str_free(&text);
+    return status;
+}
+
+/* What was asked for beside the line of figures. */
+static clt_status print_more(const eval_args *a, const clt_eval_metrics *m, const clt_class_counts *classes)
+{
+    clt_str text = {0};
+    if (!classes && (a->classes || a->confusion))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain eval: %s is for models that predict classes: the first loss of this one is "
+                 "neither cross_entropy, dice_loss nor bce_with_logits of one output",
+                 a->classes ? "--classes" : "--confusion");
+    if (a->classes) {
+        class_tables(classes, terminal_columns(), &text);
+        table_print(&text);
+    }
+    clt_str_free(&text);
+    if (a->confusion)
+        CLT_TRY(write_confusion(a->confusion, classes));
+    return a->json ? write_json(a->json, m, classes) : CLT_OK;
+}
+
+static clt_status evaluate(cmd_context *context, const eval_args *a, const clt_saved_run *saved,
+                           const clt_config *config)
+{
+    clt_eval_metrics metrics = {0};
+    clt_class_counts *classes = NULL;
+    console c;
+    console_init(&c, context);
+    clt_run_options run = {.config = config,
+                           .init = a->init,
+                           .saved = saved,
+                           .on_train = a->on_train,
+                           .classes = &classes,
+                           .device_spec = a->device,
+                           .caps_mask = a->caps_mask,
+                           .comm = context->comm,
+                           .stop = context->stop,
+                           .observer = console_observer(&c)};
+    bool told = a->json && a->json[0] == '-' && !a->json[1];
+    run.observer.eval = NULL; /* the result is printed below */
+    if (told)
+        run.observer = (clt_observer){0};
+    clt_status status = clt_evaluate(&run, &metrics);
+    console_close(&c);
+    if (status == CLT_OK && cmd_prints(context)) {
+        metrics.step = -1;
+        if (!told)
+            console_observer(&c).eval(&c, &metrics);
+        status = print_more(a, &metrics, classes);
+    }
+    clt_class_counts_destroy(classes);
+    return status == CLT_OK ? check_loss(&metrics, saved ? saved->path : a->init) : status;
+}
+
+clt_status cmd_eval(cmd_context *context, int argc, char **argv)
+{
+    eval_args a = {0};
+    const args_option options[] = {
+        ARGS_TEXT("--on", "eval|train", a.on, "which data: the evaluation data, or the training data (eval)"),
+        ARGS_TEXT("--checkpoint", "RUN", a.checkpoint,
+                  "the run, when a CONFIG of its own is to be evaluated"),
+        ARGS_BEST(a.best),
+        ARGS_TEXT("--init", "PATH", a.init,
+                  "weights of a safetensors file, or of a folder that save_pretrained wrote; needs a CONFIG"),
+        ARGS_TEXT("--tokenizer", "PATH", a.tokenizer, "vocabulary to use instead of the run's own"),
+        ARGS_DEVICE(a.device),
+        ARGS_CAPS(a.caps),
+        ARGS_FLAG("--classes", a.classes,
+                  "also show precision, recall and F1 (Dice) of each class, and the confusion matrix"),
+        ARGS_TEXT("--confusion", "FILE", a.confusion,
+                  "write the confusion matrix as CSV: a line for each target; - for the standard output"),
+        ARGS_TEXT("--json", "FILE", a.json, "write the result as JSON; - for the standard output"),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "eval",
+        .operands = "RUN|CONFIG [section.key=value ...]",
+        .summary =
+            "Evaluates a trained model: RUN is a run folder, its checkpoints folder or one step_N of it,\n"
+            "which brings its config along. A CONFIG takes --checkpoint RUN or --init PATH.",
+        .options = options,
+        .min_operands = 0,
+        .max_operands = 1,
+        .overrides = true};
+    args_result r;
+    clt_saved_run *saved = NULL;
+    clt_config *config = NULL;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(check_args(&a, &r));
+    if (cmd_prints(context)) { /* only one rank writes the files */
+        CLT_TRY(cmd_can_write(a.json));
+        CLT_TRY(cmd_can_write(a.confusion));
+    }
+    clt_status status = open_inputs(&a, &r, &saved, &config);
+    if (status == CLT_OK)
+        status = evaluate(context, &a, saved, config ? config : saved->config);
+    clt_config_destroy(config);
+    clt_saved_run_close(saved);
+    return status;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain plan CONFIG and cltrain estimate CONFIG: what a training would run and how much memory it would
+ * need on its device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/console.h"
+#include "cli/screen/table.h"
+#include "cli/screen/terminal.h"
+#include "engine/train/inspect/describe.h"
+#include "engine/train/inspect/startup.h"
+
+enum { LABEL = 14 };
+
+static void row(clt_str *out, const char *label, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void row(clt_str *out, const char *label, const char *format, ...)
+{
+    char value[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    clt_str_printf(out, "%-*s", LABEL, label);
+    text_wrap(value, LABEL, LABEL, terminal_columns(), out);
+}
+
+static void print_device(const clt_description *d, clt_str *out)
+{
+    const clt_described_device *device = &d->device;
+    char bytes[32];
+    console_bytes(device->desc.usable_bytes, bytes, sizeof bytes);
+    if (!device->generic)
+        row(out, "device", "%s (%s), %s usable", device->desc.name, device->desc.spec, bytes);
+    else if (*device->why)
+        row(out, "device",
+            "none was found (%s): planned for a generic GPU with %s; name one with --device SPEC",
+            device->why, bytes);
+    else
+        row(out, "device", "a generic GPU with %s, as asked for", bytes);
+}
+
+static void print_memory(const clt_description *d, clt_str *out)
+{
+    const clt_memory_report *r = &d->memory;
+    char text[8][32];
+    const uint64_t parts[8] = {r->params, r->gradients, r->optimizer,   r->state,
+                               r->inputs, r->staging,   r->activations, r->total};
+    for (int i = 0; i < 8; i++)
+        console_bytes(parts[i], text[i], sizeof text[i]);
+    row(out, "memory",
+        "%s: parameters %s, gradients %s, optimizer %s, activations %s, inputs %s, staging %s, run state %s",
+        text[7], text[0], text[1], text[2], text[6], text[4], text[5], text[3]);
+    if (r->host > 0)
+        row(out, "", "and %s of host memory, for gradients on their way between ranks",
+            console_bytes(r->host, text[0], sizeof text[0]));
+    if (r->saved > 0)
+        row(out, "", "and %s of host memory for what %s of a checkpoint",
+            console_bytes(r->saved, text[0], sizeof text[0]),
+            d->job->ranks > 1 ? "each rank writes" : "is written");
+    if (r->shared > 0)
+        row(out, "",
+            "and %s of memory that the ranks of a host share, for each of them, if there are several",
+            console_bytes(r->shared, text[0], sizeof text[0]));
+    bool fits = r->total <= d->job->desc.usable_bytes;
+    char usable[32], largest[96] = "no data.micro_batch fits";
+    if (d->largest > 0)
+        snprintf(largest, sizeof largest, "the largest data.micro_batch that fits is %lld",
+                 (long long)d->largest);
+    row(out, "", "%s the %s that the device can give; %s", fits ? "fits into" : "DOES NOT FIT into",
+        console_bytes(d->job->desc.usable_bytes, usable, sizeof usable), largest);
+    for (int i = 0; i < 3; i++)
+        console_bytes(d->activations[i], text[i], sizeof text[i]);
+    row(out, "", "activations by train.recompute: none %s, gelu %s, block %s", text[0], text[1], text[2]);
+}
+
+static void print_decay(const clt_job *job, clt_str *out)
+{
+    clt_decay_counts n = clt_job_decay(job);
+    if (job->update.weight_decay <= 0)
+        row(out, "decay", "none (optimizer.weight_decay is 0)");
+    else
+        row(out, "decay",
+            "%lld of %lld trained parameters in %d of %d tensors decay by %g; optimizer.decay is %s",
+            (long long)n.elements, (long long)n.all_elements, n.tensors, n.all_tensors,
+            job->update.weight_decay, job->update.decay_all ? "all" : "matrices, so norms and biases do not");
+}
+
+static void print_summary(const clt_description *d, clt_str *out)
+{
+    const clt_job *job = d->job;
+    const clt_graph *graph = job->train->graph;
+    print_device(d, out);
+    if (job->data_missing[0])
+        row(out, "data", "was not read, its shapes follow from the config: %s", job->data_missing);
+    char frozen[64] = "", buffers[64] = "", steps[192], rate[400];
+    if (clt_graph_frozen_elements(graph) > 0)
+        snprintf(frozen, sizeof frozen, ", %lld of them frozen", (long long)clt_graph_frozen_elements(graph));
+    if (clt_graph_buffers(graph) > 0)
+        snprintf(buffers, sizeof buffers, "; %lld values in %d buffers",
+                 (long long)clt_graph_buffer_elements(graph), (int)clt_graph_buffers(graph));
+    row(out, "model", "%s, %lld parameters in %zu tensors%s%s", clt_config_string(job->config, "model.type"),
+        (long long)clt_graph_param_elements(graph), graph->n_params - (size_t)clt_graph_buffers(graph),
+        frozen, buffers);
+    if (job->ranks > 1)
+        row(out, "batch", "%lld samples in a step on %d ranks, micro-batches of %lld, at most %d on a rank",
+            (long long)job->global_batch, job->ranks, (long long)job->micro_batch, job->accumulation);
+    else
+        row(out, "batch", "micro %lld x accumulation %d = %lld samples in a step on one rank",
+            (long long)job->micro_batch, job->accumulation, (long long)job->global_batch);
+    if (job->auto_micro)
+        row(out, "", "data.micro_batch is auto: %lld was found to fit%s", (long long)job->micro_batch,
+            job->given_global > 0 ? "" : "; data.global_batch is not given, so it follows from it");
+    row(out, "steps", "%s", clt_startup_steps(job, steps, sizeof steps));
+    row(out, "optimizer", "%s", clt_startup_optimizer(job, rate, sizeof rate));
+    print_decay(job, out);
+    print_memory(d, out);
+}
+
+static clt_status print_layers(const clt_description *d, clt_str *out)
+{
+    static const table_column columns[] = {{"layer", 20, 12, 0, false},
+                                           {"op", 16, 10, 2, false},
+                                           {"output", 18, 10, 1, false},
+                                           {"parameters", 12, 0, 0, true},
+                                           {"activations", 12, 0, 0, true}};
+    clt_layer_row *rows;
+    int count;
+    table t;
+    CLT_TRY(clt_description_layers(d, &rows, &count));
+    table_make(&t, columns, 5, terminal_columns());
+    clt_str_append(out, "\n");
+    table_head(&t, out);
+    for (int i = 0; i < count; i++) {
+        char shape[CLT_SHAPE_TEXT] = "", parameters[32] = "", bytes[32] = "";
+        if (rows[i].shape.ndim > 0)
+            clt_shape_text(&rows[i].shape, shape, sizeof shape);
+        if (rows[i].parameters > 0)
+            snprintf(parameters, sizeof parameters, "%lld", (long long)rows[i].parameters);
+        if (rows[i].activations > 0)
+            console_bytes(rows[i].activations, bytes, sizeof bytes);
+        const char *const cells[] = {rows[i].name, rows[i].op, shape, parameters, bytes};
+        table_row(&t, cells, out);
+    }
+    free(rows);
+    clt_str_append(out, "(activations that do not live at the same time share memory)\n");
+    return clt_str_check(out);
+}
+
+typedef struct plan_args {
+    const char *command, *device;
+    bool json, full, plan;
+    int64_t ranks;
+} plan_args;
+
+static clt_status describe(const plan_args *a, const clt_description *d, clt_str *out)
+{
+    if (a->json)
+        return a->plan ? clt_description_plan_json(d, out) : clt_description_estimate_json(d, out);
+    print_summary(d, out);
+    if (a->plan || a->full)
+        CLT_TRY(print_layers(d, out));
+    if (!a->full) {
+        clt_str_printf(out, "%s", a->plan ? "the list of commands and the memory map: --full\n" : "");
+        return clt_str_check(out);
+    }
+    clt_str_append(out, "\n");
+    return clt_description_full(d, out);
+}
+
+static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)
+{
+    clt_config *config = NULL;
+    clt_description *d = NULL;
+    clt_str text = {0};
+    CLT_TRY(cmd_load_config(r, &config));
+    clt_status status = clt_describe(config, a->device, caps, (int)a->ranks, &d);
+    if (status == CLT_OK)
+        status = describe(a, d, &text);
+    if (status == CLT_OK)
+        status = clt_str_check(&text);
+    if (status == CLT_OK && text.length > 0)
+        status = cmd_write_text("-", text.text);
+    clt_str_free(&text);
+    clt_description_close(d);
+    clt_config_destroy(config);
+    return status;
+}
+
+static clt_status command(int argc, char **argv, plan_args *a, const char *summary)
+{
+    const char *caps_text = NULL;
+    const args_option options[] = {
+        ARGS_JSON(a->json),
+        ARGS_FLAG("--full", a->full, "also every command and the place of every tensor"),
+        ARGS_TEXT("--device", "SPEC", a->device,
+                  "0:0, cpu, gpu or a part of the device's name; generic: a typical GPU, none is opened "
+                  "(default: the device that would train)"),
+        ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "for one of so many ranks (1)"),
+        ARGS_CAPS(caps_text),
+        ARGS_END};
+    const args_usage usage = {.command = a->command,
+                              .operands = "CONFIG [section.key=value ...]",
+                              .summary = summary,
+                              .options = options,
+                              .min_operands = 1,
+                              .max_operands = 1,
+                              .overrides = true};
+    args_result r;
+    uint32_t caps;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(cmd_caps(caps_text, &caps));
+    return run(a, &r, caps);
+}
+
+clt_status cmd_plan(cmd_context *context, int argc, char **argv)
+{
+    plan_args a = {.command = "plan", .plan = true, .ranks = 1};
+    (void)context;
+    return command(argc, argv, &a,
+                   "Shows what a config would train: memory, batch, steps and a table of its layers; with "
+                   "--full also the commands of a step and the memory map. Builds no kernel.");
+}
+
+clt_status cmd_estimate(cmd_context *context, int argc, char **argv)
+{
+    plan_args a = {.command = "estimate", .ranks = 1};
+    (void)context;
+    return command(argc, argv, &a,
+                   "Shows the memory that a training needs by class, and the largest micro-batch that fits. "
+                   "Builds no kernel.");
+}

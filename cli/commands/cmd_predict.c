@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain predict RUN [FILE...]: predictions of a trained classifier or regression for samples in files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/console.h"
+#include "cli/screen/predict_out.h"
+#include "cli/screen/terminal.h"
+#include "engine/base/thread.h"
+#include "engine/data/data.h"
+#include "engine/data/open/rows.h"
+#include "engine/data/volumes/nifti.h"
+#include "engine/data/volumes/volume_file.h"
+#include "engine/files/fileio.h"
+#include "engine/train/eval/predict_volume.h"
+
+typedef struct predict_args {
+    const char *input, *type, *out, *format, *device, *caps;
+    int64_t top;
+    const char *files[ARGS_MAX + 1];
+    int n_files;
+    const clt_source_type *rows_type; /* NULL: by content and name */
+    uint32_t caps_mask;
+} predict_args;
+
+/* Takes all paths of a key, in their order, as the evaluation does. */
+static clt_status take_paths(predict_args *a, const clt_config *c, const char *key)
+{
+    int n = clt_config_list_count(c, key);
+    if (n > ARGS_MAX)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain predict: %s names %d files, and at most %d are predicted at once; name some", key,
+                 n, ARGS_MAX);
+    while (a->n_files < n) {
+        a->files[a->n_files] = clt_config_list_string(c, key, a->n_files);
+        a->n_files++;
+    }
+    terminal_say_to(stderr, "input: the run's evaluation data, ");
+    for (int i = 0; i < n; i++)
+        terminal_say_to(stderr, "%s%s", i > 0 ? ", " : "", a->files[i]);
+    terminal_say_to(stderr, "\n");
+    return CLT_OK;
+}
+
+/* Chooses the files to read: --input, the operands after RUN, else the run's own evaluation data. */
+static clt_status choose_files(predict_args *a, const args_result *r, const clt_saved_run *saved)
+{
+    const clt_config *c = saved->config;
+    if (a->input)
+        a->files[a->n_files++] = a->input;
+    for (int i = 1; i < r->n_operands; i++)
+        a->files[a->n_files++] = r->operands[i];
+    if (a->n_files > 0)
+        return CLT_OK;
+    /* data.path may be a folder that has the evaluation data, too; a part split from it is no input by itself */
+    const clt_source_type *type = clt_source_type_of(c);
+    bool own = clt_config_list_count(c, "data.eval_path") > 0;
+    bool splits = clt_config_part_has(type->format, "data.split");
+    bool beside = !own && type->input_ends && type->has_eval && !splits && type->has_eval(c);
+    if (!own && !beside)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a "
+                 "volume, or a folder of either), or --input - for "
+                 "lines of numbers on the standard input; the run has no evaluation data to take instead");
+    CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
+    if (!a->rows_type)
+        a->rows_type = clt_rows_type(clt_config_string(c, "data.type"));
+    return take_paths(a, c, own ? "data.eval_path" : "data.path");
+}
+
+/* Checks that samples of the file have the shape of the model's input. */
+static clt_status check_shape(const clt_predictor *p, const char *path, const clt_rows_facts *facts)
+{
+    char has[CLT_SHAPE_TEXT], wants[CLT_SHAPE_TEXT];
+    if (!facts->shaped || clt_shape_equal(&facts->shape, &p->input))
+        return CLT_OK;
+    bool same = clt_shape_elements(&facts->shape) == p->elements;
+    if (same && (p->flattens || p->elements == 1))
+        return CLT_OK;
+    clt_shape_text(&facts->shape, has, sizeof has);
+    clt_shape_text(&p->input, wants, sizeof wants);
+    if (!same && facts->samples * clt_shape_elements(&facts->shape) == p->elements)
+        CLT_FAIL(
+            CLT_EDATA,
+            "predicting '%s': its first dimension, %lld, counts samples, so a sample has the shape %s; the "
+            "run was trained on %s. For a single sample put a dimension of 1 in front of the others",
+            path, (long long)facts->samples, has, wants);
+    CLT_FAIL(CLT_EDATA, "predicting '%s': its samples have the shape %s, the run was trained on %s%s", path,
+             has, wants,
+             same ? "; there are as many numbers, but the model does not flatten them: reshape the array"
+                  : "");
+}
+
+/* *files: some input is a folder of files with a sample each, so that each prediction names its file. */
+static clt_status check_files(const predict_args *a, const clt_predictor *p, bool *files)
+{
+    for (int i = 0; i < a->n_files; i++) {
+        clt_rows *rows;
+        const char *file = NULL;
+        if (clt_rows_once(a->files[i]))
+            continue;
+        CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, p->saved->config, p->saved->facts.table,
+                              &rows));
+        clt_status status = check_shape(p, a->files[i], clt_rows_describe(rows));
+        if (status == CLT_OK)
+            status = clt_rows_file(rows, 0, &file);
+        *files = *files || (file && strcmp(file, a->files[i]) != 0);
+        clt_rows_close(rows);
+        CLT_TRY(status);
+    }
+    return CLT_OK;
+}
+
+/* Writes the predictions of samples first ... first + got - 1, each with the name of its file. */
+static clt_status write_out(predict_out *out, clt_rows *rows, const char *path, int64_t first, int64_t got,
+                            const float *y)
+{
+    const char *file;
+    CLT_TRY(clt_rows_file(rows, first, &file));
+    if (!file)
+        return predict_out_write(out, path, y, got);
+    for (int64_t i = 0; i < got; i++) {
+        CLT_TRY(clt_rows_file(rows, first + i, &file));
+        CLT_TRY(predict_out_write(out, file, y + i * out->of->rows * out->of->outputs, 1));
+    }
+    return CLT_OK;
+}
+
+static clt_status predict_file(const predict_args *a, clt_predictor *p, const char *path, predict_out *out,
+                               double *x, float *y)
+{
+    clt_rows *rows;
+    int64_t got = 1, first = 0;
+    bool told = false;
+    CLT_TRY(
+        clt_rows_open_again(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
+    clt_status status = CLT_OK;
+    /* when samples are typed, each is answered at once */
+    int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
+    while (status == CLT_OK && got > 0) {
+        status = clt_rows_next(rows, most, x, &got);
+        if (!told && clt_rows_describe(rows)->header[0]) {
+            terminal_say_to(stderr, "%s: the first line (%s) is not a sample and is skipped\n", path,
+                            clt_rows_describe(rows)->header);
+            told = true;
+        }
+        if (status == CLT_OK && got > 0)
+            status = clt_predictor_run(p, x, got, first, y);
+        if (status == CLT_OK && got > 0)
+            status = write_out(out, rows, path, first, got, y);
+        if (most == 1 && status == CLT_OK && fflush(out->file) != 0)
+            status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing predictions failed");
+        first += got;
+    }
+    clt_rows_close(rows);
+    return status;
+}
+
+static clt_status predict_files(const predict_args *a, clt_predictor *p, predict_out *out)
+{
+    double *x = NULL, start = clt_now();
+    float *y = NULL;
+    clt_status status = clt_alloc(&x, (size_t)(p->micro_batch * p->elements), sizeof *x, "samples");
+    if (status == CLT_OK)
+        status = clt_alloc(&y, (size_t)(p->micro_batch * p->rows * p->outputs), sizeof *y, "predictions");
+    if (status == CLT_OK)
+        status = predict_out_open(out);
+    for (int i = 0; i < a->n_files && status == CLT_OK; i++)
+        status = predict_file(a, p, a->files[i], out, x, y);
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_status closed = predict_out_close(out, status != CLT_OK);
+    free(x);
+    free(y);
+    if (status != CLT_OK)
+        return clt_error_put(&error);
+    CLT_TRY(closed);
+    if (out->samples == 0)
+        CLT_FAIL(CLT_EDATA, "predicting: there was no sample in the input");
+    terminal_say_to(stderr, "%lld sample%s predicted in %.2f s%s%s\n", (long long)out->samples,
+                    out->samples == 1 ? "" : "s", clt_now() - start, out->path ? ", written to " : "",
+                    out->path ? out->path : "");
+    if (out->not_finite)
+        CLT_FAIL(CLT_ENUMERIC,
+                 "predicting: %lld predictions hold numbers that are not finite; the weights or "
+                 "the inputs are too large",
+                 (long long)out->not_finite);
+    return CLT_OK;
+}
+
+/* --- masks of volumes --- */
+
+static clt_status check_mask_args(const predict_args *a)
+{
+    if (a->format || a->top)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: a mask has neither --format nor --top-k");
+    if (a->n_files != 1)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: one volume gives one mask, and there are %d; call it for each",
+                 a->n_files);
+    if (!clt_file_exists(a->files[0]) || clt_is_directory(a->files[0]))
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: '%s' is no file; name a volume (.nii, .nii.gz or .npy)",
+                 a->files[0]);
+    return clt_file_can_write(a->out);
+}
+
+static clt_status write_mask(const predict_args *a, clt_predictor *p)
+{
+    clt_volume_prediction result;
+    double start = clt_now();
+    CLT_TRY(clt_predictor_volume(p, a->files[0], a->out, NULL, &result));
+    terminal_say_to(stderr, "%lld x %lld x %lld voxels in %lld window%s predicted in %.2f s, written to %s\n",
+                    (long long)result.size[0], (long long)result.size[1], (long long)result.size[2],
+                    (long long)result.windows, result.windows == 1 ? "" : "s", clt_now() - start, a->out);
+    for (int64_t c = 0; c < 256; c++)
+        if (result.voxels[c] > 0) {
+            const char *name = clt_predictor_class(p, c);
+            terminal_say_to(stderr, "class %lld%s%s: %lld voxels\n", (long long)c, name ? " " : "",
+                            name ? name : "", (long long)result.voxels[c]);
+        }
+    return CLT_OK;
+}
+
+/* One volume gives one mask, if the name to write to is that of a NIfTI file. */
+static clt_status predict_mask(predict_args *a, const args_result *r, const clt_saved_run *saved)
+{
+    clt_predictor *p;
+    CLT_TRY(clt_predictor_open(saved, &p));
+    clt_status status = clt_predictor_check_volumes(p);
+    if (status == CLT_OK)
+        status = choose_files(a, r, saved);
+    if (status == CLT_OK)
+        status = check_mask_args(a);
+    if (status == CLT_OK)
+        status = clt_predictor_start(p, a->device, a->caps_mask, NULL);
+    if (status == CLT_OK)
+        status = write_mask(a, p);
+    clt_predictor_close(p);
+    return status;
+}
+
+static bool is_volume(const char *path)
+{
+    return clt_nifti_named(path) || clt_volume_is_pair(path);
+}
+
+/* A run that predicts masks has one volume to read and one mask to write. */
+static clt_status refuse_mask_run(const predict_args *a, const clt_predictor *p)
+{
+    bool folder = clt_is_directory(a->files[0]);
+    if (!folder && !is_volume(a->files[0]))
+        return CLT_OK;
+    if (clt_predictor_check_volumes(p) != CLT_OK) {
+        clt_error_clear();
+        return CLT_OK;
+    }
+    CLT_FAIL(
+        CLT_EUSAGE,
+        "cltrain predict: this run predicts masks of volumes%s%s%s; name one volume and --out MASK.nii.gz",
+        folder ? ", and '" : "", folder ? a->files[0] : "", folder ? "' is a folder" : "");
+}
+
+static clt_status predict(predict_args *a, const args_result *r, const clt_saved_run *saved)
+{
+    if (a->out && clt_nifti_named(a->out))
+        return predict_mask(a, r, saved);
+    clt_predictor *p;
+    predict_out out = {.top = a->top, .path = a->out};
+    if (a->out && strcmp(a->out, "-") == 0) /* the standard output, as with --json */
+        a->out = out.path = NULL;
+    CLT_TRY(predict_format_choose(a->format, a->out, &out.format));
+    CLT_TRY(clt_predictor_open(saved, &p));
+    clt_status status = choose_files(a, r, saved);
+    if (status == CLT_OK)
+        status = refuse_mask_run(a, p);
+    out.of = p;
+    out.files = a->n_files > 1;
+    if (status == CLT_OK && a->top && p->kind != CLT_PREDICT_CLASSES)
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                     "cltrain predict: --top-k is for classifiers with several classes; this run has none");
+    if (status == CLT_OK && a->top && out.format == PREDICT_NPY)
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
+                     "cltrain predict: --top-k writes csv or jsonl; an npy file has the probabilities of "
+                     "all classes");
+    if (status == CLT_OK && out.format == PREDICT_NPY && !a->out)
+        status =
+            clt_fail(CLT_EUSAGE, __FILE__, __LINE__, "cltrain predict: npy needs a file: --out FILE.npy");
+    if (status == CLT_OK && out.top > p->outputs)
+        out.top = p->outputs;
+    if (status == CLT_OK)
+        status = check_files(a, p, &out.files);
+    if (status == CLT_OK && a->out)
+        status = clt_file_can_write(a->out);
+    if (status == CLT_OK)
+        status = clt_predictor_start(p, a->device, a->caps_mask, NULL);
+    if (status == CLT_OK)
+        status = predict_files(a, p, &out);
+    clt_predictor_close(p);
+    return status;
+}
+
+clt_status cmd_predict(cmd_context *context, int argc, char **argv)
+{
+    predict_args a = {0};
+    char types[128] = "auto|", words[128], best_path[1024];
+    bool best = false;
+    clt_rows_types("|", "|", types + strlen(types), sizeof types - strlen(types));
+    const args_option options[] = {
+        ARGS_TEXT(
+            "--input", "FILE", a.input,
+            "samples: idx (plain or .gz), npy, csv, raw f32, an image, a volume, or a folder of images or "
+            "volumes; - for lines of numbers on the standard input (the run's evaluation data)"),
+        ARGS_TEXT("--input-type", types, a.type, "what the input is (by content and name)"),
+        ARGS_TEXT("--out", "FILE", a.out,
+                  "write .csv, .jsonl or .npy (the standard output, as csv); .nii or .nii.gz: the mask of a "
+                  "volume, by a "
+                  "run that was trained on masks"),
+        ARGS_TEXT("--format", "csv|jsonl|npy", a.format, "whatever the name of the file says"),
+        ARGS_BEST(best),
+        ARGS_INT("--top-k", "K", a.top, 1, 1e6, "classifiers: only the K most likely classes, in that order"),
+        ARGS_DEVICE(a.device),
+        ARGS_CAPS(a.caps),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "predict",
+        .operands = "RUN [FILE ...] [section.key=value ...]",
+        .summary =
+            "Predicts with a trained classifier or regression: RUN is a run folder, its checkpoints "
+            "folder or one step_N of it. Classifiers give probabilities, regressions values in the unit "
+            "of their targets. docs/predict.md says more.",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = ARGS_MAX,
+        .overrides = true};
+    args_result r;
+    clt_saved_run *saved;
+    (void)context;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(cmd_caps(a.caps, &a.caps_mask));
+    a.rows_type = a.type ? clt_rows_type(a.type) : NULL;
+    if (a.type && !a.rows_type && strcmp(a.type, "auto") != 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --input-type '%s'; there are auto, %s", a.type,
+                 clt_rows_types(", ", " and ", words, sizeof words));
+    const clt_saved_run_options open = {
+        .overrides = r.overrides, .n_overrides = r.n_overrides, .tensors = true};
+    const char *run = r.operands[0];
+    CLT_TRY(cmd_best_of(best, &run, best_path));
+    CLT_TRY(clt_saved_run_open(run, &open, &saved));
+    cmd_use_log_level(saved->config);
+    clt_status status = predict(&a, &r, saved);
+    clt_saved_run_close(saved);
+    return status;
+}

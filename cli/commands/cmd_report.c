@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain report RUN...: writes an HTML page about one or several runs. */
+#include "engine/report/page/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/cmd.h"
+#include "cli/screen/terminal.h"
+#include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+
+/* Where the page is written: for one run beside its metrics, for several in the current folder. */
+static clt_status default_path(clt_run_record *const *runs, int count, char **out)
+{
+    return clt_path_join(count == 1 ? runs[0]->folder : ".", "report.html", out);
+}
+
+static clt_status write_page(clt_run_record *const *runs, int count, const char *title, const char *wanted)
+{
+    clt_str page = {0};
+    char *usual = NULL, shown[4096];
+    const clt_report_options options = {.title = title, .now = clt_wall_time()};
+    clt_status status = default_path(runs, count, &usual);
+    const char *path = wanted ? wanted : usual;
+    if (status == CLT_OK)
+        status = clt_report_html(runs, count, &options, &page);
+    if (status == CLT_OK)
+        status = cmd_write_text(path, page.text);
+    if (status == CLT_OK)
+        terminal_say("report: %s (%zu KiB); open it in a browser\n",
+                     strcmp(path, "-") == 0 ? "standard output" : text_clean(path, shown, sizeof shown),
+                     page.length / 1024 + 1);
+    free(usual);
+    clt_str_free(&page);
+    return status;
+}
+
+static clt_status load_all(const args_result *r, clt_run_record **runs)
+{
+    for (int i = 0; i < r->n_operands; i++) {
+        clt_status status = clt_run_record_load(r->operands[i], &runs[i]);
+        if (status != CLT_OK)
+            return status;
+    }
+    return clt_run_names(runs, r->n_operands);
+}
+
+clt_status cmd_report(cmd_context *context, int argc, char **argv)
+{
+    (void)context;
+    const char *out = NULL, *title = NULL;
+    const args_option options[] = {
+        ARGS_TEXT("--out", "FILE", out, "the page (RUN/report.html, or report.html for several runs)"),
+        ARGS_TEXT("--title", "TEXT", title, "the page's title (the runs' names)"), ARGS_END};
+    const args_usage usage = {
+        .command = "report",
+        .operands = "RUN ...",
+        .summary =
+            "Writes a self-contained HTML page about a run: losses, speed, device, samples, config, events. "
+            "Several runs (up to 8) share their charts. RUN is a run folder; the run may still be going on.",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = CLT_REPORT_RUNS};
+    args_result r;
+    clt_run_record *runs[CLT_REPORT_RUNS] = {NULL};
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    CLT_TRY(cmd_can_write(out));
+    clt_status status = load_all(&r, runs);
+    if (status == CLT_OK)
+        status = write_page(runs, r.n_operands, title, out);
+    for (int i = 0; i < CLT_REPORT_RUNS; i++)
+        clt_run_record_free(runs[i]);
+    return status;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain verify: runs the checker; prints failures and a summary, and with -v every check. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/commands/verify_report.h"
+#include "cli/screen/args.h"
+#include "cli/screen/console.h"
+#include "cli/screen/terminal.h"
+#include "engine/verify/verify.h"
+
+typedef struct verify_args {
+    const char *pattern, *mode, *device, *caps, *shard, *after, *json, *junit;
+    bool quick, small, verbose;
+    int64_t seed, limit, jobs;
+} verify_args;
+
+typedef struct verify_run {
+    const verify_args *args;
+    verify_report *report;
+    char device[16]; /* spec of the device being checked */
+    uint64_t seed, done, total;
+    bool list;
+    console *console;
+} verify_run;
+
+static clt_status parse_modes(const char *text, unsigned *modes)
+{
+    static const char *const names[] = {"correct", "grad", "bitwise", "perf", "list"};
+    static const unsigned bits[] = {CLT_VERIFY_CORRECT, CLT_VERIFY_GRAD, CLT_VERIFY_BITWISE, CLT_VERIFY_PERF,
+                                    CLT_VERIFY_LIST};
+    *modes = 0;
+    while (text && *text) {
+        char word[64];
+        size_t n = strcspn(text, ",|");
+        unsigned bit = 0;
+        snprintf(word, sizeof word, "%.*s", (int)n, text);
+        for (int i = 0; i < 5; i++)
+            if (strcmp(names[i], word) == 0)
+                bit = bits[i];
+        if (!bit) {
+            const char *near = clt_nearest_name(word, names, 5);
+            CLT_FAIL(CLT_EUSAGE,
+                     "cltrain verify: unknown mode '%s'%s%s%s; valid: correct, grad, bitwise, perf, list "
+                     "(several with commas)",
+                     word, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        }
+        *modes |= bit;
+        text += n + (text[n] != '\0');
+    }
+    return CLT_OK;
+}
+
+static clt_status parse_shard(const char *text, int *shard, int *shards)
+{
+    char rest;
+    *shard = *shards = 0;
+    if (!text)
+        return CLT_OK;
+    if (sscanf(text, "%d/%d%c", shard, shards, &rest) == 2 && *shards >= 1 && *shard >= 0 && *shard < *shards)
+        return CLT_OK;
+    CLT_FAIL(CLT_EUSAGE, "cltrain verify: --shard %s: expected I/N with 0 <= I < N, such as 0/4", text);
+}
+
+/* Shows which op is being checked; NULL: all checks are done. */
+static void tell_progress(verify_run *run, const char *name)
+{
+    char what[64];
+    const char *dot = name ? strchr(name, '.') : NULL;
+    snprintf(what, sizeof what, "checking: %.*s", dot ? (int)(dot - name) : 0, dot ? name : "");
+    run->done += name != NULL;
+    console_observer(run->console)
+        .progress(run->console, what, name ? (int64_t)run->done : 0, name ? (int64_t)run->total : -1);
+}
+
+/* "FAIL     gemm.f32  error 0.1, limit 0.01  0.5 ms" */
+static void say_result(const clt_verify_result *result, bool failed)
+{
+    clt_str line = {0}, out = {0};
+    clt_str_append(&line, result->name);
+    if (result->limit > 0)
+        clt_str_printf(&line, "  error %.3g, limit %.3g", result->error, result->limit);
+    if (result->ms > 0)
+        clt_str_printf(&line, "  %.3f ms", result->ms);
+    printf("%s%-8s%s ", failed ? terminal_begin(STDOUT_FILENO, INK_BAD) : "",
+           clt_verify_state_name(result->state), failed ? terminal_end(STDOUT_FILENO, INK_BAD) : "");
+    text_wrap(line.failed ? result->name : line.text, 9, 2, terminal_columns(), &out);
+    fputs(out.failed ? "\n" : out.text, stdout);
+    clt_str_free(&line);
+    clt_str_free(&out);
+}
+
+static void on_result(void *context, const clt_verify_result *result)
+{
+    verify_run *run = context;
+    bool failed = result->state != CLT_VERIFY_PASS && result->state != CLT_VERIFY_SKIP;
+    verify_report_add(run->report, run->device, result);
+    if (run->list) {
+        terminal_say("%s\n", result->name);
+        return;
+    }
+    tell_progress(run, result->name);
+    if (!failed && !run->args->verbose)
+        return;
+    console_clear(run->console);
+    say_result(result, failed);
+    if (result->reason && *result->reason)
+        terminal_say("         %s\n", result->reason);
+    if (failed && result->repeat && *result->repeat)
+        terminal_say_whole("         repeat: %s\n", result->repeat);
+    fflush(stdout);
+}
+
+static void on_opened(void *context, const ocl_device_desc *device)
+{
+    verify_run *run = context;
+    snprintf(run->device, sizeof run->device, "%s", device->spec);
+    console_clear(run->console);
+    terminal_say("device %s: %s | %llu checks, seed %llu\n", device->spec, device->name,
+                 (unsigned long long)run->total, (unsigned long long)run->seed);
+    fflush(stdout);
+}
+
+static clt_status run_device(const verify_args *a, clt_verify_options *options, verify_run *run,
+                             const ocl_device_desc *desc, int count[5])
+{
+    clt_verify_summary summary;
+    memset(&summary, 0, sizeof summary);
+    verify_report_device(run->report);
+    snprintf(run->device, sizeof run->device, "%s", desc ? desc->spec : "default");
+    run->seed = options->seed;
+    options->device_spec = desc ? desc->spec : a->device;
+    options->opened = run->list ? NULL : on_opened;
+    CLT_TRY(clt_verify_count(options, &run->total));
+    run->done = 0;
+    if (!run->list)
+        console_observer(run->console).progress(run->console, "opening the device", 0, 0);
+    clt_status status = run->list ? clt_verify_run(options, &summary)
+                                  : clt_verify_run_apart(options, (double)a->limit, (int)a->jobs, &summary);
+    for (int i = 0; i < 5; i++)
+        count[i] += summary.count[i];
+    console_close(run->console);
+    return status;
+}
+
+/* Checks every device, even if checks on another one have failed. */
+static clt_status run_all(const verify_args *a, clt_verify_options *options, verify_run *run, int count[5])
+{
+    ocl_device_desc *list = NULL;
+    int n = 0;
+    clt_status worst = CLT_OK;
+    clt_error error;
+    CLT_TRY(ocl_list_devices(&list, &n));
+    clt_error_take(CLT_OK, &error);
+    for (int i = 0; i < n; i++) {
+        clt_status status = run_device(a, options, run, &list[i], count);
+        if (status != CLT_OK && (worst == CLT_OK || worst == CLT_ECHECK)) {
+            worst = status;
+            clt_error_take(status, &error);
+        }
+    }
+    free(list);
+    return worst == CLT_OK ? CLT_OK : clt_error_put(&error);
+}
+
+static clt_status verify(const cmd_context *context, const verify_args *a)
+{
+    console c;
+    int count[5] = {0};
+    verify_report report = {0};
+    verify_run run = {.args = a, .report = &report, .console = &c};
+    clt_verify_options options = {.pattern = a->pattern,
+                                  .after = a->after,
+                                  .small = a->quick || a->small,
+                                  .own_forms = a->quick,
+                                  .seed = (uint64_t)a->seed,
+                                  .result = on_result,
+                                  .context = &run};
+    CLT_TRY(parse_modes(a->mode, &options.modes));
+    CLT_TRY(parse_shard(a->shard, &options.shard, &options.shards));
+    CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
+    CLT_TRY(cmd_can_write(a->json));
+    CLT_TRY(cmd_can_write(a->junit));
+    if (options.seed == 0) /* choose it here, so that it is printed before anything can go wrong */
+        options.seed = (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
+    run.list = (options.modes & CLT_VERIFY_LIST) != 0;
+    console_init(&c, context);
+    bool all = a->device && strcmp(a->device, "all") == 0;
+    clt_status status = all ? run_all(a, &options, &run, count) : run_device(a, &options, &run, NULL, count);
+    clt_error error;
+    clt_error_take(status, &error);
+    clt_status written = verify_report_write(&report, a->json, a->junit, options.seed);
+    if (!run.list) {
+        int failed = count[CLT_VERIFY_FAIL] + count[CLT_VERIFY_UNIMPL] + count[CLT_VERIFY_MISTRUST];
+        verify_report_skips(&report, a->quick);
+        terminal_say("%d passed, %d failed, %d skipped\n", count[CLT_VERIFY_PASS], failed,
+                     count[CLT_VERIFY_SKIP]);
+        fflush(stdout);
+    }
+    verify_report_free(&report);
+    return status != CLT_OK ? clt_error_put(&error) : written;
+}
+
+clt_status cmd_verify(cmd_context *context, int argc, char **argv)
+{
+    verify_args a = {.limit = 600};
+    const args_option options[] = {
+        ARGS_TEXT("-t", "PATTERN", a.pattern,
+                  "only cases whose name matches, such as 'softmax*'; several with commas"),
+        ARGS_TEXT("--mode", "MODES", a.mode, "correct, grad, bitwise, perf, list; several with commas"),
+        ARGS_TEXT("--device", "SPEC|all", a.device, "which device, or every one"),
+        ARGS_TEXT("--caps", "MASK", a.caps, "act as a weaker device: all, none, a,b or -a,-b"),
+        ARGS_FLAG(
+            "--quick", a.quick,
+            "small cases of the kernels that trainings on this device use: a minute or two the first time"),
+        ARGS_FLAG("--small", a.small, "small cases of all kernels"),
+        ARGS_INT(
+            "--jobs", "N", a.jobs, 1, 16,
+            "processes that share the checks (as many as there are cores, at most 16 and on GPUs 4, or 8 on "
+            "a GPU of 32 GiB in a host of 8 cores; one with --mode perf)"),
+        ARGS_TEXT("--shard", "I/N", a.shard, "the I-th of N parts, from 0"),
+        ARGS_TEXT("--after", "PATTERN", a.after,
+                  "once more, after the checks that PATTERN names, if -t alone passes"),
+        ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
+        ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON; - for the standard output"),
+        ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),
+        ARGS_INT("--limit", "SECONDS", a.limit, 1, 1e6, "a check that takes longer has failed (600)"),
+        ARGS_FLAG("-v", a.verbose, "print every case, not only failures"),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "verify",
+        .operands = "",
+        .summary = "Checks every op and kernel variant on a device against double-precision references.",
+        .options = options};
+    args_result r;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    return r.help ? CLT_OK : verify(context, &a);
+}

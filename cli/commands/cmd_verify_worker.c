@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain verify-worker: the child process of `cltrain verify`, which runs the checks. */
+#include <stdlib.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/cmd.h"
+#include "engine/verify/verify.h"
+
+clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv)
+{
+    const char *pattern = NULL, *device = NULL, *mask = "ffffffff";
+    int64_t modes = 0, shard = 0, shards = 0, seed = 1;
+    bool small = false, own_forms = false;
+    const args_option options[] = {
+        ARGS_TEXT("--pattern", "PATTERN", pattern, "which checks"),
+        ARGS_TEXT("--device", "SPEC", device, "which device"),
+        ARGS_INT("--modes", "BITS", modes, 0, 255, "modes of the checker"),
+        ARGS_TEXT("--mask", "BITS", mask, "capabilities that the device may use, hexadecimal"),
+        ARGS_INT("--shard", "I", shard, 0, 1e9, "this part"),
+        ARGS_INT("--shards", "N", shards, 0, 1e9, "of so many"),
+        ARGS_INT("--seed", "N", seed, 1, 9e18, "seed of the data"),
+        ARGS_FLAG("--small", small, "small cases only"),
+        ARGS_FLAG("--own-forms", own_forms, "only forms that the device takes"),
+        ARGS_END};
+    const args_usage usage = {.command = "verify-worker",
+                              .operands = "",
+                              .summary = "Runs checks for the cltrain verify that started this one.",
+                              .options = options};
+    args_result r;
+    (void)context;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    clt_verify_options checks = {.pattern = pattern,
+                                 .modes = (unsigned)modes,
+                                 .device_spec = device,
+                                 .caps_mask = (uint32_t)strtoul(mask, NULL, 16),
+                                 .small = small,
+                                 .own_forms = own_forms,
+                                 .shard = (int)shard,
+                                 .shards = (int)shards,
+                                 .seed = (uint64_t)seed};
+    return r.help ? CLT_OK : clt_verify_work(&checks);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain watch RUN: follows a run from another terminal. It reads the lines that the run appends to its
+ * files and does not slow the run down. */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/cmd.h"
+#include "cli/screen/console.h"
+#include "cli/screen/table.h"
+#include "cli/screen/terminal.h"
+#include "engine/base/thread.h"
+#include "engine/report/read/compare.h"
+#include "engine/report/read/text_plot.h"
+#include "engine/report/write/lines.h"
+
+#define LOOK_SECONDS 0.5  /* interval at which files are read */
+#define LINE_SECONDS 10.0 /* interval of lines without a terminal */
+#define QUIET_SECONDS 15.0
+#define EVENTS_SHOWN 4
+#define ESCAPE_MS 50 /* the rest of an escape sequence arrives within this time */
+
+typedef struct watch {
+    const char *operand;
+    const cmd_context *context;
+    clt_run_record *run; /* NULL: the run does not exist yet */
+    clt_history *history;
+    bool unicode, news;
+} watch;
+
+/* --- reading --- */
+
+static void forget(watch *w)
+{
+    clt_history_close(w->history);
+    clt_run_record_free(w->run);
+    w->history = NULL;
+    w->run = NULL;
+}
+
+static clt_status open_run(watch *w)
+{
+    clt_status status = clt_run_record_open(w->operand, &w->run);
+    if (status == CLT_OK)
+        status = clt_history_open(w->run->metrics_path, &w->history);
+    if (status != CLT_OK)
+        forget(w);
+    return status;
+}
+
+/* Reads new lines. If the file was truncated or replaced, as a resumed run does, it is read from its
+ * beginning. */
+static clt_status look(watch *w)
+{
+    clt_metrics_line line;
+    const char *text;
+    size_t length;
+    bool more = true;
+    if (w->history && clt_history_is_stale(w->history))
+        forget(w);
+    if (!w->run)
+        CLT_TRY(open_run(w));
+    for (;;) {
+        CLT_TRY(clt_history_next(w->history, &line, &text, &length, &more));
+        if (!more)
+            break;
+        w->news = true;
+        CLT_TRY(clt_run_record_add(w->run, &line, text, length));
+    }
+    return clt_run_record_settle(w->run, clt_history_counted(w->history));
+}
+
+/* --- the screen --- */
+
+static void put_head(const watch *w, int columns, clt_str *out)
+{
+    const clt_run_record *r = w->run;
+    clt_str line = {0};
+    char eta[32];
+    clt_str_printf(&line, "%s: %s", r->folder, clt_run_verdict_text(r->verdict));
+    if (r->last_step >= 0)
+        clt_str_printf(&line, ", step %lld", (long long)r->last_step);
+    if (r->steps_total > 0 && r->last_step >= 0)
+        clt_str_printf(&line, " of %lld (%.0f %%)", (long long)r->steps_total,
+                       100.0 * (double)r->last_step / (double)r->steps_total);
+    double step_ms = clt_curve_tail(&r->curve[CLT_METRIC_STEP_MS], 0.1);
+    if (r->verdict == CLT_RUN_RUNNING && r->steps_total > r->last_step && step_ms > 0)
+        clt_str_printf(
+            &line, ", eta %s",
+            console_time((double)(r->steps_total - r->last_step) * step_ms / 1000, eta, sizeof eta));
+    double quiet = clt_wall_time() - r->modified;
+    if (r->verdict == CLT_RUN_RUNNING && quiet > QUIET_SECONDS)
+        clt_str_printf(&line, ", nothing new for %s", console_time(quiet, eta, sizeof eta));
+    if (r->cause && *r->cause)
+        clt_str_printf(&line, ": %s", r->cause);
+    text_wrap(line.text ? line.text : "", 0, 2, columns, out);
+    out->failed = out->failed || line.failed;
+    clt_str_free(&line);
+}
+
+static void value(clt_str *out, const char *name, double x, int decimals)
+{
+    char text[32];
+    if (!isnan(x))
+        clt_str_printf(out, "%s%s %s", out->length ? " | " : "", name,
+                       clt_value_text(x, decimals, text, sizeof text));
+}
+
+static void value_in(clt_str *out, const char *format, double x)
+{
+    if (!isnan(x))
+        clt_str_printf(out, out->length ? " | " : ""), clt_str_printf(out, format, x);
+}
+
+static void put_values(const watch *w, int columns, clt_str *out)
+{
+    const clt_run_record *r = w->run;
+    const clt_run_facts f = clt_run_facts_of(r);
+    clt_metric speed = clt_run_speed_metric(r);
+    clt_str line = {0};
+    char rate[32];
+    const clt_curve *accuracy = &r->curve[CLT_METRIC_EVAL_ACCURACY], *lr = &r->curve[CLT_METRIC_LR];
+    value(&line, "loss", f.loss, 4);
+    value(&line, "eval", f.eval_loss, 4);
+    if (f.best_eval_step >= 0 && f.best_eval_loss < f.eval_loss)
+        clt_str_printf(&line, " (best %s at step %lld)",
+                       clt_value_text(f.best_eval_loss, 4, rate, sizeof rate), (long long)f.best_eval_step);
+    value(&line, "perplexity", clt_run_is_language(r) ? exp(f.eval_loss) : NAN, 2);
+    value_in(&line, "accuracy %.2f%%", accuracy->values ? 100 * accuracy->last : NAN);
+    value_in(&line, "lr %.2e", lr->values ? lr->last : NAN);
+    double per_s = clt_curve_tail(&r->curve[speed], 0.1);
+    if (per_s > 0)
+        clt_str_printf(&line, " | %s %s", console_count(per_s, rate, sizeof rate),
+                       speed == CLT_METRIC_TOKENS_PER_S ? "tok/s" : "samples/s");
+    value_in(&line, "%.1f ms", clt_curve_tail(&r->curve[CLT_METRIC_STEP_MS], 0.1));
+    value_in(&line, "device busy %.0f%%", 100 * clt_curve_tail(&r->curve[CLT_METRIC_DEVICE_BUSY], 0.1));
+    if (r->skipped > 0)
+        clt_str_printf(&line, " | skipped %lld", (long long)r->skipped);
+    text_wrap(line.text ? line.text : "no step yet", 0, 2, columns, out);
+    out->failed = out->failed || line.failed;
+    clt_str_free(&line);
+}
+
+typedef struct plot_kind {
+    clt_metric line, marks;
+    const char *title;
+} plot_kind;
+
+static clt_status put_plot(const watch *w, const plot_kind *kind, int columns, int rows, clt_str *out)
+{
+    const clt_run_record *r = w->run;
+    const clt_curve *line = &r->curve[kind->line], *marks = &r->curve[kind->marks];
+    clt_point *points;
+    if (line->values + marks->values == 0)
+        return CLT_OK;
+    size_t wide = (size_t)columns * 2;
+    CLT_TRY(clt_alloc(&points, 2 * wide, sizeof *points, "a plot"));
+    double low = line->values ? line->low : marks->low, high = line->values ? line->high : marks->high;
+    clt_text_plot plot = {.columns = columns,
+                          .rows = rows - 1,
+                          .unicode = w->unicode,
+                          .logarithmic = high > 30 * low,
+                          .first = r->counts.first > 0 ? (double)r->counts.first : 0,
+                          .last = (double)(r->last_step > 0 ? r->last_step : 1),
+                          .line = points,
+                          .line_count = line->values < 60 ? clt_curve_points(line, wide, points)
+                                                          : clt_curve_smooth(line, 0.012, wide, points),
+                          .marks = points + wide};
+    plot.mark_count = kind->marks != kind->line ? clt_curve_points(marks, wide, points + wide) : 0;
+    clt_str_printf(out, "%s%s%s\n", kind->title, plot.mark_count ? ", o: evaluation" : "",
+                   plot.logarithmic && low > 0 ? " (logarithmic)" : "");
+    clt_status status = clt_text_plot_draw(&plot, out);
+    free(points);
+    return status;
+}
+
+static void put_event(const clt_run_event *e, int columns, clt_str *out)
+{
+    static const char *const members[] = {"text", "message", "reason", "path", "device"};
+    clt_str line = {0};
+    clt_str_printf(&line, "step %lld  ", (long long)e->step);
+    clt_run_member(e->doc, "event", &line);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        size_t before = line.length;
+        clt_str_append(&line, "  ");
+        clt_run_member(e->doc, members[i], &line);
+        if (line.length == before + 2 && line.text)
+            line.text[line.length = before] = '\0';
+    }
+    char clean[512];
+    text_clean(line.text ? line.text : "", clean, sizeof clean);
+    size_t fit = columns > 0 ? text_fit(clean, columns - 2) : strlen(clean);
+    clt_str_printf(out, "  %.*s\n", (int)fit, clean);
+    out->failed = out->failed || line.failed;
+    clt_str_free(&line);
+}
+
+static void put_events(const watch *w, int most, int columns, clt_str *out)
+{
+    size_t shown = w->run->event_count < (size_t)most ? w->run->event_count : (size_t)most;
+    for (size_t i = w->run->event_count - shown; i < w->run->event_count; i++)
+        put_event(&w->run->events[i], columns, out);
+}
+
+static int count_lines(const clt_str *text)
+{
+    int count = 0;
+    for (size_t i = 0; i < text->length; i++)
+        count += text->text[i] == '\n';
+    return count;
+}
+
+/* Draws the whole screen, at most `rows` lines. */
+static clt_status draw(const watch *w, int columns, int rows, clt_str *out)
+{
+    static const plot_kind kinds[] = {{CLT_METRIC_LOSS, CLT_METRIC_EVAL_LOSS, "loss"},
+                                      {CLT_METRIC_ACCURACY, CLT_METRIC_EVAL_ACCURACY, "accuracy"}};
+    int events = rows > 20 ? EVENTS_SHOWN : rows > 14 ? 2 : 0;
+    put_head(w, columns, out);
+    put_values(w, columns, out);
+    int known = (int)w->run->event_count < events ? (int)w->run->event_count : events;
+    int left = rows - count_lines(out) - known - 1;
+    bool both = left >= 28 && w->run->curve[CLT_METRIC_ACCURACY].values > 0;
+    int high = both ? left / 2 : left;
+    if (high >= 6)
+        CLT_TRY(put_plot(w, &kinds[0], columns, high < 24 ? high : 24, out));
+    if (both)
+        CLT_TRY(put_plot(w, &kinds[1], columns, high < 24 ? high : 24, out));
+    put_events(w, known, columns, out);
+    return clt_str_check(out);
+}
+
+/* --- terminals --- */
+
+static bool shows_unicode(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *set = getenv(names[i]);
+        if (set && *set) /* the first variable that is set decides */
+            return strcasestr(set, "UTF-8") || strcasestr(set, "UTF8");
+    }
+    return false;
+}
+
+static int environment_number(const char *name, int least, int most, int otherwise)
+{
+    const char *text = getenv(name);
+    int number = text ? atoi(text) : 0;
+    return number >= least && number <= most ? number : otherwise;
+}
+
+static void screen_size(int *columns, int *rows)
+{
+    struct winsize size;
+    *columns = environment_number("COLUMNS", 30, 500, 80);
+    *rows = environment_number("LINES", 8, 300, 24);
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+        *columns = size.ws_col < 30 ? 30 : size.ws_col > 500 ? 500 : size.ws_col;
+        *rows = size.ws_row > 7 ? size.ws_row : 8;
+    }
+}
+
+static struct termios usual;
+
+/* Switches to reading keys at once and without echo. Ctrl-C and Ctrl-Z become keys, too: as signals they
+ * could end or stop the process while the terminal is in this mode. */
+static bool take_keys(void)
+{
+    if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &usual) != 0)
+        return false;
+    struct termios quiet = usual;
+    quiet.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    quiet.c_cc[VMIN] = 0;
+    quiet.c_cc[VTIME] = 0;
+    quiet.c_cc[VINTR] = quiet.c_cc[VSUSP] = _POSIX_VDISABLE;
+    return tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
+}
+
+/* True for q, Ctrl-C, or Escape alone; sequences of arrow keys and of the mouse wheel begin with Escape,
+ * too. */
+static bool means_end(const char *typed, size_t size, struct pollfd *in)
+{
+    if (typed[0] == 27)
+        return size == 1 && poll(in, 1, ESCAPE_MS) == 0;
+    for (size_t i = 0; i < size; i++)
+        if (typed[i] == 'q' || typed[i] == 'Q' || typed[i] == 3)
+            return true;
+    return false;
+}
+
+/* Waits until the next read; true if the user wants to quit. */
+static bool wait_for_user(const watch *w, bool keys)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    char typed[64];
+    int n = poll(&in, keys ? 1 : 0, (int)(LOOK_SECONDS * 1000));
+    ssize_t size = n > 0 ? read(STDIN_FILENO, typed, sizeof typed) : 0;
+    if (size > 0 && means_end(typed, (size_t)size, &in))
+        return true;
+    if (n > 0 && size <= 0) /* the input is closed, so poll() returns at once: wait without it */
+        (void)poll(NULL, 0, (int)(LOOK_SECONDS * 1000));
+    return *w->context->stop != 0;
+}
+
+static bool has_ended(const watch *w)
+{
+    return w->run && w->run->verdict != CLT_RUN_RUNNING;
+}
+
+static clt_status print_once(watch *w)
+{
+    clt_str picture = {0};
+    int columns, rows;
+    screen_size(&columns, &rows);
+    clt_status status = look(w);
+    if (status == CLT_OK)
+        status = draw(w, columns, rows, &picture);
+    if (status == CLT_OK)
+        table_print(&picture);
+    clt_str_free(&picture);
+    return status;
+}
+
+/* Reads the run's files; if there is no run yet, waits for one. */
+static clt_status look_or_wait(watch *w)
+{
+    clt_status status = look(w);
+    if (status != CLT_EUSAGE)
+        return status;
+    clt_error_clear();
+    return CLT_OK;
+}
+
+static clt_status show(const watch *w, clt_str *picture)
+{
+    int columns, rows;
+    screen_size(&columns, &rows);
+    picture->length = 0;
+    if (w->run)
+        CLT_TRY(draw(w, columns - 1, rows - 1, picture));
+    else
+        clt_str_printf(picture, "waiting for a run in %s\n", w->operand);
+    CLT_TRY(clt_str_check(picture));
+    printf("\033[H");
+    for (const char *line = picture->text; *line;) {
+        size_t length = strcspn(line, "\n");
+        printf("%.*s\033[K\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    printf("\033[J%s", isatty(STDIN_FILENO) ? "q ends" : "");
+    fflush(stdout);
+    return CLT_OK;
+}
+
+/* Redraws the screen in place until the run ends; what was drawn last stays. */
+static clt_status follow_on_screen(watch *w)
+{
+    clt_str picture = {0};
+    clt_status status;
+    bool keys = take_keys();
+    printf("\033[?1049h\033[?25l");
+    do {
+        status = look_or_wait(w);
+        if (status == CLT_OK)
+            status = show(w, &picture);
+    } while (status == CLT_OK && !has_ended(w) && !wait_for_user(w, keys));
+    printf("\033[?25h\033[?1049l");
+    fflush(stdout);
+    if (keys)
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &usual);
+    clt_str_free(&picture);
+    return status == CLT_OK && w->run ? print_once(w) : status;
+}
+
+/* Without a terminal: prints a line from time to time, and the whole screen at the end. */
+static clt_status follow_in_lines(watch *w)
+{
+    clt_status status;
+    double told = -1e9;
+    bool waits = false;
+    do {
+        clt_str line = {0};
+        status = look_or_wait(w);
+        bool due = clt_now() - told >= LINE_SECONDS;
+        if (status == CLT_OK && w->run && due && w->news) {
+            put_head(w, 0, &line);
+            put_values(w, 0, &line);
+            status = clt_str_check(&line);
+            table_print(&line);
+            told = clt_now();
+            w->news = false;
+        } else if (status == CLT_OK && !w->run && !waits) {
+            terminal_say("waiting for a run in %s\n", w->operand);
+            fflush(stdout);
+            waits = true;
+        }
+        clt_str_free(&line);
+    } while (status == CLT_OK && !has_ended(w) && !wait_for_user(w, false));
+    return status == CLT_OK && w->run ? print_once(w) : status;
+}
+
+clt_status cmd_watch(cmd_context *context, int argc, char **argv)
+{
+    bool once = false;
+    const args_option options[] = {
+        ARGS_FLAG("--once", once, "print one picture of the run as it is now, and end"), ARGS_END};
+    const args_usage usage = {.command = "watch",
+                              .operands = "RUN",
+                              .summary =
+                                  "Follows a run from another terminal: its losses as a curve, the newest "
+                                  "values, the time left, events. Waits if there is no run yet; ends with "
+                                  "the run, or with q or Ctrl-C, which do not affect the run.",
+                              .options = options,
+                              .min_operands = 1,
+                              .max_operands = 1};
+    args_result r;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    watch w = {.operand = r.operands[0], .context = context, .unicode = shows_unicode()};
+    clt_status status = once                  ? print_once(&w)
+                        : terminal_rewrites() ? follow_on_screen(&w)
+                                              : follow_in_lines(&w);
+    forget(&w);
+    return status;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Commands for after a run: see next_commands.h. */
+#include "cli/commands/next_commands.h"
+#include "cli/screen/shell_word.h"
+
+#include <string.h>
+
+#include "engine/checkpoint/saved_run.h"
+
+/* Prints a line such as "go on     build/cltrain train --resume runs/mine"; rest: appended unchanged, or
+ * "". */
+static void print_command(const cmd_context *context, const next_run *run, const char *what,
+                          const char *command, const char *rest)
+{
+    clt_str line = {0};
+    bool trains = strncmp(command, "train", 5) == 0;
+    const comm_info *ranks = context->ranks && context->ranks->ranks > 1 && trains ? context->ranks : NULL;
+    if (ranks && ranks->nodes > 1)
+        clt_str_printf(&line, "mpirun -np %d ", ranks->ranks);
+    cmd_append_command(&line, context);
+    if (ranks && ranks->nodes == 1)
+        clt_str_printf(&line, " launch --devices %d%s ", ranks->ranks, command + 5);
+    else
+        clt_str_printf(&line, " %s ", command);
+    shell_append_word(&line, run->folder);
+    clt_str_append(&line, rest);
+    if (run->device && strcmp(command, "report") != 0) {
+        clt_str_append(&line, " --device ");
+        shell_append_word(&line, run->device);
+    }
+    if (run->caps && strcmp(command, "report") != 0) {
+        clt_str_append(&line, " --caps=");
+        shell_append_word(&line, run->caps);
+    }
+    if (clt_str_check(&line) == CLT_OK)
+        printf("  %-10s %s\n", what, line.text);
+    else
+        clt_error_clear();
+    clt_str_free(&line);
+}
+
+/* Prints commands for using the model: generate for text, predict for others. */
+static void print_uses(const cmd_context *context, const next_run *run)
+{
+    clt_saved_run *saved;
+    if (clt_saved_run_open(run->result->checkpoint, NULL, &saved) != CLT_OK) {
+        clt_error_clear();
+        return;
+    }
+    if (clt_source_has_eval(saved->config))
+        print_command(context, run, "evaluate", "eval", "");
+    if (saved->has_facts && saved->facts.tokens > 0)
+        print_command(context, run, "sample", "generate", " --prompt 'The '");
+    else if (saved->has_facts)
+        print_command(context, run, "predict", "predict", " FILE");
+    clt_saved_run_close(saved);
+}
+
+void print_next_commands(const cmd_context *context, const next_run *run)
+{
+    char more[64] = "";
+    if (!run->folder || !run->result->checkpoint[0])
+        return;
+    if (run->ended && run->result->early)
+        snprintf(more, sizeof more, " train.early_stop_evals=0");
+    else if (run->ended && run->epochs > 0)
+        snprintf(more, sizeof more, " train.epochs=%g", 2 * run->epochs);
+    else if (run->ended)
+        snprintf(more, sizeof more, " train.steps=%lld", 2 * (long long)run->result->steps);
+    printf("next:\n");
+    print_command(context, run, more[0] ? "longer" : "go on", "train --resume", more);
+    print_uses(context, run);
+    print_command(context, run, "look", "report", "");
+    fflush(stdout);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prints commands, ready to be pasted, that may be useful after a run has ended. */
+#ifndef CLI_NEXT_COMMANDS_H
+#define CLI_NEXT_COMMANDS_H
+
+#include "cli/screen/cmd.h"
+#include "engine/train/loop/trainer.h"
+
+/* A run: its folder, its result, and the options besides its config (either may be NULL). */
+typedef struct next_run {
+    const char *folder, *device, *caps;
+    const clt_run_result *result;
+    bool ended;    /* all its steps were made */
+    double epochs; /* train.epochs of the config */
+} next_run;
+
+/* Prints them; nothing for a run that left no checkpoint. */
+void print_next_commands(const cmd_context *context, const next_run *run);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reports of the checker: see verify_report.h. */
+#include "cli/commands/verify_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen/cmd.h"
+#include "cli/screen/table.h"
+#include "cli/screen/terminal.h"
+#include "engine/base/text.h"
+#include "engine/json/json.h"
+
+void verify_report_device(verify_report *report)
+{
+    report->runs++;
+}
+
+void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result)
+{
+    if (clt_grow(&report->items, &report->capacity, report->count + 1, sizeof *report->items, "results") !=
+        CLT_OK) {
+        report->failed = true;
+        return;
+    }
+    verify_item *item = &report->items[report->count++];
+    item->device = strdup(device);
+    item->name = strdup(result->name);
+    item->reason = strdup(result->reason ? result->reason : "");
+    item->repeat = strdup(result->repeat ? result->repeat : "");
+    item->run = report->runs;
+    item->index = result->index;
+    item->state = result->state;
+    item->error = result->error;
+    item->limit = result->limit;
+    item->ms = result->ms;
+    report->failed = report->failed || !item->device || !item->name || !item->reason || !item->repeat;
+}
+
+void verify_report_free(verify_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        free(report->items[i].device);
+        free(report->items[i].name);
+        free(report->items[i].reason);
+        free(report->items[i].repeat);
+    }
+    free(report->items);
+    memset(report, 0, sizeof *report);
+}
+
+static bool is_failure(clt_verify_state state)
+{
+    return state != CLT_VERIFY_PASS && state != CLT_VERIFY_SKIP;
+}
+
+static void make_json(const verify_report *report, uint64_t seed, clt_str *out)
+{
+    clt_json_writer w = clt_json_writer_make(out, 1);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "seed", (int64_t)seed);
+    clt_jw_key(&w, "results");
+    clt_jw_array(&w);
+    for (size_t i = 0; i < report->count; i++) {
+        const verify_item *item = &report->items[i];
+        clt_jw_object(&w);
+        clt_jw_kstring(&w, "device", item->device);
+        clt_jw_kstring(&w, "name", item->name);
+        clt_jw_kstring(&w, "state", clt_verify_state_name(item->state));
+        if (*item->reason)
+            clt_jw_kstring(&w, "reason", item->reason);
+        clt_jw_kdouble(&w, "error", item->error);
+        clt_jw_kdouble(&w, "limit", item->limit);
+        clt_jw_kdouble(&w, "ms", item->ms);
+        if (*item->repeat)
+            clt_jw_kstring(&w, "repeat", item->repeat);
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_array(&w);
+    clt_jw_end_object(&w);
+    clt_str_append(out, "\n");
+}
+
+static void xml(clt_str *out, const char *text)
+{
+    for (; *text; text++)
+        switch (*text) {
+        case '&':
+            clt_str_append(out, "&amp;");
+            break;
+        case '<':
+            clt_str_append(out, "&lt;");
+            break;
+        case '>':
+            clt_str_append(out, "&gt;");
+            break;
+        case '"':
+            clt_str_append(out, "&quot;");
+            break;
+        case '\n':
+            clt_str_append(out, "&#10;");
+            break;
+        default:
+            if ((unsigned char)*text >= 0x20) /* XML 1.0 allows no other control characters */
+                clt_str_append_n(out, text, 1);
+        }
+}
+
+static void junit_case(const verify_item *item, clt_str *out)
+{
+    char seconds[CLT_NUMBER_TEXT];
+    clt_str_append(out, "  <testcase classname=\"cltrain.");
+    xml(out, item->device);
+    clt_str_append(out, "\" name=\"");
+    xml(out, item->name);
+    clt_str_printf(out, "\" time=\"%s\"", clt_double_text(item->ms / 1000, seconds));
+    if (item->state == CLT_VERIFY_PASS) {
+        clt_str_append(out, "/>\n");
+        return;
+    }
+    clt_str_append(out, item->state == CLT_VERIFY_SKIP ? "><skipped message=\"" : "><failure message=\"");
+    clt_str_printf(out, "%s: ", clt_verify_state_name(item->state));
+    xml(out, item->reason);
+    if (item->state == CLT_VERIFY_SKIP) {
+        clt_str_append(out, "\"/></testcase>\n");
+        return;
+    }
+    clt_str_append(out, "\">");
+    xml(out, item->repeat);
+    clt_str_append(out, "</failure></testcase>\n");
+}
+
+static void make_junit(const verify_report *report, uint64_t seed, clt_str *out)
+{
+    int failures = 0, skipped = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        failures += is_failure(report->items[i].state);
+        skipped += report->items[i].state == CLT_VERIFY_SKIP;
+    }
+    clt_str_printf(out,
+                   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"cltrain verify, seed "
+                   "%llu\" tests=\"%zu\" "
+                   "failures=\"%d\" errors=\"0\" skipped=\"%d\">\n",
+                   (unsigned long long)seed, report->count, failures, skipped);
+    for (size_t i = 0; i < report->count; i++)
+        junit_case(&report->items[i], out);
+    clt_str_append(out, "</testsuite>\n");
+}
+
+/* Sorts by device, then by position in the list of checks. */
+static int by_index(const void *a, const void *b)
+{
+    const verify_item *x = a, *y = b;
+    if (x->run != y->run)
+        return x->run < y->run ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+clt_status verify_report_write(verify_report *report, const char *json, const char *junit, uint64_t seed)
+{
+    clt_str text = {0};
+    clt_status status = CLT_OK;
+    if (report->failed)
+        CLT_FAIL(CLT_ENOMEM, "collecting the checker's results: out of host memory");
+    if (report->count > 0)
+        qsort(report->items, report->count, sizeof *report->items, by_index);
+    if (json) {
+        make_json(report, seed, &text);
+        status = clt_str_check(&text);
+        if (status == CLT_OK)
+            status = cmd_write_text(json, text.text);
+        clt_str_free(&text);
+    }
+    if (junit && status == CLT_OK) {
+        text = (clt_str){0};
+        make_junit(report, seed, &text);
+        status = clt_str_check(&text);
+        if (status == CLT_OK)
+            status = cmd_write_text(junit, text.text);
+        clt_str_free(&text);
+    }
+    return status;
+}
+
+/* --- skips --- */
+
+#define SHOWN_REASONS 6
+
+typedef struct skip_reason {
+    const char *text;
+    size_t count;
+} skip_reason;
+
+/* The reason without what names the variant at its beginning: "variant tile: " or "backend lane: ". */
+static const char *plain_reason(const char *reason)
+{
+    static const char *const fronts[] = {"variant ", "backend "};
+    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++) {
+        const char *colon = strstr(reason, ": ");
+        if (strncmp(reason, fronts[i], strlen(fronts[i])) == 0 && colon)
+            return colon + 2;
+    }
+    return reason;
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const skip_reason *x = a, *y = b;
+    return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->text, y->text);
+}
+
+/* Returns the number of different reasons; `reasons` has room for one per skipped check. */
+static size_t collect_reasons(const verify_report *report, skip_reason *reasons)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        if (report->items[i].state != CLT_VERIFY_SKIP)
+            continue;
+        const char *text = plain_reason(report->items[i].reason);
+        size_t at = 0;
+        while (at < n && strcmp(reasons[at].text, text) != 0)
+            at++;
+        if (at == n)
+            reasons[n++] = (skip_reason){.text = text};
+        reasons[at].count++;
+    }
+    qsort(reasons, n, sizeof *reasons, by_count);
+    return n;
+}
+
+void verify_report_skips(const verify_report *report, bool own_forms)
+{
+    skip_reason *reasons;
+    size_t left = 0;
+    if (report->failed || report->count == 0 ||
+        clt_alloc(&reasons, report->count, sizeof *reasons, "reasons of skipped checks") != CLT_OK) {
+        clt_error_clear();
+        return;
+    }
+    size_t n = collect_reasons(report, reasons);
+    clt_str text = {0};
+    for (size_t i = 0; i < n && i < SHOWN_REASONS; i++) {
+        clt_str_printf(&text, "%s%5zu  ", i == 0 ? "skipped:\n" : "", reasons[i].count);
+        text_wrap(reasons[i].text, 7, 7, terminal_columns(), &text);
+    }
+    for (size_t i = SHOWN_REASONS; i < n; i++)
+        left += reasons[i].count;
+    if (left > 0)
+        clt_str_printf(&text, "%5zu  for %zu other reasons; -v prints each check with its reason\n", left,
+                       n - SHOWN_REASONS);
+    if (n > 0 && own_forms)
+        text_wrap(
+            "--quick leaves out kernels that this device does not use; 'cltrain verify' checks all of them",
+            0, 2, terminal_columns(), &text);
+    table_print(&text);
+    clt_str_free(&text);
+    free(reasons);
+}

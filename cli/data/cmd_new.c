@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain new: looks at data and writes a config that trains on it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/data/new_config.h"
+#include "cli/screen/args.h"
+#include "cli/screen/cmd.h"
+#include "cli/screen/shell_word.h"
+#include "cli/screen/terminal.h"
+#include "engine/files/fileio.h"
+
+/* "my data/houses.csv.gz" -> "houses.json", in the current folder; "" if nothing is left of the name. */
+static void default_name(const char *path, char *out, size_t size)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    size_t from = n;
+    while (from > 0 && path[from - 1] != '/')
+        from--;
+    size_t name = 0;
+    while (from + name < n && (name == 0 || path[from + name] != '.'))
+        name++;
+    bool plain = name > 0 && path[from] != '.' && path[from] != '-' && strcspn(path + from, "*?[") >= name;
+    snprintf(out, size, "%.*s.json", plain ? (int)name : 4, plain ? path + from : "data");
+}
+
+/* The next command, and what the config was made from. */
+static clt_status tell(const cmd_context *context, const new_config *n, const char *out)
+{
+    clt_str line = {0};
+    cmd_append_command(&line, context);
+    clt_str_append(&line, " train ");
+    shell_append_word(&line, out);
+    clt_status status = clt_str_check(&line);
+    if (status == CLT_OK)
+        terminal_say("%s%s is written; change in it what you know better (docs/configs.md). Train it:\n",
+                     n->found.text ? n->found.text : "", out);
+    if (status == CLT_OK)
+        terminal_say_whole("  %s\n", line.text);
+    clt_str_free(&line);
+    return status;
+}
+
+clt_status cmd_new(cmd_context *context, int argc, char **argv)
+{
+    new_config n = {.path = NULL};
+    const char *out = NULL;
+    const args_option options[] = {
+        ARGS_TEXT("--out", "FILE", out,
+                  "the config to write (the name of the data with .json); never overwritten"),
+        ARGS_TEXT("--target", "COLUMN", n.column,
+                  "tables: the column to predict, by name or number (the last one)"),
+        ARGS_TEXT("--json-key", "NAME", n.json_key,
+                  "JSON Lines: the member that holds the text of a record (text, content, or the longest)"),
+        ARGS_TEXT("--tokenizer", "PATH", n.tokenizer, "texts: a folder or file of a BPE vocabulary (bytes)"),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "new",
+        .operands = "FILE|FOLDER [TARGETS]",
+        .summary =
+            "Looks at data and writes a config that trains on it: a table (.csv, .tsv), texts (a file, a "
+            "folder, JSON Lines), images (CLASS/name.jpg), volumes (images/ with masks/, or "
+            "CLASS/name.nii.gz), "
+            "token shards, or arrays (npy, idx) with a second file of TARGETS, which is found by its name "
+            "where it is usual (x.npy and y.npy, MNIST's files).",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = 2};
+    args_result r;
+    char name[512];
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    n.path = r.operands[0];
+    n.targets = r.n_operands > 1 ? r.operands[1] : NULL;
+    if (!out) {
+        default_name(n.path, name, sizeof name);
+        out = name;
+    }
+    (void)context;
+    if (clt_file_exists(out) || clt_is_directory(out)) /* before a long look at the data */
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain new: '%s' is there already, and is not overwritten; name another file with --out FILE",
+            out);
+    CLT_TRY(draft_open(&n.draft));
+    clt_status status = new_config_look(&n);
+    if (status == CLT_OK)
+        status = clt_str_check(&n.found);
+    if (status == CLT_OK)
+        status = draft_save(&n.draft, out);
+    if (status == CLT_OK)
+        status = tell(context, &n, out);
+    clt_str_free(&n.found);
+    draft_close(&n.draft);
+    return status;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain data show, and what prepare and verify do with images: see data_images.h. */
+#include "cli/data/data_images.h"
+#include "cli/screen/terminal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/console.h"
+#include "engine/base/text.h"
+#include "engine/base/thread.h"
+#include "engine/data/images/image_source.h"
+#include "engine/data/open/rows.h"
+#include "engine/data/pixels/image_folder.h"
+#include "engine/data/volumes/volumes.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+#include "engine/report/page/data_page.h"
+
+bool data_is_images(const char *path)
+{
+    return clt_is_image_pack(path) || clt_is_image_folder(path) || clt_is_image_file(path) ||
+           clt_is_cifar_folder(path);
+}
+
+/* A config that has this data and nothing else but overrides. */
+static clt_status config_of_data(const char *type, const char *path, const char *const *overrides,
+                                 int n_overrides, clt_config **out)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    const clt_source_type *known = clt_rows_type(type);
+    clt_jw_object(&w);
+    clt_jw_key(&w, "model");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", "graph");
+    clt_jw_key(&w, "layers");
+    clt_jw_array(&w);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "op", "mse");
+    clt_jw_end_object(&w);
+    clt_jw_end_array(&w);
+    clt_jw_end_object(&w);
+    clt_jw_key(&w, "data");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "type", type);
+    clt_jw_kstring(&w, "path", path);
+    if (known && clt_config_part_has(known->format, "data.split"))
+        clt_jw_kint(&w, "split", 0); /* nobody asked for a part to be kept for evaluation */
+    clt_jw_end_object(&w);
+    clt_jw_end_object(&w);
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, path, overrides, n_overrides, out);
+    clt_str_free(&text);
+    return status;
+}
+
+clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
+                              clt_config **out)
+{
+    if (data_is_images(path))
+        return config_of_data(clt_is_cifar_folder(path) ? "cifar" : "images", path, overrides, n_overrides,
+                              out);
+    return clt_config_load(path, overrides, n_overrides, out);
+}
+
+/* --- checking --- */
+
+#define AT_ONCE 512
+
+typedef struct checking {
+    const clt_source *source;
+    int64_t first;
+    clt_error *errors;
+} checking;
+
+static void check_range(void *context, uint64_t first, uint64_t last)
+{
+    checking *c = context;
+    for (uint64_t i = first; i < last; i++) {
+        clt_status status = c->source->type->check_sample(c->source, c->first + (int64_t)i);
+        if (status == CLT_OK)
+            c->errors[i].status = CLT_OK;
+        else
+            clt_error_take(status, &c->errors[i]);
+    }
+}
+
+clt_status data_check_samples(const clt_source *source, data_check *check)
+{
+    checking c = {.source = source};
+    clt_status status = clt_alloc(&c.errors, AT_ONCE, sizeof *c.errors, "messages");
+    for (; c.first < source->samples && status == CLT_OK; c.first += AT_ONCE) {
+        int64_t left = source->samples - c.first, n = left < AT_ONCE ? left : AT_ONCE;
+        status = check->progress(check->context, c.first, source->samples);
+        if (status != CLT_OK)
+            break;
+        clt_for_ranges((uint64_t)n, 4, "clt-check", check_range, &c);
+        for (int64_t i = 0; i < n && status == CLT_OK; i++) {
+            check->good += c.errors[i].status == CLT_OK;
+            if (c.errors[i].status == CLT_OK)
+                continue;
+            status = clt_error_put(&c.errors[i]);
+            if (status != CLT_EDATA) /* no fault of the sample */
+                break;
+            status = CLT_OK;
+            check->n_bad++;
+            check->bad(check->context);
+        }
+    }
+    free(c.errors);
+    return status;
+}
+
+/* --- prepare --- */
+
+typedef struct pack_view {
+    const cmd_context *context;
+    console *console;
+} pack_view;
+
+static clt_status on_packed(void *context, int64_t done, int64_t total)
+{
+    pack_view *v = context;
+    char text[80];
+    if (v->context->stop && atomic_load(v->context->stop))
+        CLT_FAIL(CLT_EINTERRUPTED, "packing images: stopped by a signal; nothing was kept, run it again");
+    (void)snprintf(text, sizeof text, "packing images: %lld of %lld", (long long)done, (long long)total);
+    console_observer(v->console).progress(v->console, text, done, total);
+    return CLT_OK;
+}
+
+static void on_left_out(void *context, const char *line)
+{
+    pack_view *v = context;
+    console_clear(v->console);
+    terminal_say("left out: %s\n", line);
+}
+
+clt_status data_pack(const cmd_context *context, clt_pack_options *o)
+{
+    console c;
+    clt_pack_result r;
+    char bytes[32];
+    pack_view view = {.context = context, .console = &c};
+    console_init(&c, context);
+    o->progress = on_packed;
+    o->message = on_left_out;
+    o->context = &view;
+    clt_status status = clt_pack_write(o, &r);
+    console_close(&c);
+    CLT_TRY(status);
+    terminal_say("%s: %lld images of %lld classes, %s", o->out, (long long)r.images, (long long)r.classes,
+                 console_bytes(r.bytes, bytes, sizeof bytes));
+    if (o->resize > 0)
+        terminal_say(", as pixels whose shorter side is at most %d", o->resize);
+    if (r.left_out > 0)
+        terminal_say("; %lld images that cannot be decoded were left out", (long long)r.left_out);
+    terminal_say("\nto train on it, set data.type=images data.path=%s\n", o->out);
+    return CLT_OK;
+}
+
+/* --- show --- */
+
+/* Whether a file is called or begins as configs do. */
+static bool is_config(const char *path)
+{
+    size_t length = strlen(path);
+    if (length > 5 && strcmp(path + length - 5, ".json") == 0)
+        return true;
+    FILE *file = fopen(path, "rb");
+    int c = file ? fgetc(file) : '{'; /* loading it as a config says what is wrong */
+    while (c == ' ' || c == '\t' || c == '\r' || c == '\n')
+        c = fgetc(file);
+    if (file)
+        fclose(file);
+    return c == '{' || c == EOF;
+}
+
+/* What the overrides say that the data is; NULL: nothing. */
+static const char *given_type(const args_result *r)
+{
+    static const char key[] = "data.type=";
+    const char *type = NULL;
+    for (int i = 0; i < r->n_overrides; i++)
+        if (strncmp(r->overrides[i], key, sizeof key - 1) == 0)
+            type = r->overrides[i] + sizeof key - 1;
+    return type;
+}
+
+/* The config at `path`, or one of the data there: images, a folder of volumes, or a file of samples. */
+static clt_status show_config(const char *path, const args_result *r, clt_config **out)
+{
+    const clt_source_type *type;
+    const char *name = given_type(r);
+    bool folder = clt_is_directory(path);
+    if (data_is_images(path) || (!folder && is_config(path)))
+        return data_images_config(path, r->overrides, r->n_overrides, out);
+    if (!name && !folder) {
+        CLT_TRY(clt_rows_guess_type(path, NULL, "data.type=", &type));
+        name = type->format->name;
+    }
+    return config_of_data(name ? name : "nifti", path, r->overrides, r->n_overrides, out);
+}
+
+/* Reads "-160,240". */
+static clt_status read_window(const char *text, clt_picture_window *out)
+{
+    char *end;
+    *out = (clt_picture_window){.known = true, .low = clt_strtod(text, &end)};
+    bool good = end != text && *end == ',';
+    const char *second = end + 1;
+    if (good)
+        out->high = clt_strtod(second, &end);
+    if (!good || end == second || *end || !isfinite(out->low) || !isfinite(out->high) ||
+        out->low >= out->high)
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain data show: --window '%s' is no window; give the values that become black and white, "
+            "the lower one first, such as --window=-160,240",
+            text);
+    return CLT_OK;
+}
+
+/* The window that a config of volumes asks for, as it is after normalisation. */
+static clt_status window_of_config(const clt_config *config, clt_picture_window *out)
+{
+    clt_volumes_cover cover;
+    CLT_TRY(clt_volumes_cover_read(config, &cover));
+    if (!cover.known || !cover.intensity.window)
+        return CLT_OK;
+    float ends[2] = {cover.intensity.low, cover.intensity.high};
+    clt_intensity_apply(&cover.intensity, ends, 2);
+    *out = (clt_picture_window){ends[0] < ends[1], (double)ends[0], (double)ends[1]};
+    return CLT_OK;
+}
+
+typedef struct show_args {
+    const char *title, *out, *window;
+    int64_t samples;
+} show_args;
+
+static clt_status write_page(const show_args *a, const clt_config *config)
+{
+    clt_source *train = NULL, *eval = NULL;
+    clt_str page = {0};
+    clt_data_page p = {.title = a->title,
+                       .seed = (uint64_t)clt_config_int(config, "train.seed"),
+                       .shuffle = clt_config_bool(config, "data.shuffle"),
+                       .samples = (int)a->samples,
+                       .now = clt_wall_time(),
+                       .window_from = a->window ? "--window" : "data.window_low and data.window_high"};
+    CLT_TRY(a->window ? read_window(a->window, &p.window) : window_of_config(config, &p.window));
+    clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &train);
+    if (status == CLT_OK && clt_source_has_eval(config))
+        status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
+    p.train = train;
+    p.eval = eval;
+    if (status == CLT_OK)
+        status = clt_data_page_write(&p, &page);
+    if (status == CLT_OK)
+        status = clt_file_write(a->out, page.text, page.length);
+    clt_str_free(&page);
+    clt_source_close(train);
+    clt_source_close(eval);
+    return status;
+}
+
+clt_status data_show(cmd_context *context, int argc, char **argv)
+{
+    show_args a = {.samples = 36};
+    (void)context;
+    const args_option options[] = {
+        ARGS_TEXT("--out", "FILE", a.out, "the page to write, such as samples.html"),
+        ARGS_INT("--samples", "N", a.samples, 1, 1000, "samples of the training data on it (36)"),
+        ARGS_TEXT("--window", "LOW,HIGH", a.window,
+                  "values of x that become black and white, such as --window=-160,240 (volumes: "
+                  "data.window_low and data.window_high; else the range of the samples)"),
+        ARGS_END};
+    const args_usage usage = {
+        .command = "data show",
+        .operands = "CONFIG|FOLDER|FILE [section.key=value ...]",
+        .summary =
+            "Writes a page (HTML) of samples as training sees them, augmented, with their classes: of a "
+            "config, a folder of images or a packed one, a folder of volumes (slices, with their "
+            "masks), a file of samples (npy, idx, raw, a volume).",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = 1,
+        .overrides = true};
+    args_result r;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    if (!a.out)
+        CLT_FAIL(CLT_EUSAGE, "cltrain data show: name the page to write with --out FILE");
+    clt_config *config = NULL;
+    CLT_TRY(show_config(r.operands[0], &r, &config));
+    a.title = r.operands[0];
+    clt_status status = write_page(&a, config);
+    clt_config_destroy(config);
+    if (status == CLT_OK)
+        terminal_say("%s: open it in a browser\n", a.out);
+    return status;
+}

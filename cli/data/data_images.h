@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of cltrain data for images: packing a folder, showing samples, checking every image. */
+#ifndef CLI_DATA_IMAGES_H
+#define CLI_DATA_IMAGES_H
+
+#include "cli/screen/cmd.h"
+#include "engine/config/config.h"
+#include "engine/data/data.h"
+#include "engine/data/images/image_pack.h"
+
+/* argv[0] is "show". */
+clt_status data_show(cmd_context *context, int argc, char **argv);
+
+/* Packs a folder, with progress, and prints what was made and how to train on it. */
+clt_status data_pack(const cmd_context *context, clt_pack_options *options);
+
+/* Whether a path is a folder of images, a pack, an image or a folder of CIFAR. */
+bool data_is_images(const char *path);
+/* A config with such a path, or one read from a JSON file, with overrides. */
+clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
+                              clt_config **out);
+
+/* Checks every sample by several threads, in the order of the samples: `bad` is called for each that cannot be
+ * read, with its message as the thread's error; `progress` between. CLT_EINTERRUPTED when progress says so. */
+typedef struct data_check {
+    void (*bad)(void *context);
+    clt_status (*progress)(void *context, int64_t done, int64_t total);
+    void *context;
+    int64_t good, n_bad;
+} data_check;
+clt_status data_check_samples(const clt_source *source, data_check *check);
+
+#endif

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain data verify: reads all data that a config names, or files given one by one, prints a line for each,
+ * and goes on after a bad one. The engine knows what a file must look like. */
+#include "cli/data/data_verify.h"
+#include "cli/screen/terminal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/data/data_images.h"
+#include "cli/screen/args.h"
+#include "cli/screen/console.h"
+#include "engine/data/data.h"
+#include "engine/data/texts/text_paths.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/data/tokens/prepare.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+#include "engine/train/job/job.h"
+
+typedef struct verify_run {
+    const cmd_context *context;
+    console console;       /* shows which file is being read */
+    const char *tokenizer; /* for token shards given by name; "": none */
+    int good, bad;
+    clt_error fault; /* no fault of the data, such as missing memory: nothing more is verified */
+} verify_run;
+
+static void report(verify_run *v, const char *what, clt_status status, const char *description)
+{
+    console_clear(&v->console);
+    if (clt_status_exit_code(status) == clt_status_exit_code(CLT_ENOMEM)) {
+        clt_error_take(status, &v->fault);
+        return;
+    }
+    if (status == CLT_OK) {
+        v->good++;
+        terminal_say_item(5, "ok   %s: %s\n", what, description);
+    } else {
+        v->bad++;
+        terminal_say_item(5, "BAD  %s: %s\n", what, clt_error_text());
+    }
+    fflush(stdout);
+}
+
+static bool stopped(const verify_run *v)
+{
+    return v->fault.status != CLT_OK || (v->context->stop && atomic_load(v->context->stop));
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* --- samples one by one --- */
+
+typedef struct sample_view {
+    verify_run *v;
+    const char *what;
+} sample_view;
+
+static void on_bad(void *context)
+{
+    const sample_view *s = context;
+    report(s->v, s->what, CLT_EDATA, "");
+}
+
+static clt_status on_checked(void *context, int64_t done, int64_t total)
+{
+    const sample_view *s = context;
+    char text[160];
+    if (stopped(s->v))
+        CLT_FAIL(CLT_EINTERRUPTED, "verifying data: stopped by a signal; run it again");
+    (void)snprintf(text, sizeof text, "decoding: %lld of %lld, %d bad", (long long)done, (long long)total,
+                   s->v->bad);
+    console_observer(&s->v->console).progress(&s->v->console, text, done, total);
+    return CLT_OK;
+}
+
+/* Checks every sample and names each bad one. The set itself counts as good only if all of them are. */
+static clt_status verify_samples(verify_run *v, const char *what, const clt_source *source)
+{
+    sample_view view = {.v = v, .what = what};
+    data_check check = {.bad = on_bad, .progress = on_checked, .context = &view};
+    CLT_TRY(data_check_samples(source, &check));
+    v->good += (int)check.good;
+    console_clear(&v->console);
+    terminal_say_item(5, "%s %s: %s; %lld of %lld samples are good\n", check.n_bad ? "BAD " : "ok  ", what,
+                      source->description, (long long)check.good, (long long)source->samples);
+    return CLT_OK;
+}
+
+/* --- a config --- */
+
+/* Checks that indices are in the range that the config's model accepts, then reads every value, unless samples
+ * are checked one by one. */
+static clt_status check_source(const clt_config *config, const clt_source *shapes, const clt_source *source)
+{
+    clt_graph *graph;
+    int32_t prediction;
+    int64_t micro =
+        clt_config_int(config, "data.micro_batch"); /* below 0: auto; its size does not matter here */
+    CLT_TRY(clt_job_graph(config, shapes, micro > 0 ? micro : 1, &graph, &prediction));
+    clt_status status = CLT_OK;
+    for (size_t i = 0; i < graph->n_fields; i++) {
+        const clt_field *field = &graph->fields[i];
+        for (int s = 0; s < source->n_fields && field->bound && status == CLT_OK; s++)
+            if (strcmp(source->fields[s].name, field->name) == 0)
+                status = clt_source_check_bound(source, s, field->bound, field->bound_ignores,
+                                                field->bound_ignore);
+    }
+    clt_graph_destroy(graph);
+    return status == CLT_OK && !source->type->check_sample ? clt_source_scan(source) : status;
+}
+
+/* Reports what check_source found, or checks and reports the samples. */
+static clt_status report_source(verify_run *v, const char *what, clt_status status, const clt_source *source)
+{
+    if (status == CLT_OK && source->type->check_sample)
+        return verify_samples(v, what, source);
+    report(v, what, status, source ? source->description : "");
+    return CLT_OK;
+}
+
+/* Of data in many files, each one is told about. */
+static bool on_file(void *context, const char *path, clt_status status, const char *text)
+{
+    report(context, path, status, text);
+    return !stopped(context);
+}
+
+static clt_status verify_config(verify_run *v, const char *path, const clt_config *config)
+{
+    const clt_source_type *type = clt_source_type_of(config);
+    int bad = v->bad;
+    if (type->check_config) {
+        clt_status checked = type->check_config(config, on_file, v);
+        if (checked != CLT_OK)
+            report(v, path, checked, "");
+        if (v->bad > bad || stopped(v)) /* opening would only repeat the first of them */
+            return CLT_OK;
+    }
+    clt_source *train = NULL, *eval = NULL;
+    clt_str what = {0};
+    clt_status status = clt_source_open(config, CLT_SPLIT_TRAIN, &train);
+    if (status == CLT_OK)
+        status = check_source(config, train, train);
+    clt_str_printf(&what, "%s, training data", path);
+    clt_status ended = report_source(v, what.text, status, train);
+    if (ended == CLT_OK && clt_source_has_eval(config)) {
+        status = clt_source_open(config, CLT_SPLIT_EVAL, &eval);
+        if (status == CLT_OK)
+            status = check_source(config, train ? train : eval, eval);
+        what.length = 0;
+        clt_str_printf(&what, "%s, evaluation data", path);
+        ended = report_source(v, what.text, status, eval);
+    }
+    clt_source_close(train);
+    clt_source_close(eval);
+    clt_str_free(&what);
+    return ended;
+}
+
+/* A folder of images, or a pack of one; of CIFAR's folder also the test images. */
+static clt_status verify_images(verify_run *v, const char *path, const args_result *r)
+{
+    clt_config *config = NULL;
+    clt_status status = CLT_OK;
+    CLT_TRY(data_images_config(path, r->overrides, r->n_overrides, &config));
+    for (int split = 0; split < (clt_source_has_eval(config) ? 2 : 1) && status == CLT_OK; split++) {
+        clt_source *source = NULL;
+        status = clt_source_open(config, split ? CLT_SPLIT_EVAL : CLT_SPLIT_TRAIN, &source);
+        status = report_source(v, path, status, source);
+        clt_source_close(source);
+    }
+    clt_config_destroy(config);
+    return status;
+}
+
+/* --- files --- */
+
+static void verify_file(verify_run *v, const char *path)
+{
+    clt_str text = {0};
+    clt_status status = clt_source_check_file(path, v->tokenizer, &text);
+    report(v, path, status, text.text ? text.text : "");
+    clt_str_free(&text);
+}
+
+static void on_prepared(void *context, const char *path, clt_status status, int64_t tokens)
+{
+    char text[64];
+    if (tokens > 0)
+        snprintf(text, sizeof text, "%lld tokens, hash as in the manifest", (long long)tokens);
+    else
+        snprintf(text, sizeof text, "as in the manifest");
+    report(context, path, status, text);
+}
+
+/* Checks a folder of a format that knows folders; false: it is none. */
+static bool verify_files_of(verify_run *v, const char *folder)
+{
+    int n;
+    bool mine = false;
+    const clt_source_type *const *types = clt_source_types(&n);
+    for (int i = 0; i < n && !mine; i++) {
+        clt_status status = CLT_OK;
+        if (types[i]->check_folder)
+            status = types[i]->check_folder(folder, on_file, v, &mine);
+        if (status != CLT_OK)
+            report(v, folder, status, "");
+        mine = mine || status != CLT_OK;
+    }
+    return mine;
+}
+
+static void verify_folder(verify_run *v, const char *folder)
+{
+    char *manifest = NULL;
+    clt_path_list list = {0};
+    clt_status status = clt_path_join(folder, "manifest.json", &manifest);
+    if (status == CLT_OK && clt_file_exists(manifest)) {
+        status = clt_prepare_check(folder, on_prepared, v);
+    } else if (status == CLT_OK && !verify_files_of(v, folder)) {
+        status = clt_shard_paths(folder, "", "data verify", &list);
+        for (size_t i = 0; i < list.count && !stopped(v); i++)
+            verify_file(v, list.path[i]);
+    }
+    if (status != CLT_OK)
+        report(v, folder, status, "");
+    clt_path_list_free(&list);
+    free(manifest);
+}
+
+static void verify_tokenizer(verify_run *v, const char *path)
+{
+    clt_tokenizer *tokenizer = NULL;
+    clt_status status = clt_tokenizer_open(path, &tokenizer);
+    report(v, path, status, tokenizer ? clt_tokenizer_description(tokenizer) : "");
+    clt_tokenizer_close(tokenizer);
+}
+
+/* A JSON file with a member "data" is a config. */
+static bool is_config(const char *path)
+{
+    clt_json_doc *doc = NULL;
+    bool config = false;
+    if (ends_with(path, ".json") && clt_json_parse_file(path, CLT_EDATA, &doc) == CLT_OK)
+        config = clt_json_get(clt_json_root(doc), "data") != NULL;
+    clt_json_destroy(doc);
+    return config;
+}
+
+static clt_status verify_operand(verify_run *v, const char *path, const args_result *r)
+{
+    if (is_config(path)) {
+        clt_config *config = NULL;
+        CLT_TRY(clt_config_load(path, r->overrides, r->n_overrides, &config));
+        clt_status status = verify_config(v, path, config);
+        clt_config_destroy(config);
+        return status;
+    }
+    if (data_is_images(path))
+        return verify_images(v, path, r);
+    if (clt_is_directory(path))
+        verify_folder(v, path);
+    else if (ends_with(path, ".json") || ends_with(path, ".bpe") || ends_with(path, "merges.txt"))
+        verify_tokenizer(v, path);
+    else
+        verify_file(v, path);
+    return CLT_OK;
+}
+
+clt_status data_verify(cmd_context *context, int argc, char **argv)
+{
+    verify_run v = {.context = context, .tokenizer = ""};
+    const args_option options[] = {
+        ARGS_TEXT("--tokenizer", "PATH", v.tokenizer,
+                  "vocabulary of shards given by name; without it the tokenizer.json "
+                  "beside them, if any"),
+        ARGS_END};
+    const args_usage usage = {.command = "data verify",
+                              .operands = "CONFIG|FILE|FOLDER... [section.key=value ...]",
+                              .summary =
+                                  "Reads all data of a config, folders of images or volumes, or single files "
+                                  "(idx, npy, nifti, .bin "
+                                  "shards, tokenizers, packed images) and folders of shards, to the end.",
+                              .options = options,
+                              .min_operands = 1,
+                              .max_operands = ARGS_MAX,
+                              .overrides = true};
+    args_result r;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    console_init(&v.console, context);
+    clt_status status = CLT_OK;
+    for (int i = 0; i < r.n_operands && status == CLT_OK && !stopped(&v); i++) {
+        char what[160];
+        snprintf(what, sizeof what, "reading the data: %.120s", r.operands[i]);
+        console_observer(&v.console).progress(&v.console, what, i, r.n_operands);
+        status = verify_operand(&v, r.operands[i], &r);
+    }
+    console_close(&v.console);
+    CLT_TRY(status);
+    if (v.fault.status != CLT_OK)
+        return clt_error_put(&v.fault);
+    if (stopped(&v))
+        CLT_FAIL(CLT_EINTERRUPTED, "verifying data: stopped by a signal; run it again");
+    if (v.bad > 0)
+        CLT_FAIL(CLT_EDATA, "verifying data: %d of %d are bad; each is named above", v.bad, v.good + v.bad);
+    terminal_say("%d good, none bad\n", v.good);
+    return CLT_OK;
+}

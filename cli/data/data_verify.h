@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain data verify. */
+#ifndef CLI_DATA_VERIFY_H
+#define CLI_DATA_VERIFY_H
+
+#include "cli/screen/cmd.h"
+
+/* argv[0] is "verify". CLT_EDATA if anything is wrong with the data; all of it is checked in any case. */
+clt_status data_verify(cmd_context *context, int argc, char **argv);
+
+#endif

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which kind of data a path is; tables, arrays, texts and token shards. Images and volumes: new_images.c. */
+#include "cli/data/new_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/config/config.h"
+#include "engine/data/images/image_pack.h"
+#include "engine/data/images/image_source.h"
+#include "engine/data/open/rows.h"
+#include "engine/data/pixels/image_folder.h"
+#include "engine/data/texts/text_paths.h"
+#include "engine/data/volumes/volume_list.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+
+clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source)
+{
+    clt_str text = {0};
+    *config = NULL;
+    *source = NULL;
+    clt_status status = draft_write(&n->draft, true, &text);
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, n->path, NULL, 0, config);
+    if (status == CLT_OK)
+        status = clt_source_open(*config, CLT_SPLIT_TRAIN, source);
+    if (status != CLT_OK) {
+        clt_config_destroy(*config);
+        *config = NULL;
+    }
+    clt_str_free(&text);
+    return status;
+}
+
+clt_status new_config_describe(new_config *n)
+{
+    clt_config *config;
+    clt_source *source;
+    CLT_TRY(new_config_probe(n, &config, &source));
+    clt_str_printf(&n->found, "%s\n", source->description);
+    clt_source_close(source);
+    clt_config_destroy(config);
+    return CLT_OK;
+}
+
+void new_config_length(new_config *n, const new_length *length)
+{
+    int64_t of_epoch = length->samples / length->batch > 0 ? length->samples / length->batch : 1;
+    int64_t epochs = (length->steps + of_epoch - 1) / of_epoch;
+    epochs = epochs < length->least_epochs  ? length->least_epochs
+             : epochs > length->most_epochs ? length->most_epochs
+                                            : epochs;
+    int64_t all = epochs * of_epoch;
+    draft_int(&n->draft, "data.micro_batch", length->batch);
+    draft_text(&n->draft, "schedule.type", "cosine");
+    draft_int(&n->draft, "schedule.warmup", all / 20 < 200 ? all / 20 : 200);
+    draft_int(&n->draft, "train.epochs", epochs);
+    if (length->has_eval)
+        draft_int(&n->draft, "train.eval_every", all / 10 > 0 ? all / 10 : 1);
+}
+
+/* --- tables and arrays --- */
+
+#define FEW 10 /* samples that are all needed for training */
+
+/* Whole-numbered targets are classes if they are few, none is negative, and each number up to the largest is there. */
+static clt_status are_classes(const clt_source *source, int field, bool *out)
+{
+    bool seen[64] = {false};
+    const clt_source_field *y = &source->fields[field];
+    *out = false;
+    if (!y->is_index || y->shape.ndim > 0 || y->max_value < 1 || y->max_value >= 64)
+        return CLT_OK;
+    int64_t most = source->samples < 100000 ? source->samples : 100000, kinds = 0;
+    for (int64_t i = 0; i < most; i++) {
+        union {
+            uint8_t u8;
+            uint16_t u16;
+            int32_t i32;
+            float f32;
+        } value;
+        CLT_TRY(clt_source_read_field(source, i, field, &value));
+        double number = clt_number_at(&value, y->dtype, 0);
+        if (number < 0 || number > 63)
+            return CLT_OK;
+        kinds += !seen[(int)number];
+        seen[(int)number] = true;
+    }
+    *out = kinds >= y->max_value && kinds * 4 <= source->samples;
+    return CLT_OK;
+}
+
+/* An mlp for `inputs` numbers a sample. */
+static void set_mlp(new_config *n, const clt_source *source, bool classes, bool has_eval)
+{
+    int64_t inputs = clt_shape_elements(&source->fields[0].shape);
+    int64_t width = inputs <= 64    ? 64
+                    : inputs <= 256 ? 128
+                                    : 256,
+            hidden[2] = {width, width > 64 ? width / 2 : 64};
+    int64_t batch = source->samples < 10000 ? 32 : source->samples < 200000 ? 128 : 512;
+    draft *d = &n->draft;
+    draft_text(d, "model.type", "mlp");
+    draft_ints(d, "model.hidden", hidden, 2);
+    draft_text(d, "model.loss", classes ? "cross_entropy" : "mse");
+    while (batch > 1 && batch > source->samples)
+        batch /= 2;
+    draft_text(d, "optimizer.type", "adamw");
+    draft_number(d, "optimizer.learning_rate", 0.002);
+    draft_number(d, "optimizer.weight_decay", 0.01);
+    new_config_length(n, &(new_length){source->samples, batch, 3000, 3, 100, has_eval});
+    clt_str_printf(&n->found, "the config: an mlp of two hidden layers, %s, batches of %lld\n",
+                   classes ? "which classifies (model.loss cross_entropy)" : "a regression (model.loss mse)",
+                   (long long)batch);
+}
+
+clt_status new_config_table(new_config *n)
+{
+    clt_config *config;
+    clt_source *source;
+    bool classes = false;
+    draft_text(&n->draft, "data.type", "csv");
+    draft_text(&n->draft, "data.path", n->path);
+    if (n->column)
+        draft_text(&n->draft, "data.target", n->column);
+    CLT_TRY(new_config_probe(n, &config, &source));
+    clt_status status = CLT_OK;
+    classes = source->n_class_names > 0;
+    if (!classes)
+        status = are_classes(source, 1, &classes);
+    clt_str_printf(&n->found, "%s%s\n", source->description,
+                   n->column ? "" : " (the last column; another one: --target NAME)");
+    if (status == CLT_OK && !classes && source->fields[1].is_index && source->fields[1].max_value < 64)
+        clt_str_append(&n->found,
+                       "few whole numbers, but not each of them: taken for values, not for classes "
+                       "(else: model.loss cross_entropy)\n");
+    bool small = source->samples < FEW;
+    if (small) {
+        draft_number(&n->draft, "data.split", 0);
+        clt_str_append(&n->found, "too few lines to keep some for evaluation (data.split 0)\n");
+    }
+    if (status == CLT_OK)
+        set_mlp(n, source, classes, !small);
+    clt_source_close(source);
+    clt_config_destroy(config);
+    return status;
+}
+
+/* Pairs of names in which the first one holds inputs and the second one their targets, or training and evaluation. */
+static const char *const target_names[][2] = {{"images-idx3", "labels-idx1"},
+                                              {"images", "labels"},
+                                              {"inputs", "targets"},
+                                              {"features", "labels"},
+                                              {"data", "labels"},
+                                              {"data", "targets"},
+                                              {"X", "y"},
+                                              {"x", "y"}};
+static const char *const eval_names[][2] = {
+    {"train", "t10k"}, {"train", "test"}, {"train", "val"}, {"train", "valid"}};
+
+/* The existing file whose name has one word in place of another; NULL: there is none. */
+static const char *sibling(new_config *n, const char *path, const char *const names[][2], size_t count)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (size_t i = 0; path && i < count; i++) {
+        const char *at = strstr(name, names[i][0]);
+        if (!at)
+            continue;
+        char *other = clt_arena_printf(n->draft.arena, "%.*s%s%s", (int)(at - path), path, names[i][1],
+                                       at + strlen(names[i][0]));
+        if (other && clt_file_exists(other))
+            return other;
+    }
+    return NULL;
+}
+#define COUNT(names) (sizeof(names) / sizeof(names)[0])
+
+clt_status new_config_arrays(new_config *n, const char *type)
+{
+    clt_config *config;
+    clt_source *source;
+    bool classes = false;
+    const char *targets = n->targets ? n->targets : sibling(n, n->path, target_names, COUNT(target_names));
+    if (!targets)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain new: '%s' is an array (%s); which file has its targets? cltrain new %s TARGETS",
+                 n->path, type, n->path);
+    draft_text(&n->draft, "data.type", type);
+    draft_text(&n->draft, "data.path", n->path);
+    draft_text(&n->draft, "data.targets", targets);
+    CLT_TRY(new_config_probe(n, &config, &source));
+    const char *eval = sibling(n, n->path, eval_names, COUNT(eval_names));
+    const char *eval_targets = sibling(n, targets, eval_names, COUNT(eval_names));
+    if (eval && eval_targets) {
+        draft_text(&n->draft, "data.eval_path", eval);
+        draft_text(&n->draft, "data.eval_targets", eval_targets);
+    }
+    clt_status status = source->n_fields > 1 ? are_classes(source, 1, &classes) : CLT_OK;
+    clt_str_printf(&n->found, "%s\n", source->description);
+    if (eval && eval_targets)
+        clt_str_printf(&n->found, "evaluation: '%s' with '%s'\n", eval, eval_targets);
+    if (status == CLT_OK)
+        set_mlp(n, source, classes, eval && eval_targets);
+    clt_source_close(source);
+    clt_config_destroy(config);
+    return status;
+}
+
+/* --- texts --- */
+
+static clt_status first_path(void *context, const char *path)
+{
+    char **first = context;
+    if (!*first)
+        *first = strdup(path);
+    return *first ? CLT_OK : CLT_ENOMEM;
+}
+
+/* The member of the first record that holds its text: one of the usual names, else the longest string. *key NULL: the
+ * file does not look like JSON Lines, or is packed. */
+static clt_status find_json_key(new_config *n, const char **key)
+{
+    static const char *const usual[] = {"text", "content", "body"};
+    char *file = NULL, start[65536];
+    size_t got = 0;
+    clt_json_doc *doc = NULL;
+    *key = NULL;
+    clt_status status = clt_text_paths(n->path, "the text", first_path, &file);
+    if (status == CLT_OK)
+        status = clt_file_read_start(file, start, sizeof start - 1, CLT_EDATA, &got);
+    free(file);
+    CLT_TRY(status);
+    size_t line = 0, longest = 0;
+    while (line < got && start[line] != '\n')
+        line++;
+    if (got == 0 || start[0] != '{' || clt_json_parse(start, line, n->path, CLT_EDATA, &doc) != CLT_OK)
+        return clt_error_clear(), CLT_OK;
+    for (const clt_json *m = clt_json_first(clt_json_root(doc)); m; m = clt_json_next(m)) {
+        size_t length = clt_json_typeof(m) == CLT_JSON_STRING ? strlen(clt_json_string(m)) + 1 : 0;
+        for (size_t i = 0; length > 0 && i < COUNT(usual); i++)
+            if (strcmp(clt_json_key(m), usual[i]) == 0)
+                length = SIZE_MAX - i;
+        if (length > longest) {
+            longest = length;
+            *key = clt_arena_strdup(n->draft.arena, clt_json_key(m));
+        }
+    }
+    clt_json_destroy(doc);
+    return CLT_OK;
+}
+
+/* A small GPT for the text or tokens of the draft. */
+static clt_status set_gpt(new_config *n, int64_t *tokens)
+{
+    clt_config *config;
+    clt_source *source;
+    CLT_TRY(new_config_probe(n, &config, &source));
+    *tokens = source->tokens;
+    draft_gpt(&n->draft, (uint64_t)source->tokens, clt_source_has_eval(config));
+    clt_source_close(source);
+    clt_config_destroy(config);
+    return new_config_describe(n);
+}
+
+clt_status new_config_text(new_config *n)
+{
+    int64_t tokens;
+    const char *key = n->json_key;
+    if (!key)
+        CLT_TRY(find_json_key(n, &key));
+    draft_text(&n->draft, "data.type", "text");
+    draft_text(&n->draft, "data.path", n->path);
+    if (key)
+        draft_text(&n->draft, "data.json_key", key);
+    if (n->tokenizer)
+        draft_text(&n->draft, "data.tokenizer", n->tokenizer);
+    CLT_TRY(set_gpt(n, &tokens));
+    if (key && !n->json_key)
+        clt_str_printf(&n->found,
+                       "JSON Lines: the text of a record is '%s' (another member: --json-key NAME)\n", key);
+    clt_str_printf(&n->found, "the config: a small GPT over %s\n", n->tokenizer ? "the tokens" : "bytes");
+    if (!n->tokenizer && tokens > 1000000)
+        clt_str_append(&n->found,
+                       "a text of this size is learned better in tokens: cltrain data prepare TEXT "
+                       "--train-bpe 4096 --out FOLDER writes such a config, too\n");
+    return CLT_OK;
+}
+
+clt_status new_config_tokens(new_config *n)
+{
+    int64_t tokens;
+    draft_text(&n->draft, "data.type", "tokens");
+    draft_text(&n->draft, "data.path", n->path);
+    if (n->tokenizer)
+        draft_text(&n->draft, "data.tokenizer", n->tokenizer);
+    CLT_TRY(set_gpt(n, &tokens));
+    clt_str_append(&n->found, "the config: a small GPT over the tokens\n");
+    return CLT_OK;
+}
+
+/* --- which kind --- */
+
+/* Whether the name has one of these endings, also with .gz behind it. */
+static bool is_named(const char *path, const char *const *ends)
+{
+    size_t n = strlen(path);
+    if (n > 3 && strcasecmp(path + n - 3, ".gz") == 0)
+        n -= 3;
+    for (; *ends; ends++)
+        if (n > strlen(*ends) && strncasecmp(path + n - strlen(*ends), *ends, strlen(*ends)) == 0)
+            return true;
+    return false;
+}
+
+static bool has(const char *folder, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return clt_file_exists(path) || clt_is_directory(path);
+}
+
+/* Whether a folder holds volumes as training takes them; what is wrong with them is found later. */
+static bool holds_volumes(const char *folder)
+{
+    const char **names;
+    int64_t count = 0;
+    clt_arena *arena = NULL;
+    if ((has(folder, "images") && has(folder, "masks")) ||
+        (has(folder, "imagesTr") && has(folder, "labelsTr")))
+        return true;
+    if (clt_arena_create(&arena) != CLT_OK ||
+        clt_volume_list_classes(arena, folder, &names, &count) != CLT_OK)
+        clt_error_clear();
+    clt_arena_destroy(arena);
+    return count > 0;
+}
+
+/* images/ and masks/ (or nnU-Net's names) of image files that are no volumes. */
+static bool holds_flat_masks(const char *path)
+{
+    static const char *const pairs[][2] = {
+        {"images", "masks"}, {"imagesTr", "labelsTr"}, {"train/images", "train/masks"}};
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        char images[4096], masks[4096];
+        snprintf(images, sizeof images, "%s/%s", path, pairs[i][0]);
+        snprintf(masks, sizeof masks, "%s/%s", path, pairs[i][1]);
+        if (clt_is_directory(images) && clt_is_directory(masks) && clt_folder_has_images(images))
+            return true;
+    }
+    return false;
+}
+
+static clt_status look_at_folder(new_config *n)
+{
+    char train[4096];
+    snprintf(train, sizeof train, "%s/train", n->path);
+    if (clt_checkpoint_exists(n->path))
+        CLT_FAIL(CLT_EUSAGE, "cltrain new: '%s' is a trained run: cltrain train --resume %s goes on with it",
+                 n->path, n->path);
+    if (has(n->path, "config.json") && has(n->path, "model.safetensors"))
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain new: '%s' is a model of transformers: cltrain config --from %s prints a config for it",
+            n->path, n->path);
+    if (holds_flat_masks(n->path))
+        CLT_FAIL(CLT_EDATA,
+                 "cltrain new: '%s' holds images and masks of flat files; masks are trained on as volumes "
+                 "(.nii, .nii.gz) only, and photos as a folder for each class",
+                 n->path);
+    if (clt_is_cifar_folder(n->path) || clt_is_image_folder(n->path) || clt_is_image_folder(train))
+        return new_config_images(n);
+    if (holds_volumes(n->path))
+        return new_config_volumes(n);
+    if (clt_folder_has_shards(n->path, "train"))
+        return new_config_tokens(n);
+    if (clt_folder_has_images(n->path))
+        CLT_FAIL(CLT_EDATA,
+                 "cltrain new: '%s' holds images, but no folders of classes; put them into %s/CLASS/name.jpg",
+                 n->path, n->path);
+    return new_config_text(n);
+}
+
+/* A file of an unknown kind with bytes of 0 in its beginning is no text. */
+static clt_status check_no_zeros(const char *path)
+{
+    char start[4096];
+    size_t got = 0;
+    CLT_TRY(clt_file_read_start(path, start, sizeof start, CLT_EDATA, &got));
+    if (memchr(start, '\0', got))
+        CLT_FAIL(CLT_EDATA,
+                 "cltrain new: '%s' is no text, and of no kind that is known by its content or name; "
+                 "docs/data.md lists "
+                 "what can be trained on",
+                 path);
+    return CLT_OK;
+}
+
+static clt_status look_at_file(new_config *n)
+{
+    static const char *const tables[] = {".csv", ".tsv", NULL}, *const configs[] = {".json", NULL},
+                             *const shards[] = {".bin", NULL}, *const texts[] = {".txt",   ".md",   ".text",
+                                                                                 ".jsonl", ".html", ".ndjson",
+                                                                                 ".tex",   ".rst",  NULL};
+    const clt_source_type *type;
+    if (is_named(n->path, tables))
+        return new_config_table(n);
+    if (is_named(n->path, configs))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain new: '%s' is called as a config is; cltrain train %s trains with one, and a text "
+                 "of JSON Lines is called .jsonl",
+                 n->path, n->path);
+    if (is_named(n->path, shards))
+        return new_config_tokens(n);
+    if (is_named(n->path, texts) || n->json_key || n->tokenizer)
+        return new_config_text(n);
+    if (clt_is_image_pack(n->path))
+        return new_config_images(n);
+    if (clt_is_image_file(n->path))
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain new: '%s' is one image; name the folder that holds a folder for each class",
+                 n->path);
+    if (clt_rows_guess_type(n->path, NULL, "data.type=", &type) != CLT_OK) {
+        clt_error_clear(); /* a text, then, or a message that says what it is */
+        CLT_TRY(check_no_zeros(n->path));
+        return new_config_text(n);
+    }
+    if (strcmp(type->format->name, "csv") == 0)
+        return new_config_table(n);
+    if (strcmp(type->format->name, "idx") == 0 || strcmp(type->format->name, "npy") == 0)
+        return new_config_arrays(n, type->format->name);
+    if (strcmp(type->format->name, "nifti") == 0)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain new: '%s' is one volume; name the folder that holds images/ and masks/, or a "
+                 "folder for each "
+                 "class",
+                 n->path);
+    CLT_FAIL(CLT_EUSAGE, "cltrain new: no config is written for files of type %s; docs/configs.md shows one",
+             type->format->name);
+}
+
+/* An option that means nothing for the data that was found. */
+static clt_status check_options(const new_config *n, const char *type)
+{
+    bool text = strcmp(type, "\"text\"") == 0, tokens = strcmp(type, "\"tokens\"") == 0;
+    bool arrays = strcmp(type, "\"npy\"") == 0 || strcmp(type, "\"idx\"") == 0;
+    const char *wrong = n->column && strcmp(type, "\"csv\"") != 0 ? "--target"
+                        : n->json_key && !text                    ? "--json-key"
+                        : n->tokenizer && !text && !tokens        ? "--tokenizer"
+                        : n->targets && !arrays                   ? "a second file, TARGETS,"
+                                                                  : NULL;
+    if (wrong)
+        CLT_FAIL(CLT_EUSAGE, "cltrain new: %s does not belong to '%s', which is data.type %s", wrong, n->path,
+                 type);
+    return CLT_OK;
+}
+
+clt_status new_config_look(new_config *n)
+{
+    bool pattern = strpbrk(n->path, "*?[") != NULL || n->path[0] == '@';
+    if (!clt_file_exists(n->path) && !clt_is_directory(n->path) && !pattern)
+        CLT_FAIL(CLT_EDATA, "cltrain new: '%s': there is no such file or folder", n->path);
+    if (!clt_is_directory(n->path) && clt_rows_once(n->path))
+        CLT_FAIL(CLT_EDATA, "cltrain new: '%s' is no regular file, and can be read once only", n->path);
+    CLT_TRY(clt_is_directory(n->path)              ? look_at_folder(n)
+            : pattern && !clt_file_exists(n->path) ? new_config_text(n)
+                                                   : look_at_file(n));
+    return check_options(n, draft_value(&n->draft, "data.type"));
+}

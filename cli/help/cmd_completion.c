@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cltrain completion: prints the script by which a shell completes commands, options, keys and files; and
+ * `words`, which these scripts call. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/help/complete.h"
+
+static clt_status print_script(int argc, char **argv, const char *summary)
+{
+    const args_option options[] = {ARGS_END};
+    char command[32];
+    args_result r;
+    snprintf(command, sizeof command, "completion %s", argv[0]);
+    const args_usage usage = {.command = command, .operands = "", .summary = summary, .options = options};
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (!r.help)
+        fputs(complete_script(argv[0]), stdout);
+    return CLT_OK;
+}
+
+static clt_status completion_bash(cmd_context *context, int argc, char **argv)
+{
+    (void)context;
+    return print_script(argc, argv,
+                        "Prints the script for bash. For this shell: source <(cltrain completion bash)\n"
+                        "For all to come: cltrain completion bash > "
+                        "~/.local/share/bash-completion/completions/cltrain");
+}
+
+static clt_status completion_zsh(cmd_context *context, int argc, char **argv)
+{
+    (void)context;
+    return print_script(
+        argc, argv,
+        "Prints the script for zsh. For this shell, after compinit: source <(cltrain completion zsh)\n"
+        "For all to come: write it to a file _cltrain in a folder of $fpath.");
+}
+
+static clt_status completion_fish(cmd_context *context, int argc, char **argv)
+{
+    (void)context;
+    return print_script(argc, argv,
+                        "Prints the script for fish. For this shell: cltrain completion fish | source\n"
+                        "For all to come: cltrain completion fish > ~/.config/fish/completions/cltrain.fish");
+}
+
+static clt_status completion_words(cmd_context *context, int argc, char **argv)
+{
+    const args_option options[] = {ARGS_END};
+    const args_usage usage = {
+        .command = "completion words",
+        .operands = "INDEX [WORD...]",
+        .summary = "Prints what could stand at word INDEX of a command line (the program is word "
+                   "0), one candidate a line;\nthe scripts of the shells call it.",
+        .options = options,
+        .min_operands = 1,
+        .max_operands = ARGS_MAX};
+    args_result r;
+    clt_str text = {0};
+    char *end;
+    CLT_TRY(args_parse(&usage, argc, argv, &r));
+    if (r.help)
+        return CLT_OK;
+    long index = strtol(r.operands[0], &end, 10);
+    if (*end || end == r.operands[0] || index < 1 || index >= ARGS_MAX)
+        CLT_FAIL(CLT_EUSAGE, "cltrain completion words: '%s' is not the number of a word from 1 on",
+                 r.operands[0]);
+    clt_status status = complete_words(context, r.n_operands - 1, r.operands + 1, (int)index, &text);
+    if (status == CLT_OK && text.text)
+        fputs(text.text, stdout);
+    clt_str_free(&text);
+    return status;
+}
+
+clt_status cmd_completion(cmd_context *context, int argc, char **argv)
+{
+    static const args_part parts[] = {{"bash", "the script for bash", completion_bash},
+                                      {"zsh", "the script for zsh", completion_zsh},
+                                      {"fish", "the script for fish", completion_fish},
+                                      {"words", "candidates for one word, for the scripts", completion_words},
+                                      {NULL, NULL, NULL}};
+    const args_option options[] = {ARGS_END};
+    const args_usage usage = {.command = "completion",
+                              .operands = "PART ...",
+                              .summary = "Completion of commands, options, keys and files in a shell.\n"
+                                         "'cmake --install' puts the scripts where the shells look for them.",
+                              .options = options,
+                              .parts = parts};
+    return args_dispatch(&usage, context, argc, argv);
+}

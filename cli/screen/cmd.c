@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of commands and the helpers they share. */
+#include "cli/screen/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/screen/args.h"
+#include "cli/screen/shell_word.h"
+#include "cli/screen/terminal.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/files/fileio.h"
+#include "engine/pretrained/pretrained.h"
+
+const cmd_entry cmd_table[] = {
+    {"demo", "train a small language model on text of this machine, then sample from it", cmd_demo,
+     CMD_STOPS},
+    {"new", "look at data and write a config that trains on it", cmd_new, 0},
+    {"train", "train the model of a config", cmd_train, CMD_STOPS | CMD_RANKS},
+    {"launch", "train on several devices of this host, and go on after failures", cmd_launch, CMD_STOPS},
+    {"eval", "evaluate a trained model, or weights", cmd_eval, CMD_RANKS},
+    {"devices", "list the OpenCL devices and what they can do", cmd_devices, 0},
+    {"doctor", "find out why there is no device", cmd_doctor, 0},
+    {"plan", "show memory map and commands of a config, without a device", cmd_plan, 0},
+    {"estimate", "show memory by class and the largest micro-batch that fits", cmd_estimate, 0},
+    {"bench", "measure matrix products, ops, memory, a training step or the loader", cmd_bench, 0},
+    {"tune", "measure which kernels are fastest on this device", cmd_tune, CMD_STOPS},
+    {"verify", "check that this device computes every op correctly", cmd_verify, 0},
+    {"data", "download a published data set, convert text into token shards, check data", cmd_data,
+     CMD_STOPS},
+    {"generate", "continue a text with a trained language model", cmd_generate, 0},
+    {"predict", "predict with a trained classifier or regression", cmd_predict, 0},
+    {"export", "write the weights of a checkpoint as one file, in f32 or 16 bits", cmd_export, 0},
+    {"report", "write an HTML page about one or several runs", cmd_report, 0},
+    {"compare", "compare runs: results, configs, where losses diverge", cmd_compare, 0},
+    {"watch", "follow a run: curves in the terminal", cmd_watch, CMD_STOPS},
+    {"ops", "list the ops of model.layers, or describe one", cmd_ops, 0},
+    {"config", "print the schema, or a config with all its values", cmd_config, 0},
+    {"cache", "list the cache folders, or clear them", cmd_cache, 0},
+    {"completion", "print the script that completes commands in bash, zsh or fish", cmd_completion, 0},
+    {"man", "print the manual page", cmd_man, 0},
+    {"version", "print versions", cmd_version, 0},
+    {"help", "print this list, or the options of a command", cmd_help, 0},
+    {"probe", "test what a driver can do, as a child process", cmd_probe, CMD_HIDDEN},
+    {"verify-worker", "run checks, as a child process", cmd_verify_worker, CMD_HIDDEN},
+    {NULL, NULL, NULL, 0},
+};
+
+const cmd_entry *cmd_find(const char *name)
+{
+    for (const cmd_entry *entry = cmd_table; entry->name; entry++)
+        if (strcmp(entry->name, name) == 0)
+            return entry;
+    return NULL;
+}
+
+bool cmd_prints(const cmd_context *context)
+{
+    return !context->ranks || context->ranks->rank == 0;
+}
+
+void cmd_append_command(clt_str *out, const cmd_context *context)
+{
+    const char *called = getenv(CMD_CALLED), *program = called && *called ? called : context->program;
+    shell_append_word(out, program && *program ? program : "cltrain");
+}
+
+void cmd_print_error(const cmd_context *context, clt_status status)
+{
+    char who[96] = "", label[160], text[CLT_ERROR_TEXT_SIZE];
+    snprintf(text, sizeof text, "%s", clt_error_text());
+    clt_text_tame(text);
+    if (context->ranks && context->ranks->ranks > 1)
+        snprintf(who, sizeof who, "[rank %d %s] ", context->ranks->rank, context->ranks->host);
+    fflush(stdout);
+    terminal_ink ink = status == CLT_EINTERRUPTED ? INK_WARNING : INK_BAD;
+    snprintf(label, sizeof label, "cltrain: %s%s", clt_status_text(status), *text ? ":" : "");
+    terminal_tell(who, ink, label, text);
+    const char *origin = clt_error_origin();
+    if (getenv("CLTRAIN_DEBUG") && origin && *origin)
+        fprintf(stderr, "%sraised at %s\n", who, origin);
+    fflush(stderr);
+}
+
+clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out)
+{
+    ocl_open_options options = {.spec = spec, .caps_mask = caps_mask};
+    ocl_device *device = NULL;
+    CLT_TRY(ocl_device_open(&options, &device));
+    *out = *ocl_device_describe(device);
+    ocl_device_close(device);
+    return CLT_OK;
+}
+
+clt_status cmd_caps(const char *text, uint32_t *mask)
+{
+    *mask = OCL_CAPS_ALL;
+    return text ? ocl_caps_parse(text, mask) : CLT_OK;
+}
+
+clt_status cmd_free_folder(const char *base, char **out)
+{
+    clt_str path = {0};
+    for (int i = 1; i < 100000; i++) {
+        path.length = 0;
+        clt_str_printf(&path, "%s", base);
+        if (i > 1)
+            clt_str_printf(&path, "-%d", i);
+        clt_status status = clt_str_check(&path);
+        if (status != CLT_OK) {
+            clt_str_free(&path);
+            return status;
+        }
+        if (!clt_file_exists(path.text) && !clt_is_directory(path.text)) {
+            *out = path.text;
+            return CLT_OK;
+        }
+    }
+    clt_str_free(&path);
+    CLT_FAIL(CLT_ESTORAGE,
+             "choosing a run folder: %s and the numbered names after it are all taken; name one with --out",
+             base);
+}
+
+void cmd_use_log_level(const clt_config *config)
+{
+    clt_log_level level;
+    if (!getenv("CLTRAIN_LOG") && clt_log_level_from_name(clt_config_string(config, "log.level"), &level))
+        clt_log_set_level(level);
+}
+
+clt_status cmd_load_config(const args_result *r, clt_config **out)
+{
+    return cmd_load_config_over(r, NULL, false, out);
+}
+
+clt_status cmd_load_config_over(const args_result *r, const char *init, bool training, clt_config **out)
+{
+    clt_pretrained *pretrained = NULL;
+    if (init)
+        CLT_TRY(clt_pretrained_open(init, &pretrained));
+    clt_status status = clt_config_load_over(r->operands[0], r->overrides, r->n_overrides,
+                                             init ? clt_pretrained_presets(pretrained, training) : NULL, out);
+    clt_pretrained_close(pretrained);
+    CLT_TRY(status);
+    cmd_use_log_level(*out);
+    return CLT_OK;
+}
+
+clt_status cmd_run_operand(const args_result *r, const char *command, const char *checkpoint,
+                           const char *what, const char **out)
+{
+    *out = checkpoint ? checkpoint : r->n_operands > 0 ? r->operands[0] : NULL;
+    if (!*out)
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain %s: missing argument: name the run folder of %s (cltrain %s RUN); its checkpoints "
+                 "folder or one step_N of it is accepted as well",
+                 command, what, command);
+    if (checkpoint && r->n_operands > 0)
+        CLT_FAIL(CLT_EUSAGE, "cltrain %s: both '%s' and --checkpoint name a run; give one of them", command,
+                 r->operands[0]);
+    return CLT_OK;
+}
+
+static int data_output = -1; /* the real standard output, while stdout is redirected to stderr */
+
+static clt_status reserve_output(void)
+{
+    if (data_output >= 0)
+        return CLT_OK;
+    fflush(stdout);
+    data_output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (data_output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        CLT_FAIL(CLT_ESTORAGE, "writing to the standard output: %s", strerror(errno));
+    return CLT_OK;
+}
+
+clt_status cmd_write_text(const char *path, const char *text)
+{
+    if (strcmp(path, "-") != 0)
+        return clt_file_write(path, text, strlen(text));
+    if (data_output >= 0)
+        return clt_fd_write(data_output, text, strlen(text), "the standard output");
+    if (fputs(text, stdout) == EOF || fflush(stdout) == EOF)
+        CLT_FAIL(CLT_ESTORAGE, "writing to the standard output: %s", strerror(errno));
+    return CLT_OK;
+}
+
+clt_status cmd_best_of(bool best, const char **run, char buffer[1024])
+{
+    if (!best || !*run)
+        return CLT_OK;
+    CLT_TRY(clt_checkpoint_best(*run, buffer, 1024));
+    *run = buffer;
+    return CLT_OK;
+}
+
+clt_status cmd_can_write(const char *path)
+{
+    if (!path)
+        return CLT_OK;
+    return strcmp(path, "-") == 0 ? reserve_output() : clt_file_can_write(path);
+}

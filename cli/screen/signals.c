@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Signals: SIGTERM, SIGINT, SIGUSR2 and SIGHUP ask a training run to finish its step and save; a second
+ * SIGINT ends the process at once. While a run starts, the first signal does: a kernel that is being built
+ * cannot be waited for, and there is nothing to lose. One thread receives the signals and all others block
+ * them: compilers in drivers (LLVM) temporarily install handlers of their own, which would end the process if
+ * a second signal arrived at the wrong moment. Knows nothing of who reads the flag. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/screen/cmd.h"
+#include "cli/screen/console.h"
+#include "engine/base/thread.h"
+#include "engine/host/last_words.h"
+
+static const int taken[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP};
+#define TAKEN (sizeof taken / sizeof taken[0])
+
+/* What a signal does depends on this state. ENDING: one came during the start, and the process is about to
+ * end. */
+enum { RUNNING, STARTING, ENDING };
+
+static atomic_int stop_requested;
+static atomic_int interrupts;
+static atomic_bool stops_gracefully;
+static atomic_int state; /* initially RUNNING */
+static struct {
+    cmd_stop_fn tell;
+    void *context;
+} listener;
+static pthread_mutex_t listener_lock = PTHREAD_MUTEX_INITIALIZER;
+
+const atomic_int *cmd_stop_flag(void)
+{
+    return &stop_requested;
+}
+
+void cmd_signals_starting(void)
+{
+    int running = RUNNING;
+    if (atomic_load(&stop_requested) == 0)
+        atomic_compare_exchange_strong(&state, &running, STARTING);
+}
+
+void cmd_signals_ready(void)
+{
+    int starting = STARTING;
+    if (!atomic_compare_exchange_strong(&state, &starting, RUNNING) && starting == ENDING)
+        for (;;) /* wait until the other thread ends the process */
+            pause();
+}
+
+void cmd_signals_listen(cmd_stop_fn tell, void *context)
+{
+    pthread_mutex_lock(&listener_lock);
+    listener.tell = tell;
+    listener.context = context;
+    pthread_mutex_unlock(&listener_lock);
+}
+
+/* Ends a run that is starting and has nothing to lose. Its child processes end with it. */
+static void end_start(void)
+{
+    static const char text[] =
+        "cltrain: interrupted, resumable: stopped before the first step; nothing was lost\n";
+    int starting = STARTING;
+    if (!atomic_compare_exchange_strong(&state, &starting, ENDING))
+        return;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+        /* the exit code says the same, so an error here is ignored */
+    }
+    _exit(clt_status_exit_code(CLT_EINTERRUPTED));
+}
+
+/* May run in a signal handler. True: this is the first signal, and the run goes on until its step is done. */
+static bool on_signal(int number)
+{
+    bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0;
+    end_start();
+    if (again || !atomic_load(&stops_gracefully))
+        _exit(128 + number);
+    return atomic_exchange(&stop_requested, number) == 0;
+}
+
+static void handle(int number)
+{
+    (void)on_signal(number);
+}
+
+/* Something in this process has called abort(), a driver most likely. Its own words, which are on stderr, do
+ * not say what to do. Without words of ours, and when another process has sent the signal, it ends the
+ * process as ever. */
+static void on_abort(int number, siginfo_t *info, void *context)
+{
+    static const char name[] = "cltrain: ", end[] = "\n";
+    const char *words = info->si_pid == getpid() ? clt_last_words() : NULL;
+    (void)context;
+    if (words) {
+        ssize_t written = write(STDERR_FILENO, name, sizeof name - 1);
+        if (written >= 0 && write(STDERR_FILENO, words, strlen(words)) >= 0)
+            written = write(STDERR_FILENO, end, sizeof end - 1);
+        (void)written; /* the exit code says the same */
+        _exit(clt_status_exit_code(CLT_EDEVLOST));
+    }
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+}
+
+/* True if the program was started with this signal ignored, as nohup does: then it stays ignored. */
+static bool is_ignored(int number)
+{
+    struct sigaction now;
+    return number == SIGHUP && sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+static void install_handlers(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handle;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < TAKEN; i++)
+        if (!is_ignored(taken[i]))
+            sigaction(taken[i], &action, NULL);
+}
+
+static void *take_signals(void *context)
+{
+    const sigset_t *set = context;
+    int number;
+    for (;;) {
+        if (sigwait(set, &number) != 0)
+            continue;
+        if (atomic_load(&state) == STARTING)
+            console_make_way();
+        bool first = on_signal(number);
+        pthread_mutex_lock(&listener_lock);
+        if (first && listener.tell)
+            listener.tell(listener.context, number);
+        pthread_mutex_unlock(&listener_lock);
+    }
+    return NULL;
+}
+
+void cmd_signals_install(cmd_signals_kind kind)
+{
+    static sigset_t set;
+    static clt_thread *thread;
+    atomic_store(&stops_gracefully, kind == CMD_SIGNALS_STOP);
+    sigemptyset(&set);
+    for (size_t i = 0; i < TAKEN; i++)
+        if (!is_ignored(taken[i]))
+            sigaddset(&set, taken[i]);
+    install_handlers(); /* used if the thread cannot be created */
+    if (kind == CMD_SIGNALS_STOP) {
+        /* a reader that closes the pipe ("| head") must not end a training run */
+        (void)signal(SIGPIPE, SIG_IGN);
+        /* at a file size limit writing fails (exit code 8) instead of killing the process */
+        (void)signal(SIGXFSZ, SIG_IGN);
+    }
+    if (kind == CMD_SIGNALS_CHILD) /* its parent reports how it ends */
+        return;
+    clt_last_words_handler(on_abort);
+    if (clt_thread_start(&thread, "signals", take_signals, &set) == CLT_OK)
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+    else
+        clt_error_clear();
+}

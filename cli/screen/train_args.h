@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The options of `cltrain train`, which `cltrain launch` takes as well and passes on. */
+#ifndef CLI_TRAIN_ARGS_H
+#define CLI_TRAIN_ARGS_H
+
+#include "cli/screen/args.h"
+#include "engine/base/mem.h"
+
+typedef struct train_args {
+    const char *out, *resume, *init, *init_skip, *device, *caps;
+    int64_t max_steps, trace_from;
+    bool dry_run, profile;
+} train_args;
+
+/* Rows of a command's table of options. */
+#define TRAIN_OPTIONS(a)                                                                                     \
+    ARGS_TEXT("--out", "DIR", (a).out, "run folder (default: runs/<config>, numbered when taken)"),          \
+        ARGS_TEXT("--resume", "auto|RUN|none", (a).resume,                                                   \
+                  "auto: go on from the run folder's newest checkpoint, if it has "                          \
+                  "one; RUN: from that run folder or one step_N of it (none)"),                              \
+        ARGS_TEXT("--init", "PATH", (a).init,                                                                \
+                  "initial weights: a folder that save_pretrained of transformers wrote, a run, or a "       \
+                  "safetensors file; "                                                                       \
+                  "what is known of their model and tokenizer fills the CONFIG"),                            \
+        ARGS_TEXT("--init-skip", "PATTERNS", (a).init_skip,                                                  \
+                  "parameters that keep their random initial values instead of --init's, such as 'fc.*' "    \
+                  "for a head with another number of classes; several patterns are separated by commas"),    \
+        ARGS_DEVICE((a).device), ARGS_CAPS((a).caps),                                                        \
+        ARGS_INT("--max-steps", "N", (a).max_steps, 1, 1e12, "end early; the schedule stays as it is"),      \
+        ARGS_FLAG("--dry-run", (a).dry_run, "check config and plan, and open the data; train nothing"),      \
+        ARGS_FLAG("--profile", (a).profile,                                                                  \
+                  "time every command on the device: profile.txt, profile.json "                             \
+                  "and trace.json (a few steps) in the run folder"),                                         \
+        ARGS_INT("--trace-from", "N", (a).trace_from, 1, 1e12,                                               \
+                 "--profile, with the trace beginning at step N (the fourth of "                             \
+                 "the run)")
+
+/* The name of the run folder without --out, before a number is added: "configs/mlp.json" -> "runs/mlp". */
+clt_status train_default_folder(const char *config, char *folder, size_t size);
+
+/* CLT_EUSAGE for options that mean nothing without another one. */
+clt_status train_check_args(const train_args *a);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the training part of a table told about its columns: which of them are the input, which hold words,
+ * what blank cells count as, mean and deviation. A checkpoint keeps it with the data's facts
+ * (data_facts.h), so that every other table becomes the model's input in the same way, whatever the order
+ * of its columns. It knows no files. */
+#ifndef ENGINE_DATA_TABLE_FACTS_H
+#define ENGINE_DATA_TABLE_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/mem.h"
+#include "engine/json/json.h"
+
+/* A column of numbers is one element of x, (number - mean) / std. A column of words is one element for
+ * each word: 1 for the cell's own word and 0 for the others; a word that is not among them gives zeros. */
+typedef struct clt_table_column {
+    const char *name;   /* NULL: the table has no names */
+    int number;         /* its place in the training table, from 1 */
+    int64_t n_words;    /* 0: a column of numbers */
+    const char **words; /* in byte order; "" stands for blank cells */
+    bool fills;         /* a blank cell counts as `fill`, or is a word of its own; false: it is refused */
+    double fill, mean, std;
+} clt_table_column;
+
+typedef struct clt_table {
+    int width;     /* columns of the training table */
+    int n_columns; /* those of the input, in the order of x */
+    clt_table_column *columns;
+    int64_t elements; /* of x */
+    const char *target;
+    int target_number;
+    /* The model's target is (number - target_mean) / target_std, and so is what it predicts; false: it is
+     * the number. */
+    bool target_scaled;
+    double target_mean, target_std;
+} clt_table;
+
+/* Elements of x that a column gives. */
+int64_t clt_table_elements(const clt_table_column *column);
+/* The same for a whole table: adds up all columns. */
+int64_t clt_table_count(const clt_table *table);
+/* Mean and std of each element of x: 0 and 1 for words. */
+void clt_table_norm(const clt_table *table, double *mean, double *std);
+/* A target or a prediction in the unit of the table. */
+double clt_table_number(const clt_table *table, double value);
+/* Whether both make the same elements of x of numbers and words, and the same unit of targets. */
+bool clt_table_same(const clt_table *a, const clt_table *b);
+
+clt_status clt_table_copy(const clt_table *table, clt_arena *arena, clt_table **out);
+/* Writes an object. */
+void clt_table_write(const clt_table *table, clt_json_writer *w);
+/* Reads it from the file `source`; CLT_ECHECKPOINT names what is wrong. */
+clt_status clt_table_read(const clt_json *object, const char *source, clt_arena *arena, clt_table **out);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A folder of images as one file that is mapped: what `cltrain data prepare FOLDER --out FILE` writes. Images
+ * keep their bytes, or are stored as pixels that were resized.
+ *
+ * Layout, little-endian: a header of 80 bytes (pack_header in the source file), the images one after the
+ * other, the index (a record of 40 bytes for each image), the names of classes and of images, each with a NUL.
+ * The header has the XXH64 of the index and the names together, a record that of its image. */
+#ifndef ENGINE_DATA_IMAGE_PACK_H
+#define ENGINE_DATA_IMAGE_PACK_H
+
+#include "engine/data/images/image_source.h"
+#include "engine/files/fileio.h"
+
+#define CLT_PACK_MAGIC "CLTIMGS1" /* the first bytes of a pack */
+
+typedef struct clt_pack_record {
+    uint64_t offset, name, hash; /* name: place among the names */
+    uint32_t size;
+    int32_t class_number;
+    uint16_t width, height; /* of pixels of three bytes; 0: an encoded image */
+    uint32_t zero;
+} clt_pack_record;
+
+typedef struct clt_image_pack {
+    clt_mapping mapping;
+    const clt_pack_record *records; /* checked: inside the file, classes and names in range */
+    int64_t count, n_classes;
+    const char **classes; /* in the arena */
+    const char *names;
+} clt_image_pack;
+
+/* Whether a file begins like a pack. */
+bool clt_is_image_pack(const char *path);
+/* clt_pack_open: maps the file and checks the whole index. CLT_EDATA says what is wrong. Close it even after a
+ * failure. */
+clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pack);
+void clt_pack_close(clt_image_pack *pack);
+void clt_pack_image(const clt_image_pack *pack, int64_t index, clt_stored_image *out);
+const char *clt_pack_name(const clt_image_pack *pack, int64_t index);
+/* Compares an image with its hash. */
+clt_status clt_pack_check(const clt_image_pack *pack, int64_t index);
+
+typedef struct clt_pack_options {
+    const char *folder, *out;
+    int resize;     /* above 0: store pixels whose shorter side is at most this */
+    bool skips_bad; /* leave out images that cannot be decoded; else the first ends the work */
+    clt_status (*progress)(void *context, int64_t done, int64_t total);
+    void (*message)(void *context, const char *line); /* an image that is left out */
+    void *context;
+} clt_pack_options;
+typedef struct clt_pack_result {
+    int64_t images, classes, left_out;
+    uint64_t bytes;
+} clt_pack_result;
+/* clt_pack_write: every image is decoded once to check it. The file appears when it is complete. */
+clt_status clt_pack_write(const clt_pack_options *options, clt_pack_result *result);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Paths of a saved config: see data_paths.h. */
+#include "engine/data/open/data_paths.h"
+
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/data.h"
+#include "engine/data/texts/text_paths.h"
+#include "engine/files/fileio.h"
+
+/* --- finding --- */
+
+/* Whether the path is a file, a folder, or a pattern that matches something. */
+static bool leads_somewhere(const char *path)
+{
+    glob_t found;
+    if (clt_file_exists(path))
+        return true;
+    if (!strpbrk(path, "*?["))
+        return false;
+    bool any = glob(path, GLOB_NOSORT, NULL, &found) == 0;
+    globfree(&found);
+    return any;
+}
+
+/* Looks for a relative path in the old folders. *found (to be freed): the path that exists; NULL when nothing
+ * has to change or nothing was found. */
+static clt_status find(const char *path, const clt_data_places *places, char **found)
+{
+    const char *const bases[] = {places->near, places->then};
+    *found = NULL;
+    for (int i = 0; i < 2 && *path && *path != '/'; i++) {
+        if (!bases[i] || !*bases[i])
+            continue;
+        if (clt_same_folder(bases[i], ".")) /* same folder: the path works as written */
+            return CLT_OK;
+        CLT_TRY(clt_path_join(bases[i], path, found));
+        if (leads_somewhere(*found))
+            return CLT_OK;
+        free(*found);
+        *found = NULL;
+    }
+    return CLT_OK;
+}
+
+/* --- rewriting --- */
+
+typedef struct rewriting {
+    const clt_data_places *places;
+    clt_json_writer *w;
+    bool changed;
+} rewriting;
+
+/* Rewrites one entry of a list file; its relative paths refer to the same folder as those of the config. */
+static clt_status rewrite(void *context, const char *path)
+{
+    rewriting *r = context;
+    char *found;
+    CLT_TRY(find(path, r->places, &found));
+    clt_jw_string(r->w, found ? found : path);
+    r->changed = r->changed || found;
+    free(found);
+    return CLT_OK;
+}
+
+/* "@LIST" is replaced by the paths in the list if the list itself had to be looked for. */
+static clt_status rewrite_entry(rewriting *r, const char *key, const char *entry)
+{
+    char *found = NULL;
+    clt_str list = {0};
+    if (entry[0] != '@')
+        return rewrite(r, entry);
+    CLT_TRY(find(entry + 1, r->places, &found));
+    if (!found) {
+        clt_jw_string(r->w, entry);
+        return CLT_OK;
+    }
+    clt_str_printf(&list, "@%s", found);
+    clt_status status = clt_str_check(&list);
+    if (status == CLT_OK)
+        status = clt_listed_paths(list.text, key, rewrite, r);
+    r->changed = true;
+    clt_str_free(&list);
+    free(found);
+    return status;
+}
+
+static clt_status rewrite_key(clt_config *config, const char *key, bool list, const clt_data_places *places)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 0);
+    rewriting r = {places, &w, false};
+    clt_status status = CLT_OK;
+    if (strcmp(clt_config_origin(config, key), "override") == 0)
+        return CLT_OK;
+    if (list) {
+        clt_jw_array(&w);
+        for (int i = 0; i < clt_config_list_count(config, key) && status == CLT_OK; i++)
+            status = rewrite_entry(&r, key, clt_config_list_string(config, key, i));
+        clt_jw_end_array(&w);
+    } else {
+        status = rewrite(&r, clt_config_string(config, key));
+    }
+    if (status == CLT_OK)
+        status = clt_str_check(&text);
+    if (status == CLT_OK && r.changed)
+        status = clt_config_set(config, key, text.text);
+    clt_str_free(&text);
+    return status;
+}
+
+clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places)
+{
+    CLT_TRY(rewrite_key(config, "data.path", true, places));
+    CLT_TRY(rewrite_key(config, "data.eval_path", true, places));
+    CLT_TRY(rewrite_key(config, "data.targets", false, places));
+    CLT_TRY(rewrite_key(config, "data.eval_targets", false, places));
+    if (strcmp(clt_config_string(config, "data.tokenizer"), "bytes") == 0)
+        return CLT_OK;
+    return rewrite_key(config, "data.tokenizer", false, places);
+}
+
+/* --- what is missing --- */
+
+static void note(const char *key, const char *path, clt_str *out)
+{
+    if (*path && !leads_somewhere(path[0] == '@' ? path + 1 : path))
+        clt_str_printf(out, "%s%s '%s'", out->length ? ", " : "", key, path);
+}
+
+clt_status clt_data_paths_missing(const clt_config *config, bool eval, clt_str *out)
+{
+    bool own = clt_config_list_count(config, "data.eval_path") > 0;
+    const char *key = eval && own ? "data.eval_path" : "data.path";
+    const char *targets = eval && own ? "data.eval_targets" : "data.targets";
+    const char *tokenizer = clt_config_string(config, "data.tokenizer");
+    for (int i = 0; i < clt_config_list_count(config, key); i++)
+        note(key, clt_config_list_string(config, key, i), out);
+    note(targets, clt_config_string(config, targets), out);
+    if (strcmp(tokenizer, "bytes") != 0)
+        note("data.tokenizer", tokenizer, out);
+    return clt_str_check(out);
+}
+
+clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *what, const char *run,
+                               const char *folder)
+{
+    bool known = folder && *folder;
+    clt_str missing = {0};
+    clt_status status = clt_data_paths_missing(config, eval, &missing);
+    if (status == CLT_OK && missing.length)
+        status = clt_fail(
+            CLT_EDATA, __FILE__, __LINE__,
+            "%s '%s' needs its %s data, which is not where it was: %s%s%s%s; give its new place with "
+            "%.*s=…",
+            what, run, eval ? "evaluation" : "training", missing.text,
+            known ? " (the run was started in '" : "", known ? folder : "", known ? "')" : "",
+            (int)strcspn(missing.text, " "), missing.text); /* the first key in the list of missing files */
+    clt_str_free(&missing);
+    return status;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One file from the network, with the program curl or wget, which know proxies, certificates and
+ * redirections; they are started directly, without a shell. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/data/open/fetch.h"
+#include "engine/files/fileio.h"
+#include "engine/host/child.h"
+
+#define LOOK_SECONDS 0.25 /* interval at which the size of the growing file is read */
+
+/* The first executable of this name in the folders of PATH that are absolute. */
+static bool find_program(const char *name, char *path, size_t size)
+{
+    const char *folders = getenv("PATH");
+    for (const char *at = folders ? folders : "/usr/local/bin:/usr/bin:/bin"; *at;) {
+        size_t n = strcspn(at, ":");
+        if (at[0] == '/' && (size_t)snprintf(path, size, "%.*s/%s", (int)n, at, name) < size &&
+            !clt_is_directory(path) && access(path, X_OK) == 0)
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+static uint64_t size_of(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
+/* Waits for the program while the file grows. */
+static clt_status follow(const clt_fetch_options *o, clt_child *child, const char *url, const char *what,
+                         const char *part, uint64_t expected)
+{
+    const char *line;
+    for (;;) {
+        clt_child_event event = clt_child_next(child, LOOK_SECONDS, &line);
+        uint64_t now = size_of(part);
+        if (o->progress)
+            CLT_TRY(o->progress(o->context, what, now, expected));
+        if (event == CLT_CHILD_ENDED)
+            return CLT_OK;
+        if (expected > 0 && now / 4 > expected)
+            CLT_FAIL(CLT_EDATA, "%s: it sends more than four times the %llu bytes of the published file", url,
+                     (unsigned long long)expected);
+    }
+}
+
+clt_status clt_fetch_download(const clt_fetch_options *o, const char *url, const char *what, const char *part,
+                              uint64_t expected)
+{
+    char program[4096], output[4200];
+    const char *const curl[] = {"--fail",
+                                "--location",
+                                "--silent",
+                                "--show-error",
+                                "--proto",
+                                "=http,https",
+                                "--proto-redir",
+                                "=http,https",
+                                "--connect-timeout",
+                                "20",
+                                "--speed-limit",
+                                "500",
+                                "--speed-time",
+                                "60",
+                                "--continue-at",
+                                "-",
+                                "--output",
+                                part,
+                                "--url",
+                                url,
+                                NULL};
+    const char *const wget[] = {"--no-verbose", "--continue", "--tries=2", "--timeout=30", output, url, NULL};
+    bool has_curl = find_program("curl", program, sizeof program);
+    if (!has_curl && !find_program("wget", program, sizeof program))
+        CLT_FAIL(
+            CLT_EDATA,
+            "neither curl nor wget is installed to load it with (on Debian and Ubuntu: apt-get install curl "
+            "ca-certificates)");
+    snprintf(output, sizeof output, "--output-document=%s", part);
+    clt_child *child = NULL;
+    clt_child_end end;
+    CLT_TRY(clt_child_start(program, has_curl ? curl : wget, 0, &child));
+    clt_status status = follow(o, child, url, what, part, expected);
+    clt_error kept;
+    clt_error_take(status, &kept);
+    clt_child_stop(child, &end);
+    if (status != CLT_OK)
+        return clt_error_put(&kept);
+    if (end.signal == 0 && end.code == 0)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA, "%s: %s", url, end.words[0] ? end.words : end.text);
+}

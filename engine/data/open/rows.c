@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Samples to predict, one after another: see rows.h. Array files are read by the sources of training. */
+#include "engine/data/open/rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/text.h"
+#include "engine/data/data.h"
+#include "engine/data/images/image_source.h"
+#include "engine/data/pixels/image_folder.h"
+#include "engine/data/tables/rows_table.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+
+#define LINE_MOST ((size_t)64 << 20) /* the longest line of text, in bytes */
+
+struct clt_rows {
+    clt_rows_facts facts;
+    char name[1024]; /* for messages */
+    int64_t elements;
+    bool again;             /* was opened before */
+    const clt_table *table; /* borrowed; NULL: the run had none */
+    /* array files */
+    clt_source *source;
+    clt_config *config;
+    void *sample; /* one sample, as it is stored in the file */
+    clt_str sample_file;
+    int64_t at;
+    /* text */
+    FILE *file;
+    bool owned;
+    char *line;
+    size_t room;
+    int64_t line_number;
+    bool begun;           /* the first line with text has been seen */
+    clt_rows_table lines; /* of a table whose columns are known */
+};
+
+const clt_source_type *clt_rows_type(const char *name)
+{
+    int n;
+    const clt_source_type *const *types = clt_source_types(&n);
+    for (int i = 0; i < n; i++)
+        if (types[i]->input_ends && strcmp(types[i]->format->name, name) == 0)
+            return types[i];
+    return NULL;
+}
+
+const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size)
+{
+    int n, left = 0;
+    size_t at = 0;
+    const clt_source_type *const *types = clt_source_types(&n);
+    for (int i = 0; i < n; i++)
+        left += types[i]->input_ends != NULL;
+    buffer[0] = '\0';
+    for (int i = 0; i < n && at < size; i++)
+        if (types[i]->input_ends) {
+            left--;
+            at += (size_t)snprintf(buffer + at, size - at, "%s%s", types[i]->format->name,
+                                   left > 1    ? between
+                                   : left == 1 ? last
+                                               : "");
+        }
+    return buffer;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+static bool has_name_of(const char *path, const clt_source_type *type)
+{
+    for (const char *const *end = type->input_ends; end && *end; end++)
+        if (ends_with(path, *end))
+            return true;
+    return false;
+}
+
+/* The format that the file's name says, of several own; NULL: none. */
+static const clt_source_type *named_type(const char *path, const clt_source_type *own)
+{
+    int n;
+    const clt_source_type *const *types = clt_source_types(&n);
+    if (own && has_name_of(path, own))
+        return own;
+    for (int i = 0; i < n; i++)
+        if (has_name_of(path, types[i]))
+            return types[i];
+    return NULL;
+}
+
+/* A table such as the run was trained on, with gzip: houses.csv.gz. */
+static bool is_packed_table(const char *path, const clt_source_type *own)
+{
+    char plain[1024];
+    size_t length = strlen(path);
+    if (!ends_with(path, ".gz") || length >= sizeof plain)
+        return false;
+    snprintf(plain, sizeof plain, "%.*s", (int)(length - 3), path);
+    return has_name_of(plain, own);
+}
+
+/* The format of a folder: the run's own, unless it holds photos and the run was trained on something else. */
+static const clt_source_type *folder_type(const char *path, const clt_source_type *own)
+{
+    const clt_source_type *images = clt_rows_type("images");
+    bool photos = own != images && !clt_is_cifar_folder(path) && clt_folder_has_images(path);
+    return photos ? images : own->input_like_run ? own : NULL;
+}
+
+clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, const char *option,
+                               const clt_source_type **type)
+{
+    unsigned char first[CLT_INPUT_BYTES];
+    char names[128];
+    int count;
+    const clt_source_type *const *types = clt_source_types(&count);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
+    size_t n = fread(first, 1, sizeof first, file);
+    fclose(file);
+    *type = named_type(path, own);
+    if (own && own->input_lines && is_packed_table(path, own)) {
+        *type = own;
+        return CLT_OK;
+    }
+    if (!*type && own && clt_is_directory(path))
+        *type = folder_type(path, own);
+    /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
+    if (*type && ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
+        return CLT_OK;
+    clt_likeness least = *type && (*type)->input_shapeless ? CLT_SURE : CLT_LIKE;
+    for (int i = 0; i < count; i++)
+        if (types[i]->input_likeness && types[i]->input_likeness(first, n) >= least) {
+            *type = types[i];
+            break;
+        }
+    if (!*type)
+        CLT_TRY(clt_image_refuse_other_file(path));
+    if (!*type)
+        CLT_FAIL(CLT_EUSAGE, "opening '%s': neither its name nor its content says what it is; give %s%s",
+                 path, option, clt_rows_types(", ", " or ", names, sizeof names));
+    return CLT_OK;
+}
+
+/* --- array files --- */
+
+/* Takes over rows->config. */
+static clt_status open_source(clt_rows *rows)
+{
+    /* messages of the source name this config key, which means nothing here */
+    static const char prefix[] = "opening data.path: ";
+    /* Read once, a sample is not augmented. Of a folder that has images for both, those of evaluation
+     * count. */
+    const clt_source_type *type = clt_source_type_of(rows->config);
+    clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
+                      : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
+                      : rows->again                                    ? CLT_SPLIT_INPUT_AGAIN
+                                                                       : CLT_SPLIT_INPUT;
+    const clt_source_with with = {.table = rows->table, .numbers = true};
+    clt_status status = clt_source_open_with(rows->config, split, &with, &rows->source);
+    if (status != CLT_OK && strncmp(clt_error_text(), prefix, sizeof prefix - 1) == 0) {
+        clt_error error;
+        clt_error_take(status, &error);
+        return clt_fail(status, __FILE__, __LINE__, "%s", error.text + sizeof prefix - 1);
+    }
+    CLT_TRY(status);
+    const clt_source_field *x = &rows->source->fields[0];
+    rows->facts.samples = rows->source->samples;
+    rows->facts.shaped = !rows->source->type->input_shapeless;
+    rows->facts.shape = x->shape;
+    rows->elements = clt_shape_elements(&x->shape);
+    return clt_alloc(&rows->sample, 1, clt_source_field_bytes(x) ? clt_source_field_bytes(x) : 1, "a sample");
+}
+
+static clt_status open_array(clt_rows *rows, const char *path, const clt_source_type *type,
+                             const clt_shape *shape)
+{
+    const clt_data_file file = {.type = type, .path = path, .shape = type->input_shapeless ? shape : NULL};
+    CLT_TRY(clt_data_file_config(&file, &rows->config));
+    return open_source(rows);
+}
+
+/* Opens the file with the run's config, so that a table is read as it was in training, but as a whole
+ * (without a split) and without normalisation. */
+static clt_status open_like_run(clt_rows *rows, const char *path, const clt_source_type *type,
+                                const clt_shape *shape, const clt_config *run)
+{
+    char name[64], size[64], resize[64];
+    clt_str text = {0}, file = {0};
+    (void)snprintf(name, sizeof name, "data.type=%s", type->format->name);
+    clt_str_append(&file, "data.path=");
+    clt_json_writer w = clt_json_writer_make(&file, 0);
+    clt_jw_string(&w, path);
+    clt_status status = clt_config_print(run, false, &text);
+    if (status == CLT_OK)
+        status = clt_str_check(&file);
+    const char *overrides[10] = {file.text,      "data.eval_path=[]", "data.split=0", name,
+                                 "data.scale=1", "data.mean=0",       "data.std=1"};
+    int count = 7;
+    /* a sample that cannot be read has no prediction: another one in its place would get its name */
+    if (clt_config_part_has(type->format, "data.on_bad_sample"))
+        overrides[count++] = "data.on_bad_sample=stop";
+    /* Images of any size become what the run's samples are. */
+    bool sized = clt_config_part_has(type->format, "data.size") && shape->ndim == 3;
+    long long height = sized ? (long long)shape->dim[1] : 0, width = sized ? (long long)shape->dim[2] : 0;
+    (void)snprintf(size, sizeof size, "data.size=[%lld,%lld]", height, width);
+    (void)snprintf(resize, sizeof resize, "data.resize=%lld", height > width ? height : width);
+    if (sized)
+        overrides[count++] = size;
+    if (sized && clt_source_type_of(run) != type && clt_config_int(run, "data.resize") == 0)
+        overrides[count++] = resize;
+    if (status == CLT_OK)
+        status = clt_config_parse(text.text, path, overrides, count, &rows->config);
+    clt_str_free(&text);
+    clt_str_free(&file);
+    return status == CLT_OK ? open_source(rows) : status;
+}
+
+static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t *got)
+{
+    const clt_source *source = rows->source;
+    for (; *got < most && rows->at < source->samples; (*got)++, rows->at++) {
+        if (source->type->numbers && source->fields[0].dtype == CLT_F32) { /* f32 may not hold them */
+            CLT_TRY(source->type->numbers(source, rows->at, out));
+            out += rows->elements;
+            continue;
+        }
+        CLT_TRY(clt_source_read_field(source, rows->at, 0, rows->sample));
+        for (int64_t i = 0; i < rows->elements; i++)
+            *out++ = clt_number_at(rows->sample, source->fields[0].dtype, i);
+    }
+    return clt_map_check();
+}
+
+/* --- text --- */
+
+static clt_status open_text(clt_rows *rows, const char *path, const clt_shape *shape)
+{
+    rows->elements = clt_shape_elements(shape);
+    rows->facts.samples = -1;
+    rows->owned = strcmp(path, "-") != 0;
+    rows->file = rows->owned ? fopen(path, "rb") : stdin;
+    if (!rows->file)
+        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: %s; check the path", path, strerror(errno));
+    if (rows->owned && clt_is_directory(path))
+        CLT_FAIL(CLT_EDATA, "opening '%s' for reading: it is a folder; name a file", path);
+    return CLT_OK;
+}
+
+/* The next line without its end; *end: there is none. */
+static clt_status read_line(clt_rows *rows, size_t *length, bool *end)
+{
+    size_t n = 0;
+    int c;
+    while ((c = getc_unlocked(rows->file)) != EOF && c != '\n') {
+        if (n >= LINE_MOST)
+            CLT_FAIL(CLT_EDATA, "reading '%s': line %lld is longer than 64 MiB; is it text?", rows->name,
+                     (long long)rows->line_number + 1);
+        if (n + 2 > rows->room)
+            CLT_TRY(clt_grow(&rows->line, &rows->room, n + 2, 1, "a line of text"));
+        if (c == '\0')
+            CLT_FAIL(CLT_EDATA, "reading '%s': line %lld holds a zero byte: it is no text; give --input-type",
+                     rows->name, (long long)rows->line_number + 1);
+        rows->line[n++] = (char)c;
+    }
+    if (ferror(rows->file))
+        CLT_FAIL(CLT_EDATA, "reading '%s': %s", rows->name, strerror(errno));
+    *end = c == EOF && n == 0;
+    if (!*end)
+        rows->line_number++;
+    if (n + 1 > rows->room)
+        CLT_TRY(clt_grow(&rows->line, &rows->room, n + 1, 1, "a line of text"));
+    if (n && rows->line[n - 1] == '\r')
+        n--;
+    rows->line[n] = '\0';
+    *length = n;
+    return CLT_OK;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Reads a number, quoted or not, at *at; false: there is none. */
+static bool take_number(char **at, double *value)
+{
+    bool quoted = **at == '"';
+    char *start = *at + quoted, *end;
+    bool hex = start[0] == '0' && (start[1] == 'x' || start[1] == 'X');
+    *value = clt_strtod(start, &end);
+    if (end == start || hex || (quoted && *end != '"'))
+        return false;
+    end += quoted;
+    if (*end && !is_blank(*end) && *end != ',' && *end != ';')
+        return false;
+    *at = end;
+    return true;
+}
+
+/* The numbers of a line: how many there are, of which the first `elements` are stored; -1: the text at *bad
+ * is no number. A separator is blanks, or one ',' or ';' with blanks around it. */
+static int64_t take_numbers(char *line, int64_t elements, double *out, char **bad)
+{
+    int64_t n = 0;
+    for (char *at = line;;) {
+        double value;
+        while (is_blank(*at))
+            at++;
+        *bad = at;
+        if (!*at)
+            return n;
+        if (!take_number(&at, &value))
+            return -1;
+        if (n < elements)
+            out[n] = value;
+        n++;
+        while (is_blank(*at))
+            at++;
+        if (*at != ',' && *at != ';')
+            continue;
+        at++;
+        while (is_blank(*at))
+            at++;
+        *bad = at;
+        if (!*at || *at == ',' || *at == ';')
+            return -1;
+    }
+}
+
+/* Whether the current line is a header: the first line, with a cell that is not a number. */
+static bool is_header(clt_rows *rows, const char *bad)
+{
+    bool first = !rows->begun;
+    rows->begun = true;
+    if (!first || !*bad || strchr(",;", *bad))
+        return false;
+    char start[48];
+    size_t n = 0;
+    for (const char *c = rows->line; *c && n + 1 < sizeof start; c++)
+        start[n++] = (unsigned char)*c < 32 || *c == 127 ? '?' : *c;
+    start[n] = '\0';
+    snprintf(rows->facts.header, sizeof rows->facts.header, "%s%s", start, rows->line[n] ? "..." : "");
+    return true;
+}
+
+static clt_status wrong_count(const clt_rows *rows, int64_t n)
+{
+    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld has %lld numbers, a sample of this model has %lld%s",
+             rows->name, (long long)rows->line_number, (long long)n, (long long)rows->elements,
+             n == rows->elements + 1 ? "; is one column the target? leave it out" : "");
+}
+
+static clt_status bad_text(const clt_rows *rows, const char *bad)
+{
+    char word[40];
+    size_t n = 0;
+    for (; bad[n] && n + 1 < sizeof word && !strchr(",; \t", bad[n]); n++)
+        word[n] = (unsigned char)bad[n] < 32 || bad[n] == 127 ? '?' : bad[n];
+    word[n] = '\0';
+    CLT_FAIL(CLT_EDATA, "reading '%s': line %lld, column %lld: %s%s%s", rows->name,
+             (long long)rows->line_number, (long long)(bad - rows->line) + 1, n ? "'" : "",
+             n ? word : "a number is missing", n ? "' is no number" : "");
+}
+
+/* The current line, after the byte order mark that some programs write before UTF-8. */
+static char *text_of(const clt_rows *rows, size_t length)
+{
+    bool mark = rows->line_number == 1 && length >= 3 && memcmp(rows->line, "\xef\xbb\xbf", 3) == 0;
+    return rows->line + (mark ? 3 : 0);
+}
+
+/* One sample; *end: there are no more. */
+static clt_status next_line(clt_rows *rows, double *out, bool *end)
+{
+    for (;;) {
+        size_t length;
+        char *bad;
+        CLT_TRY(read_line(rows, &length, end));
+        if (*end)
+            return CLT_OK;
+        int64_t n = take_numbers(text_of(rows, length), rows->elements, out, &bad);
+        if (n < 0 && is_header(rows, bad))
+            continue;
+        if (n == 0)
+            continue;
+        rows->begun = true;
+        if (n < 0)
+            return bad_text(rows, bad);
+        if (n != rows->elements)
+            return wrong_count(rows, n);
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(out[i]) || fabs(out[i]) > 3.4028234663852886e38)
+                CLT_FAIL(CLT_EDATA,
+                         "reading '%s': line %lld: number %lld is not finite, or too large for f32",
+                         rows->name, (long long)rows->line_number, (long long)i + 1);
+        return CLT_OK;
+    }
+}
+
+/* The same for lines of a table. */
+static clt_status next_table_line(clt_rows *rows, double *out, bool *end)
+{
+    for (;;) {
+        size_t length;
+        bool names = false;
+        CLT_TRY(read_line(rows, &length, end));
+        if (*end)
+            clt_rows_table_tell(&rows->lines);
+        if (*end)
+            return CLT_OK;
+        char *line = text_of(rows, length);
+        if (!line[strspn(line, " \t")])
+            continue;
+        CLT_TRY(clt_rows_table_take(&rows->lines, line, rows->line_number, out, &names));
+        if (!names)
+            return CLT_OK;
+    }
+}
+
+/* What the first line of a file has: the number of its cells, and whether blanks separate them. */
+typedef struct first_line {
+    int64_t cells;
+    bool blanks;
+} first_line;
+
+static int64_t count_cells(const char *line)
+{
+    static const char separators[] = "\t;,";
+    int64_t cells[3] = {1, 1, 1};
+    bool quoted = false;
+    for (; *line; line++) {
+        const char *found = quoted ? NULL : strchr(separators, *line);
+        quoted ^= *line == '"';
+        if (found)
+            cells[found - separators]++;
+    }
+    return cells[0] > 1 ? cells[0] : cells[1] > 1 ? cells[1] : cells[2];
+}
+
+/* known: the table's columns; NULL: they are not known. */
+static clt_status look_at_first_line(const char *path, const clt_table *known, first_line *out)
+{
+    clt_rows look = {0};
+    size_t length;
+    bool end = false;
+    *out = (first_line){.cells = 1};
+    snprintf(look.name, sizeof look.name, "%s", path);
+    clt_status status = open_text(&look, path, &(clt_shape){0});
+    for (bool found = false; status == CLT_OK && !found && !end;) {
+        status = read_line(&look, &length, &end);
+        if (status != CLT_OK || end)
+            break;
+        const char *line = text_of(&look, length);
+        found = line[strspn(line, " \t")] != '\0';
+        out->cells = count_cells(line);
+        out->blanks = known && clt_rows_table_has_blanks(known, line);
+    }
+    if (look.file)
+        fclose(look.file);
+    free(look.line);
+    return status;
+}
+
+/* --- both --- */
+
+bool clt_rows_once(const char *path)
+{
+    struct stat info;
+    if (strcmp(path, "-") == 0)
+        return true;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+static clt_status open_rows(const char *path, const clt_source_type *type, const clt_shape *shape,
+                            const clt_config *run, const clt_table *known, bool again, clt_rows **out)
+{
+    clt_rows *rows;
+    first_line first = {0};
+    bool standard = strcmp(path, "-") == 0, once = clt_rows_once(path);
+    *out = NULL;
+    if (once && type && !type->input_lines)
+        CLT_FAIL(CLT_EUSAGE, "%s%s%s is read as lines of numbers; name a file for other types",
+                 standard ? "the standard input" : "'", standard ? "" : path,
+                 standard ? "" : "', a pipe or a device,");
+    if (!once && !type)
+        CLT_TRY(clt_rows_guess_type(path, run ? clt_source_type_of(run) : NULL, "--input-type ", &type));
+    bool text = once || type->input_lines;
+    bool table = !once && text && run && clt_source_type_of(run)->holds_targets;
+    bool packed = table && is_packed_table(path, clt_source_type_of(run));
+    if (table && !packed)
+        CLT_TRY(look_at_first_line(path, known, &first));
+    bool lines = first.blanks || (once && run && clt_source_type_of(run)->holds_targets);
+    table = table && !lines && (known || packed || first.cells > clt_shape_elements(shape));
+    const clt_source_type *run_type = run ? clt_source_type_of(run) : NULL;
+    bool sized = run_type && type && clt_config_part_has(run_type->format, "data.size") &&
+                 clt_config_part_has(type->format, "data.size");
+    bool like_run = table || (run_type && run_type->input_like_run && type && type->input_like_run &&
+                              (run_type == type || sized));
+    CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
+    rows->again = again;
+    snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
+    rows->table = table || lines ? known : NULL;
+    rows->lines.table = lines ? known : NULL;
+    rows->lines.header = rows->lines.table ? clt_config_string(run, "data.header") : "auto";
+    rows->lines.cut.path = rows->name;
+    clt_status status = like_run
+                            ? open_like_run(rows, path, table ? clt_source_type_of(run) : type, shape, run)
+                        : text ? open_text(rows, path, shape)
+                               : open_array(rows, path, type, shape);
+    if (status == CLT_OK)
+        *out = rows;
+    else
+        clt_rows_close(rows);
+    return status;
+}
+
+clt_status clt_rows_open(const char *path, const clt_source_type *type, const clt_shape *shape,
+                         const clt_config *run, const clt_table *table, clt_rows **out)
+{
+    return open_rows(path, type, shape, run, table, false, out);
+}
+
+clt_status clt_rows_open_again(const char *path, const clt_source_type *type, const clt_shape *shape,
+                               const clt_config *run, const clt_table *table, clt_rows **out)
+{
+    return open_rows(path, type, shape, run, table, true, out);
+}
+
+void clt_rows_close(clt_rows *rows)
+{
+    if (!rows)
+        return;
+    clt_source_close(rows->source);
+    clt_config_destroy(rows->config);
+    if (rows->file && rows->owned)
+        fclose(rows->file);
+    free(rows->sample);
+    clt_str_free(&rows->sample_file);
+    free(rows->line);
+    clt_rows_table_free(&rows->lines);
+    free(rows);
+}
+
+const clt_rows_facts *clt_rows_describe(const clt_rows *rows)
+{
+    return &rows->facts;
+}
+
+clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path)
+{
+    const clt_source *source = rows->source;
+    *path = NULL;
+    if (!source || !source->type->file_of || sample < 0 || sample >= source->samples)
+        return CLT_OK;
+    rows->sample_file.length = 0;
+    source->type->file_of(source, sample, &rows->sample_file);
+    CLT_TRY(clt_str_check(&rows->sample_file));
+    *path = rows->sample_file.text;
+    return CLT_OK;
+}
+
+clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got)
+{
+    *got = 0;
+    if (rows->source)
+        return next_array(rows, most, out, got);
+    for (bool end = false; *got < most;) {
+        CLT_TRY((rows->lines.table ? next_table_line : next_line)(rows, out + *got * rows->elements, &end));
+        if (end)
+            break;
+        ++*got;
+    }
+    return CLT_OK;
+}

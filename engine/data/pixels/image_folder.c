@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lists folders of images: see image_folder.h. Links are followed; names that begin with a point are passed
+ * over. Only clt_is_image_file opens a file. */
+#include "engine/data/pixels/image_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "engine/data/pixels/image.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+
+#define FIRST_BYTES 16 /* bytes that tell a format */
+#define MAX_DEPTH 16   /* links may make circles */
+#define MAX_FILES ((size_t)1 << 31)
+
+static bool is_image_name(const char *name)
+{
+    static const char *const ends[] = {".jpg",  ".jpeg", ".jpe", ".png",  ".ppm",  ".bmp",  ".pgm", ".tif",
+                                       ".tiff", ".webp", ".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"};
+    const char *end = strrchr(name, '.');
+    for (size_t i = 0; end && i < sizeof ends / sizeof ends[0]; i++)
+        if (strcasecmp(end, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+void clt_image_list_free(clt_image_list *list)
+{
+    for (size_t i = 0; i < list->n_classes; i++)
+        free(list->classes[i]);
+    free(list->classes);
+    free(list->files);
+    clt_str_free(&list->names);
+    *list = (clt_image_list){0};
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+typedef struct names {
+    char **name;
+    size_t count, capacity;
+} names;
+
+static void free_names(names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        free(n->name[i]);
+    free(n->name);
+}
+
+/* The names in a folder, sorted, without those that begin with a point. */
+static clt_status read_names(const char *path, names *out)
+{
+    DIR *folder = opendir(path);
+    clt_status status = CLT_OK;
+    if (!folder)
+        return clt_fail_errno(CLT_EDATA, errno, "opening the folder '%s'", path);
+    for (struct dirent *entry; status == CLT_OK && (entry = readdir(folder)) != NULL;) {
+        if (entry->d_name[0] == '.')
+            continue;
+        status = clt_grow(&out->name, &out->capacity, out->count + 1, sizeof *out->name, "names of files");
+        if (status == CLT_OK && !(out->name[out->count] = strdup(entry->d_name)))
+            status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "listing '%s': out of host memory", path);
+        out->count += status == CLT_OK;
+    }
+    (void)closedir(folder);
+    if (out->count > 1)
+        qsort(out->name, out->count, sizeof *out->name, by_name);
+    return status;
+}
+
+/* `inner`: the folder's path below the root, "CLASS" or "CLASS/more"; "": the root itself. */
+static clt_status list_class(const char *root, const char *inner, int depth, clt_image_list *list)
+{
+    names found = {0}, folders = {0};
+    clt_str path = {0};
+    clt_status status = CLT_OK;
+    const char *slash = *inner ? "/" : "";
+    clt_str_printf(&path, "%s%s%s", root, slash, inner);
+    CLT_TRY_GOTO(clt_str_check(&path), done);
+    CLT_TRY_GOTO(read_names(path.text, &found), done);
+    for (size_t i = 0; i < found.count && status == CLT_OK; i++) {
+        struct stat info;
+        path.length = 0;
+        clt_str_printf(&path, "%s%s%s/%s", root, slash, inner, found.name[i]);
+        CLT_TRY_GOTO(clt_str_check(&path), done);
+        bool there = stat(path.text, &info) == 0;
+        if (there && S_ISDIR(info.st_mode)) {
+            CLT_TRY_GOTO(
+                clt_grow(&folders.name, &folders.capacity, folders.count + 1, sizeof *folders.name, "names"),
+                done);
+            folders.name[folders.count++] = found.name[i];
+            continue;
+        }
+        if (!is_image_name(found.name[i]) || (there && !S_ISREG(info.st_mode))) {
+            list->others++;
+            continue;
+        }
+        CLT_TRY_GOTO(clt_grow(&list->files, &list->capacity, list->count + 1, sizeof *list->files, "images"),
+                     done);
+        list->files[list->count++] = (clt_image_file){list->names.length, there ? (uint64_t)info.st_size : 0,
+                                                      (int32_t)list->n_classes - 1};
+        list->bytes += there ? (uint64_t)info.st_size : 0;
+        clt_str_append_n(&list->names, path.text + strlen(root) + 1, path.length - strlen(root));
+        CLT_TRY_GOTO(clt_str_check(&list->names), done);
+    }
+    for (size_t i = 0; i < folders.count && status == CLT_OK; i++) {
+        path.length = 0;
+        clt_str_printf(&path, "%s%s%s", inner, slash, folders.name[i]);
+        status = clt_str_check(&path);
+        if (status == CLT_OK && depth >= MAX_DEPTH)
+            status =
+                clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                         "listing '%s/%s': folders are nested more than %d deep; is a link among them that "
+                         "leads back?",
+                         root, path.text, MAX_DEPTH);
+        if (status == CLT_OK)
+            status = list_class(root, path.text, depth + 1, list);
+    }
+done:
+    free(folders.name);
+    free_names(&found);
+    clt_str_free(&path);
+    return status;
+}
+
+static clt_status no_classes(const char *root, const names *found)
+{
+    size_t images = 0;
+    for (size_t i = 0; i < found->count; i++)
+        images += is_image_name(found->name[i]);
+    if (images > 0)
+        CLT_FAIL(
+            CLT_EDATA,
+            "listing '%s': %zu images lie in the folder itself, and the class of an image is the name of its "
+            "folder; sort them into %s/CLASS/name.jpg",
+            root, images, root);
+    CLT_FAIL(CLT_EDATA, "listing '%s': it has no folders; each class of images needs one: %s/CLASS/name.jpg",
+             root, root);
+}
+
+static bool is_folder_in(const char *root, const char *name)
+{
+    clt_str path = {0};
+    clt_str_printf(&path, "%s/%s", root, name);
+    bool folder = clt_str_check(&path) == CLT_OK && clt_is_directory(path.text);
+    clt_str_free(&path);
+    return folder;
+}
+
+/* Whether the folders of classes are one level further down: root is what holds "train" and "val". */
+static const char *deeper(const char *root)
+{
+    static const char *const words[] = {"train", "training"};
+    for (size_t i = 0; i < 2; i++)
+        if (is_folder_in(root, words[i]) &&
+            (is_folder_in(root, "val") || is_folder_in(root, "test") || is_folder_in(root, "valid")))
+            return words[i];
+    return NULL;
+}
+
+clt_status clt_image_list_folder(const char *root, clt_image_list *list)
+{
+    names found = {0};
+    *list = (clt_image_list){0};
+    clt_status status = read_names(root, &found);
+    const char *inner = status == CLT_OK ? deeper(root) : NULL;
+    if (inner)
+        status =
+            clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                     "listing '%s': it holds parts of a data set, not classes; name one of them: '%s/%s'",
+                     root, root, inner);
+    for (size_t i = 0; i < found.count && status == CLT_OK; i++) {
+        size_t before = list->count;
+        if (!is_folder_in(root, found.name[i]))
+            continue;
+        status = clt_grow(&list->classes, &list->class_capacity, list->n_classes + 1, sizeof *list->classes,
+                          "classes");
+        if (status != CLT_OK)
+            break;
+        list->classes[list->n_classes++] = found.name[i];
+        found.name[i] = NULL;
+        status = list_class(root, list->classes[list->n_classes - 1], 1, list);
+        if (status == CLT_OK && list->count == before)
+            status = clt_fail(
+                CLT_EDATA, __FILE__, __LINE__,
+                "listing '%s': the folder '%s' has no images (names that end in .jpg, .jpeg or .png); "
+                "remove it, or fill it",
+                root, list->classes[list->n_classes - 1]);
+    }
+    if (status == CLT_OK && list->n_classes == 0)
+        status = no_classes(root, &found);
+    if (status == CLT_OK && list->count >= MAX_FILES)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "listing '%s': more than 2^31 images", root);
+    free_names(&found);
+    return status;
+}
+
+clt_status clt_image_list_all(const char *root, clt_image_list *list)
+{
+    *list = (clt_image_list){0};
+    CLT_TRY(list_class(root, "", 0, list));
+    if (list->count == 0)
+        CLT_FAIL(CLT_EDATA,
+                 "listing '%s': neither it nor the folders in it have images (names that end in .jpg, .jpeg "
+                 "or .png)",
+                 root);
+    if (list->count >= MAX_FILES)
+        CLT_FAIL(CLT_EDATA, "listing '%s': more than 2^31 images", root);
+    return CLT_OK;
+}
+
+bool clt_is_image_folder(const char *path)
+{
+    names found = {0};
+    bool yes = false;
+    if (clt_is_directory(path) && read_names(path, &found) == CLT_OK) {
+        for (size_t i = 0; i < found.count && !yes; i++) {
+            names inner = {0};
+            clt_str folder = {0};
+            clt_str_printf(&folder, "%s/%s", path, found.name[i]);
+            if (clt_str_check(&folder) == CLT_OK && clt_is_directory(folder.text) &&
+                read_names(folder.text, &inner) == CLT_OK)
+                for (size_t k = 0; k < inner.count && !yes; k++)
+                    yes = is_image_name(inner.name[k]);
+            free_names(&inner);
+            clt_str_free(&folder);
+        }
+    }
+    free_names(&found);
+    clt_error_clear();
+    return yes;
+}
+
+/* How many bytes of a file's beginning were read. */
+static size_t read_first(const char *path, char first[FIRST_BYTES])
+{
+    FILE *file = clt_is_regular(path) ? fopen(path, "rb") : NULL;
+    size_t n = file ? fread(first, 1, FIRST_BYTES, file) : 0;
+    if (file)
+        (void)fclose(file);
+    return n;
+}
+
+bool clt_is_image_file(const char *path)
+{
+    char first[FIRST_BYTES];
+    return clt_image_begins(first, read_first(path, first));
+}
+
+clt_status clt_image_refuse_other_file(const char *path)
+{
+    char first[FIRST_BYTES];
+    return clt_fail_prefix(clt_image_refuse_other(first, read_first(path, first)), "reading image '%s'",
+                           path);
+}
+
+/* Counts the files of a folder, and at depth 0 the files of its folders. */
+static void count_kinds(const char *path, int depth, size_t *images, size_t *others)
+{
+    names found = {0};
+    if (read_names(path, &found) != CLT_OK)
+        clt_error_clear();
+    for (size_t i = 0; i < found.count; i++) {
+        clt_str inner = {0};
+        clt_str_printf(&inner, "%s/%s", path, found.name[i]);
+        bool folder = clt_str_check(&inner) == CLT_OK && clt_is_directory(inner.text);
+        if (folder && depth == 0)
+            count_kinds(inner.text, 1, images, others);
+        else if (!folder && is_image_name(found.name[i]))
+            ++*images;
+        else if (!folder)
+            ++*others;
+        clt_str_free(&inner);
+    }
+    free_names(&found);
+}
+
+bool clt_folder_has_images(const char *path)
+{
+    size_t images = 0, others = 0;
+    count_kinds(path, 0, &images, &others);
+    return images > 0 && images >= others;
+}

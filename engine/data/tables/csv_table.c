@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a text file into cells, which are cut in place. */
+#include "engine/data/tables/csv_table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/base/thread.h"
+#include "engine/data/fingerprint.h"
+#include "engine/files/fileio.h"
+
+static char separator_of(const char *line)
+{
+    bool quoted = false, semicolon = false;
+    for (; *line && (*line != '\n' || quoted); line++) {
+        quoted ^= *line == '"';
+        if (*line == '\t' && !quoted)
+            return '\t';
+        semicolon |= *line == ';' && !quoted;
+    }
+    return semicolon ? ';' : ',';
+}
+
+/* The line break that ends the record at `line`: not one within a quoted cell. NULL: the text ends. *breaks
+ * counts line breaks up to the next record. */
+static char *record_end(char *line, char separator, int64_t *breaks)
+{
+    bool quoted = false, begins = true; /* begins: at the start of a cell, where quotes begin */
+    for (char *at = line; *at; at++) {
+        if (*at == '\n') {
+            ++*breaks;
+            if (!quoted)
+                return at;
+        }
+        bool turn =
+            *at == '"' && (quoted || begins); /* doubled quotes within a cell end and begin it again */
+        quoted ^= turn;
+        begins = !quoted && (*at == separator || turn || (begins && (*at == ' ' || *at == '\t')));
+    }
+    return NULL;
+}
+
+/* Removes the quotes around a cell in place. Returns the text after the closing quote; NULL: there is
+ * none. */
+static char *unquote(char *cell)
+{
+    char *to = cell;
+    for (char *from = cell + 1; *from; from++) {
+        if (*from == '"' && from[1] != '"') {
+            *to = '\0';
+            return from + 1;
+        }
+        from += *from == '"';
+        *to++ = *from;
+    }
+    return NULL;
+}
+
+static char *skip_blanks(const clt_csv_table *t, char *at)
+{
+    while ((*at == ' ' || *at == '\t') && *at != t->separator)
+        at++;
+    return at;
+}
+
+/* Takes the cell at *at, without blanks around it, and moves *at to the next one; NULL after the last one of
+ * the line. */
+static clt_status take_cell(clt_csv_table *t, char **at, int64_t line)
+{
+    char *cell = skip_blanks(t, *at), *end;
+    const char separator[] = {t->separator, '\0'};
+    bool quoted = *cell == '"';
+    end = quoted ? unquote(cell) : cell + strcspn(cell, separator);
+    end = quoted && end ? skip_blanks(t, end) : end;
+    if (!end || (*end && *end != t->separator))
+        CLT_FAIL(CLT_EDATA, "reading '%s': line %lld: the quotes of a cell %s", t->path, (long long)line,
+                 end ? "end before the cell does" : "do not end");
+    *at = *end ? end + 1 : NULL;
+    while (!quoted && end > cell && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    if (!quoted)
+        *end = '\0';
+    CLT_TRY(clt_grow(&t->cell, &t->capacity, t->cells + 1, sizeof *t->cell, "the cells of a table"));
+    t->cell[t->cells++] = cell;
+    return CLT_OK;
+}
+
+static clt_status take_line(clt_csv_table *t, char *text, int64_t number)
+{
+    size_t before = t->cells;
+    for (char *at = text; at;)
+        CLT_TRY(take_cell(t, &at, number));
+    int64_t columns = (int64_t)(t->cells - before);
+    if (t->columns == 0)
+        t->columns = (int)columns;
+    if (columns != t->columns)
+        CLT_FAIL(CLT_EDATA, "reading '%s': line %lld has %lld cells, the first line has %d", t->path,
+                 (long long)number, (long long)columns, t->columns);
+    CLT_TRY(clt_grow(&t->line, &t->line_capacity, t->lines + 1, sizeof *t->line, "the lines of a table"));
+    t->line[t->lines++] = number;
+    return CLT_OK;
+}
+
+static clt_status take_lines(clt_csv_table *t)
+{
+    int64_t number = 1, breaks = 0;
+    char *line = t->text;
+    if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
+        line += 3; /* the mark that some programs put in front of UTF-8 */
+    for (char *next; line; line = next, number += breaks) {
+        if (t->lines == 0)
+            t->separator = separator_of(line);
+        breaks = 0;
+        next = record_end(line, t->separator, &breaks);
+        if (next)
+            *next++ = '\0';
+        size_t length = strlen(line);
+        if (length && line[length - 1] == '\r')
+            line[length - 1] = '\0';
+        if (line[strspn(line, " \t")])
+            CLT_TRY(take_line(t, line, number));
+    }
+    return CLT_OK;
+}
+
+bool clt_csv_is_number(const char *cell, double *value)
+{
+    char *end;
+    *value = clt_strtod(cell, &end);
+    return end != cell && *end == '\0' && !strpbrk(cell, "xX") && isfinite(*value) &&
+           fabs(*value) <= 3.4028234663852886e38;
+}
+
+bool clt_csv_is_whole(const char *cell)
+{
+    double value;
+    return clt_csv_is_number(cell, &value) && !strpbrk(cell, ".eE") && fabs(value) <= INT32_MAX;
+}
+
+bool clt_csv_begins_with_names(const clt_csv_table *t)
+{
+    double value;
+    int i = 0;
+    while (i < t->columns && !clt_csv_is_number(t->cell[i], &value))
+        i++;
+    return i == t->columns;
+}
+
+int64_t clt_csv_rows(const clt_csv_table *t)
+{
+    return (int64_t)t->lines - t->header;
+}
+
+const char *clt_csv_cell(const clt_csv_table *t, int64_t row, int column)
+{
+    return t->cell[(size_t)(row + t->header) * (size_t)t->columns + (size_t)column];
+}
+
+int64_t clt_csv_line(const clt_csv_table *t, int64_t row)
+{
+    return t->line[row + t->header];
+}
+
+clt_status clt_csv_cut(clt_csv_table *t, char *line, int64_t number)
+{
+    if (t->columns == 0)
+        t->separator = separator_of(line);
+    t->lines = t->header;
+    t->cells = t->header ? (size_t)t->columns : 0;
+    return take_line(t, line, number);
+}
+
+clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header)
+{
+    t->path = clt_arena_strdup(arena, path);
+    if (!t->path)
+        return CLT_ENOMEM;
+    CLT_TRY(clt_file_read_data(path, 0, CLT_EDATA, &t->text, &t->size));
+    if (strlen(t->text) != t->size)
+        CLT_FAIL(CLT_EDATA, "reading '%s': byte %zu is zero: it is no text", path, strlen(t->text));
+    clt_hash64_begin(&t->content);
+    clt_fingerprint_add(&t->content, t->text, t->size);
+    CLT_TRY(take_lines(t));
+    t->header = t->lines > 0 &&
+                (strcmp(header, "auto") == 0 ? clt_csv_begins_with_names(t) : strcmp(header, "yes") == 0);
+    if (clt_csv_rows(t) < 1)
+        CLT_FAIL(CLT_EDATA, "reading '%s': there is no line with a sample in it", path);
+    return CLT_OK;
+}
+
+void clt_csv_unload(clt_csv_table *t)
+{
+    free(t->text);
+    free(t->cell);
+    free(t->line);
+    *t = (clt_csv_table){0};
+}
+
+/* A column for messages: its name in quotes, or its number. */

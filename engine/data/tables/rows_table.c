@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lines of a table whose columns are known: see rows_table.h. */
+#include "engine/data/tables/rows_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- cells between blanks --- */
+
+bool clt_rows_table_has_blanks(const clt_table *table, const char *line)
+{
+    int words = 0;
+    if (table->n_columns < 2 || strpbrk(line, ",;\t\""))
+        return false;
+    for (const char *at = line + strspn(line, " "); *at; at += strspn(at, " ")) {
+        at += strcspn(at, " ");
+        words++;
+    }
+    return words == table->n_columns || words == table->width;
+}
+
+/* A tab takes the place of blanks. */
+static void join_blanks(char *line)
+{
+    char *to = line;
+    for (const char *from = line + strspn(line, " "); *from;) {
+        size_t word = strcspn(from, " ");
+        memmove(to, from, word);
+        to += word;
+        from += word;
+        from += strspn(from, " ");
+        if (*from)
+            *to++ = '\t';
+    }
+    *to = '\0';
+}
+
+/* --- the first line --- */
+
+/* Whether some cell of the first line is the name of a column that the table knows. */
+static bool has_known_name(const clt_rows_table *t)
+{
+    for (int c = 0; c < t->cut.columns; c++)
+        for (int i = 0; i < t->table->n_columns; i++)
+            if (t->table->columns[i].name && strcmp(t->cut.cell[c], t->table->columns[i].name) == 0)
+                return true;
+    return false;
+}
+
+/* Whether the cells of the first line, by their places, can be a sample: a column of numbers holds no text. */
+static bool can_be_sample(const clt_rows_table *t, const int *at)
+{
+    double value;
+    for (int i = 0; i < t->table->n_columns; i++) {
+        const char *cell = t->cut.cell[at[i]];
+        if (t->table->columns[i].n_words == 0 && *cell && !clt_csv_is_number(cell, &value))
+            return false;
+    }
+    return true;
+}
+
+/* A first line names the columns if no cell of it is a number, unless it can be a sample as well. */
+static bool has_names(clt_rows_table *t)
+{
+    int *at;
+    if (strcmp(t->header, "auto") != 0)
+        return strcmp(t->header, "yes") == 0;
+    if (!clt_csv_begins_with_names(&t->cut))
+        return false;
+    if (has_known_name(t))
+        return true;
+    bool fits = clt_table_locate(t->table, &t->cut, t->arena, &at) == CLT_OK;
+    clt_error_clear();
+    return !fits || !can_be_sample(t, at);
+}
+
+static clt_status begin(clt_rows_table *t, bool *names)
+{
+    CLT_TRY(clt_arena_create(&t->arena));
+    *names = has_names(t);
+    for (int c = 0; *names && c < t->cut.columns; c++)
+        if (!(t->cut.cell[c] = clt_arena_strdup(t->arena, t->cut.cell[c])))
+            return CLT_ENOMEM;
+    t->cut.header = *names;
+    t->tally = clt_arena_alloc(t->arena, (size_t)t->table->n_columns * sizeof *t->tally);
+    return t->tally ? clt_table_locate(t->table, &t->cut, t->arena, &t->columns) : CLT_ENOMEM;
+}
+
+/* --- all lines --- */
+
+/* Words that are told at the end outlast their line. */
+static clt_status keep_words(clt_rows_table *t, int64_t line)
+{
+    for (int i = 0; i < t->table->n_columns; i++) {
+        clt_table_tally *tally = &t->tally[i];
+        if (tally->unknown > 0 && tally->first_line == line &&
+            !(tally->word = clt_arena_strdup(t->arena, tally->word)))
+            return CLT_ENOMEM;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_rows_table_take(clt_rows_table *t, char *line, int64_t number, double *out, bool *names)
+{
+    *names = false;
+    /* the first line fixes the separator of all */
+    if ((!t->columns || t->cut.separator == '\t') && clt_rows_table_has_blanks(t->table, line))
+        join_blanks(line);
+    CLT_TRY(clt_csv_cut(&t->cut, line, number));
+    if (!t->columns)
+        CLT_TRY(begin(t, names));
+    if (*names)
+        return CLT_OK;
+    t->samples++;
+    CLT_TRY(clt_table_numbers(t->table, &t->cut, t->columns, 0, t->tally, out));
+    return keep_words(t, number);
+}
+
+void clt_rows_table_tell(const clt_rows_table *t)
+{
+    if (t->columns)
+        clt_table_tell(t->table, &t->cut, t->columns, t->tally, t->cut.path, t->samples);
+}
+
+void clt_rows_table_free(clt_rows_table *t)
+{
+    free(t->cut.cell);
+    free(t->cut.line);
+    clt_arena_destroy(t->arena);
+}

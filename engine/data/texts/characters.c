@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Classes of characters and UTF-8: see characters.h. */
+#include "engine/data/texts/characters.h"
+
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/data/texts/unicode_classes.h"
+
+const char *clt_unicode_version(void)
+{
+    return CLT_UNICODE_VERSION;
+}
+
+unsigned clt_char_classes(clt_char_memo *memo, uint32_t code)
+{
+    size_t low = 0, high = sizeof class_runs / sizeof class_runs[0];
+    if (code < 128)
+        return ascii_classes[code];
+    if (code >= memo->first && code < memo->end)
+        return memo->classes;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (class_runs[middle] >> 4 <= code)
+            low = middle;
+        else
+            high = middle;
+    }
+    bool last = low + 1 == sizeof class_runs / sizeof class_runs[0];
+    *memo = (clt_char_memo){class_runs[low] >> 4, last ? 0x110000 : class_runs[low + 1] >> 4,
+                            class_runs[low] & 15u};
+    return memo->classes;
+}
+
+uint32_t clt_utf8_code(const char *bytes, size_t size)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    uint32_t code = size == 1 ? p[0] : p[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++)
+        code = code << 6 | (p[i] & 0x3fu);
+    return code;
+}
+
+size_t clt_utf8_valid(const char *text, size_t size)
+{
+    size_t at = 0;
+    while (at < size) {
+        uint64_t eight;
+        if (size - at >= 8) {
+            memcpy(&eight, text + at, 8);
+            if (!(eight & UINT64_C(0x8080808080808080))) {
+                at += 8;
+                continue;
+            }
+        }
+        size_t step = clt_utf8_size(text + at, size - at);
+        if (step == 0)
+            break;
+        at += step;
+    }
+    return at;
+}
+
+size_t clt_utf8_invalid(const char *text, size_t size)
+{
+    size_t at = 0;
+    while (at < size && clt_utf8_size(text + at, size - at) == 0)
+        at++;
+    return at;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Normal form C: characters are taken apart, marks are put into their order, and what has a single character
+ * is composed again. */
+#include <stdlib.h>
+
+#include "engine/base/text.h"
+#include "engine/data/texts/characters.h"
+#include "engine/data/texts/unicode_compose.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+/* Syllables of Hangul, which are composed by arithmetic. */
+#define SYLLABLE 0xac00u
+#define LEAD 0x1100u
+#define VOWEL 0x1161u
+#define TAIL 0x11a7u
+#define LEADS 19u
+#define VOWELS 21u
+#define TAILS 28u
+
+typedef struct composing {
+    uint32_t *code;   /* a starter and what follows it, until the next one is certain not to join it */
+    uint8_t *order;   /* combining class of each */
+    uint32_t *sorted; /* room for a run of marks */
+    size_t count, code_capacity, order_capacity, sorted_capacity;
+} composing;
+
+static unsigned order_of(uint32_t code)
+{
+    size_t low = 0, high = COUNT(combining_runs);
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (combining_runs[middle] >> 8 <= code)
+            low = middle;
+        else
+            high = middle;
+    }
+    return combining_runs[low] & 0xffu;
+}
+
+static clt_status put(composing *c, uint32_t code)
+{
+    CLT_TRY(clt_grow(&c->code, &c->code_capacity, c->count + 1, sizeof *c->code, "a text in normal form"));
+    CLT_TRY(clt_grow(&c->order, &c->order_capacity, c->count + 1, 1, "a text in normal form"));
+    c->code[c->count] = code;
+    c->order[c->count++] = (uint8_t)order_of(code);
+    return CLT_OK;
+}
+
+/* Puts the marks [begin, end) into the order of their classes; marks of one class keep theirs. */
+static clt_status sort_run(composing *c, size_t begin, size_t end)
+{
+    size_t place[256] = {0}, next = 0;
+    CLT_TRY(
+        clt_grow(&c->sorted, &c->sorted_capacity, end - begin, sizeof *c->sorted, "a text in normal form"));
+    for (size_t i = begin; i < end; i++)
+        place[c->order[i]]++;
+    for (size_t k = 0; k < COUNT(place); k++) {
+        size_t count = place[k];
+        place[k] = next;
+        next += count;
+    }
+    for (size_t i = begin; i < end; i++)
+        c->sorted[place[c->order[i]]++] = c->code[i];
+    for (size_t k = 0, i = begin; k < COUNT(place); k++) /* now the end of each class */
+        for (; i < begin + place[k]; i++)
+            c->order[i] = (uint8_t)k;
+    for (size_t i = begin; i < end; i++)
+        c->code[i] = c->sorted[i - begin];
+    return CLT_OK;
+}
+
+/* Sorts each run of marks between two starters that is out of order. */
+static clt_status sort_marks(composing *c)
+{
+    for (size_t i = 0, end; i < c->count; i = end + 1) {
+        bool ordered = true;
+        for (end = i; end < c->count && c->order[end] > 0; end++)
+            ordered = ordered && (end == i || c->order[end - 1] <= c->order[end]);
+        if (!ordered)
+            CLT_TRY(sort_run(c, i, end));
+    }
+    return CLT_OK;
+}
+
+static clt_status take_apart(composing *c, uint32_t code)
+{
+    size_t low = 0, high = COUNT(decompositions);
+    if (code >= SYLLABLE && code < SYLLABLE + LEADS * VOWELS * TAILS) {
+        uint32_t index = code - SYLLABLE;
+        CLT_TRY(put(c, LEAD + index / (VOWELS * TAILS)));
+        CLT_TRY(put(c, VOWEL + index / TAILS % VOWELS));
+        return index % TAILS ? put(c, TAIL + index % TAILS) : CLT_OK;
+    }
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (decompositions[middle] >> 43 <= code)
+            low = middle;
+        else
+            high = middle;
+    }
+    if (decompositions[low] >> 43 != code)
+        return put(c, code);
+    uint32_t first = decompositions[low] >> 22 & 0x1fffffu, second = decompositions[low] >> 1 & 0x1fffffu;
+    CLT_TRY(take_apart(c, first));
+    return second ? put(c, second) : CLT_OK;
+}
+
+/* The character that two others make; 0 for none. */
+static uint32_t joined(uint32_t first, uint32_t second)
+{
+    uint64_t want = (uint64_t)first << 21 | second;
+    size_t low = 0, high = COUNT(compositions);
+    if (first >= LEAD && first < LEAD + LEADS && second >= VOWEL && second < VOWEL + VOWELS)
+        return SYLLABLE + ((first - LEAD) * VOWELS + second - VOWEL) * TAILS;
+    if (first >= SYLLABLE && first < SYLLABLE + LEADS * VOWELS * TAILS && (first - SYLLABLE) % TAILS == 0 &&
+        second > TAIL && second < TAIL + TAILS)
+        return first + second - TAIL;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if ((decompositions[compositions[middle]] >> 1 & 0x3ffffffffffu) <= want)
+            low = middle;
+        else
+            high = middle;
+    }
+    uint64_t pair = decompositions[compositions[low]];
+    return (pair >> 1 & 0x3ffffffffffu) == want ? (uint32_t)(pair >> 43) : 0;
+}
+
+static void append_code(uint32_t code, clt_str *out)
+{
+    char text[4];
+    size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = size; i-- > 1; code >>= 6)
+        text[i] = (char)(0x80u | (code & 0x3fu));
+    text[0] = (char)(size == 1 ? code : (0xf00u >> size & 0xffu) | code);
+    clt_str_append_n(out, text, size);
+}
+
+/* Composes what was gathered, and appends it. */
+static clt_status flush(composing *c, clt_str *out)
+{
+    size_t starter = SIZE_MAX, kept = 0;
+    CLT_TRY(sort_marks(c));
+    for (size_t i = 0; i < c->count; i++) {
+        /* a mark is blocked by one before it that stayed and whose class is not lower */
+        bool adjacent = kept > 0 && starter == kept - 1;
+        bool open = starter != SIZE_MAX && (adjacent || c->order[kept - 1] < c->order[i]);
+        uint32_t made = open ? joined(c->code[starter], c->code[i]) : 0;
+        if (made) {
+            c->code[starter] = made;
+            continue;
+        }
+        if (c->order[i] == 0)
+            starter = kept;
+        c->code[kept] = c->code[i];
+        c->order[kept++] = c->order[i];
+    }
+    for (size_t i = 0; i < kept; i++)
+        append_code(c->code[i], out);
+    c->count = 0;
+    return CLT_OK;
+}
+
+bool clt_nfc_is_plain(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] >= 0xcc) /* U+0300 begins with this byte */
+            return false;
+    return true;
+}
+
+clt_status clt_nfc(const char *text, size_t size, clt_str *out)
+{
+    composing c = {0};
+    clt_status status = CLT_OK;
+    for (size_t at = 0, step; at < size && status == CLT_OK; at += step) {
+        step = clt_utf8_size(text + at, size - at);
+        uint32_t code = step ? clt_utf8_code(text + at, step) : 0;
+        if (step == 0 || code < 0x300) /* joins nothing that stands before it */
+            status = flush(&c, out);
+        if (step == 0)
+            clt_str_append_n(out, text + at, step = 1);
+        else if (status == CLT_OK)
+            status = take_apart(&c, code);
+    }
+    if (status == CLT_OK)
+        status = flush(&c, out);
+    free(c.sorted);
+    free(c.code);
+    free(c.order);
+    return status == CLT_OK ? clt_str_check(out) : status;
+}

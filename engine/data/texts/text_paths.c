@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lists, folders and patterns of files: see text_paths.h. */
+#include "engine/data/texts/text_paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/files/fileio.h"
+
+#define MAX_DEPTH 16 /* links may make circles */
+
+static clt_status visit_list(const char *path, const char *key, clt_path_visitor visit, void *context)
+{
+    char *text = NULL;
+    size_t size = 0;
+    clt_status status = clt_file_read(path, false, 1u << 26, CLT_EDATA, &text, &size);
+    if (status != CLT_OK)
+        return clt_fail_prefix(status, "opening the list of files of %s", key);
+    int line = 0, added = 0;
+    if (memchr(text, '\0', size))
+        CLT_FAIL_GOTO(CLT_EDATA, done,
+                      "reading the list of files '%s': it holds a NUL byte, so it is not a list of paths",
+                      path);
+    for (char *at = text, *next; at && *at; at = next) {
+        next = strchr(at, '\n');
+        if (next)
+            *next++ = '\0';
+        size_t length = strlen(at);
+        if (length > 0 && at[length - 1] == '\r')
+            at[--length] = '\0';
+        line++;
+        if (length == 0)
+            continue;
+        status = clt_fail_prefix(visit(context, at), "line %d of the list '%s'", line, path);
+        if (status != CLT_OK)
+            goto done;
+        added++;
+    }
+    if (added == 0)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "reading the list of files '%s': it names no file; write one path per line", path);
+done:
+    free(text);
+    return status;
+}
+
+clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor visit, void *context)
+{
+    if (!entry[0] || strcmp(entry, "@") == 0)
+        CLT_FAIL(CLT_ECONFIG, "a path is empty; name a file");
+    if (entry[0] == '@')
+        return visit_list(entry + 1, key, visit, context);
+    return visit(context, entry);
+}
+
+void clt_path_list_free(clt_path_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->path[i]);
+    free(list->path);
+    *list = (clt_path_list){0};
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Takes ownership of `path`, which may be NULL when memory ran out. */
+static clt_status append(clt_path_list *list, char *path)
+{
+    if (!path)
+        CLT_FAIL(CLT_ENOMEM, "listing the files: out of host memory");
+    clt_status status =
+        clt_grow(&list->path, &list->capacity, list->count + 1, sizeof *list->path, "the list of files");
+    if (status != CLT_OK) {
+        free(path);
+        return status;
+    }
+    list->path[list->count++] = path;
+    return CLT_OK;
+}
+
+static bool is_shard(const char *name, const char *word)
+{
+    size_t length = strlen(name);
+    return length > 4 && name[0] != '.' && strcmp(name + length - 4, ".bin") == 0 && strstr(name, word);
+}
+
+static clt_status list_folder(const char *folder, const char *word, const char *key, clt_path_list *list)
+{
+    clt_status status = CLT_OK;
+    char why[CLT_ERRNO_TEXT];
+    size_t before = list->count;
+    DIR *dir = opendir(folder);
+    if (!dir)
+        CLT_FAIL(CLT_EDATA, "opening the folder of shards '%s' (%s): %s; check the path", folder, key,
+                 clt_errno_text(errno, why));
+    for (struct dirent *entry; status == CLT_OK && (entry = readdir(dir)) != NULL;) {
+        char *path = NULL;
+        if (!is_shard(entry->d_name, word))
+            continue;
+        status = clt_path_join(folder, entry->d_name, &path);
+        if (status == CLT_OK)
+            status = append(list, path);
+    }
+    closedir(dir);
+    if (status == CLT_OK && list->count == before)
+        CLT_FAIL(CLT_EDATA,
+                 "opening the folder of shards '%s' (%s): no file in it is called *%s*.bin; give a pattern "
+                 "such as '%s/*.bin', or name the files",
+                 folder, key, word, folder);
+    return status;
+}
+
+static clt_status list_pattern(const char *pattern, const char *key, clt_path_list *list)
+{
+    glob_t found = {0};
+    clt_status status = CLT_OK;
+    int result = glob(pattern, GLOB_NOSORT, NULL, &found);
+    if (result == GLOB_NOSPACE)
+        status = append(list, NULL);
+    else if (result != 0)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "opening '%s' (%s): no file matches the pattern; check the path", pattern, key);
+    for (size_t i = 0; status == CLT_OK && i < found.gl_pathc; i++)
+        status = append(list, strdup(found.gl_pathv[i]));
+    globfree(&found);
+    return status;
+}
+
+clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_path_list *list)
+{
+    size_t before = list->count;
+    if (clt_is_directory(entry))
+        CLT_TRY(list_folder(entry, word, key, list));
+    else if (!clt_file_exists(entry) && strpbrk(entry, "*?["))
+        CLT_TRY(list_pattern(entry, key, list));
+    else
+        return append(list, strdup(entry));
+    qsort(list->path + before, list->count - before, sizeof *list->path, by_name);
+    return CLT_OK;
+}
+
+/* --- texts --- */
+
+/* Adds the files of a folder and of its folders, but for those whose names begin with a dot. */
+static clt_status list_texts(const char *folder, const char *key, int depth, clt_path_list *list)
+{
+    char why[CLT_ERRNO_TEXT];
+    clt_status status = CLT_OK;
+    if (depth > MAX_DEPTH)
+        CLT_FAIL(CLT_EDATA, "listing the folder of texts '%s' (%s): it is nested more than %d deep", folder,
+                 key, MAX_DEPTH);
+    DIR *dir = opendir(folder);
+    if (!dir)
+        CLT_FAIL(CLT_EDATA, "opening the folder of texts '%s' (%s): %s; check the path", folder, key,
+                 clt_errno_text(errno, why));
+    for (struct dirent *entry; status == CLT_OK && (entry = readdir(dir)) != NULL;) {
+        char *path = NULL;
+        if (entry->d_name[0] == '.')
+            continue;
+        status = clt_path_join(folder, entry->d_name, &path);
+        if (status == CLT_OK && clt_is_directory(path))
+            status = list_texts(path, key, depth + 1, list);
+        else if (status == CLT_OK && clt_is_regular(path)) {
+            status = append(list, path);
+            path = NULL;
+        }
+        free(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+typedef struct text_visit {
+    const char *key;
+    clt_path_visitor visit;
+    void *context;
+} text_visit;
+
+/* A file, or what a folder or a pattern stands for, in byte order of the names. */
+static clt_status visit_text(void *context, const char *path)
+{
+    const text_visit *v = context;
+    clt_path_list list = {0};
+    clt_status status = CLT_OK;
+    if (clt_is_directory(path))
+        status = list_texts(path, v->key, 0, &list);
+    else if (!clt_file_exists(path) && strpbrk(path, "*?["))
+        status = list_pattern(path, v->key, &list);
+    else
+        return v->visit(v->context, path);
+    if (status == CLT_OK && list.count == 0)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "opening the folder of texts '%s' (%s): there is no file in it", path, v->key);
+    if (status == CLT_OK)
+        qsort(list.path, list.count, sizeof *list.path, by_name);
+    for (size_t i = 0; status == CLT_OK && i < list.count; i++)
+        if (!clt_is_directory(list.path[i])) /* a pattern may match folders, too */
+            status = v->visit(v->context, list.path[i]);
+    clt_path_list_free(&list);
+    return status;
+}
+
+clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context)
+{
+    text_visit v = {key, visit, context};
+    return clt_listed_paths(entry, key, visit_text, &v);
+}
+
+bool clt_folder_has_shards(const char *folder, const char *word)
+{
+    bool found = false;
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return false;
+    for (struct dirent *entry; !found && (entry = readdir(dir)) != NULL;)
+        found = is_shard(entry->d_name, word);
+    closedir(dir);
+    return found;
+}
+
+clt_status clt_path_beside(const char *path, const char *name, char **out)
+{
+    const char *start = path[0] == '@' ? path + 1 : path, *slash = strrchr(start, '/');
+    clt_str folder = {0};
+    if (clt_is_directory(start))
+        return clt_path_join(start, name, out);
+    if (!slash)
+        return clt_path_join(".", name, out);
+    clt_str_append_n(&folder, start, slash == start ? 1 : (size_t)(slash - start));
+    clt_status status = clt_str_check(&folder);
+    if (status == CLT_OK)
+        status = clt_path_join(folder.text, name, out);
+    clt_str_free(&folder);
+    return status;
+}

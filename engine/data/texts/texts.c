@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Texts of files, folders and JSON Lines: see texts.h. */
+#include "engine/data/texts/texts.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/log.h"
+#include "engine/base/text.h"
+#include "engine/base/thread.h"
+#include "engine/data/texts/characters.h"
+#include "engine/data/texts/text_paths.h"
+#include "engine/files/file_kind.h"
+#include "engine/json/json.h"
+
+#define MAPPED_ABOVE ((off_t)1 << 20) /* bytes */
+
+/* --- the standard input --- */
+
+static struct {
+    pthread_mutex_t mutex;
+    bool read;
+    char *bytes;
+    size_t size;
+} standard_input = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Text that came through a pipe stays in memory as long as the process, since it may be named again. */
+static clt_status read_standard_input(const char **bytes, size_t *size)
+{
+    clt_status status = CLT_OK;
+    pthread_mutex_lock(&standard_input.mutex);
+    if (!standard_input.read)
+        status = clt_stdin_read_data(CLT_EDATA, &standard_input.bytes, &standard_input.size);
+    standard_input.read = standard_input.read || status == CLT_OK;
+    *bytes = standard_input.bytes;
+    *size = standard_input.size;
+    pthread_mutex_unlock(&standard_input.mutex);
+    return status;
+}
+
+/* --- files --- */
+
+static bool is_gzip(const char *bytes, size_t size)
+{
+    return size >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
+}
+
+/* Small files are read, since the number of mappings of a process is limited. */
+static clt_status load_file(clt_text_file *file, const char **bytes, size_t *size)
+{
+    struct stat info;
+    if (stat(file->path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MAPPED_ABOVE) {
+        CLT_TRY(clt_file_read(file->path, false, 0, CLT_EDATA, &file->content, size));
+        *bytes = file->content;
+        return CLT_OK;
+    }
+    CLT_TRY(clt_map_open(file->path, CLT_EDATA, &file->mapping));
+    *bytes = (const char *)file->mapping.data;
+    *size = file->mapping.size;
+    return CLT_OK;
+}
+
+static clt_status read_file(const clt_texts *t, clt_text_file *file, const char **bytes, size_t *size)
+{
+    if (strcmp(file->path, "-") == 0 && t->read_again)
+        CLT_FAIL(CLT_ECONFIG,
+                 "- is the standard input, which can be read only once; evaluation, resuming and other "
+                 "processes of the run read the text again: put it into a file, or make shards of it with "
+                 "'cltrain data prepare - --out FOLDER'");
+    if (strcmp(file->path, "-") == 0)
+        return read_standard_input(bytes, size);
+    CLT_TRY(load_file(file, bytes, size));
+    if (!is_gzip(*bytes, *size))
+        return CLT_OK;
+    clt_map_close(&file->mapping);
+    free(file->content);
+    file->content = NULL;
+    CLT_TRY(clt_file_read_data(file->path, 0, CLT_EDATA, &file->content, size));
+    *bytes = file->content;
+    return CLT_OK;
+}
+
+static clt_status add_document(clt_texts *t, const char *bytes, size_t size, bool record)
+{
+    if (size == 0)
+        return CLT_OK;
+    CLT_TRY(clt_grow(&t->documents, &t->documents_capacity, t->n_documents + 1, sizeof *t->documents,
+                     "the list of texts"));
+    t->documents[t->n_documents++] = (clt_document){bytes, t->total, size, t->n_files - 1, record};
+    t->total += size;
+    return CLT_OK;
+}
+
+/* --- JSON Lines --- */
+
+/* The next line that is not blank; false at the end. */
+static bool next_line(const char **at, const char *end, const char **line, size_t *size, int64_t *number)
+{
+    while (*at < end) {
+        const char *newline = memchr(*at, '\n', (size_t)(end - *at));
+        *line = *at;
+        *size = (size_t)((newline ? newline : end) - *at);
+        *at = newline ? newline + 1 : end;
+        ++*number;
+        for (size_t i = 0; i < *size; i++)
+            if (!strchr(" \t\r", (*line)[i]) || !(*line)[i])
+                return true;
+    }
+    return false;
+}
+
+/* Whether a line is an object by itself. */
+static bool is_object(const char *line, size_t size)
+{
+    clt_json_doc *doc = NULL;
+    if (line[0] != '{' || clt_json_parse(line, size, "", CLT_EDATA, &doc) != CLT_OK) {
+        clt_error_clear();
+        return false;
+    }
+    bool object = clt_json_typeof(clt_json_root(doc)) == CLT_JSON_OBJECT;
+    clt_json_destroy(doc);
+    return object;
+}
+
+/* Text that begins with two objects, each on a line. A single one may be any text in braces. */
+static clt_status refuse_json_lines(const clt_texts *t, const char *bytes, size_t size)
+{
+    const char *at = bytes, *line;
+    int64_t number = 0;
+    size_t length;
+    for (int seen = 0; seen < 2; seen++)
+        if (!next_line(&at, bytes + size, &line, &length, &number) || !is_object(line, length))
+            return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "it looks like JSON Lines, whose braces and names would become text; name the member that holds "
+             "the text with %s, such as %s%s%s",
+             t->json_option, "text", t->plain_option ? "; or take it as it stands with " : "",
+             t->plain_option ? t->plain_option : "");
+}
+
+static clt_status no_member(const clt_texts *t, const clt_json *root)
+{
+    clt_str names = {0};
+    for (const clt_json *one = clt_json_first(root); one && names.length < 200; one = clt_json_next(one))
+        clt_str_printf(&names, "%s%.60s", names.length ? ", " : "", clt_json_key(one));
+    clt_status status = clt_str_check(&names);
+    if (status == CLT_OK)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "it has no member \"%s\" (%s), but: %s", t->json_key,
+                          t->json_option, names.length ? names.text : "none");
+    clt_str_free(&names);
+    return status;
+}
+
+static clt_status read_record(const clt_texts *t, const char *line, size_t size, clt_str *out)
+{
+    clt_json_doc *doc;
+    CLT_TRY(clt_json_parse(line, size, "record", CLT_EDATA, &doc));
+    const clt_json *root = clt_json_root(doc), *value = NULL;
+    clt_status status = CLT_OK;
+    if (clt_json_typeof(root) == CLT_JSON_OBJECT)
+        value = clt_json_get(root, t->json_key);
+    if (clt_json_typeof(root) != CLT_JSON_OBJECT)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "it is %s, and a record is an object",
+                          clt_json_type_name(clt_json_typeof(root)));
+    else if (!value)
+        status = no_member(t, root);
+    else if (clt_json_typeof(value) != CLT_JSON_STRING)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "its member \"%s\" is %s, and a text is a string",
+                          t->json_key, clt_json_type_name(clt_json_typeof(value)));
+    else
+        clt_str_append(out, clt_json_string(value));
+    clt_json_destroy(doc);
+    return status == CLT_OK ? clt_str_check(out) : status;
+}
+
+/* The texts of the records replace the content of the file. */
+static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
+{
+    clt_str all = {0};
+    size_t *ends = NULL, count = 0, capacity = 0, length;
+    const char *at = bytes, *line;
+    int64_t number = 0;
+    clt_status status = CLT_OK;
+    while (status == CLT_OK && next_line(&at, bytes + size, &line, &length, &number)) {
+        status = clt_fail_prefix(read_record(t, line, length, &all), "line %lld", (long long)number);
+        if (status == CLT_OK)
+            status = clt_grow(&ends, &capacity, count + 1, sizeof *ends, "the list of records");
+        if (status == CLT_OK)
+            ends[count++] = all.length;
+    }
+    clt_text_file *file = &t->files[t->n_files - 1];
+    if (status == CLT_OK)
+        status = clt_map_check_one(&file->mapping);
+    clt_map_close(&file->mapping);
+    free(file->content);
+    file->content = all.text;
+    for (size_t i = 0, begin = 0; status == CLT_OK && i < count; begin = ends[i++])
+        status = add_document(t, all.text + begin, ends[i] - begin, true);
+    free(ends);
+    return status;
+}
+
+static clt_status read_text(clt_texts *t)
+{
+    clt_text_file *file = &t->files[t->n_files - 1];
+    const char *bytes = "";
+    size_t size = 0;
+    CLT_TRY(clt_fail_prefix(read_file(t, file, &bytes, &size), "opening the text of %s", t->key));
+    clt_status status = clt_refuse_no_text(bytes, size, CLT_EDATA);
+    /* a byte order mark is no part of a JSON text */
+    size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    if (status == CLT_OK && *t->json_key)
+        status = add_records(t, bytes + mark, size - mark);
+    else if (status == CLT_OK && !t->any_lines)
+        status = refuse_json_lines(t, bytes + mark, size - mark);
+    if (status == CLT_OK && !*t->json_key)
+        status = add_document(t, bytes, size, false);
+    return clt_fail_prefix(status, "reading '%s' (%s)", file->path, t->key);
+}
+
+static clt_status add_file(void *context, const char *path)
+{
+    clt_texts *t = context;
+    uint64_t before = t->total;
+    CLT_TRY(clt_grow(&t->files, &t->files_capacity, t->n_files + 1, sizeof *t->files, "the list of texts"));
+    clt_text_file *file = &t->files[t->n_files++];
+    file->path = strdup(path);
+    if (!file->path)
+        CLT_FAIL(CLT_ENOMEM, "listing the texts: out of host memory");
+    CLT_TRY(read_text(t));
+    t->files[t->n_files - 1].bytes = t->total - before;
+    if (t->total == before)
+        CLT_WARN("data: the text file '%s' is empty and adds nothing", path);
+    return CLT_OK;
+}
+
+clt_status clt_texts_add(clt_texts *t, const char *entry)
+{
+    return clt_text_paths(entry, t->key, add_file, t);
+}
+
+clt_status clt_texts_check(const clt_texts *t)
+{
+    for (size_t i = 0; i < t->n_files; i++)
+        CLT_TRY(clt_map_check_one(&t->files[i].mapping));
+    return CLT_OK;
+}
+
+void clt_texts_free(clt_texts *t)
+{
+    for (size_t i = 0; i < t->n_files; i++) {
+        clt_map_close(&t->files[i].mapping);
+        free(t->files[i].content);
+        free(t->files[i].path);
+    }
+    free(t->files);
+    free(t->documents);
+    *t = (clt_texts){0};
+}
+
+/* --- parts --- */
+
+const char *clt_document_part(const clt_document *d, uint64_t from, uint64_t to, size_t *size)
+{
+    uint64_t low = from > d->begin ? from - d->begin : 0, high = to > d->begin ? to - d->begin : 0;
+    high = high < d->size ? high : d->size;
+    *size = high > low ? (size_t)(high - low) : 0;
+    return d->bytes + (low < d->size ? low : d->size);
+}
+
+uint64_t clt_texts_cut(const clt_texts *t, uint64_t at)
+{
+    size_t low = 0, high = t->n_documents;
+    if (at >= t->total)
+        return t->total;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (t->documents[middle].begin <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    const clt_document *d = &t->documents[low];
+    if (d->record)
+        return d->begin;
+    for (int i = 0; i < 3 && at > d->begin && ((uint8_t)d->bytes[at - d->begin] & 0xc0) == 0x80; i++)
+        at--;
+    return at;
+}
+
+void clt_texts_warn_bytes(const clt_texts *t)
+{
+    size_t last = SIZE_MAX;
+    for (size_t i = 0; i < t->n_documents; i++) {
+        const clt_document *d = &t->documents[i];
+        size_t valid = d->file == last ? (size_t)d->size : clt_utf8_valid(d->bytes, (size_t)d->size);
+        if (valid == d->size)
+            continue;
+        last = d->file;
+        CLT_WARN("data: '%s' is not UTF-8 from byte %zu on; its bytes are taken as they are. For another "
+                 "encoding, convert the file first (iconv -t UTF-8)",
+                 t->files[d->file].path, valid + 1);
+    }
+}

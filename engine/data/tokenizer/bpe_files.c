@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Published vocabularies: vocab.json or encoder.json with merges.txt or vocab.bpe, and tokenizer.json, read
+ * and written. The files may come from anywhere, so everything is checked, and an unsupported feature that
+ * would change ids is refused rather than ignored. It knows nothing of encoding. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/data/texts/text_paths.h"
+#include "engine/data/tokenizer/tokenizer_loading.h"
+#include "engine/files/file_kind.h"
+#include "engine/files/fileio.h"
+
+#define MERGES_MAX_BYTES ((uint64_t)64 << 20)
+/* Only special tokens are made by no merge, and there are a handful of them. More than this many such tokens
+ * mean that merges are missing. */
+#define MAX_UNMADE 256
+
+typedef clt_tokenizer_loading loading;
+
+/* --- tokens --- */
+
+static clt_status put_token(loading *l, const char *name, int64_t id, bool added)
+{
+    size_t size = strlen(name), count = 0;
+    CLT_TRY(clt_grow(&l->left, &l->left_capacity, size + 1, 1, "a token"));
+    /* An added token is written as plain text; so is an entry with characters that are not byte letters. */
+    bool literal = added || !clt_bytes_of_letters(name, size, l->left, &count);
+    return clt_fail_prefix(
+        clt_tokenizer_put(l->t, id, literal ? name : l->left, literal ? size : count, literal),
+        "token \"%.60s\"", name);
+}
+
+static clt_status put_vocabulary(loading *l)
+{
+    for (const clt_json *entry = clt_json_first(l->vocab); entry; entry = clt_json_next(entry)) {
+        int64_t id;
+        clt_status status = clt_json_int(entry, &id)
+                                ? put_token(l, clt_json_key(entry), id, false)
+                                : clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                           "token \"%.60s\": its id is not an integer", clt_json_key(entry));
+        CLT_TRY(clt_tokenizer_at(l->doc, entry, status));
+    }
+    return CLT_OK;
+}
+
+/* The added tokens: those that the vocabulary lacks are put into it, and all are prepared for the search. */
+static clt_status put_added(loading *l)
+{
+    clt_tokenizer *t = l->t;
+    t->added = clt_arena_alloc(t->arena, (l->n_added + 1) * sizeof *t->added);
+    if (!t->added)
+        return CLT_ENOMEM;
+    for (size_t i = 0; i < l->n_added; i++) {
+        const clt_added_entry *e = &l->added[i];
+        if (!clt_json_get(l->vocab, e->content))
+            CLT_TRY(clt_fail_prefix(put_token(l, e->content, e->id, true), "reading '%s'", l->path));
+        const char *content = clt_arena_strdup(t->arena, e->content);
+        if (!content)
+            return CLT_ENOMEM;
+        t->tokens[e->id].special = e->special;
+        t->added[t->n_added++] = (clt_added_token){.name = content,
+                                                   .content = content,
+                                                   .size = strlen(content),
+                                                   .id = (uint32_t)e->id,
+                                                   .special = e->special,
+                                                   .normalized = e->normalized,
+                                                   .single_word = e->single_word,
+                                                   .lstrip = e->lstrip,
+                                                   .rstrip = e->rstrip};
+    }
+    return clt_added_ready(t);
+}
+
+/* The ids of roles, of which the end of the text may go by its name alone. */
+static void put_roles(loading *l)
+{
+    for (int role = 0; role < CLT_TOKEN_ROLES; role++)
+        for (size_t i = 0; l->role[role] && i < l->n_added; i++)
+            if (strcmp(l->added[i].content, l->role[role]) == 0)
+                l->t->role[role] = l->added[i].id;
+}
+
+static clt_status check_around(const loading *l, const clt_around *around)
+{
+    for (int i = 0; i < around->count; i++)
+        if (around->id[i] >= l->t->vocab)
+            CLT_FAIL(CLT_EDATA, "reading '%s': its post_processor adds the id %u, and ids are 0 to %u",
+                     l->path, around->id[i], l->t->vocab - 1);
+    return CLT_OK;
+}
+
+static clt_status put_tokens(loading *l, uint32_t max_merges)
+{
+    uint64_t total = clt_json_count(l->vocab);
+    for (size_t i = 0; i < l->n_added; i++)
+        total += !clt_json_get(l->vocab, l->added[i].content);
+    if (total > CLT_TOKENIZER_MAX_VOCAB)
+        CLT_FAIL(CLT_EDATA, "reading '%s': it has %llu tokens; at most %u are possible", l->path,
+                 (unsigned long long)total, CLT_TOKENIZER_MAX_VOCAB);
+    CLT_TRY(
+        clt_fail_prefix(clt_tokenizer_begin((uint32_t)total, max_merges, &l->t), "reading '%s'", l->path));
+    l->t->rules = l->rules;
+    CLT_TRY(put_vocabulary(l));
+    CLT_TRY(put_added(l));
+    put_roles(l);
+    CLT_TRY(check_around(l, &l->rules.before));
+    CLT_TRY(check_around(l, &l->rules.after));
+    return clt_fail_prefix(clt_tokenizer_ready(l->t), "reading '%s'", l->path);
+}
+
+/* --- merges --- */
+
+static clt_status side(const loading *l, const char *letters, size_t size, char **buffer, size_t *capacity,
+                       uint32_t *id)
+{
+    size_t count = 0;
+    CLT_TRY(clt_grow(buffer, capacity, size + 1, 1, "one side of a merge"));
+    *id = CLT_NO_TOKEN;
+    if (clt_bytes_of_letters(letters, size, *buffer, &count))
+        *id = clt_tokenizer_find(l->t, *buffer, count);
+    if (*id == CLT_NO_TOKEN)
+        CLT_FAIL(CLT_EDATA, "the vocabulary has no token '%.*s'; do vocabulary and merges belong together?",
+                 (int)(size < 60 ? size : 60), letters);
+    return CLT_OK;
+}
+
+static clt_status add_merge(loading *l, const char *left, size_t left_size, const char *right,
+                            size_t right_size)
+{
+    uint32_t a, b;
+    clt_status status = side(l, left, left_size, &l->left, &l->left_capacity, &a);
+    if (status == CLT_OK)
+        status = side(l, right, right_size, &l->right, &l->right_capacity, &b);
+    if (status == CLT_OK)
+        status = clt_tokenizer_merge(l->t, a, b);
+    return clt_fail_prefix(status, "merge %u, '%.*s' with '%.*s'", l->t->n_merges + 1,
+                           (int)(left_size < 60 ? left_size : 60), left,
+                           (int)(right_size < 60 ? right_size : 60), right);
+}
+
+/* "left right", with exactly one space. */
+static clt_status add_merge_text(loading *l, const char *text, size_t size)
+{
+    const char *space = memchr(text, ' ', size);
+    size_t left = space ? (size_t)(space - text) : 0;
+    if (!space || left == 0 || left + 1 == size || memchr(space + 1, ' ', size - left - 1))
+        CLT_FAIL(CLT_EDATA,
+                 "merge %u, '%.*s', is not two tokens with one space between them; is the file cut "
+                 "off?",
+                 l->t->n_merges + 1, (int)(size < 60 ? size : 60), text);
+    return add_merge(l, text, left, space + 1, size - left - 1);
+}
+
+static clt_status add_merge_json(loading *l, const clt_json *entry)
+{
+    if (clt_json_typeof(entry) == CLT_JSON_STRING)
+        return add_merge_text(l, clt_json_string(entry), strlen(clt_json_string(entry)));
+    const clt_json *a = clt_json_typeof(entry) == CLT_JSON_ARRAY ? clt_json_first(entry) : NULL;
+    const clt_json *b = a ? clt_json_next(a) : NULL;
+    if (!b || clt_json_next(b) || clt_json_typeof(a) != CLT_JSON_STRING ||
+        clt_json_typeof(b) != CLT_JSON_STRING)
+        CLT_FAIL(CLT_EDATA, "merge %u is neither \"a b\" nor [\"a\", \"b\"]", l->t->n_merges + 1);
+    return add_merge(l, clt_json_string(a), strlen(clt_json_string(a)), clt_json_string(b),
+                     strlen(clt_json_string(b)));
+}
+
+/* Lines of merges.txt; the first may be "#version: ...". */
+static clt_status add_merge_lines(loading *l)
+{
+    const char *at = l->merges_text, *end = at + l->merges_size;
+    for (int line = 1; at < end; line++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        size_t size = newline ? (size_t)(newline - at) : (size_t)(end - at);
+        size_t used = size > 0 && at[size - 1] == '\r' ? size - 1 : size;
+        bool version = line == 1 && used >= 8 && memcmp(at, "#version", 8) == 0;
+        for (size_t i = 0, step; i < used; i += step)
+            if ((step = clt_utf8_size(at + i, used - i)) == 0 || at[i] == '\0')
+                CLT_FAIL(CLT_EDATA,
+                         "reading '%s': line %d: byte %zu is not UTF-8 text; is it the right file?",
+                         l->merges_path, line, i + 1);
+        if (used > 0 && !version)
+            CLT_TRY(
+                clt_fail_prefix(add_merge_text(l, at, used), "reading '%s': line %d", l->merges_path, line));
+        at += size + 1;
+    }
+    return CLT_OK;
+}
+
+/* A merges file that was cut off at the end of a line still parses, but then the vocabulary has tokens that
+ * no merge makes. */
+static clt_status check_made(const loading *l)
+{
+    clt_tokenizer *t = l->t;
+    uint32_t unmade = 0;
+    uint8_t *made = NULL;
+    if (t->rules.ignore_merges)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&made, t->vocab, 1, "the check of a vocabulary"));
+    for (uint32_t i = 0; i < t->n_merges; i++)
+        made[t->merges[i].id] = 1;
+    for (uint32_t id = 0; id < t->vocab; id++)
+        unmade += t->tokens[id].size > 1 && !t->tokens[id].literal && !made[id];
+    free(made);
+    if (unmade > MAX_UNMADE)
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': %u tokens of the vocabulary are made by no merge (there are %u merges); the "
+                 "merges are cut off or belong to another vocabulary",
+                 l->merges_path, unmade, t->n_merges);
+    return CLT_OK;
+}
+
+static clt_status fill(loading *l)
+{
+    uint64_t merges = 1;
+    if (l->merges)
+        merges = clt_json_count(l->merges);
+    for (size_t i = 0; i < l->merges_size; i++)
+        merges += l->merges_text[i] == '\n';
+    if (merges > 4 * CLT_TOKENIZER_MAX_VOCAB)
+        CLT_FAIL(CLT_EDATA, "reading '%s': it has %llu merges; at most %u are possible", l->path,
+                 (unsigned long long)merges, 4 * CLT_TOKENIZER_MAX_VOCAB);
+    CLT_TRY(put_tokens(l, (uint32_t)merges));
+    for (const clt_json *entry = l->merges ? clt_json_first(l->merges) : NULL; entry;
+         entry = clt_json_next(entry))
+        CLT_TRY(clt_tokenizer_at(l->doc, entry, add_merge_json(l, entry)));
+    return l->merges_text ? add_merge_lines(l) : CLT_OK;
+}
+
+/* --- tokenizer.json --- */
+
+static clt_status expect_type(const loading *l, const clt_json *value, clt_json_type type, const char *name)
+{
+    if (value && clt_json_typeof(value) == type)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA, "reading '%s': %s is %s, and should be an %s; is it a tokenizer?", l->path, name,
+             value ? clt_json_type_name(clt_json_typeof(value)) : "missing", clt_json_type_name(type));
+}
+
+static clt_status read_tokenizer_json(loading *l, const clt_json *root)
+{
+    const clt_json *model = clt_json_get(root, "model"), *added = clt_json_get(root, "added_tokens");
+    CLT_TRY(expect_type(l, model, CLT_JSON_OBJECT, "model"));
+    CLT_TRY(clt_tokenizer_read_rules(l, root, model));
+    l->vocab = clt_json_get(model, "vocab");
+    l->merges = clt_json_get(model, "merges");
+    CLT_TRY(expect_type(l, l->vocab, CLT_JSON_OBJECT, "model.vocab"));
+    CLT_TRY(expect_type(l, l->merges, CLT_JSON_ARRAY, "model.merges"));
+    if (clt_json_is_absent(added))
+        added = NULL;
+    else
+        CLT_TRY(expect_type(l, added, CLT_JSON_ARRAY, "added_tokens"));
+    CLT_TRY(clt_tokenizer_read_sides(l, added, true));
+    return fill(l);
+}
+
+/* --- finding the files --- */
+
+static clt_status read_pair(loading *l, const clt_json *root, const char *merges_path)
+{
+    l->vocab = root;
+    CLT_TRY(clt_refuse_pointer_file(merges_path, "the merges themselves", CLT_EDATA));
+    CLT_TRY(clt_file_read(merges_path, false, MERGES_MAX_BYTES, CLT_EDATA, &l->merges_text, &l->merges_size));
+    if (l->merges_size == 0)
+        CLT_FAIL(CLT_EDATA, "reading '%s': the file is empty; copy or download it again", merges_path);
+    l->merges_path = merges_path;
+    CLT_TRY(clt_tokenizer_read_sides(l, NULL, false));
+    return fill(l);
+}
+
+/* Reads a vocabulary or a tokenizer.json; merges_path NULL: only the latter will do. */
+static clt_status read_json(const char *path, const char *merges_path, loading *l)
+{
+    clt_json_doc *doc = NULL;
+    l->path = l->merges_path = path;
+    CLT_TRY(clt_refuse_pointer_file(path, "the tokenizer itself", CLT_EDATA));
+    CLT_TRY(clt_fail_prefix(clt_json_parse_file(path, CLT_EDATA, &doc), "reading the tokenizer '%s'", path));
+    l->doc = doc;
+    const clt_json *root = clt_json_root(doc);
+    clt_status status = expect_type(l, root, CLT_JSON_OBJECT, "the document");
+    if (status == CLT_OK && clt_json_get(root, "model") &&
+        clt_json_typeof(clt_json_get(root, "model")) == CLT_JSON_OBJECT)
+        status = read_tokenizer_json(l, root);
+    else if (status == CLT_OK && merges_path)
+        status = read_pair(l, root, merges_path);
+    else if (status == CLT_OK)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "reading the tokenizer '%s': it is a vocabulary without merges; put merges.txt or "
+                          "vocab.bpe beside it",
+                          path);
+    if (status == CLT_OK)
+        status = check_made(l);
+    clt_json_destroy(doc);
+    for (int i = 0; i < CLT_SIDES; i++)
+        clt_json_destroy(l->side[i]);
+    l->doc = NULL;
+    return status;
+}
+
+/* The first of the names that exists beside `path`; NULL when none does. */
+static clt_status find_beside(const char *path, const char *const *names, int count, char **out)
+{
+    *out = NULL;
+    for (int i = 0; i < count; i++) {
+        CLT_TRY(clt_path_beside(path, names[i], out));
+        if (clt_file_exists(*out) && !clt_is_directory(*out))
+            return CLT_OK;
+        free(*out);
+        *out = NULL;
+    }
+    return CLT_OK;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* The one or two files that `path` means. */
+static clt_status find_files(const char *path, char **json, char **merges)
+{
+    static const char *const jsons[] = {"tokenizer.json", "vocab.json", "encoder.json"};
+    static const char *const merge_names[] = {"merges.txt", "vocab.bpe"};
+    *json = *merges = NULL;
+    bool folder = clt_is_directory(path), is_merges = ends_with(path, ".txt") || ends_with(path, ".bpe");
+    if (folder || is_merges)
+        CLT_TRY(find_beside(path, jsons + (is_merges ? 1 : 0), is_merges ? 2 : 3, json));
+    else if (!(*json = strdup(path)))
+        CLT_FAIL(CLT_ENOMEM, "opening the tokenizer '%s': out of host memory", path);
+    if (!*json)
+        CLT_FAIL(CLT_EDATA,
+                 "opening the tokenizer '%s': there is no %svocab.json or encoder.json %s it; check the path",
+                 path, folder ? "tokenizer.json, " : "", folder ? "in" : "beside");
+    if (!is_merges)
+        return find_beside(path, merge_names, 2, merges);
+    if (!(*merges = strdup(path)))
+        CLT_FAIL(CLT_ENOMEM, "opening the tokenizer '%s': out of host memory", path);
+    return CLT_OK;
+}
+
+static clt_status describe(clt_tokenizer *t, const char *path)
+{
+    bool bytes = t->vocab == 256 && t->n_merges == 0;
+    for (uint32_t id = 0; id < 256 && bytes; id++)
+        bytes = t->byte_token[id] == id;
+    t->bytes = bytes && t->n_added == 0 && !t->rules.nfc && !t->rules.prefix_space;
+    t->description =
+        clt_arena_printf(t->arena, "%s, %u tokens, from '%s'", t->bytes ? "bytes" : "BPE", t->vocab, path);
+    return t->description ? CLT_OK : CLT_ENOMEM;
+}
+
+clt_status clt_tokenizer_load(const char *path, clt_tokenizer **out)
+{
+    char *json = NULL, *merges = NULL;
+    loading l = {0};
+    *out = NULL;
+    clt_status status = find_files(path, &json, &merges);
+    if (status == CLT_OK)
+        status = read_json(json, merges, &l);
+    if (status == CLT_OK)
+        status = describe(l.t, json);
+    free(json);
+    free(merges);
+    free(l.left);
+    free(l.right);
+    free(l.merges_text);
+    free(l.added);
+    if (status != CLT_OK) {
+        clt_tokenizer_close(l.t);
+        return status;
+    }
+    *out = l.t;
+    return CLT_OK;
+}

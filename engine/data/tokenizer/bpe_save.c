@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tokenizer as a tokenizer.json that other programs read as well, and the tokenizer_config.json that says
+ * what its special tokens are for. It knows nothing of reading them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/tokenizer/tokenizer_internal.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+
+static void byte_level(clt_json_writer *w, bool prefix, bool regex)
+{
+    clt_jw_object(w);
+    clt_jw_kstring(w, "type", "ByteLevel");
+    clt_jw_kbool(w, "add_prefix_space", prefix);
+    clt_jw_kbool(w, "trim_offsets", true);
+    clt_jw_kbool(w, "use_regex", regex);
+    clt_jw_end_object(w);
+}
+
+/* Appends a token as files write it: in byte letters, or an added token as plain text. */
+static void letters(const clt_token *token, clt_str *out)
+{
+    out->length = 0;
+    if (token->literal)
+        clt_str_append_n(out, token->bytes, token->size);
+    else
+        clt_letters_of_bytes(token->bytes, token->size, out);
+}
+
+static void write_token(clt_json_writer *w, const clt_added_token *a)
+{
+    clt_jw_object(w);
+    clt_jw_kint(w, "id", a->id);
+    clt_jw_kstring(w, "content", a->name);
+    clt_jw_kbool(w, "single_word", a->single_word);
+    clt_jw_kbool(w, "lstrip", a->lstrip);
+    clt_jw_kbool(w, "rstrip", a->rstrip);
+    clt_jw_kbool(w, "normalized", a->normalized);
+    clt_jw_kbool(w, "special", a->special);
+    clt_jw_end_object(w);
+}
+
+static const clt_added_token *find_added(const clt_tokenizer *t, uint32_t id)
+{
+    for (uint32_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id)
+            return &t->added[i];
+    return NULL;
+}
+
+static void write_added(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
+{
+    clt_jw_key(w, "added_tokens");
+    clt_jw_array(w);
+    for (uint32_t id = 0; id < t->vocab; id++) {
+        const clt_added_token *known = find_added(t, id);
+        if (!known && !t->tokens[id].special)
+            continue;
+        letters(&t->tokens[id], name);
+        const clt_added_token plain = {.name = name->text, .id = id, .special = true};
+        write_token(w, known ? known : &plain);
+    }
+    clt_jw_end_array(w);
+}
+
+/* --- rules --- */
+
+static void write_pre_tokenizer(const clt_tokenizer *t, clt_json_writer *w)
+{
+    const clt_splitting *how = &t->rules.splitting;
+    bool split = how->words != CLT_WORDS_GPT2, several = split || how->digits;
+    clt_jw_key(w, "pre_tokenizer");
+    if (several) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "type", "Sequence");
+        clt_jw_key(w, "pretokenizers");
+        clt_jw_array(w);
+    }
+    if (how->digits) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "type", "Digits");
+        clt_jw_kbool(w, "individual_digits", how->digits == CLT_DIGITS_SINGLE);
+        clt_jw_end_object(w);
+    }
+    if (split) {
+        clt_jw_object(w);
+        clt_jw_kstring(w, "type", "Split");
+        clt_jw_key(w, "pattern");
+        clt_jw_object(w);
+        clt_jw_kstring(w, "Regex", clt_words_expression(how->words));
+        clt_jw_end_object(w);
+        clt_jw_kstring(w, "behavior", "Isolated");
+        clt_jw_kbool(w, "invert", false);
+        clt_jw_end_object(w);
+    }
+    byte_level(w, t->rules.prefix_space, !split);
+    if (several) {
+        clt_jw_end_array(w);
+        clt_jw_end_object(w);
+    }
+}
+
+/* {"SpecialToken": {"id": ..., "type_id": 0}} or {"Sequence": ...} */
+static void template_piece(clt_json_writer *w, const char *kind, const char *id, int type)
+{
+    clt_jw_object(w);
+    clt_jw_key(w, kind);
+    clt_jw_object(w);
+    clt_jw_kstring(w, "id", id);
+    clt_jw_kint(w, "type_id", type);
+    clt_jw_end_object(w);
+    clt_jw_end_object(w);
+}
+
+static void template_around(const clt_tokenizer *t, clt_json_writer *w, const clt_around *around, int type,
+                            clt_str *name)
+{
+    for (int i = 0; i < around->count; i++) {
+        letters(&t->tokens[around->id[i]], name);
+        template_piece(w, "SpecialToken", name->text, type);
+    }
+}
+
+static void template_specials(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
+{
+    const clt_around *const both[] = {&t->rules.before, &t->rules.after};
+    clt_jw_key(w, "special_tokens");
+    clt_jw_object(w);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < both[k]->count; i++) {
+            uint32_t id = both[k]->id[i];
+            bool known = false;
+            for (int j = 0; j < k * both[0]->count; j++)
+                known = known || both[0]->id[j] == id;
+            for (int j = 0; j < i; j++)
+                known = known || both[k]->id[j] == id;
+            if (known)
+                continue;
+            letters(&t->tokens[id], name);
+            clt_jw_key(w, name->text);
+            clt_jw_object(w);
+            clt_jw_kstring(w, "id", name->text);
+            clt_jw_key(w, "ids");
+            clt_jw_array(w);
+            clt_jw_int(w, id);
+            clt_jw_end_array(w);
+            clt_jw_key(w, "tokens");
+            clt_jw_array(w);
+            clt_jw_string(w, name->text);
+            clt_jw_end_array(w);
+            clt_jw_end_object(w);
+        }
+    clt_jw_end_object(w);
+}
+
+static void write_post_processor(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
+{
+    static const char *const lists[] = {"single", "pair"};
+    clt_jw_key(w, "post_processor");
+    if (t->rules.before.count + t->rules.after.count == 0) {
+        byte_level(w, true, true);
+        return;
+    }
+    clt_jw_object(w);
+    clt_jw_kstring(w, "type", "TemplateProcessing");
+    for (int list = 0; list < 2; list++) {
+        clt_jw_key(w, lists[list]);
+        clt_jw_array(w);
+        for (int type = 0; type <= list; type++) {
+            template_around(t, w, &t->rules.before, type, name);
+            template_piece(w, "Sequence", type ? "B" : "A", type);
+            template_around(t, w, &t->rules.after, type, name);
+        }
+        clt_jw_end_array(w);
+    }
+    template_specials(t, w, name);
+    clt_jw_end_object(w);
+}
+
+static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
+{
+    static const char *const absent[] = {"dropout", "unk_token", "continuing_subword_prefix",
+                                         "end_of_word_suffix"};
+    clt_jw_key(w, "model");
+    clt_jw_object(w);
+    clt_jw_kstring(w, "type", "BPE");
+    for (int i = 0; i < 4; i++) {
+        clt_jw_key(w, absent[i]);
+        clt_jw_null(w);
+    }
+    clt_jw_kbool(w, "fuse_unk", false);
+    clt_jw_kbool(w, "byte_fallback", false);
+    clt_jw_kbool(w, "ignore_merges", t->rules.ignore_merges);
+    clt_jw_key(w, "vocab");
+    clt_jw_object(w);
+    for (uint32_t id = 0; id < t->vocab; id++)
+        if (!t->tokens[id].literal) {
+            letters(&t->tokens[id], name);
+            clt_jw_kint(w, name->text, id);
+        }
+    clt_jw_end_object(w);
+    clt_jw_key(w, "merges");
+    clt_jw_array(w);
+    for (uint32_t i = 0; i < t->n_merges; i++) {
+        letters(&t->tokens[t->merges[i].left], name);
+        clt_str_append(name, " "); /* separates the two tokens: a space is not a byte letter */
+        clt_letters_of_bytes(t->tokens[t->merges[i].right].bytes, t->tokens[t->merges[i].right].size, name);
+        clt_jw_string(w, name->text);
+    }
+    clt_jw_end_array(w);
+    clt_jw_end_object(w);
+}
+
+clt_status clt_tokenizer_print(const clt_tokenizer *t, clt_str *text)
+{
+    clt_str name = {0};
+    clt_json_writer w = clt_json_writer_make(text, 1);
+    clt_str_append(&name, "");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "version", "1.0");
+    clt_jw_key(&w, "truncation");
+    clt_jw_null(&w);
+    clt_jw_key(&w, "padding");
+    clt_jw_null(&w);
+    write_added(t, &w, &name);
+    clt_jw_key(&w, "normalizer");
+    if (t->rules.nfc) {
+        clt_jw_object(&w);
+        clt_jw_kstring(&w, "type", "NFC");
+        clt_jw_end_object(&w);
+    } else {
+        clt_jw_null(&w);
+    }
+    write_pre_tokenizer(t, &w);
+    write_post_processor(t, &w, &name);
+    clt_jw_key(&w, "decoder");
+    byte_level(&w, true, true);
+    write_model(t, &w, &name);
+    clt_jw_end_object(&w);
+    clt_str_append(text, "\n");
+    clt_status status = clt_str_check(&name);
+    clt_str_free(&name);
+    return status == CLT_OK ? clt_str_check(text) : status;
+}
+
+clt_status clt_tokenizer_save(const clt_tokenizer *t, const char *path)
+{
+    clt_str text = {0};
+    clt_status status = clt_tokenizer_print(t, &text);
+    if (status == CLT_OK)
+        status = clt_file_write(path, text.text, text.length);
+    clt_str_free(&text);
+    return clt_fail_prefix(status, "saving the tokenizer");
+}
+
+clt_status clt_tokenizer_print_config(const clt_tokenizer *t, int64_t context, clt_str *text)
+{
+    static const struct {
+        const char *key;
+        clt_token_role role;
+    } roles[] = {{"bos_token", CLT_TOKEN_BEGIN},
+                 {"eos_token", CLT_TOKEN_END_OF_TEXT},
+                 {"unk_token", CLT_TOKEN_UNKNOWN},
+                 {"pad_token", CLT_TOKEN_PADDING}};
+    clt_str name = {0};
+    clt_json_writer w = clt_json_writer_make(text, 2);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "tokenizer_class", "PreTrainedTokenizerFast");
+    if (context > 0)
+        clt_jw_kint(&w, "model_max_length", context);
+    clt_jw_kbool(&w, "clean_up_tokenization_spaces", false);
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        int64_t id = t->role[roles[i].role];
+        if (id < 0)
+            continue;
+        letters(&t->tokens[id], &name);
+        clt_jw_kstring(&w, roles[i].key, name.text);
+    }
+    clt_jw_end_object(&w);
+    clt_str_append(text, "\n");
+    clt_status status = clt_str_check(&name);
+    clt_str_free(&name);
+    return status == CLT_OK ? clt_str_check(text) : status;
+}
+
+bool clt_tokenizer_has_roles(const clt_tokenizer *t)
+{
+    int64_t end = t->role[CLT_TOKEN_END_OF_TEXT];
+    for (int role = 0; role < CLT_TOKEN_ROLES; role++)
+        if (role != CLT_TOKEN_END_OF_TEXT && t->role[role] >= 0)
+            return true;
+    return end >= 0 && (t->tokens[end].size != strlen(CLT_END_OF_TEXT) ||
+                        memcmp(t->tokens[end].bytes, CLT_END_OF_TEXT, strlen(CLT_END_OF_TEXT)) != 0);
+}
+
+clt_status clt_tokenizer_save_folder(const clt_tokenizer *t, int64_t context, const char *folder)
+{
+    clt_str text = {0};
+    char *path = NULL;
+    CLT_TRY(clt_path_join(folder, "tokenizer.json", &path));
+    clt_status status = clt_tokenizer_save(t, path);
+    free(path);
+    path = NULL;
+    if (status != CLT_OK || (context == 0 && !clt_tokenizer_has_roles(t)))
+        return status;
+    if (status == CLT_OK)
+        status = clt_path_join(folder, "tokenizer_config.json", &path);
+    if (status == CLT_OK)
+        status = clt_tokenizer_print_config(t, context, &text);
+    if (status == CLT_OK)
+        status = clt_file_write(path, text.text, text.length);
+    free(path);
+    clt_str_free(&text);
+    return status;
+}

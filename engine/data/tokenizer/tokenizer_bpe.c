@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Encoding: words to ids by byte-pair merges, lowest merge first and the leftmost of equals, with a cache in
+ * front, because a text repeats its words. A word that is in the cache costs one cache line. It knows nothing
+ * of files. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/texts/characters.h"
+#include "engine/data/tokenizer/tokenizer_internal.h"
+
+#define CACHE_BITS 16 /* 65536 lines of 64 bytes */
+#define CACHED_BYTES 30
+#define CACHED_IDS 8
+#define SHORT_WORD 64 /* up to this many bytes, scanning for the next merge is cheaper than a heap */
+#define NO_MERGE UINT32_MAX
+
+/* One encoded word of the cache; size 0: empty. A later word with the same index replaces it. */
+typedef struct cache_line {
+    uint8_t size, count;
+    char word[CACHED_BYTES];
+    uint32_t id[CACHED_IDS];
+} cache_line;
+_Static_assert(sizeof(cache_line) == 64, "a cached word is one cache line");
+
+/* Scratch for a long word: a list of symbols and a heap of the merges that are possible. */
+typedef struct long_word {
+    uint32_t *id, *next, *prev, *rank; /* (n) each; rank: rank of the merge of a symbol with the next one */
+    uint64_t *heap;                    /* rank << 32 | index of the left symbol; the smallest comes first */
+    size_t capacity, heap_count, heap_capacity;
+} long_word;
+
+struct clt_encoder {
+    const clt_tokenizer *tokenizer;
+    void *cache_block;
+    cache_line *cache; /* inside cache_block, at a multiple of 64 */
+    long_word scratch;
+    clt_str normal;   /* a text in normal form */
+    clt_str prefixed; /* a text with a space before it */
+    clt_ids *out;     /* while encoding */
+};
+
+clt_status clt_encoder_create(const clt_tokenizer *tokenizer, clt_encoder **out)
+{
+    clt_encoder *e;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&e, 1, sizeof *e, "an encoder"));
+    e->tokenizer = tokenizer;
+    clt_status status = clt_alloc(&e->cache_block, ((size_t)1 << CACHE_BITS) + 1, sizeof *e->cache,
+                                  "the cache of an encoder");
+    if (status != CLT_OK) {
+        clt_encoder_destroy(e);
+        return status;
+    }
+    e->cache = (cache_line *)(((uintptr_t)e->cache_block + 63) & ~(uintptr_t)63);
+    *out = e;
+    return CLT_OK;
+}
+
+void clt_encoder_destroy(clt_encoder *e)
+{
+    if (!e)
+        return;
+    clt_str_free(&e->normal);
+    clt_str_free(&e->prefixed);
+    free(e->cache_block);
+    free(e->scratch.id);
+    free(e->scratch.next);
+    free(e->scratch.prev);
+    free(e->scratch.rank);
+    free(e->scratch.heap);
+    free(e);
+}
+
+static inline void look_up(const clt_tokenizer *t, uint32_t left, uint32_t right, uint32_t *rank,
+                           uint32_t *id)
+{
+    const clt_pair_slot *slot = clt_tokenizer_pair(t, left, right);
+    *rank = slot ? slot->rank : NO_MERGE;
+    *id = slot ? slot->id : CLT_NO_TOKEN;
+}
+
+/* Merges the n <= SHORT_WORD symbols in place and returns how many are left. */
+static size_t merge_short(const clt_tokenizer *t, uint32_t *id, size_t n)
+{
+    uint32_t rank[SHORT_WORD], joined[SHORT_WORD];
+    for (size_t i = 0; i + 1 < n; i++)
+        look_up(t, id[i], id[i + 1], &rank[i], &joined[i]);
+    while (n > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < n; i++)
+            if (rank[i] < rank[best])
+                best = i;
+        if (rank[best] == NO_MERGE)
+            break;
+        id[best] = joined[best];
+        size_t behind = n - best - 2; /* symbols after the merged pair */
+        memmove(id + best + 1, id + best + 2, behind * sizeof *id);
+        if (behind > 1) {
+            memmove(rank + best + 1, rank + best + 2, (behind - 1) * sizeof *rank);
+            memmove(joined + best + 1, joined + best + 2, (behind - 1) * sizeof *joined);
+        }
+        n--;
+        if (best > 0)
+            look_up(t, id[best - 1], id[best], &rank[best - 1], &joined[best - 1]);
+        if (best + 1 < n)
+            look_up(t, id[best], id[best + 1], &rank[best], &joined[best]);
+    }
+    return n;
+}
+
+/* --- long words --- */
+
+static void heap_push(long_word *w, uint64_t item)
+{
+    size_t at = w->heap_count++;
+    for (; at > 0 && w->heap[(at - 1) / 2] > item; at = (at - 1) / 2)
+        w->heap[at] = w->heap[(at - 1) / 2];
+    w->heap[at] = item;
+}
+
+static uint64_t heap_pop(long_word *w)
+{
+    uint64_t top = w->heap[0], item = w->heap[--w->heap_count];
+    size_t at = 0;
+    for (size_t child = 1; child < w->heap_count; child = 2 * at + 1) {
+        if (child + 1 < w->heap_count && w->heap[child + 1] < w->heap[child])
+            child++;
+        if (w->heap[child] >= item)
+            break;
+        w->heap[at] = w->heap[child];
+        at = child;
+    }
+    w->heap[at] = item;
+    return top;
+}
+
+static clt_status grow_scratch(long_word *w, size_t n)
+{
+    if (n <= w->capacity)
+        return CLT_OK;
+    uint32_t **const arrays[] = {&w->id, &w->next, &w->prev, &w->rank};
+    w->capacity = 0;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        size_t had = 0;
+        free(*arrays[i]);
+        *arrays[i] = NULL;
+        CLT_TRY(clt_grow(arrays[i], &had, n, sizeof **arrays[i], "the scratch for a long word"));
+    }
+    /* Room for n initial entries and two for each of the at most n-1 merges. */
+    CLT_TRY(clt_grow(&w->heap, &w->heap_capacity, 3 * n, sizeof *w->heap, "the scratch for a long word"));
+    w->capacity = n;
+    return CLT_OK;
+}
+
+/* Pushes the merge of symbol `at` with the next one, if these two can be merged. */
+static void offer(const clt_tokenizer *t, long_word *w, uint32_t at)
+{
+    const clt_pair_slot *slot =
+        w->next[at] == CLT_NO_TOKEN ? NULL : clt_tokenizer_pair(t, w->id[at], w->id[w->next[at]]);
+    w->rank[at] = slot ? slot->rank : NO_MERGE;
+    if (slot)
+        heap_push(w, (uint64_t)slot->rank << 32 | at);
+}
+
+static clt_status merge_long(clt_encoder *e, const char *word, size_t n)
+{
+    const clt_tokenizer *t = e->tokenizer;
+    long_word *w = &e->scratch;
+    if (n > INT32_MAX)
+        CLT_FAIL(CLT_EDATA,
+                 "tokenising: a word of %zu bytes without a space is too long; is this really text?", n);
+    CLT_TRY(grow_scratch(w, n));
+    w->heap_count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        w->id[i] = t->byte_token[(uint8_t)word[i]];
+        w->prev[i] = i - 1;
+        w->next[i] = i + 1 < n ? i + 1 : CLT_NO_TOKEN;
+    }
+    for (uint32_t i = 0; i + 1 < n; i++)
+        offer(t, w, i);
+    while (w->heap_count > 0) {
+        uint64_t item = heap_pop(w);
+        uint32_t at = (uint32_t)item, rank = (uint32_t)(item >> 32);
+        if (w->rank[at] != rank)
+            continue; /* outdated: one of the two symbols was merged in the meantime */
+        uint32_t gone = w->next[at];
+        w->id[at] = t->merges[rank].id;
+        w->next[at] = w->next[gone];
+        w->rank[gone] = NO_MERGE;
+        if (w->next[at] != CLT_NO_TOKEN)
+            w->prev[w->next[at]] = at;
+        offer(t, w, at);
+        if (at > 0)
+            offer(t, w, w->prev[at]);
+    }
+    CLT_TRY(clt_grow(&e->out->id, &e->out->capacity, e->out->count + n, sizeof *e->out->id, "ids"));
+    for (uint32_t at = 0; at != CLT_NO_TOKEN; at = w->next[at])
+        e->out->id[e->out->count++] = w->id[at];
+    return CLT_OK;
+}
+
+/* --- words --- */
+
+static cache_line *line_of(const clt_encoder *e, const char *word, size_t size)
+{
+    uint64_t hash = size, part;
+    for (; size >= 8; word += 8, size -= 8) {
+        memcpy(&part, word, 8);
+        hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    part = 0;
+    memcpy(&part, word, size);
+    hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
+    return &e->cache[hash >> (64 - CACHE_BITS)];
+}
+
+static clt_status encode_word(clt_encoder *e, const char *word, size_t size)
+{
+    const clt_tokenizer *t = e->tokenizer;
+    uint32_t whole = t->rules.ignore_merges ? clt_tokenizer_find(t, word, size) : CLT_NO_TOKEN;
+    CLT_TRY(clt_grow(&e->out->id, &e->out->capacity, e->out->count + SHORT_WORD, sizeof *e->out->id, "ids"));
+    if (whole != CLT_NO_TOKEN) {
+        e->out->id[e->out->count++] = whole;
+        return CLT_OK;
+    }
+    if (size > SHORT_WORD)
+        return merge_long(e, word, size);
+    uint32_t *id = e->out->id + e->out->count;
+    for (size_t i = 0; i < size; i++)
+        id[i] = t->byte_token[(uint8_t)word[i]];
+    e->out->count += merge_short(t, id, size);
+    return CLT_OK;
+}
+
+static clt_status on_word(void *context, const char *word, size_t size)
+{
+    clt_encoder *e = context;
+    clt_ids *out = e->out;
+    if (size > CACHED_BYTES)
+        return encode_word(e, word, size);
+    cache_line *line = line_of(e, word, size);
+    if (line->size == size && memcmp(line->word, word, size) == 0) {
+        if (out->count + CACHED_IDS > out->capacity)
+            CLT_TRY(clt_grow(&out->id, &out->capacity, out->count + CACHED_IDS, sizeof *out->id, "ids"));
+        for (uint8_t i = 0; i < line->count; i++)
+            out->id[out->count + i] = line->id[i];
+        out->count += line->count;
+        return CLT_OK;
+    }
+    size_t before = out->count;
+    CLT_TRY(encode_word(e, word, size));
+    size_t made = out->count - before;
+    if (made <= CACHED_IDS) {
+        line->size = (uint8_t)size;
+        line->count = (uint8_t)made;
+        memcpy(line->word, word, size);
+        memcpy(line->id, out->id + before, made * sizeof *out->id);
+    }
+    return CLT_OK;
+}
+
+/* --- texts --- */
+
+static clt_status push(clt_ids *out, uint32_t id)
+{
+    CLT_TRY(clt_grow(&out->id, &out->capacity, out->count + 1, sizeof *out->id, "ids"));
+    out->id[out->count++] = id;
+    return CLT_OK;
+}
+
+/* A text between added tokens. */
+static clt_status encode_plain(clt_encoder *e, const char *text, size_t size)
+{
+    const clt_tokenizer_rules *r = &e->tokenizer->rules;
+    if (r->prefix_space && size > 0 && text[0] != ' ') {
+        e->prefixed.length = 0;
+        clt_str_append(&e->prefixed, " ");
+        clt_str_append_n(&e->prefixed, text, size);
+        CLT_TRY(clt_str_check(&e->prefixed));
+        text = e->prefixed.text;
+        size = e->prefixed.length;
+    }
+    return clt_split_words(&r->splitting, text, size, on_word, e);
+}
+
+typedef clt_status (*encode_rest)(clt_encoder *e, const char *text, size_t size);
+
+/* Encodes the added tokens of one kind, and calls `rest` for what stands between them. */
+static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bool normalized,
+                               encode_rest rest)
+{
+    clt_added_search search = {e->tokenizer, text, size, normalized, 0, 0};
+    clt_added_match match;
+    size_t done = 0;
+    while (clt_added_next(&search, &match)) {
+        if (match.begin > done)
+            CLT_TRY(rest(e, text + done, match.begin - done));
+        CLT_TRY(push(e->out, match.id));
+        done = match.end;
+    }
+    return done < size ? rest(e, text + done, size - done) : CLT_OK;
+}
+
+/* A text between added tokens that are not normalised. */
+static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
+{
+    if (e->tokenizer->rules.nfc && !clt_nfc_is_plain(text, size)) {
+        e->normal.length = 0;
+        CLT_TRY(clt_nfc(text, size, &e->normal));
+        text = e->normal.text;
+        size = e->normal.length;
+    }
+    return encode_added(e, text, size, true, encode_plain);
+}
+
+clt_status clt_encode(clt_encoder *e, const char *text, size_t size, clt_ids *out)
+{
+    if (e->tokenizer->bytes) {
+        CLT_TRY(clt_grow(&out->id, &out->capacity, out->count + size, sizeof *out->id, "ids"));
+        for (size_t i = 0; i < size; i++)
+            out->id[out->count + i] = (uint8_t)text[i];
+        out->count += size;
+        return CLT_OK;
+    }
+    e->out = out;
+    clt_status status = e->tokenizer->n_added || e->tokenizer->rules.nfc
+                            ? encode_added(e, text, size, false, encode_normal)
+                            : encode_plain(e, text, size);
+    e->out = NULL;
+    return status;
+}
+
+clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *out)
+{
+    clt_encoder *encoder;
+    CLT_TRY(clt_encoder_create(tokenizer, &encoder));
+    clt_status status = clt_encode(encoder, text, size, out);
+    clt_encoder_destroy(encoder);
+    return status;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The files that save_pretrained leaves beside a vocabulary: tokenizer_config.json, added_tokens.json and
+ * special_tokens_map.json. They add tokens, say what special tokens are for, and change how a text is
+ * encoded, as transformers follows them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/texts/text_paths.h"
+#include "engine/data/tokenizer/tokenizer_loading.h"
+#include "engine/files/file_kind.h"
+#include "engine/files/fileio.h"
+
+#define MAX_ADDED 20000
+
+/* --- files --- */
+
+static clt_status open_sides(clt_tokenizer_loading *l)
+{
+    static const char *const names[CLT_SIDES] = {"tokenizer_config.json", "added_tokens.json",
+                                                 "special_tokens_map.json"};
+    for (int i = 0; i < CLT_SIDES; i++) {
+        char *path = NULL;
+        clt_status status = CLT_OK;
+        CLT_TRY(clt_path_beside(l->path, names[i], &path));
+        bool there = clt_file_exists(path) && !clt_is_directory(path);
+        if (there)
+            status = clt_refuse_pointer_file(path, "the tokenizer itself", CLT_EDATA);
+        if (there && status == CLT_OK)
+            status = clt_fail_prefix(clt_json_parse_file(path, CLT_EDATA, &l->side[i]),
+                                     "reading the tokenizer '%s'", path);
+        if (status == CLT_OK && l->side[i] && clt_json_typeof(clt_json_root(l->side[i])) != CLT_JSON_OBJECT)
+            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "reading '%s': it is not a JSON object", path);
+        free(path);
+        CLT_TRY(status);
+    }
+    return CLT_OK;
+}
+
+static const clt_json *side_value(const clt_tokenizer_loading *l, int side, const char *key)
+{
+    const clt_json *value = l->side[side] ? clt_json_get(clt_json_root(l->side[side]), key) : NULL;
+    return clt_json_is_absent(value) ? NULL : value;
+}
+
+/* --- added tokens --- */
+
+static clt_added_entry *find_entry(const clt_tokenizer_loading *l, const char *content)
+{
+    for (size_t i = 0; i < l->n_added; i++)
+        if (strcmp(l->added[i].content, content) == 0)
+            return &l->added[i];
+    return NULL;
+}
+
+static bool read_flag(const clt_json *object, const char *key, bool preset)
+{
+    const clt_json *value = clt_json_get(object, key);
+    return clt_json_is_absent(value) ? preset : clt_json_bool(value);
+}
+
+/* {"content": ..., "lstrip": ...}, or the content alone. Without "special" an object is a special token. */
+static bool read_entry(const clt_json *value, bool special, clt_added_entry *out)
+{
+    const clt_json *content = value;
+    *out = (clt_added_entry){.special = special, .id = -1};
+    if (clt_json_typeof(value) == CLT_JSON_OBJECT) {
+        content = clt_json_get(value, "content");
+        out->special = special || read_flag(value, "special", true);
+        out->normalized = read_flag(value, "normalized", !out->special);
+        out->single_word = read_flag(value, "single_word", false);
+        out->lstrip = read_flag(value, "lstrip", false);
+        out->rstrip = read_flag(value, "rstrip", false);
+    }
+    if (!content || clt_json_typeof(content) != CLT_JSON_STRING || !*clt_json_string(content))
+        return false;
+    out->content = clt_json_string(content);
+    return true;
+}
+
+/* Adds a token, or compares it with the same one of another file and of the vocabulary. */
+static clt_status add_entry(clt_tokenizer_loading *l, const clt_added_entry *entry)
+{
+    clt_added_entry *known = find_entry(l, entry->content);
+    const clt_json *in_vocab = clt_json_get(l->vocab, entry->content);
+    int64_t id;
+    if (in_vocab && (!clt_json_int(in_vocab, &id) || id != entry->id))
+        CLT_FAIL(CLT_EDATA, "added token \"%.60s\" has another id in the vocabulary", entry->content);
+    if (known && known->id != entry->id)
+        CLT_FAIL(CLT_EDATA, "added token \"%.60s\" has the id %lld here and %lld in another file",
+                 entry->content, (long long)entry->id, (long long)known->id);
+    if (known && (known->lstrip != entry->lstrip || known->rstrip != entry->rstrip ||
+                  known->single_word != entry->single_word || known->normalized != entry->normalized))
+        CLT_FAIL(CLT_EDATA,
+                 "added token \"%.60s\" has other settings (lstrip, rstrip, single_word, normalized) in "
+                 "another file; make them alike",
+                 entry->content);
+    if (known) {
+        known->special = known->special || entry->special;
+        return CLT_OK;
+    }
+    if (l->n_added == MAX_ADDED)
+        CLT_FAIL(CLT_EDATA, "more than %d added tokens are not supported", MAX_ADDED);
+    CLT_TRY(clt_grow(&l->added, &l->added_capacity, l->n_added + 1, sizeof *l->added, "added tokens"));
+    l->added[l->n_added++] = *entry;
+    return CLT_OK;
+}
+
+/* added_tokens of a tokenizer.json. */
+static clt_status read_list(clt_tokenizer_loading *l, const clt_json *list)
+{
+    for (const clt_json *value = list ? clt_json_first(list) : NULL; value; value = clt_json_next(value)) {
+        clt_added_entry entry;
+        const clt_json *id = clt_json_typeof(value) == CLT_JSON_OBJECT ? clt_json_get(value, "id") : NULL;
+        clt_status status;
+        if (!id || !read_entry(value, false, &entry))
+            status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                              "an entry of added_tokens is no object with a \"content\" and an \"id\"");
+        else if (!clt_json_int(id, &entry.id))
+            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "token \"%.60s\": its id is not an integer",
+                              entry.content);
+        else
+            status = add_entry(l, &entry);
+        CLT_TRY(clt_tokenizer_at(l->doc, value, status));
+    }
+    return CLT_OK;
+}
+
+/* added_tokens_decoder of tokenizer_config.json: {"260": {"content": ...}}. */
+static clt_status read_decoder(clt_tokenizer_loading *l)
+{
+    const clt_json_doc *doc = l->side[CLT_SIDE_CONFIG];
+    const clt_json *list = side_value(l, CLT_SIDE_CONFIG, "added_tokens_decoder");
+    bool object = list && clt_json_typeof(list) == CLT_JSON_OBJECT;
+    for (const clt_json *value = object ? clt_json_first(list) : NULL; value; value = clt_json_next(value)) {
+        clt_added_entry entry;
+        char *end;
+        clt_status status;
+        if (!read_entry(value, false, &entry)) {
+            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "added_tokens_decoder: no \"content\"");
+        } else {
+            entry.id = strtoll(clt_json_key(value), &end, 10);
+            status = *end ? clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                     "added_tokens_decoder: \"%.60s\" is no id", clt_json_key(value))
+                          : add_entry(l, &entry);
+        }
+        CLT_TRY(clt_tokenizer_at(doc, value, status));
+    }
+    return CLT_OK;
+}
+
+/* added_tokens.json: {"<speaker>": 260}. Other files say more about the same token. */
+static clt_status read_added_file(clt_tokenizer_loading *l)
+{
+    const clt_json_doc *doc = l->side[CLT_SIDE_ADDED];
+    for (const clt_json *value = doc ? clt_json_first(clt_json_root(doc)) : NULL; value;
+         value = clt_json_next(value)) {
+        clt_added_entry entry = {.content = clt_json_key(value), .normalized = true};
+        const clt_added_entry *known = find_entry(l, entry.content);
+        clt_status status = CLT_OK;
+        if (!*entry.content || !clt_json_int(value, &entry.id)) {
+            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "token \"%.60s\": its id is not an integer",
+                              entry.content);
+        } else {
+            int64_t id = entry.id;
+            if (known)
+                entry = *known;
+            entry.id = id;
+            status = add_entry(l, &entry);
+        }
+        CLT_TRY(clt_tokenizer_at(doc, value, status));
+    }
+    return CLT_OK;
+}
+
+/* --- roles --- */
+
+/* Marks a token as special. One that no file has yet gets the next id, as transformers gives it. */
+static clt_status add_special(clt_tokenizer_loading *l, int side, const clt_json *value, const char **content)
+{
+    clt_added_entry entry;
+    if (!read_entry(value, true, &entry))
+        return clt_tokenizer_at(l->side[side], value,
+                                clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                         "\"%.60s\" is neither the text of a token nor an object with a "
+                                         "\"content\"",
+                                         clt_json_key(value) ? clt_json_key(value) : "a special token"));
+    if (content)
+        *content = entry.content;
+    clt_added_entry *known = find_entry(l, entry.content);
+    const clt_json *in_vocab = clt_json_get(l->vocab, entry.content);
+    if (known) {
+        known->special = true;
+        return CLT_OK;
+    }
+    if (!in_vocab || !clt_json_int(in_vocab, &entry.id)) {
+        entry.id = (int64_t)clt_json_count(l->vocab);
+        for (size_t i = 0; i < l->n_added; i++)
+            entry.id += !clt_json_get(l->vocab, l->added[i].content);
+    }
+    return add_entry(l, &entry);
+}
+
+static clt_status read_roles(clt_tokenizer_loading *l)
+{
+    static const struct {
+        const char *key;
+        int role;
+    } keys[] = {{"bos_token", CLT_TOKEN_BEGIN},
+                {"eos_token", CLT_TOKEN_END_OF_TEXT},
+                {"unk_token", CLT_TOKEN_UNKNOWN},
+                {"sep_token", -1},
+                {"pad_token", CLT_TOKEN_PADDING},
+                {"cls_token", -1},
+                {"mask_token", -1}};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        for (int side = CLT_SIDE_CONFIG; side < CLT_SIDES; side += CLT_SIDE_MAP - CLT_SIDE_CONFIG) {
+            const clt_json *value = side_value(l, side, keys[i].key);
+            if (!value)
+                continue;
+            CLT_TRY(add_special(l, side, value, keys[i].role < 0 ? NULL : &l->role[keys[i].role]));
+            break; /* the map counts only where the config says nothing */
+        }
+    return CLT_OK;
+}
+
+static clt_status read_more_specials(clt_tokenizer_loading *l)
+{
+    static const char *const keys[] = {"extra_special_tokens", "additional_special_tokens"};
+    for (int side = CLT_SIDE_CONFIG; side < CLT_SIDES; side += CLT_SIDE_MAP - CLT_SIDE_CONFIG)
+        for (int i = 0; i < 2; i++) {
+            const clt_json *list = side_value(l, side, keys[i]);
+            if (!list ||
+                (clt_json_typeof(list) != CLT_JSON_ARRAY && clt_json_typeof(list) != CLT_JSON_OBJECT))
+                continue;
+            for (const clt_json *one = clt_json_first(list); one; one = clt_json_next(one))
+                CLT_TRY(add_special(l, side, one, NULL));
+            return CLT_OK; /* transformers reads the first of them */
+        }
+    return CLT_OK;
+}
+
+/* --- rules --- */
+
+static bool is_class(const char *name, const char *wanted)
+{
+    size_t size = strlen(wanted);
+    return strncmp(name, wanted, size) == 0 && (!name[size] || strcmp(name + size, "Fast") == 0);
+}
+
+/* The classes of GPT-2 and Qwen 2 have rules of their own, whatever a tokenizer.json says. */
+static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
+{
+    const clt_json *value = side_value(l, CLT_SIDE_CONFIG, "tokenizer_class");
+    const char *name = value ? clt_json_string(value) : "";
+    bool gpt2 = is_class(name, "GPT2Tokenizer"), qwen2 = is_class(name, "Qwen2Tokenizer");
+    bool general = !*name || is_class(name, "PreTrainedTokenizer") || strcmp(name, "TokenizersBackend") == 0;
+    clt_splitting own = {qwen2 ? CLT_WORDS_QWEN2 : CLT_WORDS_GPT2, CLT_DIGITS_NO_RULE};
+    clt_tokenizer_rules *r = &l->rules;
+    if (!whole && !gpt2 && !qwen2 && !general)
+        return clt_tokenizer_refuse(l->side[CLT_SIDE_CONFIG], value,
+                                    "a tokenizer_class other than GPT2Tokenizer and Qwen2Tokenizer");
+    if (!whole) {
+        r->splitting = own;
+        r->nfc = qwen2;
+    }
+    if ((gpt2 || qwen2) &&
+        (r->splitting.words != own.words || r->splitting.digits || r->nfc != qwen2 || r->ignore_merges))
+        return clt_tokenizer_refuse(
+            l->side[CLT_SIDE_CONFIG], value,
+            "a tokenizer_class whose rules are not those of the tokenizer.json beside "
+            "it (PreTrainedTokenizerFast means the rules of the file)");
+    if (gpt2 || qwen2 || !whole) {
+        const clt_json *prefix = side_value(l, CLT_SIDE_CONFIG, "add_prefix_space");
+        r->prefix_space = prefix && clt_json_bool(prefix);
+        if (r->prefix_space && qwen2)
+            return clt_tokenizer_refuse(l->side[CLT_SIDE_CONFIG], prefix,
+                                        "add_prefix_space with Qwen2Tokenizer");
+    }
+    return CLT_OK;
+}
+
+/* The id of a token that was read; -1: there is none. */
+static int64_t id_of(const clt_tokenizer_loading *l, const char *content)
+{
+    const clt_added_entry *entry = content ? find_entry(l, content) : NULL;
+    const clt_json *in_vocab = content ? clt_json_get(l->vocab, content) : NULL;
+    int64_t id = -1;
+    return entry ? entry->id : in_vocab && clt_json_int(in_vocab, &id) ? id : -1;
+}
+
+/* add_bos_token and add_eos_token; where there is a tokenizer.json, its post_processor says it. */
+static clt_status add_ends(clt_tokenizer_loading *l)
+{
+    static const char *const keys[] = {"add_bos_token", "add_eos_token"};
+    clt_around *const around[] = {&l->rules.before, &l->rules.after};
+    static const int roles[] = {CLT_TOKEN_BEGIN, CLT_TOKEN_END_OF_TEXT};
+    for (int i = 0; i < 2; i++) {
+        const clt_json *value = side_value(l, CLT_SIDE_CONFIG, keys[i]);
+        int64_t id = id_of(l, l->role[roles[i]] ? l->role[roles[i]] : CLT_END_OF_TEXT);
+        if (!value || !clt_json_bool(value))
+            continue;
+        if (id < 0)
+            return clt_tokenizer_refuse(l->side[CLT_SIDE_CONFIG], value,
+                                        "a token at the ends of a text that no file names");
+        around[i]->id[around[i]->count++] = (uint32_t)id;
+    }
+    return CLT_OK;
+}
+
+clt_status clt_tokenizer_read_sides(clt_tokenizer_loading *l, const clt_json *list, bool whole)
+{
+    CLT_TRY(open_sides(l));
+    CLT_TRY(read_list(l, list));
+    CLT_TRY(read_decoder(l));
+    CLT_TRY(read_added_file(l));
+    CLT_TRY(read_roles(l));
+    CLT_TRY(read_more_specials(l));
+    CLT_TRY(apply_class(l, whole));
+    return whole ? CLT_OK : add_ends(l);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of a tokenizer.json that say how a text is normalised, split into words and framed. Every way to
+ * write what is supported is read; everything else that could change ids is refused by its name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/data/tokenizer/tokenizer_loading.h"
+
+/* How deep sequences may be nested. */
+#define MAX_DEPTH 8
+
+clt_status clt_tokenizer_at(const clt_json_doc *doc, const clt_json *value, clt_status status)
+{
+    int line, column;
+    if (status == CLT_OK)
+        return CLT_OK;
+    clt_json_position(value, &line, &column);
+    return clt_fail_prefix(status, "%s:%d:%d", clt_json_source(doc), line, column);
+}
+
+clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, const char *what)
+{
+    return clt_tokenizer_at(doc, value,
+                            clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                     "%s: it is not supported, and ids could be others without it; cltrain "
+                                     "reads byte-level BPE as GPT-2, Llama 3 and Qwen 2 have it",
+                                     what));
+}
+
+static bool has_type(const clt_json *part, const char *name)
+{
+    const clt_json *type = clt_json_typeof(part) == CLT_JSON_OBJECT ? clt_json_get(part, "type") : NULL;
+    return type && clt_json_typeof(type) == CLT_JSON_STRING && strcmp(clt_json_string(type), name) == 0;
+}
+
+static bool is_true(const clt_json *part, const char *key, bool preset)
+{
+    const clt_json *value = clt_json_get(part, key);
+    return clt_json_is_absent(value) ? preset : clt_json_bool(value);
+}
+
+/* "WHAT of type TYPE" */
+static clt_status refuse_type(const clt_tokenizer_loading *l, const clt_json *part, const char *what)
+{
+    char text[120];
+    const clt_json *type = clt_json_typeof(part) == CLT_JSON_OBJECT ? clt_json_get(part, "type") : NULL;
+    (void)snprintf(text, sizeof text, "%s of type %.60s", what, type ? clt_json_string(type) : "(none)");
+    return clt_tokenizer_refuse(l->doc, part, text);
+}
+
+typedef clt_status (*part_reader)(clt_tokenizer_loading *l, const clt_json *part);
+
+/* Calls `read` for a part, or for each one of a Sequence of parts, whose list has the name `list`. */
+static clt_status each_part(clt_tokenizer_loading *l, const clt_json *part, const char *list,
+                            part_reader read, int depth)
+{
+    if (clt_json_is_absent(part))
+        return CLT_OK;
+    if (!has_type(part, "Sequence") || depth > MAX_DEPTH)
+        return read(l, part);
+    const clt_json *parts = clt_json_get(part, list);
+    if (!parts || clt_json_typeof(parts) != CLT_JSON_ARRAY)
+        return clt_tokenizer_refuse(l->doc, part, "a Sequence without its list");
+    for (const clt_json *one = clt_json_first(parts); one; one = clt_json_next(one))
+        CLT_TRY(each_part(l, one, list, read, depth + 1));
+    return CLT_OK;
+}
+
+static clt_status read_normalizer(clt_tokenizer_loading *l, const clt_json *part)
+{
+    if (!has_type(part, "NFC"))
+        return refuse_type(l, part, "a normalizer");
+    l->rules.nfc = true;
+    return CLT_OK;
+}
+
+/* --- pre_tokenizer: at most one Digits, then at most one Split, then ByteLevel --- */
+
+static clt_status read_split(clt_tokenizer_loading *l, const clt_json *part)
+{
+    const clt_json *pattern = clt_json_get(part, "pattern"), *behavior = clt_json_get(part, "behavior");
+    const clt_json *regex =
+        pattern && clt_json_typeof(pattern) == CLT_JSON_OBJECT ? clt_json_get(pattern, "Regex") : NULL;
+    if (!regex || !clt_words_find(clt_json_string(regex), &l->rules.splitting.words))
+        return clt_tokenizer_refuse(l->doc, part,
+                                    "a pre_tokenizer Split with an expression that is not known");
+    if (!behavior || strcmp(clt_json_string(behavior), "Isolated") != 0 || is_true(part, "invert", false))
+        return clt_tokenizer_refuse(l->doc, part, "a pre_tokenizer Split that does not isolate the words");
+    return CLT_OK;
+}
+
+static clt_status read_pre_tokenizer(clt_tokenizer_loading *l, const clt_json *root)
+{
+    const clt_json *part = clt_json_get(root, "pre_tokenizer");
+    const clt_json *parts = part, *level = NULL, *split = NULL;
+    if (clt_json_is_absent(part))
+        return clt_tokenizer_refuse(l->doc, root, "no pre_tokenizer");
+    if (has_type(part, "Sequence")) {
+        const clt_json *list = clt_json_get(part, "pretokenizers");
+        parts = list && clt_json_typeof(list) == CLT_JSON_ARRAY ? clt_json_first(list) : NULL;
+        if (!parts)
+            return clt_tokenizer_refuse(l->doc, part, "a pre_tokenizer Sequence without parts");
+    }
+    for (; parts; parts = parts == part ? NULL : clt_json_next(parts)) {
+        bool first = !split && !level;
+        if (has_type(parts, "ByteLevel") && !level) {
+            level = parts;
+        } else if (has_type(parts, "Split") && first) {
+            split = parts;
+        } else if (has_type(parts, "Digits") && first && !l->rules.splitting.digits) {
+            l->rules.splitting.digits =
+                is_true(parts, "individual_digits", false) ? CLT_DIGITS_SINGLE : CLT_DIGITS_RUNS;
+        } else {
+            return refuse_type(l, parts, "a pre_tokenizer");
+        }
+    }
+    if (!level)
+        return clt_tokenizer_refuse(l->doc, part, "a pre_tokenizer without ByteLevel");
+    if (split)
+        CLT_TRY(read_split(l, split));
+    if (is_true(level, "use_regex", true) == (split != NULL))
+        return clt_tokenizer_refuse(l->doc, level,
+                                    split ? "pre_tokenizer.use_regex true after a Split"
+                                          : "pre_tokenizer.use_regex false without a Split");
+    l->rules.prefix_space = is_true(level, "add_prefix_space", false);
+    if (l->rules.prefix_space && (split || l->rules.splitting.digits))
+        return clt_tokenizer_refuse(l->doc, level, "pre_tokenizer.add_prefix_space after a Split or Digits");
+    return CLT_OK;
+}
+
+/* --- post_processor: ids around every text --- */
+
+static clt_status add_around(clt_tokenizer_loading *l, const clt_json *part, clt_around *around,
+                             const clt_json *id)
+{
+    int64_t value;
+    if (!id || !clt_json_int(id, &value) || value < 0 || value >= CLT_TOKENIZER_MAX_VOCAB ||
+        around->count == CLT_MAX_AROUND)
+        return clt_tokenizer_refuse(l->doc, part, "a post_processor with tokens that have no ids");
+    around->id[around->count++] = (uint32_t)value;
+    return CLT_OK;
+}
+
+static clt_status read_template(clt_tokenizer_loading *l, const clt_json *part)
+{
+    const clt_json *single = clt_json_get(part, "single"), *specials = clt_json_get(part, "special_tokens");
+    bool list = single && clt_json_typeof(single) == CLT_JSON_ARRAY;
+    int texts = 0;
+    for (const clt_json *piece = list ? clt_json_first(single) : NULL; piece; piece = clt_json_next(piece)) {
+        bool object = clt_json_typeof(piece) == CLT_JSON_OBJECT;
+        const clt_json *special = object ? clt_json_get(piece, "SpecialToken") : NULL;
+        if (object && clt_json_get(piece, "Sequence")) {
+            texts++;
+            continue;
+        }
+        bool named = special && clt_json_typeof(special) == CLT_JSON_OBJECT && specials &&
+                     clt_json_typeof(specials) == CLT_JSON_OBJECT && clt_json_get(special, "id");
+        const clt_json *entry =
+            named ? clt_json_get(specials, clt_json_string(clt_json_get(special, "id"))) : NULL;
+        const clt_json *ids =
+            entry && clt_json_typeof(entry) == CLT_JSON_OBJECT ? clt_json_get(entry, "ids") : NULL;
+        if (!ids || clt_json_typeof(ids) != CLT_JSON_ARRAY)
+            return clt_tokenizer_refuse(l->doc, piece,
+                                        "a post_processor with a token that it does not define");
+        for (const clt_json *id = clt_json_first(ids); id; id = clt_json_next(id))
+            CLT_TRY(add_around(l, piece, texts ? &l->rules.after : &l->rules.before, id));
+    }
+    return texts == 1 ? CLT_OK
+                      : clt_tokenizer_refuse(l->doc, part, "a post_processor whose template is not one text");
+}
+
+/* ["[CLS]", 101] */
+static const clt_json *pair_id(const clt_json *part, const char *key)
+{
+    const clt_json *pair = clt_json_get(part, key);
+    const clt_json *name = pair && clt_json_typeof(pair) == CLT_JSON_ARRAY ? clt_json_first(pair) : NULL;
+    return name ? clt_json_next(name) : NULL;
+}
+
+static clt_status read_post_processor(clt_tokenizer_loading *l, const clt_json *part)
+{
+    if (has_type(part, "ByteLevel")) /* changes offsets, not ids */
+        return CLT_OK;
+    if (has_type(part, "TemplateProcessing"))
+        return read_template(l, part);
+    if (!has_type(part, "RobertaProcessing") && !has_type(part, "BertProcessing"))
+        return refuse_type(l, part, "a post_processor");
+    CLT_TRY(add_around(l, part, &l->rules.before, pair_id(part, "cls")));
+    return add_around(l, part, &l->rules.after, pair_id(part, "sep"));
+}
+
+static clt_status read_decoder(clt_tokenizer_loading *l, const clt_json *part)
+{
+    return has_type(part, "ByteLevel") || has_type(part, "Fuse") ? CLT_OK : refuse_type(l, part, "a decoder");
+}
+
+static clt_status check_model(const clt_tokenizer_loading *l, const clt_json *model)
+{
+    static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const clt_json *type = clt_json_get(model, "type"), *dropout = clt_json_get(model, "dropout");
+    const clt_json *fallback = clt_json_get(model, "byte_fallback");
+    if (type && strcmp(clt_json_string(type), "BPE") != 0)
+        return clt_tokenizer_refuse(l->doc, type, "a model other than BPE");
+    if (!clt_json_is_absent(dropout) && clt_json_number(dropout) != 0.0)
+        return clt_tokenizer_refuse(l->doc, dropout, "model.dropout");
+    if (fallback && clt_json_bool(fallback))
+        return clt_tokenizer_refuse(l->doc, fallback, "model.byte_fallback");
+    for (int i = 0; i < 2; i++) {
+        const clt_json *value = clt_json_get(model, empty[i]);
+        if (!clt_json_is_absent(value) && *clt_json_string(value))
+            return clt_tokenizer_refuse(l->doc, value, empty[i]);
+    }
+    return CLT_OK;
+}
+
+clt_status clt_tokenizer_read_rules(clt_tokenizer_loading *l, const clt_json *root, const clt_json *model)
+{
+    const clt_json *ignore = clt_json_get(model, "ignore_merges");
+    CLT_TRY(check_model(l, model));
+    CLT_TRY(each_part(l, clt_json_get(root, "normalizer"), "normalizers", read_normalizer, 0));
+    CLT_TRY(read_pre_tokenizer(l, root));
+    CLT_TRY(each_part(l, clt_json_get(root, "post_processor"), "processors", read_post_processor, 0));
+    CLT_TRY(each_part(l, clt_json_get(root, "decoder"), "decoders", read_decoder, 0));
+    l->rules.ignore_merges = ignore && clt_json_bool(ignore);
+    return CLT_OK;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text files to token shards: see prepare.h. Everything is written into a folder beside the final one, which
+ * is renamed at the end, so that a run that was stopped leaves nothing that looks complete. */
+#include "engine/data/tokens/prepare.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/base/text.h"
+#include "engine/base/thread.h"
+#include "engine/data/tokenizer/bpe_train.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/data/tokens/token_writer.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+
+#define COUNT_PIECE ((size_t)4 << 20)
+
+typedef struct preparation {
+    const clt_prepare_options *options;
+    clt_prepare_result *result;
+    clt_texts texts;
+    uint64_t train; /* bytes of the training part of the joined text */
+    clt_tokenizer *tokenizer;
+    clt_token_writer *train_writer, *val_writer, *writer; /* writer: the one in use */
+    /* the temporary folder in which the result is written */
+    clt_str partial;
+    const char *stage;
+    double stage_began;
+    uint64_t done; /* bytes of the stage that are finished */
+} preparation;
+
+static clt_status tell(preparation *p, uint64_t done, uint64_t total)
+{
+    clt_prepare_progress progress = {.stage = p->stage, .done = done, .total = total};
+    progress.tokens = p->writer ? clt_token_writer_tokens(p->writer) : 0;
+    if (p->writer == p->val_writer && p->train_writer)
+        progress.tokens += clt_token_writer_tokens(p->train_writer);
+    progress.seconds = clt_now() - p->stage_began;
+    return p->options->progress ? p->options->progress(p->options->context, &progress) : CLT_OK;
+}
+
+static void begin_stage(preparation *p, const char *stage)
+{
+    p->stage = stage;
+    p->stage_began = clt_now();
+    p->done = 0;
+}
+
+/* --- input --- */
+
+static clt_status open_inputs(preparation *p)
+{
+    const clt_prepare_options *o = p->options;
+    clt_texts *t = &p->texts;
+    t->key = "TEXT";
+    t->json_option = "--json-key";
+    t->json_key = o->json_key ? o->json_key : "";
+    for (int i = 0; i < o->n_inputs; i++)
+        CLT_TRY(clt_texts_add(t, o->inputs[i]));
+    if (t->total == 0)
+        CLT_FAIL(CLT_EDATA,
+                 "preparing data: there is not a single byte in the %zu text files; give files with "
+                 "text",
+                 t->n_files);
+    clt_texts_warn_bytes(t);
+    p->train = clt_texts_cut(t, (uint64_t)((double)t->total * (1.0 - o->split)));
+    p->result->bytes = t->total;
+    p->result->files = (int)t->n_files;
+    return CLT_OK;
+}
+
+/* --- tokenizer --- */
+
+static clt_status count_words(preparation *p, clt_bpe_trainer *trainer)
+{
+    begin_stage(p, "counting words");
+    for (size_t i = 0; i < p->texts.n_documents; i++) {
+        size_t size;
+        const char *text = clt_document_part(&p->texts.documents[i], 0, p->train, &size);
+        while (size > 0) {
+            size_t piece = clt_tokenize_cut(NULL, text, size, COUNT_PIECE);
+            CLT_TRY(clt_bpe_trainer_add(trainer, text, piece));
+            text += piece;
+            size -= piece;
+            p->done += piece;
+            CLT_TRY(tell(p, p->done, p->train));
+        }
+    }
+    return CLT_OK;
+}
+
+static clt_status on_merges(void *context, uint32_t merges, uint32_t of)
+{
+    return tell(context, merges, of);
+}
+
+static clt_status get_tokenizer(preparation *p)
+{
+    const clt_prepare_options *o = p->options;
+    clt_bpe_trainer *trainer;
+    if (o->train_bpe == 0)
+        return clt_tokenizer_open(o->tokenizer, &p->tokenizer);
+    CLT_TRY(clt_bpe_trainer_create(&trainer));
+    clt_status status = count_words(p, trainer);
+    if (status == CLT_OK) {
+        begin_stage(p, "choosing merges");
+        status = clt_bpe_trainer_run(trainer, o->train_bpe, on_merges, p, &p->tokenizer);
+    }
+    clt_bpe_trainer_destroy(trainer);
+    return status;
+}
+
+/* --- shards --- */
+
+static clt_status on_ids(void *context, const uint32_t *ids, size_t count, size_t bytes)
+{
+    preparation *p = context;
+    CLT_TRY(clt_token_writer_put(p->writer, ids, count));
+    return tell(p, p->done + bytes, p->texts.total);
+}
+
+static clt_status write_part(preparation *p, clt_token_writer *writer, uint64_t from, uint64_t to)
+{
+    p->writer = writer;
+    CLT_TRY(clt_fail_prefix(
+        clt_tokenize_documents(p->tokenizer, &p->texts, from, to, p->options->threads, on_ids, p),
+        "tokenising"));
+    p->done += to - from;
+    return clt_token_writer_finish(writer);
+}
+
+/* What may surprise: names of special tokens that stay text, and documents without anything between them. */
+static void warn_of_tokens(const preparation *p)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < p->texts.n_documents && !name; i++)
+        name = clt_tokenizer_special_in(p->tokenizer, p->texts.documents[i].bytes,
+                                        (size_t)p->texts.documents[i].size);
+    if (name)
+        CLT_WARN("data prepare: the text contains %s, the name of a special token, which is encoded as plain "
+                 "text; with --special-tokens it becomes that token",
+                 name);
+    if (p->texts.n_documents > 1 && clt_tokenizer_end_of_text(p->tokenizer) < 0)
+        CLT_WARN("data prepare: the tokenizer has no end-of-text token, so nothing stands between the %zu "
+                 "documents: they run into each other",
+                 p->texts.n_documents);
+}
+
+static clt_status write_shards(preparation *p)
+{
+    const clt_prepare_options *o = p->options;
+    clt_prepare_result *r = p->result;
+    const char *folder = p->partial.text;
+    r->vocab = clt_tokenizer_vocab(p->tokenizer);
+    r->width = r->vocab <= 65536 ? 2 : 4;
+    CLT_TRY(clt_token_writer_create(folder, "train", r->width, o->shard_tokens, &p->train_writer));
+    CLT_TRY(clt_token_writer_create(folder, "val", r->width, o->shard_tokens, &p->val_writer));
+    clt_tokenizer_read_special(p->tokenizer, o->special_tokens);
+    warn_of_tokens(p);
+    begin_stage(p, "tokenising");
+    CLT_TRY(write_part(p, p->train_writer, 0, p->train));
+    CLT_TRY(write_part(p, p->val_writer, p->train, p->texts.total));
+    r->encode_seconds = clt_now() - p->stage_began;
+    r->train_tokens = clt_token_writer_tokens(p->train_writer);
+    r->val_tokens = clt_token_writer_tokens(p->val_writer);
+    r->train_shards = clt_token_writer_shards(p->train_writer);
+    r->val_shards = clt_token_writer_shards(p->val_writer);
+    (void)snprintf(r->tokenizer, sizeof r->tokenizer, "%s", clt_tokenizer_description(p->tokenizer));
+    return CLT_OK;
+}
+
+static void manifest_part(clt_json_writer *w, const char *name, const clt_token_writer *writer)
+{
+    clt_jw_key(w, name);
+    clt_jw_object(w);
+    clt_jw_kint(w, "tokens", (int64_t)clt_token_writer_tokens(writer));
+    clt_jw_key(w, "files");
+    clt_token_writer_list(writer, w);
+    clt_jw_end_object(w);
+}
+
+static void manifest_text(const preparation *p, clt_str *out)
+{
+    char hash[CLT_HASH64_TEXT];
+    clt_json_writer w = clt_json_writer_make(out, 2);
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "format", "cltrain-tokens-1");
+    clt_jw_kstring(&w, "dtype", p->result->width == 2 ? "u16" : "u32");
+    clt_jw_key(&w, "tokenizer");
+    clt_jw_object(&w);
+    clt_jw_kstring(&w, "file", "tokenizer.json");
+    clt_jw_kint(&w, "vocab", p->result->vocab);
+    clt_jw_kint(&w, "end_of_text", clt_tokenizer_end_of_text(p->tokenizer));
+    clt_jw_kstring(&w, "hash", clt_hash64_text(clt_tokenizer_hash(p->tokenizer), hash));
+    clt_jw_end_object(&w);
+    manifest_part(&w, "train", p->train_writer);
+    manifest_part(&w, "val", p->val_writer);
+    clt_jw_key(&w, "sources");
+    clt_jw_array(&w);
+    for (size_t i = 0; i < p->texts.n_files; i++) {
+        clt_jw_object(&w);
+        clt_jw_kstring(&w, "path", p->texts.files[i].path);
+        clt_jw_kint(&w, "bytes", (int64_t)p->texts.files[i].bytes);
+        clt_jw_end_object(&w);
+    }
+    clt_jw_end_array(&w);
+    clt_jw_end_object(&w);
+    clt_str_append(out, "\n");
+}
+
+static clt_status write_rest(preparation *p)
+{
+    char *path = NULL;
+    clt_str text = {0};
+    CLT_TRY(clt_tokenizer_save_folder(p->tokenizer, 0, p->partial.text));
+    CLT_TRY(clt_path_join(p->partial.text, "manifest.json", &path));
+    manifest_text(p, &text);
+    clt_status status = clt_str_check(&text);
+    if (status == CLT_OK)
+        status = clt_file_write(path, text.text, text.length);
+    clt_str_free(&text);
+    free(path);
+    return status;
+}
+
+/* --- the folder --- */
+
+static bool is_empty_folder(const char *path)
+{
+    bool empty = true;
+    DIR *dir = opendir(path);
+    if (!dir)
+        return false;
+    for (struct dirent *entry; empty && (entry = readdir(dir)) != NULL;)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    closedir(dir);
+    return empty;
+}
+
+static clt_status make_folder(preparation *p)
+{
+    const char *out = p->options->out;
+    size_t length = strlen(out);
+    while (length > 1 && out[length - 1] == '/')
+        length--;
+    if (clt_file_exists(out) && !is_empty_folder(out))
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "preparing data: '%s' is there already and is not an empty folder; name another one with --out, "
+            "or remove it",
+            out);
+    clt_str_append_n(&p->partial, out, length);
+    clt_str_printf(&p->partial, ".partial-%ld", (long)getpid());
+    CLT_TRY(clt_str_check(&p->partial));
+    return clt_mkdir_p(p->partial.text);
+}
+
+static clt_status publish(const preparation *p)
+{
+    char why[CLT_ERRNO_TEXT];
+    const char *out = p->options->out;
+    CLT_TRY(clt_fsync_path(p->partial.text));
+    if (rename(p->partial.text, out) != 0)
+        CLT_FAIL(CLT_ESTORAGE, "preparing data: renaming '%s' to '%s': %s", p->partial.text, out,
+                 clt_errno_text(errno, why));
+    return clt_fsync_parent(out);
+}
+
+static clt_status check_options(const clt_prepare_options *o)
+{
+    if (!(o->split >= 0.0 && o->split < 1.0))
+        CLT_FAIL(CLT_EUSAGE, "preparing data: a split of %g is not possible; 0 to below 1 is", o->split);
+    if (o->n_inputs < 1 || !*o->out)
+        CLT_FAIL(CLT_EUSAGE, "preparing data: name text files and the folder to make");
+    if (o->train_bpe != 0 && *o->tokenizer)
+        CLT_FAIL(CLT_EUSAGE,
+                 "preparing data: a tokenizer is either given (%s) or trained (%lld tokens), not both",
+                 o->tokenizer, (long long)o->train_bpe);
+    return CLT_OK;
+}
+
+static void release(preparation *p)
+{
+    clt_token_writer_destroy(p->train_writer);
+    clt_token_writer_destroy(p->val_writer);
+    clt_tokenizer_close(p->tokenizer);
+    clt_texts_free(&p->texts);
+    clt_str_free(&p->partial);
+}
+
+clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result)
+{
+    preparation p = {.options = options, .result = result};
+    clt_status status;
+    *result = (clt_prepare_result){0};
+    CLT_TRY(check_options(options));
+    CLT_TRY_GOTO(open_inputs(&p), done);
+    CLT_TRY_GOTO(make_folder(&p), done);
+    CLT_TRY_GOTO(get_tokenizer(&p), remove);
+    CLT_TRY_GOTO(write_shards(&p), remove);
+    CLT_TRY_GOTO(clt_texts_check(&p.texts), remove);
+    CLT_TRY_GOTO(write_rest(&p), remove);
+    CLT_TRY_GOTO(publish(&p), remove);
+    goto done;
+remove:;
+    clt_error kept;
+    clt_error_take(status, &kept);
+    (void)clt_remove_tree(p.partial.text);
+    status = clt_error_put(&kept);
+done:
+    release(&p);
+    return status;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The check of a prepared folder against its manifest. It checks everything that prepare.c wrote. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/hash.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/data/tokens/prepare.h"
+#include "engine/data/tokens/token_shard.h"
+#include "engine/files/fileio.h"
+#include "engine/json/json.h"
+
+typedef struct listed_shard {
+    const char *name, *hash;
+    int64_t tokens;
+} listed_shard;
+
+static clt_status read_entry(const clt_json *entry, listed_shard *out)
+{
+    const clt_json *name = clt_json_get(entry, "name"), *hash = clt_json_get(entry, "xxh64");
+    const clt_json *tokens = clt_json_get(entry, "tokens");
+    if (!name || !*clt_json_string(name) || strchr(clt_json_string(name), '/') || !hash || !tokens ||
+        !clt_json_int(tokens, &out->tokens))
+        CLT_FAIL(CLT_EDATA, "an entry of its files has no \"name\", \"tokens\" and \"xxh64\"");
+    out->name = clt_json_string(name);
+    out->hash = clt_json_string(hash);
+    return CLT_OK;
+}
+
+static clt_status check_content(const char *path, const listed_shard *listed, const clt_mapping *mapping,
+                                uint32_t vocab)
+{
+    clt_shard_header header;
+    char hash[CLT_HASH64_TEXT];
+    CLT_TRY(clt_shard_parse(path, mapping->data, mapping->size, &header));
+    if (header.tokens != listed->tokens)
+        CLT_FAIL(CLT_EDATA, "reading '%s': it has %lld tokens, and %lld according to manifest.json", path,
+                 (long long)header.tokens, (long long)listed->tokens);
+    for (int64_t at = 0; at < header.tokens; at++)
+        if (clt_shard_token(&header, mapping->data, at) >= vocab)
+            CLT_FAIL(
+                CLT_EDATA,
+                "reading '%s': token %lld (byte %llu) is %u, out of range: the tokenizer has ids 0 to %u",
+                path, (long long)at, (unsigned long long)clt_shard_offset(&header, at),
+                clt_shard_token(&header, mapping->data, at), vocab - 1);
+    const uint8_t *tokens = mapping->data + header.header;
+    (void)clt_hash64_text(clt_hash64(tokens, mapping->size - (size_t)header.header), hash);
+    if (strcmp(hash, listed->hash) != 0)
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': its tokens have the hash %s, and %s according to manifest.json: the file was "
+                 "changed; make it again",
+                 path, hash, listed->hash);
+    return CLT_OK;
+}
+
+static clt_status check_shard(const char *path, const listed_shard *listed, uint32_t vocab)
+{
+    clt_mapping mapping;
+    CLT_TRY(clt_map_open(path, CLT_EDATA, &mapping));
+    clt_status status = check_content(path, listed, &mapping, vocab);
+    if (status == CLT_OK)
+        status = clt_map_check_one(&mapping);
+    clt_map_close(&mapping);
+    return status;
+}
+
+static clt_status check_part(const char *folder, const clt_json *part, uint32_t vocab,
+                             clt_prepare_report report, void *context)
+{
+    const clt_json *files = part ? clt_json_get(part, "files") : NULL;
+    if (!files || clt_json_typeof(files) != CLT_JSON_ARRAY)
+        CLT_FAIL(CLT_EDATA, "its parts \"train\" and \"val\" must have a list \"files\"");
+    for (const clt_json *entry = clt_json_first(files); entry; entry = clt_json_next(entry)) {
+        listed_shard listed;
+        char *path;
+        CLT_TRY(read_entry(entry, &listed));
+        CLT_TRY(clt_path_join(folder, listed.name, &path));
+        report(context, path, check_shard(path, &listed, vocab), listed.tokens);
+        free(path);
+    }
+    return CLT_OK;
+}
+
+static clt_status check_tokenizer(const char *folder, const clt_json *root, clt_prepare_report report,
+                                  void *context, uint32_t *vocab)
+{
+    const clt_json *entry = clt_json_get(root, "tokenizer"),
+                   *hash = entry ? clt_json_get(entry, "hash") : NULL;
+    clt_tokenizer *tokenizer = NULL;
+    char *path, text[CLT_HASH64_TEXT];
+    CLT_TRY(clt_path_join(folder, "tokenizer.json", &path));
+    clt_status status = clt_tokenizer_open(path, &tokenizer);
+    if (status == CLT_OK) {
+        *vocab = clt_tokenizer_vocab(tokenizer);
+        (void)clt_hash64_text(clt_tokenizer_hash(tokenizer), text);
+        if (!hash || strcmp(text, clt_json_string(hash)) != 0)
+            status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                              "reading '%s': it is not the tokenizer that manifest.json names", path);
+    }
+    clt_tokenizer_close(tokenizer);
+    report(context, path, status, 0);
+    free(path);
+    return CLT_OK;
+}
+
+clt_status clt_prepare_check(const char *folder, clt_prepare_report report, void *context)
+{
+    clt_json_doc *doc = NULL;
+    char *path;
+    uint32_t vocab = UINT32_MAX;
+    CLT_TRY(clt_path_join(folder, "manifest.json", &path));
+    clt_status status = clt_json_parse_file(path, CLT_EDATA, &doc);
+    if (status == CLT_OK) {
+        const clt_json *root = clt_json_root(doc);
+        const clt_json *format =
+            clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "format") : NULL;
+        if (!format || strcmp(clt_json_string(format), "cltrain-tokens-1") != 0)
+            status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "its format is not \"cltrain-tokens-1\"");
+        if (status == CLT_OK)
+            status = check_tokenizer(folder, root, report, context, &vocab);
+        if (status == CLT_OK)
+            status = check_part(folder, clt_json_get(root, "train"), vocab, report, context);
+        if (status == CLT_OK)
+            status = check_part(folder, clt_json_get(root, "val"), vocab, report, context);
+        status = clt_fail_prefix(status, "reading '%s'", path);
+    }
+    clt_json_destroy(doc);
+    free(path);
+    return status;
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Token shards: files with llm.c's header (u16 or u32 tokens) or without any (u16, as nanoGPT writes them).
+ * The shards are one stream, mapped and never read as a whole, so they may be larger than memory; how it is
+ * divided into files changes nothing. Ids are compared with the vocabulary whenever a window is read, before
+ * they are used. It knows nothing of text. */
+#include "engine/data/arrays/source_pair.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/data/fingerprint.h"
+#include "engine/data/texts/text_paths.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/data/tokens/sequence.h"
+#include "engine/data/tokens/token_shard.h"
+#include "engine/files/fileio.h"
+
+typedef struct token_shard {
+    const char *path;
+    clt_mapping mapping;
+    clt_shard_header header;
+    int64_t begin; /* index of its first token in the stream */
+} token_shard;
+
+typedef struct tokens_state {
+    const char *key;  /* config key that names the shards */
+    const char *word; /* word in the names of the wanted shards of a folder: "train" or "val" */
+    token_shard *shards;
+    size_t n_shards, shards_capacity;
+    int64_t tokens, bytes;
+    bool wide;                /* some shard has u32 tokens */
+    int64_t vocab;            /* of the tokenizer; 0: unknown */
+    int64_t bound;            /* ids must be below this */
+    clt_tokenizer *tokenizer; /* NULL: unknown */
+    clt_sequence sequence;
+} tokens_state;
+
+static clt_status add_shard(clt_source *source, tokens_state *state, const char *path)
+{
+    CLT_TRY(clt_grow(&state->shards, &state->shards_capacity, state->n_shards + 1, sizeof *state->shards,
+                     "the list of shards"));
+    token_shard *shard = &state->shards[state->n_shards++];
+    shard->path = clt_arena_strdup(source->arena, path);
+    if (!shard->path)
+        return CLT_ENOMEM;
+    clt_status status = clt_map_open(path, CLT_EDATA, &shard->mapping);
+    if (status != CLT_OK)
+        return clt_fail_prefix(status, "opening the shard of %s", state->key);
+    CLT_TRY(clt_shard_parse(path, shard->mapping.data, shard->mapping.size, &shard->header));
+    shard->begin = state->tokens;
+    state->wide = state->wide || shard->header.width == 4;
+    state->bytes += (int64_t)shard->mapping.size;
+    if (__builtin_add_overflow(state->tokens, shard->header.tokens, &state->tokens))
+        CLT_FAIL(CLT_EDATA, "opening the shard '%s': more than 2^63 tokens all in all", path);
+    return CLT_OK;
+}
+
+/* One path of the config, or of a list file that the config names. */
+static clt_status add_entry(void *context, const char *path)
+{
+    clt_source *source = context;
+    tokens_state *state = source->state;
+    clt_path_list list = {0};
+    clt_status status = clt_shard_paths(path, state->word, state->key, &list);
+    for (size_t i = 0; i < list.count && status == CLT_OK; i++)
+        status = add_shard(source, state, list.path[i]);
+    clt_path_list_free(&list);
+    return status;
+}
+
+static clt_status open_shards(clt_source *source, const clt_config *config, clt_split split)
+{
+    tokens_state *state = source->state;
+    bool eval = split == CLT_SPLIT_EVAL, own_eval = clt_config_list_count(config, "data.eval_path") > 0;
+    if (eval && !clt_source_has_eval(config))
+        CLT_FAIL(CLT_ECONFIG,
+                 "opening the evaluation shards: data.eval_path is empty and data.path is no folder "
+                 "with val shards; set data.eval_path");
+    state->key = eval && own_eval ? "data.eval_path" : "data.path";
+    state->word = eval ? "val" : "train";
+    int count = clt_config_list_count(config, state->key);
+    if (count == 0)
+        CLT_FAIL(CLT_ECONFIG, "opening the shards: %s names no file; give a file, a folder or a pattern",
+                 state->key);
+    for (int i = 0; i < count; i++)
+        CLT_TRY(clt_fail_prefix(
+            clt_listed_paths(clt_config_list_string(config, state->key, i), state->key, add_entry, source),
+            "path %d of %s", i + 1, state->key));
+    return CLT_OK;
+}
+
+static clt_status describe(clt_source *source, const tokens_state *state)
+{
+    char more[48] = "";
+    if (state->n_shards > 1)
+        (void)snprintf(more, sizeof more, " and %zu more", state->n_shards - 1);
+    source->description = clt_arena_printf(source->arena, "tokens: %lld of '%s'%s, in sequences of %lld",
+                                           (long long)state->tokens, state->shards[0].path, more,
+                                           (long long)state->sequence.context);
+    return source->description ? CLT_OK : CLT_ENOMEM;
+}
+
+static const token_shard *shard_of(const tokens_state *state, int64_t at);
+
+static uint32_t token_of(const tokens_state *state, int64_t at)
+{
+    const token_shard *shard = shard_of(state, at);
+    uint32_t token = clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin);
+    clt_map_used(&shard->mapping);
+    return token;
+}
+
+/* The mean number of bytes per token is measured over all tokens; in a long stream over this many runs, of
+ * this many tokens each, at even distances. */
+#define MEASURED_RUNS 256
+#define MEASURED_RUN 4096
+static double measure_tokens(const tokens_state *state)
+{
+    int64_t runs = MEASURED_RUNS, length = MEASURED_RUN, counted = 0, bytes = 0;
+    if (!state->tokenizer)
+        return 0;
+    if (state->tokens <= runs * length) {
+        runs = 1;
+        length = state->tokens;
+    }
+    for (int64_t run = 0; run < runs; run++) {
+        int64_t begin = run * ((state->tokens - length) / (runs > 1 ? runs - 1 : 1));
+        for (int64_t i = 0; i < length; i++)
+            bytes += clt_tokenizer_text_bytes(state->tokenizer, token_of(state, begin + i));
+        counted += length;
+    }
+    return counted ? (double)bytes / (double)counted : 0;
+}
+
+static clt_status tokens_open(clt_source *source, const clt_config *config, clt_split split)
+{
+    tokens_state *state = clt_arena_alloc(source->arena, sizeof *state);
+    if (!state)
+        return CLT_ENOMEM;
+    source->state = state;
+    int64_t context = clt_config_int(config, "model.context");
+    if (context < 1)
+        CLT_FAIL(CLT_ECONFIG, "opening the shards: model.context is %lld; a sequence has at least 1 token",
+                 (long long)context);
+    CLT_TRY(clt_source_config_scale(source, config));
+    CLT_TRY(open_shards(source, config, split));
+    CLT_TRY(clt_tokenizer_open_config(config, &state->tokenizer));
+    state->vocab = state->tokenizer ? clt_tokenizer_vocab(state->tokenizer) : 0;
+    state->bound = state->vocab ? state->vocab : (int64_t)INT32_MAX + 1;
+    state->sequence =
+        clt_sequence_make(state->tokens, context, split, clt_config_bool(config, "data.shuffle"));
+    if (state->sequence.samples == 0)
+        CLT_FAIL(
+            CLT_EDATA,
+            "opening the shards: %lld tokens in '%s' and its followers are too few: a sequence of %lld "
+            "(model.context) and the token that follows need %lld; give more tokens or a shorter context",
+            (long long)state->tokens, state->shards[0].path, (long long)context, (long long)context + 1);
+    clt_sequence_fields(source, &state->sequence, state->wide ? CLT_I32 : CLT_U16, state->vocab - 1);
+    source->bytes = state->bytes;
+    source->tokens = state->tokens;
+    source->tokenizer = state->tokenizer;
+    source->bytes_per_token = measure_tokens(state);
+    return describe(source, state);
+}
+
+static void tokens_close(clt_source *source)
+{
+    tokens_state *state = source->state;
+    if (!state)
+        return;
+    for (size_t i = 0; i < state->n_shards; i++)
+        clt_map_close(&state->shards[i].mapping);
+    clt_tokenizer_close(state->tokenizer);
+    free(state->shards);
+}
+
+/* The shard that holds token `at`; empty shards hold none. */
+static const token_shard *shard_of(const tokens_state *state, int64_t at)
+{
+    size_t low = 0, high = state->n_shards;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (state->shards[middle].begin <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &state->shards[low];
+}
+
+static clt_status beyond(const tokens_state *state, const token_shard *shard, int64_t at, int64_t token)
+{
+    clt_map_used(&shard->mapping);
+    CLT_FAIL(
+        CLT_EDATA,
+        "reading '%s': token %lld (byte %llu) is %lld, out of range: the %s has ids 0 to %lld; the shard was "
+        "made with another tokenizer or is damaged",
+        shard->path, (long long)at, (unsigned long long)clt_shard_offset(&shard->header, at),
+        (long long)token, state->bound == state->vocab ? "tokenizer" : "model", (long long)state->bound - 1);
+}
+
+/* Tokens [at, at+count) of the stream, as u16 or i32. */
+static clt_status copy_tokens(const tokens_state *state, int64_t at, int64_t count, bool as_u16, void *dst)
+{
+    for (int64_t done = 0; done < count;) {
+        const token_shard *shard = shard_of(state, at + done);
+        int64_t first = at + done - shard->begin, left = shard->header.tokens - first;
+        int64_t n = count - done < left ? count - done : left;
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t token = clt_shard_token(&shard->header, shard->mapping.data, first + i);
+            if ((int64_t)token >= state->bound)
+                return beyond(state, shard, first + i, token);
+            if (as_u16)
+                ((uint16_t *)dst)[done + i] = (uint16_t)token;
+            else
+                ((int32_t *)dst)[done + i] = (int32_t)token;
+        }
+        clt_map_used(&shard->mapping);
+        done += n;
+    }
+    return CLT_OK;
+}
+
+static clt_status read_field(const clt_source *source, int64_t index, int field, void *dst)
+{
+    const tokens_state *state = source->state;
+    const clt_sequence *s = &state->sequence;
+    if (index < 0 || index >= source->samples)
+        CLT_FAIL(CLT_EINTERNAL, "reading sequence %lld of %lld", (long long)index,
+                 (long long)source->samples);
+    int64_t begin = clt_sequence_begin(s, index);
+    if (field == 0)
+        return copy_tokens(state, begin, s->context, !state->wide, dst);
+    CLT_TRY(copy_tokens(state, begin + 1, s->context, false, dst));
+    for (int64_t i = 0; i < clt_sequence_counted(s, index); i++)
+        ((int32_t *)dst)[i] = CLT_COUNTED_TARGET;
+    return CLT_OK;
+}
+
+static clt_status tokens_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to)
+{
+    (void)draw;
+    return clt_source_read_fields(source, index, to, read_field);
+}
+
+static int64_t tokens_count_valid(const clt_source *source, int64_t index, int field, int64_t ignore)
+{
+    const tokens_state *state = source->state;
+    const clt_sequence *s = &state->sequence;
+    int64_t counted = field == 0 ? 0 : clt_sequence_counted(s, index), valid = counted;
+    if (ignore < 0)
+        return ignore == CLT_COUNTED_TARGET ? s->context - counted : s->context;
+    for (int64_t i = counted; i < s->context; i++) {
+        int64_t at = clt_sequence_begin(s, index) + field + i;
+        const token_shard *shard = shard_of(state, at);
+        valid += clt_shard_token(&shard->header, shard->mapping.data, at - shard->begin) != ignore;
+        clt_map_used(&shard->mapping);
+    }
+    return valid;
+}
+
+static void tokens_locate(const clt_source *source, int64_t index, int field, clt_str *out)
+{
+    const tokens_state *state = source->state;
+    int64_t at = clt_sequence_begin(&state->sequence, index) + field;
+    const token_shard *shard = shard_of(state, at);
+    clt_str_printf(out, "'%s', sequence %lld (from token %lld, byte %llu on)", shard->path, (long long)index,
+                   (long long)(at - shard->begin),
+                   (unsigned long long)clt_shard_offset(&shard->header, at - shard->begin));
+}
+
+/* Reads nothing: it keeps the bound, and every window is checked when it is read. */
+static clt_status tokens_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
+                                     int64_t ignore, bool *done)
+{
+    tokens_state *state = source->state;
+    *done = true;
+    if (bound < state->bound)
+        state->bound = bound;
+    return clt_sequence_check_ignore(&state->sequence, field, has_ignore, ignore);
+}
+
+static void tokens_fingerprint(const clt_source *source, clt_hash64_state *state)
+{
+    const tokens_state *tokens = source->state;
+    for (size_t i = 0; i < tokens->n_shards; i++) {
+        clt_map_used(&tokens->shards[i].mapping);
+        clt_fingerprint_add(state, tokens->shards[i].mapping.data, tokens->shards[i].mapping.size);
+    }
+}
+
+static int64_t tokens_target_bytes(const clt_source *source, int64_t index, int64_t ignore)
+{
+    const tokens_state *state = source->state;
+    int64_t begin = clt_sequence_begin(&state->sequence, index) + 1, bytes = 0;
+    int64_t end = begin + state->sequence.context;
+    for (int64_t at = begin + clt_sequence_counted(&state->sequence, index); at < end; at++) {
+        int64_t token = token_of(state, at);
+        bytes += token == ignore ? 0 : clt_tokenizer_text_bytes(state->tokenizer, token);
+    }
+    return bytes;
+}
+
+static clt_status tokens_scan(const clt_source *source)
+{
+    const tokens_state *state = source->state;
+    for (size_t i = 0; i < state->n_shards; i++) {
+        const token_shard *shard = &state->shards[i];
+        for (int64_t at = 0; at < shard->header.tokens; at++) {
+            uint32_t token = clt_shard_token(&shard->header, shard->mapping.data, at);
+            if ((int64_t)token >= state->bound)
+                return beyond(state, shard, at, token);
+        }
+        CLT_TRY(clt_map_check_one(&shard->mapping));
+    }
+    return CLT_OK;
+}
+
+/* A folder of shards holds its own evaluation shards, if any. */
+static bool tokens_has_eval(const clt_config *config)
+{
+    return clt_config_list_count(config, "data.path") == 1 &&
+           clt_folder_has_shards(clt_config_list_string(config, "data.path", 0), "val");
+}
+
+static clt_status tokens_tokenizer(const clt_config *config, clt_tokenizer **out)
+{
+    char *beside = NULL;
+    if (clt_config_list_count(config, "data.path") == 0)
+        return CLT_OK;
+    CLT_TRY(clt_path_beside(clt_config_list_string(config, "data.path", 0), "tokenizer.json", &beside));
+    clt_status status = CLT_OK;
+    if (clt_file_exists(beside))
+        status = clt_fail_prefix(clt_tokenizer_open(beside, out), "opening the tokenizer of data.path");
+    free(beside);
+    return status;
+}
+
+static clt_status tokens_shapes(const clt_config *config, const clt_tokenizer *tokenizer, int64_t samples,
+                                clt_source *source)
+{
+    int64_t context = clt_config_int(config, "model.context");
+    int64_t most = tokenizer ? (int64_t)clt_tokenizer_vocab(tokenizer) - 1 : -1;
+    clt_sequence sequence = clt_sequence_make(samples + context, context, CLT_SPLIT_TRAIN, true);
+    clt_sequence_fields(source, &sequence, most < 65536 ? CLT_U16 : CLT_I32, most);
+    return CLT_OK;
+}
+
+extern const clt_source_type clt_source_tokens;
+
+static clt_status tokens_check_file(const char *path, const char *tokenizer, clt_str *out)
+{
+    const clt_data_file file = {&clt_source_tokens, path, NULL, 1, tokenizer};
+    clt_config *config = NULL;
+    clt_source *source = NULL;
+    clt_status status = clt_data_file_config(&file, &config);
+    if (status == CLT_OK)
+        status = clt_source_open(config, CLT_SPLIT_TRAIN, &source);
+    if (status == CLT_OK)
+        status = clt_source_scan(source);
+    if (status == CLT_OK)
+        clt_str_printf(out, "%lld tokens, %s", (long long)source->samples + 1,
+                       source->fields[0].max_value >= 0 ? "all in the vocabulary" : "vocabulary not known");
+    clt_source_close(source);
+    clt_config_destroy(config);
+    return status == CLT_OK ? clt_str_check(out) : status;
+}
+
+static const clt_config_key tokens_keys[] = {
+    CLT_KEY_STRINGS("data.path", "[]", "shards to train on: a file, a list of files, a folder or a pattern"),
+    CLT_KEY_STRINGS("data.eval_path", "[]",
+                    "shards to evaluate on; []: the val shards of the folder data.path, if any"),
+    CLT_KEY_STRING(
+        "data.tokenizer", "\"\"",
+        "bytes, or a folder or file of a BPE vocabulary; empty: the tokenizer.json beside the shards"),
+    CLT_KEY_END,
+};
+static const char *const tokens_required[] = {"data.path", "model.context", NULL};
+
+const clt_config_part clt_format_tokens = {
+    .name = "tokens",
+    .help =
+        "shards of tokens: llm.c's .bin files, or u16 without a header (a file, a list, a folder, a pattern)",
+    .keys = tokens_keys,
+    .required = tokens_required,
+    .language = true,
+};
+
+const clt_source_type clt_source_tokens = {
+    .format = &clt_format_tokens,
+    .open = tokens_open,
+    .close = tokens_close,
+    .read = tokens_read,
+    .count_valid = tokens_count_valid,
+    .locate = tokens_locate,
+    .check_bound = tokens_check_bound,
+    .fingerprint = tokens_fingerprint,
+    .target_bytes = tokens_target_bytes,
+    .scan = tokens_scan,
+    .has_eval = tokens_has_eval,
+    .eval_hint = "data.eval_path, or a data.path whose folder holds val shards",
+    .made_by = "cltrain data prepare TEXT --tokenizer data/gpt2 --out FOLDER",
+    .default_tokenizer = tokens_tokenizer,
+    .shapes = tokens_shapes,
+    .suffix = ".bin",
+    .check_file = tokens_check_file,
+};

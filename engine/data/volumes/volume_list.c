@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See volume_list.h. */
+#include "engine/data/volumes/volume_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "engine/base/log.h"
+
+/* Folders of images and of their masks. */
+static const char *const pairs[][2] = {{"images", "masks"}, {"images", "labels"}, {"imagesTr", "labelsTr"}};
+#define N_PAIRS ((int)(sizeof pairs / sizeof pairs[0]))
+
+/* Names in a folder, sorted by their bytes. */
+typedef struct names {
+    clt_arena *arena;
+    const char **name;
+    size_t count, room;
+} names;
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static clt_status list_names(names *list, const char *folder)
+{
+    DIR *dir = opendir(folder);
+    clt_status status = CLT_OK;
+    if (!dir)
+        CLT_FAIL(CLT_EDATA, "opening the folder '%s': %s; check the path", folder, strerror(errno));
+    for (struct dirent *e; status == CLT_OK && (e = readdir(dir)) != NULL;) {
+        if (e->d_name[0] == '.') /* hidden files, such as the ._NAME.nii.gz of archives made on macOS */
+            continue;
+        status = clt_grow(&list->name, &list->room, list->count + 1, sizeof *list->name, "names of files");
+        if (status != CLT_OK)
+            break;
+        list->name[list->count] = clt_arena_strdup(list->arena, e->d_name);
+        status = list->name[list->count++] ? CLT_OK : CLT_ENOMEM;
+    }
+    closedir(dir);
+    if (list->count)
+        qsort(list->name, list->count, sizeof *list->name, by_bytes);
+    return status;
+}
+
+/* Whether a name is that of a volume; of a pair the header counts. */
+static bool is_volume(const char *name)
+{
+    return clt_volume_stem(name) > 0 && !clt_volume_is_voxels(name);
+}
+
+/* The number of the first name that is not in front of all names which begin with so many bytes of
+ * `start`. */
+static size_t first_with(const names *list, const char *start, size_t length)
+{
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strncmp(list->name[middle], start, length) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool begins(const names *list, size_t i, const char *start, size_t length)
+{
+    return i < list->count && strncmp(list->name[i], start, length) == 0;
+}
+
+/* The number of the volume that is called so without its ending; list->count: there is none. */
+static size_t find_stem(const names *list, const char *start, size_t stem)
+{
+    for (size_t i = first_with(list, start, stem); begins(list, i, start, stem); i++)
+        if (is_volume(list->name[i]) && clt_volume_stem(list->name[i]) == stem)
+            return i;
+    return list->count;
+}
+
+static bool is_subfolder(const char *folder, const char *name)
+{
+    char *path;
+    if (clt_path_join(folder, name, &path) != CLT_OK)
+        return false;
+    bool yes = clt_is_directory(path);
+    free(path);
+    return yes;
+}
+
+/* --- one file --- */
+
+typedef struct listing {
+    clt_arena *arena;
+    const clt_volume_list_options *options;
+    clt_volume_list *list;
+    size_t room;
+} listing;
+
+/* Tells about a bad file; returns the error if it is to end the work. */
+static clt_status bad_file(const listing *l, const char *path, clt_status status)
+{
+    if (status == CLT_ENOMEM || status == CLT_EINTERNAL)
+        return status;
+    if (l->options->tell) {
+        l->options->tell(l->options->context, path, status);
+        return CLT_OK;
+    }
+    if (!l->options->skip_bad)
+        return clt_fail_prefix(status, "opening %s", l->options->key);
+    CLT_WARN("%s is left out (data.on_bad_sample skip): %s", path, clt_error_text());
+    return CLT_OK;
+}
+
+static const clt_nifti_space *space_of(const clt_volume *v)
+{
+    return v->is_nifti ? &v->space : NULL;
+}
+
+/* A mask has the voxels of its image, whatever its own header says of their distances and place (which is
+ * told, see clt_volume_list_warn), but may be turned otherwise. */
+static clt_status pose_mask(const listing *l, const clt_volume *image, const clt_volume *mask,
+                            const char *path, clt_volume_entry *e)
+{
+    static const clt_volume_want nothing = {.spaces = false};
+    const clt_volume_want *want = l->options->want ? l->options->want : &nothing;
+    clt_nifti_space space = image->space;
+    e->mask_has_space = mask->is_nifti;
+    e->mask_space = mask->space;
+    if (mask->space.axes[0])
+        memcpy(space.axes, mask->space.axes, sizeof space.axes);
+    CLT_TRY(clt_volume_pose_find(want, space_of(image) || mask->is_nifti ? &space : NULL, mask->size, path,
+                                 &e->mask_pose));
+    if (memcmp(e->mask_pose.from, e->pose.from, sizeof e->pose.from) == 0)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "the axes of the mask '%s' are %s, those of its image %s: other axes for the same size; write "
+             "the mask with the axes of its image",
+             path, mask->space.axes, image->space.axes);
+}
+
+static clt_status compare_mask(const listing *l, const clt_volume *image, const char *image_path,
+                               const clt_volume *mask, const char *path, clt_volume_entry *e)
+{
+    if (mask->channels != 1)
+        CLT_FAIL(CLT_EDATA, "reading the mask '%s': it has %lld channels, a mask has one class per voxel",
+                 path, (long long)mask->channels);
+    for (int i = 0; i < 3; i++)
+        if (mask->size[i] != image->size[i])
+            CLT_FAIL(CLT_EDATA,
+                     "the mask '%s' has %lld x %lld x %lld voxels (depth, height, width), its image '%s' has "
+                     "%lld x %lld x %lld; they must be of one size",
+                     path, (long long)mask->size[0], (long long)mask->size[1], (long long)mask->size[2],
+                     image_path, (long long)image->size[0], (long long)image->size[1],
+                     (long long)image->size[2]);
+    return pose_mask(l, image, mask, path, e);
+}
+
+static clt_status look_at_mask(const listing *l, const clt_volume *image, const char *image_path,
+                               const char *path, clt_volume_entry *e)
+{
+    clt_volume mask;
+    clt_status status = clt_volume_look(&mask, path, 1);
+    if (status == CLT_OK)
+        status = compare_mask(l, image, image_path, &mask, path, e);
+    clt_volume_close(&mask);
+    return status;
+}
+
+static int64_t file_bytes(const char *path)
+{
+    struct stat info;
+    return path && stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
+}
+
+static clt_status count_bytes(void *context, const char *path)
+{
+    *(int64_t *)context += file_bytes(path);
+    return CLT_OK;
+}
+
+clt_status clt_volume_each_file(const clt_volume_entry *e,
+                                clt_status (*each)(void *context, const char *path), void *context)
+{
+    for (int k = 0; k <= e->files; k++) {
+        char *channel = NULL, *partner = NULL;
+        const char *path = k == e->files ? e->mask : e->image;
+        clt_status status = CLT_OK;
+        if (!path)
+            continue;
+        if (k > 0 && k < e->files)
+            status = clt_volume_channel_path(e->image, k, &channel);
+        path = channel ? channel : path;
+        if (status == CLT_OK)
+            status = clt_volume_partner(path, &partner);
+        if (status == CLT_OK)
+            status = each(context, path);
+        if (status == CLT_OK && partner)
+            status = each(context, partner);
+        free(channel);
+        free(partner);
+        CLT_TRY(status);
+    }
+    return CLT_OK;
+}
+
+static clt_status look_at_entry(const listing *l, clt_volume *v, clt_volume_entry *e, const char **bad)
+{
+    static const clt_volume_want nothing = {.spaces = false};
+    *bad = e->image;
+    CLT_TRY(clt_volume_look(v, e->image, e->files));
+    CLT_TRY(clt_volume_pose_find(l->options->want ? l->options->want : &nothing, space_of(v), v->size,
+                                 e->image, &e->pose));
+    *bad = e->mask ? e->mask : e->image;
+    return e->mask ? look_at_mask(l, v, e->image, e->mask, e) : CLT_OK;
+}
+
+/* files: of the image, one for each channel, or 1. */
+static clt_status add_file(listing *l, const char *image, int files, const char *mask, int32_t class_number)
+{
+    clt_volume v = {.channels = 0};
+    clt_volume_entry e = {.image = image, .mask = mask, .files = files, .class_number = class_number};
+    const char *bad;
+    clt_status status = look_at_entry(l, &v, &e, &bad);
+    e.channels = v.channels;
+    e.has_space = v.is_nifti;
+    e.space = v.space;
+    clt_volume_close(&v);
+    if (status != CLT_OK)
+        return bad_file(l, bad, status);
+    clt_volume_list *list = l->list;
+    CLT_TRY(clt_grow(&list->entry, &l->room, (size_t)list->count + 1, sizeof *list->entry, "volumes"));
+    list->entry[list->count++] = e;
+    return clt_volume_each_file(&e, count_bytes, &list->bytes);
+}
+
+static const char *joined(clt_arena *arena, const char *folder, const char *name)
+{
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/')
+        n--;
+    return clt_arena_printf(arena, "%.*s/%s", (int)n, folder, name);
+}
+
+/* --- images with masks --- */
+
+/* The number of a pair of folders that are there; -1: there is none. */
+static int find_pair(const char *folder)
+{
+    for (int i = 0; i < N_PAIRS; i++)
+        if (is_subfolder(folder, pairs[i][0]) && is_subfolder(folder, pairs[i][1]))
+            return i;
+    return -1;
+}
+
+/* Tells what is no volume: the voxels of a pair without their header and files of other programs are bad;
+ * others are counted. */
+static clt_status tell_other(listing *l, const char *folder, const char *name)
+{
+    static const char *const ends[] = {".nrrd", ".nhdr", ".mha", ".mhd", ".dcm", ".mgz", ".mgh",
+                                       ".mnc",  ".bz2",  ".xz",  ".zst", ".zip", ".npz"};
+    const char *path = joined(l->arena, folder, name), *end = strrchr(name, '.');
+    clt_volume_list *list = l->list;
+    if (!path)
+        return CLT_ENOMEM;
+    if (clt_volume_is_voxels(name)) {
+        char *header;
+        CLT_TRY(clt_volume_partner(path, &header));
+        bool lonely = !header;
+        free(header);
+        if (!lonely)
+            return CLT_OK;
+        return bad_file(
+            l, path,
+            clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                     "'%s' holds the voxels of a pair of files, and the header, a file of the same "
+                     "name that ends in .hdr, is missing; copy both",
+                     path));
+    }
+    for (size_t i = 0; end && i < sizeof ends / sizeof ends[0]; i++)
+        if (strcasecmp(end, ends[i]) == 0)
+            return bad_file(
+                l, path,
+                clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                         "'%s' is of a format that is not read (%s); convert it to .nii.gz, or move "
+                         "it to another folder",
+                         path, ends[i]));
+    list->other = list->other ? list->other : path;
+    list->n_others++;
+    return CLT_OK;
+}
+
+/* The number of the mask of an image, by its name without the ending or, as nnU-Net has it, without _0000
+ * in front of that, too; masks->count: there is none. */
+static size_t find_mask(const names *masks, const char *image, bool *is_channel, int *channel)
+{
+    size_t stem = clt_volume_stem(image), mask = find_stem(masks, image, stem);
+    *is_channel = mask == masks->count && clt_volume_channel(image, stem, channel);
+    return *is_channel ? find_stem(masks, image, stem - 5) : mask;
+}
+
+/* How many channels a volume has whose first one is in the file `image`. CLT_EDATA: a number is left out. */
+static clt_status count_channels(const names *images, const char *image, int *files)
+{
+    size_t stem = clt_volume_stem(image);
+    int most = 0, n = 0, k;
+    for (size_t i = first_with(images, image, stem - 4); begins(images, i, image, stem - 4); i++) {
+        const char *name = images->name[i];
+        if (!is_volume(name) || clt_volume_stem(name) != stem || !clt_volume_channel(name, stem, &k))
+            continue;
+        most = k > most ? k : most;
+        n++;
+        if (strcmp(name + stem, image + stem) != 0)
+            CLT_FAIL(CLT_EDATA, "'%s' and '%s' are channels of one volume and must be of one format", image,
+                     name);
+    }
+    *files = n;
+    if (most + 1 != n)
+        CLT_FAIL(
+            CLT_EDATA,
+            "the numbers _0000, _0001 ... at the end of names count the channels of a volume (nnU-Net): of "
+            "'%.*s' the last one is _%04d, but there are %d files; add those that are missing",
+            (int)stem - 5, image, most, n);
+    return CLT_OK;
+}
+
+static clt_status no_mask(const char *path, const char *masks, bool is_channel)
+{
+    size_t stem = clt_volume_stem(path);
+    const char *name = strrchr(path, '/');
+    size_t at = name ? (size_t)(name - path) + 1 : 0;
+    if (is_channel)
+        CLT_FAIL(
+            CLT_EDATA,
+            "'%s' has no mask: '%s' has neither a volume '%.*s' nor, if _%.4s is the number of a channel as "
+            "nnU-Net writes it, '%.*s'",
+            path, masks, (int)(stem - at), path + at, path + stem - 4, (int)(stem - at) - 5, path + at);
+    CLT_FAIL(CLT_EDATA, "'%s' has no mask: there is no volume of that name in '%s'", path, masks);
+}
+
+typedef struct pairing {
+    const char *images, *masks; /* folders */
+    names image, mask;
+    const char **taken; /* by mask: the image that has it */
+} pairing;
+
+/* Adds the image number i with its mask. */
+static clt_status add_pair(listing *l, pairing *p, size_t i)
+{
+    const char *image = p->image.name[i], *path = joined(l->arena, p->images, image);
+    bool is_channel;
+    int channel = 0, files = 1;
+    if (!path)
+        return CLT_ENOMEM;
+    if (!is_volume(image))
+        return tell_other(l, p->images, image);
+    size_t number = find_mask(&p->mask, image, &is_channel, &channel);
+    if (number == p->mask.count)
+        return bad_file(l, path, no_mask(path, p->masks, is_channel));
+    const char *first = p->taken[number];
+    if (is_channel && channel > 0 && first) /* a file of the volume before */
+        return CLT_OK;
+    clt_status status = is_channel ? count_channels(&p->image, image, &files) : CLT_OK;
+    if (status == CLT_OK && first)
+        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                          "'%s' and '%s' have the same name and so the same mask; remove one of them", path,
+                          first);
+    p->taken[number] = first ? first : path;
+    if (status != CLT_OK)
+        return bad_file(l, path, status);
+    const char *mask_path = joined(l->arena, p->masks, p->mask.name[number]);
+    return mask_path ? add_file(l, path, files, mask_path, 0) : CLT_ENOMEM;
+}
+
+/* Masks that no image has. */
+static clt_status find_lonely(listing *l, const pairing *p)
+{
+    clt_volume_list *list = l->list;
+    list->lonely = clt_arena_alloc(l->arena, (p->mask.count + 1) * sizeof *list->lonely);
+    if (!list->lonely)
+        return CLT_ENOMEM;
+    for (size_t i = 0; i < p->mask.count; i++) {
+        const char *name = p->mask.name[i];
+        if (!is_volume(name))
+            CLT_TRY(tell_other(l, p->masks, name));
+        else if (!p->taken[i] && !(list->lonely[list->n_lonely++] = joined(l->arena, p->masks, name)))
+            return CLT_ENOMEM;
+    }
+    return CLT_OK;
+}
+
+static clt_status list_pairs(listing *l, const char *images, const char *masks)
+{
+    pairing p = {.images = images, .masks = masks, .image = {.arena = l->arena}, .mask = {.arena = l->arena}};
+    clt_status status = list_names(&p.image, images);
+    if (status == CLT_OK)
+        status = list_names(&p.mask, masks);
+    p.taken = clt_arena_alloc(l->arena, (p.mask.count + 1) * sizeof *p.taken);
+    if (status == CLT_OK && !p.taken)
+        status = CLT_ENOMEM;
+    for (size_t i = 0; i < p.image.count && status == CLT_OK; i++)
+        status = add_pair(l, &p, i);
+    if (status == CLT_OK)
+        status = find_lonely(l, &p);
+    free(p.image.name);
+    free(p.mask.name);
+    return status;
+}
+
+/* --- classes --- */
+
+clt_status clt_volume_list_classes(clt_arena *arena, const char *path, const char ***out, int64_t *count)
+{
+    names all = {.arena = arena};
+    *out = NULL;
+    *count = 0;
+    clt_status status = list_names(&all, path);
+    if (status == CLT_OK && !(*out = clt_arena_alloc(arena, (all.count + 1) * sizeof **out)))
+        status = CLT_ENOMEM;
+    for (size_t i = 0; i < all.count && status == CLT_OK; i++) {
+        names inside = {.arena = arena};
+        bool any = false;
+        if (!is_subfolder(path, all.name[i]))
+            continue;
+        const char *folder = joined(arena, path, all.name[i]);
+        status = folder ? list_names(&inside, folder) : CLT_ENOMEM;
+        for (size_t k = 0; k < inside.count && !any; k++)
+            any = is_volume(inside.name[k]);
+        if (any)
+            (*out)[(*count)++] = all.name[i];
+        free(inside.name);
+    }
+    free(all.name);
+    return status;
+}
+
+static clt_status list_class(listing *l, const char *folder, int32_t number)
+{
+    names inside = {.arena = l->arena};
+    clt_status status = list_names(&inside, folder);
+    for (size_t i = 0; i < inside.count && status == CLT_OK; i++) {
+        if (!is_volume(inside.name[i])) {
+            status = tell_other(l, folder, inside.name[i]);
+            continue;
+        }
+        const char *path = joined(l->arena, folder, inside.name[i]);
+        status = path ? add_file(l, path, 1, NULL, number) : CLT_ENOMEM;
+    }
+    free(inside.name);
+    return status;
+}
+
+static clt_status list_classes(listing *l)
+{
+    const clt_volume_list_options *o = l->options;
+    clt_volume_list *list = l->list;
+    const char **own;
+    int64_t n;
+    CLT_TRY(clt_volume_list_classes(l->arena, o->path, &own, &n));
+    list->n_classes = o->n_classes ? o->n_classes : n;
+    list->class_names = clt_arena_alloc(l->arena, (size_t)(list->n_classes + 1) * sizeof *list->class_names);
+    if (!list->class_names)
+        return CLT_ENOMEM;
+    for (int64_t i = 0; i < list->n_classes; i++)
+        if (!(list->class_names[i] = clt_arena_strdup(l->arena, o->n_classes ? o->class_names[i] : own[i])))
+            return CLT_ENOMEM;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t number = -1;
+        for (int64_t k = 0; k < list->n_classes && number < 0; k++)
+            number = strcmp(list->class_names[k], own[i]) == 0 ? (int32_t)k : -1;
+        const char *folder = joined(l->arena, o->path, own[i]);
+        if (!folder)
+            return CLT_ENOMEM;
+        if (number < 0)
+            CLT_FAIL(CLT_EDATA,
+                     "opening %s: the folder '%s' is no class of the training data, whose classes are its "
+                     "subfolders; rename or remove it",
+                     o->key, folder);
+        CLT_TRY(list_class(l, folder, number));
+    }
+    return CLT_OK;
+}
+
+/* --- a folder --- */
+
+/* A folder of images whose masks are missing is no class of that name. */
+static clt_status check_masks_there(const listing *l)
+{
+    const clt_volume_list_options *o = l->options;
+    for (int i = 0; i < N_PAIRS && o->n_classes == 0; i++)
+        if (is_subfolder(o->path, pairs[i][0]))
+            CLT_FAIL(
+                CLT_EDATA,
+                "opening %s: '%s' has a folder '%s', but none with its masks: they are looked for in '%s'%s",
+                o->key, o->path, pairs[i][0], pairs[i][1],
+                i < 2 ? " or 'labels' (if images is a class, list the classes in data.class_names)" : "");
+    return CLT_OK;
+}
+
+/* The volumes of a folder, then those of the folders in it; where images have masks, the images alone. */
+static clt_status list_plain(listing *l)
+{
+    const clt_volume_list_options *o = l->options;
+    names all = {.arena = l->arena};
+    int pair = find_pair(o->path);
+    const char *root = pair < 0 ? o->path : joined(l->arena, o->path, pairs[pair][0]);
+    CLT_TRY(root ? list_names(&all, root) : CLT_ENOMEM);
+    clt_status status = CLT_OK;
+    for (int inner = 0; inner < 2; inner++)
+        for (size_t i = 0; i < all.count && status == CLT_OK; i++) {
+            bool folder = is_subfolder(root, all.name[i]);
+            const char *path = joined(l->arena, root, all.name[i]);
+            if (!path)
+                status = CLT_ENOMEM;
+            else if (inner && folder)
+                status = list_class(l, path, 0);
+            else if (!inner && !folder && is_volume(all.name[i]))
+                status = add_file(l, path, 1, NULL, 0);
+            else if (!inner && !folder)
+                status = tell_other(l, root, all.name[i]);
+        }
+    free(all.name);
+    return status;
+}
+
+static clt_status list_folder(listing *l)
+{
+    const clt_volume_list_options *o = l->options;
+    int pair = find_pair(o->path);
+    if (o->plain)
+        return list_plain(l);
+    if (pair < 0) {
+        CLT_TRY(check_masks_there(l));
+        l->list->kind = CLT_VOLUMES_CLASSES;
+        return list_classes(l);
+    }
+    const char *images = joined(l->arena, o->path, pairs[pair][0]),
+               *masks = joined(l->arena, o->path, pairs[pair][1]);
+    l->list->kind = CLT_VOLUMES_MASKS;
+    return images && masks ? list_pairs(l, images, masks) : CLT_ENOMEM;
+}
+
+/* Moves the entries to the arena. */
+static clt_status keep_entries(listing *l)
+{
+    clt_volume_list *list = l->list;
+    clt_volume_entry *kept = clt_arena_alloc(l->arena, ((size_t)list->count + 1) * sizeof *kept);
+    if (kept && list->count)
+        memcpy(kept, list->entry, (size_t)list->count * sizeof *kept);
+    free(list->entry);
+    list->entry = kept;
+    return kept ? CLT_OK : CLT_ENOMEM;
+}
+
+clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options *options,
+                                clt_volume_list *out)
+{
+    listing l = {.arena = arena, .options = options, .list = out};
+    clt_status status;
+    *out = (clt_volume_list){.kind = CLT_VOLUMES_PLAIN, .folder = clt_arena_strdup(arena, options->path)};
+    if (!out->folder)
+        return CLT_ENOMEM;
+    if (clt_is_directory(options->path))
+        status = list_folder(&l);
+    else
+        status = add_file(&l, out->folder, 1, NULL, 0);
+    clt_status kept = keep_entries(&l);
+    CLT_TRY(status);
+    CLT_TRY(kept);
+    if (out->count == 0 && !options->tell)
+        CLT_FAIL(
+            CLT_EDATA,
+            "opening %s: '%s' holds no volumes; a folder has images/NAME.nii.gz and masks/NAME.nii.gz (or "
+            "imagesTr and labelsTr) for segmentation, CLASS/NAME.nii.gz for classification; .nii, pairs of "
+            ".hdr "
+            "and .img, and .npy are read, too; images lie in CLASS/NAME.jpg or .png, and other data are "
+            "named by their file",
+            options->key, options->path);
+    return CLT_OK;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See volume_set.h. The cache holds images as they are in their files (mapped, or unpacked), unless they are turned or
+ * resampled, and masks as bytes together with the places of their foreground. */
+#include "engine/data/volumes/volume_set.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+
+/* What the cache holds: number 2 * index is the image of a volume, 2 * index + 1 its mask. */
+typedef struct cached_part {
+    clt_volume image; /* as it is in the file; not open if there are values */
+    float *values;    /* the image that was turned or resampled, (channels, size) */
+    int64_t size[3];  /* of values */
+    uint8_t *mask;    /* (size of the volume) */
+    uint64_t *before; /* of foreground */
+    clt_foreground foreground;
+} cached_part;
+
+static void drop_part(void *thing)
+{
+    cached_part *part = thing;
+    if (!part)
+        return;
+    clt_volume_close(&part->image);
+    free(part->values);
+    free(part->mask);
+    free(part->before);
+    free(part);
+}
+
+void clt_volume_set_size(const clt_volume_set *set, int64_t index, int64_t size[3])
+{
+    memcpy(size, set->fits ? set->target : set->list.entry[index].pose.size, 3 * sizeof *size);
+}
+
+/* Where voxel 0 of a volume that is cropped or padded lies in the whole one. */
+static void find_shift(const clt_volume_set *set, int64_t index, int64_t shift[3])
+{
+    for (int i = 0; i < 3; i++) {
+        int64_t room = set->list.entry[index].pose.size[i] - set->target[i];
+        shift[i] = !set->fits || set->fit != CLT_FIT_CROP ? 0 : room >= 0 ? room / 2 : -(-room / 2);
+    }
+}
+
+/* --- making parts --- */
+
+/* The file may have changed since the list was made. */
+static clt_status check_unchanged(const clt_volume *v, const int64_t size[3], int64_t channels,
+                                  const char *path)
+{
+    if (v->channels == channels && memcmp(v->size, size, sizeof v->size) == 0)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "reading '%s': it has another size than when the training began; leave data files "
+             "as they are while they are in use",
+             path);
+}
+
+static clt_status resize_values(const clt_volume_set *set, const clt_volume_entry *e, cached_part *part)
+{
+    float *small;
+    CLT_TRY(clt_alloc(&small, (size_t)(e->channels * clt_voxels(set->target)), sizeof *small, "a volume"));
+    clt_volume_resize(part->values, e->channels, part->size, set->target, small);
+    free(part->values);
+    part->values = small;
+    memcpy(part->size, set->target, sizeof part->size);
+    return CLT_OK;
+}
+
+static clt_status make_image(const clt_volume_set *set, int64_t index, cached_part *part, uint64_t *bytes)
+{
+    const clt_volume_entry *e = &set->list.entry[index];
+    clt_volume *v = &part->image;
+    CLT_TRY(clt_volume_open(v, e->image, e->files, set->key));
+    CLT_TRY(check_unchanged(v, e->pose.file, e->channels, e->image));
+    *bytes = clt_volume_unpacked(v);
+    bool resizes = set->fits && set->fit == CLT_FIT_RESIZE;
+    if (!resizes && !clt_volume_posed(&e->pose))
+        return CLT_OK;
+    CLT_TRY(clt_volume_posed_values(v, &e->pose, &part->values));
+    clt_volume_close(v);
+    memcpy(part->size, e->pose.size, sizeof part->size);
+    if (resizes)
+        CLT_TRY(resize_values(set, e, part));
+    *bytes = (uint64_t)(e->channels * clt_voxels(part->size)) * sizeof *part->values;
+    return CLT_OK;
+}
+
+static void crop_mask(const uint8_t *in, const int64_t from[3], const int64_t at[3], const int64_t box[3],
+                      uint8_t *out)
+{
+    for (int64_t z = at[0]; z < at[0] + box[0]; z++)
+        for (int64_t y = at[1]; y < at[1] + box[1]; y++, out += box[2]) {
+            bool inside = z >= 0 && z < from[0] && y >= 0 && y < from[1];
+            int64_t first = at[2] < 0 ? 0 : at[2], last = at[2] + box[2] < from[2] ? at[2] + box[2] : from[2];
+            memset(out, 0, (size_t)box[2]);
+            if (inside && first < last)
+                memcpy(out + (first - at[2]), in + (z * from[1] + y) * from[2] + first,
+                       (size_t)(last - first));
+        }
+}
+
+/* Reads the mask as it is in its file. */
+static clt_status read_mask(const clt_volume_set *set, int64_t index, uint8_t **out)
+{
+    const clt_volume_entry *e = &set->list.entry[index];
+    clt_volume v;
+    *out = NULL;
+    clt_status status = clt_volume_open(&v, e->mask, 1, set->key);
+    if (status == CLT_OK)
+        status = check_unchanged(&v, e->mask_pose.file, 1, e->mask);
+    if (status == CLT_OK)
+        status = clt_alloc(out, (size_t)clt_voxels(v.size), 1, "a mask");
+    if (status == CLT_OK)
+        status = clt_volume_mask(&v, set->mask_classes, set->mask_values, *out);
+    clt_volume_close(&v);
+    return status;
+}
+
+static clt_status make_mask(const clt_volume_set *set, int64_t index, cached_part *part, uint64_t *bytes)
+{
+    const clt_volume_entry *e = &set->list.entry[index];
+    int64_t size[3], shift[3];
+    clt_volume_set_size(set, index, size);
+    CLT_TRY(read_mask(set, index, &part->mask));
+    if (clt_volume_posed(&e->mask_pose)) {
+        uint8_t *posed;
+        CLT_TRY(clt_alloc(&posed, (size_t)clt_voxels(e->mask_pose.size), 1, "a mask"));
+        clt_volume_pose_mask(&e->mask_pose, part->mask, posed);
+        free(part->mask);
+        part->mask = posed;
+    }
+    if (set->fits) {
+        uint8_t *fitted;
+        CLT_TRY(clt_alloc(&fitted, (size_t)clt_voxels(size), 1, "a mask"));
+        find_shift(set, index, shift);
+        if (set->fit == CLT_FIT_RESIZE)
+            clt_volume_resize_mask(part->mask, e->pose.size, size, fitted);
+        else
+            crop_mask(part->mask, e->pose.size, shift, size, fitted);
+        free(part->mask);
+        part->mask = fitted;
+    }
+    uint64_t rows = (uint64_t)(size[0] * size[1]) + 1;
+    CLT_TRY(clt_alloc(&part->before, rows, sizeof *part->before, "a mask"));
+    clt_foreground_count(part->mask, size, part->before, &part->foreground);
+    *bytes = (uint64_t)clt_voxels(size) + rows * sizeof *part->before;
+    return CLT_OK;
+}
+
+static clt_status make_part(void *context, int64_t number, void **thing, uint64_t *bytes)
+{
+    const clt_volume_set *set = context;
+    cached_part *part;
+    CLT_TRY(clt_alloc(&part, 1, sizeof *part, "a volume"));
+    clt_status status =
+        number % 2 == 0 ? make_image(set, number / 2, part, bytes) : make_mask(set, number / 2, part, bytes);
+    if (status != CLT_OK) {
+        drop_part(part);
+        return status;
+    }
+    *thing = part;
+    return CLT_OK;
+}
+
+/* --- the set --- */
+
+clt_status clt_volume_set_read_masks(clt_volume_set *set, const clt_config *config, clt_arena *arena)
+{
+    int64_t classes = clt_config_int(config, "data.mask_classes");
+    int n = clt_config_list_count(config, "data.mask_values");
+    int64_t *values = n ? clt_arena_alloc(arena, (size_t)n * sizeof *values) : NULL;
+    if (n && !values)
+        return CLT_ENOMEM;
+    for (int i = 0; i < n; i++)
+        values[i] = clt_config_list_int(config, "data.mask_values", i);
+    set->mask_values = values;
+    set->mask_classes = n ? n : classes > 0 ? classes : CLT_MASK_CLASSES;
+    return CLT_OK;
+}
+
+clt_status clt_volume_set_open(clt_volume_set *set, uint64_t cache_bytes)
+{
+    const clt_volume_entry *first = set->list.entry;
+    set->channels = first->channels;
+    for (int64_t i = 1; i < set->list.count; i++)
+        if (set->list.entry[i].channels != first->channels)
+            CLT_FAIL(CLT_EDATA, "opening %s: '%s' has %lld channels, '%s' has %lld; all volumes need as many",
+                     set->key, set->list.entry[i].image, (long long)set->list.entry[i].channels, first->image,
+                     (long long)first->channels);
+    return clt_volume_cache_create(2 * set->list.count, cache_bytes, make_part, drop_part, set, &set->cache);
+}
+
+void clt_volume_set_close(clt_volume_set *set)
+{
+    clt_volume_cache_destroy(set->cache);
+    set->cache = NULL;
+}
+
+static clt_status take(const clt_volume_set *set, int64_t number, cached_part **part)
+{
+    void *thing;
+    clt_status status = clt_volume_cache_take(set->cache, number, &thing);
+    *part = thing;
+    return status;
+}
+
+/* A voxel that lies outside of the target, though not of the file, is outside of the volume, too. */
+static clt_status copy_box(const clt_volume_set *set, int64_t index, const cached_part *part,
+                           const int64_t at[3], const int64_t box[3], float outside, float *out)
+{
+    int64_t shift[3], there[3];
+    find_shift(set, index, shift);
+    for (int i = 0; i < 3; i++) {
+        there[i] = at[i] + shift[i];
+        if (set->fits && (at[i] < 0 || at[i] + box[i] > set->target[i]))
+            CLT_FAIL(CLT_EINTERNAL, "a box beyond a volume that was brought to its size");
+    }
+    if (!part->values)
+        return clt_volume_box(&part->image, there, box, outside, out);
+    clt_values_box(part->values, set->channels, part->size, there, box, outside, out);
+    return CLT_OK;
+}
+
+clt_status clt_volume_set_image(const clt_volume_set *set, int64_t index, const int64_t at[3],
+                                const int64_t box[3], float outside, float *out)
+{
+    cached_part *part;
+    CLT_TRY(take(set, 2 * index, &part));
+    clt_status status = copy_box(set, index, part, at, box, outside, out);
+    clt_volume_cache_release(set->cache, 2 * index);
+    return status;
+}
+
+clt_status clt_volume_set_mask(const clt_volume_set *set, int64_t index, const int64_t at[3],
+                               const int64_t box[3], uint8_t *out)
+{
+    cached_part *part;
+    int64_t size[3];
+    clt_volume_set_size(set, index, size);
+    CLT_TRY(take(set, 2 * index + 1, &part));
+    crop_mask(part->mask, size, at, box, out);
+    clt_volume_cache_release(set->cache, 2 * index + 1);
+    return CLT_OK;
+}
+
+clt_status clt_volume_set_foreground(const clt_volume_set *set, int64_t index, const clt_foreground **out)
+{
+    cached_part *part;
+    *out = NULL;
+    CLT_TRY(take(set, 2 * index + 1, &part));
+    *out = &part->foreground;
+    return CLT_OK;
+}
+
+void clt_volume_set_release(const clt_volume_set *set, int64_t index)
+{
+    clt_volume_cache_release(set->cache, 2 * index + 1);
+}
+
+/* --- reading everything --- */
+
+typedef struct class_search {
+    const clt_volume_set *set;
+    bool skip_bad;
+    pthread_mutex_t lock; /* guards the rest */
+    bool *found;
+    clt_error error;
+} class_search;
+
+/* Marks the classes of a mask as it is in its file. */
+static void mark_classes(const clt_volume_set *set, int64_t index, const uint8_t *mask, bool *found)
+{
+    int64_t voxels = clt_voxels(set->list.entry[index].mask_pose.file);
+    for (int64_t k = 0; k < voxels; k++)
+        found[mask[k]] = true;
+}
+
+static void search_range(void *context, uint64_t first, uint64_t last)
+{
+    class_search *s = context;
+    for (uint64_t i = first; i < last; i++) {
+        bool here[CLT_MASK_CLASSES] = {false};
+        uint8_t *mask = NULL;
+        clt_status status = read_mask(s->set, (int64_t)i, &mask);
+        if (status == CLT_OK)
+            mark_classes(s->set, (int64_t)i, mask, here);
+        free(mask);
+        pthread_mutex_lock(&s->lock);
+        bool skip = status == CLT_EDATA && s->skip_bad;
+        if (status != CLT_OK && s->error.status == CLT_OK && !skip)
+            clt_error_take(status, &s->error);
+        for (int k = 0; k < CLT_MASK_CLASSES; k++)
+            s->found[k] = s->found[k] || here[k];
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
+clt_status clt_volume_set_find_classes(const clt_volume_set *set, bool skip_bad, bool found[CLT_MASK_CLASSES])
+{
+    class_search s = {.set = set, .skip_bad = skip_bad, .found = found};
+    memset(found, 0, CLT_MASK_CLASSES * sizeof *found);
+    pthread_mutex_init(&s.lock, NULL);
+    clt_for_ranges((uint64_t)set->list.count, 1, "clt-masks", search_range, &s);
+    pthread_mutex_destroy(&s.lock);
+    return s.error.status == CLT_OK ? CLT_OK : clt_error_put(&s.error);
+}
+
+/* "0, 255": the classes that occur, as far as they have room. */
+static void list_classes(const bool found[CLT_MASK_CLASSES], const char *between, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int k = 0; k < CLT_MASK_CLASSES && used < room; k++)
+        if (found[k])
+            used += (size_t)snprintf(text + used, room - used, "%s%d", used ? between : "", k);
+}
+
+void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT_MASK_CLASSES])
+{
+    int64_t used = 0, largest = 0;
+    char listed[1200], values[1200];
+    for (int k = 0; k < CLT_MASK_CLASSES; k++) {
+        used += found[k];
+        largest = found[k] ? k : largest;
+    }
+    bool background = found[0];
+    if (used == 0 || set->mask_values || largest + 1 <= used + (background ? 0 : 1))
+        return;
+    list_classes(found, ", ", listed, sizeof listed);
+    list_classes(found, ",", values, sizeof values);
+    CLT_WARN("%s: of the classes 0 to %lld only %lld occur in the masks of '%s': %s; if these values stand "
+             "for the classes 0, 1 ... in this order, set data.mask_values=[%s%s], which makes %lld classes "
+             "of them",
+             set->key, (long long)largest, (long long)used, set->list.folder, listed, background ? "" : "0,",
+             values, (long long)used + !background);
+}
+
+clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad)
+{
+    const clt_volume_entry *e = &set->list.entry[index];
+    clt_volume v;
+    uint8_t *mask = NULL;
+    *bad = e->image;
+    clt_status status = clt_volume_open(&v, e->image, e->files, set->key);
+    if (status == CLT_OK)
+        status = clt_volume_check(&v);
+    clt_volume_close(&v);
+    CLT_TRY(status);
+    if (!e->mask)
+        return CLT_OK;
+    *bad = e->mask;
+    status = read_mask(set, index, &mask);
+    if (status == CLT_OK && found)
+        mark_classes(set, index, mask, found);
+    free(mask);
+    return status;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Paths, folders and lock files, and the wording of errno failures. The other half of fileio.h. Knows nothing
+ * of run directories or checkpoints. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/text.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+
+static const char *advice(int code)
+{
+    switch (code) {
+    case ENOENT:
+        return "; check the path";
+    case ENOTDIR:
+        return "; a part of the path is a file, check the path";
+    case EACCES:
+    case EPERM:
+        return "; check the permissions";
+    case EROFS:
+        return "; choose a place that can be written";
+    case ENOSPC:
+    case EDQUOT:
+        return "; free some space or choose another place";
+    case EFBIG:
+        return "; files may not grow any more: raise the limit on their size (ulimit -f)";
+    case EMFILE:
+    case ENFILE:
+        return "; raise the limit on open files (ulimit -n)";
+    case ENOMEM:
+        return "; free some memory";
+    case EIO:
+        return "; the disk or its connection fails, check the system log";
+    default:
+        return "";
+    }
+}
+
+clt_status clt_fail_errno_at(clt_status status, const char *file, int line, int code, const char *format, ...)
+{
+    char doing[CLT_ERROR_TEXT_SIZE - 512], text[CLT_ERRNO_TEXT];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(doing, sizeof doing, format, args);
+    va_end(args);
+    status = code == ENOMEM ? CLT_ENOMEM : status; /* of the process, not of the file */
+    return clt_fail(status, file, line, "%s: %s%s", doing, clt_errno_text(code, text), advice(code));
+}
+
+bool clt_file_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+bool clt_is_directory(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool clt_is_regular(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool clt_same_folder(const char *a, const char *b)
+{
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISDIR(first.st_mode) &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+/* Makes one folder; another process may make it at the same moment. */
+static clt_status make_level(const char *path, const char *whole)
+{
+    if (mkdir(path, 0777) == 0)
+        return CLT_OK;
+    int code = errno;
+    if (clt_is_directory(path))
+        return CLT_OK;
+    if (code == EEXIST)
+        CLT_FAIL(CLT_ESTORAGE,
+                 "creating the folder '%s': '%s' is there and is not a folder; remove it or choose "
+                 "another place",
+                 whole, path);
+    return clt_fail_errno(CLT_ESTORAGE, code, "creating the folder '%s'", path);
+}
+
+clt_status clt_mkdir_p(const char *path)
+{
+    char *copy = NULL;
+    size_t length = strlen(path);
+    if (length == 0)
+        CLT_FAIL(CLT_ESTORAGE, "creating a folder: its path is empty; give one");
+    CLT_TRY(clt_alloc(&copy, length + 1, 1, "a path"));
+    memcpy(copy, path, length);
+    clt_status status = CLT_OK;
+    for (size_t i = 1; i <= length && status == CLT_OK; i++) {
+        bool level_ends = (copy[i] == '/' || copy[i] == '\0') && copy[i - 1] != '/';
+        if (!level_ends)
+            continue;
+        char kept = copy[i];
+        copy[i] = '\0';
+        status = make_level(copy, path);
+        copy[i] = kept;
+    }
+    free(copy);
+    return status;
+}
+
+/* Cuts `path`, in place, to its nearest ancestor that exists; "." or "/" if there is no other. */
+static void cut_to_existing(char *path)
+{
+    struct stat info;
+    while (stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        char *slash = strrchr(path, '/');
+        while (slash > path && slash[-1] == '/')
+            slash--;
+        if (!slash) {
+            memcpy(path, ".", 2);
+            return;
+        }
+        slash[slash == path] = '\0';
+    }
+}
+
+clt_status clt_mkdir_possible(const char *path)
+{
+    struct stat info;
+    char *above = NULL;
+    size_t length = strlen(path);
+    if (length == 0)
+        CLT_FAIL(CLT_ESTORAGE, "creating a folder: its path is empty; give one");
+    CLT_TRY(clt_alloc(&above, length + 2, 1, "a path"));
+    memcpy(above, path, length);
+    cut_to_existing(above);
+    clt_status status = CLT_OK;
+    if (stat(above, &info) == 0 && !S_ISDIR(info.st_mode))
+        status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__,
+                          "creating the folder '%s': '%s' is there and is not a folder; remove it or choose "
+                          "another place",
+                          path, above);
+    else if (access(above, W_OK | X_OK) != 0)
+        status =
+            clt_fail_errno(CLT_ESTORAGE, errno, "creating the folder '%s': writing into '%s'", path, above);
+    free(above);
+    return status;
+}
+
+static clt_status remove_entry(int parent, const char *name, const char *shown);
+
+/* Removes everything inside the folder `fd`, and closes it. What cannot be removed does not keep the rest:
+ * the last failure is returned. */
+static clt_status remove_inside(int fd, const char *shown)
+{
+    clt_status status = CLT_OK;
+    DIR *folder = fdopendir(fd);
+    if (!folder) {
+        status = clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", shown);
+        close(fd);
+        return status;
+    }
+    for (;;) {
+        errno = 0;
+        struct dirent *entry = readdir(folder);
+        if (!entry) {
+            if (errno != 0)
+                status = clt_fail_errno(CLT_ESTORAGE, errno, "listing the folder '%s'", shown);
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        char *inner = NULL;
+        clt_status now = clt_path_join(shown, entry->d_name, &inner);
+        if (now == CLT_OK)
+            now = remove_entry(fd, entry->d_name, inner);
+        free(inner);
+        status = now == CLT_OK ? status : now;
+    }
+    closedir(folder);
+    return status;
+}
+
+/* A symbolic link is removed itself: O_NOFOLLOW makes sure that a folder swapped for a link is not entered.
+ */
+static clt_status remove_entry(int parent, const char *name, const char *shown)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int flag = 0;
+    if (fd >= 0) {
+        CLT_TRY(remove_inside(fd, shown));
+        flag = AT_REMOVEDIR;
+    } else if (errno == EACCES || errno == EMFILE || errno == ENFILE) {
+        int code = errno;
+        struct stat info;
+        bool folder = fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+        /* An empty folder that may not be read can still be removed. */
+        if (folder && unlinkat(parent, name, AT_REMOVEDIR) != 0)
+            return clt_fail_errno(CLT_ESTORAGE, code, "opening the folder '%s' to remove it", shown);
+        if (folder)
+            return CLT_OK;
+    }
+    if (unlinkat(parent, name, flag) != 0 && errno != ENOENT)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "removing '%s'", shown);
+    return CLT_OK;
+}
+
+clt_status clt_remove_tree(const char *path)
+{
+    char *copy = NULL;
+    size_t length = strlen(path);
+    /* A trailing slash would make "link/" mean the folder that the link points to. */
+    while (length > 0 && path[length - 1] == '/')
+        length--;
+    CLT_TRY(clt_alloc(&copy, length + 1, 1, "a path"));
+    memcpy(copy, path, length);
+    const char *slash = strrchr(copy, '/');
+    const char *name = slash ? slash + 1 : copy;
+    clt_status status;
+    if (strcmp(name, "") == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        status = clt_fail(
+            CLT_ESTORAGE, __FILE__, __LINE__,
+            "removing the folder '%s': refused, because the path does not name a folder of its own", path);
+    else
+        status = remove_entry(AT_FDCWD, copy, copy);
+    free(copy);
+    return status;
+}
+
+clt_status clt_path_join(const char *a, const char *b, char **out)
+{
+    size_t a_length = strlen(a), b_length = strlen(b);
+    bool only_b = b[0] == '/' || a_length == 0;
+    *out = NULL;
+    if (only_b)
+        a_length = 0;
+    bool slash = !only_b && a[a_length - 1] != '/' && b_length > 0;
+    char *text = NULL;
+    CLT_TRY(clt_alloc(&text, a_length + slash + b_length + 1, 1, "a path"));
+    memcpy(text, a, a_length);
+    if (slash)
+        text[a_length] = '/';
+    memcpy(text + a_length + slash, b, b_length);
+    *out = text;
+    return CLT_OK;
+}
+
+struct clt_lock {
+    int fd;
+    char *path;
+};
+
+/* Whether the file that was locked is still the one at the path: its last holder may have removed it in
+ * between. */
+static bool is_current(int fd, const char *path)
+{
+    struct stat mine, there;
+    return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev &&
+           mine.st_ino == there.st_ino;
+}
+
+static clt_status lock_taken(int fd, const char *path)
+{
+    char holder[320] = {0};
+    ssize_t n = pread(fd, holder, sizeof holder - 1, 0);
+    holder[n > 0 ? n : 0] = '\0';
+    holder[strcspn(holder, "\n")] = '\0';
+    CLT_FAIL(CLT_ESTORAGE, "locking '%s': it is held by %s; wait for it to end or use another directory",
+             path, holder[0] ? holder : "another process");
+}
+
+static clt_status lock_try(const char *path, int *out)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "creating the lock file '%s'", path);
+    int result;
+    do {
+        result = flock(fd, LOCK_EX | LOCK_NB);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) {
+        int code = errno;
+        clt_status status = code == EWOULDBLOCK
+                                ? lock_taken(fd, path)
+                                : clt_fail_errno(CLT_ESTORAGE, code, "locking '%s' (flock)", path);
+        close(fd);
+        return status;
+    }
+    if (!is_current(fd, path)) {
+        close(fd);
+        fd = -1;
+    }
+    *out = fd;
+    return CLT_OK;
+}
+
+static clt_status lock_sign(int fd, const char *path)
+{
+    char host[256] = {0}, text[320];
+    if (gethostname(host, sizeof host - 1) != 0 || host[0] == '\0')
+        memcpy(host, "unknown", 8);
+    int n = snprintf(text, sizeof text, "process %ld on host %s\n", (long)getpid(), host);
+    if (ftruncate(fd, 0) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "writing the lock file '%s'", path);
+    return clt_fd_write(fd, text, (size_t)n, path);
+}
+
+clt_status clt_lock_acquire(const char *path, clt_lock **out)
+{
+    int fd = -1;
+    *out = NULL;
+    while (fd < 0)
+        CLT_TRY(lock_try(path, &fd));
+    clt_lock *lock = NULL;
+    clt_status status = lock_sign(fd, path);
+    if (status == CLT_OK)
+        status = clt_alloc(&lock, 1, sizeof *lock, "a lock");
+    if (status == CLT_OK)
+        status = clt_alloc(&lock->path, strlen(path) + 1, 1, "a lock's path");
+    if (status != CLT_OK) {
+        (void)unlink(path);
+        close(fd);
+        free(lock);
+        return status;
+    }
+    memcpy(lock->path, path, strlen(path));
+    lock->fd = fd;
+    *out = lock;
+    return CLT_OK;
+}
+
+void clt_lock_release(clt_lock *lock)
+{
+    if (!lock)
+        return;
+    /* Remove the file while it is still locked, and only if the path still names this file. */
+    if (is_current(lock->fd, lock->path))
+        (void)unlink(lock->path);
+    close(lock->fd);
+    free(lock->path);
+    free(lock);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packing in memory and the beginning of a packed file, for fileio.h; unpacking a whole file is in
+ * fileio.c. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "engine/base/mem.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+
+#define GZIP_WINDOW (15 + 16) /* 15: the largest window; 16: a gzip header */
+
+clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length)
+{
+    z_stream z = {0};
+    *out = NULL;
+    *length = 0;
+    if (size > UINT_MAX / 2)
+        CLT_FAIL(CLT_EUNSUPPORTED, "packing %zu bytes: at most %u are packed in one go", size, UINT_MAX / 2);
+    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        CLT_FAIL(CLT_ENOMEM, "packing %zu bytes: out of host memory", size);
+    size_t room = deflateBound(&z, (uLong)size);
+    clt_status status = clt_alloc(out, room, 1, "a packed file");
+    if (status == CLT_OK) {
+        z.next_in = (Bytef *)(uintptr_t)data;
+        z.avail_in = (uInt)size;
+        z.next_out = (Bytef *)*out;
+        z.avail_out = (uInt)room;
+        if (deflate(&z, Z_FINISH) != Z_STREAM_END)
+            status = clt_fail(CLT_EINTERNAL, __FILE__, __LINE__,
+                              "packing %zu bytes: zlib did not come to an end", size);
+        *length = room - z.avail_out;
+    }
+    (void)deflateEnd(&z);
+    if (status != CLT_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got)
+{
+    *got = 0;
+    if (size > INT_MAX)
+        CLT_FAIL(CLT_EINTERNAL, "reading the first %zu bytes of '%s'", size, path);
+    if (clt_is_directory(path))
+        CLT_FAIL(code, "reading '%s': it is a folder, a file is expected; check the path", path);
+    errno = 0;
+    gzFile file = gzopen(path, "rbe");
+    if (!file)
+        return clt_fail_errno(errno ? code : CLT_ENOMEM, errno ? errno : ENOMEM, "opening '%s' for reading",
+                              path);
+    int n = gzread(file, buffer, (unsigned)size), problem = Z_OK;
+    clt_status status = CLT_OK;
+    const char *text = gzerror(file, &problem);
+    if (n < 0 || (problem != Z_OK && problem != Z_BUF_ERROR)) {
+        if (problem == Z_MEM_ERROR)
+            status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "unpacking '%s': out of host memory", path);
+        else if (problem == Z_ERRNO)
+            status = clt_fail_errno(code, errno, "reading '%s'", path);
+        else
+            status = clt_fail(code, __FILE__, __LINE__,
+                              "unpacking '%s': the gzip stream is damaged: %s; copy or download it again",
+                              path, text);
+    }
+    (void)gzclose(file);
+    *got = n > 0 ? (size_t)n : 0;
+    return status;
+}

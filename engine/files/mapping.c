@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Read-only mappings of files, and what happens when a mapped file becomes shorter. An access beyond the new
+ * end raises SIGBUS, as an unreadable disk does: the handler puts zeros in the place of the missing part and
+ * notes the loss, and clt_map_check turns the note into an error with the file's name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/mem.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+
+/* A mapping that is open. Entries are never freed but used again, so that the handler can walk the list at
+ * any time. */
+struct clt_mapped {
+    struct clt_mapped *next, *next_free;
+    atomic_uintptr_t begin; /* 0: the entry is free */
+    atomic_size_t size;     /* written while begin is 0 */
+    char *path;
+    dev_t device;
+    ino_t number;
+    clt_status code;
+    atomic_bool used; /* bytes were read since the file was last looked at */
+    atomic_bool lost; /* a part of the file is gone or cannot be read */
+};
+
+static _Atomic(struct clt_mapped *) entries;
+static struct clt_mapped *free_entries;                  /* linked by next_free */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while entries change or are looked at */
+static struct sigaction before;                          /* what SIGBUS did before */
+static uintptr_t page;
+static __thread int passing_on; /* the handler before is running, called by this one */
+
+/* Called by the handler. False: the address belongs to no mapping. */
+static bool fill_with_zeros(uintptr_t address)
+{
+    for (struct clt_mapped *m = atomic_load(&entries); m; m = m->next) {
+        uintptr_t begin = atomic_load(&m->begin), at = address & ~(page - 1);
+        uintptr_t end = (begin + atomic_load(&m->size) + page - 1) & ~(page - 1);
+        if (begin == 0 || address < begin || address >= end)
+            continue;
+        if (atomic_load(&m->begin) != begin) /* the entry was given to another file meanwhile */
+            continue;
+        void *zeros = mmap((void *)at, end - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        atomic_store(&m->lost, true);
+        return zeros != MAP_FAILED;
+    }
+    return false;
+}
+
+/* Another cause than a mapping: the handler that was there before takes the signal, or it ends the process. A
+ * handler that passes it back does so while it is called from here. */
+static void pass_on(int number, siginfo_t *info, void *context, bool sent)
+{
+    bool is_function =
+        (before.sa_flags & SA_SIGINFO) || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+    if (!is_function || passing_on) {
+        (void)signal(number, SIG_DFL);
+        if (sent) /* else the access is repeated */
+            (void)kill(getpid(), number);
+        return;
+    }
+    passing_on++;
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(number, info, context);
+    else
+        before.sa_handler(number);
+    passing_on--;
+}
+
+/* Compilers in drivers that catch the signal for a while pass it on with raise(): returning then repeats the
+ * access, which raises it again with its address. */
+static void on_sigbus(int number, siginfo_t *info, void *context)
+{
+    int kept = errno;
+    bool sent = info->si_code <= 0, raised = sent && info->si_pid == getpid() && !passing_on;
+    if (!raised && (sent || !fill_with_zeros((uintptr_t)info->si_addr)))
+        pass_on(number, info, context, sent);
+    errno = kept;
+}
+
+/* Called with the lock held, at every mapping, since others may have installed theirs meanwhile. */
+static void install_handler(void)
+{
+    struct sigaction action, now;
+    long size = sysconf(_SC_PAGESIZE);
+    page = size > 0 ? (uintptr_t)size : 4096;
+    if (sigaction(SIGBUS, NULL, &now) != 0 || ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_sigbus))
+        return;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_sigbus;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    before = now;
+    (void)sigaction(SIGBUS, &action, NULL);
+}
+
+/* A free entry that knows the file. */
+static clt_status add_entry(const char *path, const struct stat *info, clt_status code, clt_mapping *mapping)
+{
+    char *copy = NULL;
+    struct clt_mapped *m = NULL;
+    clt_status status = clt_alloc(&copy, strlen(path) + 1, 1, "the path of a mapped file");
+    if (status == CLT_OK)
+        memcpy(copy, path, strlen(path));
+    pthread_mutex_lock(&lock);
+    install_handler();
+    if (status == CLT_OK && free_entries) {
+        m = free_entries;
+        free_entries = m->next_free;
+    } else if (status == CLT_OK) {
+        status = clt_alloc(&m, 1, sizeof *m, "a mapped file");
+        if (status == CLT_OK) {
+            m->next = atomic_load(&entries);
+            atomic_store(&entries, m);
+        }
+    }
+    if (status == CLT_OK) {
+        atomic_store(&m->size, mapping->size);
+        m->path = copy;
+        m->device = info->st_dev;
+        m->number = info->st_ino;
+        m->code = code;
+        atomic_store(&m->used, false);
+        atomic_store(&m->lost, false);
+        atomic_store(&m->begin, (uintptr_t)mapping->data);
+        mapping->file = m;
+    }
+    pthread_mutex_unlock(&lock);
+    if (status != CLT_OK)
+        free(copy);
+    return status;
+}
+
+static clt_status map(int fd, const char *path, const struct stat *info, clt_status code, clt_mapping *out)
+{
+    static const uint8_t nothing[1];
+    out->data = nothing;
+    if (info->st_size == 0)
+        return CLT_OK;
+    void *data = mmap(NULL, (size_t)info->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+        out->data = NULL;
+        return clt_fail_errno(code, errno, "mapping '%s' (%lld bytes)", path, (long long)info->st_size);
+    }
+    out->data = data;
+    out->size = (size_t)info->st_size;
+    clt_status status = add_entry(path, info, code, out);
+    if (status != CLT_OK)
+        clt_map_close(out);
+    return status;
+}
+
+clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out)
+{
+    int fd;
+    struct stat info;
+    *out = (clt_mapping){0};
+    /* checked before open(), which would block on a pipe until a writer comes */
+    if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
+        CLT_FAIL(code, "mapping '%s': only a regular file can be mapped; check the path", path);
+    CLT_TRY(clt_open_read(path, code, &fd, &info));
+    clt_status status = CLT_OK;
+    if (!S_ISREG(info.st_mode))
+        status = clt_fail(code, __FILE__, __LINE__,
+                          "mapping '%s': only a regular file can be mapped; check the path", path);
+    else
+        status = map(fd, path, &info, code, out);
+    close(fd);
+    return status;
+}
+
+void clt_map_close(clt_mapping *mapping)
+{
+    if (!mapping)
+        return;
+    if (mapping->file) {
+        pthread_mutex_lock(&lock);
+        atomic_store(&mapping->file->begin, 0);
+        free(mapping->file->path);
+        mapping->file->path = NULL;
+        mapping->file->next_free = free_entries;
+        free_entries = mapping->file;
+        pthread_mutex_unlock(&lock);
+    }
+    if (mapping->size > 0)
+        (void)munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    *mapping = (clt_mapping){0};
+}
+
+void clt_map_used(const clt_mapping *mapping)
+{
+    if (mapping->file && !atomic_load_explicit(&mapping->file->used, memory_order_relaxed))
+        atomic_store(&mapping->file->used, true);
+}
+
+/* Called with the lock held. A file that was removed or replaced by another one is still there for its
+ * mapping; only the same file with fewer bytes is a loss. */
+static clt_status check_entry(struct clt_mapped *m)
+{
+    struct stat now;
+    bool same = stat(m->path, &now) == 0 && now.st_dev == m->device && now.st_ino == m->number;
+    if (same && (uint64_t)now.st_size < atomic_load(&m->size)) {
+        atomic_store(&m->lost, true);
+        CLT_FAIL(m->code,
+                 "reading '%s': it ends after %llu bytes now, and had %llu when it was opened; something cut "
+                 "or rewrote it while it was in use; put the whole file back",
+                 m->path, (unsigned long long)now.st_size, (unsigned long long)atomic_load(&m->size));
+    }
+    if (atomic_load(&m->lost))
+        CLT_FAIL(m->code,
+                 "reading '%s': a part of it could not be read: it was shorter for a while, or its disk or "
+                 "network failed; check the file",
+                 m->path);
+    return CLT_OK;
+}
+
+clt_status clt_map_check(void)
+{
+    clt_status status = CLT_OK;
+    pthread_mutex_lock(&lock);
+    for (struct clt_mapped *m = atomic_load(&entries); m && status == CLT_OK; m = m->next)
+        if (atomic_load(&m->begin) != 0 && (atomic_exchange(&m->used, false) || atomic_load(&m->lost)))
+            status = check_entry(m);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+clt_status clt_map_check_one(const clt_mapping *mapping)
+{
+    clt_status status = CLT_OK;
+    if (mapping->file) {
+        pthread_mutex_lock(&lock);
+        status = check_entry(mapping->file);
+        pthread_mutex_unlock(&lock);
+    }
+    return status;
+}

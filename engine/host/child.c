@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Child processes: finding the program, starting it by posix_spawn (which is safe in a process with threads,
+ * where fork is not), reading its lines with a time limit, ending it with everything it started. */
+#include "engine/host/child.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+
+#define PIPE_FD 3  /* the descriptor number in the child */
+#define SLICE 0.25 /* longest single poll(), in seconds */
+
+extern char **environ;
+
+struct clt_child {
+    pid_t pid;
+    int pipe, words; /* read end of the pipe with its answers; file that collects what it prints, -1: none */
+    int input;       /* our end of the socket to its standard input, -1: none */
+    bool ended;      /* the child has closed the pipe */
+    size_t used, taken;
+    char buffer[2 * CLT_CHILD_LINE_SIZE], line[CLT_CHILD_LINE_SIZE];
+};
+
+/* --- the program --- */
+
+static atomic_bool program_is_this;
+
+void clt_program_is_this(void)
+{
+    atomic_store(&program_is_this, true);
+}
+
+static bool runnable(const char *path)
+{
+    return !clt_is_directory(path) && access(path, X_OK) == 0;
+}
+
+static bool copy_path(const char *path, char **out)
+{
+    *out = strdup(path);
+    return *out != NULL;
+}
+
+/* Looks for the program beside the file that holds this function, which is the library or a program that
+ * contains it. */
+static bool beside_library(char **out)
+{
+    static const char *const places[] = {"cltrain", "../cltrain", CLT_PROGRAM_FROM_LIBRARY};
+    Dl_info info;
+    if (dladdr((void *)(uintptr_t)clt_program_find, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    int length = slash ? (int)(slash - info.dli_fname) : 0;
+    for (size_t i = 0; slash && i < sizeof places / sizeof places[0]; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%.*s/%s", length, info.dli_fname, places[i]);
+        if (runnable(path))
+            return copy_path(path, out);
+    }
+    return false;
+}
+
+clt_status clt_program_find(char **out)
+{
+    const char *named = getenv("CLTRAIN_PROGRAM");
+    *out = NULL;
+    if (named != NULL && named[0] != '\0') {
+        if (!runnable(named))
+            CLT_FAIL(CLT_EUNSUPPORTED, "CLTRAIN_PROGRAM=%s: there is no program that may be run", named);
+        return copy_path(named, out) ? CLT_OK : CLT_ENOMEM;
+    }
+    if (atomic_load(&program_is_this) && copy_path("/proc/self/exe", out))
+        return CLT_OK;
+    if (beside_library(out) || (runnable(CLT_PROGRAM_PATH) && copy_path(CLT_PROGRAM_PATH, out)))
+        return CLT_OK;
+    CLT_FAIL(CLT_EUNSUPPORTED, "the program cltrain is neither beside this library nor at " CLT_PROGRAM_PATH
+                               "; name it in the environment variable CLTRAIN_PROGRAM");
+}
+
+/* --- starting --- */
+
+static bool is_launchers(const char *entry)
+{
+    static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "MPI_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+#define MAX_TOLD 8
+static const char *told[MAX_TOLD];
+static size_t n_told;
+static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void clt_child_tell(const char *assignment)
+{
+    size_t i = 0;
+    pthread_mutex_lock(&told_lock);
+    while (i < n_told && strcmp(told[i], assignment) != 0)
+        i++;
+    if (i == n_told && n_told < MAX_TOLD)
+        told[n_told++] = assignment;
+    pthread_mutex_unlock(&told_lock);
+}
+
+/* The child's environment: this process's without the variables of MPI launchers, and what clt_child_tell
+ * added. Only the array is allocated, not the strings. */
+static clt_status make_environment(char ***out)
+{
+    size_t count = 0, used = 0;
+    while (environ[count] != NULL)
+        count++;
+    CLT_TRY(clt_alloc(out, count + MAX_TOLD + 1, sizeof **out, "a child's environment"));
+    for (size_t i = 0; i < count; i++)
+        if (!is_launchers(environ[i]))
+            (*out)[used++] = environ[i];
+    pthread_mutex_lock(&told_lock);
+    for (size_t i = 0; i < n_told; i++)
+        (*out)[used++] = (char *)(uintptr_t)told[i];
+    pthread_mutex_unlock(&told_lock);
+    return CLT_OK;
+}
+
+static clt_status make_arguments(const char *program, const char *const *arguments, char ***out)
+{
+    size_t count = 0;
+    while (arguments[count] != NULL)
+        count++;
+    CLT_TRY(clt_alloc(out, count + 2, sizeof **out, "a child's arguments"));
+    (*out)[0] = (char *)(uintptr_t)program;
+    for (size_t i = 0; i < count; i++)
+        (*out)[i + 1] = (char *)(uintptr_t)arguments[i];
+    return CLT_OK;
+}
+
+/* Duplicates a descriptor to a number above PIPE_FD, so that it cannot collide with the descriptors that the
+ * child replaces (0 to 3), and closes the original. */
+static int out_of_the_way(int fd)
+{
+    int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, PIPE_FD + 1);
+    if (fd >= 0)
+        close(fd);
+    return high;
+}
+
+static int spawn_attributes(posix_spawnattr_t *attributes)
+{
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    int code = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
+                                                        POSIX_SPAWN_SETSIGMASK);
+    code = code ? code : posix_spawnattr_setpgroup(attributes, 0);
+    code = code ? code : posix_spawnattr_setsigdefault(attributes, &all);
+    return code ? code : posix_spawnattr_setsigmask(attributes, &none);
+}
+
+/* Descriptors that the child gets: its standard input (-1: /dev/null), the pipe for its answers, and the file
+ * for its output (-1: /dev/null). streams: it keeps the output streams of this process. */
+typedef struct child_ends {
+    int input, answers, words;
+    bool streams;
+} child_ends;
+
+static int spawn_files(posix_spawn_file_actions_t *files, const child_ends *ends)
+{
+    int code = ends->input >= 0 ? posix_spawn_file_actions_adddup2(files, ends->input, 0)
+                                : posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
+    if (ends->streams) {
+        /* the output streams are inherited */
+    } else if (ends->words >= 0) {
+        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->words, 1);
+        code = code ? code : posix_spawn_file_actions_adddup2(files, ends->words, 2);
+    } else {
+        code = code ? code : posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
+        code = code ? code : posix_spawn_file_actions_adddup2(files, 1, 2);
+    }
+    code = code ? code : posix_spawn_file_actions_adddup2(files, ends->answers, PIPE_FD);
+#if __GLIBC_PREREQ(2, 34) /* in older versions, files opened without O_CLOEXEC stay open in the child */
+    code = code ? code : posix_spawn_file_actions_addclosefrom_np(files, PIPE_FD + 1);
+#endif
+    return code;
+}
+
+static int spawn(const char *program, char **arguments, char **environment, const child_ends *ends,
+                 pid_t *pid)
+{
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t files;
+    int code = posix_spawnattr_init(&attributes);
+    if (code != 0)
+        return code;
+    code = posix_spawn_file_actions_init(&files);
+    if (code == 0) {
+        code = spawn_attributes(&attributes);
+        code = code ? code : spawn_files(&files, ends);
+        code = code ? code : posix_spawn(pid, program, &files, &attributes, arguments, environment);
+        posix_spawn_file_actions_destroy(&files);
+    }
+    posix_spawnattr_destroy(&attributes);
+    return code;
+}
+
+/* Makes the pipe for the child's answers, the memory file that collects its output, and the socket pair for
+ * its standard input. */
+static clt_status open_ends(clt_child *child, uint32_t flags, child_ends *ends)
+{
+    int pair[2] = {-1, -1};
+    if (pipe2(pair, O_CLOEXEC) != 0)
+        return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a pipe to a child process");
+    child->pipe = pair[0];
+    ends->answers = out_of_the_way(pair[1]);
+    ends->streams = (flags & CLT_CHILD_STREAMS) != 0;
+    if (!ends->streams) /* if memfd_create fails, the output is lost */
+        ends->words = child->words = out_of_the_way(memfd_create("cltrain child", MFD_CLOEXEC));
+    if (!(flags & CLT_CHILD_INPUT))
+        return CLT_OK;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return clt_fail_errno(CLT_EUNSUPPORTED, errno, "making a socket to a child process");
+    child->input = pair[0];
+    ends->input = out_of_the_way(pair[1]);
+    return CLT_OK;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Closes this process's descriptors and frees. */
+static void free_child(clt_child *child)
+{
+    close_fd(child->pipe);
+    close_fd(child->words);
+    close_fd(child->input);
+    free(child);
+}
+
+clt_status clt_child_start(const char *program, const char *const *arguments, uint32_t flags, clt_child **out)
+{
+    clt_child *child = NULL;
+    char **vector = NULL, **environment = NULL;
+    child_ends ends = {.input = -1, .answers = -1, .words = -1};
+    clt_status status = CLT_OK;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&child, 1, sizeof *child, "a child process"));
+    child->pipe = child->words = child->input = -1;
+    CLT_TRY_GOTO(make_arguments(program, arguments, &vector), done);
+    CLT_TRY_GOTO(make_environment(&environment), done);
+    CLT_TRY_GOTO(open_ends(child, flags, &ends), done);
+    int code = spawn(program, vector, environment, &ends, &child->pid);
+    if (code != 0)
+        status = clt_fail_errno(code == ENOMEM ? CLT_ENOMEM : CLT_EUNSUPPORTED, code,
+                                "starting '%s' as a child process", program);
+    else
+        *out = child;
+done:
+    close_fd(ends.answers);
+    close_fd(ends.input);
+    free(vector);
+    free(environment);
+    if (status != CLT_OK)
+        free_child(child);
+    return status;
+}
+
+/* --- waiting --- */
+
+/* Waits for the descriptor, at most SLICE seconds, and subtracts the time from *left. Above 0: it is ready;
+ * 0: not yet; below 0: poll() failed. */
+static int wait_for(int fd, short events, double *left)
+{
+    double start = clt_now(), slice = *left < SLICE ? *left : SLICE;
+    struct pollfd wait = {.fd = fd, .events = events};
+    int ready = poll(&wait, 1, slice <= 0.0 ? 0 : (int)(slice * 1e3) + 1);
+    double took = clt_now() - start;
+    /* A much longer wait means that this process was suspended, perhaps together with the child: then only
+     * one slice counts. */
+    *left -= took < 2 * SLICE ? took : SLICE;
+    return ready < 0 && errno == EINTR ? 0 : ready;
+}
+
+/* --- telling --- */
+
+clt_status clt_child_send(clt_child *child, const char *text, size_t length, double seconds)
+{
+    double left = seconds;
+    while (length > 0) {
+        /* MSG_NOSIGNAL: no SIGPIPE when the child is gone */
+        ssize_t n = send(child->input, text, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) {
+            text += n;
+            length -= (size_t)n;
+            left = seconds;
+        } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            int ready = wait_for(child->input, POLLOUT, &left);
+            if (ready < 0)
+                return clt_fail_errno(CLT_ESTORAGE, errno, "telling a child process");
+            if (ready == 0 && left <= 0.0)
+                CLT_FAIL(CLT_ESTORAGE, "telling a child process: it has read nothing for %g s", seconds);
+        } else if (n == 0 || errno != EINTR) {
+            return clt_fail_errno(CLT_ESTORAGE, errno, "telling a child process");
+        }
+    }
+    return CLT_OK;
+}
+
+/* --- reading --- */
+
+/* Takes a whole line out of the buffer. */
+static bool take_line(clt_child *child)
+{
+    char *start = child->buffer + child->taken, *end = memchr(start, '\n', child->used - child->taken);
+    if (end == NULL && child->used - child->taken < CLT_CHILD_LINE_SIZE)
+        return false;
+    size_t length = end ? (size_t)(end - start) : CLT_CHILD_LINE_SIZE;
+    size_t kept = length < CLT_CHILD_LINE_SIZE ? length : CLT_CHILD_LINE_SIZE - 1;
+    for (size_t i = 0; i < kept; i++)
+        child->line[i] = start[i] != '\0' ? start[i] : ' ';
+    child->line[kept] = '\0';
+    child->taken += length + (end != NULL);
+    return true;
+}
+
+/* False: the pipe is closed. */
+static bool read_more(clt_child *child)
+{
+    memmove(child->buffer, child->buffer + child->taken, child->used - child->taken);
+    child->used -= child->taken;
+    child->taken = 0;
+    ssize_t n = read(child->pipe, child->buffer + child->used, sizeof child->buffer - child->used);
+    if (n > 0)
+        child->used += (size_t)n;
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+clt_child_event clt_child_next(clt_child *child, double seconds, const char **line)
+{
+    double left = seconds;
+    *line = child->line;
+    while (!take_line(child)) {
+        if (child->ended)
+            return CLT_CHILD_ENDED;
+        int ready = wait_for(child->pipe, POLLIN, &left);
+        if (ready == 0 && left <= 0.0)
+            return CLT_CHILD_SILENT;
+        if (ready > 0)
+            child->ended = !read_more(child);
+        else if (ready < 0)
+            child->ended = true;
+    }
+    return CLT_CHILD_LINE;
+}
+
+/* --- ending --- */
+
+static void describe_end(int wait_status, clt_child_end *end)
+{
+    if (wait_status < 0) {
+        end->code = -1;
+        snprintf(end->text, sizeof end->text, "an unknown end");
+    } else if (WIFSIGNALED(wait_status)) {
+        const char *name = sigabbrev_np(WTERMSIG(wait_status));
+        end->signal = WTERMSIG(wait_status);
+        if (name != NULL)
+            snprintf(end->text, sizeof end->text, "SIG%s", name);
+        else
+            snprintf(end->text, sizeof end->text, "signal %d", end->signal);
+    } else {
+        end->code = WEXITSTATUS(wait_status);
+        snprintf(end->text, sizeof end->text, "exit code %d", end->code);
+    }
+}
+
+/* The last line of the collected output that is not empty. */
+static void last_words(int fd, char *out, size_t size)
+{
+    char tail[2048];
+    off_t length = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    off_t from = length > (off_t)sizeof tail - 1 ? length - ((off_t)sizeof tail - 1) : 0;
+    ssize_t n = length > 0 ? pread(fd, tail, sizeof tail - 1, from) : 0;
+    out[0] = '\0';
+    while (n > 0 && ((unsigned char)tail[n - 1] <= ' '))
+        n--;
+    if (n <= 0)
+        return;
+    tail[n] = '\0';
+    for (ssize_t i = 0; i < n; i++)
+        if ((unsigned char)tail[i] < ' ' && tail[i] != '\n')
+            tail[i] = ' ';
+    const char *start = strrchr(tail, '\n');
+    snprintf(out, size, "%.*s", (int)size - 1, start ? start + 1 : tail);
+}
+
+void clt_child_stop(clt_child *child, clt_child_end *end)
+{
+    clt_child_end ignored;
+    int wait_status = -1;
+    if (child == NULL)
+        return;
+    end = end ? end : &ignored;
+    memset(end, 0, sizeof *end);
+    /* A child that has closed the pipe is about to exit by itself. Wait up to two seconds for that, so that
+     * its own exit code or signal is reported, and not our SIGKILL. */
+    pid_t got = 0;
+    for (int i = 0; i < 200 && child->ended && (got = waitpid(child->pid, &wait_status, WNOHANG)) == 0; i++)
+        usleep(10000);
+    if (got != child->pid) {
+        kill(-child->pid, SIGKILL);
+        kill(child->pid, SIGKILL);
+        while ((got = waitpid(child->pid, &wait_status, 0)) < 0 && errno == EINTR)
+            continue;
+    } else {
+        kill(-child->pid, SIGKILL); /* processes that it had started */
+    }
+    describe_end(got == child->pid ? wait_status : -1, end);
+    last_words(child->words, end->words, sizeof end->words);
+    free_child(child);
+}
+
+/* --- the child's side --- */
+
+clt_status clt_child_begin(void)
+{
+    struct rlimit none = {0, 0};
+    struct stat info;
+    if (fstat(PIPE_FD, &info) != 0 || !S_ISFIFO(info.st_mode) || fcntl(PIPE_FD, F_SETFD, FD_CLOEXEC) != 0)
+        CLT_FAIL(CLT_EUSAGE, "this command is for cltrain itself, which starts it as a child process");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* A scheduler or a service manager may send a signal to the whole job. The parent handles it and then
+     * ends this process; a child that died of the signal would look as if the driver had crashed. The signals
+     * are blocked rather than ignored because a compiler inside the driver (LLVM) installs its own handlers
+     * for ignored signals. */
+    clt_thread_block_signals(NULL);
+    setrlimit(RLIMIT_CORE, &none);
+    return CLT_OK;
+}
+
+clt_status clt_child_say(const char *format, ...)
+{
+    char line[CLT_CHILD_LINE_SIZE];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    size_t length = n < 0 ? 0 : (size_t)n < sizeof line - 1 ? (size_t)n : sizeof line - 2;
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)line[i] < ' ' && line[i] != '\t')
+            line[i] = ' ';
+    line[length] = '\n';
+    return clt_fd_write(PIPE_FD, line, length + 1, "the parent process");
+}

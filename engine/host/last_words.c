@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The words of last_words.h. */
+#include "engine/host/last_words.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+static char texts[2][512];
+static _Atomic(const char *) words;
+static void (*on_abort)(int, siginfo_t *, void *);
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void clt_last_words_handler(void (*handler)(int, siginfo_t *, void *))
+{
+    on_abort = handler;
+}
+
+void clt_last_words_keep(void)
+{
+    struct sigaction now, action;
+    if (on_abort == NULL || atomic_load(&words) == NULL || sigaction(SIGABRT, NULL, &now) != 0 ||
+        ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_abort))
+        return;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_abort;
+    action.sa_flags = SA_SIGINFO;
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGABRT, &action, NULL);
+}
+
+void clt_last_words_set(const char *text)
+{
+    static int next;
+    pthread_mutex_lock(&lock);
+    if (text != NULL) {
+        snprintf(texts[next], sizeof texts[next], "%s", text);
+        text = texts[next];
+        next = !next; /* a handler that runs now still reads the one before */
+    }
+    atomic_store(&words, text);
+    pthread_mutex_unlock(&lock);
+    clt_last_words_keep();
+}
+
+const char *clt_last_words(void)
+{
+    return atomic_load(&words);
+}

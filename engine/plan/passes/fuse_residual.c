@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fusing an op with the residual sum that follows it, forward: one kernel instead of two, and the op's own
+ * result is not stored. Backward does not change, because the gradient of a sum is the gradient of both
+ * inputs. The arithmetic is that of the separate kernels, so f32 results are the same bit for bit; with
+ * 16-bit storage the sum is rounded once instead of twice. Knows no op by name. */
+#include "engine/plan/passes/fuse.h"
+
+/* The sum of two inputs that is the only reader of y, its input number *side; NULL if there is none that can
+ * be fused. */
+static const clt_node *find_sum(const clt_fuse *f, size_t at, int32_t y, size_t *reader, int *side)
+{
+    const clt_plan *plan = f->plan;
+    if (clt_fuse_readers(f, y, reader) != 1 || clt_fuse_kept(f, y))
+        return NULL;
+    const clt_node *sum = plan->work[*reader].node;
+    if (!(sum->op->flags & CLT_OP_SUM) || sum->n_in != 2)
+        return NULL;
+    *side = sum->in[1] == y ? 1 : 0;
+    int32_t residual = sum->in[1 - *side];
+    const clt_tensor *x = clt_graph_tensor(plan->graph, residual), *own = clt_graph_tensor(plan->graph, y);
+    if (sum->in[*side] != y || clt_fuse_same(plan, residual, y) || !clt_shape_equal(&x->shape, &own->shape) ||
+        x->dtype != own->dtype)
+        return NULL;
+    size_t made = clt_fuse_producer(f, residual);
+    /* the other input must exist before this work runs */
+    return made == CLT_NO_WORK || made < at ? sum : NULL;
+}
+
+/* True when a backward work needs the op's output, which then must be stored. */
+static bool backward_reads_output(const clt_fuse *f, size_t at, int32_t y)
+{
+    const clt_plan *plan = f->plan;
+    bool relu = plan->work[at].epilogue.activation == OCL_ACT_RELU;
+    size_t w;
+    CLT_FOR_MENTIONS (f, y, w) {
+        const clt_work *work = &plan->work[w];
+        if (w < plan->n_forward || clt_fuse_dead(work))
+            continue;
+        if (work->epilogue.dact == y)
+            return true;
+        if (relu && clt_fuse_activation_of(work->node) == OCL_ACT_RELU && work->node->out[0] == y)
+            return true;
+    }
+    return false;
+}
+
+clt_status clt_fuse_residual(clt_fuse *f, size_t at, int32_t *result)
+{
+    size_t reader;
+    int side;
+    clt_work *work = &f->plan->work[at];
+    if (!work->node->op->takes_residual || !work->node->op->takes_residual(work->node))
+        return CLT_OK;
+    const clt_node *sum = find_sum(f, at, *result, &reader, &side);
+    if (!sum || backward_reads_output(f, at, *result))
+        return CLT_OK;
+    work->epilogue.residual = sum->in[1 - side];
+    clt_fuse_note(work, sum);
+    *result = sum->out[0];
+    clt_fuse_kill(&f->plan->work[reader]);
+    return clt_fuse_changed(f, at);
+}
+
+clt_status clt_fuse_sums(clt_fuse *f)
+{
+    for (size_t w = 0; w < f->plan->n_forward; w++) {
+        const clt_node *node = f->plan->work[w].node;
+        if (clt_fuse_dead(&f->plan->work[w]) || (node->op->flags & CLT_OP_GEMM))
+            continue;
+        int32_t result = node->out[0];
+        CLT_TRY(clt_fuse_residual(f, w, &result));
+        CLT_TRY(clt_fuse_yield(f, w, result));
+    }
+    return CLT_OK;
+}

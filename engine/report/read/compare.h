@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the losses of two runs diverge: the first step at which they are not bitwise equal, and the step from
+ * which on they differ by more than their own noise. */
+#ifndef ENGINE_REPORT_COMPARE_H
+#define ENGINE_REPORT_COMPARE_H
+
+#include "engine/report/read/run_record.h"
+
+typedef struct clt_parting {
+    int64_t common;          /* number of steps that both runs have; 0: they cannot be compared */
+    int64_t last_common;     /* the last of these steps, -1 none */
+    int64_t first_different; /* first common step with different losses; -1: none */
+    double largest;          /* largest difference of finite losses of a common step, 0: none */
+    int64_t largest_step;    /* its step, -1: none */
+    /* from here to the last common step the losses are apart; -1: they agree at the end */
+    int64_t apart_from;
+    int64_t apart_once;  /* first step of any range in which they were apart; -1: never */
+    double end_a, end_b; /* mean losses over the last range of common steps */
+} clt_parting;
+
+#define CLT_COMPARE_TOLERANCE 0.01
+
+/* Compares the losses of training steps, reading each file once. Over a range of steps (a hundredth of the
+ * run) losses are apart if their means differ by more than `tolerance` of the greater one and by more than
+ * three times what the scatter of the steps explains. CLT_EDATA: a file cannot be read. */
+clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, double tolerance,
+                              clt_parting *out);
+
+/* --- facts about each run, for a comparison --- */
+
+typedef struct clt_run_facts {
+    int64_t steps;          /* -1: none */
+    double loss, mean_loss; /* loss of the last step; mean over the last fiftieth of the run */
+    double eval_loss, best_eval_loss;
+    int64_t best_eval_step; /* -1 without evaluation */
+    double perplexity;      /* for the best evaluation loss; NAN if losses are no log-likelihoods */
+    double accuracy;        /* best of all evaluations; without evaluations that of the last training steps */
+    double tokens_per_s, samples_per_s, device_busy, device_bytes, seconds, parameters;
+} clt_run_facts;
+/* Values that are unknown are NAN. */
+clt_run_facts clt_run_facts_of(const clt_run_record *record);
+
+/* A key of the config or of the environment (device, driver, precision, host, ranks, version) with different
+ * values in two runs; NULL: that run does not have the key. */
+typedef struct clt_difference {
+    char *key, *a, *b;
+    bool environment;
+} clt_difference;
+typedef struct clt_differences {
+    clt_difference *items;
+    size_t count, capacity;
+} clt_differences;
+clt_status clt_run_differences(const clt_run_record *a, const clt_run_record *b, clt_differences *out);
+void clt_run_differences_free(clt_differences *list);
+
+#endif

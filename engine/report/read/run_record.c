@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a run folder into a record. Knows nothing of presentation. */
+#include "engine/report/read/run_record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/config/part.h"
+#include "engine/files/fileio.h"
+#include "engine/files/fileio_error.h"
+
+#define MAX_EVENT_BYTES 65536 /* longer events are ignored */
+#define MAX_CONFIG_BYTES (8u << 20)
+#define FRESH_SECONDS                                                                                        \
+    90.0 /* on another host, a run whose file changed within this time is assumed to be running */
+
+static const char *const event_names[CLT_RUN_EVENT_KINDS] = {
+    [CLT_RUN_EVENT_START] = "start",     [CLT_RUN_EVENT_SAVED] = "saved",
+    [CLT_RUN_EVENT_SAMPLE] = "sample",   [CLT_RUN_EVENT_ADVICE] = "advice",
+    [CLT_RUN_EVENT_WARNING] = "warning", [CLT_RUN_EVENT_STOPPED] = "stopped",
+    [CLT_RUN_EVENT_FAILED] = "failed",   [CLT_RUN_EVENT_END] = "end",
+    [CLT_RUN_EVENT_OTHER] = "",
+};
+
+const char *clt_run_verdict_text(clt_run_verdict verdict)
+{
+    static const char *const texts[] = {"finished", "interrupted", "failed", "running", "not finished"};
+    return texts[verdict];
+}
+
+/* --- members of a JSON object --- */
+
+void clt_run_member(const clt_json_doc *doc, const char *key, clt_str *out)
+{
+    const clt_json *value = doc ? clt_json_get(clt_json_root(doc), key) : NULL;
+    if (!value || clt_json_typeof(value) == CLT_JSON_NULL)
+        return;
+    if (clt_json_typeof(value) == CLT_JSON_STRING) {
+        clt_str_append(out, clt_json_string(value));
+    } else {
+        clt_json_writer w = clt_json_writer_make(out, 0);
+        clt_jw_value(&w, value);
+    }
+}
+
+double clt_run_number(const clt_json_doc *doc, const char *key)
+{
+    const clt_json *value = doc ? clt_json_get(clt_json_root(doc), key) : NULL;
+    return value && clt_json_typeof(value) == CLT_JSON_NUMBER ? clt_json_number(value) : NAN;
+}
+
+const clt_json_doc *clt_run_start(const clt_run_record *r)
+{
+    return r->session_count > 0 ? r->sessions[r->session_count - 1].start : NULL;
+}
+
+/* --- sessions and events --- */
+
+static void open_session(clt_run_record *r, clt_json_doc *start, double time)
+{
+    r->session_total++;
+    if (r->session_count == CLT_RUN_SESSIONS) /* the list is full: replace its last entry */
+        clt_json_destroy(r->sessions[--r->session_count].start);
+    r->sessions[r->session_count++] = (clt_run_session){.start = start,
+                                                        .first_step = -1,
+                                                        .last_step = -1,
+                                                        .first_time = time,
+                                                        .last_time = time,
+                                                        .ended = CLT_RUN_EVENT_OTHER};
+}
+
+static clt_run_session *session_of(clt_run_record *r)
+{
+    if (r->session_count == 0)
+        open_session(r, NULL, NAN);
+    return &r->sessions[r->session_count - 1];
+}
+
+static void note_time(clt_run_record *r, double time)
+{
+    clt_run_session *s = session_of(r);
+    if (!isfinite(time))
+        return;
+    if (!isfinite(s->first_time))
+        s->first_time = time;
+    s->last_time = r->last_time = time;
+}
+
+static clt_run_event_kind most_frequent(const clt_run_record *r)
+{
+    int count[CLT_RUN_EVENT_KINDS] = {0}, most = 0;
+    for (size_t i = 0; i < r->event_count; i++)
+        count[r->events[i].kind]++;
+    for (int k = 1; k < CLT_RUN_EVENT_KINDS; k++)
+        most = count[k] > count[most] ? k : most;
+    return (clt_run_event_kind)most;
+}
+
+/* Too many events: removes every second one of the most frequent kind. */
+static void thin_events(clt_run_record *r)
+{
+    clt_run_event_kind kind = most_frequent(r);
+    size_t kept = 0;
+    int seen = 0;
+    for (size_t i = 0; i < r->event_count; i++) {
+        bool drop = r->events[i].kind == kind && seen++ % 2 == 1;
+        if (drop)
+            clt_json_destroy(r->events[i].doc);
+        else
+            r->events[kept++] = r->events[i];
+    }
+    r->event_count = kept;
+}
+
+static clt_run_event_kind kind_of(const clt_json_doc *doc)
+{
+    const clt_json *name = clt_json_get(clt_json_root(doc), "event");
+    for (int k = 0; name && k < CLT_RUN_EVENT_OTHER; k++)
+        if (strcmp(clt_json_string(name), event_names[k]) == 0)
+            return (clt_run_event_kind)k;
+    return CLT_RUN_EVENT_OTHER;
+}
+
+static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, const char *text, size_t length)
+{
+    clt_json_doc *doc, *start = NULL;
+    if (length > MAX_EVENT_BYTES) {
+        r->counts.garbage++;
+        return CLT_OK;
+    }
+    CLT_TRY(clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &doc));
+    clt_run_event event = {kind_of(doc), line->step, line->value[CLT_METRIC_TIME], doc};
+    if (event.kind == CLT_RUN_EVENT_START) {
+        clt_status status = clt_json_parse(text, length, "metrics.jsonl", CLT_EDATA, &start);
+        if (status != CLT_OK) {
+            clt_json_destroy(doc);
+            return status;
+        }
+        open_session(r, start, event.time);
+    }
+    if (event.kind == CLT_RUN_EVENT_STOPPED || event.kind == CLT_RUN_EVENT_FAILED ||
+        event.kind == CLT_RUN_EVENT_END)
+        session_of(r)->ended = event.kind;
+    note_time(r, event.time);
+    if (r->event_count == CLT_RUN_EVENTS)
+        thin_events(r);
+    r->events[r->event_count++] = event;
+    r->event_total[event.kind]++;
+    return CLT_OK;
+}
+
+/* --- lines --- */
+
+/* The value to draw. A null stands for a number that was not finite, or for an unknown one. */
+static bool to_draw(const clt_metrics_line *line, int metric)
+{
+    if (!clt_line_has(line, (clt_metric)metric) || metric == CLT_METRIC_TIME || metric == CLT_METRIC_SKIPPED)
+        return false;
+    if (isfinite(line->value[metric]) || metric == CLT_METRIC_LOSS || metric == CLT_METRIC_EVAL_LOSS)
+        return true;
+    return metric == CLT_METRIC_GRAD_NORM && line->nonfinite;
+}
+
+static clt_status add_values(clt_run_record *r, const clt_metrics_line *line)
+{
+    for (int m = 0; m < CLT_METRIC_COUNT; m++)
+        if (to_draw(line, m))
+            CLT_TRY(clt_curve_add(&r->curve[m], line->step, line->value[m]));
+    return CLT_OK;
+}
+
+static clt_status add_step(clt_run_record *r, const clt_metrics_line *line)
+{
+    clt_run_session *s = session_of(r);
+    double skipped = line->value[CLT_METRIC_SKIPPED];
+    if (s->first_step < 0)
+        s->first_step = line->step;
+    s->last_step = r->last_step = line->step;
+    if (line->value[CLT_METRIC_STEP_MS] > 0)
+        s->step_seconds += line->value[CLT_METRIC_STEP_MS] / 1000;
+    if (skipped >= 0 && skipped < 9e15 && (int64_t)skipped != r->skipped) {
+        /* the total may start again at 0 in a resumed run */
+        if ((int64_t)skipped > r->skipped)
+            CLT_TRY(clt_curve_add(&r->skips, line->step, skipped - (double)r->skipped));
+        r->skipped = (int64_t)skipped;
+    }
+    return add_values(r, line);
+}
+
+clt_status clt_run_record_add(clt_run_record *r, const clt_metrics_line *line, const char *text,
+                              size_t length)
+{
+    if (line->kind == CLT_LINE_EVENT)
+        return add_event(r, line, text, length);
+    note_time(r, line->value[CLT_METRIC_TIME]);
+    if (line->kind == CLT_LINE_STEP)
+        return add_step(r, line);
+    return line->kind == CLT_LINE_EVAL ? add_values(r, line) : CLT_OK;
+}
+
+/* --- how it ended --- */
+
+/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that the
+ * content of a report does not depend on how much is free. */
+static void read_small(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+/* When a process of this host was started, in seconds since 1970; NAN if the system does not say. */
+static double process_began(long process)
+{
+    char path[64], text[16384];
+    double ticks = NAN, boot = NAN;
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    read_small(path, text, sizeof text);
+    /* field 22 of /proc/PID/stat; field 2 is a name in parentheses */
+    const char *at = strrchr(text, ')');
+    for (int i = 2; at && i < 22; i++)
+        at = strchr(at + 1, ' ');
+    if (at)
+        ticks = strtod(at, NULL);
+    snprintf(path, sizeof path, "/proc/uptime");
+    read_small(path, text, sizeof text);
+    double up = strtod(text, NULL);
+    if (up > 0)
+        boot = (double)time(NULL) - up;
+    return boot + ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* True if the process wrote the lock file, false if it is a newer one with the same id. */
+static bool process_lives(long process, double locked)
+{
+    if (kill((pid_t)process, 0) != 0 && errno != EPERM)
+        return false;
+    double began = process_began(process);
+    return isnan(began) || began < locked + 5;
+}
+
+/* The state of the process that holds the folder's lock: 1 it is alive, 0 there is none, -1 it is on another
+ * host. The lock is not taken, not even for a moment, because a run that starts at that time would be
+ * refused. */
+static int holder_lives(const clt_run_record *r)
+{
+    char path[4096], host[256] = {0}, holder[321], there[256];
+    long process = 0;
+    struct stat info;
+    int length = snprintf(path, sizeof path, "%s/lock", r->folder);
+    if (length < 0 || (size_t)length >= sizeof path || stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+        return 0;
+    read_small(path, holder, sizeof holder);
+    if (sscanf(holder, "process %ld on host %255s", &process, there) != 2 || process <= 0 ||
+        process > INT32_MAX)
+        return 0;
+    bool here = gethostname(host, sizeof host - 1) == 0 && strcmp(host, there) == 0;
+    return here ? process_lives(process, (double)info.st_mtime) : -1;
+}
+
+/* The text of the last event of a kind: its message, reason or code. */
+static void last_event_text(const clt_run_record *r, clt_run_event_kind kind, const char *key, clt_str *out)
+{
+    for (size_t i = r->event_count; i-- > 0;)
+        if (r->events[i].kind == kind) {
+            clt_run_member(r->events[i].doc, key, out);
+            return;
+        }
+}
+
+static void find_verdict(clt_run_record *r, clt_str *cause)
+{
+    clt_run_event_kind ended =
+        r->session_count > 0 ? r->sessions[r->session_count - 1].ended : CLT_RUN_EVENT_OTHER;
+    int holder = holder_lives(r);
+    bool fresh = (double)time(NULL) - r->modified < FRESH_SECONDS;
+    if (holder == 1 || (holder == -1 && fresh && ended == CLT_RUN_EVENT_OTHER)) {
+        r->verdict = CLT_RUN_RUNNING; /* this includes a run that is just being resumed */
+    } else if (ended == CLT_RUN_EVENT_END) {
+        r->verdict = CLT_RUN_FINISHED;
+    } else if (ended == CLT_RUN_EVENT_STOPPED) {
+        r->verdict = CLT_RUN_INTERRUPTED;
+        last_event_text(r, ended, "reason", cause);
+    } else if (ended == CLT_RUN_EVENT_FAILED) {
+        r->verdict = CLT_RUN_FAILED;
+        last_event_text(r, ended, "message", cause);
+    } else if (r->steps_total > 0 && r->last_step >= r->steps_total) {
+        r->verdict = CLT_RUN_FINISHED;
+    } else {
+        r->verdict = CLT_RUN_ABANDONED;
+        clt_str_append(cause,
+                       r->event_count > 0
+                           ? "its process ended without a message: it was killed, or the machine failed"
+                           : "the run folder does not tell how it ended");
+    }
+}
+
+static void find_total(clt_run_record *r)
+{
+    const clt_json *train = r->config ? clt_json_get(clt_json_root(r->config), "train") : NULL;
+    const clt_json *steps = train ? clt_json_get(train, "steps") : NULL;
+    double told = clt_run_number(clt_run_start(r), "steps_total");
+    if (told >= 1 && told < 9e15)
+        r->steps_total = (int64_t)told;
+    else if (!steps || !clt_json_int(steps, &r->steps_total))
+        r->steps_total = 0;
+}
+
+clt_status clt_run_record_settle(clt_run_record *r, const clt_history_counts *counts)
+{
+    struct stat info;
+    clt_str cause = {0};
+    int64_t garbage = r->counts.garbage;
+    r->counts = *counts;
+    r->counts.garbage += garbage;
+    r->modified = stat(r->metrics_path, &info) == 0 ? (double)info.st_mtime : 0;
+    find_total(r);
+    clt_str_append(&cause, "");
+    find_verdict(r, &cause);
+    clt_status status = clt_str_check(&cause);
+    if (status != CLT_OK) {
+        clt_str_free(&cause);
+        return status;
+    }
+    free(r->cause);
+    r->cause = cause.text;
+    return CLT_OK;
+}
+
+/* --- opening --- */
+
+static clt_status open_config(clt_run_record *r)
+{
+    char *path = NULL, *text = NULL;
+    size_t size;
+    CLT_TRY(clt_path_join(r->folder, "config.resolved.json", &path));
+    clt_status status = clt_file_read(path, false, MAX_CONFIG_BYTES, CLT_EDATA, &text, &size);
+    if (status == CLT_OK)
+        status = clt_json_parse(text, size, "config.resolved.json", CLT_EDATA, &r->config);
+    free(text);
+    free(path);
+    if (status == CLT_EDATA) { /* a report without a config is still useful */
+        r->config_problem = strdup(clt_error_text());
+        clt_error_clear();
+        status = CLT_OK;
+        if (!r->config_problem)
+            CLT_FAIL(CLT_ENOMEM, "reading a run's config: out of host memory");
+    }
+    return status;
+}
+
+/* Sets the name: the last component of the folder's path; for "." and ".." that of the real folder. */
+static clt_status take_name(clt_run_record *r)
+{
+    size_t length = strlen(r->folder);
+    while (length > 1 && r->folder[length - 1] == '/')
+        length--;
+    size_t begin = length;
+    while (begin > 0 && r->folder[begin - 1] != '/')
+        begin--;
+    bool dots = strspn(r->folder + begin, ".") >= length - begin;
+    char *real = dots ? realpath(r->folder, NULL) : NULL;
+    if (dots && !real)
+        return clt_fail_errno(errno == ENOMEM ? CLT_ENOMEM : CLT_EDATA, errno, "opening '%s'", r->folder);
+    const char *slash = real ? strrchr(real, '/') : NULL;
+    r->name =
+        real ? strdup(slash && slash[1] ? slash + 1 : real) : strndup(r->folder + begin, length - begin);
+    free(real);
+    if (!r->name)
+        CLT_FAIL(CLT_ENOMEM, "opening '%s': out of host memory", r->folder);
+    return CLT_OK;
+}
+
+clt_status clt_run_record_open(const char *operand, clt_run_record **out)
+{
+    clt_run_record *r;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&r, 1, sizeof *r, "the record of a run"));
+    r->last_step = -1;
+    r->last_time = NAN;
+    clt_status status = clt_history_find(operand, &r->metrics_path, &r->folder);
+    if (status == CLT_OK)
+        status = take_name(r);
+    if (status == CLT_OK)
+        status = open_config(r);
+    if (status != CLT_OK) {
+        clt_run_record_free(r);
+        return status;
+    }
+    *out = r;
+    return CLT_OK;
+}
+
+static clt_status read_all(clt_run_record *r)
+{
+    clt_history *history;
+    clt_metrics_line line;
+    const char *text;
+    size_t length;
+    bool more = true;
+    CLT_TRY(clt_history_open(r->metrics_path, &history));
+    clt_status status = CLT_OK;
+    while (status == CLT_OK && more) {
+        status = clt_history_next(history, &line, &text, &length, &more);
+        if (status == CLT_OK && more)
+            status = clt_run_record_add(r, &line, text, length);
+    }
+    if (status == CLT_OK)
+        status = clt_run_record_settle(r, clt_history_counted(history));
+    clt_history_close(history);
+    return status;
+}
+
+clt_status clt_run_record_load(const char *operand, clt_run_record **out)
+{
+    clt_run_record *r;
+    *out = NULL;
+    CLT_TRY(clt_run_record_open(operand, &r));
+    clt_status status = read_all(r);
+    if (status != CLT_OK) {
+        clt_run_record_free(r);
+        return status;
+    }
+    *out = r;
+    return CLT_OK;
+}
+
+void clt_run_record_free(clt_run_record *r)
+{
+    if (!r)
+        return;
+    for (int m = 0; m < CLT_METRIC_COUNT; m++)
+        clt_curve_free(&r->curve[m]);
+    clt_curve_free(&r->skips);
+    for (size_t i = 0; i < r->event_count; i++)
+        clt_json_destroy(r->events[i].doc);
+    for (size_t i = 0; i < r->session_count; i++)
+        clt_json_destroy(r->sessions[i].start);
+    clt_json_destroy(r->config);
+    free(r->config_problem);
+    free(r->cause);
+    free(r->folder);
+    free(r->metrics_path);
+    free(r->name);
+    free(r);
+}
+
+/* --- facts --- */
+
+clt_metric clt_run_speed_metric(const clt_run_record *r)
+{
+    double tokens = clt_curve_median(&r->curve[CLT_METRIC_TOKENS_PER_S]);
+    double samples = clt_curve_median(&r->curve[CLT_METRIC_SAMPLES_PER_S]);
+    return tokens > 1.5 * samples || (isfinite(tokens) && !isfinite(samples)) ? CLT_METRIC_TOKENS_PER_S
+                                                                              : CLT_METRIC_SAMPLES_PER_S;
+}
+
+static const char *config_word(const clt_run_record *r, const char *section, const char *key)
+{
+    const clt_json *from = r->config ? clt_json_get(clt_json_root(r->config), section) : NULL;
+    const clt_json *value = from ? clt_json_get(from, key) : NULL;
+    return value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : "";
+}
+
+bool clt_run_is_language(const clt_run_record *r)
+{
+    const clt_config_part *family = clt_config_part_find("model.type", config_word(r, "model", "type"));
+    const clt_config_part *format = clt_config_part_find("data.type", config_word(r, "data", "type"));
+    return r->curve[CLT_METRIC_EVAL_PERPLEXITY].values > 0 || (family && family->language) ||
+           (format && format->language);
+}
+
+const char *clt_run_loss_kind(const clt_run_record *r, char *buffer, size_t size)
+{
+    const char *type = config_word(r, "model", "type"), *loss = config_word(r, "model", "loss");
+    if (clt_run_is_language(r))
+        (void)snprintf(buffer, size, "tokens of %s, %s", config_word(r, "data", "type"),
+                       config_word(r, "data", "tokenizer"));
+    else if (*loss)
+        (void)snprintf(buffer, size, "%s", loss);
+    else if (strcmp(type, "resnet") == 0 || strcmp(type, "cnn3d") == 0)
+        (void)snprintf(buffer, size, "cross_entropy");
+    else
+        (void)snprintf(buffer, size, "%s", type);
+    return buffer;
+}
+
+double clt_run_seconds(const clt_run_record *r)
+{
+    double sum = 0;
+    for (size_t i = 0; i < r->session_count; i++) {
+        const clt_run_session *s = &r->sessions[i];
+        double clock = s->last_time - s->first_time;
+        sum += clock > 0 && clock >= s->step_seconds * 0.5 ? clock : s->step_seconds;
+    }
+    return sum > 0 ? sum : NAN;
+}

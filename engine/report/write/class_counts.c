@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counts of classes: see class_counts.h. */
+#include "engine/report/write/class_counts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/thread.h"
+
+#define PER_CLASS 4           /* counts of a class beside the confusion matrix */
+#define LEAST_PER_THREAD 4096 /* logits */
+
+clt_status clt_class_counts_create(int64_t classes, int32_t top_k, clt_class_counts **out)
+{
+    clt_class_counts *c;
+    size_t n = (size_t)classes;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "counts of classes"));
+    c->classes = classes;
+    c->top_k = top_k < classes ? top_k : 0;
+    c->n_all = 2 + PER_CLASS * n + (classes <= CLT_CONFUSION_CLASSES ? n * n : 0);
+    clt_status status = clt_alloc(&c->all, c->n_all, sizeof *c->all, "counts of classes");
+    if (status == CLT_OK)
+        status = clt_alloc(&c->dice_sum, n, sizeof *c->dice_sum, "counts of classes");
+    if (status == CLT_OK)
+        status = clt_alloc(&c->tally, 3 * n, sizeof *c->tally, "counts of classes");
+    if (status != CLT_OK) {
+        clt_class_counts_destroy(c);
+        return status;
+    }
+    c->targets = c->all;
+    c->top_hits = c->all + 1;
+    c->support = c->all + 2;
+    c->predicted = c->support + n;
+    c->hit = c->predicted + n;
+    c->samples = c->hit + n;
+    c->confusion = classes <= CLT_CONFUSION_CLASSES ? c->samples + n : NULL;
+    *out = c;
+    return CLT_OK;
+}
+
+static void free_names(clt_class_counts *c)
+{
+    for (int64_t i = 0; i < c->n_names; i++)
+        free(c->names[i]);
+    free(c->names);
+    c->names = NULL;
+    c->n_names = 0;
+}
+
+void clt_class_counts_destroy(clt_class_counts *c)
+{
+    if (!c)
+        return;
+    free_names(c);
+    free(c->all);
+    free(c->dice_sum);
+    free(c->tally);
+    free(c->judged);
+    free(c->top);
+    free(c);
+}
+
+void clt_class_counts_reset(clt_class_counts *c)
+{
+    memset(c->all, 0, c->n_all * sizeof *c->all);
+    memset(c->dice_sum, 0, (size_t)c->classes * sizeof *c->dice_sum);
+}
+
+clt_status clt_class_counts_take_names(clt_class_counts *c, const char *const *names, int64_t n)
+{
+    free_names(c);
+    n = n < c->classes ? n : c->classes;
+    if (!names || n < 1)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&c->names, (size_t)n, sizeof *c->names, "names of classes"));
+    for (; c->n_names < n; c->n_names++) {
+        c->names[c->n_names] = strdup(names[c->n_names]);
+        if (!c->names[c->n_names])
+            CLT_FAIL(CLT_ENOMEM, "names of classes: out of host memory");
+    }
+    return CLT_OK;
+}
+
+/* --- counting --- */
+
+typedef struct work {
+    const clt_class_counts *counts;
+    const clt_class_batch *batch;
+    int32_t *judged; /* by place: the prediction, -1 none */
+    uint8_t *top;
+} work;
+
+/* Class number of a target, -1: it does not count. */
+static int64_t target_of(const clt_class_counts *c, const clt_class_batch *b, int64_t at)
+{
+    int64_t t = -1;
+    switch (b->target_dtype) {
+    case CLT_U8:
+        t = ((const uint8_t *)b->targets)[at];
+        break;
+    case CLT_U16:
+        t = ((const uint16_t *)b->targets)[at];
+        break;
+    case CLT_I32:
+        t = ((const int32_t *)b->targets)[at];
+        break;
+    case CLT_F32:
+        t = ((const float *)b->targets)[at] > 0.5f;
+        break;
+    default:
+        break;
+    }
+    if (b->has_ignore && t == b->ignore)
+        return -1;
+    t = b->binary ? t > 0 : t;
+    return t >= 0 && t < c->classes ? t : -1;
+}
+
+static void judge_place(const work *w, int64_t at)
+{
+    const clt_class_batch *b = w->batch;
+    const float *x = b->logits + at / b->places * b->sample_stride + at % b->places * b->place_stride;
+    int64_t target = target_of(w->counts, b, at), classes = w->counts->classes, best = 0, before = 0;
+    w->judged[at] = -1;
+    w->top[at] = 0;
+    if (target < 0)
+        return;
+    if (b->binary) {
+        w->judged[at] = isnan(x[0]) ? -1 : x[0] > 0;
+        return;
+    }
+    float largest = x[0], own = x[target * b->class_stride];
+    for (int64_t c = 0; c < classes; c++) {
+        float value = x[c * b->class_stride];
+        if (isnan(value))
+            return;
+        if (value > largest) {
+            largest = value;
+            best = c;
+        }
+        before += value > own || (c < target && !(value < own));
+    }
+    w->judged[at] = (int32_t)best;
+    w->top[at] = before < w->counts->top_k;
+}
+
+static void judge(void *context, uint64_t first, uint64_t last)
+{
+    for (uint64_t at = first; at < last; at++)
+        judge_place(context, (int64_t)at);
+}
+
+/* Adds what was judged at places first..last - 1; the counts by class go to these arrays. */
+static void add_places(clt_class_counts *c, const clt_class_batch *b, int64_t first, int64_t last,
+                       int64_t *support, int64_t *predicted, int64_t *hit)
+{
+    for (int64_t at = first; at < last; at++) {
+        int64_t target = target_of(c, b, at), guess = c->judged[at];
+        if (target < 0)
+            continue;
+        c->targets[0]++;
+        c->top_hits[0] += c->top[at];
+        support[target]++;
+        if (guess < 0)
+            continue;
+        predicted[guess]++;
+        hit[target] += guess == target;
+        if (c->confusion)
+            c->confusion[target * c->classes + guess]++;
+    }
+}
+
+/* Adds a sample of a segmentation, and its Dice. */
+static void add_sample(clt_class_counts *c, const clt_class_batch *b, int64_t sample)
+{
+    int64_t *support = c->tally, *predicted = support + c->classes, *hit = predicted + c->classes;
+    memset(c->tally, 0, 3 * (size_t)c->classes * sizeof *c->tally);
+    add_places(c, b, sample * b->places, (sample + 1) * b->places, support, predicted, hit);
+    for (int64_t k = 0; k < c->classes; k++) {
+        c->support[k] += support[k];
+        c->predicted[k] += predicted[k];
+        c->hit[k] += hit[k];
+        if (support[k] == 0)
+            continue;
+        c->samples[k]++;
+        c->dice_sum[k] += 2.0 * (double)hit[k] / (double)(support[k] + predicted[k]);
+    }
+}
+
+clt_status clt_class_counts_add(clt_class_counts *c, const clt_class_batch *b)
+{
+    size_t n = (size_t)(b->samples * b->places);
+    if (n > c->room) {
+        free(c->judged);
+        free(c->top);
+        c->judged = NULL;
+        c->top = NULL;
+        c->room = 0;
+        CLT_TRY(clt_alloc(&c->judged, n, sizeof *c->judged, "predicted classes"));
+        CLT_TRY(clt_alloc(&c->top, n, sizeof *c->top, "predicted classes"));
+        c->room = n;
+    }
+    work w = {c, b, c->judged, c->top};
+    clt_for_ranges(n, (uint64_t)(LEAST_PER_THREAD / c->classes + 1), "classes", judge, &w);
+    if (!c->spatial)
+        add_places(c, b, 0, (int64_t)n, c->support, c->predicted, c->hit);
+    for (int64_t s = 0; c->spatial && s < b->samples; s++)
+        add_sample(c, b, s);
+    return CLT_OK;
+}
+
+/* --- figures --- */
+
+static double ratio(int64_t a, int64_t b)
+{
+    return b > 0 ? (double)a / (double)b : NAN;
+}
+
+double clt_class_precision(const clt_class_counts *c, int64_t k)
+{
+    return ratio(c->hit[k], c->predicted[k]);
+}
+
+double clt_class_recall(const clt_class_counts *c, int64_t k)
+{
+    return ratio(c->hit[k], c->support[k]);
+}
+
+double clt_class_f1(const clt_class_counts *c, int64_t k)
+{
+    return ratio(2 * c->hit[k], c->support[k] + c->predicted[k]);
+}
+
+double clt_class_sample_dice(const clt_class_counts *c, int64_t k)
+{
+    return c->samples[k] > 0 ? c->dice_sum[k] / (double)c->samples[k] : NAN;
+}
+
+double clt_class_accuracy(const clt_class_counts *c)
+{
+    int64_t right = 0;
+    for (int64_t k = 0; k < c->classes; k++)
+        right += c->hit[k];
+    return ratio(right, c->targets[0]);
+}
+
+double clt_class_top_k(const clt_class_counts *c)
+{
+    return c->top_k > 0 ? ratio(c->top_hits[0], c->targets[0]) : NAN;
+}
+
+static double mean(const clt_class_counts *c, bool all,
+                   double (*figure)(const clt_class_counts *counts, int64_t k))
+{
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t k = all || c->classes == 1 ? 0 : 1; k < c->classes; k++) {
+        double value = figure(c, k);
+        sum += isnan(value) ? 0 : value;
+        n += !isnan(value);
+    }
+    return n > 0 ? sum / (double)n : NAN;
+}
+
+double clt_class_macro_f1(const clt_class_counts *c)
+{
+    return mean(c, true, clt_class_f1);
+}
+
+double clt_class_mean_dice(const clt_class_counts *c)
+{
+    return c->spatial ? mean(c, c->background, clt_class_f1) : NAN;
+}
+
+double clt_class_mean_sample_dice(const clt_class_counts *c)
+{
+    return c->spatial ? mean(c, c->background, clt_class_sample_dice) : NAN;
+}
+
+/* --- as text --- */
+
+const char *clt_class_name(const clt_class_counts *c, int64_t k, char buffer[24])
+{
+    if (k < c->n_names)
+        return c->names[k];
+    snprintf(buffer, 24, "%lld", (long long)k);
+    return buffer;
+}
+
+static void write_class(const clt_class_counts *c, int64_t k, clt_json_writer *w)
+{
+    clt_jw_object(w);
+    clt_jw_kint(w, "class", k);
+    if (k < c->n_names)
+        clt_jw_kstring(w, "name", c->names[k]);
+    clt_jw_kint(w, "targets", c->support[k]);
+    clt_jw_kint(w, "predicted", c->predicted[k]);
+    clt_jw_kint(w, "correct", c->hit[k]);
+    clt_jw_kdouble(w, "precision", clt_class_precision(c, k));
+    clt_jw_kdouble(w, "recall", clt_class_recall(c, k));
+    clt_jw_kdouble(w, "f1", clt_class_f1(c, k));
+    if (c->spatial) {
+        clt_jw_kdouble(w, "dice", clt_class_f1(c, k));
+        clt_jw_kdouble(w, "sample_dice", clt_class_sample_dice(c, k));
+        clt_jw_kint(w, "samples", c->samples[k]);
+    }
+    clt_jw_end_object(w);
+}
+
+void clt_class_counts_write(const clt_class_counts *c, clt_json_writer *w)
+{
+    if (c->top_k > 0) {
+        clt_jw_kint(w, "top_k", c->top_k);
+        clt_jw_kdouble(w, "top_k_accuracy", clt_class_top_k(c));
+    }
+    clt_jw_kdouble(w, "macro_f1", clt_class_macro_f1(c));
+    if (c->spatial) {
+        clt_jw_kdouble(w, "mean_dice", clt_class_mean_dice(c));
+        clt_jw_kdouble(w, "mean_sample_dice", clt_class_mean_sample_dice(c));
+    }
+    clt_jw_key(w, "classes");
+    clt_jw_array(w);
+    for (int64_t k = 0; k < c->classes; k++)
+        write_class(c, k, w);
+    clt_jw_end_array(w);
+    if (!c->confusion)
+        return;
+    clt_jw_key(w, "confusion");
+    clt_jw_array(w);
+    for (int64_t t = 0; t < c->classes; t++) {
+        int indent = w->indent;
+        clt_jw_array(w);
+        w->indent = 0; /* each row of the matrix is one line */
+        for (int64_t p = 0; p < c->classes; p++)
+            clt_jw_int(w, c->confusion[t * c->classes + p]);
+        clt_jw_end_array(w);
+        w->indent = indent;
+    }
+    clt_jw_end_array(w);
+}
+
+/* A cell as RFC 4180 has it. */
+static void cell(clt_str *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        clt_str_append(out, text);
+        return;
+    }
+    clt_str_append(out, "\"");
+    for (; *text; text++)
+        clt_str_printf(out, *text == '"' ? "\"\"" : "%c", *text);
+    clt_str_append(out, "\"");
+}
+
+clt_status clt_class_counts_csv(const clt_class_counts *c, clt_str *out)
+{
+    char buffer[24];
+    if (!c->confusion)
+        CLT_FAIL(CLT_EUNSUPPORTED, "a confusion matrix of %lld classes: at most %d are possible",
+                 (long long)c->classes, CLT_CONFUSION_CLASSES);
+    clt_str_append(out, "target\\prediction");
+    for (int64_t p = 0; p < c->classes; p++) {
+        clt_str_append(out, ",");
+        cell(out, clt_class_name(c, p, buffer));
+    }
+    clt_str_append(out, "\n");
+    for (int64_t t = 0; t < c->classes; t++) {
+        cell(out, clt_class_name(c, t, buffer));
+        for (int64_t p = 0; p < c->classes; p++)
+            clt_str_printf(out, ",%lld", (long long)c->confusion[t * c->classes + p]);
+        clt_str_append(out, "\n");
+    }
+    return clt_str_check(out);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A line about a step, an evaluation or a checkpoint, for the console and log.txt. Pure functions, which know
+ * neither terminals nor files. */
+#ifndef ENGINE_REPORT_LINES_H
+#define ENGINE_REPORT_LINES_H
+
+#include "engine/report/write/metrics.h"
+
+#define CLT_LINE_SIZE 512
+
+/* "49.7k", "1.2 GiB", "3m21s"; each returns buffer, which needs 32 bytes. */
+const char *clt_count_text(double value, char *buffer, size_t size);
+const char *clt_bytes_text(uint64_t bytes, char *buffer, size_t size);
+const char *clt_duration_text(double seconds, char *buffer, size_t size);
+
+/* With so many decimals; from 100000 on with four significant digits instead: "1.234e+08". */
+const char *clt_value_text(double value, int decimals, char *buffer, size_t size);
+
+/* A step. columns: most characters, 0: no limit. Loss and speed are always shown, then, as far as there is
+ * room, the time left, skipped updates, learning rate, time of the step, accuracy, gradient norm,
+ * communication, loss scale, and, with `bar`, a progress bar. Returns buffer. */
+const char *clt_step_line(const clt_step_metrics *m, int columns, bool bar, char buffer[CLT_LINE_SIZE]);
+/* Which steps have a line that stays. */
+typedef struct clt_line_pace {
+    int64_t every; /* one step in so many */
+    double apart;  /* least seconds between two of them; 0: as often as the steps are */
+    bool any;      /* there was a line; at `told`, in seconds */
+    double told;
+} clt_line_pace;
+/* Whether the step that ended at `now` has one: the first and the last always have. */
+bool clt_line_stays(clt_line_pace *pace, int64_t step, bool last, double now);
+/* What follows the loss of a language model, with separator " | " the text " | perplexity 61.87 | 5.951
+ * bits/byte"; "" for other models. buffer needs 96 bytes. Returns buffer. */
+const char *clt_language_text(const clt_eval_metrics *m, const char *separator, char *buffer, size_t size);
+/* An evaluation; begins with "eval at step N" if it belongs to a training step. Returns buffer. */
+const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE]);
+/* Progress of some work: "building kernels 6/10 | 12s | about 8s left". total 0: unknown; seconds: since the
+ * work began; since_change: since `done` changed last. Returns buffer. */
+const char *clt_progress_line(const char *what, int64_t done, int64_t total, double seconds,
+                              double since_change, int columns, char buffer[CLT_LINE_SIZE]);
+
+#endif

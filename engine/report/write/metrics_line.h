@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One line of metrics.jsonl as numbers. A file can contain anything, so whatever is not the JSON that a run
+ * writes is refused. A hand-written scanner reads the lines of steps, of which a long run has millions;
+ * everything that it does not expect is read by the strict reader of engine/json/json.h. */
+#ifndef ENGINE_REPORT_METRICS_LINE_H
+#define ENGINE_REPORT_METRICS_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+/* Name of the enumerator, and key in the line, in the order in which a run writes them. */
+#define CLT_METRIC_MAP(X)                                                                                    \
+    X(LOSS, "loss")                                                                                          \
+    X(ACCURACY, "accuracy")                                                                                  \
+    X(GRAD_NORM, "grad_norm")                                                                                \
+    X(LR, "lr")                                                                                              \
+    X(LOSS_SCALE, "loss_scale")                                                                              \
+    X(SKIPPED, "skipped")                                                                                    \
+    X(STEP_MS, "step_ms")                                                                                    \
+    X(SAMPLES_PER_S, "samples_per_s")                                                                        \
+    X(TOKENS_PER_S, "tokens_per_s")                                                                          \
+    X(DATA_MS, "data_ms")                                                                                    \
+    X(COMM_MS, "comm_ms")                                                                                    \
+    X(COMM_EXPOSED_MS, "comm_exposed_ms")                                                                    \
+    X(DEVICE_BUSY, "device_busy")                                                                            \
+    X(DEVICE_BYTES, "device_bytes")                                                                          \
+    X(TIME, "time")                                                                                          \
+    X(EVAL_LOSS, "eval_loss")                                                                                \
+    X(EVAL_ACCURACY, "eval_accuracy")                                                                        \
+    X(EVAL_PERPLEXITY, "eval_perplexity")                                                                    \
+    X(EVAL_BITS_PER_BYTE, "eval_bits_per_byte")                                                              \
+    X(EVAL_TOP_K, "eval_top_k_accuracy")                                                                     \
+    X(EVAL_F1, "eval_f1")                                                                                    \
+    X(EVAL_DICE, "eval_dice")                                                                                \
+    X(EVAL_VOLUME_DICE, "eval_volume_dice")
+
+typedef enum clt_metric {
+#define CLT_METRIC_ENUM(name, key) CLT_METRIC_##name,
+    CLT_METRIC_MAP(CLT_METRIC_ENUM)
+#undef CLT_METRIC_ENUM
+        CLT_METRIC_COUNT
+} clt_metric;
+
+typedef enum clt_line_kind {
+    CLT_LINE_STEP,  /* has "loss" */
+    CLT_LINE_EVAL,  /* has "eval_loss" */
+    CLT_LINE_EVENT, /* has "event"; its own members are read by the caller */
+    CLT_LINE_OTHER  /* unknown to this program; to be ignored */
+} clt_line_kind;
+
+typedef struct clt_metrics_line {
+    clt_line_kind kind;
+    int64_t step; /* 0 or more */
+    /* the flag that marks numbers written as null because they were not finite */
+    bool nonfinite;
+    uint32_t present;               /* bit m: the line has metric m */
+    double value[CLT_METRIC_COUNT]; /* NAN where it is absent or null */
+} clt_metrics_line;
+
+static inline bool clt_line_has(const clt_metrics_line *line, clt_metric metric)
+{
+    return line->present >> metric & 1u;
+}
+
+/* Reads one line without its newline. CLT_EDATA, without an error text: it is no line of metrics (no JSON
+ * object, no "step", a step below 0 or above CLT_METRICS_MAX_STEP). CLT_ENOMEM. */
+#define CLT_METRICS_MAX_STEP ((int64_t)1 << 52)
+clt_status clt_metrics_line_read(const char *text, size_t length, clt_metrics_line *out);
+
+/* The same with the strict reader only; tests compare the scanner with it. */
+clt_status clt_metrics_line_read_strict(const char *text, size_t length, clt_metrics_line *out);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Evaluating a model on data, without training it. */
+#ifndef ENGINE_TRAIN_EVALUATE_H
+#define ENGINE_TRAIN_EVALUATE_H
+
+#include "engine/train/job/run_options.h"
+
+clt_status clt_evaluate(const clt_run_options *options, clt_eval_metrics *result);
+/* Perplexity and bits per byte from `nats`, the loss summed over `targets` tokens that represent `bytes`
+ * bytes of text (0: unknown); NAN where there is no such figure. */
+void clt_eval_language(double nats, double targets, double bytes, clt_eval_metrics *metrics);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Resuming a saved run: see continuation.h. */
+#include "engine/train/job/continuation.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/text.h"
+#include "engine/checkpoint/saved_run.h"
+#include "engine/config/part.h"
+#include "engine/data/tokenizer/tokenizer.h"
+#include "engine/files/fileio.h"
+
+typedef struct comparison {
+    const clt_checkpoint *saved;
+    const clt_job *job;
+    clt_config *was;
+    bool has_facts;
+    clt_data_facts facts;
+    clt_continuation *out;
+} comparison;
+
+/* --- what the checkpoint says --- */
+
+/* The text of its config, and where it was found in *path; *text is NULL if it is not known. */
+static clt_status config_text(const clt_checkpoint *saved, char **text, char **path)
+{
+    size_t size;
+    CLT_TRY(clt_path_join(saved->path, CLT_SAVED_CONFIG_FILE, path));
+    CLT_TRY(clt_checkpoint_text(saved, CLT_SAVED_CONFIG_FILE, text, &size));
+    if (*text)
+        return CLT_OK;
+    free(*path);
+    *path = NULL;
+    CLT_TRY(clt_path_join(saved->path, "../../config.resolved.json", path));
+    return clt_file_exists(*path) ? clt_file_read(*path, false, 0, CLT_ECONFIG, text, &size) : CLT_OK;
+}
+
+static clt_status read_facts(comparison *c)
+{
+    char *text = NULL;
+    size_t size;
+    CLT_TRY(clt_checkpoint_text(c->saved, CLT_DATA_FACTS_FILE, &text, &size));
+    clt_status status = text ? clt_data_facts_parse(text, size, CLT_DATA_FACTS_FILE, &c->facts) : CLT_OK;
+    c->has_facts = text && status == CLT_OK;
+    free(text);
+    return clt_fail_prefix(status, "resuming from '%s'", c->saved->path);
+}
+
+/* --- keys --- */
+
+static clt_status refuse(const comparison *c, const char *why, const clt_str *diff)
+{
+    CLT_FAIL(CLT_ECONFIG, "resuming from '%s': %s\n%s", c->saved->path, why, diff->text);
+}
+
+/* --- length and schedule --- */
+
+static clt_status check_length(const comparison *c, const char *was)
+{
+    clt_continuation *out = c->out;
+    clt_str diff = {0};
+    int64_t samples = c->has_facts ? c->facts.samples : c->job->train_source->samples;
+    out->steps_now = c->job->steps;
+    CLT_TRY(clt_job_steps(c->was, samples, c->job->global_batch, &out->steps_before));
+    clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_LENGTH, &diff);
+    out->longer = diff.length && out->steps_now > out->steps_before;
+    if (out->longer)
+        out->schedule_before = clt_job_schedule(c->was, out->steps_before, c->job->global_batch);
+    else if (status == CLT_OK && diff.length && out->steps_now < out->steps_before)
+        status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__,
+                          "resuming from '%s': the run is %" PRId64
+                          " steps long and cannot become shorter (%" PRId64
+                          "). If it was made longer after this config was written: give train.steps=%" PRId64
+                          " as well, or go on with 'cltrain train --resume RUN' alone, which takes the run's "
+                          "own config. To end it early give --max-steps N\n%s",
+                          c->saved->path, out->steps_before, out->steps_now, out->steps_before, diff.text);
+    else if (status == CLT_OK && diff.length && strstr(diff.text, "schedule."))
+        status =
+            refuse(c,
+                   "the schedule can change only when the run becomes longer: give a larger train.steps, or "
+                   "undo it",
+                   &diff);
+    clt_str_free(&diff);
+    return status;
+}
+
+/* --- data --- */
+
+static clt_status check_moved(const comparison *c, const clt_str *diff, const char *now)
+{
+    const clt_source *source = c->job->train_source;
+    if (!c->has_facts || !c->facts.fingerprint[0])
+        return refuse(c,
+                      "the config has changed, and the checkpoint has no fingerprint of its training data "
+                      "(an older cltrain saved it), so it is not known whether the data is the same; undo "
+                      "that, or start a new run with --init",
+                      diff);
+    if (strcmp(c->facts.fingerprint, now) != 0)
+        CLT_FAIL(
+            CLT_EDATA,
+            "resuming from '%s': the data at the new place is not what the run was trained on (%" PRId64
+            " samples, %" PRId64 " bytes, fingerprint %s; there: %" PRId64 " samples, %" PRId64
+            " bytes, fingerprint %s); give the place of the same data, or start a new run on other data with "
+            "--init\n%s",
+            c->saved->path, c->facts.samples, c->facts.bytes, c->facts.fingerprint, source->samples,
+            source->bytes, now, diff->text);
+    c->out->data_moved = true;
+    return CLT_OK;
+}
+
+static clt_status check_tokenizer(const comparison *c)
+{
+    const clt_tokenizer *tokenizer = c->job->train_source->tokenizer;
+    if (!c->has_facts || !c->facts.tokenizer[0] || !tokenizer ||
+        clt_tokenizer_hash(tokenizer) == c->facts.tokenizer_hash)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "resuming from '%s': the tokenizer (%s) is not the one that the run was trained with, so tokens "
+             "would "
+             "mean something else; the run's own is %s",
+             c->saved->path, clt_tokenizer_description(tokenizer),
+             strcmp(c->facts.tokenizer, "bytes") == 0
+                 ? "data.tokenizer=bytes"
+                 : "the tokenizer.json of the checkpoint (data.tokenizer=…)");
+}
+
+/* Files that were one text are documents now, or the other way round: the run would learn other tokens. */
+static clt_status check_joined(const comparison *c)
+{
+    const char *key = "data.joined";
+    bool was, is;
+    if (!clt_config_part_has(clt_config_chosen(c->was, "data.type"), key) ||
+        !clt_config_part_has(clt_config_chosen(c->job->config, "data.type"), key))
+        return CLT_OK;
+    was = clt_config_bool(c->was, key);
+    is = clt_config_bool(c->job->config, key);
+    if (was == is)
+        return CLT_OK;
+    CLT_FAIL(
+        CLT_EDATA,
+        "resuming from '%s': the run was trained with %s=%s, and with %s=%s its text becomes other tokens%s; "
+        "give %s=%s",
+        c->saved->path, key, was ? "true" : "false", key, is ? "true" : "false",
+        was ? ", since the end-of-text token stands between files now, and older versions put none there"
+            : "",
+        key, was ? "true" : "false");
+}
+
+/* data.scale of a config, or 1 where it leaves the scale to the data; but 0 of a table that is standardised, which no other
+ * scale is. */
+static double given_scale(const comparison *c, const clt_config *config)
+{
+    double scale = clt_config_float(config, "data.scale");
+    bool standardised = c->facts.table && clt_config_bool(c->was, "data.standardize");
+    return scale != 0 || standardised ? scale : 1;
+}
+
+/* data.scale 0 means what follows from the data: for bytes the source and the facts have that; a run of an older version
+ * was trained with 1. Other numbers are scaled when they are read, so that their sources all say 1. */
+static clt_status check_scale(const comparison *c)
+{
+    const clt_source *source = c->job->train_source;
+    bool bytes = source->n_fields > 0 && source->fields[0].dtype == CLT_U8,
+         bytes_then = c->has_facts ? c->facts.n_fields > 0 && c->facts.fields[0].dtype == CLT_U8
+                                   : bytes && clt_config_float(c->was, "data.scale") == 0;
+    char was[CLT_NUMBER_TEXT], is[CLT_NUMBER_TEXT];
+    double now = bytes ? source->scale : given_scale(c, c->job->config);
+    double then = !bytes_then ? given_scale(c, c->was) : c->has_facts ? c->facts.scale : source->scale;
+    if (fabs(then - now) <= 1e-6 * fabs(now))
+        return CLT_OK;
+    clt_double_text(then, was);
+    CLT_FAIL(CLT_ECONFIG,
+             "resuming from '%s': the config has changed: the run was trained with data.scale=%s, and now it "
+             "is %s; "
+             "give data.scale=%s, or start a new run with --init",
+             c->saved->path, was, clt_double_text(now, is), was);
+}
+
+static clt_status check_data(const comparison *c, const char *was)
+{
+    char now[CLT_HASH64_TEXT], eval[CLT_HASH64_TEXT] = "";
+    clt_str diff = {0};
+    CLT_TRY(check_scale(c));
+    clt_source_fingerprint(c->job->train_source, now);
+    if (c->job->eval_source)
+        clt_source_fingerprint(c->job->eval_source, eval);
+    clt_status status = clt_config_diff(was, c->job->config, CLT_KEYS_DATA, &diff);
+    bool other = c->has_facts && c->facts.fingerprint[0] && strcmp(c->facts.fingerprint, now) != 0;
+    c->out->eval_changed = c->has_facts && c->facts.eval_fingerprint[0] && eval[0] &&
+                           strcmp(c->facts.eval_fingerprint, eval) != 0;
+    if (status == CLT_OK && (other || c->out->eval_changed))
+        status = check_joined(c);
+    if (status == CLT_OK && diff.length)
+        status = check_moved(c, &diff, now);
+    else
+        c->out->data_changed = other;
+    clt_str_free(&diff);
+    return status == CLT_OK ? check_tokenizer(c) : status;
+}
+
+/* --- all of it --- */
+
+static clt_status compare(comparison *c)
+{
+    char *text = NULL, *path = NULL;
+    clt_status status = config_text(c->saved, &text, &path);
+    if (status == CLT_OK && text)
+        status = clt_config_check_fixed(text, c->job->config, c->saved->path);
+    if (status == CLT_OK && text)
+        status = clt_fail_prefix(clt_config_parse(text, path, NULL, 0, &c->was), "resuming from '%s'",
+                                 c->saved->path);
+    if (status == CLT_OK)
+        status = read_facts(c);
+    if (status == CLT_OK && text && c->job->train_source)
+        status = check_length(c, text);
+    if (status == CLT_OK && text && c->job->train_source)
+        status = check_data(c, text);
+    clt_config_destroy(c->was);
+    clt_data_facts_free(&c->facts);
+    free(path);
+    free(text);
+    return status;
+}
+
+clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *job, clt_continuation *out)
+{
+    comparison *c;
+    memset(out, 0, sizeof *out);
+    CLT_TRY(clt_alloc(&c, 1, sizeof *c, "comparing configs"));
+    *c = (comparison){.saved = saved, .job = job, .out = out};
+    clt_status status = compare(c);
+    free(c);
+    return status;
+}
+
+/* --- as text --- */
+
+static void tell_longer(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
+                        char *text, size_t size)
+{
+    static const char *const names[] = {CLT_SCHEDULE_TYPES(CLT_CHOICE_WORD)};
+    double next = clt_schedule_rate(&job->schedule, update);
+    char before[96] = "";
+    if (update > 0)
+        snprintf(before, sizeof before, "from %.4g at step %" PRId64 " to ",
+                 clt_schedule_rate(&c->schedule_before, (int64_t)update - 1), step);
+    snprintf(text, size,
+             "the run was %" PRId64 " steps long and is now %" PRId64
+             "; learning rate: %s%.4g at step %" PRId64 " (schedule %s%s over %" PRId64 " steps)",
+             c->steps_before, c->steps_now, before, next, step + 1, names[job->schedule.type],
+             c->schedule_before.type == job->schedule.type ? "" : ", which is new,", job->schedule.horizon);
+}
+
+bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
+                           int index, bool *warning, char *text, size_t size)
+{
+    const bool there[] = {c->longer, c->data_moved, c->data_changed, c->eval_changed};
+    int line = 0;
+    for (; line < 4; line++)
+        if (there[line] && index-- == 0)
+            break;
+    *warning = line >= 2;
+    if (line == 0)
+        tell_longer(c, job, step, update, text, size);
+    else if (line == 1)
+        snprintf(text, size, "the data's files are in another place; their content is the same");
+    else if (line == 2)
+        snprintf(text, size,
+                 "the training data is not what it was when step %" PRId64
+                 " was saved: the files have other content, so the run goes on, but not as it would have",
+                 step);
+    else if (line == 3)
+        snprintf(text, size,
+                 "the evaluation data is not what it was when step %" PRId64
+                 " was saved: losses of evaluations before and after it cannot be compared",
+                 step);
+    return line < 4;
+}

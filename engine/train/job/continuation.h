@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Resuming a saved run: what may differ between the run that saved a checkpoint and the run that resumes from
+ * it. Keys that only affect where and how fast it runs may differ; the run may get longer, and its schedule
+ * with it; the data may be in another place if its content is the same. Any other difference is an error. */
+#ifndef ENGINE_TRAIN_CONTINUATION_H
+#define ENGINE_TRAIN_CONTINUATION_H
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/train/job/job.h"
+
+typedef struct clt_continuation {
+    bool longer; /* the run was to end after steps_before and is now to end after steps_now */
+    int64_t steps_before, steps_now;
+    clt_schedule schedule_before; /* of the saved run; valid if `longer` */
+    bool data_moved;              /* the config names other files with the same content */
+    bool data_changed;            /* the config names the same files, but their content has changed */
+    bool eval_changed;            /* the content of the evaluation data has changed */
+} clt_continuation;
+
+/* Compares a checkpoint with the job that is to resume from it; the job's data is open. CLT_ECONFIG lists the
+ * keys that have changed but must not; CLT_EDATA: other training data, or another tokenizer. If the config of
+ * a checkpoint is not known (an old one that was moved out of its run folder), keys are not compared. */
+clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *job, clt_continuation *out);
+
+/* Line `index` of what to tell the user, without a newline; *warning: it is a warning. Returns false if there
+ * is no such line. update: number of updates so far. */
+bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
+                           int index, bool *warning, char *text, size_t size);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Naming devices, and device descriptions without what a driver refused: see denials.h. */
+#include "engine/train/job/denials.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cl/command/fallback.h"
+#include "engine/plan/plan.h"
+
+void clt_tell_device(const ocl_device_desc *desc, clt_told_device *out)
+{
+    memcpy(out->platform, desc->platform, sizeof out->platform);
+    memcpy(out->device, desc->name, sizeof out->device);
+    memcpy(out->driver, desc->driver, sizeof out->driver);
+}
+
+bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc)
+{
+    return strcmp(told->platform, desc->platform) == 0 && strcmp(told->device, desc->name) == 0 &&
+           strcmp(told->driver, desc->driver) == 0;
+}
+
+void clt_apply_denials(const ocl_denials *denials, ocl_device_desc *desc)
+{
+    desc->caps &= ~denials->caps;
+    for (int i = 0; i < denials->count && desc->n_given_up < OCL_GIVEN_UP_MAX; i++) {
+        const ocl_denial *d = &denials->list[i];
+        const ocl_variant *variant = clt_variant_named(d->variant);
+        if (!variant || ocl_is_given_up(desc, variant, d->form))
+            continue;
+        ocl_given_up *entry = &desc->given_up[desc->n_given_up++];
+        entry->variant = variant;
+        snprintf(entry->form, sizeof entry->form, "%s", d->form);
+    }
+}
+
+void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_denials *out)
+{
+    *out = (ocl_denials){.caps = caps & ~desc->caps};
+    for (int i = first; i < desc->n_given_up; i++) {
+        ocl_denial *d = &out->list[out->count];
+        snprintf(d->form, sizeof d->form, "%s", desc->given_up[i].form);
+        out->count += clt_variant_name(desc->given_up[i].variant, d->variant, sizeof d->variant);
+    }
+}

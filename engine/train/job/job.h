@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A job: everything that is decided before a device allocates anything. It is made from a config, a device
+ * description and the number of ranks, and holds data sources, batch sizes, schedule and plans. Except for
+ * opening data files this is a pure function. */
+#ifndef ENGINE_TRAIN_JOB_H
+#define ENGINE_TRAIN_JOB_H
+
+#include "engine/config/config.h"
+#include "engine/data/facts/data_facts.h"
+#include "engine/plan/plan.h"
+#include "engine/train/job/schedule.h"
+
+typedef enum clt_job_kind {
+    CLT_JOB_TRAIN,
+    CLT_JOB_EVAL,   /* evaluation only: the store has only the arenas that this needs */
+    CLT_JOB_DECODE, /* generation: one token per run, no data */
+    /* like TRAIN, but never run: text that cannot be read is replaced as in SYNTHETIC */
+    CLT_JOB_DESCRIBE,
+    /* like TRAIN, but the data is replaced by random bytes of the same shapes (bench step) */
+    CLT_JOB_SYNTHETIC
+} clt_job_kind;
+
+typedef struct clt_job {
+    const clt_config *config; /* borrowed */
+    clt_job_kind kind;
+    clt_graph *model;     /* the graph before planning: names and shapes of the parameters */
+    ocl_device_desc desc; /* set by clt_job_plan */
+    clt_source *train_source, *eval_source; /* eval_source NULL: no evaluation data */
+    bool borrowed;                          /* the sources belong to the caller */
+    /* EVAL: facts about the training data, used instead of it; or NULL */
+    const clt_data_facts *facts;
+    const clt_data_facts *known; /* see clt_job_data; used until clt_job_open returns */
+    bool begins;
+    bool on_train;          /* EVAL: evaluate the training data */
+    char data_missing[512]; /* DESCRIBE: why the data was replaced, or "" */
+    int64_t micro_batch, global_batch, steps;
+    int64_t given_global;   /* the global batch that must be kept; 0: it is micro_batch times ranks */
+    bool auto_micro;        /* data.micro_batch auto: micro_batch is found when the device is known */
+    int64_t recorded_micro; /* what it was found to be in the run that is resumed; 0: unknown */
+    bool told_tf32;         /* the user knows that the device has no tf32 */
+    int32_t ranks, rank;    /* rank: of this process, to be set before clt_job_plan */
+    int32_t accumulation;   /* most micro-batches that a rank computes in a step (clt_job_share) */
+    uint64_t seed;
+    clt_schedule schedule;
+    clt_update_spec update;
+    clt_update_order order; /* for the update of the plans */
+    clt_recompute recompute;
+    bool transient;         /* plans keep no derived tensors, for which there is no memory */
+    clt_dtype storage;      /* of activations: f32, or what half precision stores */
+    float loss_scale;       /* initial value, with job->update.scaling */
+    clt_plan *train, *eval; /* eval exists if there is evaluation data, or if only evaluation is wanted */
+    int64_t context;        /* DECODE: longest sequence */
+    int32_t prediction;     /* in the graph of the eval plan: input 0 of the first loss */
+    bool predicts;          /* the prediction stays readable after a run */
+    int32_t correct_losses; /* number of losses that count correct predictions */
+} clt_job;
+
+/* Data of a job that the config does not describe. Everything is borrowed. */
+typedef struct clt_job_data {
+    clt_source *source;          /* for training and evaluation; NULL: the config's */
+    const clt_data_facts *facts; /* EVAL: facts about the training data, used instead of it; or NULL */
+    /* What a run that goes on, or whose weights are taken, has kept of its table; NULL: `facts`, or it is learned.
+     * begins: only weights are taken, and the table counts only if the config takes its columns and target. */
+    const clt_data_facts *known;
+    bool begins;
+    /* EVAL: evaluate the training data; else the evaluation data, which the config must name */
+    bool on_train;
+    /* The prediction of the evaluation plan can be read after a run. Without this a large prediction is never
+     * in memory as a whole. */
+    bool predicts;
+    /* with data.micro_batch auto: the number of the run that is resumed, which is kept if it fits; 0: none */
+    int64_t micro_batch;
+} clt_job_data;
+/* clt_job_open: everything that needs no device: data, batch sizes, schedule, model. Mistakes in them are
+ * found here, before a device is opened or a kernel built. */
+clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
+                        clt_job **out);
+/* With data.micro_batch auto, after clt_job_open and before clt_job_plan; else these do nothing. find: the micro-batch that
+ * this device takes: the recorded one, else the largest that fits, else the smallest there is. set: takes that, or
+ * a smaller one that ranks have agreed on; steps and schedule follow. choose: both, for one rank. */
+clt_status clt_job_find_micro_batch(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order,
+                                    int64_t *out);
+clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch);
+clt_status clt_job_choose_micro_batch(clt_job *job, const ocl_device_desc *desc,
+                                      const clt_update_order *order);
+/* The largest micro-batch below `below` that may be tried; 0: none. */
+int64_t clt_job_next_micro_batch(const clt_job *job, int64_t below);
+/* To be called once after clt_job_open: makes the plans for a device. order: the order of the update that
+ * ranks have agreed on. After a failure the job can only be passed to clt_job_destroy. */
+clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
+/* clt_job_open and clt_job_plan in one call, for the data of the config and without an agreement of ranks. */
+clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
+                          clt_job **out);
+void clt_job_destroy(clt_job *job);
+/* What plans and tuning may know of a device. Ranks divide the cores of a CPU, and how sums are cut into pieces
+ * depends on compute units; so with parallel.rank_invariant every CPU has the same number of them. */
+void clt_job_view(const clt_config *config, ocl_device_desc *desc);
+/* Plans the same job with the same sources again, for a device description with other tuning records or with
+ * fewer capabilities and variants. */
+clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc);
+/* CLT_EDEVMEM, before anything is allocated, if the plans need more memory than the device can give; the
+ * message names the largest part and the largest data.micro_batch that fits. */
+clt_status clt_job_check_memory(const clt_job *job);
+/* Whether the same job with these batch sizes fits into desc.usable_bytes; accumulation follows from them. */
+clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits);
+/* Bytes of activations of the training and evaluation plans with another value of train.recompute. */
+clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes);
+/* The largest micro-batch, a divisor of global_batch that leaves every rank one, whose plan fits into
+ * desc.usable_bytes; 0: none. */
+clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
+
+/* The micro-batches of a step that a rank computes: so many, from number *first of the step. Ranks take
+ * neighbours, as equal in number as can be; the first ranks take one more where they cannot be equal. */
+int32_t clt_job_share(const clt_job *job, int rank, int64_t *first);
+/* The part of all micro-batches of a step that the job's own rank computes, 0 to 1. */
+float clt_job_part(const clt_job *job);
+/* job_batch.c, for job.c: sets micro_batch, global_batch and accumulation (CLT_ECONFIG, CLT_ERANKS: they do not
+ * fit); the micro-batches of the rank that has the most. */
+clt_status clt_job_read_batch(clt_job *job);
+clt_status clt_job_check_batch(clt_job *job); /* the second half of it, when micro_batch is another one */
+int32_t clt_job_most(const clt_job *job);
+/* How many ranks have as many as that; the others have one fewer. */
+int32_t clt_job_present(const clt_job *job);
+/* Whether a micro-batch divides the given global batch so that every rank has one; the largest that is tried without a
+ * given one. */
+bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro_batch);
+int64_t clt_job_most_micro_batch(const clt_job *job);
+/* job.c, for job_fits.c: notes the device; make one plan of the job. job_fits.c, for job.c: the error of this thread, which is
+ * lack of memory, names a micro-batch that fits. */
+void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
+clt_status clt_job_plan_train(clt_job *job);
+clt_status clt_job_plan_eval(clt_job *job);
+/* One of them or both; with derived tensors kept (engine/plan/derived.c) if these fit into desc.usable_bytes. */
+clt_status clt_job_plan_both(clt_job *job, bool train, bool eval);
+clt_status clt_job_name_what_fits(const clt_job *job);
+/* What a training reads in all its steps. */
+typedef struct clt_job_amount {
+    int64_t step_tokens; /* target tokens of a step; 0: the data is no text */
+    double tokens,
+        passes; /* target tokens of all steps; times through the training data, 0: that was not read */
+} clt_job_amount;
+clt_job_amount clt_job_reads(const clt_job *job);
+/* The number of steps of a training on so many samples, and its schedule of learning rates, which
+ * clt_job_rate_factor multiplies: global_batch / optimizer.base_batch, 1 without that key. */
+clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
+double clt_job_rate_factor(const clt_config *config, int64_t global_batch);
+clt_schedule clt_job_schedule(const clt_config *config, int64_t steps, int64_t global_batch);
+/* Which trained parameters (neither frozen nor buffers) decay, in numbers; the training plan exists. */
+typedef struct clt_decay_counts {
+    int64_t elements, all_elements;
+    int tensors, all_tensors;
+} clt_decay_counts;
+clt_decay_counts clt_job_decay(const clt_job *job);
+/* The key of the config that asks evaluations of a training to count by class (eval_metrics.h), for which their plan keeps the
+ * prediction; NULL: none does. */
+const char *clt_job_class_key(const clt_config *config);
+/* The table that the device reads: 4 floats for each of job->steps updates, the learning rate and the
+ * optimizer's corrections. */
+void clt_job_table(const clt_job *job, float *table);
+
+/* Builds the graph of the config's model for the fields of a source. */
+clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
+                         clt_graph **graph, int32_t *prediction);
+
+#endif

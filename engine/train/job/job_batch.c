@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The batch of a job: micro-batches of a step, and which of them each rank computes. */
+#include "engine/train/job/job.h"
+
+clt_decay_counts clt_job_decay(const clt_job *job)
+{
+    const clt_store_layout *layout = job->train->store;
+    clt_decay_counts n = {0};
+    for (int32_t i = 0; i < layout->n_slots; i++) {
+        const clt_store_slot *slot = &layout->slots[i];
+        bool decays = slot->trainable && slot->group == CLT_GROUP_DECAY;
+        n.elements += decays ? (int64_t)slot->elements : 0;
+        n.all_elements += slot->trainable ? (int64_t)slot->elements : 0;
+        n.tensors += decays;
+        n.all_tensors += slot->trainable;
+    }
+    return n;
+}
+
+/* Windows of text overlap where they are shuffled, so that passes over text are counted in tokens. */
+clt_job_amount clt_job_reads(const clt_job *job)
+{
+    const clt_source *source = job->train_source;
+    double samples = (double)job->steps * (double)job->global_batch;
+    clt_job_amount a = {0};
+    if (clt_source_type_of(job->config)->target_bytes) { /* text */
+        a.step_tokens = job->global_batch * clt_graph_tokens(job->model);
+        a.tokens = (double)job->steps * (double)a.step_tokens;
+    }
+    if (!job->data_missing[0] && source->samples > 0)
+        a.passes = source->tokens > 0 && a.tokens > 0 ? a.tokens / (double)source->tokens
+                                                      : samples / (double)source->samples;
+    return a;
+}
+
+int32_t clt_job_share(const clt_job *job, int rank, int64_t *first)
+{
+    int64_t all = job->global_batch / job->micro_batch, each = all / job->ranks, more = all % job->ranks;
+    *first = each * rank + (rank < more ? rank : more);
+    return (int32_t)(each + (rank < more));
+}
+
+float clt_job_part(const clt_job *job)
+{
+    int64_t first;
+    return (float)((double)clt_job_share(job, job->rank, &first) * (double)job->micro_batch /
+                   (double)job->global_batch);
+}
+
+int32_t clt_job_present(const clt_job *job)
+{
+    int64_t more = job->global_batch / job->micro_batch % job->ranks;
+    return more > 0 ? (int32_t)more : job->ranks;
+}
+
+int32_t clt_job_most(const clt_job *job)
+{
+    int64_t first;
+    return clt_job_share(job, 0, &first);
+}
+
+/* Equal parts of a binary tree over all micro-batches. */
+static clt_status check_tree(const clt_job *job, int64_t micro_batches)
+{
+    if ((micro_batches & (micro_batches - 1)) != 0)
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "batch: with parallel.rank_invariant the number of micro-batches in a step must be a power of "
+            "two, and data.global_batch %lld is %lld times data.micro_batch %lld",
+            (long long)job->global_batch, (long long)micro_batches, (long long)job->micro_batch);
+    if ((job->ranks & (job->ranks - 1)) != 0)
+        CLT_FAIL(CLT_ERANKS,
+                 "batch: with parallel.rank_invariant the number of ranks must be a power of two, and there "
+                 "are %d",
+                 job->ranks);
+    if (job->accumulation > 1 << CLT_MAX_LEVELS)
+        CLT_FAIL(CLT_ERANKS,
+                 "batch: with parallel.rank_invariant a rank can have at most %d micro-batches in a step, "
+                 "and this is "
+                 "%d; give a larger data.micro_batch or more ranks",
+                 1 << CLT_MAX_LEVELS, job->accumulation);
+    return CLT_OK;
+}
+
+/* Whether a step can have so many micro-batches. */
+static bool allows_parts(const clt_job *job, int64_t parts)
+{
+    bool tree = clt_config_bool(job->config, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL;
+    return (parts >= job->ranks || job->kind == CLT_JOB_EVAL) && !(tree && (parts & (parts - 1)) != 0);
+}
+
+bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro)
+{
+    return job->given_global == 0 ||
+           (micro > 0 && job->given_global % micro == 0 && allows_parts(job, job->given_global / micro));
+}
+
+int64_t clt_job_most_micro_batch(const clt_job *job)
+{
+    const clt_source *source = job->kind == CLT_JOB_EVAL ? job->eval_source : job->train_source;
+    int64_t most = INT64_C(1) << 24;
+    if (job->auto_micro && source && source->samples / job->ranks < most)
+        most = source->samples / job->ranks;
+    return most > 1 ? most : 1;
+}
+
+int64_t clt_job_next_micro_batch(const clt_job *job, int64_t below)
+{
+    int64_t global = job->given_global;
+    if (global == 0) {
+        int64_t micro = 1, most = clt_job_most_micro_batch(job);
+        while (micro * 2 < below && micro * 2 <= most)
+            micro *= 2;
+        return micro < below ? micro : 0;
+    }
+    int64_t parts = below > global ? 1 : global / below;
+    for (; parts <= global; parts++)
+        if (global % parts == 0 && global / parts < below && allows_parts(job, parts))
+            return global / parts;
+    return 0;
+}
+
+clt_status clt_job_check_batch(clt_job *job)
+{
+    if (job->global_batch % job->micro_batch != 0)
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "batch: data.global_batch %lld is not a multiple of data.micro_batch %lld; change one of them",
+            (long long)job->global_batch, (long long)job->micro_batch);
+    int64_t all = job->global_batch / job->micro_batch;
+    if (all < job->ranks && job->kind != CLT_JOB_EVAL)
+        CLT_FAIL(
+            CLT_ERANKS,
+            "batch: data.global_batch %lld has %lld micro-batches (data.micro_batch %lld), too few for %d "
+            "ranks; give a smaller data.micro_batch, a larger data.global_batch or fewer ranks",
+            (long long)job->global_batch, (long long)all, (long long)job->micro_batch, job->ranks);
+    job->accumulation = clt_job_most(job);
+    return clt_config_bool(job->config, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL
+               ? check_tree(job, all)
+               : CLT_OK;
+}
+
+/* What data.micro_batch auto begins with, before a device is known: the number of the run that is resumed, or any. */
+static void begin_auto(clt_job *job)
+{
+    const int64_t any = 1024;
+    job->auto_micro = true;
+    if (job->given_global == 0 && job->recorded_micro > 0 && job->kind != CLT_JOB_EVAL)
+        job->given_global = job->recorded_micro * job->ranks; /* a resumed run keeps its global batch */
+    if (job->recorded_micro > 0 && clt_job_allows_micro_batch(job, job->recorded_micro))
+        job->micro_batch = job->recorded_micro;
+    else if (job->given_global > 0)
+        job->micro_batch = clt_job_next_micro_batch(job, INT64_MAX);
+    else
+        job->micro_batch = any;
+    if (job->micro_batch == 0) /* no number is right, which is reported as for a given one */
+        job->micro_batch = job->given_global;
+}
+
+clt_status clt_job_read_batch(clt_job *job)
+{
+    const clt_config *c = job->config;
+    job->micro_batch = clt_config_int(c, "data.micro_batch");
+    job->given_global = clt_config_int(c, "data.global_batch");
+    if (job->micro_batch < 0)
+        begin_auto(job);
+    job->global_batch = job->given_global > 0 ? job->given_global : job->micro_batch * job->ranks;
+    return clt_job_check_batch(job);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Learning-rate schedules. */
+#include "engine/train/job/schedule.h"
+
+#include <math.h>
+
+/* How far u is between the end of warm-up and the horizon, in [0,1]. */
+static double progress(const clt_schedule *s, int64_t u)
+{
+    int64_t span = s->horizon - s->warmup;
+    if (span <= 0)
+        return 1.0;
+    double p = (double)(u - s->warmup) / (double)span;
+    return p > 1.0 ? 1.0 : p;
+}
+
+static double wsd_rate(const clt_schedule *s, int64_t u)
+{
+    int64_t decay = s->decay_steps > 0 ? s->decay_steps : (s->horizon + 4) / 5;
+    int64_t start = s->horizon - decay;
+    if (u < start)
+        return s->peak;
+    double p = decay > 0 ? (double)(u - start) / (double)decay : 1.0;
+    return s->min + (s->peak - s->min) * (1.0 - sqrt(p > 1.0 ? 1.0 : p));
+}
+
+double clt_schedule_rate(const clt_schedule *s, int64_t u)
+{
+    if (u < s->warmup)
+        return s->peak * (double)(u + 1) / (double)s->warmup;
+    switch (s->type) {
+    case CLT_SCHEDULE_CONSTANT:
+        return s->peak;
+    case CLT_SCHEDULE_LINEAR:
+        return s->peak + (s->min - s->peak) * progress(s, u);
+    case CLT_SCHEDULE_COSINE:
+        return s->min + 0.5 * (s->peak - s->min) * (1.0 + cos(3.14159265358979323846 * progress(s, u)));
+    case CLT_SCHEDULE_STEP: {
+        double rate = s->peak * pow(s->factor, (double)((u - s->warmup) / (s->every > 0 ? s->every : 1)));
+        return rate > s->min ? rate : s->min;
+    }
+    case CLT_SCHEDULE_WSD:
+        return wsd_rate(s, u);
+    }
+    return s->peak;
+}

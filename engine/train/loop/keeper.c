@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper, the policy on checkpoints: see keeper.h. */
+#include "engine/train/loop/keeper.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/config/choices.h"
+#include "engine/config/config.h"
+#include "engine/train/eval/eval_metrics.h"
+
+const char *clt_save_reason_name(clt_save_reason reason)
+{
+    static const char *const names[] = {"interval", "time", "best", "final", "stop", "error"};
+    return names[reason];
+}
+
+clt_status clt_keeper_open(clt_keeper *k, clt_run *run, const char *folder)
+{
+    k->run = run;
+    k->newest = -1;
+    return clt_saver_create(run, folder, &k->saver);
+}
+
+void clt_keeper_close(clt_keeper *k)
+{
+    clt_saver_destroy(k->saver);
+    k->saver = NULL;
+}
+
+/* Only problems with storage may be temporary. */
+static bool may_pass(clt_status status)
+{
+    return status == CLT_ESTORAGE || status == CLT_ENOMEM;
+}
+
+static clt_status digest(clt_keeper *k, const clt_save_result *r)
+{
+    char text[CLT_ERROR_TEXT_SIZE + 128];
+    if (r->error.status == CLT_OK) {
+        k->failures = 0;
+        snprintf(k->result->checkpoint, sizeof k->result->checkpoint, "%s", r->path);
+        k->saved(k->context, r, k->reason);
+        return CLT_OK;
+    }
+    k->failures++;
+    k->newest = -1;
+    if (!may_pass(r->error.status))
+        return clt_error_put(&r->error);
+    if (k->failures >= CLT_KEEPER_FAILURES) {
+        clt_error_put(&r->error);
+        return clt_fail_prefix(r->error.status, "%d checkpoints in a row could not be written, the run ends",
+                               k->failures);
+    }
+    snprintf(text, sizeof text,
+             "the checkpoint of step %lld could not be written (%d in a row), the run goes on: %s",
+             (long long)r->step, k->failures, r->error.text);
+    k->warn(k->context, text);
+    return CLT_OK;
+}
+
+clt_status clt_keeper_poll(clt_keeper *k, clt_saver_poll_kind kind)
+{
+    clt_save_result result;
+    bool have;
+    if (!k->saver)
+        return CLT_OK;
+    CLT_TRY(clt_saver_poll(k->saver, kind, &result, &have));
+    return have ? digest(k, &result) : CLT_OK;
+}
+
+bool clt_keeper_waits(const clt_keeper *k)
+{
+    return k->saver && clt_saver_waits(k->saver);
+}
+
+clt_status clt_keeper_save(clt_keeper *k, int64_t step, clt_save_reason reason)
+{
+    const clt_config *c = k->run->options->config;
+    clt_retention retention = {
+        .keep = (int)clt_config_int(c, "checkpoint.keep"),
+        .major = clt_config_int(c, "checkpoint.major"),
+        .best = clt_config_choice(c, "checkpoint.best") != CLT_BEST_NONE ? k->state.best_step : -1};
+    if (!k->saver || k->newest == step)
+        return CLT_OK;
+    CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT)); /* only one save can be in flight */
+    k->newest = step;
+    k->reason = reason;
+    return clt_saver_begin(k->saver, step, &k->state, &retention);
+}
+
+clt_status clt_keeper_finish(clt_keeper *k, int64_t step, clt_save_reason reason)
+{
+    CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT));
+    while (k->saver && k->newest != step) {
+        CLT_TRY(clt_keeper_save(k, step, reason));
+        CLT_TRY(clt_keeper_poll(k, CLT_SAVER_WAIT));
+    }
+    return CLT_OK;
+}
+
+/* Counts evaluations that do not better the figure. */
+static void be_patient(clt_keeper *k, double value)
+{
+    double delta = clt_config_float(k->run->options->config, "train.early_stop_delta");
+    if (clt_eval_better(k->state.best, value, k->state.stop_value, delta)) {
+        k->state.stop_value = value;
+        k->state.stop_evals = 0;
+    } else {
+        k->state.stop_evals++;
+    }
+}
+
+void clt_keeper_note(clt_keeper *k, const clt_eval_metrics *m, bool counts, bool *best)
+{
+    double value = clt_eval_figure(m, k->state.best);
+    if (clt_eval_better(CLT_BEST_LOSS, m->loss, k->state.best_eval_loss, 0))
+        k->state.best_eval_loss = m->loss;
+    *best = clt_eval_better(k->state.best, value, k->state.best_value, 0);
+    if (*best) {
+        k->state.best_value = value;
+        k->state.best_step = m->step;
+    }
+    if (counts)
+        be_patient(k, value);
+}
+
+bool clt_keeper_ends(const clt_keeper *k)
+{
+    int64_t patience = clt_config_int(k->run->options->config, "train.early_stop_evals");
+    return patience > 0 && k->state.stop_evals >= patience;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keeper: the policy on checkpoints. It decides when they are saved, and what happens when one cannot be
+ * written: training goes on with a warning, and older checkpoints stay; three failures in a row end the
+ * run. All ranks have one and decide the same. */
+#ifndef ENGINE_TRAIN_KEEPER_H
+#define ENGINE_TRAIN_KEEPER_H
+
+#include "engine/train/job/run_options.h"
+#include "engine/train/saved/saver.h"
+
+#define CLT_KEEPER_FAILURES 3
+
+/* Why a checkpoint is made. */
+typedef enum clt_save_reason {
+    CLT_SAVE_INTERVAL, /* checkpoint.every */
+    CLT_SAVE_TIME,     /* checkpoint.minutes */
+    CLT_SAVE_BEST,     /* checkpoint.best */
+    CLT_SAVE_FINAL,    /* the run is complete */
+    CLT_SAVE_STOP,     /* the run was asked to stop */
+    CLT_SAVE_ERROR     /* the run ends because its data or its storage has failed */
+} clt_save_reason;
+const char *clt_save_reason_name(clt_save_reason reason); /* "interval" */
+
+typedef struct clt_keeper {
+    clt_run *run;
+    clt_saver *saver; /* NULL: nothing is ever saved */
+    clt_saved_state state;
+    int64_t newest;         /* step of the newest save that has begun and not failed; -1 none */
+    int failures;           /* consecutive failed saves */
+    clt_save_reason reason; /* of the newest save */
+    clt_run_result *result;
+    /* Called when a checkpoint is complete, and when one could not be written and the run goes on. */
+    void (*saved)(void *context, const clt_save_result *result, clt_save_reason reason);
+    void (*warn)(void *context, const char *text);
+    void *context; /* for both functions */
+} clt_keeper;
+
+/* folder: for checkpoints, of rank 0; others give NULL. Collective. */
+clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
+void clt_keeper_close(clt_keeper *keeper);
+/* Begins a checkpoint of the parameters after `step`, unless that step has been saved. */
+clt_status clt_keeper_save(clt_keeper *keeper, int64_t step, clt_save_reason reason);
+/* Handles saves that have finished (clt_saver_poll). CLT_ESTORAGE after three failures in a row; CLT_ENUMERIC when
+ * parameters are not finite. */
+clt_status clt_keeper_poll(clt_keeper *keeper, clt_saver_poll_kind kind);
+/* This rank is through with its part of a save (clt_saver_waits). */
+bool clt_keeper_waits(const clt_keeper *keeper);
+/* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
+clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
+/* To be called after an evaluation; *best: it is the best so far by checkpoint.best (none: by its loss). counts: it is one of
+ * those that train.early_stop_evals counts, the evaluations of train.eval_every. */
+void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool counts, bool *best);
+/* So many evaluations in a row were no better than the best before them that the training is to end. */
+bool clt_keeper_ends(const clt_keeper *keeper);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Creating and destroying runs: what is decided before the device objects are created (run_objects.c), and
+ * initial values. */
+#include "engine/train/run/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cl/command/faults.h"
+#include "engine/base/log.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/saved_run.h"
+#include "engine/data/open/data_paths.h"
+#include "engine/pretrained/pretrained.h"
+#include "engine/train/eval/eval_metrics.h"
+#include "engine/train/eval/eval_regression.h"
+#include "engine/train/job/tuned.h"
+#include "engine/train/ranks/agreement.h"
+#include "engine/train/ranks/deadline.h"
+#include "engine/train/ranks/preflight.h"
+#include "engine/train/ranks/sync.h"
+#include "engine/train/saved/known_table.h"
+
+static clt_status initialise(clt_run *run)
+{
+    const clt_job *job = run->job;
+    if (!job->train)
+        return CLT_OK;
+    CLT_TRY(clt_store_init(run->store, job->train->graph, job->seed));
+    CLT_TRY(clt_store_set_groups(run->store, (float)job->update.weight_decay));
+    float *table;
+    CLT_TRY(clt_alloc(&table, (size_t)job->steps * 4, sizeof *table, "schedule"));
+    clt_job_table(job, table);
+    clt_status status = clt_store_set_schedule(run->store, table);
+    free(table);
+    CLT_TRY(status);
+    clt_state_block state = {.loss_scale = job->update.scaling.on ? job->loss_scale : 1.0f};
+    return clt_store_set_state(run->store, &state);
+}
+
+/* Notes in the log when each part of the start began; evaluations and checkpoints are logged elsewhere. */
+static void note_phase(clt_run *run, const char *what)
+{
+    char name[sizeof run->phase];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(what, ":"), what);
+    if (run->reporter || strcmp(name, run->phase) == 0)
+        return;
+    memcpy(run->phase, name, sizeof name);
+    clt_log_note(name);
+}
+
+void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total)
+{
+    if (total >= 0)
+        clt_say_phase(run->options->comm, what, 0);
+    if (run->ranks.rank != 0)
+        return;
+    if (total >= 0)
+        note_phase(run, what);
+    clt_progress(&run->options->observer, what, done, total);
+}
+
+/* Which way sums over ranks go. On one host nothing is faster than memory that its ranks share; between hosts, or
+ * without such memory, the ways are measured with as much as a bucket, or less where that would take long. */
+static clt_status choose_way(clt_run *run)
+{
+    static const comm_type types[] = {
+        [CLT_GRADIENTS_F32] = COMM_F32, [CLT_GRADIENTS_BF16] = COMM_BF16, [CLT_GRADIENTS_F16] = COMM_F16};
+    const clt_config *config = run->options->config;
+    comm *c = run->options->comm;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    comm_order order = clt_config_bool(config, "parallel.rank_invariant")  ? COMM_TREE
+                       : clt_config_bool(config, "parallel.deterministic") ? COMM_REPEATED
+                                                                           : COMM_ANY_ORDER;
+    comm_set_half_between(c, clt_config_bool(config, "parallel.half_between_hosts") &&
+                                 clt_config_choice(config, "parallel.gradients") != CLT_GRADIENTS_F32);
+    clt_status status = comm_set_way(c, clt_config_string(config, "parallel.allreduce"), order);
+    CLT_TRY(clt_fail_prefix(status, "parallel.allreduce"));
+    if (clt_config_choice(config, "parallel.allreduce") != CLT_ALLREDUCE_AUTO ||
+        (run->ranks.nodes == 1 && strcmp(comm_chosen_way(c), "nodes") == 0))
+        return CLT_OK;
+    clt_run_progress(run, "measuring sums over the ranks", 0, 0);
+    const double most = 4 << 20, bucket = clt_config_float(config, "parallel.bucket_mb") * (1 << 20);
+    double seconds[16];
+    CLT_TRY(comm_measure_ways(c, (int64_t)(bucket < most ? bucket : most),
+                              types[clt_config_choice(config, "parallel.gradients")], seconds, 16));
+    for (size_t i = 0; comm_way_name(i) && i < 16; i++)
+        if (seconds[i] > 0)
+            CLT_DEBUG("all-reduce by %s: %.3f ms", comm_way_name(i), seconds[i] * 1e3);
+    return CLT_OK;
+}
+
+/* A resumed run keeps the tuning choices of its checkpoint, so that it computes the same bits. */
+static clt_status open_tuning(clt_run *run, clt_job_kind kind)
+{
+    const clt_run_options *o = run->options;
+    char pins[1024] = "";
+    if (o->tuning_from)
+        snprintf(pins, sizeof pins, "%s", o->tuning_from);
+    else if (kind == CLT_JOB_TRAIN)
+        clt_resume_path(o, pins, sizeof pins);
+    return clt_tuned_open(o->config, ocl_device_describe(run->device), o->comm, pins, &o->observer,
+                          &run->tuned);
+}
+
+/* A resumed run uses the style of kernels of its checkpoint, and ranks use that of rank 0: the faster style
+ * is found by timing, which may have another result this time. */
+static clt_status keep_style(clt_run *run)
+{
+    ocl_style wanted = run->tuned->style, now = clt_tuned_style(&run->tuned->desc);
+    char line[400];
+    if (wanted == OCL_STYLE_ASKED || wanted == now)
+        return CLT_OK;
+    if (now != OCL_STYLE_ASKED && !getenv("CLTRAIN_STYLE")) {
+        run->style = wanted;
+        ocl_device_close(run->device);
+        run->device = NULL;
+        CLT_TRY(clt_run_open_device(run));
+        clt_tuned_move(run->tuned, ocl_device_describe(run->device));
+    }
+    if (wanted == clt_tuned_style(&run->tuned->desc) || !run->options->observer.message)
+        return CLT_OK;
+    snprintf(
+        line, sizeof line,
+        "device: %s in style '%s', which this run cannot or may not use: sums may be rounded differently "
+        "%s",
+        run->ranks.rank ? "rank 0 computes" : "the checkpoint was computed", ocl_style_name(wanted),
+        run->ranks.rank ? "on this rank" : "from here on");
+    run->options->observer.message(run->options->observer.context, line);
+    return CLT_OK;
+}
+
+/* Opens the weights to start from and compares every tensor with the model before a device is opened. The
+ * file stays open until its values are loaded. */
+static clt_status open_init(clt_run *run)
+{
+    const char *path = run->options->init;
+    const clt_saved_run *saved = run->options->saved;
+    if (saved && saved->checkpoint->model && !path)
+        return clt_weights_check(run->job->model, saved->checkpoint->model, saved->path, NULL, NULL);
+    if (!path)
+        return CLT_OK;
+    CLT_TRY(clt_weights_open(path, &run->init));
+    CLT_TRY(clt_fail_prefix(
+        clt_weights_take_off_prefix(run->job->model, run->init, run->options->init_skip, &run->taken), "%s",
+        path));
+    return clt_weights_check(run->job->model, run->init, path, run->options->init_skip, &run->taken);
+}
+
+clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job, clt_weights_taken *taken)
+{
+    clt_safetensors *file;
+    if (!options->init)
+        return CLT_OK;
+    CLT_TRY(clt_pretrained_check_tokenizer(options->init, options->config));
+    CLT_TRY(clt_weights_open(options->init, &file));
+    clt_status status = clt_fail_prefix(
+        clt_weights_take_off_prefix(job->model, file, options->init_skip, taken), "%s", options->init);
+    if (status == CLT_OK)
+        status = clt_weights_check(job->model, file, options->init, options->init_skip, taken);
+    clt_safetensors_close(file);
+    return status;
+}
+
+/* The arenas are cut into slabs of the largest buffer that every rank's device allows, so that all ranks cut them
+ * alike. */
+static clt_status agree_on_buffers(clt_run *run)
+{
+    int64_t most = (int64_t)(run->tuned->desc.max_alloc_bytes & INT64_MAX);
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &most, 1, COMM_I64, COMM_MIN));
+    run->tuned->desc.max_alloc_bytes = (uint64_t)most;
+    return CLT_OK;
+}
+
+clt_status clt_run_set_micro_batch(clt_run *run, int64_t micro)
+{
+    CLT_TRY(clt_job_set_micro_batch(run->job, micro));
+    run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
+    return CLT_OK;
+}
+
+/* data.micro_batch auto: the largest that fits the device of every rank. */
+static clt_status find_micro_batch(clt_run *run)
+{
+    int64_t micro;
+    if (!run->job->auto_micro)
+        return CLT_OK;
+    CLT_TRY(clt_job_find_micro_batch(run->job, &run->tuned->desc, &run->order, &micro));
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &micro, 1, COMM_I64, COMM_MIN));
+    return clt_run_set_micro_batch(run, micro);
+}
+
+/* The micro-batch that data.micro_batch auto was found to be in the run that is resumed; 0: unknown. */
+static clt_status recorded_micro_batch(const clt_run *run, const char *from, int64_t *out)
+{
+    clt_checkpoint *saved = NULL;
+    *out = 0;
+    if (clt_config_int(run->options->config, "data.micro_batch") > 0)
+        return CLT_OK;
+    if (run->ranks.rank == 0 && from[0] && clt_checkpoint_peek(from, &saved) == CLT_OK)
+        *out = clt_checkpoint_int(saved, "micro_batch", 0);
+    clt_error_clear(); /* what is wrong with a checkpoint is said when it is resumed */
+    clt_checkpoint_close(saved);
+    return run->ranks.ranks > 1 ? comm_broadcast(run->options->comm, out, sizeof *out, 0) : CLT_OK;
+}
+
+static clt_status compare_ranks(clt_run *run)
+{
+    clt_nearness near;
+    int sharing;
+    clt_find_near_cores(run, &near);
+    CLT_TRY(clt_preflight(run, &near, &sharing));
+    clt_bind_near_device(run, &near, sharing);
+    return CLT_OK;
+}
+
+static clt_status create(clt_run *run, clt_job_kind kind)
+{
+    const clt_config *config = run->options->config;
+    bool changed;
+    if (run->options->comm)
+        comm_set_deadline(run->options->comm, clt_config_float(config, "parallel.start_deadline"));
+    CLT_TRY(clt_preflight_config(run));
+    CLT_TRY(choose_way(run));
+    const clt_saved_run *saved = run->options->saved;
+    clt_job_data data = {.source = run->options->source,
+                         .facts = saved && saved->has_facts ? &saved->facts : NULL,
+                         .on_train = run->options->on_train,
+                         .predicts = run->options->predicts};
+    if (run->options->init)
+        CLT_TRY(clt_pretrained_check_tokenizer(run->options->init, config));
+    clt_run_progress(run, "opening the data", 0, 0);
+    char from[1024] = "";
+    if (kind == CLT_JOB_TRAIN)
+        clt_resume_path(run->options, from, sizeof from);
+    if (from[0])
+        CLT_TRY(clt_data_paths_need(config, false, "going on with", from, NULL));
+    if (kind != CLT_JOB_DECODE)
+        CLT_TRY(recorded_micro_batch(run, from, &data.micro_batch));
+    clt_data_facts known;
+    clt_status status = clt_known_table(run->options, from, &known);
+    data.known = known.table ? &known : NULL;
+    data.begins = known.table && !from[0];
+    if (status == CLT_OK)
+        status = clt_job_open(config, &data, run->ranks.ranks, kind, &run->job);
+    clt_data_facts_free(&known);
+    CLT_TRY(status);
+    run->job->rank = run->ranks.rank;
+    CLT_TRY(clt_eval_classes_prepare(run));
+    CLT_TRY(clt_eval_regression_prepare(run));
+    if (kind != CLT_JOB_DECODE)
+        run->micro_batches = clt_job_share(run->job, run->ranks.rank, &run->first_micro);
+    CLT_TRY(open_init(run));
+    if (kind == CLT_JOB_TRAIN)
+        CLT_TRY(clt_run_check_resume(run));
+    clt_run_progress(run, "testing what the device can do", 0, 0);
+    CLT_TRY(clt_run_open_device(run));
+    clt_run_progress(run, "comparing the ranks", 0, 0);
+    CLT_TRY(compare_ranks(run));
+    CLT_TRY(open_tuning(run, kind));
+    CLT_TRY(keep_style(run));
+    CLT_TRY(clt_recall_denials(run));
+    CLT_TRY(clt_agree_on_update(run, &changed));
+    clt_run_progress(run, "planning", 0, 0);
+    CLT_TRY(agree_on_buffers(run));
+    CLT_TRY(find_micro_batch(run));
+    CLT_TRY(clt_job_plan(run->job, &run->tuned->desc, &run->order));
+    if (run->job->train)
+        CLT_TRY(clt_tuned_measure(run->tuned, run->device, config, run->options->comm,
+                                  &run->options->observer, run->options->stop, run->job));
+    CLT_TRY(clt_run_make_objects(run));
+    clt_run_progress(run, "setting the parameters", 0, 0);
+    CLT_TRY(initialise(run));
+    clt_run_progress(run, "setting the parameters", 0, -1);
+    if (run->job->train)
+        CLT_TRY(clt_sync_create(run, &run->sync));
+    return CLT_OK;
+}
+
+clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out)
+{
+    clt_run *run;
+    *out = NULL;
+    CLT_TRY(clt_alloc(&run, 1, sizeof *run, "run"));
+    run->options = options;
+    run->ranks = (comm_info){
+        .rank = 0, .ranks = 1, .local_rank = 0, .local_ranks = 1, .core_ranks = 1, .transport = "self"};
+    if (options->comm)
+        run->ranks = *comm_describe(options->comm);
+    else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
+        run->ranks.host[0] = '\0';
+    clt_status status = create(run, kind);
+    if (status != CLT_OK) {
+        clt_run_destroy(run);
+        return status;
+    }
+    *out = run;
+    return CLT_OK;
+}
+
+clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step)
+{
+    const clt_config *c = run->options->config;
+    int64_t workers = clt_config_int(c, "data.workers");
+    return (clt_feed_options){.realized = run->train,
+                              .source = run->job->train_source,
+                              .global_batch = run->job->global_batch,
+                              .accumulation = run->micro_batches,
+                              .first_micro = run->first_micro,
+                              .rank = run->ranks.rank,
+                              .ranks = run->ranks.ranks,
+                              .seed = run->job->seed,
+                              .shuffle = clt_config_bool(c, "data.shuffle"),
+                              .first_step = first_step,
+                              .last_step = last_step,
+                              .workers =
+                                  workers < 0 ? clt_loader_auto_workers(run->ranks.core_ranks) : (int)workers,
+                              .prefetch = (int)clt_config_int(c, "data.prefetch")};
+}
+
+void clt_run_destroy(clt_run *run)
+{
+    if (!run)
+        return;
+    clt_feed_destroy(run->feed);
+    clt_reporter_destroy(run->reporter);
+    clt_sync_destroy(run->sync);
+    clt_run_drop_objects(run);
+    /* commands may still use the memory behind one that failed */
+    bool lost = run->device && ocl_commands_failed(run->device);
+    ocl_device_close(run->device);
+    if (!lost)
+        comm_memory_destroy(run->shared);
+    if (!lost)
+        comm_memory_destroy(run->shared_parameters);
+    clt_eval_classes_free(run);
+    clt_eval_regression_free(run);
+    clt_job_destroy(run->job);
+    clt_safetensors_close(run->init);
+    clt_tuned_close(run->tuned); /* the job's plans borrowed its records */
+    free(run);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device objects of a run: the open device, store, slabs and executors; all commands are run once. If the
+ * driver refuses a command, the run gives up the capability or variant that the command needed
+ * (cl/command/fallback.h) and plans again with what is left; ranks with equal devices do so together. This
+ * file must not know what a plan computes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/command/fallback.h"
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/train/job/denials.h"
+#include "engine/train/job/tuned.h"
+#include "engine/train/ranks/agreement.h"
+#include "engine/train/ranks/sync.h"
+#include "engine/train/saved/checksum.h"
+
+/* "running each kernel once: gemm" */
+static void tell_progress(clt_run *run, const char *stage, int done, int total, const char *what)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s%s%s", stage, what && *what ? ": " : "", what ? what : "");
+    clt_run_progress(run, text, done, total);
+}
+
+static void on_build(void *context, int done, int total, const char *what)
+{
+    clt_run *run = context;
+    bool first = ocl_device_counters(run->device).programs_new > 0;
+    tell_progress(run, first ? "building kernels, once on this machine" : "building kernels", done, total,
+                  what);
+}
+
+/* Progress of priming: when a kernel runs first, drivers finish its compilation and touch its memory. */
+static void on_prime(void *context, int done, int total, const char *what)
+{
+    tell_progress(context, "running each kernel once", done, total, what);
+}
+
+clt_status clt_run_open_device(clt_run *run)
+{
+    const clt_run_options *o = run->options;
+    const char *spec =
+        o->device_spec && *o->device_spec ? o->device_spec : clt_config_string(o->config, "device.spec");
+    bool asked = clt_config_is_set(o->config, "device.timestamps");
+    bool stamps = clt_config_bool(o->config, "device.timestamps");
+    ocl_open_options open = {.spec = *spec ? spec : NULL,
+                             .caps_mask = o->caps_mask,
+                             .profiling = o->profile || (asked && stamps),
+                             .profiling_on_cpu = stamps,
+                             .local_rank = run->ranks.local_rank,
+                             .style = run->style};
+    return ocl_device_open(&open, &run->device);
+}
+
+/* With data.micro_batch auto: whether there is room for the staging rings (feed.c), which are made later, when a smaller
+ * micro-batch cannot be taken any more. */
+static clt_status try_staging(const clt_run *run)
+{
+    const clt_plan *plans[2] = {run->job->train, run->job->eval};
+    ocl_buffer *ring[2] = {NULL, NULL};
+    clt_status status = CLT_OK;
+    for (int i = 0; i < 2 && status == CLT_OK && run->job->auto_micro; i++) {
+        uint64_t stride = plans[i] ? clt_align_up(plans[i]->input_bytes, plans[i]->device.align_bytes) : 0;
+        if (stride > 0)
+            status = ocl_buffer_create(run->device, stride * CLT_STAGING_SLOTS, "staging ring", &ring[i]);
+    }
+    ocl_buffer_destroy(ring[0]);
+    ocl_buffer_destroy(ring[1]);
+    return status;
+}
+
+static clt_status realize(clt_run *run, ocl_refusal *refusal)
+{
+    const clt_plan *plans[2] = {run->job->train, run->job->eval};
+    const clt_plan *any = plans[0] ? plans[0] : plans[1];
+    clt_store_over over = {0};
+    if (run->shared_parameters)
+        over.memory[CLT_ARENA_PARAM] = comm_memory_own(run->shared_parameters);
+    if (run->shared)
+        over.memory[clt_sync_arena(any->store)] = comm_memory_own(run->shared);
+    CLT_TRY(clt_store_create_over(run->device, any->store, plans[0] != NULL, &over, &run->store));
+    CLT_TRY(clt_pool_create(run->device, plans, 2, &run->pool));
+    CLT_TRY(try_staging(run));
+    clt_realize_options options = {.store = run->store,
+                                   .pool = run->pool,
+                                   .host = clt_sync_host,
+                                   .host_context = run,
+                                   .progress = on_build,
+                                   .progress_context = run,
+                                   .refusal = refusal};
+    /* the saver's buffers are created when the run folder is opened */
+    clt_realized *made[2];
+    clt_checksums *sums = NULL;
+    if (plans[0] && run->options->out_dir) {
+        CLT_TRY(clt_checksums_plan(run->store, &run->tuned->desc, NULL, &sums));
+        options.ahead = clt_checksums_ahead(sums);
+    }
+    clt_status status = clt_plans_realize(plans, run->device, &options, made);
+    clt_checksums_destroy(sums);
+    CLT_TRY(status);
+    run->train = made[0];
+    run->eval = made[1];
+    if (run->train)
+        CLT_TRY(clt_realized_prime(run->train, on_prime, run, refusal));
+    if (run->eval)
+        CLT_TRY(clt_realized_prime(run->eval, on_prime, run, refusal));
+    clt_run_progress(run, "running each kernel once", 0, -1);
+    return clt_store_zero(run->store);
+}
+
+void clt_run_drop_objects(clt_run *run)
+{
+    clt_realized_destroy(run->train);
+    clt_realized_destroy(run->eval);
+    clt_store_destroy(run->store);
+    clt_pool_destroy(run->pool);
+    run->train = run->eval = NULL;
+    run->store = NULL;
+    run->pool = NULL;
+}
+
+/* precision.mode auto may choose different storage on different devices. That is an error, because their
+ * gradients must not be added up: only some of them carry a loss scale. */
+static clt_status check_precision(clt_run *run)
+{
+    const char *name = clt_dtype_name(run->job->storage);
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    clt_status status = comm_check_equal(run->options->comm, name, (int64_t)strlen(name),
+                                         "what precision.mode auto chooses on their devices");
+    return clt_fail_prefix(status, "set precision.mode to one type");
+}
+
+/* A refusal as one rank sends it to the others. */
+typedef struct told_refusal {
+    clt_told_device device;
+    int32_t variant, lasting;
+    uint32_t needs, group_limit;
+    char form[OCL_FORM_TEXT], kernel[64], label[96];
+} told_refusal;
+
+static void tell(const ocl_device_desc *desc, const ocl_refusal *r, told_refusal *out)
+{
+    memset(out, 0, sizeof *out);
+    clt_tell_device(desc, &out->device);
+    out->variant = r->variant ? clt_variant_number(r->variant) : -1;
+    out->lasting = r->lasting;
+    out->needs = r->needs;
+    out->group_limit = r->group_limit;
+    memcpy(out->form, r->form, sizeof out->form);
+    memcpy(out->kernel, r->kernel, sizeof out->kernel);
+    memcpy(out->label, r->label, sizeof out->label);
+}
+
+static void hear(const told_refusal *told, ocl_refusal *r)
+{
+    bool lost = r->lost;
+    *r = (ocl_refusal){.refused = true,
+                       .lost = lost,
+                       .lasting = told->lasting,
+                       .needs = told->needs,
+                       .group_limit = told->group_limit};
+    r->variant = clt_variant_at(told->variant);
+    memcpy(r->form, told->form, sizeof r->form);
+    memcpy(r->kernel, told->kernel, sizeof r->kernel);
+    memcpy(r->label, told->label, sizeof r->label);
+}
+
+/* The refusal of the first rank that has one counts for all ranks with the same device and driver. *any: some
+ * rank plans again. Collective. */
+static clt_status agree(clt_run *run, ocl_refusal *refusal, bool *any)
+{
+    comm *ranks = run->options->comm;
+    const ocl_device_desc *desc = &run->tuned->desc;
+    told_refusal told = {0};
+    int64_t first = refusal->refused ? run->ranks.rank : run->ranks.ranks;
+    *any = refusal->refused;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    CLT_TRY(comm_all_reduce(ranks, &first, 1, COMM_I64, COMM_MIN));
+    *any = first < run->ranks.ranks;
+    if (!*any)
+        return CLT_OK;
+    if (first == run->ranks.rank)
+        tell(desc, refusal, &told);
+    CLT_TRY(comm_broadcast(ranks, &told, sizeof told, (int)first));
+    if (first != run->ranks.rank && clt_is_told_device(&told.device, desc))
+        hear(&told, refusal);
+    return CLT_OK;
+}
+
+static size_t choices_used(const clt_run *run)
+{
+    return run->tuned->used ? run->tuned->used->count : 0;
+}
+
+static clt_status plan_again(clt_run *run)
+{
+    size_t before = choices_used(run);
+    CLT_TRY(clt_job_replan(run->job, &run->tuned->desc));
+    CLT_TRY(clt_tuned_note(run->tuned, run->job));
+    if (choices_used(run) < before)
+        CLT_WARN("%zu tuning choice(s)%s name what the driver refused and are ignored",
+                 before - choices_used(run), run->tuned->pinned ? " of the checkpoint" : "");
+    return clt_job_check_memory(run->job);
+}
+
+/* status: of an attempt after the device's context was lost for the reason `lost`. If the device fails again, the
+ * reason is the cause of that, too: some drivers fail until the process ends. */
+static clt_status after_loss(clt_status status, const clt_error *lost, const clt_run *run)
+{
+    clt_error own;
+    if (status == CLT_OK || lost->status == CLT_OK || !(run->tuned->desc.quirks & OCL_QUIRK_LASTING_FAILURES))
+        return status;
+    clt_error_take(status, &own);
+    CLT_FAIL(lost->status, "%.2600s\n  and after that: %.1000s", lost->text, own.text);
+}
+
+/* Gives up what the refused command needed, and plans without it. `cause`: the error of the refusal; CLT_OK
+ * on a rank that follows another one. */
+static clt_status go_on(clt_run *run, const ocl_refusal *refusal, const clt_error *cause)
+{
+    ocl_device_desc *desc = &run->tuned->desc;
+    char what[240];
+    if (!ocl_give_up(desc, refusal, what, sizeof what))
+        return cause->status != CLT_OK
+                   ? clt_error_put(cause)
+                   : clt_fail(CLT_EUNSUPPORTED, __FILE__, __LINE__,
+                              "preparing '%s': another rank's device refused it and there is no alternative",
+                              refusal->label);
+    CLT_WARN("device %s '%s': this run goes on without %s, which '%s' needed%s%.1200s", desc->spec,
+             desc->name, what, refusal->label, cause->status != CLT_OK ? ": " : " on another rank",
+             cause->status != CLT_OK ? cause->text : "");
+    clt_run_drop_objects(run);
+    if (refusal->lost) {
+        ocl_device_close(run->device);
+        run->device = NULL;
+        CLT_TRY(after_loss(clt_run_open_device(run), cause, run));
+    }
+    /* the agreement may need a variant that is now gone; ranks agree again when all have planned */
+    run->order = run->job->order = (clt_update_order){0};
+    clt_status status = plan_again(run);
+    clt_error second;
+    if (status != CLT_EUNSUPPORTED || cause->status == CLT_OK)
+        return status;
+    clt_error_take(status, &second);
+    CLT_FAIL(cause->status, "%.2600s\n  and there is no alternative: %.1000s", cause->text, second.text);
+}
+
+/* When a rank has planned again, the ranks agree again on what they must have in common. */
+static clt_status agree_again(clt_run *run)
+{
+    bool changed;
+    CLT_TRY(check_precision(run));
+    CLT_TRY(clt_agree_on_update(run, &changed));
+    if (!changed)
+        return CLT_OK;
+    run->job->order = run->order;
+    clt_run_drop_objects(run);
+    return plan_again(run);
+}
+
+/* True for a refusal that would be repeated in the next run: a program that the compiler rejects, a launch
+ * that the kernel does not allow. False for lack of memory, a device that is busy, a command that failed
+ * while it ran, or a lost context. */
+static bool is_lasting(clt_status status, bool lost)
+{
+    return !lost && (status == CLT_EBUILD || status == CLT_EUNSUPPORTED);
+}
+
+/* data.micro_batch auto: if the device of a rank refused memory although the plan should have fitted, all ranks go on with the
+ * next smaller micro-batch. *again: they do. Otherwise `status` stays the rank's own error. Collective. */
+static clt_status take_less(clt_run *run, clt_status status, bool *again)
+{
+    int64_t lacks = status == CLT_EDEVMEM, any = lacks;
+    clt_error own;
+    *again = false;
+    if (!run->job->auto_micro)
+        return CLT_OK;
+    clt_error_take(status, &own);
+    if (run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(run->options->comm, &any, 1, COMM_I64, COMM_MAX));
+    int64_t was = run->job->micro_batch, next = any ? clt_job_next_micro_batch(run->job, was) : 0;
+    if (!any || (next == 0 && lacks)) {
+        (void)clt_error_put(&own);
+        return CLT_OK;
+    }
+    if (next == 0)
+        CLT_FAIL(CLT_EDEVMEM,
+                 "data.micro_batch auto: another rank's device has no memory for the smallest micro-batch");
+    if (run->ranks.rank == 0)
+        CLT_WARN("data.micro_batch auto: a device refused the memory for micro-batches of %lld; this run "
+                 "goes on with %lld",
+                 (long long)was, (long long)next);
+    clt_run_drop_objects(run);
+    CLT_TRY(clt_run_set_micro_batch(run, next));
+    *again = true;
+    return plan_again(run);
+}
+
+clt_status clt_run_make_objects(clt_run *run)
+{
+    double start = clt_now();
+    uint32_t caps = run->tuned->desc.caps;
+    int given_up = run->tuned->desc.n_given_up; /* before this start: by its checkpoint or by earlier runs */
+    bool gave_up = false, lasting = true;
+    clt_error lost = {.status = CLT_OK};
+    CLT_TRY(check_precision(run));
+    CLT_TRY(clt_tuned_note(run->tuned, run->job));
+    CLT_TRY(clt_job_check_memory(run->job));
+    CLT_TRY(clt_sync_share(run));
+    for (bool any = true; any;) {
+        ocl_refusal refusal = {0};
+        clt_error cause = {.status = CLT_OK};
+        bool again;
+        clt_status status = run->store ? CLT_OK : realize(run, &refusal);
+        CLT_TRY(take_less(run, refusal.refused ? CLT_OK : status, &again));
+        if (again)
+            continue;
+        if (status != CLT_OK && !refusal.refused)
+            return after_loss(status, &lost, run);
+        clt_error_take(status, &cause);
+        refusal.lasting = is_lasting(status, refusal.lost);
+        CLT_TRY(agree(run, &refusal, &any));
+        if (refusal.refused)
+            CLT_TRY(go_on(run, &refusal, &cause));
+        if (refusal.refused && refusal.lost)
+            lost = cause;
+        gave_up = gave_up || refusal.refused;
+        lasting = lasting && (refusal.lasting || !refusal.refused);
+        if (any)
+            CLT_TRY(agree_again(run));
+    }
+    if (gave_up && lasting)
+        clt_note_denials(run, caps, given_up);
+    run->build_seconds = clt_now() - start;
+    return CLT_OK;
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trainer's loop: steps, evaluations, checkpoints, interruption, and the policy on non-finite steps.
+ * Results of a step arrive one or more steps late, by the reporter. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/span.h"
+#include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+#include "engine/report/write/rundir_config.h"
+#include "engine/train/eval/eval_metrics.h"
+#include "engine/train/inspect/startup.h"
+#include "engine/train/job/tuned.h"
+#include "engine/train/loop/trainer.h"
+#include "engine/train/loop/trainer_loop.h"
+#include "engine/train/saved/known_table.h"
+
+/* Advice on what to change. If gradients overflow although the loss is finite, the loss scale may be the
+ * cause. */
+static const char *advice_on_nonfinite(const clt_loop *l, char *text, size_t size)
+{
+    const clt_run *run = l->run;
+    const clt_loss_scaling *scaling = &run->job->update.scaling;
+    double loss = 0, scale = (double)l->loss_scale;
+    for (int i = 0; i < run->job->train->graph->n_losses; i++)
+        loss += (double)l->bad.loss[i][0];
+    text[0] = '\0';
+    if (isfinite(loss) && scaling->on && !scaling->dynamic)
+        snprintf(text, size, "lower precision.loss_scale, which is %g, or let it be dynamic; or ", scale);
+    else if (isfinite(loss) && scaling->on && scale <= (double)scaling->minimum)
+        snprintf(text, size, "lower precision.min_loss_scale, below which the scale (%g) cannot fall; or ",
+                 scale);
+    else if (run->job->storage == CLT_F16)
+        snprintf(text, size, "set precision.mode to bf16, which has the range of f32; or ");
+    return text;
+}
+
+/* Every rank searches its part of the step for a bad tensor; all of them report what the first successful
+ * rank found. */
+static clt_status too_many_nonfinite(clt_loop *l)
+{
+    char where[512], who[64] = "", scale[160];
+    const comm_info *ranks = &l->run->ranks;
+    bool found;
+    CLT_TRY(clt_run_diagnose(l->run, l->bad.step, l->loss_scale, where, sizeof where, &found));
+    if (ranks->ranks > 1) {
+        int64_t first = found ? ranks->rank : ranks->ranks;
+        CLT_TRY(comm_all_reduce(l->options->comm, &first, 1, COMM_I64, COMM_MIN));
+        if (first < ranks->ranks) {
+            CLT_TRY(comm_broadcast(l->options->comm, where, sizeof where, (int)first));
+            snprintf(who, sizeof who, " (rank %lld)", (long long)first);
+        }
+    }
+    CLT_FAIL(CLT_ENUMERIC,
+             "step %lld: loss or gradients were not finite for %u steps in a row, every update was skipped; "
+             "first bad tensor%s: %s; %slower optimizer.learning_rate, set optimizer.clip, or check the data",
+             (long long)l->bad.step + 1, l->bad.state.skipped_row, who, where,
+             advice_on_nonfinite(l, scale, sizeof scale));
+}
+
+static void tell_spike(const clt_loop *l, const clt_step_metrics *m)
+{
+    char text[224];
+    snprintf(
+        text, sizeof text,
+        "step %lld is a spike: loss %.3g and gradient norm %.3g standard deviations above the mean of recent "
+        "steps; %s",
+        (long long)m->step, m->loss_z, m->grad_norm_z,
+        l->run->job->update.spike.action == CLT_SPIKE_SKIP ? "the update was skipped"
+                                                           : "train.on_spike is warn");
+    clt_tell_warning(l, text);
+}
+
+#define WARM_UP 2      /* first steps, which do not count in a rank's speed */
+#define EARLY_STEPS 20 /* the speeds of the ranks are first reported after this many steps */
+
+/* Handles the result of one finished step. */
+static clt_status digest(clt_loop *l, const clt_step_result *r)
+{
+    clt_step_metrics m;
+    char text[160];
+    CLT_TRY(clt_sync_take(l->run->sync, r->step, &l->heard[r->step % CLT_HEARD_STEPS]));
+    l->finished = r->step + 1;
+    if (l->failed)
+        return CLT_OK;
+    clt_tell_fill(l, r, &m);
+    l->result->steps = m.step;
+    l->result->updates = m.update;
+    l->result->skipped = m.skipped;
+    l->result->last_loss = m.loss;
+    clt_deadline_step(&l->deadline, m.step, m.step_ms / 1e3);
+    CLT_TRY(clt_tell_step(l, &m));
+    if (m.nonfinite && !l->quiet) {
+        snprintf(text, sizeof text,
+                 "step %lld: loss or gradients are not finite; the update was skipped (%u in a row)",
+                 (long long)m.step, r->state.skipped_row);
+        clt_tell_warning(l, text);
+    }
+    if (m.spike && !l->quiet)
+        tell_spike(l, &m);
+    if (r->step - l->run->first_step >= WARM_UP) {
+        l->own_ms += m.step_ms - m.comm_exposed_ms;
+        l->own_steps++;
+    }
+    l->step_scale = l->loss_scale;
+    l->failed = (int64_t)r->state.skipped_row >= l->max_nonfinite;
+    if (l->failed)
+        l->bad = *r;
+    else
+        l->loss_scale = r->state.loss_scale;
+    return CLT_OK;
+}
+
+/* Handles all results that have arrived; all: waits for every step. */
+static clt_status drain(clt_loop *l, bool all)
+{
+    clt_step_result result;
+    bool have = true;
+    CLT_TRY(all ? clt_sync_settle(l->run->sync) : CLT_OK); /* what follows may read parameters */
+    while (have) {
+        CLT_TRY(clt_reporter_take(l->run->reporter, all, &result, &have));
+        if (have)
+            CLT_TRY(digest(l, &result));
+    }
+    return CLT_OK;
+}
+
+/* Handles results until `steps` steps have finished; waits for them. */
+static clt_status await(clt_loop *l, int64_t steps)
+{
+    clt_step_result result;
+    bool have = true;
+    while (l->finished < steps && have) {
+        CLT_TRY(clt_reporter_take(l->run->reporter, true, &result, &have));
+        if (have)
+            CLT_TRY(digest(l, &result));
+    }
+    return CLT_OK;
+}
+
+/* Keeps the host from queueing more than LEAD_SECONDS of work, so that a stop takes effect soon. */
+#define LINE_SECONDS 0.5 /* between two step lines, unless train.log_every is given */
+#define LEAD_SECONDS 0.5
+static clt_status hold_back(clt_loop *l)
+{
+    double seconds = l->step_seconds > 0 ? l->step_seconds : LEAD_SECONDS / 2;
+    int allowed = (int)(LEAD_SECONDS / seconds);
+    int64_t more = clt_reporter_in_flight(l->run->reporter) - (allowed < 2 ? 2 : allowed) + 1;
+    return more > 0 ? await(l, l->finished + more) : CLT_OK;
+}
+
+static clt_status save(clt_loop *l, int64_t step, clt_save_reason reason)
+{
+    double begin = clt_now();
+    clt_watch_break(l->watch, false);
+    CLT_TRY(clt_keeper_save(&l->keeper, step, reason));
+    l->last_done = l->saved_at = clt_now();
+    l->saved_step = step;
+    clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "save", step, begin, l->last_done);
+    return CLT_OK;
+}
+
+static bool due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+/* *save_it: it is the best so far and the config asks to save the best. */
+static clt_status evaluate(clt_loop *l, int64_t step, bool *save_it)
+{
+    clt_eval_metrics m;
+    bool best;
+    double begin = clt_now();
+    *save_it = false;
+    clt_watch_break(l->watch, true);
+    CLT_TRY(clt_run_evaluate(l->run, step, clt_config_int(l->options->config, "train.eval_batches"), &m));
+    if (m.samples == 0)
+        return CLT_OK;
+    l->evaluated = step;
+    clt_keeper_note(&l->keeper, &m, due(clt_config_int(l->options->config, "train.eval_every"), step), &best);
+    l->result->best_eval_loss = l->keeper.state.best_eval_loss;
+    l->result->final_eval = m;
+    CLT_TRY(clt_tell_eval(l, &m));
+    l->last_done = clt_now(); /* evaluation is not part of the next step's time */
+    clt_spans_add(l->run->train->spans, CLT_TRACK_HOST, "evaluate", step, begin, l->last_done);
+    *save_it = best && clt_config_choice(l->options->config, "checkpoint.best") != CLT_BEST_NONE;
+    l->early = clt_keeper_ends(&l->keeper);
+    return CLT_OK;
+}
+
+/* Evaluates and saves after step `done` if the config or the clock asks for it. */
+static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
+{
+    const clt_config *c = l->options->config;
+    bool eval = due(clt_config_int(c, "train.eval_every"), done) && done < l->last_step, best = false,
+         keep = due(clt_config_int(c, "checkpoint.every"), done) && done < l->last_step,
+         save_it = keep || (d->save && done < l->last_step && !d->stop), look = clt_histograms_due(l, done),
+         write = clt_sample_due(l, done);
+    bool meets = eval || save_it || look || write || d->fail;
+    if (meets) {
+        clt_deadline_pause(&l->deadline, done);
+        clt_say_phase(l->options->comm, "evaluating or saving after it", done);
+        CLT_TRY(drain(l, true));
+        clt_rundir_poll(l->dir);
+    }
+    /* in between, ranks may know of a failure at different times */
+    d->fail = d->fail || (l->failed && (meets || l->run->ranks.ranks == 1));
+    if (look && !d->fail)
+        CLT_TRY(clt_tell_histograms(l, done));
+    if (eval && !d->fail)
+        CLT_TRY(evaluate(l, done, &best));
+    if (write && !d->fail && !d->stop)
+        clt_tell_sample(l, done);
+    if ((save_it || best) && !d->fail)
+        CLT_TRY(save(l, done, keep ? CLT_SAVE_INTERVAL : best ? CLT_SAVE_BEST : CLT_SAVE_TIME));
+    return CLT_OK;
+}
+
+/* Publishes the number of the step after which a stop takes effect that is asked for before `step` begins. */
+static void say_step(const clt_loop *l, int64_t step)
+{
+    int64_t ends = step + clt_decision_lag(l);
+    if (l->options->at_step)
+        atomic_store(l->options->at_step, ends < l->last_step ? ends : l->last_step);
+}
+
+static clt_status run_steps(clt_loop *l, bool *stopped)
+{
+    clt_decision d = {0};
+    l->start = l->last_done = l->saved_at = clt_now();
+    say_step(l, l->run->first_step + 1);
+    for (int64_t step = l->run->first_step; step < l->last_step && !d.stop && !d.fail && !l->early; step++) {
+        int64_t done = step + 1;
+        CLT_TRY(clt_reporter_room(l->run->reporter));
+        CLT_TRY(drain(l, false));
+        CLT_TRY(hold_back(l));
+        if (l->failed && l->run->ranks.ranks == 1)
+            break;
+        CLT_TRY(clt_keeper_poll(&l->keeper, CLT_SAVER_LOOK));
+        clt_watch_begin(l->watch, step);
+        clt_say_phase(l->options->comm, "forward and backward", done);
+        clt_say_wishes(l);
+        CLT_TRY(clt_step(l->run, step));
+        l->enqueued = done;
+        clt_watch_end(l->watch, step);
+        clt_say_phase(l->options->comm, "waiting for results of earlier steps", done);
+        CLT_TRY(await(l, done - clt_decision_lag(l)));
+        d = clt_decide(l, step);
+        if (d.meet) {
+            l->met_step = done;
+            CLT_TRY(clt_keeper_poll(&l->keeper, CLT_SAVER_MEET));
+        }
+        if (done == l->last_step)
+            d.stop = false; /* the run is complete anyway */
+        else if (!d.stop)
+            say_step(l, done + 1);
+        if (done - l->run->first_step == EARLY_STEPS && !d.stop && !d.fail)
+            CLT_TRY(clt_tell_ranks(l, CLT_RANKS_EARLY));
+        CLT_TRY(between_steps(l, done, &d));
+    }
+    *stopped = d.stop;
+    CLT_TRY(drain(l, true));
+    if (!l->failed)
+        return CLT_OK;
+    if (clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT) != CLT_OK) /* the run ends for another reason */
+        clt_error_clear();
+    return too_many_nonfinite(l);
+}
+
+/* The stop came before the first step, so there is nothing to save. */
+static clt_status stopped_before(clt_loop *l)
+{
+    CLT_TRY(clt_tell_end(l, true));
+    l->discard = true;
+    if (l->run->first_step > 0)
+        CLT_FAIL(CLT_EINTERRUPTED, "stopped before a step was made; the run is at step %lld, as it was",
+                 (long long)l->run->first_step);
+    CLT_FAIL(CLT_EINTERRUPTED, "stopped before the first step; nothing was lost");
+}
+
+static clt_status prepare(clt_loop *l)
+{
+    clt_run *run = l->run;
+    int depth = clt_reporter_depth(run->job->train);
+    l->last_step = run->job->steps;
+    if (l->options->max_steps > 0 && l->options->max_steps < l->last_step)
+        l->last_step = l->options->max_steps;
+    if (l->last_step < run->first_step) /* a resumed run that has made more steps than it is given now */
+        l->last_step = run->first_step;
+    clt_feed_options feed = clt_run_feed_options(run, run->first_step, l->last_step);
+    clt_state_block state;
+    l->finished = l->enqueued = run->first_step;
+    clt_deadline_open(&l->deadline, run->ranks.ranks > 1 ? l->options->comm : NULL, l->options->config,
+                      run->first_step);
+    clt_watch_options watch = {.profile = l->options->profile,
+                               .trace = l->dir != NULL,
+                               .trace_from = l->options->trace_from - 1,
+                               .first_step = run->first_step,
+                               .last_step = l->last_step,
+                               .depth = depth,
+                               .workers = feed.workers};
+    CLT_TRY(clt_watch_create(run, &watch, &l->watch));
+    CLT_TRY(clt_reporter_create(run->train, depth, &run->reporter));
+    CLT_TRY(clt_store_get_state(run->store, &state));
+    l->loss_scale = state.loss_scale;
+    l->spiked = state.spiked;
+    return clt_feed_create(&feed, &run->feed);
+}
+
+static bool resumes(const clt_run_options *o)
+{
+    return o->resume && strcmp(o->resume, "none") != 0;
+}
+
+/* True if the run that is resumed is in the same folder; from any other folder it is only read. */
+static bool continues(const clt_run_options *o)
+{
+    return resumes(o) &&
+           (strcmp(o->resume, "auto") == 0 || (o->out_dir && clt_same_folder(o->resume, o->out_dir)));
+}
+
+/* Rank 0 decides which checkpoint to resume from; every rank loads it. */
+static clt_status resume(clt_loop *l)
+{
+    const clt_run_options *o = l->options;
+    char path[1024] = "";
+    if (!resumes(o))
+        return CLT_OK;
+    if (l->dir)
+        clt_checkpoint_tidy(clt_rundir_checkpoints(l->dir));
+    if (!l->quiet)
+        clt_resume_path(o, path, sizeof path);
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_broadcast(o->comm, path, sizeof path, 0));
+    if (!path[0]) /* no checkpoint yet: begin at step 0 */
+        return CLT_OK;
+    clt_run_progress(l->run, "loading the checkpoint", 0, 0);
+    CLT_TRY(clt_run_resume(l->run, path, &l->keeper.state));
+    clt_run_progress(l->run, "loading the checkpoint", 0, -1);
+    l->result->steps = l->run->first_step;
+    snprintf(l->result->checkpoint, sizeof l->result->checkpoint, "%s", l->run->resumed_from);
+    int64_t repin = l->run->repin;
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_broadcast(o->comm, &repin, sizeof repin, 0));
+    l->repin = repin != 0 && !o->tuning_from; /* plan again only once */
+    return CLT_OK;
+}
+
+/* Removes metrics of steps after the checkpoint. */
+static clt_status tell_resumed(clt_loop *l)
+{
+    char text[1200];
+    if (l->dir && resumes(l->options)) {
+        CLT_TRY(clt_rundir_truncate(l->dir, l->run->first_step));
+        CLT_TRY(clt_resolved_config_update(clt_rundir_path(l->dir), l->options->config));
+    }
+    clt_runlog_attach(l->log, l->dir);
+    snprintf(text, sizeof text, "resumed from %s at step %lld", l->run->resumed_from,
+             (long long)l->run->first_step);
+    if (!l->quiet && l->run->resumed_from[0])
+        clt_tell(l, text);
+    return clt_tell_continuation(l);
+}
+
+/* Opens the run folder, when nothing but resuming from it can fail any more. Rank 0 decides whether there is one, and all
+ * ranks save. */
+static clt_status open_folder(clt_loop *l)
+{
+    const clt_run_options *o = l->options;
+    int64_t saves;
+    if (o->out_dir && !l->quiet)
+        CLT_TRY(clt_rundir_open(o->out_dir, o->config, continues(o), &l->dir));
+    saves = l->dir != NULL;
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_broadcast(o->comm, &saves, sizeof saves, 0));
+    return saves ? clt_keeper_open(&l->keeper, l->run, l->dir ? clt_rundir_checkpoints(l->dir) : NULL)
+                 : CLT_OK;
+}
+
+static clt_status finish(clt_loop *l, bool stopped)
+{
+    clt_deadline_pause(&l->deadline, l->last_step);
+    clt_say_phase(l->options->comm, "evaluation and checkpoint at the end", 0);
+    l->result->seconds = clt_now() - l->start;
+    l->result->device_bytes = ocl_device_peak_bytes(l->run->device);
+    bool wanted = clt_config_bool(l->options->config, "checkpoint.final"), best = false;
+    bool early = l->early && !stopped && l->result->steps < l->last_step;
+    if (!stopped && l->evaluated != l->result->steps)
+        CLT_TRY(evaluate(l, l->result->steps, &best));
+    l->result->early = early;
+    if (early)
+        CLT_TRY(clt_tell_early(l));
+    clt_save_reason reason = stopped ? CLT_SAVE_STOP : wanted || early ? CLT_SAVE_FINAL : CLT_SAVE_BEST;
+    clt_run_progress(l->run, "saving", 0, 0);
+    CLT_TRY(wanted || stopped || best || early ? clt_keeper_finish(&l->keeper, l->result->steps, reason)
+                                               : clt_keeper_poll(&l->keeper, CLT_SAVER_WAIT));
+    clt_run_progress(l->run, "saving", 0, -1);
+    CLT_TRY(clt_tell_ranks(l, CLT_RANKS_END));
+    clt_tell_profile(l);
+    CLT_TRY(clt_tell_advice(l));
+    CLT_TRY(clt_tell_end(l, stopped));
+    if (stopped)
+        CLT_FAIL(CLT_EINTERRUPTED, "stopped after step %lld of %lld%s%s", (long long)l->result->steps,
+                 (long long)l->last_step, l->dir ? "; saved in " : "", l->dir ? l->result->checkpoint : "");
+    return CLT_OK;
+}
+
+/* Data or storage has failed, and the device has not: what the run has learned is saved before it ends, if it
+ * has learned anything since the last save. Returns the failure. With several ranks the others wait for
+ * something else than a save, and nothing is. */
+static clt_status save_before_end(clt_loop *l, clt_status failure)
+{
+    clt_error error;
+    bool alone = l->run->ranks.ranks == 1, new = l->enqueued > l->run->first_step;
+    bool gave_up = l->keeper.failures >= CLT_KEEPER_FAILURES;
+    if ((failure != CLT_EDATA && failure != CLT_ESTORAGE) || !alone || !new || gave_up || !l->keeper.saver)
+        return failure;
+    clt_error_take(failure, &error);
+    if (l->run->micro && clt_graph_buffers(l->run->job->train->graph) > 0)
+        clt_tell_warning(l,
+                         "running statistics, such as those of batch norm, include a part of the step that "
+                         "was not finished");
+    if (drain(l, true) != CLT_OK || clt_keeper_finish(&l->keeper, l->enqueued, CLT_SAVE_ERROR) != CLT_OK)
+        clt_tell_warning(l, clt_error_text());
+    clt_error_clear();
+    return clt_error_put(&error);
+}
+
+static clt_status train(clt_loop *l)
+{
+    bool stopped;
+    l->keeper = (clt_keeper){.run = l->run,
+                             .state = CLT_SAVED_STATE_NEW,
+                             .result = l->result,
+                             .saved = clt_tell_saved,
+                             .warn = clt_tell_keeper_warning,
+                             .context = l};
+    int best_by = clt_config_choice(l->options->config, "checkpoint.best");
+    l->keeper.state.best = best_by == CLT_BEST_NONE ? CLT_BEST_LOSS : best_by;
+    l->evaluated = -1;
+    CLT_TRY(clt_run_take_init(l->run));
+    bool same = continues(l->options);
+    if (!same)
+        CLT_TRY(resume(l));
+    if (l->run->ranks.ranks > 1) /* create no folder while another rank may still fail to start */
+        CLT_TRY(comm_barrier(l->options->comm));
+    if (l->options->observer.ready)
+        l->options->observer.ready(l->options->observer.context);
+    CLT_TRY(open_folder(l));
+    if (same)
+        CLT_TRY(resume(l));
+    if (l->repin) /* start again: the plans lack the tuning choices of the checkpoint that was loaded */
+        return CLT_OK;
+    CLT_TRY(tell_resumed(l));
+    CLT_TRY(prepare(l));
+    clt_sampler_open(l);
+    CLT_TRY(clt_tell_start(l));
+    if (!l->run->job->eval_source && !l->quiet)
+        clt_tell_warning(
+            l, "there is no evaluation data: nothing will show how the model does on samples that it "
+               "was not trained on; data.eval_path names some (text also takes data.split)");
+    CLT_TRY(clt_tell_ranks(l, CLT_RANKS_START));
+    if (l->run->first_step >= l->last_step) {
+        if (!l->quiet)
+            clt_tell(
+                l, l->last_step < l->run->job->steps
+                       ? "the run is complete as far as --max-steps lets it go; a larger one, or none, lets "
+                         "it go on"
+                       : "the run is complete: there is no step left; a larger train.steps makes it longer");
+        return clt_tell_end(l, false);
+    }
+    if (clt_keeper_ends(&l->keeper)) {
+        l->result->early = true;
+        if (!l->quiet)
+            clt_tell(l, "the run is complete: it has ended early (train.early_stop_evals); a larger "
+                        "train.early_stop_evals, or 0, lets it go on");
+        return clt_tell_end(l, false);
+    }
+    bool stop;
+    CLT_TRY(clt_stop_before(l, &stop));
+    if (stop)
+        return stopped_before(l);
+    clt_status status = run_steps(l, &stopped);
+    if (status == CLT_OK)
+        status = finish(l, stopped);
+    return status == CLT_OK ? status : save_before_end(l, status);
+}
+
+/* Reports the part of the start-up table that is known without a run. */
+static void tell_dry_run(const clt_run_options *options, const clt_job *job, const clt_weights_taken *taken)
+{
+    clt_table_row rows[CLT_STARTUP_ROWS];
+    bool first = !options->comm || comm_describe(options->comm)->rank == 0;
+    int count = clt_startup_job_rows(job, resumes(options) ? options->resume : NULL, taken, rows);
+    if (first && options->observer.start)
+        options->observer.start(options->observer.context, rows, count);
+}
+
+/* Plans, checks data and memory, and stops. */
+static clt_status dry_run(const clt_run_options *options, clt_run_result *result)
+{
+    const char *spec = options->device_spec && *options->device_spec
+                           ? options->device_spec
+                           : clt_config_string(options->config, "device.spec");
+    ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
+    clt_job_data data = {0};
+    const clt_update_order order = {0};
+    clt_data_facts known;
+    char from[1024];
+    clt_weights_taken taken = {0};
+    ocl_device *device;
+    ocl_device_desc desc;
+    ocl_tuning *set = NULL;
+    clt_job *job = NULL;
+    int ranks = options->comm ? comm_describe(options->comm)->ranks : 1;
+    clt_resume_path(options, from, sizeof from);
+    clt_status status = clt_known_table(options, from, &known);
+    data.known = known.table ? &known : NULL;
+    data.begins = !from[0];
+    CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, &job), done);
+    CLT_TRY_GOTO(clt_eval_classes_check(job), done);
+    CLT_TRY_GOTO(clt_run_check_init(options, job, &taken), done);
+    CLT_TRY_GOTO(ocl_device_open(&open, &device), done);
+    desc = *ocl_device_describe(device);
+    ocl_device_close(device);
+    CLT_TRY_GOTO(clt_tuned_describe(options->config, &desc, &set), done);
+    CLT_TRY_GOTO(clt_job_choose_micro_batch(job, &desc, &order), done);
+    CLT_TRY_GOTO(clt_job_plan(job, &desc, &order), done);
+    result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
+    result->device_bytes = clt_plan_memory(job->train, job->eval).total;
+    tell_dry_run(options, job, &taken);
+    status = clt_job_check_memory(job);
+done:
+    clt_data_facts_free(&known);
+    clt_job_destroy(job);
+    ocl_tuning_destroy(set);
+    return status;
+}
+
+/* Opens the log. A run folder that is in use is refused here, before anything is built or measured. */
+static clt_status open_log(clt_loop *l)
+{
+    const clt_run_options *o = l->options;
+    if (!o->out_dir || (o->comm && comm_describe(o->comm)->rank != 0))
+        return CLT_OK;
+    CLT_TRY(clt_mkdir_possible(o->out_dir));
+    if (!continues(o))
+        CLT_TRY(clt_rundir_check_free(o->out_dir));
+    return clt_runlog_begin(o->config, &l->log);
+}
+
+/* *pins receives the checkpoint whose tuning choices a second attempt must use, else "". */
+static clt_status run_once(const clt_run_options *options, clt_run_result *result, char *pins, size_t size)
+{
+    memset(result, 0, sizeof *result);
+    result->last_loss = result->best_eval_loss = NAN;
+    pins[0] = '\0';
+    clt_loop l = {.options = options, .result = result};
+    CLT_TRY(open_log(&l));
+    clt_status status = clt_run_create(options, CLT_JOB_TRAIN, &l.run);
+    if (status != CLT_OK) {
+        clt_runlog_end(l.log);
+        return status;
+    }
+    l.quiet = l.run->ranks.rank != 0;
+    l.pace.every = clt_config_int(options->config, "train.log_every");
+    l.pace.apart = clt_config_is_set(options->config, "train.log_every") ? 0 : LINE_SECONDS;
+    l.max_nonfinite = clt_config_int(options->config, "train.max_nonfinite");
+    result->build_seconds = l.run->build_seconds;
+    result->parameters = (uint64_t)clt_graph_param_elements(l.run->job->train->graph);
+    status = train(&l);
+    if (status != CLT_OK && status != CLT_EINTERRUPTED)
+        clt_tell_failed(&l, status);
+    clt_error error;
+    clt_error_take(status, &error);
+    if (status == CLT_OK && l.repin)
+        snprintf(pins, size, "%s", l.run->resumed_from);
+    clt_sampler_close(&l);
+    clt_keeper_close(&l.keeper); /* reads the store, so it is closed before the run */
+    clt_watch_destroy(l.watch);
+    clt_run_destroy(l.run);
+    clt_runlog_end(l.log);
+    if (l.discard)
+        clt_rundir_discard(l.dir);
+    else
+        clt_rundir_close(l.dir);
+    return clt_error_put(&error);
+}
+
+clt_status clt_train(const clt_run_options *options, clt_run_result *result)
+{
+    clt_run_options own = *options;
+    char pins[1024];
+    if (options->dry_run) {
+        memset(result, 0, sizeof *result);
+        result->last_loss = result->best_eval_loss = NAN;
+        return dry_run(options, result);
+    }
+    clt_status status = run_once(&own, result, pins, sizeof pins);
+    if (status != CLT_OK || !pins[0])
+        return status;
+    own.tuning_from = pins;
+    char again[1024];
+    return run_once(&own, result, again, sizeof again);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A training, from its options to its result. */
+#ifndef ENGINE_TRAIN_TRAINER_H
+#define ENGINE_TRAIN_TRAINER_H
+
+#include "engine/train/job/run_options.h"
+
+clt_status clt_train(const clt_run_options *options, clt_run_result *result);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What to do after a step: stop, save, end with an error. Ranks must decide the same at the same step, although
+ * they learn of signals, of a STOP file and of the clock at different times. So each of them says what it knows
+ * in the first sum of a step (sync.h), and all of them act on that sum CLT_HEARD_LAG steps later, when it has
+ * arrived everywhere. One rank acts at once. */
+#include "engine/base/thread.h"
+#include "engine/train/loop/trainer_loop.h"
+
+/* Numbers of the words; each is the number of ranks that say so. */
+enum { SAY_SAVE, SAY_THROUGH, SAY_STOP_FILE, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
+#define MOST_SIGNAL (CLT_SYNC_WORDS - SAY_SIGNAL - 1)
+
+static bool time_to_save(const clt_loop *l)
+{
+    double minutes = clt_config_float(l->options->config, "checkpoint.minutes");
+    return l->dir && minutes > 0 && clt_now() - l->saved_at >= 60 * minutes;
+}
+
+/* Why this rank wants to stop: CLT_STOP_NONE, CLT_STOP_FILE or the number of a signal. */
+static int64_t asked_to_stop(const clt_loop *l)
+{
+    int64_t asked = l->options->stop ? atomic_load(l->options->stop) : CLT_STOP_NONE;
+    return !asked && l->dir && clt_rundir_take_stop(l->dir) ? CLT_STOP_FILE : asked;
+}
+
+clt_status clt_stop_before(clt_loop *l, bool *stop)
+{
+    int64_t asked = asked_to_stop(l);
+    if (l->run->ranks.ranks > 1)
+        CLT_TRY(comm_all_reduce(l->options->comm, &asked, 1, COMM_I64, COMM_MAX));
+    l->stop = asked;
+    *stop = asked != CLT_STOP_NONE;
+    return CLT_OK;
+}
+
+void clt_say_wishes(clt_loop *l)
+{
+    float words[CLT_SYNC_WORDS] = {0};
+    if (l->run->ranks.ranks == 1)
+        return;
+    int64_t asked = l->asked = l->asked ? l->asked : asked_to_stop(l);
+    words[SAY_SAVE] = time_to_save(l);
+    words[SAY_THROUGH] = clt_keeper_waits(&l->keeper);
+    if (asked == CLT_STOP_FILE)
+        words[SAY_STOP_FILE] = 1;
+    else if (asked)
+        words[SAY_SIGNAL + (asked < MOST_SIGNAL ? asked : MOST_SIGNAL)] = 1;
+    clt_sync_say(l->run->sync, words);
+}
+
+int clt_decision_lag(const clt_loop *l)
+{
+    return l->run->ranks.ranks > 1 ? CLT_HEARD_LAG : 0;
+}
+
+/* What all ranks said in a step whose results have arrived. */
+static clt_decision heard_in(clt_loop *l, int64_t step)
+{
+    const float *words = l->heard[step % CLT_HEARD_STEPS].heard;
+    for (int64_t number = 1; number <= MOST_SIGNAL; number++)
+        if (words[SAY_SIGNAL + number] > 0)
+            l->stop = number;
+    if (words[SAY_STOP_FILE] > 0)
+        l->stop = CLT_STOP_FILE;
+    /* what was said before the newest checkpoint was made, or a round of it ended, is done */
+    bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
+    return (clt_decision){.stop = l->stop != CLT_STOP_NONE,
+                          .save = words[SAY_SAVE] > 0 && step >= l->saved_step,
+                          .meet = all && step >= l->saved_step && step >= l->met_step};
+}
+
+clt_decision clt_decide(clt_loop *l, int64_t step)
+{
+    clt_decision d = {0};
+    int64_t heard = step - clt_decision_lag(l);
+    if (l->run->ranks.ranks == 1) {
+        l->stop = asked_to_stop(l);
+        d = (clt_decision){.stop = l->stop != CLT_STOP_NONE, .save = time_to_save(l)};
+    } else if (heard >= l->run->first_step) {
+        d = heard_in(l, heard);
+    }
+    d.fail = l->failed && l->bad.step <= heard;
+    if (d.fail)
+        l->stop = CLT_STOP_FAILED;
+    d.stop = d.stop || d.fail;
+    return d;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the trainer's files share: trainer.c (the loop) and trainer_tell.c (what is reported about it). */
+#ifndef ENGINE_TRAIN_TRAINER_LOOP_H
+#define ENGINE_TRAIN_TRAINER_LOOP_H
+
+#include "engine/report/write/lines.h"
+#include "engine/report/write/rundir.h"
+#include "engine/report/write/runlog.h"
+#include "engine/train/inspect/watch.h"
+#include "engine/train/loop/keeper.h"
+#include "engine/train/ranks/deadline.h"
+#include "engine/train/ranks/sync.h"
+
+/* Why a run ends before its last step. Of the reasons that the ranks know, the greatest number counts.
+ * Numbers below these are signals. */
+enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_FAILED };
+
+/* How many steps after it was said ranks act on what one of them said. */
+#define CLT_HEARD_LAG 2
+#define CLT_HEARD_STEPS (CLT_HEARD_LAG + 1)
+
+/* What to do after a step; the same on all ranks. */
+typedef struct clt_decision {
+    bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
+    bool meet; /* all ranks are through with a round of the checkpoint that they write (saver.h) */
+} clt_decision;
+
+typedef struct clt_loop {
+    clt_run *run;
+    const clt_run_options *options;
+    clt_rundir *dir; /* rank 0 with a run folder, else NULL */
+    clt_runlog *log; /* on the same rank as dir, but opened earlier */
+    clt_keeper keeper;
+    clt_watch *watch;
+    struct clt_sampler *sampler; /* rank 0 if texts are sampled during training; else NULL */
+    clt_run_result *result;
+    int64_t last_step; /* the run ends when this many steps are done */
+    int64_t max_nonfinite;
+    double start, last_done, waited;
+    /* of the newest finished steps, by their number modulo CLT_HEARD_STEPS: times, and what the ranks said */
+    clt_sync_result heard[CLT_HEARD_STEPS];
+    int64_t finished; /* steps that have finished, from 0 on */
+    int64_t enqueued; /* steps whose commands are all enqueued: the parameters have these steps */
+    clt_deadline deadline;
+    double own_ms;       /* sum over finished steps of the time without waiting for other ranks */
+    int64_t own_steps;   /* number of steps in own_ms */
+    double step_seconds; /* duration of the newest finished step */
+    uint32_t spiked;     /* spikes up to the newest finished step */
+    float loss_scale;    /* for the step after the newest finished one */
+    float step_scale;    /* of the newest finished step */
+    bool failed;         /* too many consecutive steps were not finite; `bad` is the last of them */
+    clt_step_result bad;
+    clt_line_pace pace;
+    int64_t evaluated;    /* steps done at the newest evaluation; -1: there was none */
+    bool early;           /* the training ends before its last step, since evaluations are no longer better */
+    bool discard;         /* stopped before the first step: files made for this run are removed */
+    double saved_at;      /* time when the last checkpoint was begun, or the run if there is none */
+    int64_t saved_step;   /* steps done when it was */
+    int64_t met_step;     /* and when the ranks ended a round of it */
+    int64_t asked;        /* why this rank wants to stop; 0: it does not */
+    int64_t stop;         /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
+    bool quiet;           /* another rank reports */
+    bool classes_missing; /* classes.json could not be written after the newest evaluation */
+    bool repin;           /* the run must be created again with the tuning choices of the checkpoint */
+} clt_loop;
+
+/* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
+ * clt_say_wishes: before a step is enqueued, whether this rank wants to stop or to save. clt_decide: what to do
+ * when step `step` (from 0) has been enqueued and the results of step - clt_decision_lag have arrived. */
+clt_status clt_stop_before(clt_loop *loop, bool *stop);
+void clt_say_wishes(clt_loop *loop);
+int clt_decision_lag(const clt_loop *loop);
+clt_decision clt_decide(clt_loop *loop, int64_t step);
+/* Sends a message to the observer and the log. The function for warnings also writes an event to
+ * metrics.jsonl. */
+void clt_tell(const clt_loop *loop, const char *text);
+void clt_tell_warning(const clt_loop *loop, const char *text);
+/* For the keeper, which gets the loop as context. */
+void clt_tell_keeper_warning(void *context, const char *text);
+void clt_tell_saved(void *context, const clt_save_result *result, clt_save_reason reason);
+/* Fills in the metrics of a step that has ended. */
+void clt_tell_fill(clt_loop *loop, const clt_step_result *result, clt_step_metrics *metrics);
+/* Reports a step to the observer, to metrics.jsonl and, if its line stays, to the log. */
+clt_status clt_tell_step(clt_loop *loop, const clt_step_metrics *metrics);
+clt_status clt_tell_eval(clt_loop *loop, const clt_eval_metrics *metrics);
+/* Says that and why the training ends early (train.early_stop_evals). */
+clt_status clt_tell_early(const clt_loop *loop);
+/* Reports the start-up table and the event "start", right before the first step. */
+clt_status clt_tell_start(const clt_loop *loop);
+/* Reports how a resumed run differs from the one before: its new length, data in another place. */
+clt_status clt_tell_continuation(const clt_loop *loop);
+/* trainer_ranks.c, with several ranks: reports a table of the ranks, at the start without and later with
+ * their speeds, and names the slowest. Collective. */
+typedef enum clt_ranks_when { CLT_RANKS_START, CLT_RANKS_EARLY, CLT_RANKS_END } clt_ranks_when;
+clt_status clt_tell_ranks(clt_loop *loop, clt_ranks_when when);
+/* Reports one line of advice at the end. Rank 0's advice holds for all ranks, which wait for the same
+ * things. */
+clt_status clt_tell_advice(const clt_loop *loop);
+/* Writes profile.txt, profile.json and trace.json into the run folder. */
+void clt_tell_profile(const clt_loop *loop);
+/* trainer_histograms.c: are histograms for TensorBoard to be written after `step` steps? The answer is the
+ * same on all ranks. The second function writes those of the newest step's gradients and of the parameters;
+ * all steps must have finished. */
+bool clt_histograms_due(const clt_loop *loop, int64_t step);
+clt_status clt_tell_histograms(clt_loop *loop, int64_t step);
+/* trainer_sample.c: sample texts during training (log.sample_prompt, log.sample_every). They use their own
+ * device objects and change nothing in the training. If there is no memory for them or no tokenizer, this is
+ * reported once. open: before the first step. due: the same on all ranks. */
+void clt_sampler_open(clt_loop *loop);
+void clt_sampler_close(clt_loop *loop);
+bool clt_sample_due(const clt_loop *loop, int64_t step);
+void clt_tell_sample(clt_loop *loop, int64_t step); /* all steps must have finished */
+/* Writes the last line of metrics.jsonl: "end", or "stopped" with its reason. CLT_ESTORAGE: lines of the file
+ * could not be written. */
+clt_status clt_tell_end(const clt_loop *loop, bool stopped);
+/* Reports that the run ends with the error of this thread, which is kept. */
+void clt_tell_failed(const clt_loop *loop, clt_status status);
+
+#endif

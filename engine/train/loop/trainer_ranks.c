@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of ranks: host and device of each rank, and its speed. A step takes the same time on every rank,
+ * because ranks wait for each other; the time without waiting tells which rank the others wait for. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/host/cores.h"
+#include "engine/report/write/lines.h"
+#include "engine/train/loop/trainer_loop.h"
+
+#define SHOWN 16 /* most ranks on the screen; all are in log.txt */
+
+/* What a rank sends to the others; its layout is the same on all of them. */
+typedef struct told_rank {
+    char host[64], device[160], spec[32];
+    char cores[64];  /* that it may run on, where its host has several NUMA nodes; "": it has one */
+    double own_ms;   /* mean time of a step without waiting; 0: not known yet */
+    int64_t samples; /* of a step, its own */
+} told_rank;
+
+static clt_status gather(const clt_loop *l, told_rank *all)
+{
+    const clt_run *run = l->run;
+    const ocl_device_desc *d = ocl_device_describe(run->device);
+    told_rank *mine = &all[run->ranks.rank];
+    (void)snprintf(mine->host, sizeof mine->host, "%s", run->ranks.host);
+    (void)snprintf(mine->device, sizeof mine->device, "%s", d->name);
+    (void)snprintf(mine->spec, sizeof mine->spec, "%s", d->spec);
+    clt_cores cores;
+    if (clt_numa_nodes() > 1 && clt_cores_of_process(&cores))
+        clt_cores_print(&cores, mine->cores, sizeof mine->cores);
+    mine->samples = l->run->micro_batches * l->run->job->micro_batch;
+    mine->own_ms = l->own_steps > 0 ? l->own_ms / (double)l->own_steps : 0;
+    for (int rank = 0; rank < run->ranks.ranks; rank++)
+        CLT_TRY(comm_broadcast(l->options->comm, &all[rank], sizeof all[rank], rank));
+    return CLT_OK;
+}
+
+/* Samples or tokens per second, for a rank's part of the batch. */
+static double speed(const clt_loop *l, const told_rank *r)
+{
+    double share = (double)r->samples * (double)clt_graph_tokens(l->run->job->train->graph);
+    return r->own_ms > 0 ? share / r->own_ms * 1e3 : 0;
+}
+
+static const char *unit(const clt_loop *l)
+{
+    return clt_graph_tokens(l->run->job->train->graph) > 1 ? "tok/s" : "samples/s";
+}
+
+static void show(const clt_loop *l, int index, const char *line)
+{
+    if (index < SHOWN)
+        clt_tell(l, line);
+    else
+        clt_rundir_log(l->dir, "%s", line);
+}
+
+static void show_rows(const clt_loop *l, const told_rank *all, bool speeds)
+{
+    int ranks = l->run->ranks.ranks, wide = 4, wide_cores = 0;
+    char line[448], text[32] = "", more[96];
+    for (int i = 0; i < ranks; i++) {
+        wide = (int)strlen(all[i].host) > wide ? (int)strlen(all[i].host) : wide;
+        wide_cores = (int)strlen(all[i].cores) > wide_cores ? (int)strlen(all[i].cores) : wide_cores;
+    }
+    wide_cores = speeds ? 0 : wide_cores > 0 && wide_cores < 5 ? 5 : wide_cores;
+    const char *gap = wide_cores > 0 ? "  " : "";
+    (void)snprintf(line, sizeof line, "rank  %-*s  %-*s%s%s%sdevice", wide, "host", wide_cores,
+                   wide_cores > 0 ? "cores" : "", gap, speeds ? unit(l) : "", speeds ? "  " : "");
+    clt_tell(l, line);
+    for (int i = 0; i < ranks; i++) {
+        if (speeds)
+            (void)clt_count_text(speed(l, &all[i]), text, sizeof text);
+        (void)snprintf(line, sizeof line, "%4d  %-*s  %-*s%s%*s%s%s (%s)", i, wide, all[i].host, wide_cores,
+                       wide_cores > 0 ? all[i].cores : "", gap, speeds ? (int)strlen(unit(l)) : 0, text,
+                       speeds ? "  " : "", all[i].device, all[i].spec);
+        show(l, i, line);
+    }
+    if (ranks > SHOWN) {
+        (void)snprintf(more, sizeof more, "and %d more ranks, which log.txt lists", ranks - SHOWN);
+        if (l->options->observer.message)
+            l->options->observer.message(l->options->observer.context, more);
+    }
+}
+
+static void show_slowest(const clt_loop *l, const told_rank *all)
+{
+    int slowest = 0, fastest = 0;
+    char line[384], slow[32], fast[32];
+    for (int i = 1; i < l->run->ranks.ranks; i++) {
+        slowest = speed(l, &all[i]) < speed(l, &all[slowest]) ? i : slowest;
+        fastest = speed(l, &all[i]) > speed(l, &all[fastest]) ? i : fastest;
+    }
+    double a = speed(l, &all[slowest]), b = speed(l, &all[fastest]);
+    (void)snprintf(line, sizeof line, "slowest: rank %d on %s, %s %s on its own, fastest: rank %d, %s%s",
+                   slowest, all[slowest].host, clt_count_text(a, slow, sizeof slow), unit(l), fastest,
+                   clt_count_text(b, fast, sizeof fast),
+                   a < 0.8 * b ? "; the others wait for the slowest one in every step" : "");
+    clt_tell(l, line);
+}
+
+clt_status clt_tell_ranks(clt_loop *l, clt_ranks_when when)
+{
+    int ranks = l->run->ranks.ranks;
+    told_rank *all;
+    if (ranks < 2)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&all, (size_t)ranks, sizeof *all, "table of ranks"));
+    clt_status status = gather(l, all);
+    bool speeds = when != CLT_RANKS_START;
+    for (int i = 0; i < ranks; i++)
+        speeds = speeds && all[i].own_ms > 0;
+    if (status == CLT_OK && !l->quiet && (speeds || when == CLT_RANKS_START))
+        show_rows(l, all, speeds);
+    if (status == CLT_OK && !l->quiet && speeds)
+        show_slowest(l, all);
+    free(all);
+    return status;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is reported about a training run: to the observer, to log.txt, and as events in metrics.jsonl. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/hash.h"
+#include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+#include "engine/report/write/lines.h"
+#include "engine/train/eval/eval_metrics.h"
+#include "engine/train/inspect/startup.h"
+#include "engine/train/loop/trainer_loop.h"
+
+#define COUNT(fields) (sizeof(fields) / sizeof(fields)[0])
+
+void clt_tell(const clt_loop *l, const char *text)
+{
+    if (l->options->observer.message)
+        l->options->observer.message(l->options->observer.context, text);
+    clt_rundir_log(l->dir, "%s", text);
+}
+
+/* Writes an event. An error is ignored here: metrics that cannot be written end the run at the next step. */
+static void note(const clt_loop *l, const char *event, int64_t step, const clt_event_field *fields,
+                 size_t count)
+{
+    if (clt_rundir_event(l->dir, event, step, fields, count) != CLT_OK)
+        clt_error_clear();
+}
+
+void clt_tell_warning(const clt_loop *l, const char *text)
+{
+    const clt_event_field fields[] = {CLT_FIELD_TEXT("text", text)};
+    clt_tell(l, text);
+    note(l, "warning", -1, fields, COUNT(fields));
+}
+
+void clt_tell_keeper_warning(void *context, const char *text)
+{
+    const clt_loop *l = context;
+    if (!l->quiet)
+        clt_tell_warning(l, text);
+}
+
+void clt_tell_saved(void *context, const clt_save_result *r, clt_save_reason reason)
+{
+    clt_loop *l = context;
+    const clt_observer *o = &l->options->observer;
+    if (l->quiet)
+        return;
+    const clt_event_field fields[] = {CLT_FIELD_TEXT("path", r->path),
+                                      CLT_FIELD_NUMBER("seconds", r->seconds),
+                                      CLT_FIELD_TEXT("reason", clt_save_reason_name(reason))};
+    if (o->saved)
+        o->saved(o->context, r->step, r->path, r->seconds);
+    clt_rundir_log(l->dir, "saved step %lld to %s (%.1f s, %s)", (long long)r->step, r->path, r->seconds,
+                   clt_save_reason_name(reason));
+    note(l, "saved", r->step, fields, COUNT(fields));
+}
+
+void clt_tell_fill(clt_loop *l, const clt_step_result *r, clt_step_metrics *m)
+{
+    const clt_run *run = l->run;
+    const clt_graph *graph = run->job->train->graph;
+    double correct = 0, targets = 0;
+    memset(m, 0, sizeof *m);
+    m->step = r->step + 1;
+    m->update = r->state.update;
+    m->skipped = r->state.skipped;
+    m->nonfinite = r->state.skip == ST_SKIP_NONFINITE;
+    bool judged = run->job->update.spike.action != CLT_SPIKE_OFF;
+    m->loss_z = judged ? (double)r->state.loss_z : NAN;
+    m->grad_norm_z = judged ? (double)r->state.norm_z : NAN;
+    m->spike = r->state.spiked > l->spiked;
+    l->spiked = r->state.spiked;
+    m->grad_norm = (double)r->state.grad_norm;
+    m->lr = (double)r->state.lr;
+    m->loss_scale = (double)r->state.loss_scale;
+    for (int i = 0; i < graph->n_losses; i++) {
+        m->loss += (double)r->loss[i][0];
+        if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) {
+            correct += (double)r->loss[i][3];
+            targets += (double)r->loss[i][2];
+        }
+    }
+    m->accuracy = targets > 0 ? correct / targets : NAN;
+    m->step_ms = (r->done_at - l->last_done) * 1e3;
+    l->last_done = r->done_at;
+    m->time = clt_wall_time() - (clt_now() - r->done_at);
+    l->step_seconds = m->step_ms * 1e-3;
+    m->samples_per_s = m->step_ms > 0 ? (double)run->job->global_batch / m->step_ms * 1e3 : NAN;
+    m->tokens_per_s = m->samples_per_s * (double)clt_graph_tokens(graph);
+    double waited = clt_feed_wait_seconds(run->feed);
+    m->data_ms = (waited - l->waited) * 1e3;
+    l->waited = waited;
+    const clt_sync_result *sums = &l->heard[r->step % CLT_HEARD_STEPS];
+    m->comm_ms = sums->inside * 1e3;
+    m->comm_exposed_ms = sums->waited * 1e3; /* replaced by the watch's figure if it has one */
+    m->comm_bytes = clt_sync_bytes(run->sync);
+    clt_watch_digest(l->watch, r->step, m);
+    /* the end of a step is when its callback came, which can be late on a busy host */
+    m->comm_exposed_ms = fmin(m->comm_exposed_ms, fmax(m->step_ms, 0));
+    m->device_bytes = ocl_device_peak_bytes(run->device);
+    m->steps_total = l->last_step;
+    m->stays = clt_line_stays(&l->pace, m->step, m->step >= l->last_step, r->done_at);
+    m->eta_s =
+        (double)(l->last_step - m->step) * (r->done_at - l->start) / (double)(m->step - run->first_step);
+}
+
+clt_status clt_tell_step(clt_loop *l, const clt_step_metrics *m)
+{
+    char line[CLT_LINE_SIZE];
+    const clt_observer *o = &l->options->observer;
+    if (l->dir)
+        CLT_TRY(clt_rundir_step(l->dir, m));
+    if (!l->quiet && o->step)
+        o->step(o->context, m);
+    if (l->dir && m->stays)
+        clt_rundir_log_at(l->dir, m->time, clt_step_line(m, 0, false, line));
+    return CLT_OK;
+}
+
+static clt_status write_text(const clt_loop *l, const char *name, const clt_str *text)
+{
+    char *path = NULL;
+    CLT_TRY(clt_str_check(text));
+    clt_status status = clt_path_join(clt_rundir_path(l->dir), name, &path);
+    if (status == CLT_OK)
+        status = clt_own_file_write(path, text->text, text->length);
+    free(path);
+    return status;
+}
+
+/* A record that only reports need never ends a training: that it could not be written is a warning. */
+static void tell_missing(const clt_loop *l, const char *name, clt_status status)
+{
+    char text[CLT_ERROR_TEXT_SIZE + 64];
+    if (status == CLT_OK)
+        return;
+    snprintf(text, sizeof text, "%s could not be written, the run goes on: %s", name, clt_error_text());
+    clt_error_clear();
+    clt_tell_warning(l, text);
+}
+
+/* classes.json: what the newest evaluation counted by class. */
+static void write_classes(clt_loop *l, const clt_eval_metrics *m)
+{
+    clt_str text = {0};
+    clt_json_writer w = clt_json_writer_make(&text, 2);
+    clt_jw_object(&w);
+    clt_jw_kint(&w, "step", m->step);
+    clt_jw_kint(&w, "samples", m->samples);
+    clt_class_counts_write(clt_eval_classes(l->run), &w);
+    clt_jw_end_object(&w);
+    clt_str_append(&text, "\n");
+    clt_status status = write_text(l, CLT_CLASSES_FILE, &text);
+    if (l->classes_missing) /* it has been said */
+        clt_error_clear();
+    else
+        tell_missing(l, CLT_CLASSES_FILE, status);
+    l->classes_missing = status != CLT_OK;
+    clt_str_free(&text);
+}
+
+clt_status clt_tell_eval(clt_loop *l, const clt_eval_metrics *m)
+{
+    char line[CLT_LINE_SIZE];
+    const clt_observer *o = &l->options->observer;
+    if (l->dir)
+        CLT_TRY(clt_rundir_eval(l->dir, m));
+    if (!l->quiet && o->eval)
+        o->eval(o->context, m);
+    if (l->dir)
+        clt_rundir_log(l->dir, "%s", clt_eval_line(m, line));
+    if (l->dir && clt_eval_classes(l->run))
+        write_classes(l, m);
+    return CLT_OK;
+}
+
+clt_status clt_tell_early(const clt_loop *l)
+{
+    static const char *const words[] = {CLT_BESTS(CLT_CHOICE_WORD)};
+    const clt_saved_state *s = &l->keeper.state;
+    char text[320], best[32];
+    const clt_event_field fields[] = {
+        CLT_FIELD_TEXT("by", words[s->best]), CLT_FIELD_INT("evaluations", s->stop_evals),
+        CLT_FIELD_NUMBER("best_value", s->best_value), CLT_FIELD_INT("best_step", s->best_step)};
+    (void)snprintf(
+        text, sizeof text,
+        "early end after step %lld of %lld: %lld evaluations in a row were no better; the best %s so far is "
+        "%s, of step %lld",
+        (long long)l->result->steps, (long long)l->last_step, (long long)s->stop_evals,
+        clt_eval_figure_name(s->best), clt_value_text(s->best_value, 4, best, sizeof best),
+        (long long)s->best_step);
+    if (!l->quiet)
+        clt_tell(l, text);
+    return clt_rundir_event(l->dir, "early_end", l->result->steps, fields, COUNT(fields));
+}
+
+static void show_table(const clt_loop *l)
+{
+    clt_table_row rows[CLT_STARTUP_ROWS];
+    int count = clt_startup_rows(l->run, l->dir ? clt_rundir_path(l->dir) : NULL, rows);
+    for (int i = 0; i < count; i++)
+        clt_rundir_log(l->dir, "%-16s %s", rows[i].label, rows[i].value);
+    if (!l->quiet && l->options->observer.start)
+        l->options->observer.start(l->options->observer.context, rows, count);
+}
+
+static clt_status start_event(const clt_loop *l)
+{
+    const clt_run *run = l->run;
+    const clt_job *job = run->job;
+    const ocl_device_desc *d = ocl_device_describe(run->device);
+    const char *from = run->resumed_from[0] ? run->resumed_from : NULL;
+    char hash[CLT_HASH64_TEXT];
+    const clt_event_field init[] = {CLT_FIELD_TEXT("file", run->taken.file),
+                                    CLT_FIELD_INT("tensors", run->taken.tensors),
+                                    CLT_FIELD_INT("new_parameters", run->taken.kept),
+                                    CLT_FIELD_TEXT("hash", clt_hash64_text(run->taken.hash, hash))};
+    const clt_event_field fields[] = {
+        CLT_FIELD_TEXT("version", CLT_VERSION),
+        CLT_FIELD_TEXT("host", run->ranks.host),
+        CLT_FIELD_TEXT("device", d->name),
+        CLT_FIELD_TEXT("spec", d->spec),
+        CLT_FIELD_TEXT("platform", d->platform),
+        CLT_FIELD_TEXT("driver", d->driver),
+        CLT_FIELD_TEXT("precision", clt_dtype_name(job->storage)),
+        CLT_FIELD_TEXT("model", clt_config_string(l->options->config, "model.type")),
+        CLT_FIELD_INT("parameters", clt_graph_param_elements(job->train->graph)),
+        CLT_FIELD_INT("ranks", run->ranks.ranks),
+        CLT_FIELD_TEXT("allreduce", run->ranks.ranks > 1 ? comm_chosen_way(l->options->comm) : NULL),
+        CLT_FIELD_INT("global_batch", job->global_batch),
+        CLT_FIELD_INT("micro_batch", job->micro_batch),
+        CLT_FIELD_NUMBER("peak_lr", job->schedule.peak),
+        CLT_FIELD_NUMBER("lr_factor", clt_job_rate_factor(job->config, job->global_batch)),
+        CLT_FIELD_INT("steps_total", l->last_step),
+        CLT_FIELD_INT("memory_bytes", clt_plan_memory(job->train, job->eval).total),
+        CLT_FIELD_TEXT("resumed_from", from),
+        CLT_FIELD_OBJECT("init", init, run->taken.file[0] ? COUNT(init) : 0),
+    };
+    return clt_rundir_event(l->dir, "start", run->first_step, fields, COUNT(fields));
+}
+
+clt_status clt_tell_continuation(const clt_loop *l)
+{
+    const clt_run *run = l->run;
+    clt_state_block state;
+    char text[600];
+    bool warning;
+    CLT_TRY(clt_store_get_state(run->store, &state));
+    for (int i = 0; !l->quiet && clt_continuation_line(&run->continuation, run->job, run->first_step,
+                                                       state.update, i, &warning, text, sizeof text);
+         i++) {
+        if (warning)
+            clt_tell_warning(l, text);
+        else
+            clt_tell(l, text);
+    }
+    const clt_event_field fields[] = {CLT_FIELD_INT("steps_before", run->continuation.steps_before),
+                                      CLT_FIELD_INT("steps_total", run->continuation.steps_now)};
+    if (run->continuation.longer)
+        note(l, "extended", run->first_step, fields, COUNT(fields));
+    return CLT_OK;
+}
+
+clt_status clt_tell_start(const clt_loop *l)
+{
+    show_table(l);
+    return start_event(l);
+}
+
+/* Three lines, for the console and for the top of profile.txt. */
+static clt_status tell_summary(const clt_loop *l, const clt_profile *profile, clt_str *text)
+{
+    char lines[CLT_SUMMARY_LINES][CLT_SUMMARY_SIZE], advice[512];
+    clt_watch_advice(l->watch, advice, sizeof advice);
+    CLT_TRY(clt_profile_summary(profile, advice, lines));
+    for (int i = 0; i < CLT_SUMMARY_LINES; i++) {
+        clt_tell(l, lines[i]);
+        clt_str_printf(text, "%s\n", lines[i]);
+    }
+    clt_str_append(text, "\n");
+    return CLT_OK;
+}
+
+void clt_tell_profile(const clt_loop *l)
+{
+    clt_str text = {0}, json = {0}, trace = {0};
+    char line[512], window[96] = "";
+    int64_t first, last;
+    if (!l->options->profile || !l->dir || l->result->steps <= l->run->first_step)
+        return;
+    clt_watch_measure_limits(l->watch);
+    const clt_profile *profile = clt_watch_profile(l->watch);
+    clt_json_writer w = clt_json_writer_make(&json, 2);
+    clt_status status = tell_summary(l, profile, &text);
+    CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(clt_profile_text(profile, &text), done);
+    CLT_TRY_GOTO(write_text(l, "profile.txt", &text), done);
+    CLT_TRY_GOTO(clt_profile_json(profile, &w), done);
+    CLT_TRY_GOTO(write_text(l, "profile.json", &json), done);
+    if (clt_watch_trace_window(l->watch, &first, &last)) {
+        CLT_TRY_GOTO(clt_watch_trace(l->watch, &trace), done);
+        CLT_TRY_GOTO(write_text(l, "trace.json", &trace), done);
+        snprintf(window, sizeof window, ", trace.json (steps %lld to %lld)", (long long)first + 1,
+                 (long long)last + 1);
+    } else {
+        snprintf(window, sizeof window, " (no trace: the run ended before step %lld)",
+                 (long long)l->options->trace_from);
+    }
+    snprintf(line, sizeof line, "profile: profile.txt, profile.json%s in %.300s", window,
+             clt_rundir_path(l->dir));
+    clt_tell(l, line);
+    if (trace.length) {
+        snprintf(line, sizeof line, "look at it: open %.300s/trace.json at ui.perfetto.dev",
+                 clt_rundir_path(l->dir));
+        clt_tell(l, line);
+    }
+done:
+    clt_str_free(&text);
+    clt_str_free(&json);
+    clt_str_free(&trace);
+    tell_missing(l, "the profile", status);
+}
+
+clt_status clt_tell_advice(const clt_loop *l)
+{
+    char line[512];
+    const clt_event_field fields[] = {CLT_FIELD_TEXT("text", line)};
+    clt_watch_advice(l->watch, line, sizeof line);
+    if (!line[0] || l->quiet)
+        return CLT_OK;
+    /* the summary of a profile ends with the advice already, and one session of a run is enough to tell it */
+    if (!l->dir || (!l->options->profile && !clt_rundir_advised(l->dir)))
+        clt_tell(l, line);
+    return clt_rundir_event(l->dir, "advice", l->result->steps, fields, COUNT(fields));
+}
+
+static const char *stop_reason(int64_t stop)
+{
+    switch (stop) {
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGINT:
+        return "SIGINT";
+    case SIGUSR2:
+        return "SIGUSR2";
+    case SIGHUP:
+        return "SIGHUP";
+    case CLT_STOP_FILE:
+        return CLT_REASON_STOP_FILE;
+    default:
+        return "the program asked for it";
+    }
+}
+
+clt_status clt_tell_end(const clt_loop *l, bool stopped)
+{
+    const clt_event_field end[] = {CLT_FIELD_NUMBER("seconds", l->result->seconds)},
+                          stop[] = {CLT_FIELD_TEXT("reason", stop_reason(l->stop))};
+    if (!l->dir)
+        return CLT_OK;
+    if (stopped)
+        clt_rundir_log(l->dir, "stopped after step %lld of %lld (%s)", (long long)l->result->steps,
+                       (long long)l->last_step, stop_reason(l->stop));
+    else
+        clt_rundir_log(l->dir, "the end, after %.1f s of training", l->result->seconds);
+    CLT_TRY(clt_rundir_event(l->dir, stopped ? "stopped" : "end", l->result->steps, stopped ? stop : end, 1));
+    return clt_rundir_flush(l->dir);
+}
+
+void clt_tell_failed(const clt_loop *l, clt_status status)
+{
+    clt_error error;
+    clt_rundir_log(l->dir, "%s: %s", clt_status_text(status), clt_error_text());
+    clt_error_take(status, &error);
+    const clt_event_field fields[] = {CLT_FIELD_INT("code", clt_status_exit_code(status)),
+                                      CLT_FIELD_TEXT("message", error.text)};
+    note(l, "failed", -1, fields, COUNT(fields));
+    (void)clt_error_put(&error);
+}

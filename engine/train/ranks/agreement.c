@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Denials of earlier runs: shared between ranks, noted from a description. The order of the
+ * update: the smallest group that any rank takes, none where any rank goes without groups; products by the
+ * plainest kernels where devices would take different ones. */
+#include "engine/train/ranks/agreement.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl/command/fallback.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "engine/train/job/denials.h"
+#include "engine/train/job/tuned.h"
+
+/* --- denials --- */
+
+/* The denials as rank 0 sends them to the others. */
+typedef struct told_denials {
+    clt_told_device device;
+    int32_t kept; /* they come from the checkpoint */
+    ocl_denials denials;
+} told_denials;
+
+/* Ranks whose device is that of rank 0 use rank 0's list instead of their own. */
+static clt_status share(clt_run *run, ocl_denials *denials, bool *kept)
+{
+    const ocl_device_desc *desc = &run->tuned->desc;
+    told_denials *told;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    CLT_TRY(clt_alloc(&told, 1, sizeof *told, "denials"));
+    clt_tell_device(desc, &told->device);
+    told->kept = *kept;
+    told->denials = *denials;
+    clt_status status = comm_broadcast(run->options->comm, told, sizeof *told, 0);
+    if (status == CLT_OK && clt_is_told_device(&told->device, desc)) {
+        *denials = told->denials;
+        *kept = told->kept != 0;
+    }
+    free(told);
+    return status;
+}
+
+static void print(const ocl_denials *denials, uint32_t caps, clt_str *what)
+{
+    char names[200];
+    if (caps)
+        clt_str_printf(what, "capability %s", ocl_caps_text(caps, names, sizeof names));
+    for (int i = 0; i < denials->count; i++)
+        clt_str_printf(what, "%s%s%s%s'%s'", what->length ? ", " : "",
+                       denials->list[i].form[0] ? "tile " : "", denials->list[i].form,
+                       denials->list[i].form[0] ? " of variant " : "variant ", denials->list[i].variant);
+}
+
+static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32_t caps, bool kept)
+{
+    clt_str what = {0};
+    print(denials, caps, &what);
+    CLT_WARN("device %s '%s': this run goes on without %s, which the driver refused %s", desc->spec,
+             desc->name, what.text ? what.text : "?",
+             kept ? "to the run of the checkpoint: it computes as that did"
+                  : "in an earlier run; 'cltrain devices --again' forgets that");
+    clt_str_free(&what);
+}
+
+/* Warns of features that the driver refused to another run, while the run of the checkpoint used them. */
+static void tell_tried(const ocl_denials *kept, const ocl_denials *remembered, const ocl_device_desc *desc)
+{
+    clt_str what = {0};
+    ocl_denials more = {.caps = remembered->caps & ~kept->caps};
+    for (int i = 0; i < remembered->count; i++)
+        if (!ocl_denials_has(kept, &remembered->list[i]))
+            more.list[more.count++] = remembered->list[i];
+    print(&more, more.caps, &what);
+    if (what.length)
+        CLT_WARN("device %s '%s': the driver refused %s to another run; the run of the checkpoint used it, "
+                 "so it is tried again",
+                 desc->spec, desc->name, what.text);
+    clt_str_free(&what);
+}
+
+clt_status clt_recall_denials(clt_run *run)
+{
+    ocl_device_desc *desc = &run->tuned->desc;
+    const ocl_denials *remembered = ocl_device_denials(run->device);
+    bool kept = run->tuned->keeps_denials;
+    ocl_denials denials = kept ? run->tuned->denials : *remembered;
+    CLT_TRY(share(run, &denials, &kept));
+    uint32_t caps = desc->caps & denials.caps;
+    clt_apply_denials(&denials, desc);
+    if (caps || denials.count)
+        tell(&denials, desc, caps, kept);
+    if (kept)
+        tell_tried(&denials, remembered, desc);
+    return CLT_OK;
+}
+
+void clt_note_denials(clt_run *run, uint32_t caps, int first)
+{
+    ocl_denials denials;
+    clt_denials_of(&run->tuned->desc, caps, first, &denials);
+    if (ocl_denials_any(&denials))
+        ocl_device_remember_denials(run->device, &denials);
+}
+
+/* --- the update --- */
+
+static int64_t kind_of(const ocl_device_desc *desc)
+{
+    const char *const names[] = {desc->platform, desc->name, desc->driver};
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    for (int i = 0; i < 3; i++)
+        clt_hash64_add(&state, names[i], strlen(names[i]) + 1);
+    return (int64_t)(clt_hash64_end(&state) >> 1);
+}
+
+/* Everything that decides which kernels compute a product, where tuning records and denials are shared. */
+static int64_t choice_of(const ocl_device_desc *desc)
+{
+    int64_t kind = kind_of(desc);
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    clt_hash64_add(&state, &kind, sizeof kind);
+    clt_hash64_add(&state, &desc->caps, sizeof desc->caps);
+    clt_hash64_add(&state, &desc->compute_units, sizeof desc->compute_units);
+    for (int i = 0; i < desc->n_given_up; i++) {
+        int number = clt_variant_number(desc->given_up[i].variant);
+        clt_hash64_add(&state, &number, sizeof number);
+        clt_hash64_add(&state, desc->given_up[i].form, strlen(desc->given_up[i].form));
+    }
+    return (int64_t)(clt_hash64_end(&state) >> 1);
+}
+
+/* Which variants add up the rows of embeddings on this device: their order differs. */
+static clt_status rows_of(const ocl_device_desc *desc, int64_t *variants)
+{
+    int count;
+    const clt_op *const *ops = clt_op_list(&count);
+    clt_hash64_state state;
+    clt_hash64_begin(&state);
+    for (int i = 0; i < count; i++) {
+        const ocl_variant *variant;
+        if (!(ops[i]->flags & CLT_OP_ROWS))
+            continue;
+        CLT_TRY(ocl_family_choose(&ops[i]->backward, NULL, desc, ops[i]->name, NULL, &variant));
+        int number = clt_variant_number(variant);
+        clt_hash64_add(&state, &number, sizeof number);
+    }
+    *variants = (int64_t)(clt_hash64_end(&state) >> 1);
+    return CLT_OK;
+}
+
+clt_status clt_agree_on_update(clt_run *run, bool *changed)
+{
+    const ocl_device_desc *desc = &run->tuned->desc;
+    clt_update_order order = {0};
+    *changed = false;
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    enum { ITEMS, KIND, EXACT, UNITS, CHOICE, ROWS, COUNT };
+    int64_t least[COUNT] = {(int64_t)clt_update_items(desc), kind_of(desc), desc->rounds_correctly,
+                            desc->compute_units, choice_of(desc)};
+    int64_t most[COUNT];
+    CLT_TRY(rows_of(desc, &least[ROWS]));
+    memcpy(most, least, sizeof most);
+    CLT_TRY(comm_all_reduce(run->options->comm, least, COUNT, COMM_I64, COMM_MIN));
+    CLT_TRY(comm_all_reduce(run->options->comm, most, COUNT, COMM_I64, COMM_MAX));
+    if (least[KIND] != most[KIND] && clt_config_bool(run->options->config, "parallel.rank_invariant"))
+        CLT_FAIL(CLT_ERANKS,
+                 "parallel.rank_invariant: the ranks' devices or drivers are of different kinds, so "
+                 "their sums may round differently");
+    run->kinds_differ = least[KIND] != most[KIND];
+    order.dense = least[ROWS] != most[ROWS];
+    if (order.dense && clt_config_choice(run->options->config, "parallel.embeddings") == CLT_EMBEDDINGS_ROWS)
+        CLT_FAIL(CLT_ERANKS, "parallel.embeddings=rows: the ranks' devices would add up rows in different "
+                             "orders; use auto or dense");
+    bool differ = least[KIND] != most[KIND] || least[ITEMS] != most[ITEMS];
+    if (differ || least[UNITS] != most[UNITS]) /* otherwise rank 0's tuning records hold for all */
+        order.items = (uint32_t)least[ITEMS];
+    order.exact = differ && least[EXACT] != 0;
+    order.plain = run->job->update.optimizer->orthogonalise && least[CHOICE] != most[CHOICE];
+    if (least[KIND] != most[KIND] && !order.exact && run->ranks.rank == 0 && !run->warned_rounding)
+        CLT_WARN("the ranks' devices are of different kinds, and not all of them round divisions and square "
+                 "roots correctly: parameters may differ between ranks in their last bits");
+    if (least[KIND] != most[KIND] && !order.exact && run->job->update.spike.action == CLT_SPIKE_SKIP)
+        CLT_FAIL(CLT_ERANKS,
+                 "train.on_spike=skip: the ranks' devices are of different kinds and round differently, so "
+                 "they might not skip the same updates; use warn");
+    run->warned_rounding = true;
+    *changed = memcmp(&order, &run->order, sizeof order) != 0;
+    run->order = order;
+    return CLT_OK;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives beside the device: see flight.h. */
+#include "engine/train/ranks/flight.h"
+
+#include "cl/command/faults.h"
+#include "engine/base/span.h"
+#include "engine/base/thread.h"
+#include "engine/train/run/run.h"
+
+void clt_flights_init(clt_flights *shared, clt_run *run)
+{
+    *shared = (clt_flights){.run = run};
+    pthread_mutex_init(&shared->lock, NULL);
+    pthread_cond_init(&shared->told, NULL);
+}
+
+void clt_flights_free(clt_flights *shared)
+{
+    pthread_cond_destroy(&shared->told);
+    pthread_mutex_destroy(&shared->lock);
+}
+
+void clt_flights_drain(clt_flights *shared)
+{
+    clt_error kept;
+    clt_error_take(CLT_EINTERNAL, &kept);
+    for (int q = OCL_QUEUE_COMPUTE; q < OCL_QUEUE_COUNT; q++)
+        (void)ocl_finish(shared->run->device, (ocl_queue)q);
+    if (ocl_commands_failed(shared->run->device)) {
+        pthread_mutex_lock(&shared->lock);
+        shared->gone = true;
+        pthread_mutex_unlock(&shared->lock);
+    }
+    clt_error_put(&kept);
+}
+
+static void data_ready(void *context, bool ok)
+{
+    clt_flight *f = context;
+    f->ready = clt_now();
+    comm_request_ready(f->request, ok);
+}
+
+/* The device has run all that it could without the result. */
+static void device_came(void *context, bool ok)
+{
+    clt_flight *f = context;
+    (void)ok;
+    pthread_mutex_lock(&f->shared->lock);
+    f->got = clt_now();
+    pthread_cond_broadcast(&f->shared->told);
+    pthread_mutex_unlock(&f->shared->lock);
+}
+
+/* On the communication thread. An urgent collective may run inside of another one, and moves no other's beginning. */
+static void ended(void *context, bool ok)
+{
+    clt_flight *f = context;
+    clt_flights *s = f->shared;
+    double now = clt_now(), *last = &s->last_end[f->urgent];
+    pthread_mutex_lock(&s->lock);
+    if (!s->gone && !ok)
+        ocl_commands_spoil(s->run->device, CLT_ECOMM, clt_error_text());
+    else if (!s->gone)
+        clt_spans_add(s->run->train->spans, CLT_TRACK_SUMS, f->what, f->step + 1,
+                      f->ready > *last ? f->ready : *last, now);
+    *last = f->ended = now;
+    pthread_mutex_unlock(&s->lock);
+    ocl_user_event_complete(f->summed);
+}
+
+static clt_status hand_out(const clt_route *r, ocl_event *made, ocl_event **out)
+{
+    if (r->mapped)
+        return ocl_map_async(OCL_QUEUE_OUT, r->from, r->from_at, r->from_bytes, made, out);
+    return ocl_read_async(OCL_QUEUE_OUT, r->from, r->from_at, r->from_host, r->from_bytes, made, out);
+}
+
+static clt_status take_back(const clt_route *r, ocl_event *done, ocl_event **back)
+{
+    if (r->mapped)
+        return ocl_unmap_async(OCL_QUEUE_IN, r->from, r->from_at, done, back);
+    return ocl_write_async(OCL_QUEUE_IN, r->to, r->to_at, r->to_host, r->to_bytes, done, back);
+}
+
+/* Enqueues the read behind all commands so far, the collective behind it, and the write back behind that, if it is not to
+ * come later. */
+static clt_status enqueue(clt_flight *f, const clt_route *route, bool *announced)
+{
+    ocl_event *made = NULL, *read = NULL;
+    clt_status status = ocl_marker(f->shared->run->device, OCL_QUEUE_COMPUTE, &made);
+    if (status == CLT_OK)
+        status = hand_out(route, made, &read);
+    if (status == CLT_OK)
+        status = ocl_event_callback(read, data_ready, f);
+    *announced = status == CLT_OK;
+    if (status == CLT_OK && !route->later)
+        status = take_back(route, f->summed, &f->written);
+    ocl_event_release(made);
+    ocl_event_release(read);
+    return status;
+}
+
+clt_status clt_flight_start(clt_flight *f, comm *group, comm_call call, const clt_route *route)
+{
+    bool announced = false;
+    CLT_TRY(ocl_user_event_create(f->shared->run->device, &f->summed));
+    call.done = ended;
+    call.context = f;
+    call.what = f->what;
+    f->urgent = call.urgent;
+    f->asked = false;
+    f->got = f->waited = 0;
+    clt_status status = comm_post(group, &call, &f->request);
+    if (status != CLT_OK) {
+        ocl_user_event_complete(f->summed);
+        return status;
+    }
+    status = enqueue(f, route, &announced);
+    if (!announced) /* the other ranks wait for this collective */
+        comm_request_ready(f->request, false);
+    return status;
+}
+
+clt_status clt_flight_wait(clt_flight *f)
+{
+    if (!f->written)
+        CLT_FAIL(CLT_EINTERNAL, "a collective of %s is waited for and was not posted",
+                 f->what ? f->what : "?");
+    clt_status status = ocl_wait_on_device(f->shared->run->device, OCL_QUEUE_COMPUTE, f->written);
+    ocl_event_release(f->written);
+    f->written = NULL;
+    return status;
+}
+
+clt_status clt_flight_take(clt_flight *f, const clt_route *route)
+{
+    ocl_device *device = f->shared->run->device;
+    ocl_event *came = NULL;
+    if (!f->request || f->asked)
+        CLT_FAIL(CLT_EINTERNAL, "a collective of %s is taken and was not posted", f->what ? f->what : "?");
+    clt_status status = ocl_marker(device, OCL_QUEUE_COMPUTE, &came);
+    if (status == CLT_OK)
+        status = ocl_event_callback(came, device_came, f);
+    f->asked = status == CLT_OK;
+    ocl_event_release(came);
+    CLT_TRY(status);
+    return ocl_write_async(OCL_QUEUE_COMPUTE, route->to, route->to_at, route->to_host, route->to_bytes,
+                           f->summed, NULL);
+}
+
+/* The driver may tell it a moment after the commands behind it have ended. */
+static void find_waited(clt_flight *f)
+{
+    pthread_mutex_lock(&f->shared->lock);
+    while (f->got == 0)
+        pthread_cond_wait(&f->shared->told, &f->shared->lock);
+    f->waited = f->ended > f->got ? f->ended - f->got : 0;
+    pthread_mutex_unlock(&f->shared->lock);
+    f->asked = false;
+}
+
+clt_status clt_flight_end(clt_flight *f, comm_times *times)
+{
+    clt_status status = CLT_OK;
+    *times = (comm_times){0};
+    if (f->request)
+        status = comm_request_wait_timed(f->request, times);
+    f->waited = 0;
+    if (f->asked)
+        find_waited(f);
+    ocl_event_release(f->summed);
+    ocl_event_release(f->written);
+    f->request = NULL;
+    f->summed = f->written = NULL;
+    return status;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks among ranks before anything is built: see preflight.h. All ranks come to the same result from the same table,
+ * so that none ends alone. */
+#include "engine/train/ranks/preflight.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+
+#define MOST_PROGRAM ((uint64_t)1 << 30) /* bytes that are hashed of the program's file */
+
+/* --- the config --- */
+
+/* A line of a config without its indent and its comma. */
+static int bare(const char **line)
+{
+    size_t indent = strspn(*line, " "), length = strcspn(*line, "\n");
+    *line += indent;
+    length -= indent;
+    return (int)(length > 0 && (*line)[length - 1] == ',' ? length - 1 : length);
+}
+
+/* The first line in which two configs differ, with the section that it is in. */
+static void different_line(const char *first, const char *own, char *out, size_t size)
+{
+    const char *section = "";
+    (void)snprintf(out, size, "one of them ends earlier");
+    while (*first && *own) {
+        const char *a = first, *b = own;
+        int m = bare(&a), n = bare(&b);
+        if (m != n || memcmp(a, b, (size_t)n) != 0) {
+            (void)snprintf(out, size, "%.*s%s%.*s instead of %.*s", (int)strcspn(section, ":"), section,
+                           *section ? ": " : "", n, b, m, a);
+            return;
+        }
+        if (n > 0 && b[n - 1] == '{')
+            section = n > 1 ? b : "";
+        first = a + strcspn(a, "\n");
+        own = b + strcspn(b, "\n");
+        first += *first != '\0';
+        own += *own != '\0';
+    }
+}
+
+/* Collective: how the config of rank `rank` differs from rank 0's, on all ranks. */
+static clt_status tell_difference(clt_run *run, const clt_str *own, int rank, char *line, size_t size)
+{
+    comm *c = run->options->comm;
+    int64_t length = (int64_t)own->length;
+    char *first = NULL;
+    CLT_TRY(comm_broadcast(c, &length, sizeof length, 0));
+    CLT_TRY(clt_alloc(&first, (size_t)length + 1, 1, "the config of rank 0"));
+    if (run->ranks.rank == 0)
+        memcpy(first, own->text, (size_t)length);
+    clt_status status = comm_broadcast(c, first, length, 0);
+    if (status == CLT_OK && run->ranks.rank == rank)
+        different_line(first, own->text, line, size);
+    free(first);
+    return status == CLT_OK ? comm_broadcast(c, line, (int64_t)size, rank) : status;
+}
+
+static clt_status compare(clt_run *run, const clt_str *own)
+{
+    comm *c = run->options->comm;
+    char line[512] = "", host[64];
+    uint64_t mine = clt_hash64(own->text, own->length), first = mine;
+    CLT_TRY(comm_broadcast(c, &first, sizeof first, 0));
+    int64_t differs = mine != first ? run->ranks.rank : run->ranks.ranks;
+    CLT_TRY(comm_all_reduce(c, &differs, 1, COMM_I64, COMM_MIN));
+    if (differs == run->ranks.ranks)
+        return CLT_OK;
+    CLT_TRY(tell_difference(run, own, (int)differs, line, sizeof line));
+    memcpy(host, run->ranks.host, sizeof host);
+    CLT_TRY(comm_broadcast(c, host, sizeof host, (int)differs));
+    CLT_FAIL(CLT_ERANKS,
+             "the configuration of rank %lld on %s is not that of rank 0: %s; start every rank with the same "
+             "config and "
+             "the same arguments",
+             (long long)differs, host, line);
+}
+
+clt_status clt_preflight_config(clt_run *run)
+{
+    clt_str text = {0};
+    if (run->ranks.ranks <= 1)
+        return CLT_OK;
+    clt_status status = clt_config_print(run->options->config, false, &text);
+    if (status == CLT_OK)
+        status = compare(run, &text);
+    clt_str_free(&text);
+    return status;
+}
+
+/* --- what ranks tell --- */
+
+static uint64_t hash_program(void)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    if (clt_file_read("/proc/self/exe", false, MOST_PROGRAM, CLT_ESTORAGE, &bytes, &size) != CLT_OK) {
+        clt_error_clear();
+        return 0;
+    }
+    uint64_t hash = clt_hash64(bytes, size);
+    free(bytes);
+    return hash;
+}
+
+static void fill(const clt_run *run, const clt_nearness *near, clt_told_preflight *t)
+{
+    const ocl_device_desc *d = ocl_device_describe(run->device);
+    const clt_source *train = run->job->train_source, *eval = run->job->eval_source;
+    memset(t, 0, sizeof *t);
+    memcpy(t->host, run->ranks.host, sizeof t->host);
+    (void)snprintf(t->version, sizeof t->version, "%s", CLT_VERSION);
+    (void)snprintf(t->device, sizeof t->device, "%s", d->name);
+    (void)snprintf(t->driver, sizeof t->driver, "%s", d->driver);
+    if (d->is_gpu)
+        (void)snprintf(t->place, sizeof t->place, "%s%s", d->pci[0] ? "" : "device ",
+                       d->pci[0] ? d->pci : d->spec);
+    if (train)
+        (void)clt_source_fingerprint(train, t->data);
+    if (eval)
+        (void)clt_source_fingerprint(eval, t->eval_data);
+    t->samples = train ? train->samples : -1;
+    t->program = hash_program();
+    t->local_ranks = run->ranks.local_ranks;
+    t->is_cpu = d->is_cpu;
+    t->cores = clt_process_cores(getpid());
+    t->launcher_cores = clt_process_cores(getppid());
+    t->node = near->node;
+    t->far = near->far;
+}
+
+/* --- what is refused --- */
+
+static clt_status same_program(const clt_told_preflight *first, const clt_told_preflight *t, int rank)
+{
+    if (t->program == first->program && strcmp(t->version, first->version) == 0)
+        return CLT_OK;
+    CLT_FAIL(CLT_ERANKS,
+             "rank %d on %s runs another program than rank 0 on %s: cltrain %s and %s%s; install the same on "
+             "every host",
+             rank, t->host, first->host, t->version, first->version,
+             strcmp(t->version, first->version) == 0 ? ", which are different builds" : "");
+}
+
+static clt_status same_data(const clt_told_preflight *first, const clt_told_preflight *t, int rank)
+{
+    if (t->samples != first->samples)
+        CLT_FAIL(CLT_ERANKS,
+                 "rank %d on %s reads other data than rank 0 on %s: %lld training samples, and %lld there",
+                 rank, t->host, first->host, (long long)t->samples, (long long)first->samples);
+    bool train = strcmp(t->data, first->data) != 0;
+    if (train || strcmp(t->eval_data, first->eval_data) != 0)
+        CLT_FAIL(CLT_ERANKS,
+                 "rank %d on %s reads other data than rank 0 on %s: the content of the %s data differs", rank,
+                 t->host, first->host, train ? "training" : "evaluation");
+    return CLT_OK;
+}
+
+static clt_status own_device(const clt_told_preflight *told, int rank)
+{
+    const clt_told_preflight *t = &told[rank];
+    for (int other = 0; other < rank && t->place[0]; other++)
+        if (strcmp(told[other].host, t->host) == 0 && strcmp(told[other].place, t->place) == 0)
+            CLT_FAIL(CLT_ERANKS,
+                     "ranks %d and %d on %s would share the GPU '%s' (%s); start as many ranks on a host as "
+                     "it has GPUs, "
+                     "or allow it with parallel.share_devices=true",
+                     other, rank, t->host, t->device, t->place);
+    return CLT_OK;
+}
+
+clt_status clt_preflight_refuse(const clt_told_preflight *told, int ranks, bool share_devices)
+{
+    for (int r = 1; r < ranks; r++) {
+        CLT_TRY(same_program(&told[0], &told[r], r));
+        CLT_TRY(same_data(&told[0], &told[r], r));
+        if (!share_devices)
+            CLT_TRY(own_device(told, r));
+    }
+    return CLT_OK;
+}
+
+/* --- what is said --- */
+
+/* Cores that a rank needs: its share on a CPU device; else some for loader, communication and driver. */
+static int needed_cores(const clt_told_preflight *t)
+{
+    enum { WITH_GPU = 4 };
+    int share = t->launcher_cores / (t->local_ranks > 0 ? t->local_ranks : 1);
+    return t->is_cpu || share < WITH_GPU ? share : WITH_GPU;
+}
+
+void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *out)
+{
+    const clt_told_preflight *first = &told[0];
+    int other = 1, bound = 0;
+    while (other < ranks && strcmp(told[other].device, first->device) == 0 &&
+           strcmp(told[other].driver, first->driver) == 0)
+        other++;
+    if (other < ranks)
+        clt_str_printf(
+            out,
+            "the ranks have different devices or drivers: rank 0 on %s has '%s' (driver %s), rank %d on %s "
+            "'%s' (%s); a step takes as long as the slowest needs\n",
+            first->host, first->device, first->driver, other, told[other].host, told[other].device,
+            told[other].driver);
+    while (bound < ranks && (told[bound].cores == 0 || told[bound].cores >= needed_cores(&told[bound])))
+        bound++;
+    if (bound < ranks)
+        clt_str_printf(out,
+                       "rank %d on %s may use only %d of %d cores: mpirun binds ranks to cores unless it is "
+                       "started with "
+                       "--bind-to none, srun with --cpu-bind=none\n",
+                       bound, told[bound].host, told[bound].cores, told[bound].launcher_cores);
+    int far = 0;
+    while (far < ranks && !told[far].far)
+        far++;
+    if (far < ranks)
+        clt_str_printf(
+            out,
+            "rank %d on %s may use no core of NUMA node %d, which its GPU %s is attached to, so all that it "
+            "copies crosses a link between nodes: start the ranks in the order of the GPUs, or without "
+            "binding "
+            "(mpirun --bind-to none, srun --cpu-bind=none)\n",
+            far, told[far].host, told[far].node, told[far].place);
+}
+
+int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank)
+{
+    int sharing = 0;
+    if (told[rank].node < 0) /* not known: it is not bound */
+        return 1;
+    for (int r = 0; r < ranks; r++)
+        sharing += told[r].node == told[rank].node && strcmp(told[r].host, told[rank].host) == 0;
+    return sharing;
+}
+
+static void warn(const clt_told_preflight *told, int ranks)
+{
+    clt_str lines = {0};
+    clt_preflight_warnings(told, ranks, &lines);
+    for (char *at = lines.text; at && *at;) {
+        size_t length = strcspn(at, "\n");
+        CLT_WARN("%.*s", (int)length, at);
+        at += length + (at[length] == '\n');
+    }
+    clt_str_free(&lines);
+}
+
+clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing)
+{
+    clt_told_preflight *told;
+    int ranks = run->ranks.ranks;
+    *sharing = 1;
+    if (ranks <= 1)
+        return CLT_OK;
+    CLT_TRY(comm_check_links(run->options->comm));
+    CLT_TRY(clt_alloc(&told, (size_t)ranks, sizeof *told, "table of ranks"));
+    fill(run, near, &told[run->ranks.rank]);
+    clt_status status = comm_all_gather(run->options->comm, told, ranks * (int64_t)sizeof *told,
+                                        (int64_t)sizeof *told, COMM_U8);
+    if (status == CLT_OK)
+        status = clt_preflight_refuse(told, ranks,
+                                      clt_config_bool(run->options->config, "parallel.share_devices"));
+    if (status == CLT_OK && run->ranks.rank == 0)
+        warn(told, ranks);
+    if (status == CLT_OK)
+        *sharing = clt_preflight_sharing(told, ranks, run->ranks.rank);
+    free(told);
+    return status;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What ranks check before they build anything: that all have the same program, config and data, a GPU of their own and
+ * links that work; and what may make them slow: devices or drivers that differ, too few cores. */
+#ifndef ENGINE_TRAIN_PREFLIGHT_H
+#define ENGINE_TRAIN_PREFLIGHT_H
+
+#include "engine/base/hash.h"
+#include "engine/base/mem.h"
+#include "engine/train/ranks/binding.h"
+#include "engine/train/run/run.h"
+
+/* What a rank tells the others; its layout is the same on all of them. */
+typedef struct clt_told_preflight {
+    char host[64], version[32];
+    char device[OCL_NAME_SIZE], driver[OCL_NAME_SIZE];
+    char place[32]; /* of a GPU: on the PCI bus, or "device 0:0" if that is not known; "": no GPU */
+    char data[CLT_HASH64_TEXT], eval_data[CLT_HASH64_TEXT]; /* fingerprints, "": the data has none */
+    uint64_t program;                                       /* hash of its file; 0: not known */
+    int64_t samples;                                        /* of the training data; -1: none */
+    int32_t local_ranks, is_cpu;
+    int32_t cores, launcher_cores; /* that this process and its parent may use; 0: not known */
+    int32_t node, far;             /* of clt_nearness; a node of -1: not known */
+} clt_told_preflight;
+
+/* Compares the config: CLT_ERANKS names the first rank that differs from rank 0 and a line that does. Collective. */
+clt_status clt_preflight_config(clt_run *run);
+/* Everything else, when data and device are open. *sharing: ranks of this host whose devices are on the same NUMA
+ * node, this one included; 1 where the node is not known. CLT_ERANKS, on all ranks; warnings come from rank 0. Collective. */
+clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing);
+
+/* Pure, for tests: CLT_ERANKS for what ranks have told; the warnings, one a line. */
+clt_status clt_preflight_refuse(const clt_told_preflight *told, int ranks, bool share_devices);
+void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *out);
+int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank);
+
+#endif

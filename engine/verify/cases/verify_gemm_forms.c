@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks of what GEMM backends would not choose for a case: each of their tiles, matrix units of other
+ * generations and types, parts of k, stream-k. It must not know how a result is judged. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cl/backends/gemm_mma.h"
+#include "cl/backends/gemm_tile.h"
+#include "cl/backends/gemm_wgmma.h"
+#include "engine/verify/cases/verify_gemm_run.h"
+
+/* Tiles of the backend `tile` that it would not choose for a problem of this size; every second one with
+ * split-K in two parts. */
+static clt_status check_tile_forms(clt_verify_session *session, const clt_gemm_case *c)
+{
+    for (int i = 0; ocl_tile_forms[i].bm; i++) {
+        const ocl_gemm_form *f = &ocl_tile_forms[i];
+        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "tile"};
+        char label[64];
+        int splits = 1 + (i + c->ta) % 2;
+        snprintf(label, sizeof label, "tile_%dx%dx%d_%dx%d_k%d", f->bm, f->bn, f->bk, f->pm, f->pn, splits);
+        CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
+        CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
+        CLT_TRY(ocl_choice_set(&choice, "bk", f->bk));
+        CLT_TRY(ocl_choice_set(&choice, "tm", f->pm));
+        CLT_TRY(ocl_choice_set(&choice, "tn", f->pn));
+        CLT_TRY(ocl_choice_set(&choice, "split", splits));
+        CLT_TRY(clt_gemm_check_modes(session, c, label, "tile", &choice));
+    }
+    return CLT_OK;
+}
+
+/* Blocks of the backend `lane` that it would not choose for a problem of this size or on this device: several
+ * micro-panels and several blocks of k, with operand A packed or not, depending on the height of tiles. */
+static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_case *c)
+{
+    static const struct {
+        int mr, nv, kc, mt, nt, pack_a;
+        bool small;
+    } forms[] = {{6, 1, 192, 8, 8, 0, true},   {6, 1, 192, 8, 4, 1, false},  {8, 2, 192, 8, 4, 0, false},
+                 {12, 1, 256, 8, 8, 1, false}, {14, 2, 192, 8, 4, 1, false}, {8, 3, 256, 8, 4, 1, false}};
+    bool windows = clt_gemm_has_windows(c);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "lane"};
+        clt_gemm_case form = *c;
+        char label[64];
+        /* every second one of a layout, since compiling takes most of the time */
+        if (!windows && (i + c->ta + c->tb) % 2 != 0)
+            continue;
+        form.small = forms[i].small && (windows || (!c->ta && !c->tb));
+        snprintf(label, sizeof label, "lane_%dx%d_kc%d_%dx%d%s", forms[i].mr, forms[i].nv, forms[i].kc,
+                 forms[i].mt, forms[i].nt, forms[i].pack_a ? "_packed" : "");
+        CLT_TRY(ocl_choice_set(&choice, "mr", forms[i].mr));
+        CLT_TRY(ocl_choice_set(&choice, "nv", forms[i].nv));
+        CLT_TRY(ocl_choice_set(&choice, "kc", forms[i].kc));
+        CLT_TRY(ocl_choice_set(&choice, "mt", forms[i].mt));
+        CLT_TRY(ocl_choice_set(&choice, "nt", forms[i].nt));
+        CLT_TRY(ocl_choice_set(&choice, "pack_a", forms[i].pack_a));
+        CLT_TRY(clt_gemm_check_modes(session, &form, label, "lane", &choice));
+    }
+    return CLT_OK;
+}
+
+static clt_status check_mma_form(clt_verify_session *session, const clt_gemm_case *c, const ocl_gemm_form *f,
+                                 int splits)
+{
+    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
+    const char *type = c->tf32 ? "tf32" : clt_dtype_name(c->type[0]);
+    char label[80];
+    int bk = c->tf32 ? f->bk / 2 : f->bk;
+    snprintf(label, sizeof label, "mma_%s_sm%d_%dx%dx%d_%dx%d_s%d_k%d", type, f->sm, f->bm, f->bn, bk, f->pm,
+             f->pn, f->stages, splits);
+    CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
+    CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
+    CLT_TRY(ocl_choice_set(&choice, "bk", bk));
+    CLT_TRY(ocl_choice_set(&choice, "wm", f->pm));
+    CLT_TRY(ocl_choice_set(&choice, "wn", f->pn));
+    CLT_TRY(ocl_choice_set(&choice, "stages", f->stages));
+    CLT_TRY(ocl_choice_set(&choice, "sm", f->sm));
+    CLT_TRY(ocl_choice_set(&choice, "split", splits));
+    return clt_gemm_check_modes(session, c, label, "mma", &choice);
+}
+
+/* Checks every tile, each with one of the types in turn. */
+static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
+{
+    for (int i = 0; ocl_mma_forms[i].bm; i++) {
+        ocl_gemm_form f = ocl_mma_forms[i];
+        int splits = 1 + (i / 2 + c->ta) % 2;
+        f.sm = 80;
+        if (i % 3 == turn)
+            CLT_TRY(check_mma_form(session, c, &f, splits));
+        for (f.sm = 75; c->type[0] == CLT_F16 && f.stages == 2 && f.sm >= 70; f.sm -= 5)
+            CLT_TRY(check_mma_form(session, c, &f, 3 - splits));
+    }
+    return CLT_OK;
+}
+
+/* Checks the instructions of older generations in their smallest tile, with every case. */
+static clt_status check_mma_generation(clt_verify_session *session, const clt_gemm_case *c, int sm)
+{
+    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
+    clt_gemm_case older = *c;
+    char label[32];
+    older.small = false;
+    snprintf(label, sizeof label, "mma_f16_sm%d", sm);
+    CLT_TRY(ocl_choice_set(&choice, "bm", 32));
+    CLT_TRY(ocl_choice_set(&choice, "bn", 32));
+    CLT_TRY(ocl_choice_set(&choice, "bk", 32));
+    CLT_TRY(ocl_choice_set(&choice, "wm", 16));
+    CLT_TRY(ocl_choice_set(&choice, "wn", 16));
+    CLT_TRY(ocl_choice_set(&choice, "stages", 2));
+    CLT_TRY(ocl_choice_set(&choice, "sm", sm));
+    CLT_TRY(ocl_choice_set(&choice, "split", 1));
+    return clt_gemm_check_modes(session, &older, label, "mma", &choice);
+}
+
+/* The backend `mma` needs operands of equal type: every case is checked with each type that matrix units
+ * have. */
+static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
+{
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
+    static const char *const labels[] = {"mma_f16", "mma_bf16", "mma_tf32"};
+    for (int t = 0; t < 3; t++) {
+        clt_gemm_case narrow = *c;
+        narrow.type[0] = narrow.type[1] = types[t];
+        narrow.tf32 = types[t] == CLT_F32;
+        /* only some of the combinations, since compiling takes most of the time */
+        bool turn = c->form == FORM_PADDED && c->ta == t % 2 && (t < 2 || strncmp(c->name, "odd", 3) == 0);
+        bool chosen = clt_gemm_has_windows(c) ? c->mma && strcmp(c->mma, labels[t]) == 0
+                                              : c->form == FORM_ALIGNED || turn;
+        narrow.small = c->small && chosen;
+        CLT_TRY(clt_gemm_check_modes(session, &narrow, labels[t], "mma", NULL));
+        if (types[t] == CLT_F16) {
+            CLT_TRY(check_mma_generation(session, &narrow, 75));
+            CLT_TRY(check_mma_generation(session, &narrow, 70));
+        }
+        if (c->forms)
+            CLT_TRY(check_mma_forms(session, &narrow, t));
+    }
+    return CLT_OK;
+}
+
+static clt_status check_wgmma_form(clt_verify_session *session, const clt_gemm_case *c,
+                                   const ocl_gemm_form *f, int splits)
+{
+    ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "wgmma"};
+    char label[80];
+    snprintf(label, sizeof label, "wgmma_%s_%dx%d_s%d_k%d", clt_dtype_name(c->type[0]), f->bm, f->bn,
+             f->stages, splits);
+    CLT_TRY(ocl_choice_set(&choice, "bm", f->bm));
+    CLT_TRY(ocl_choice_set(&choice, "bn", f->bn));
+    CLT_TRY(ocl_choice_set(&choice, "stages", f->stages));
+    CLT_TRY(ocl_choice_set(&choice, "split", splits));
+    return clt_gemm_check_modes(session, c, label, "wgmma", &choice);
+}
+
+/* The case with several tiles in each direction and more steps of k than any tile has pipeline slots. */
+static clt_gemm_case several_tiles(const clt_gemm_case *c)
+{
+    clt_gemm_case tiles = *c;
+    tiles.m = clt_gemm_has_windows(c) && c->ta ? 200 : 201; /* rows of A and of B are aligned */
+    tiles.n = clt_gemm_has_windows(c) && !c->tb ? 336 : 331;
+    tiles.k = 390;
+    tiles.windows.n *= 3;
+    return tiles;
+}
+
+/* Checks every tile, each with one of the types in turn. */
+static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
+{
+    clt_gemm_case tiles = several_tiles(c);
+    for (int i = 0; ocl_wgmma_forms[i].bm; i++)
+        if ((i + c->tb) % 2 == turn)
+            CLT_TRY(check_wgmma_form(session, &tiles, &ocl_wgmma_forms[i], 1 + (i / 2 + c->ta) % 2));
+    return CLT_OK;
+}
+
+/* Stream-k on this number of compute units. Where there are more tiles than units, or a few more groups
+ * than tiles, a group has parts of three tiles and more; each step of the only tile of deep_tiles has a
+ * group of its own. */
+static const struct {
+    const char *name;
+    clt_dtype type;
+    int units, bm, bn, stages;
+} streams[] = {{"tails_nn", CLT_BF16, 5, 64, 64, 4},          {"tails_nt", CLT_F16, 7, 64, 128, 2},
+               {"tails_tn", CLT_BF16, 5, 128, 256, 4},        {"tails_tt", CLT_F16, 3, 192, 256, 4},
+               {"tails_tn", CLT_F16, 29, 64, 64, 2},          {"large_batch", CLT_BF16, 3, 128, 128, 3},
+               {"large_batch", CLT_F16, 3, 64, 64, 2},        {"deep_tiles", CLT_F16, 13, 64, 128, 2},
+               {"everything", CLT_BF16, 2, 64, 64, 2},        {"vectors_everything", CLT_F16, 1, 64, 64, 2},
+               {"moments_f16", CLT_F16, 2, 64, 64, 2},        {"line_sums_bf16", CLT_BF16, 7, 64, 64, 2},
+               {"line_sums_bf16", CLT_BF16, 11, 192, 256, 4}, {"line_sums_added", CLT_F16, 5, 64, 64, 2},
+               {"line_sums_forms", CLT_BF16, 5, 64, 128, 2},  {"line_sums_forms", CLT_BF16, 3, 192, 256, 4},
+               {"windows_forms_nt", CLT_F16, 5, 128, 64, 2},  {"windows_forms_tn", CLT_BF16, 7, 64, 128, 2}};
+
+static clt_status check_wgmma_streams(clt_verify_session *session, const clt_gemm_case *c)
+{
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+        ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "wgmma"};
+        clt_gemm_case streamed = c->forms ? several_tiles(c) : *c;
+        char label[80];
+        if (strcmp(streams[i].name, c->name) != 0 || streams[i].type != c->type[0])
+            continue;
+        streamed.units = streams[i].units;
+        snprintf(label, sizeof label, "wgmma_%s_%dx%d_s%d_stream%d", clt_dtype_name(c->type[0]),
+                 streams[i].bm, streams[i].bn, streams[i].stages, streams[i].units);
+        CLT_TRY(ocl_choice_set(&choice, "bm", streams[i].bm));
+        CLT_TRY(ocl_choice_set(&choice, "bn", streams[i].bn));
+        CLT_TRY(ocl_choice_set(&choice, "stages", streams[i].stages));
+        CLT_TRY(ocl_choice_set(&choice, "split", -1));
+        CLT_TRY(clt_gemm_check_modes(session, &streamed, label, "wgmma", &choice));
+    }
+    return CLT_OK;
+}
+
+/* The backend `wgmma`, which exists on one kind of device only: every case with both types. It needs rows
+ * that start at multiples of 16 bytes, so rows are padded to that. */
+static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *c)
+{
+    static const clt_dtype types[] = {CLT_F16, CLT_BF16};
+    static const char *const labels[] = {"wgmma_f16", "wgmma_bf16"};
+    bool dense = c->form == FORM_TIGHT && (c->m | c->n | c->k) % 8 == 0;
+    bool windows = clt_gemm_has_windows(c);
+    if ((session->desc.caps & OCL_CAP_WGMMA) == 0)
+        return CLT_OK;
+    for (int t = 0; t < 2; t++) {
+        clt_gemm_case narrow = *c;
+        narrow.type[0] = narrow.type[1] = types[t];
+        if (!dense && (c->form == FORM_TIGHT || c->form == FORM_PADDED))
+            narrow.form = FORM_ALIGNED;
+        /* fewer small cases, since compiling takes most of the time */
+        narrow.small = c->small && (windows || c->ta == t % 2);
+        CLT_TRY(clt_gemm_check_modes(session, &narrow, labels[t], "wgmma", NULL));
+        narrow.small = false;
+        CLT_TRY(check_wgmma_streams(session, &narrow));
+        if (c->forms)
+            CLT_TRY(check_wgmma_forms(session, &narrow, t));
+    }
+    return CLT_OK;
+}
+
+clt_status clt_gemm_check_forms(clt_verify_session *session, const clt_gemm_case *c)
+{
+    CLT_TRY(check_mma(session, c));
+    CLT_TRY(check_wgmma(session, c));
+    if (c->forms)
+        CLT_TRY(check_tile_forms(session, c));
+    return c->lane_forms ? check_lane_forms(session, c) : CLT_OK;
+}

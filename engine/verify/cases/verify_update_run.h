@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A case of the update's check while it runs, shared by the steps (verify_update.c) and the comparison of
+ * parameters with the reference (verify_update_slots.c). */
+#ifndef ENGINE_VERIFY_UPDATE_RUN_H
+#define ENGINE_VERIFY_UPDATE_RUN_H
+
+#include "engine/plan/realize.h"
+#include "engine/state/store.h"
+#include "engine/verify/cases/verify_update_cases.h"
+#include "engine/verify/verify_internal.h"
+
+enum { CLT_IMAGE_PARAM, CLT_IMAGE_GRAD, CLT_IMAGE_MOMENT1, CLT_IMAGE_MOMENT2, CLT_IMAGE_AVERAGE, CLT_IMAGES };
+
+/* A case on the device, and images on the host of all its arenas before and after a step. */
+typedef struct clt_update_run {
+    const clt_update_case *c;
+    const char *variant;
+    ocl_device *device;
+    clt_verify_outcome *outcome;
+    uint64_t seed;
+    clt_plan *plan;
+    clt_store *store;
+    clt_slab_pool *pool;
+    clt_realized *realized;
+    clt_arena *arena;
+    float *before[CLT_IMAGES][CLT_MAX_STORE_SLABS], *after[CLT_IMAGES][CLT_MAX_STORE_SLABS];
+    uint16_t *narrow_before[CLT_MAX_STORE_SLABS], *narrow_after[CLT_MAX_STORE_SLABS];
+    clt_state_block state, found; /* the expected and the actual state block */
+    float schedule[ENTRIES][4];
+    double loss; /* of the step */
+    char what[64];
+} clt_update_run;
+
+/* Compares a trained parameter, its states and its average after a step that was not skipped with the
+ * reference. f: the factors that its elements have in common, except for the trust ratio. */
+clt_status clt_verify_slot(clt_update_run *run, const clt_store_slot *slot, clt_update_factors f);
+
+#endif

@@ -121,6 +121,11 @@ int ocl_mma_generation(clt_dtype type, const ocl_device_desc *device)
                                                : 0;
 }
 
+bool ocl_mma_emulates(const ocl_device_desc *device)
+{
+    return (device->quirks & OCL_QUIRK_ANY_STYLE) != 0 && device->compute_capability == 0;
+}
+
 /* Whether the device has the instructions of a generation. Emulation supports all of them; before 80 there is
  * only f16. */
 static bool has_generation(const ocl_gemm *g, const ocl_device_desc *device, int sm)
@@ -322,7 +327,7 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
                  g->lda > UINT32_MAX ? "A" : "B");
         return false;
     }
-    if (ocl_mma_generation(g->type_a, device) == 0 && !(device->quirks & OCL_QUIRK_ANY_STYLE)) {
+    if (ocl_mma_generation(g->type_a, device) == 0 && !ocl_mma_emulates(device)) {
         snprintf(reason, size, "the device has no matrix units for %s",
                  g->type_a == CLT_F32 ? "tf32" : clt_dtype_name(g->type_a));
         return false;

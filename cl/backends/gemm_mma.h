@@ -13,6 +13,10 @@ extern const ocl_gemm_form ocl_mma_forms[];
 
 /* MMA_SM of the newest instructions that the device has for operands of this type; 0: none. */
 int ocl_mma_generation(clt_dtype type, const ocl_device_desc *device);
+/* Whether kernels for matrix units may run where the device has none: they compute with plain arithmetic there, which
+ * only the checker wants (OCL_QUIRK_ANY_STYLE). For NVIDIA's GPUs the kernels always use the instructions, so that
+ * the compiler refuses them for a GPU without these. */
+bool ocl_mma_emulates(const ocl_device_desc *device);
 int ocl_mma_items(const ocl_gemm_form *form); /* of a work-group */
 /* Local memory of a work-group in bytes; emulated: the device has no matrix units. */
 uint64_t ocl_mma_local_bytes(const ocl_gemm *gemm, const ocl_gemm_form *form, bool emulated);

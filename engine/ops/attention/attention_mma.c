@@ -143,7 +143,7 @@ static bool mma_accepts(const void *problem, const ocl_device_desc *device, char
     clt_dtype dtype = clt_call_dtype(call, call->in[0]);
     if (dtype != CLT_F16 && dtype != CLT_BF16)
         snprintf(reason, size, "matrix units multiply f16 or bf16, not %s", clt_dtype_name(dtype));
-    else if (generation(dtype, device) == 0 && !(device->quirks & OCL_QUIRK_ANY_STYLE))
+    else if (generation(dtype, device) == 0 && !ocl_mma_emulates(device))
         snprintf(reason, size, "the device has no matrix units for %s", clt_dtype_name(dtype));
     else if (emulated(dtype, device) && (device->quirks & OCL_QUIRK_NO_PLAYED_ATTENTION))
         snprintf(reason, size, "the driver's compiler fails at it (quirk %s)",

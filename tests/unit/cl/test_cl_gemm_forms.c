@@ -178,12 +178,24 @@ static void test_refusals(void **state)
     ocl_gemm f32 = product(512, 512, 512, 0, CLT_F32), mixed = f16;
     ocl_device_desc turing = gpu(75), ampere = gpu(80), none = gpu(60);
     const ocl_variant *variant;
+    char reason[240];
     (void)state;
     mixed.type_b = CLT_F32;
     refused(&mixed, &ampere, "not f16 by f32");
     refused(&bf16, &turing, "no matrix units for bf16");
     refused(&f32, &turing, "no matrix units for tf32");
     refused(&f16, &none, "no matrix units for f16");
+    /* The checker tries every style, but NVIDIA's compiler refuses instructions that its GPU does not have. */
+    turing.quirks |= OCL_QUIRK_ANY_STYLE;
+    none.quirks |= OCL_QUIRK_ANY_STYLE;
+    refused(&bf16, &turing, "no matrix units for bf16");
+    refused(&f32, &turing, "no matrix units for tf32");
+    refused(&f16, &none, "no matrix units for f16");
+    none.compute_capability =
+        0; /* another vendor's GPU: plain arithmetic takes the place of the instructions */
+    assert_true(ocl_variant_accepts(&ocl_gemm_mma, &f16, &none, reason, sizeof reason));
+    assert_true(ocl_variant_accepts(&ocl_gemm_mma, &bf16, &none, reason, sizeof reason));
+    turing.quirks = none.quirks = 0;
     f32.tf32 = false;
     refused(&f32, &ampere, "precision.matmul ieee");
     ocl_gemm apart = f16; /* the kernel counts a row's elements with 32 bits */

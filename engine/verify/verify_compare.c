@@ -137,6 +137,19 @@ void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const dou
     clt_verify_compare_rounded(outcome, what, got, reference, n, rule, 0.0);
 }
 
+/* The value that is stored of a result with no other error than its rounding to 16 bits. */
+static double stored(clt_dtype dtype, double value)
+{
+    union {
+        double d;
+        uint64_t u;
+    } cell;
+    if (dtype != CLT_F16 && dtype != CLT_BF16)
+        return value;
+    clt_dtype_store(dtype, &cell, 0, value);
+    return clt_dtype_load(dtype, &cell, 0);
+}
+
 void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, const double *got,
                                 const double *reference, size_t n, const clt_verify_rule *rule,
                                 double relative)
@@ -146,7 +159,8 @@ void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, c
     double bound = tolerance * CLT_VERIFY_EPS * fmax(1.0, largest(reference, n));
     for (size_t i = 0; i < n; i++) {
         double storage = rule->exact ? 0.0 : clt_dtype_rounding(rule->dtype, reference[i]);
-        add_judgement(&j, i, judge(got[i], reference[i], bound, storage), got[i], reference[i], storage);
+        double want = rule->exact ? stored(rule->dtype, reference[i]) : reference[i];
+        add_judgement(&j, i, judge(got[i], want, bound, storage), got[i], want, storage);
         if (rule->terms && isfinite(rule->terms[i]))
             j.left += square(TERM_UNITS * CLT_VERIFY_EPS * rule->terms[i]);
     }

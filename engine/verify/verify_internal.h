@@ -120,7 +120,7 @@ void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, con
 typedef struct clt_verify_rule {
     double tolerance;    /* in units of eps32 * max(1, largest |reference| of the tensor) */
     clt_dtype dtype;     /* storage type: with 16 bits, its rounding is allowed in addition */
-    bool exact;          /* the error must be zero */
+    bool exact;          /* no error but one rounding to the storage type, to nearest, of 16 bits */
     const double *terms; /* size of the terms whose difference an element is; NULL: use its own size */
 } clt_verify_rule;
 

@@ -96,6 +96,22 @@ static void test_compare_limits(void **state)
     assert_int_equal(compare(got, want, 2, half).state, CLT_VERIFY_FAIL);
 }
 
+/* Sums of integers are exact in f32; what is stored in 16 bits is rounded once, to nearest, ties to even. */
+static void test_compare_exact(void **state)
+{
+    (void)state;
+    const clt_verify_rule bf16 = {.dtype = CLT_BF16, .exact = true}, f16 = {.dtype = CLT_F16, .exact = true};
+    double whole[3] = {265.0, 267.0, -255.0}, near[3] = {264.0, 268.0, -255.0},
+           off[3] = {266.0, 268.0, -255.0};
+    double large[1] = {2049.0}, down[1] = {2048.0}, up[1] = {2050.0};
+    assert_int_equal(compare(near, whole, 3, bf16).state, CLT_VERIFY_PASS);
+    assert_int_equal(compare(off, whole, 3, bf16).state, CLT_VERIFY_FAIL);
+    assert_int_equal(compare(whole, near, 3, bf16).state, CLT_VERIFY_FAIL); /* 265 is no number of bf16 */
+    assert_int_equal(compare(near, whole, 3, f16).state, CLT_VERIFY_FAIL);
+    assert_int_equal(compare(down, large, 1, f16).state, CLT_VERIFY_PASS);
+    assert_int_equal(compare(up, large, 1, f16).state, CLT_VERIFY_FAIL);
+}
+
 static void test_compare_not_finite(void **state)
 {
     (void)state;
@@ -651,6 +667,7 @@ int main(void)
     test_need_device();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compare_limits),
+        cmocka_unit_test(test_compare_exact),
         cmocka_unit_test(test_compare_not_finite),
         cmocka_unit_test(test_compare_distribution),
         cmocka_unit_test(test_compare_terms),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
-# ctest-parts: devices losses failure verify_75 verify_80 verify_86 verify_89 verify_90
+# ctest-parts: devices losses failure verify_70 verify_75 verify_80 verify_86 verify_89 verify_90
 #
 # cltrain from end to end on an H100 under a driver of series 580, without one: the played driver (tests/ptx) answers as that card
 # does, NVIDIA's own compiler builds the kernels that the card would get, and the executor runs them on the host. What it is too slow
@@ -63,9 +63,11 @@ JSON
     cat >resnet.json <<JSON
 {"model": {"type": "resnet", "depth": 18, "stem": "cifar", "width": 16, "classes": 10},
  "data": {"type": "synthetic", "shape": [3, 16, 16], "classes": 10, "samples": 64, "micro_batch": 8},
- "optimizer": {"type": "sgd", "learning_rate": 0.001, "momentum": 0.9}, "train": {"steps": 10, "log_every": 1}, "device": {"tune": "off"}}
+ "optimizer": {"type": "sgd", "learning_rate": 0.00001, "momentum": 0.9}, "train": {"steps": 10, "log_every": 1}, "device": {"tune": "off"}}
 JSON
-    # Rates at which small differences stay small: with larger ones the losses of two forms of PoCL's differ, too.
+    # With these rates small differences stay small. In the ResNet rounding moves a few of 200,000 activations across
+    # the corner of their ReLU, which changes gradients by a jump: with a rate of 0.001 the losses of two styles on
+    # PoCL differ by 1e-5 after one step and by 1e-3 after ten, with this one by 2e-6 to 4e-6 (seeds 1 to 6).
     trained gpt
     # Products of this size are left to mma. With wgmma gradients of biases come with those of weights.
     expect_code 0 env CLTRAIN_GEMM=wgmma "$CLTRAIN" plan gpt.json precision.mode=bf16 --full
@@ -109,16 +111,17 @@ failure() {
 
 # checked SM LOCAL LEAST: the checker's small list with all its modes, as a device of that generation runs it. No product by matrix
 # units spills a register. Of the other programs the assembler makes some fit 32 to 128 registers by a few bytes of spills, so that
-# more groups run at a time.
+# more groups run at a time. Forms of one item a group (LS=1) are for CPUs and may spill more.
 checked() {
     unset CLTRAIN_PTX_POISON # among all numbers of f16, which some checks convert, are those of the pattern
     export CLTRAIN_PTX_SM=$1 CLTRAIN_PTX_LOCAL=$2 CLTRAIN_PTX_RESOURCES=$work/resources
     verified "$3" '*' --small
     sort -u resources | awk '$3 > 0 { print $1 " spills " $3 " bytes with " $2 " registers:" substr($0, length($1 $2 $3) + 3); n++ }
-        $3 > 64 || $3 > 0 && $1 ~ /gemm.*mma/ { bad++ }
+        $3 > 64 && !/ -DLS=1 / || $3 > 0 && $1 ~ /gemm.*mma/ { bad++ }
         END { print NR " programs, " n + 0 " with spills"; exit bad > 0 }' >"$out" && pass || fail 'a program spills more than it should'
     cat "$out"
 }
+verify_70() { unset CLTRAIN_PTX_PLAY && checked 70 98304 1000; }
 verify_75() { unset CLTRAIN_PTX_PLAY && checked 75 65536 1000; }
 verify_80() { unset CLTRAIN_PTX_PLAY && checked 80 166912 1000; }
 verify_86() { unset CLTRAIN_PTX_PLAY && checked 86 101376 1000; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench: dispatches to its parts, and implements the two short ones, memory and step. gemm and ops
- * have their own files. */
+ * cltrain bench: dispatches to its parts, each of which has its own file here (`bench_gemm.c` and others), and
+ * implements the two short ones, memory and step. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

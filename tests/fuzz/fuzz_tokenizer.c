@@ -28,10 +28,10 @@ static void drop(const char *name)
 }
 
 #define FILES 5
-static const char *const whole[FILES] = {"tokenizer.json", "tokenizer_config.json", "added_tokens.json",
-                                         "special_tokens_map.json", "unknown.json"};
-static const char *const merges[FILES] = {"vocab.json", "merges.txt", "tokenizer_config.json",
-                                          "added_tokens.json", "special_tokens_map.json"};
+static const char *const saved_names[FILES] = {"tokenizer.json", "tokenizer_config.json", "added_tokens.json",
+                                               "special_tokens_map.json", "unknown.json"};
+static const char *const merges_names[FILES] = {"vocab.json", "merges.txt", "tokenizer_config.json",
+                                                "added_tokens.json", "special_tokens_map.json"};
 
 /* The parts of the input between NUL bytes become files of these names. */
 static void put_files(const char *const *names, const uint8_t *data, size_t size)
@@ -110,11 +110,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     if (data[0] % 3 < 2) {
-        put_files(data[0] % 3 ? merges : whole, data + 1, size - 1);
+        put_files(data[0] % 3 ? merges_names : saved_names, data + 1, size - 1);
         try_folder();
         for (size_t i = 0; i < FILES; i++) {
-            drop(merges[i]);
-            drop(whole[i]);
+            drop(merges_names[i]);
+            drop(saved_names[i]);
         }
     } else {
         try_text((const char *)data + 1, size - 1);

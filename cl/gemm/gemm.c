@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM on the host: the contract's checks, the list of backends (cl/backends/gemm_choice.c chooses), and the
- * backend `simple`, which accepts everything without windows (kernels in cl/backends/gemm.cl). It must not know
- * what the matrices mean, and it calls neither OpenCL nor a library. */
+ * GEMM on the host: checks of the contract, the list of backends (cl/backends/gemm_choice.c chooses), and
+ * the backend `simple`, which accepts everything without windows (kernels in cl/backends/gemm.cl). It must
+ * not know what the matrices mean, and it calls neither OpenCL nor a library. */
 #include "cl/gemm/gemm.h"
 
 #include <stdio.h>
@@ -41,9 +41,7 @@ double ocl_gemm_moment_flops(const ocl_gemm *gemm)
 
 /* Checks */
 
-/* Number of elements from an operand's first to its last one over all batch items; false when it exceeds
- * 2^62.
- */
+/* Number of elements from an operand's first to its last one over all batch items; false above 2^62. */
 static bool span(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, int64_t *out)
 {
     int64_t in_item, between;
@@ -111,8 +109,8 @@ static clt_status check_operand(const char *what, const char *operand, ocl_tenso
     return CLT_OK;
 }
 
-/* Checks that batch items of C do not overlap: they must lie one after the other, or side by side in the same
- * rows (heads packed along a row). */
+/* Checks that batch items of C do not overlap: they must lie one after the other, or side by side in the
+ * same rows (heads packed along a row). */
 static clt_status check_items(const char *what, const ocl_gemm *g)
 {
     if (g->batch == 1 || g->m == 0 || g->n == 0)
@@ -190,14 +188,15 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
 
 /* Epilogue */
 
-/* The value of HAS_BIAS and its like in cl/gemm/gemm_epilogue.clh: 0 absent, 1 present, 2 may be NULL. */
+/* The value of HAS_BIAS, HAS_RESIDUAL and HAS_PRE in cl/gemm/gemm_epilogue.clh: 0 absent, 1 present, 2 may
+ * be NULL. */
 static int64_t presence(const ocl_gemm *g, ocl_tensor_ref ref, bool possible)
 {
     return g->optional_operands && possible ? 2 : given(ref);
 }
 
-/* Presence of the epilogue's operands, in the kernel's order; ocl_gemm_check checks which of them exclude
- * each other. */
+/* Presence of the epilogue's operands, in the kernel's order; ocl_gemm_check refuses those that exclude each
+ * other. */
 typedef struct epilogue_operands {
     int64_t bias, residual, pre, dact;
 } epilogue_operands;
@@ -347,7 +346,7 @@ static clt_status simple_emit(ocl_emitter *e, const void *problem)
     uint64_t wide = (uint64_t)(tall ? g->m : g->n), narrow = (uint64_t)(tall ? g->n : g->m);
     /* Enough independent accumulators to hide the latency of fma, few enough to stay in registers: two
      * vectors by eight are the best of 1x8, 2x8, 3x8, 2x12 and 4x4 on a CPU device with 32 vector registers,
-     * except if a second vector would be empty. */
+     * unless the second vector would be empty. */
     int vectors = lane && wide > 16 ? 2 : 1, tile = dot ? 4 : 8;
     uint64_t across = dot ? (uint64_t)tile : (uint64_t)vectors * (lane ? 16 : 4);
     uint64_t tiles = clt_div_up(wide, across) * clt_div_up(narrow, (uint64_t)tile);

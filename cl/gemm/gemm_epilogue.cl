@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The epilogue of a GEMM as a pass of its own over C, for library backends that only multiply. Rounds as the
- * backends of this project do, because it is the same code. Knows rows and columns, no GEMM.
+ * The epilogue of a GEMM as a separate pass over C, for library backends that only multiply. It rounds as
+ * this project's backends do, because it is the same code. Knows rows and columns, no GEMM.
  *
- * -D: those of gemm_epilogue.clh  -DLANE=1: one item per row of C, sixteen columns at a time */
+ * -D: the defines of gemm_epilogue.clh  -DLANE=1: one item per row of C, sixteen columns at a time */
 #include "common.clh"
 #include "lanes.clh"
 #include "gemm_epilogue.clh"

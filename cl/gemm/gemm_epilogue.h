@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For backends that only multiply: what of a GEMM's epilogue can be done by a pass of its own over C, and
+ * For backends that only multiply: tells whether a GEMM's epilogue can be a separate pass over C, and emits
  * that pass. */
 #ifndef CL_GEMM_EPILOGUE_H
 #define CL_GEMM_EPILOGUE_H
@@ -8,7 +8,7 @@
 #include "cl/gemm/gemm.h"
 
 bool ocl_gemm_has_epilogue(const ocl_gemm *gemm);
-/* The reason why the epilogue cannot be applied after the product as a pass of its own, or NULL. */
+/* The reason why the epilogue cannot be a separate pass after the product, or NULL. */
 const char *ocl_gemm_epilogue_refusal(const ocl_gemm *gemm);
 /* Emits the epilogue for a C that already holds alpha * op(A) op(B) + beta * C. */
 void ocl_gemm_emit_epilogue(ocl_emitter *emitter, const ocl_gemm *gemm);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The choice of a form: every standard form with what was asked for put into it, every number of parts of k,
- * the cheapest by the backend's own model; and the commands of the chosen one. One copy, so that wishes,
- * records, splits and refusals mean the same in every backend that has forms. It must not know how a kernel
- * multiplies. */
+ * Chooses a form: tries every standard form with the wanted values put in, and every number of parts of k,
+ * and takes the cheapest by the backend's cost model; then emits the commands of that form. All backends
+ * with forms share this code, so that wanted values, tuning records, splits and refusals mean the same in
+ * each. It must not know how a kernel multiplies. */
 #include "cl/gemm/gemm_forms.h"
 
 #include "cl/command/fallback.h"
@@ -34,8 +34,8 @@ static int64_t tiles_of(const ocl_gemm *g, const ocl_gemm_form *f)
     return ocl_form_up(g->m, f->bm) * ocl_form_up(g->n, f->bn) * g->batch;
 }
 
-/* What the other groups have, if own parts are so long. Forms are compared often, so the loop does without
- * divisions. */
+/* Computes the shares of the other groups, given s->part_steps. Forms are compared often, so the loop does
+ * without divisions. */
 static void share_rest(ocl_form_shares *s)
 {
     int64_t rest = s->steps - s->own_parts * s->part_steps, in_tile = 0;
@@ -55,8 +55,8 @@ static void share_rest(ocl_form_shares *s)
     }
 }
 
-/* All groups get as much work. Each further tile of a group costs it the time of about a step, for its sums,
- * so own parts are longer by as much where that helps. */
+/* Gives all groups about equal work. Each further tile costs a group about the time of one step, for its
+ * sums, so own parts are made longer by that much where it helps. */
 void ocl_form_shares_of(const ocl_gemm *g, const ocl_gemm_form *f, ocl_form_shares *out)
 {
     ocl_form_shares s = {.tiles = tiles_of(g, f), .steps = ocl_form_up(g->k, f->bk)};
@@ -114,7 +114,7 @@ uint64_t ocl_form_room(const ocl_form_family *family, const ocl_device_desc *dev
     return more ? most - family->local_alignment : room;
 }
 
-/* The offset, whose low bits decide the alignment. */
+/* The offset, or 0 without a tensor: its low bits decide the alignment. */
 static uint64_t low_bits(ocl_tensor_ref ref)
 {
     return ref.tensor != OCL_NO_TENSOR_ID ? ref.offset : 0;
@@ -142,7 +142,7 @@ static int value_of(const ocl_gemm_form *f, const ocl_form_key *key)
     return *(const int *)(const void *)((const char *)f + key->offset);
 }
 
-/* "bm=64 bn=64 bk=16 ...": the values that the program depends on, so without numbers of parts or groups. */
+/* "bm=64 bn=64 bk=16 ...": the values that the program depends on, without numbers of parts or groups. */
 static const char *form_text(const ocl_form_family *family, const ocl_gemm_form *f, char text[OCL_FORM_TEXT])
 {
     size_t at = 0;
@@ -162,7 +162,7 @@ bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *
     return device->n_given_up > 0 && ocl_is_given_up(device, family->variant, form_text(family, f, text));
 }
 
-/* Whether so many parts are possible: each must have steps of k to add. */
+/* Whether `splits` parts are possible: each must have steps of k to add. */
 static bool splits_possible(const ocl_gemm *g, const ocl_gemm_form *f, int splits)
 {
     ocl_gemm_form split = *f;
@@ -177,7 +177,7 @@ typedef struct best_form {
     ocl_gemm_form form;
 } best_form;
 
-/* Whether the workspace is not too large and the kernel can count steps in 32 bits. */
+/* Whether the workspace is small enough and the kernel can count steps in 32 bits. */
 static bool stream_possible(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     return g->k > 0 && g->k <= INT32_MAX - f->bk && tiles_of(g, f) > 0 &&
@@ -317,14 +317,14 @@ clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *e, const 
 
 /* Commands */
 
-/* Whether the kernel can make moments: it knows whole sums, and an item always has the same columns
- * (gemm_tiles.clh). */
+/* Whether the kernel can compute moments: it must have whole sums, and each item must always have the same
+ * columns (gemm_tiles.clh). */
 static bool can_make_moments(const ocl_form_family *family, const ocl_gemm *g, const ocl_gemm_form *f)
 {
     return !ocl_form_is_partial(f) && family->items(f) * ocl_form_vector(g, f) % f->bn == 0;
 }
 
-/* What a product leaves for the command that adds its partial sums; without them OCL_NO_TENSOR_ID. */
+/* The partial sums that the command after the product adds; OCL_NO_TENSOR_ID if there are none. */
 typedef struct split_parts {
     int32_t sums, line_sums;
     uint64_t lines;       /* rows of the sums of A's lines */
@@ -332,8 +332,8 @@ typedef struct split_parts {
     ocl_form_shares shares;
 } split_parts;
 
-/* Decides whether the kernel makes sums of A's lines. Its commands then have a form of their own, so that a
- * driver that refuses these sums loses no tile. */
+/* Decides whether the kernel computes sums of A's lines. If so, its form gets a name of its own: a driver
+ * that refuses these sums then does not cost the plain form. */
 static clt_status decide_line_sums(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                                    const ocl_gemm_form *f)
 {
@@ -354,7 +354,7 @@ static bool has_line_sums(const ocl_gemm *g)
     return g->line_sums != NULL && g->line_sums->made;
 }
 
-/* Where a kernel puts sums of A's lines. */
+/* The define and the argument for the tensor `to` that gets the sums of A's lines. */
 static void line_sums_args(ocl_emitter *e, int32_t to, bool accumulate, uint64_t floats)
 {
     ocl_define(e, "LINE_SUMS", 1);
@@ -370,7 +370,7 @@ static void stream_args(ocl_emitter *e, const ocl_form_shares *s)
     ocl_arg_u32(e, (uint32_t)s->others);
 }
 
-/* The kernel's local memory as its last argument, if an array may not have as much. */
+/* Passes local memory as the kernel's last argument if it needs more than an array may have. */
 static void local_argument(const ocl_form_family *family, ocl_emitter *e, const ocl_gemm *g,
                            const ocl_gemm_form *f)
 {
@@ -417,8 +417,8 @@ static void emit_product(const ocl_form_family *family, ocl_emitter *e, const oc
     ocl_kernel_end_1d(e, ocl_form_groups(g, f) * items, items, ocl_gemm_flops(g) + ocl_gemm_moment_flops(g));
 }
 
-/* How many neighbouring elements of C an item of the kernel that adds parts finishes: as a kernel without
- * parts would, if rows of parts can be read so. */
+/* Number of neighbouring elements of C that an item of the kernel that adds parts finishes: as many as in a
+ * kernel without parts, if rows of the parts can be read in such vectors. */
 static int sum_vector(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     ocl_gemm_form whole = *f;
@@ -441,8 +441,8 @@ static void sum_part_args(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form
     stream_args(e, &parts->shares);
 }
 
-/* The second kernel of split-K and stream-k: adds the partial sums and applies the epilogue. It also adds the
- * partial sums of A's lines. */
+/* The second kernel of split-K and stream-k: adds the partial sums and applies the epilogue. It also adds
+ * the partial sums of A's lines. */
 static void emit_sum(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, const split_parts *parts)
 {
     uint64_t elements = (uint64_t)(g->m * g->n) * (uint64_t)g->batch, floats = ocl_form_workspace(g, f);
@@ -473,8 +473,8 @@ static void emit_sum(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, 
                          sums - (double)elements + (double)parts->line_floats);
 }
 
-/* Workspaces for partial sums; of A's lines there is a row of m for each part of each tile of a row, or with
- * stream-k one of bm for each slot. */
+/* Creates the workspaces for partial sums. Partial sums of A's lines take a row of m for each part of k and
+ * tile of a row or, with stream-k, a row of bm for each slot. */
 static void want_parts(ocl_emitter *e, const ocl_gemm *g, const ocl_gemm_form *f, split_parts *parts)
 {
     bool stream = f->stream > 0;

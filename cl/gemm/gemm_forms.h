@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a GEMM backend for GPUs cuts a product into tiles of C and, by split-K, parts of k: the form, and the choice of the
- * one that a backend's model of the time takes to be fastest. Plain arithmetic, for the backends `tile`,
- * `mma` and `wgmma`, their tests and the checker. It must not know how a kernel multiplies. */
+ * How a GEMM backend for GPUs divides a product into tiles of C and, with split-K, into parts of k. Such a
+ * division is a form; the form that is fastest by the backend's cost model is chosen. Plain arithmetic, for
+ * the backends `tile`, `mma` and `wgmma`, their tests and the checker. It must not know how a kernel
+ * multiplies. */
 #ifndef CL_GEMM_FORMS_H
 #define CL_GEMM_FORMS_H
 
 #include "cl/gemm/gemm.h"
 
 typedef struct ocl_gemm_form {
-    int bm, bn, bk; /* tile of C of a work-group, and steps of k in local memory at once */
-    /* part of the tile whose sums one item (tile), one warp (mma) or four warps (wgmma) have */
+    int bm, bn, bk; /* tile of C of a work-group; steps of k in local memory at once */
+    /* part of the tile that one item (tile), one warp (mma) or four warps (wgmma) compute */
     int pm, pn;
     int va, vb; /* tile: vector width of an item's loads of A and of B */
     int stages; /* mma, wgmma: pipeline stages, which are tiles of A and B in local memory */
@@ -20,7 +21,7 @@ typedef struct ocl_gemm_form {
     int stream, groups;
 } ocl_gemm_form;
 
-/* The numbers of parts that are tried, for the tunable "split"; negative: stream-k. */
+/* Values of the tunable "split" that are tried: numbers of parts of k or, negative, stream-k. */
 #define OCL_SPLIT_COUNTS 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 16, 24, 32, 48, 64
 #define OCL_SPLIT_VALUES 17
 #define OCL_STREAM_COUNTS -1, -2
@@ -42,8 +43,8 @@ typedef struct ocl_form_key {
 typedef struct ocl_form_family {
     const ocl_variant *variant;
     const ocl_gemm_form *forms; /* the standard forms, each with splits 0; a form with bm 0 ends the list */
-    /* all values but splits and stream, which records call "split", the latter as a negative number; ends
-     * with a NULL name */
+    /* All values but splits and stream, which records call "split" (negative for stream). Ends with a NULL
+     * name. */
     const ocl_form_key *keys;
     int64_t min_part; /* fewest steps of k in a part of split-K */
     /* Sets values that follow from the rest of the form; may be NULL. */
@@ -52,21 +53,21 @@ typedef struct ocl_form_family {
     bool (*fits)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     double (*cost)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     const char *program, *kernel; /* of the product */
-    bool retargeted;              /* whether the program is loaded back for another target */
-    /* Bytes of the kernel's local memory, and what it is aligned to: where that is more than an array may
-     * have, it is an argument (cl/kernels/local_argument.clh). NULL: it never is. */
+    bool retargeted;              /* whether the program is built a second time for another target */
+    /* Bytes of the kernel's local memory, and its alignment. If an array may not be that large, local memory
+     * is an argument (cl/kernels/local_argument.clh). NULL: it never is. */
     uint64_t (*local_bytes)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     uint32_t local_alignment;
-    bool streams; /* whether the kernel knows stream-k */
+    bool streams; /* whether the kernel supports stream-k */
     int (*items)(const ocl_gemm_form *form);
-    /* Steps of k by which an item's counter of windows goes on at once (cl/gemm/gemm_window_tiles.clh), a power of two
-     * up to bk; NULL: bk. */
+    /* Steps of k by which an item's window counter advances at once (cl/gemm/gemm_window_tiles.clh), a power
+     * of two up to bk; NULL: bk. */
     int (*window_steps)(const ocl_gemm *gemm, const ocl_gemm_form *form);
-    /* Capabilities that the kernel uses besides those that the variant needs; NULL: none. */
+    /* Capabilities that the kernel uses in addition to the variant's `needs`; NULL: none. */
     uint32_t (*uses)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
     /* Whether the kernel can make sums of A's lines (ocl_line_sums) in this form; NULL: in none. */
     bool (*makes_line_sums)(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form);
-    /* Adds the defines that only this family's kernel has. */
+    /* Adds the defines that only this family's kernel needs. */
     void (*defines)(ocl_emitter *emitter, const ocl_gemm *gemm, const ocl_gemm_form *form);
 } ocl_form_family;
 
@@ -74,46 +75,46 @@ typedef struct ocl_form_family {
  * or used by `complete`. False with the reason when no such form works for this problem on this device. */
 bool ocl_form_choose(const ocl_form_family *family, const ocl_gemm *gemm, const ocl_device_desc *device,
                      const ocl_gemm_form *wanted, ocl_gemm_form *out, char *reason, size_t size);
-/* The form of the tuning record, completed by ocl_form_choose. It calls ocl_tuned for every key, by which the
+/* The form of the tuning record, completed by ocl_form_choose. Calls ocl_tuned for every key, so that the
  * tuner learns the values too. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_decide(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm,
                            ocl_gemm_form *out);
 
-/* Wants what "split" of a record says: parts of k or, negative, stream-k; 0: nothing. */
+/* Sets `wanted` from the value of "split" in a record: parts of k or, negative, stream-k; 0: no wish. */
 void ocl_form_want_split(ocl_gemm_form *wanted, int value);
 
-/* Emits a product in the form of ocl_form_decide and, with split-K or stream-k, the sum of its parts: the
- * `emit` of all these variants. CLT_EUNSUPPORTED with the reason. */
+/* Emits a product in the form of ocl_form_decide and, with split-K or stream-k, the kernel that adds the
+ * partial sums. It is the `emit` of these variants. CLT_EUNSUPPORTED with the reason. */
 clt_status ocl_form_emit(const ocl_form_family *family, ocl_emitter *emitter, const ocl_gemm *gemm);
 
 /* The cost model's time for the form that ocl_form_choose takes; INFINITY if none fits. Comparable between
- * families whose models have the same unit (mma, wgmma). */
+ * families whose models use the same unit (mma, wgmma). */
 double ocl_form_time(const ocl_form_family *family, const ocl_gemm *gemm, const ocl_device_desc *device);
 
 int64_t ocl_form_up(int64_t size, int64_t tile); /* number of tiles that cover `size` */
 uint64_t ocl_form_groups(const ocl_gemm *gemm, const ocl_gemm_form *form);
-/* Whether the kernel leaves partial sums, by split-K or stream-k. */
+/* Whether the kernel stores partial sums (split-K or stream-k). */
 bool ocl_form_is_partial(const ocl_gemm_form *form);
 /* Floats of workspace; 0 if the sums are not partial. */
 uint64_t ocl_form_workspace(const ocl_gemm *gemm, const ocl_gemm_form *form);
-/* Steps of k of one part of split-K: a multiple of bk. A part's sums are one chain of additions in registers,
- * of one product each (tile), of 8 (mma with tf32) or of 16 (mma, wgmma). At most 64 parts bound a product
- * over 2^24 steps to chains of 2^18, 2^15 and 2^14 additions. n additions of equal numbers may be off by n /
- * 3 * 2^-24 of the sum, so that the 5e-5 that `lane` and `simple` keep (long_sum.clh) hold up to 2500
- * additions: 160,000 steps of `tile`, 1.3 million with tf32 and 2.5 million in 16 bits, if k is split in 64
- * parts. */
+/* Steps of k in one part of split-K: a multiple of bk. A part's sums are one chain of additions in
+ * registers, of one product each (tile), of 8 (mma with tf32) or of 16 (mma, wgmma). With at most 64 parts,
+ * a product over 2^24 steps has chains of 2^18, 2^15 and 2^14 additions. n additions of equal numbers may be
+ * off by n / 3 * 2^-24 of the sum, so the 5e-5 that `lane` and `simple` keep (long_sum.clh) holds up to 2500
+ * additions: with k split in 64 parts that is 160,000 steps of `tile`, 1.3 million with tf32 and 2.5 million
+ * in 16 bits. */
 int64_t ocl_form_part_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
 
-/* How a form with stream-k divides the steps of k, bk at once, of all tiles among its work-groups
- * (gemm_tiles.clh): which parts of a tile belong to a group that has no other tile, and how many groups share
- * the rest of all tiles. */
+/* How a form with stream-k divides the steps of all tiles (bk of k each) among its work-groups
+ * (gemm_tiles.clh): which parts of a tile belong to a group that works on no other tile, and how many groups
+ * share the remaining steps of all tiles. */
 typedef struct ocl_form_shares {
-    int64_t tiles, steps; /* of C; of each */
+    int64_t tiles, steps; /* tiles of C; steps of each tile */
     int64_t own_parts, part_steps;
-    int64_t others;                /* number of groups that share the rest */
-    int64_t other_steps, of_tiles; /* the most that one of them has, and of how many tiles */
-    int64_t pairs;                 /* of a group and a tile that it works on, each of which leaves sums */
-    int64_t slots;                 /* of the workspace, of the size of a tile; some stay empty */
+    int64_t others;                /* groups that share the rest */
+    int64_t other_steps, of_tiles; /* the most steps that one of them has, in how many tiles */
+    int64_t pairs;                 /* (group, tile) pairs: each leaves partial sums */
+    int64_t slots;                 /* tile-sized slots of the workspace; some stay empty */
 } ocl_form_shares;
 void ocl_form_shares_of(const ocl_gemm *gemm, const ocl_gemm_form *form, ocl_form_shares *out);
 int ocl_form_max_items(const ocl_device_desc *device); /* of a work-group */
@@ -123,8 +124,8 @@ bool ocl_form_is_given_up(const ocl_form_family *family, const ocl_device_desc *
 /* ocl_desc_max_local for kernels of this family, which may get local memory as an argument. */
 uint64_t ocl_form_room(const ocl_form_family *family, const ocl_device_desc *device);
 /* VC of cl/gemm/gemm_epilogue.clh, the number of neighbouring elements of C that are finished together: as
- * many as fill 16 bytes if C and all operands of the epilogue (or the partial sums) are aligned to 16 bytes
- * there, else 1. */
+ * many as fill 16 bytes if C and all operands of the epilogue (or the partial sums) are aligned to 16 bytes,
+ * else 1. */
 int ocl_form_vector(const ocl_gemm *gemm, const ocl_gemm_form *form);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The second kernel of products whose sums over k were made in parts, by split-K or stream-k
- * (gemm_tiles.clh), of the backends `tile`, `mma` and `wgmma`: adds the parts of each element in a fixed
- * order, so that every run gives the same bits, and applies the epilogue; with LINE_SUMS also the parts of
- * the sums of A's lines. Host side: cl/gemm/gemm_forms.c. Must not know how the parts were made.
+ * The second kernel of products whose sums over k were computed in parts, by split-K or stream-k
+ * (gemm_tiles.clh), of the backends `tile`, `mma` and `wgmma`. It adds the parts of each element in a fixed
+ * order, so that every run gives the same bits, and applies the epilogue; with LINE_SUMS it also adds the
+ * parts of the sums of A's lines. Host side: cl/gemm/gemm_forms.c. Must not know how the parts were
+ * computed.
  *
- * An item finishes VC neighbours of a row: memory bounds it, and finding the parts takes divisions. */
+ * An item finishes VC neighbours of a row, because the kernel is bound by memory and finding the parts takes
+ * divisions. */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -42,7 +44,7 @@
 #define FINISH_SUMS(i, j, sums) FINISH(i, j, (sums)[0])
 #endif
 
-/* Parts of line sums: `line_parts` rows of m, or with STREAM the slots of a row of tiles. */
+/* Parts of line sums: `line_parts` rows of m or, with STREAM, the slots of a row of tiles. */
 #if !LINE_SUMS
 #define SUM_LINES
 #elif STREAM
@@ -56,8 +58,8 @@
 #define SUM_PARTS uint splits
 #endif
 
-/* gemm_sum_tile: one item per VC elements of a row of C, the last ones of which may not exist, and per line
- * of A. VC above 1 needs n to be a multiple of it. */
+/* gemm_sum_tile: one item for each VC elements of a row of C and, after them, one for each line of A
+ * (LINE_SUMS). VC above 1 needs n to be a multiple of it. */
 __kernel void gemm_sum_tile(__global STORAGE(DTC) * c, ulong c_at, __global const float *part,
                             ulong part_at EPILOGUE_PARAMS, uint m, uint n, ulong ldc, ulong stride_c,
                             uint batch, float alpha, float beta, SUM_PARTS SUM_LINES)

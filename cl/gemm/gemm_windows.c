@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arguments and limits of matrices of windows: see gemm_windows.h. */
+ * Matrices of windows: checks their layout and sizes, and computes the kernel arguments by which a kernel
+ * walks through them without dividing (WALK_PARAMS of gemm_window_tiles.clh). */
 #include "cl/gemm/gemm_windows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Bits of a row's mask: one for each place of the window along each dimension, and one that is never set. */
+/* Bits of a row's mask: one for each index of the window along each dimension, and one that is never set. */
 #define MASK_BITS 31
 
-/* Sizes are packed three to a word. */
+/* Limit of sizes: three are packed into one 64-bit word. */
 #define SIZE_LIMIT (INT64_C(1) << 20)
 
-/* How a counter is advanced by the steps of a tile, and what that does to a pointer: WALK_PARAMS. */
+/* WALK_PARAMS: how a counter of several digits advances by the steps of a tile, and how its pointer moves
+ * with it. */
 typedef struct walk {
     int64_t add[4], size[3], unit[3], carry[3], on;
 } walk;
 
-/* Elements between neighbours of the image along each dimension: its strides. */
+/* Strides of the image: elements between neighbours along each dimension. */
 static void strides_of(const ocl_windows *w, int64_t apart[3])
 {
     apart[2] = w->place;
@@ -25,7 +27,7 @@ static void strides_of(const ocl_windows *w, int64_t apart[3])
     apart[0] = apart[1] * w->in[1];
 }
 
-/* A: the column, as channel and place in the window. It goes on by `steps` columns. */
+/* A: the counter is a column, split into channel and place in the window. Advances by `steps` columns. */
 static walk walk_of_columns(const ocl_windows *w, int64_t steps)
 {
     int64_t apart[3], place = steps / w->channels, row = place / w->kernel[2];
@@ -47,8 +49,8 @@ int ocl_windows_dims(const ocl_windows *w)
     return w->operand == OCL_WINDOWS_B && flat ? 2 : 3;
 }
 
-/* B: the row, as place of the result in units of the image. It goes on by `steps` rows. Without a depth, the row behind
- * the last one of an image is the first one of the next image. */
+/* B: the counter is a row, that is a pixel of the result, in units of the image. Advances by `steps` rows.
+ * Without a depth, the row after the last one of an image is the first one of the next image. */
 static walk walk_of_rows(const ocl_windows *w, int64_t steps)
 {
     int64_t apart[3], left = steps;
@@ -101,7 +103,7 @@ static bool in_range(const ocl_windows *w)
     return right;
 }
 
-/* false on overflow */
+/* *out = each * the product of `sizes`; false on overflow. */
 static bool volume(const int64_t sizes[3], int64_t each, int64_t *out)
 {
     *out = each;
@@ -111,7 +113,8 @@ static bool volume(const int64_t sizes[3], int64_t each, int64_t *out)
     return true;
 }
 
-/* Whether the image has all elements from the first place's first channel to the last one of the last batch item. */
+/* Whether the image holds everything from its first pixel's first channel to the last pixel of the last
+ * batch item. */
 static bool has_elements(const ocl_windows *w, int64_t images, int64_t batch, int64_t stride)
 {
     int64_t places, last, item;

@@ -2,14 +2,14 @@
  *
  * GEMM backend `clblast`: the only file that knows CLBlast. It works around the library's defects:
  *
- * - CLBlastSgemmStridedBatched is never called. Its indirect path ignores offsets and batch strides, and
- * reads behind the data when the tuned kernel unrolls k (GEMMK=1); both return wrong numbers with status 0.
- * Which path and which kernel a call uses depends on process-global tuning parameters that the C interface
- * can overwrite but not read, so a caller cannot make sure that a batched call is safe. Plain CLBlastSgemm is
- * right on every path: a batch is a loop of plain calls where the items are large enough to pay for that, and
- * is refused where they are not. tests/unit/cl/test_cl_clblast_bugs.c checks that. - Offsets and sizes are
- * 32-bit inside: larger problems are refused or, if only the offset of a tensor in its slab is too large,
- * computed by the backend `simple` instead.
+ * - CLBlastSgemmStridedBatched is never called. Its indirect path ignores offsets and batch strides, and it
+ * reads past the end of the data when the tuned kernel unrolls k (GEMMK=1); both return wrong numbers with
+ * status 0. Which path and which kernel a call uses depends on process-global tuning parameters that the C
+ * interface can overwrite but not read, so a caller cannot make sure that a batched call is safe. Plain
+ * CLBlastSgemm is right on every path: a batch is a loop of plain calls where the items are large enough to
+ * pay for that, and is refused where they are not. tests/unit/cl/test_cl_clblast_bugs.c checks that.
+ * - Offsets and sizes are 32-bit inside: larger problems are refused or, if only the offset of a tensor in
+ * its slab is too large, computed by the backend `simple` instead.
  *
  * Matrices are passed as column-major with the operands swapped (C' = op(B)' op(A)'), because a row-major C
  * always costs CLBlast a transposed copy. It must not know what the matrices mean. */
@@ -25,8 +25,8 @@
 #include "cl/gemm/gemm_epilogue.h"
 #include "engine/base/log.h"
 
-/* A call costs the host 10 to 50 us and the device a launch. A batch is done by a loop of calls, which would
- * be mostly overhead with fewer multiply-adds per batch item than this. */
+/* A call costs the host 10 to 50 us and the device a launch. A batch is a loop of calls, which would be
+ * mostly overhead with fewer multiply-adds per batch item than this. */
 #define LOOP_MIN_WORK (INT64_C(1) << 24)
 
 static int64_t index_limit = INT32_MAX;
@@ -132,7 +132,7 @@ static clt_status run_item(ocl_device *device, const ocl_gemm *g, ocl_buffer *co
     return code == CLBlastSuccess ? CLT_OK : clblast_fail((int)code, device, g);
 }
 
-/* The library as the executor sees it */
+/* The interface to the executor (ocl_library) */
 
 typedef struct clblast_call {
     ocl_device *device;

@@ -2,14 +2,13 @@
  *
  * GEMM backend `simple`: any layout, any storage type, any device, epilogue included. One work-item keeps a
  * tile of C in registers and walks k once, in order, with explicit fma, in chains whose sums are added with
- * compensation (long_sum.clh); no local memory. It is the backend of
- * last resort and the oracle of the others, so correctness comes first, vector units second. Host side:
- * cl/gemm/gemm.c.
+ * compensation (long_sum.clh); no local memory. It is the last resort and the reference for the other
+ * backends, so correctness comes first, speed second. Host side: cl/gemm/gemm.c.
  *
- * Three of the four layouts have one operand that is contiguous along an edge of C (`wide`: B for NN and
- * TN, A for TT); the other one (`narrow`) is broadcast: acc[r] += narrow(r,k) * wide(k, 0..NV*VW-1). NT
- * has both contiguous along k: VW partial sums per element of C, added up as a balanced tree at a chain's end
- * (gemm_fwd_dot).
+ * Three of the four layouts have one operand that is contiguous along an edge of C (`wide`: B for NN and TN,
+ * A for TT); the other one (`narrow`) is broadcast: acc[r] += narrow(r,k) * wide(k, 0..NV*VW-1). In NT both
+ * are contiguous along k: there are VW partial sums per element of C, added up as a balanced tree at a
+ * chain's end (gemm_fwd_dot).
  *
  * Tiles are numbered in one dimension, so that no device's limit on the others matters. Tile bases are
  * 64-bit. */
@@ -63,7 +62,7 @@ static inline FLOATV clt_f16_loadv(WIDE_TYPE(ushort, VW) h) /* as in lanes.clh *
 #define EACH_WIDE                                                                                            \
     UNROLL_FOR (uint r = 0; r < TILE; r++)                                                                   \
         UNROLL_FOR (uint v = 0; v < NV; v++)
-/* One step along k: from w[] and the current column of the narrow operand, then both move on. */
+/* One step along k: multiplies w[] by the current column of the narrow operand, then advances both. */
 #define ACCUMULATE()                                                                                         \
     do {                                                                                                     \
         UNROLL_FOR (uint r = 0; r < TILE; r++) {                                                             \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products as a family (cl/tune/family.h): the words of a problem, and which backend is taken for the
- * kind of device where nothing else decides. It must not know how any backend works, only what their own
- * models of the time say. */
+ * Matrix products as a family (cl/tune/family.h): the text of a problem in tuning records, and the standard
+ * choice of a backend for a kind of device. It must not know how any backend works, only the times that
+ * their cost models estimate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +26,9 @@ static void fold_batch(ocl_gemm *g)
 
 /* Problems */
 
-/* The problem as words, on which a choice depends (cl/tune/tuning.h compares them): layout, sizes, types;
- * words with '+' for epilogue and strides; the window, its stride and its dilation where
- * that is not 1, if an operand is a matrix of windows. */
+/* The problem as words (cl/tune/tuning.h compares them): everything that a choice depends on. Layout, sizes,
+ * types; words with '+' for epilogue and strides; and, if an operand is a matrix of windows, the window, its
+ * stride and, where not 1, its dilation. */
 const char *ocl_gemm_problem(const ocl_gemm *g, char *buffer, size_t size)
 {
     char windows[160] = "", dilation[48] = "";
@@ -96,11 +96,11 @@ static bool prefers_wgmma(const ocl_gemm *g, const ocl_device_desc *device)
             ocl_form_time(&ocl_wgmma_family, g, device) < ocl_form_time(&ocl_mma_family, g, device));
 }
 
-/* On GPUs CLBlast is chosen only by a tuning record. Its calls cost the host 10 to 50 us and the device
- * temporary copies; its epilogue is one more pass over C; batches are one call per item; below about 1280^3
- * it uses tiles of 16 x 16 or 32 x 32 on NVIDIA devices; and a device that is not in its database (all of
- * compute capability 9.0) gets tiles of 16 x 32. So `tile` is the safer choice until the tuner has compared
- * them.
+/* On GPUs CLBlast is chosen only by a tuning record. A call costs the host 10 to 50 us and the device
+ * temporary copies; its epilogue is one more pass over C; a batch is one call for each item; below about
+ * 1280^3 it uses tiles of 16 x 16 or 32 x 32 on NVIDIA devices; and a device that is not in its database
+ * (all of compute capability 9.0) gets tiles of 16 x 32. So `tile` is the safer choice until the tuner has
+ * compared them.
  *
  * On CPUs `simple` takes the problems that `lane` refuses: on PoCL it is 3 to 15 times as fast as CLBlast
  * with CLBlast's parameters for CPUs (100 to 290 against 15 to 50 GFLOP/s at 512^3 on 2 cores). */
@@ -129,7 +129,7 @@ bool ocl_gemm_is_on_units(const ocl_gemm *g, const ocl_device_desc *device)
 
 bool ocl_gemm_is_possible(const ocl_gemm *g, const ocl_device_desc *device, char *reason, size_t size)
 {
-    /* the backend that takes most problems on such a device, so that its reason tells most */
+    /* the backend that takes most problems on such a device: its reason is the most useful one */
     const ocl_variant *general = ocl_prefers_lanes(device) ? &ocl_gemm_lane : &ocl_gemm_tile;
     char other[160];
     for (const ocl_variant *const *v = ocl_gemm_variants; *v != NULL; v++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `lane` on the host: which problems it takes, how C is cut into blocks, the kernel command
- * (kernel in cl/backends/gemm_lane.cl). It packs inside its one kernel, so it needs neither workspace nor
- * weights that were packed ahead: a packed element of B serves all rows of a block, which makes packing a few
+ * GEMM backend `lane` on the host: which problems it takes, how C is divided into blocks, and the kernel
+ * command (kernel in cl/backends/gemm_lane.cl). The one kernel also packs, so there is no workspace and
+ * weights are not packed ahead: a packed element of B serves all rows of a block, which makes packing a few
  * percent of the work. It must not know what the matrices mean. */
 #include "cl/backends/gemm_lane.h"
 #include "cl/gemm/gemm_windows.h"
@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* Limits for the panel of A of a block and for a block as a whole. The panel of A is read again for every
+/* Limits for a block's panel of A and for the whole block. The panel of A is read again for every
  * micro-panel of B and should stay in a part of a core's second-level cache; the sums are accessed once per
  * block of k, in order. An A that is not packed stays less well, because its rows map to few cache sets. */
 #define PANEL_BYTES (UINT64_C(400) << 10)
@@ -22,28 +22,28 @@
 #define PAGE_BYTES 4096
 #define MICRO_PANELS 4 /* micro-panels of B that the kernel packs together */
 #define MAX_TILES_ACROSS 64
-/* Rows of a block of moments, at most: what cancels in its squares is no larger than they are times this. */
+/* Most rows of a block of moments: cancellation loses at most this factor in the squares. */
 #define MOMENT_ROWS 128
 #define MAX_PARTS 2 /* pieces into which the last blocks are cut */
-/* One group per core takes blocks until none is left; with more blocks than this it takes several at a
+/* One group per core takes blocks until none is left; above this number of blocks it takes several at a
  * time. */
 #define MAX_TILES (UINT64_C(1) << 20)
 
-/* Costs in units of one fused multiply-add of 16 lanes, per element or as noted. They were measured on a core
- * with 256-bit vectors and are right within a factor of two, which is enough to rank blocks. */
+/* Costs in units of one fused multiply-add of 16 lanes, per element or as noted. They were measured on a
+ * core with 256-bit vectors and are right within a factor of two, which is enough to rank blocks. */
 #define COST_PACK_B 0.3
 #define COST_PACK_B_TRANSPOSED 0.4
 #define COST_PACK_A 0.4
 #define COST_READ_A 0.05
-#define COST_SHARED 0.25 /* added if the operand comes from a cache that the cores share */
-#define COST_FAR 0.6     /* added if it comes from memory each time */
-#define LONG_ROW 128.0   /* elements: pieces of A's rows of this length take twice as long as endless ones */
+#define COST_SHARED 0.25    /* added if the operand comes from a cache that the cores share */
+#define COST_FAR 0.6        /* added if it comes from memory each time */
+#define LONG_ROW 128.0      /* elements: rows of A cut this short take twice the time per element */
 #define COST_UNPACKED 0.025 /* added per multiply-add if A lies along k and is not packed: addresses */
 #define COST_TILE 40.0      /* per tile and block of k: loading and storing the sums */
 #define COST_GROUP 3000.0   /* per block */
 #define COST_UNEVEN 0.3     /* imbalance at the end, in units of the last piece */
 
-/* 0: the choice below. */
+/* 0: chosen by ocl_lane_choose */
 static const ocl_tunable lane_tunables[] = {{"mr", 5, {0, 6, 8, 12, 14}},
                                             {"nv", 4, {0, 1, 2, 3}},
                                             {"kc", 5, {0, 192, 256, 384, 512}},
@@ -79,10 +79,10 @@ static uint64_t sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
     return g->k > b->kc ? tile * (uint64_t)b->mt * (uint64_t)b->nt : tile;
 }
 
-/* With the sums of finished chains, and what these have lost. They are accessed once per chain, and limits
- * for what a cache should hold do not count them. Local memory must hold them, however: with less than about
- * 2 MB of it blocks of k > SUM_STEPS have fewer tiles, at least a third of the tiles that they would
- * have without these sums, and an element of B is packed as many times more often. */
+/* Includes, for k > SUM_STEPS, the sums of finished chains and their rounding errors. They are accessed once
+ * per chain, so the limits for caches do not count them; but local memory must hold them. With less than
+ * about 2 MB of local memory, blocks of k > SUM_STEPS therefore have fewer tiles (at least a third), and an
+ * element of B is packed that many times more often. */
 static uint64_t all_sums_bytes(const ocl_gemm *g, const ocl_lane_blocks *b)
 {
     return (g->k > SUM_STEPS ? 3 : 1) * sums_bytes(g, b);
@@ -103,7 +103,8 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lan
     return panel_a_bytes(g, b) <= PANEL_BYTES && panel_a_bytes(g, b) + sums_bytes(g, b) <= PACKED_BYTES;
 }
 
-/* A matrix of windows is read from its image, whose elements are fewer. */
+/* Cost of the distance to an operand's data. A matrix of windows is read from its image, which has fewer
+ * elements. */
 static double distance_cost(const ocl_gemm *g, int operand, int64_t elements, clt_dtype type)
 {
     int64_t read = (int)g->windows.operand == operand ? g->windows.elements : elements;
@@ -111,8 +112,8 @@ static double distance_cost(const ocl_gemm *g, int operand, int64_t elements, cl
     return bytes > FAR_BYTES ? COST_FAR : bytes > NEAR_BYTES ? COST_SHARED : 0.0;
 }
 
-/* Cost of a block of `mt` rows of tiles. Blocks of k end where a chain ends. Each chain but one stores and
- * loads two numbers for each sum more: the total so far, and what it has lost. */
+/* Cost of a block of `mt` rows of tiles. A block of k also ends where a chain of sums ends. Each chain but
+ * one stores and loads two more numbers for each sum: the total so far and its rounding error. */
 static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
 {
     double k = (double)g->k, tiles = (double)mt * b->nt;
@@ -128,8 +129,8 @@ static double block_cost(const ocl_gemm *g, const ocl_lane_blocks *b, int mt)
            (double)mt * b->mr * k * pack_a + tiles * (k_blocks + 2.0 * added_chains) * COST_TILE + COST_GROUP;
 }
 
-/* Cost of the problem on all cores. In the last round some cores have a whole block, while the others already
- * do pieces of the blocks that are cut. The last term stands for a core that is delayed: it prefers small
+/* Cost of the problem on all cores. In the last round some cores still have a whole block while the others
+ * already do pieces of the blocks that are cut. The last term allows for a delayed core: it favours small
  * pieces. */
 static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *b)
 {
@@ -151,9 +152,9 @@ static void count_blocks(const ocl_gemm *g, const ocl_device_desc *device, int p
     b->cut = b->parts == 1 ? 0 : b->blocks < units ? b->blocks : units;
 }
 
-/* Whether A must be packed: because it is not f32, a matrix of windows or less than a tile high, since unpacked rows
- * along k would need an address register each, or since its columns are whole pages apart, so that all their elements
- * map to a few sets of the caches. */
+/* Whether A must be packed. Reasons: it is not f32; it is a matrix of windows; it is less than a tile high;
+ * unpacked rows along k would need more address registers than there are (mr > 8); its columns are whole
+ * pages apart, so that all their elements map to a few sets of the caches. */
 static bool must_pack(const ocl_gemm *g, int mr)
 {
     bool far_apart = g->ta && g->lda * (int64_t)sizeof(float) % PAGE_BYTES == 0;
@@ -161,11 +162,11 @@ static bool must_pack(const ocl_gemm *g, int mr)
            g->windows.operand == OCL_WINDOWS_A;
 }
 
-/* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the vector
- * registers, 16 of 4 or 8 floats or 32 of 16. With 32 there is room for 14 rows of two vectors, but 8 hide the latency
- * of fma as well and need no packed A, and were faster (docs/measurements.md, GEMM). kc is chosen so that a micro-panel of B
- * and, if packed, a tile of A share the first-level cache with the next ones; blocks of kc divide a chain of
- * sums. */
+/* Register blocking: the accumulators, nv vectors of the micro-panel and one broadcast must fit into the
+ * vector registers: 16 of 4 or 8 floats, or 32 of 16. With 32 there is room for 14 rows of two vectors, but
+ * 8 hide the latency of fma as well, need no packed A, and were faster (docs/measurements.md, GEMM). kc is
+ * chosen so that a micro-panel of B and, if packed, a tile of A share the first-level cache with the next
+ * ones; blocks of kc divide a chain of sums. */
 static void choose_tile(const ocl_gemm *g, const ocl_device_desc *device, const ocl_lane_blocks *wanted,
                         bool pack_a, ocl_lane_blocks *b)
 {
@@ -235,7 +236,7 @@ bool ocl_lane_choose(const ocl_gemm *g, const ocl_device_desc *device, const ocl
     return s.time > 0.0;
 }
 
-/* If any block fits, the smallest one does. */
+/* Accepts a problem if the smallest block fits. */
 static bool lane_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)
 {
     const ocl_gemm *g = problem;
@@ -279,7 +280,7 @@ static uint64_t groups_of(const ocl_device_desc *device, const ocl_lane_blocks *
     return pieces < units ? pieces : units;
 }
 
-/* Blocks of the first `tiles` tiles of a row of blocks: MOMENT_BLOCK of the kernel. */
+/* MOMENT_BLOCK of the kernel: number of blocks of moments in the first `tiles` tiles of a row of blocks. */
 static int64_t moment_blocks_of(const ocl_lane_blocks *b, int64_t tiles)
 {
     int64_t most = MOMENT_ROWS / b->mr, half = b->cut > 0 ? up(b->mt, b->parts) : b->mt;
@@ -294,9 +295,9 @@ static uint64_t moment_blocks(const ocl_gemm *g, const ocl_lane_blocks *b)
 
 static clt_status lane_emit(ocl_emitter *e, const void *problem)
 {
-    /* The forward products of a model have several epilogues in one layout (B transposed), each of which
-     * would be a program that compiles for a second or two. So these operands are optional pointers; other
-     * products seldom have them. */
+    /* The forward products of a model have several epilogues in one layout (B transposed), and a program for
+     * each would compile for a second or two. So there these operands are optional pointers; other products
+     * seldom have them. */
     ocl_gemm own = *(const ocl_gemm *)problem;
     const ocl_gemm *g = &own;
     own.optional_operands = own.tb && own.windows.operand == OCL_WINDOWS_NONE;
@@ -319,8 +320,8 @@ static clt_status lane_emit(ocl_emitter *e, const void *problem)
     if (g->k > SUM_STEPS)
         ocl_define(e, "CHAINS", 1);
     ocl_define(e, "SHUFFLES", (e->device->quirks & OCL_QUIRK_NO_SHUFFLES) == 0);
-    /* Finishing whole tiles from registers needs a copy of the epilogue's code for each vector of sums: only
-     * without an activation. */
+    /* Finishing whole tiles from registers needs a copy of the epilogue's code for each vector of sums, so
+     * it is done only without an activation. */
     ocl_define(e, "DIRECT", g->activation == OCL_ACT_NONE);
     ocl_define(e, "PREFETCH", (e->device->caps & OCL_CAP_PREFETCH) != 0);
     ocl_kernel_needs(e, e->device->caps & OCL_CAP_PREFETCH);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `lane`, for CPU devices: one work-item per work-group makes blocks of C and works as a blocked
- * matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of op(B) at a
- * time into local memory (a micro-panel: converted to f32, transposed where the layout asks for it;
- * MICRO_PANELS of them together), and multiplies the micro-panel, now in the first cache level, with all its
- * rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. An A of f32 may be read where it is; others are
- * packed once per block of k. What packing will read next, and the lines of C that
- * a tile will write, are prefetched.
+ * GEMM backend `lane`, for CPU devices: a work-group is one work-item, which computes blocks of C as a
+ * blocked matrix product does on one core. It walks k in blocks of kc; per block it packs NR columns of
+ * op(B) at a time into local memory (a micro-panel: converted to f32, transposed where the layout asks for
+ * it; MICRO_PANELS of them together), and multiplies the micro-panel, now in the first cache level, with all
+ * its rows of A, MR at a time, in MR x NV accumulators of sixteen lanes. An A of f32 may be read in place;
+ * otherwise A is packed once per block of k. The data that packing will read next, and the lines of C that a
+ * tile will write, are prefetched.
  *
  * Every sum runs over k in order with fma, in chains of SUM_STEPS steps whose sums are added with
  * compensation (long_sum.clh), whatever the blocks are: no choice of MR, NV, kc, mt or nt changes a bit, and
  * backend `simple` gives the same bits in the layouts NN, TN and TT. Host side: cl/backends/gemm_lane.c.
  *
- * Moments (MOMENTS) are made tile by tile while its rows are in registers. A block of moments is MOMENT_TILES tiles, or
- * fewer where a unit of work may end, so that it does not matter which units there are.
+ * Moments (MOMENTS) are computed tile by tile while the rows are in registers. A block of moments is
+ * MOMENT_TILES tiles, or fewer where a unit of work may end, so that the result does not depend on the units
+ * of work.
  *
- * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR when
- * k > kc, else one, and three times as many when k > SUM_STEPS: sums of the chain in progress, sums of the
- * chains before it, and what these have lost. Offsets inside blocks are 32-bit, bases 64-bit. */
+ * Local memory: panel_b MICRO_PANELS*kc*NR floats; panel_a mt*kc*MRP (PACK_A); sums mt*nt tiles of MR*NR
+ * when k > kc, else one, and three times as many when k > SUM_STEPS: sums of the chain in progress, sums of
+ * the chains before it, and the rounding errors of these. Offsets inside blocks are 32-bit, bases 64-bit. */
 #include "common.clh"
 #include "lanes.clh"
 #include "long_sum.clh"
@@ -59,7 +60,7 @@
 
 #define MOMENT_TILES (MOMENT_ROWS / MR)
 
-#ifndef CHAINS /* 1: k > SUM_STEPS; the code for that makes other products slower */
+#ifndef CHAINS /* 1: k > SUM_STEPS; this code would make other products slower */
 #define CHAINS 0
 #endif
 #ifndef DIRECT /* 1: whole tiles are finished from registers, with MR * NV copies of the epilogue's code */
@@ -106,8 +107,8 @@
         TURN8(float, out, step, rows_);                                                                      \
     } while (0)
 
-/* `count` micro-panels of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(micro-panel*kn + k)*NR + j].
- * Columns beyond n repeat the last one; their sums are not stored. */
+/* Packs `count` micro-panels of op(B) from column j0 on, rows k0..k0+kn-1, into panel[(micro-panel*kn +
+ * k)*NR + j]. Columns from n on repeat the last one; their sums are not stored. */
 CLT_INLINE void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong k0, uint kn, uint j0,
                        uint count, __local float *panel)
 {
@@ -153,9 +154,9 @@ CLT_INLINE void pack_b(__global const STORAGE(DTB) * b, ulong ldb, uint n, ulong
 }
 
 #if WINDOWS == 2
-#define WINDOW_ROWS 8 /* rows of B that are put together before they are packed */
+#define WINDOW_ROWS 8 /* rows of B that are assembled before they are packed */
 
-/* Elements q.. up to `end` of a run: zeros, those inside the image, zeros. */
+/* Copies elements q to end - 1 of a run: zeros, the elements inside the image, zeros. */
 static inline void copy_run(__global const STORAGE(DTB) * b, const clt_run *run, int q, int end, float *out)
 {
     int hi = min(run->hi, end), lo = min(max(run->lo, q), end);
@@ -180,9 +181,9 @@ static inline void copy_run(__global const STORAGE(DTB) * b, const clt_run *run,
     *out++ = 0.0f;
 }
 
-/* The same where B is a matrix of windows: rows are windows, columns their elements. A row is put together run by
- * run and then cut into micro-panels; several rows at a time, because a vector that is loaded soon after the
- * pieces of it were stored waits. What lies behind the last column is never stored in C. */
+/* pack_b for a matrix of windows: rows are windows, columns their elements. Rows are assembled run by run
+ * and then cut into micro-panels, several rows at a time: a vector load waits if it follows soon after the
+ * smaller stores that it covers. Sums of columns from n on are not stored in C. */
 CLT_INLINE void pack_windows_b(__global const STORAGE(DTB) * b, const clt_windows *w, uint n, uint k0,
                                uint kn, uint j0, uint count, __local float *panel)
 {
@@ -220,8 +221,8 @@ CLT_INLINE void pack_windows_b(__global const STORAGE(DTB) * b, const clt_window
 #endif
 
 /* Software prefetch of the cache lines that the next packing will read, a few at a time while the current
- * micro-panels are multiplied. Packing itself is cheap, but waiting for its reads from memory was the largest
- * part of the distance between a product's speed and the FMA limit. */
+ * micro-panels are multiplied. Packing itself is cheap, but its waiting for memory was the largest part of
+ * the gap between a product's speed and the FMA limit. */
 typedef struct clt_ahead {
     __global const uchar *row;
     ulong step;       /* bytes between rows */
@@ -239,8 +240,8 @@ typedef struct clt_ahead {
 #define FETCH_RESULT(p) (void)0
 #endif
 
-/* Prefetches the elements of C that a tile will write, and what its epilogue reads, while the tile is
- * multiplied. Prefetching rows that do not exist is harmless. Uses the same variables as FINISH. */
+/* Prefetches, while a tile is multiplied, the elements of C that it will write and the operands that its
+ * epilogue reads. Prefetching rows that do not exist is harmless. Uses the same variables as FINISH. */
 #if HAS_PRE
 #define FETCH_PRE(at) IF_PRE FETCH_RESULT(pre + pre_at + (at))
 #else
@@ -293,12 +294,12 @@ static inline clt_ahead plan_ahead(__global const void *from, ulong step, uint r
 
 #define BYTES_B sizeof(STORAGE(DTB))
 #define BYTES_A sizeof(STORAGE(DTA))
-/* plan_b: rows k0.. of `count` columns of op(B) from j0 on. plan_a: columns k0.. of `count` rows of op(A)
- * from i0 on. */
+/* plan_b: prefetch of rows k0.. of `count` columns of op(B) from j0 on. plan_a: of columns k0.. of `count`
+ * rows of op(A) from i0 on. */
 static inline clt_ahead plan_b(__global const STORAGE(DTB) * b, ulong ldb, ulong k0, uint kn, uint j0,
                                uint count, uint calls)
 {
-#if WINDOWS == 2 /* its rows are not as far apart as ldb says */
+#if WINDOWS == 2 /* ldb does not describe a matrix of windows */
     return plan_ahead(b, 0, 0, 0, 1);
 #elif TB
     return plan_ahead(b + j0 * ldb + k0, ldb * BYTES_B, count, kn * BYTES_B, calls);
@@ -319,8 +320,8 @@ static inline clt_ahead plan_a(__global const STORAGE(DTA) * a, ulong lda, ulong
 }
 
 #if PACK_A
-/* Rows i0.. of op(A), `tiles` tiles of MR, columns k0..k0+kn-1, into panel[(tile*kn + k)*MRP + i]. Rows
- * beyond m repeat the last one. */
+/* Packs rows i0.. of op(A), `tiles` tiles of MR, columns k0..k0+kn-1, into panel[(tile*kn + k)*MRP + i].
+ * Rows from m on repeat the last one. */
 CLT_INLINE void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong k0, uint kn, uint i0,
                        uint tiles, __local float *panel)
 {
@@ -364,7 +365,7 @@ CLT_INLINE void pack_a(__global const STORAGE(DTA) * a, ulong lda, uint m, ulong
 }
 
 #if WINDOWS == 1
-/* The same where A is a matrix of windows: run by run, eight rows at a time. */
+/* pack_a for a matrix of windows: run by run, eight rows at a time. */
 CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_windows *w, uint m, uint k0,
                                uint kn, uint i0, uint tiles, __local float *panel)
 {
@@ -422,7 +423,8 @@ CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_window
 #define A_COLUMN a_column
 #endif
 
-/* Distance between neighbours along m: where it is one, the addresses of a step are one register and constants. */
+/* Distance between neighbours along m: if it is 1, the addresses of a step are one register and
+ * constants. */
 #if TA || PACK_A
 #define A_ROW 1
 #else
@@ -440,8 +442,8 @@ CLT_INLINE void pack_windows_a(__global const STORAGE(DTA) * a, const clt_window
         }                                                                                                    \
     } while (0)
 
-/* acc += a tile of A times the packed micro_panel; a_row, a_column: distances between elements of an A that is not
- * packed. Prefetches between pieces of the work: many at once would wait for each other. */
+/* acc += a tile of A times the packed micro-panel; a_row, a_column: distances between elements of an A that
+ * is not packed. Prefetches are spread over the work, because many at once would wait for each other. */
 CLT_INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_column,
                          __local const float *panel, uint kn, clt_ahead *ahead, clt_ahead *ahead_a)
 {
@@ -469,8 +471,8 @@ CLT_INLINE void multiply(float16 acc[MR][NV], A_SPACE *a, ulong a_row, ulong a_c
 }
 
 #if MOMENTS
-/* Rows first to last - 1 of a tile are added to the sums of the `seen` rows above it: distances from the first row of
- * all, and squares of these. */
+/* Adds rows first to last - 1 of a tile to the moments of the `seen` rows above it: distances from the very
+ * first row, and the squares of these. */
 CLT_INLINE void add_moments(float16 origin[NV], float16 sum[NV], float16 square[NV], float seen,
                             float16 value[MR][NV], uint first, uint last)
 {
@@ -513,12 +515,13 @@ CLT_INLINE void store_moments(float16 origin[NV], float16 sum[NV], float16 squar
     }
 }
 
-/* The block of moments that tile number `at` of a row of blocks of C belongs to, of which units of work have `least` tiles or all: a block
- * begins with each unit of work, and no unit has a part of one. */
+/* The block of moments that tile number `at` of a row of blocks of C belongs to. The smallest unit of work
+ * has `least` tiles. A block of moments begins with each unit of work and never spans two. */
 #define MOMENT_BLOCK(at)                                                                                     \
     ((at) < least ? (at) / MOMENT_TILES                                                                      \
                   : (least + MOMENT_TILES - 1) / MOMENT_TILES + ((at)-least) / MOMENT_TILES)
-/* Of the rows first to last - 1 of tile `it`, which are in acc. */
+/* Adds rows first to last - 1 of tile `it`, which are in acc, and stores the moments at the end of a
+ * block. */
 #define MOMENTS_OF_TILE(first, last)                                                                         \
     do {                                                                                                     \
         uint at_ = in_block + it, own_ = MOMENT_BLOCK(at_);                                                  \
@@ -534,7 +537,7 @@ CLT_INLINE void store_moments(float16 origin[NV], float16 sum[NV], float16 squar
             seen = 0.0f;                                                                                     \
         }                                                                                                    \
     } while (0)
-/* The same where values were kept in `sums` instead of acc. */
+/* The same for values in `sums` instead of acc. */
 #define MOMENTS_OF_EDGE(first, last)                                                                         \
     do {                                                                                                     \
         EACH_SUM acc[r][v] = vload16(0, sums + r * NR + v * LANES);                                          \
@@ -551,9 +554,9 @@ CLT_INLINE void store_moments(float16 origin[NV], float16 sum[NV], float16 squar
 #define KEEP_ELEMENT EPILOGUE_FORGET
 #endif
 
-/* The order of the work: blocks of mt x nt tiles, along rows first, then columns, then batch items. The first
- * `whole` blocks are one unit of work each, the others are cut into `parts` pieces of rows. A unit of work is
- * called a tile here. */
+/* The order of the work: blocks of mt x nt tiles, along rows first, then columns, then batch items. The
+ * first `whole` blocks are one unit of work each; each of the others is cut into `parts` pieces of rows,
+ * which are a unit each. A variable `tile` is the number of such a unit. */
 typedef struct clt_grid {
     uint mt, nt, parts, row_tiles, column_tiles, row_blocks;
     /* blocks of a batch item; blocks that are not cut; number of units of work */
@@ -589,7 +592,8 @@ static inline clt_place place_of(const clt_grid *grid, ulong tile)
     return place;
 }
 
-/* Steps of k that are packed together from step k0 on: a chain of sums ends with one of these blocks. */
+/* The number of steps of k that are packed together from step k0 on: a chain of sums ends at the end of one
+ * of these blocks. */
 static inline uint block_steps(ulong k0, ulong k, uint kc)
 {
 #if CHAINS
@@ -599,8 +603,8 @@ static inline uint block_steps(ulong k0, ulong k, uint kc)
 }
 
 #if CHAINS
-/* Adds the chain in acc to `total`, which has lost `lost`, and leaves the sum of all in acc. Keeps it unless
- * this is the last chain. */
+/* Adds the chain in acc to `total`, whose rounding error is `lost`, and leaves the sum in acc. Stores it,
+ * too, unless this is the last chain. */
 CLT_INLINE void add_chain(float16 acc[MR][NV], __local float *total, __local float *lost, bool first,
                           bool last)
 {
@@ -621,12 +625,13 @@ CLT_INLINE void add_chain(float16 acc[MR][NV], __local float *total, __local flo
 }
 #endif
 
-/* gemm_fwd_lane: computes C in blocks of mt x nt tiles, of which the last `cut` are cut into `parts` pieces.
- * Groups take `share` of them at a time from the tile counter until none is left, so that a slow core delays
- * the end by at most one piece; results do not depend on which group does a block. While whole blocks are
- * left, a group takes its next ones early, to prefetch their operands. share > 1: no blocks are cut. The hint
- * says that the code is already vectorised: without it Intel's compiler also makes a kernel that runs several
- * work-items at once, which groups of one item never use, and takes 5 s instead of 0.3. */
+/* gemm_fwd_lane: computes C in blocks of mt x nt tiles; each of the last `cut` blocks is cut into `parts`
+ * pieces. Groups take `share` units of work at a time from the tile counter until none is left, so that a
+ * slow core delays the end by at most one piece; results do not depend on which group does a block. While
+ * whole blocks are left, a group takes its next ones early, to prefetch their operands. share > 1: no blocks
+ * are cut. The hint says that the code is already vectorised: without it Intel's compiler also makes a
+ * kernel that runs several work-items at once, which groups of one item never use, and takes 5 s instead of
+ * 0.3. */
 __attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1))) __kernel void
 gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __global uint *tile_counter,
               uint share, uint cut, uint parts, __local float *panel_b,
@@ -739,8 +744,8 @@ gemm_fwd_lane(GEMM_PARAMS WINDOWS_PARAMS, uint mt, uint nt, uint kc, volatile __
 #if PACK_A
                     multiply(acc, panel_a + it * kn * MRP, 1, MRP, panel, kn, &ahead, &ahead_a);
 #else
-                    /* the last rows of C: a full tile that ends there and overlaps the previous one; only its
-                     * new rows are stored */
+                    /* the last rows of C: a full tile that ends there and overlaps the previous one; only
+                     * its new rows are stored */
                     skip = MR - height;
                     i -= skip;
                     height = MR;

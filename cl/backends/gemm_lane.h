@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the GEMM backend `lane` (cl/backends/gemm_lane.c) cuts a problem into blocks: plain arithmetic, for its
- * tests.
- */
+ * How the GEMM backend `lane` (cl/backends/gemm_lane.c) divides a problem into blocks: plain arithmetic, for
+ * its tests. */
 #ifndef CL_GEMM_LANE_H
 #define CL_GEMM_LANE_H
 
@@ -12,9 +11,9 @@ typedef struct ocl_lane_blocks {
     int mr, nv;      /* register tile: mr rows, nv vectors of 16 columns */
     int kc;          /* steps of k that are packed together */
     int mt, nt;      /* tiles of a block of C, down and across */
-    bool pack_a;     /* A is packed too; else it is read in place */
+    bool pack_a;     /* A is packed too; otherwise it is read in place */
     uint64_t blocks; /* number of blocks of the problem */
-    uint64_t cut;    /* number of blocks at the end that are cut into `parts` pieces of rows each */
+    uint64_t cut;    /* number of blocks at the end, each of which is cut into `parts` pieces of rows */
     int parts;
 } ocl_lane_blocks;
 

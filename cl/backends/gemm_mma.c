@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backend `mma` on the host, for GPUs with matrix units: which problems it takes, what its forms need
- * and cost (cl/gemm/gemm_forms.c chooses), which instructions a device has for them, the kernel command
- * (cl/backends/gemm_mma.cl). It must not know what the matrices mean,
- * and it decides by what a probe has shown of the device.
+ * and cost (cl/gemm/gemm_forms.c chooses), which instructions a device has for them, and the kernel command
+ * (cl/backends/gemm_mma.cl). It must not know what the matrices mean, and it decides by what a probe has
+ * shown of the device.
  *
- * Why these tile sizes. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds: with 64 x 32 that
- * is 10.7 a byte, and 8 with what copies write of a 128 x 128 tile; 64 x 64 warps and 256 x 128 tiles come to
- * 11.9. An SM of Ampere (1024 a clock, 128 bytes a clock of local memory) needs 8 and one of Hopper, with
- * these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, three of them the 48 KiB that NVIDIA's
- * driver reports; 256 x 128 has room for two there, and for four (96 KiB) where a probe has shown that a
- * work-group may have as much. f32 elements take BK 16 for the same bytes.
+ * Why these tile sizes. A warp reads (WM + WN) * 32 bytes for 16 * WM * WN multiply-adds. With 64 x 32 that
+ * is 10.7 multiply-adds a byte, or 8 if the bytes that copies write of a 128 x 128 tile are counted; 64 x 64
+ * warps and 256 x 128 tiles reach 11.9. An SM of Ampere (1024 a clock, 128 bytes a clock of local memory)
+ * needs 8, one of Hopper, with these instructions, about 10. A 128 x 128 x 32 tile is 16 KiB, and three of
+ * them the 48 KiB that NVIDIA's driver reports; 256 x 128 has room for two there, and for four (96 KiB)
+ * where a probe has shown that a work-group may have that much. f32 elements take BK 16 for the same bytes.
  *
  * Occupancy. 64 x 32 sums of a warp are 64 registers an item, fragments 24, addresses and copies under way
- * the rest of about 125 (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items on an SM with 64 Ki
- * registers. 64 x 64 (the 256 x 128 and 128 x 256 forms) takes 128 for the sums alone, 212 to 254 with all
- * else: one work-group of 256 items, 8 warps, on an SM. It has as many sums there as two of the smaller form,
- * and a step of 16 is 64 independent multiplications of a warp, enough to hide what it waits for, behind a
- * quarter fewer bytes of fragments and of global memory for each. tf32 takes as many with 64 x 32, and 217 to
- * 224 with 64 x 64. wmma takes up to 165. */
+ * the rest of about 125 (ptxas, tests/e2e/test_gemm_ptx.sh): two work-groups of 256 items on an SM with 64
+ * Ki registers. 64 x 64 (the 256 x 128 and 128 x 256 forms) takes 128 for the sums alone and 212 to 254 in
+ * all: one work-group of 256 items, 8 warps, on an SM. It has as many sums there as two work-groups of the
+ * smaller form, and a step of 16 is 64 independent multiplications of a warp, enough to hide their latency,
+ * for a quarter fewer bytes of fragments and of global memory each. tf32 takes as many registers with 64 x
+ * 32, and 217 to 224 with 64 x 64. wmma takes up to 165. */
 #include "cl/backends/gemm_mma.h"
 #include "cl/gemm/gemm_windows.h"
 #include "cl/kernels/kernel_shared.clh"
@@ -30,10 +30,10 @@
 #define MOST_STEPS 64 /* bk of any form */
 
 /* Three or four stages hide the memory's latency. The small forms are for products that would leave compute
- * units idle; those of two stages also serve devices without asynchronous copies. Of forms with equal cost in
- * the model the first one is taken: large forms with more stages than fit into 48 KiB come before those with
- * fewer, for devices that were shown to have more local memory. bk is for 16-bit elements.
- */
+ * units idle; small forms with two stages also serve devices without asynchronous copies. Of forms with
+ * equal cost in the model the first one is taken, so large forms whose stages exceed 48 KiB come before
+ * those with fewer stages, for devices on which a probe showed more local memory. bk is for 16-bit
+ * elements. */
 #define FORM(m, n, k, rows, columns, slots)                                                                  \
     {                                                                                                        \
         .bm = m, .bn = n, .bk = k, .pm = rows, .pn = columns, .stages = slots                                \
@@ -78,7 +78,7 @@ int ocl_mma_items(const ocl_gemm_form *f)
     return f->bm / f->pm * (f->bn / f->pn) * WARP;
 }
 
-/* SLOT_A, SLOT_B of the kernel: rows along k or across it, padded for Volta, whose loads cannot use the
+/* SLOT_A, SLOT_B of the kernel: rows along k or across it; padded for Volta, whose loads cannot use the
  * swizzle. */
 static uint64_t slot_chunks(const ocl_gemm *g, const ocl_gemm_form *f, bool along, int lines)
 {
@@ -126,8 +126,8 @@ bool ocl_mma_emulates(const ocl_device_desc *device)
     return (device->quirks & OCL_QUIRK_ANY_STYLE) != 0 && device->compute_capability == 0;
 }
 
-/* Whether the device has the instructions of a generation. Emulation supports all of them; before 80 there is
- * only f16. */
+/* Whether the device has the instructions of a generation. Emulation supports all of them; before 80 there
+ * is only f16. */
 static bool has_generation(const ocl_gemm *g, const ocl_device_desc *device, int sm)
 {
     int own = ocl_mma_generation(g->type_a, device);
@@ -167,12 +167,12 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
  * local memory. So a tile of 64 x 64, which reads twice as many bytes per multiply-add as one of 128 x 128,
  * is bound by the cache.
  *
- * Windows of an image have no term of their own, because their instructions are never what bounds a step: in
- * every tile all instructions of a step take at most half of the clocks in which its bytes come from the cache
- * (sm_90, ptxas: 128 x 128 of a weight's gradient 252 of 576, 64 x 64 103 of 288, 32 x 32 69 of 144; what
- * multiplications take is less than that in small tiles). Only windows that are read element by element, of
- * images with few channels, take longer, by half; but they do so in every tile alike, in proportion to its
- * rows, so the choice stays the same. */
+ * Windows of an image have no term of their own, because their instructions never bound a step: in every
+ * tile all instructions of a step take at most half of the clocks in which its bytes come from the cache
+ * (sm_90, ptxas, clocks of instructions and of bytes in the gradient of a weight: 252 of 576 with 128 x 128,
+ * 103 of 288 with 64 x 64, 69 of 144 with 32 x 32; in small tiles multiplications take less than that). Only
+ * windows that are read element by element, from images with few channels, take longer, by half; but they do
+ * so in every tile alike, in proportion to its rows, so the choice stays the same. */
 
 /* multiply-adds in the time of reading a byte from the second-level cache */
 #define FMA_PER_CACHE_BYTE 36.0
@@ -183,12 +183,13 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
 #define COST_COMMAND 4000000.0    /* per additional kernel: about 3 us */
 #define REGISTERS 65536.0         /* registers of a compute unit */
 
-/* Occupancy: work-groups that a compute unit runs at the same time, which hide each other's latency. */
+/* Occupancy: the number of work-groups that a compute unit runs at the same time, to hide each other's
+ * latency. */
 static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w, double groups_per_unit)
 {
     double resident = REGISTERS / (w->registers * w->items);
-    /* a compute unit has two to four times the local memory that is reported for one work-group, and at least
-     * as much as was shown to work in any way */
+    /* a compute unit has two to four times the local memory that is reported for one work-group, and at
+     * least as much as a probe showed to work in any way */
     uint64_t unit = 2 * device->local_bytes;
     for (int retargeted = 0; retargeted < 2; retargeted++) {
         uint64_t proven = ocl_desc_max_local(device, retargeted != 0);
@@ -201,7 +202,7 @@ static double side_by_side(const ocl_device_desc *device, const ocl_mma_work *w,
     return resident < 1.0 ? 1.0 : (double)(int)resident;
 }
 
-/* Until the last compute unit has ended, where each group has a share of the steps. */
+/* Time until the last compute unit ends, if each group has a share of the steps. */
 static double stream_time(const ocl_gemm_form *f, const ocl_form_shares *s, double step, double tile)
 {
     double own = s->own_parts > 0 ? (double)s->part_steps * step + tile : 0.0;

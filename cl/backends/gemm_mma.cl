@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backend `mma`, for GPUs with matrix units: A and B of one 16-bit type, or f32 rounded to 10 bits of
- * mantissa (MMA_TF32); f32 sums. A work-group makes a BM x BN tile of C, each of its warps a WM x WN part.
- * Tiles of A and B of BK steps of k go through STAGES slots of local memory: while one is multiplied, the
- * next STAGES - 1 are on their way from global memory. Any layout, any size, any stride; A or B may be the
- * matrix of windows of an image, which stands nowhere (WINDOWS, gemm_window_tiles.clh). Host side:
- * cl/backends/gemm_mma.c, which says why the tiles have these sizes. Must not know what the matrices mean.
+ * mantissa (MMA_TF32); f32 sums. A work-group computes a BM x BN tile of C, each of its warps a WM x WN
+ * part. Tiles of A and B of BK steps of k go through STAGES slots of local memory: while one is multiplied,
+ * the next STAGES - 1 are on their way from global memory. Any layout, any size, any stride; A or B may be
+ * the matrix of windows of an image, which is never stored (WINDOWS, gemm_window_tiles.clh). Host side:
+ * cl/backends/gemm_mma.c, which gives the reasons for the tile sizes. Must not know what the matrices mean.
  *
  * Instructions. A scheduler issues one a clock, and a matrix multiplication occupies the matrix unit for 8
- * clocks (Ampere) or about 6.5 (Hopper), so all other instructions of a step must fit in between. Steps whose
- * tiles are whole therefore have a loop of their own: its copies need no zero-filling (a copy with a size is
- * about 18 instructions), an item's pointers and local addresses are advanced by constants instead of being
- * computed again, the first fragments are loaded before the copies start, and the copies are issued between
- * the multiplications. Tiles at the edges, the last steps of k and operands that are not aligned take a
- * second loop. A step of 128 x 128 x 32 is 77 to 87 instructions for 32 multiplications on sm_80, 78 to 91 on
- * sm_90, where 256 and about 208 can be issued in that time; of f32, 128 x 128 x 16, about 141 and 108 to 120
- * (docs/results.md). f32 is rounded once, by the item that copied it, before the barrier that makes it
- * visible; if fragments were rounded, every warp that reads them would do it again.
+ * clocks (Ampere) or about 6.5 (Hopper), so all other instructions of a step must fit in between. Steps
+ * whose tiles are whole therefore have a loop of their own: its copies need no zero-filling (a copy with a
+ * size is about 18 instructions), an item's pointers and local addresses are advanced by constants instead
+ * of being computed again, the first fragments are loaded before the copies start, and the copies are issued
+ * between the multiplications. Tiles at the edges, the last steps of k and operands that are not aligned
+ * take a second loop. A step of 128 x 128 x 32 is 77 to 87 instructions for 32 multiplications on sm_80, 78
+ * to 91 on sm_90, where 256 and about 208 can be issued in that time; a step of f32, 128 x 128 x 16, is
+ * about 141 and 108 to 120 (docs/results.md). f32 is rounded once, by the item that copied it, before the
+ * barrier that makes it visible; if fragments were rounded, every warp that reads them would round again.
  *
- * Lines and steps. A tile lies in local memory as it lies in global memory, in rows of which as many
- * neighbouring elements as fill 16 bytes are a chunk: rows are lines of the matrix when k runs along them (A
- * plain, B transposed), steps of k otherwise, and the fragment loads transpose where needed. Chunk c of row r
- * is stored at chunk c ^ SWIZZLE(r): eight rows of one chunk, which a fragment load reads at once, are then
- * in eight different groups of four banks. Volta's loads (wmma) cannot use a swizzle: there rows are padded
- * by one chunk instead.
+ * Lines and steps. A tile has the same order in local as in global memory: rows in which as many
+ * neighbouring elements as fill 16 bytes are a chunk. Rows are lines of the matrix when k runs along them (A
+ * plain, B transposed), steps of k otherwise, and the fragment loads transpose where needed. Chunk c of row
+ * r is stored at chunk c ^ SWIZZLE(r): eight rows of one chunk, which a fragment load reads at once, are
+ * then in eight different groups of four banks. Volta's loads (wmma) cannot use a swizzle, so there rows are
+ * padded by one chunk instead.
  *
  * Pairs of steps. No fragment load transposes f32 rows of steps of k. There an item brings the same four
- * lines of steps r and r + 4, and as it rounds them it writes them back as what an item multiplies at once:
- * steps r and r + 4 of two lines, then of the other two. So a fragment is one load of 16 bytes. It holds
- * neighbouring lines where the multiplication counts lines 8 apart (of A) or fragments apart (of B): rows or
- * columns of the sums then stand for other lines, LINE_OF_ROW and spread_sums say which, and every sum is the
- * same.
+ * lines of steps r and r + 4. As it rounds them, it writes them back in the order in which an item
+ * multiplies them: steps r and r + 4 of two lines, then of the other two. So a fragment is one load of 16
+ * bytes. It holds neighbouring lines where the multiplication counts lines 8 apart (of A) or fragments apart
+ * (of B). Rows or columns of the sums then belong to other lines, as LINE_OF_ROW and spread_sums say; the
+ * values of the sums do not change.
  *
  * C. Sums go through local memory, sixteen rows of every warp at a time, so that an item finishes VC
  * neighbours of a row: C and the operands of the epilogue are read and written 16 bytes at a time where they
  * are aligned (gemm_tiles.clh).
  *
- * Sums run over k in steps of 16 (f32: 8), within a step as the hardware adds: every run gives the same bits,
- * but other backends give different ones. Elements after the last step of k are 0 in both tiles. */
+ * Sums run over k in steps of 16 (f32: 8); within a step the hardware chooses the order. Every run gives the
+ * same bits, but other backends give different ones. Elements after the last step of k are 0 in both
+ * tiles. */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -128,7 +129,7 @@
 #define LINE_FLOATS (BN + (!PAIRED(ALONG_B) ? 8 : WN < 32 ? 16 : 4))
 #define SLAB_FLOATS (WARPS_DOWN * 16 * LINE_FLOATS)
 #define MOMENT_CHUNKS ((MOMENT_FLOATS + 3) / 4)
-#if MOMENT_CHUNKS > STAGES * SLOT && MOMENT_CHUNKS > SLAB_FLOATS / 4 /* by a line of small tiles at most */
+#if MOMENT_CHUNKS > STAGES * SLOT && MOMENT_CHUNKS > SLAB_FLOATS / 4 /* by a line at most, in small tiles */
 #define LOCAL_CHUNKS MOMENT_CHUNKS
 #elif STAGES * SLOT > SLAB_FLOATS / 4
 #define LOCAL_CHUNKS (STAGES * SLOT)
@@ -136,7 +137,7 @@
 #define LOCAL_CHUNKS (SLAB_FLOATS / 4)
 #endif
 
-/* A place is an address in local memory in bytes. With NVIDIA's compiler it is the 32-bit address in the
+/* A place is an address in local memory, in bytes. With NVIDIA's compiler it is the 32-bit address in the
  * work-group's local memory, which instructions take directly; elsewhere it is relative to the start of the
  * slots. The slots are aligned to 128 bytes. */
 #ifdef __NV_CL_C_VERSION
@@ -151,11 +152,11 @@
 #define LOAD_T_AT(memory, place, scratch) MMA_LOAD_T((__local const ushort *)(memory), (place) / 2, scratch)
 #endif
 
-/* The chunks that an item copies: the row of the first one, its index in the row, and the distance to the
- * chunk of pass i. The distances are whole rows (a warp's part is at most 64 x 64, so there are at least as
- * many items as chunks in a row); in pairs of steps they are 4 rows and then whole pairs of rows. As rows and
- * swizzles are powers of two, the swizzles of two rows differ by the swizzle of their distance. In small
- * tiles some items have no chunks. */
+/* The chunks that an item copies: the row of the first one, its index in the row, and the distance to chunk
+ * i. The distances are whole rows (a warp's part is at most 64 x 64, so there are at least as many items as
+ * chunks in a row); with pairs of steps they are 4 rows and then whole pairs of rows. As rows and swizzles
+ * are powers of two, the swizzles of two rows differ by the swizzle of their distance. In small tiles some
+ * items have no chunks. */
 #define TILE_CHUNKS(lines) ((lines)*BK / CHUNK)
 #define AT_ONCE(along) (PAIRED(along) ? 2 : 1)
 #define ITEM_CHUNKS(along, lines)                                                                            \
@@ -180,18 +181,20 @@
 #define PASS_CHUNK(memory, to, i, along, lines)                                                              \
     ((__local uint4 *)(AT(memory, PASS_FROM(to, i, along, lines)) + PASS_FAR(i, along, lines)))
 
-/* DEFINE_TILE(name, lines_of_tile, along, aligned) and DEFINE_PLACES, which has `pair`, too, define what an item
- * does for a tile of A or B: DEFINE_PLACES defines to, land, get and put_rounded, DEFINE_TILE the others. `to`
- * is the place of its first chunk in slot 0 of `memory`; raw holds elements that are loaded in registers.
- *   to_NAME(): in slot 0
- *   start_NAME(from, base, ld): where its chunks of the tile at `base` start in global memory
+/* DEFINE_TILE(name, lines_of_tile, along, aligned) and DEFINE_PLACES, which has the parameter `pair` as
+ * well, define what an item does for a tile of A or B: DEFINE_PLACES defines to, land, get and put_rounded,
+ * DEFINE_TILE the others. `to` is the place of its first chunk in slot 0 of `memory`; raw holds elements
+ * that are loaded in registers.
+ *   to_NAME(): the place of its first chunk in slot 0
+ *   start_NAME(from, base, ld): addresses of its chunks of the tile at `base` in global memory
  *   bring_NAME(memory, to, raw, item, any, lines, left): starts to bring the item's chunks from item[], of a
- *       tile of which `lines` lines and `left` steps exist, by copies or into registers; `any` is an address
- *       for copies of nothing
+ *       tile of which `lines` lines and `left` steps exist, by copies or into registers; `any` is a valid
+ *       address for copies of 0 bytes
  *   pass_NAME(memory, to, raw, from, i): the same for chunk i alone, of a whole aligned tile
  *   land_NAME(memory, to, raw): puts into local memory what is in registers
- *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: the item's own chunks to
- *       registers, and back rounded, in pairs of steps as `pair` packs two steps of two lines. */
+ *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: loads the item's own chunks to
+ *       registers, and puts them back rounded; with pairs of steps as `pair` packs two steps of two
+ * lines. */
 #define DEFINE_TILE(name, tile_lines, along, aligned)                                                        \
     static inline void start_##name(__global const STORAGE(DTA) * *from, __global const STORAGE(DTA) * base, \
                                     ulong ld)                                                                \
@@ -242,11 +245,11 @@
             raw[i] = *(__global const uint4 *)from;                                                          \
     }
 
-/* DEFINE_WINDOW_TILE: the same of a matrix of windows (gemm_window_tiles.clh), where `inside` says whether a chunk is
- * inside of the image and `tile` has what an item knows of its rows and columns. The copy of a chunk outside has 0 bytes
- * and the address `any` of the image instead of the chunk's own, which may be that of no memory.
- *   start_NAME(tile, from, w, base, first, rows, column, columns): the tile begins in row `first` and in `column` of
- *       the matrix, of which `rows` and `columns` exist; the image is at `base` */
+/* DEFINE_WINDOW_TILE: the same for a matrix of windows (gemm_window_tiles.clh): `inside` says whether a
+ * chunk is inside the image, and `tile` describes the item's rows and columns. The copy of a chunk outside
+ * has 0 bytes and the address `any` of the image instead of the chunk's own, which may be no valid address.
+ *   start_NAME(tile, from, w, base, first, rows, column, columns): the tile begins in row `first` and in
+ *       `column` of the matrix, of which `rows` and `columns` exist; the image is at `base` */
 #define DEFINE_WINDOW_TILE(name, tile_lines, along, aligned)                                                 \
     static inline void start_##name(clt_window_tile *tile, __global const STORAGE(DTA) * *from,              \
                                     const clt_windows *w, __global const STORAGE(DTA) * base, uint first,    \
@@ -341,7 +344,7 @@ static inline uint4 round_chunk(uint4 r)
 #else
 #define ROUND_CHUNK(r) (r)
 #endif
-/* Makes fragments of four lines of a step and of the step 4 later: two fragments of A, or two pairs of
+/* Pack four lines of a step and of the step 4 later into fragments: two fragments of A, or two pairs of
  * fragments of B. */
 #define PAIR_A_0(step, later) (uint4)((step).x, (step).y, (later).x, (later).y)
 #define PAIR_A_1(step, later) (uint4)((step).z, (step).w, (later).z, (later).w)
@@ -366,8 +369,8 @@ DEFINE_TILE(b, BN, ALONG_B, ALIGNED_B)
 DEFINE_PLACES(a, BM, ALONG_A, ALIGNED_A, PAIR_A)
 DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 
-/* What differs between a matrix in memory and one of windows: chunk p of the next tile of A (of B), the whole tile
- * with all checks, and the step to the tile after it. */
+/* The operations that differ between a matrix in memory and one of windows: PASS copies chunk p of the next
+ * tile of A (of B), BRING copies the whole tile with all checks, GO_ON moves to the tile after it. */
 #if WINDOWS == 1
 #define PASS_A(p) pass_a(memory, to_left, raw_a, from_left[p], p, WINDOW_INSIDE(&window_tile, p), a)
 #define BRING_A(left) bring_a(memory, to_left, raw_a, from_left, &windows, &window_tile, left, a)
@@ -397,15 +400,15 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 
 #if MMA_SM >= 75
 
-/* Fragments of 16 lines of A, of B: four 8 x 8 matrices (of f32: 8 x 4), 1 and 2 of A the lower left and
- * the upper right one, of B those of more steps and of more columns. An item says where its row of one of
- * them starts, or in pairs of steps reads its own part: lane 4 g + t steps t and t + 4 of two of the lines
- * from 4 g on, every 32 lines, or of lines 2 g and 2 g + 1 of 16:
- *   at_NAME(line): where an item looks for the fragment of the first steps, when the warp's part starts at
+/* Fragments of 16 lines of A, of B: four 8 x 8 matrices (of f32: 8 x 4); 1 and 2 of A are the lower left and
+ * the upper right one, of B those with more steps and with more columns. An item gives the start of its row
+ * of one of them. With pairs of steps it reads its own part instead: lane 4 g + t reads steps t and t + 4 of
+ * two of the lines from 4 g on, every 32 lines, or of lines 2 g and 2 g + 1 of 16.
+ *   at_NAME(line): the item's address for the fragment of the first steps, when the warp's part starts at
  *       `line` of the tile
- *   fragment_NAME(memory, at, i, step): fragment i of the warp, from chunk `step` of k on. Where that is
- *       differs from `at` by constants: 16 lines and two chunks move bits that the swizzle leaves alone, or
- *       turns alike. */
+ *   fragment_NAME(memory, at, i, step): fragment i of the warp, from chunk `step` of k on. Its address
+ *       differs from `at` by constants: 16 lines and two chunks change bits that the swizzle leaves alone,
+ *       or changes alike. */
 #define DEFINE_FRAGMENT(name, tile_lines, along, lines_first, part)                                          \
     static inline uint at_##name(uint line)                                                                  \
     {                                                                                                        \
@@ -441,8 +444,8 @@ DEFINE_PLACES(b, BN, ALONG_B, ALIGNED_B, PAIR_B)
 DEFINE_FRAGMENT(a, BM, ALONG_A, true, WM)
 DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
 
-/* MULTIPLY_SLOT(between): multiplies all BK steps of the tiles in the slot at at_slot, for this warp;
- * between(row) is executed after each row of fragments of the first steps. */
+/* MULTIPLY_SLOT(between): this warp multiplies all BK steps of the tiles in the current slot; between(row)
+ * is executed after each row of fragments of the first steps. */
 #define MULTIPLY_SLOT(between)                                                                               \
     MMA_UNROLL_FOR (uint step = 0; step < BK / CHUNK; step += 2) {                                           \
         uint4 left[MI];                                                                                      \
@@ -464,8 +467,8 @@ DEFINE_FRAGMENT(b, BN, ALONG_B, false, WN)
     }
 
 /* Writes sixteen rows of this warp's sums (fragments i) to local memory at `to`, with LINE_FLOATS floats per
- * row. In pairs of steps, column g of four fragments stands for columns 4 g to 4 g + 3 (of two fragments: 2 g
- * and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each. */
+ * row. With pairs of steps, column g of four fragments belongs to columns 4 g to 4 g + 3 (of two fragments:
+ * 2 g and 2 g + 1), and an item has columns 2 t and 2 t + 1 of each. */
 CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 {
     __local float *rows = to + (MMA_LANE >> 2) * LINE_FLOATS;
@@ -530,8 +533,8 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 
 /* STEP(whole): one step of the main loop: multiplies slot `now` and starts to copy the tiles of STAGES - 1
  * steps later to the slot that was multiplied before. For whole tiles, an item's copies are spread between
- * the first multiplications; other tiles are copied with all checks before the multiplications. Addresses are
- * advanced by the same number in every step or, of a matrix of windows, as the item's counter says
+ * the first multiplications; other tiles are copied with all checks before the multiplications. Addresses
+ * advance by the same number in every step or, for a matrix of windows, as the item's counter says
  * (WINDOWS_GO_ON). */
 #define ITEM_COPIES (ITEM_CHUNKS(ALONG_A, BM) + ITEM_CHUNKS(ALONG_B, BN))
 #define COPIES_BEFORE(row) ((row)*ITEM_COPIES / MI)
@@ -570,7 +573,7 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
         now += on;                                                                                           \
         ahead = on;                                                                                          \
     } while (0)
-/* Starts the copies of the tiles of step s, of which parts may not exist. */
+/* Starts the copies of the tiles of step s, parts of which may not exist. */
 #define BRING(s)                                                                                             \
     do {                                                                                                     \
         int left_ = (int)min(depth - (s)*BK, (uint)BK);                                                      \
@@ -600,7 +603,7 @@ CLT_INLINE void spread_sums(__local float *to, SUMS sums[MI][NI], uint i)
 #define ROUND_OWN()
 #endif
 
-/* The line of a warp's part of A for which row r of fragments i stands. */
+/* The line of a warp's part of A to which row r of fragments i belongs. */
 #if MMA_TF32 && !ALONG_A && WM < 32
 #define LINE_OF_ROW(i, r) (2 * ((r)&7) + (r) / 8)
 #elif MMA_TF32 && !ALONG_A

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the GEMM backend `mma` (cl/backends/gemm_mma.c) cuts a problem into tiles, warps and parts: plain
+ * How the GEMM backend `mma` (cl/backends/gemm_mma.c) divides a problem into tiles, warps and parts: plain
  * arithmetic, for its tests and the checker. */
 #ifndef CL_GEMM_MMA_H
 #define CL_GEMM_MMA_H
@@ -13,18 +13,17 @@ extern const ocl_gemm_form ocl_mma_forms[];
 
 /* MMA_SM of the newest instructions that the device has for operands of this type; 0: none. */
 int ocl_mma_generation(clt_dtype type, const ocl_device_desc *device);
-/* Whether kernels for matrix units may run where the device has none: they compute with plain arithmetic there, which
- * only the checker wants (OCL_QUIRK_ANY_STYLE). For NVIDIA's GPUs the kernels always use the instructions, so that
- * the compiler refuses them for a GPU without these. */
+/* Whether kernels for matrix units may run on a device without them. They then compute with plain
+ * arithmetic, which only the checker wants (OCL_QUIRK_ANY_STYLE). On NVIDIA's GPUs the kernels always use
+ * the instructions, and the compiler refuses them for a GPU that lacks these. */
 bool ocl_mma_emulates(const ocl_device_desc *device);
 int ocl_mma_items(const ocl_gemm_form *form); /* of a work-group */
 /* Local memory of a work-group in bytes; emulated: the device has no matrix units. */
 uint64_t ocl_mma_local_bytes(const ocl_gemm *gemm, const ocl_gemm_form *form, bool emulated);
-/* Whether every 16-byte chunk that the kernel reads of A (or B) is aligned to 16 bytes. */
+/* Whether every 16-byte chunk of A (or B) that the kernel reads is aligned to 16 bytes. */
 bool ocl_mma_aligned(const ocl_gemm *gemm, bool of_a);
 
-/* The cost of a work-group of a form, for backends whose tiles go through local memory to matrix units.
- */
+/* What a work-group of a form costs, for backends whose tiles go through local memory to matrix units. */
 typedef struct ocl_mma_work {
     int items;
     double registers;   /* registers of an item */
@@ -32,7 +31,7 @@ typedef struct ocl_mma_work {
     double lines;       /* per step: lines (of bk steps of k) that are moved to and from local memory */
     double local_bytes; /* of local memory */
 } ocl_mma_work;
-/* The cost model's time, by which forms are compared, even of different backends. */
+/* The cost model's time; comparable between forms, even of different backends. */
 double ocl_mma_time(const ocl_gemm *gemm, const ocl_device_desc *device, const ocl_gemm_form *form,
                     const ocl_mma_work *work);
 

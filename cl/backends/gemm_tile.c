@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backend `tile` on the host, for GPUs: which problems it takes, what its forms need and cost
- * (cl/gemm/gemm_forms.c chooses), the kernel commands (kernels in cl/backends/gemm_tile.cl, which also gives the
- * reasons for the forms). It must not know what the matrices mean, and it decides by capabilities of a
- * device, never by its name. */
+ * (cl/gemm/gemm_forms.c chooses), and the kernel commands (kernels in cl/backends/gemm_tile.cl, which also
+ * gives the reasons for the forms). It must not know what the matrices mean, and it decides by capabilities
+ * of a device, never by its name. */
 #include "cl/backends/gemm_tile.h"
 #include "cl/gemm/gemm_windows.h"
 
@@ -84,7 +84,8 @@ static void set_widths(const ocl_gemm *g, const ocl_gemm_form *wanted, ocl_gemm_
 
 /* Limits of the device */
 
-/* All vectors of windows that an item loads are in the same columns of their matrix (gemm_stage.clh). */
+/* Whether all vectors of windows that an item loads are in the same columns of the matrix
+ * (gemm_stage.clh). */
 static bool reads_windows(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     int row = ocl_is_windows(g, true) ? f->bk / f->va : f->bn / f->vb;
@@ -99,10 +100,10 @@ static bool fits(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gem
            slab <= local && reads_windows(g, f);
 }
 
-/* A cost model to rank forms, right within a factor of two, which is enough until the tuner has measured. The
- * unit is the time of one multiply-add of a compute unit, which does about a hundred per clock. */
+/* A cost model to rank forms, right within a factor of two, which is enough until the tuner has measured.
+ * The unit is the time of one multiply-add of a compute unit, which does about a hundred per clock. */
 
-#define FMA_PER_CACHE_BYTE 6.0   /* multiply-adds in the time of reading a byte from the second-level cache */
+#define FMA_PER_CACHE_BYTE 6.0   /* multiply-adds in the time of reading a byte from second-level cache */
 #define FMA_PER_MEMORY_BYTE 10.0 /* from memory */
 #define COST_TILE 6000.0         /* per work-group: start, first loads, storing C */
 #define COST_COMMAND 400000.0    /* per additional kernel: about 3 us */
@@ -121,7 +122,7 @@ static double side_by_side(const ocl_gemm *g, const ocl_device_desc *device, con
     return resident < 1.0 ? 1.0 : (double)(int)resident;
 }
 
-/* Fraction of the peak that is reached with this occupancy: how well latency is hidden. */
+/* The fraction of the peak that this occupancy reaches, by how well it hides latency. */
 static double hidden(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                      double groups_per_unit)
 {
@@ -153,8 +154,8 @@ static double cost(const ocl_gemm *g, const ocl_device_desc *device, const ocl_g
 
 /* Whether to take 16 steps of k instead of 8. With 16-bit elements, lines of 8 steps are only half a sector
  * of 32 bytes. The longer form is taken if every item still has 16 bytes to load of each tile and the
- * occupancy stays the same. (First-level caches keep the other half of the sector for the next step, so lower
- * occupancy would cost more.) */
+ * occupancy stays the same. (First-level caches keep the other half of the sector for the next step, so
+ * losing occupancy would cost more.) */
 static bool takes_longer_lines(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f,
                                const ocl_gemm_form *longer)
 {
@@ -177,7 +178,7 @@ static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl
         *f = longer;
 }
 
-/* Whether offsets inside a tile, from its first element, need more than 32 bits. */
+/* Whether offsets inside a tile need more than 32 bits. */
 static bool wide_offsets(const ocl_gemm *g, const ocl_gemm_form *f)
 {
     int64_t limit = UINT32_MAX, lines_a = g->ta ? f->bk : f->bm, lines_b = g->tb ? f->bn : f->bk;

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GEMM backend `tile`, for GPUs: a work-group makes a BM x BN tile of C. It walks k in steps of BK, of which
- * two tiles of A and B are in local memory: while the items multiply one pair, the next one is loaded from
- * global memory to registers. Every item keeps TM x TN sums in registers. Any layout, any size, storage types
- * f32, f16 and bf16 with f32 arithmetic. A or B may be the matrix of windows of an image, which stands nowhere
- * (WINDOWS, gemm_window_tiles.clh). Host side: cl/backends/gemm_tile.c. Must not know what the matrices mean.
+ * GEMM backend `tile`, for GPUs: a work-group computes a BM x BN tile of C. It walks k in steps of BK. Two
+ * pairs of tiles of A and B are in local memory: while the items multiply one pair, the next one is loaded
+ * from global memory to registers. Every item keeps TM x TN sums in registers. Any layout, any size, storage
+ * types f32, f16 and bf16 with f32 arithmetic. A or B may be the matrix of windows of an image, which is
+ * never stored (WINDOWS, gemm_window_tiles.clh). Host side: cl/backends/gemm_tile.c. Must not know what the
+ * matrices mean.
  *
- * Every sum runs over k in order with fma and ends with the last product, so that no choice of tile
- * changes a bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits.
- * With splits, k is cut into parts whose sums gemm_sum_tile (gemm_sum.cl) adds in order: the same bits in
- * every run, other ones per number of parts.
+ * Every sum runs over k in order with fma and ends with the last product, so that no choice of tile changes
+ * a bit, and the backends `lane` and `simple` (in the layouts NN, TN and TT) give the same bits. With
+ * splits, k is cut into parts whose sums gemm_sum_tile (gemm_sum.cl) adds in order: every run gives the same
+ * bits, but each number of parts gives different ones.
  *
- * Why these tile sizes. Local memory feeds the multipliers: an item reads TM + TN floats for TM * TN
+ * Why these tile sizes. Local memory limits the multiplications: an item reads TM + TN floats for TM * TN
  * multiply-adds. An NVIDIA SM of Ampere or Hopper (64 or 128 multiply-adds and 32 floats of local memory a
- * clock), an AMD CU (64 or 128, and 32) and an Intel Xe core (128, and 32) therefore want 8 x 8 sums an item,
- * where the 4-wide reads of 8 x 4 neighbouring items name 96 distinct floats for 2048 multiply-adds; 4 x 4
- * sums run at about 60 % of that, and are for problems too small to give every unit a large tile. 16-bit
- * elements are widened when they are put into local memory, once: kept narrow they would save no time there,
- * and cost every item 16 conversions for 64 multiply-adds. Global memory: a 128 x 128 tile reads 1/16 byte of
- * f32 for a multiply-add, where second-level caches give 1/6.
+ * clock), an AMD CU (64 or 128, and 32) and an Intel Xe core (128, and 32) therefore want 8 x 8 sums an
+ * item, where the 4-wide reads of 8 x 4 neighbouring items access 96 distinct floats for 2048 multiply-adds;
+ * 4 x 4 sums run at about 60 % of that, and are for problems too small to give every unit a large tile.
+ * 16-bit elements are converted once, when they are put into local memory: kept in 16 bits they would save
+ * no time there, and cost every item 16 conversions for 64 multiply-adds. Global memory: a 128 x 128 tile of
+ * f32 reads 1/16 byte for a multiply-add, where second-level caches give 1/6.
  *
- * Occupancy. 8 x 8 sums an item take 130 to 180 registers (64 sums, 32 operands of this and the next step,
- * 8 to 24 on their way from global memory, addresses; ptxas, tests/e2e/test_gemm_ptx.sh). An NVIDIA SM has
- * 64 Ki: one work-group of the 128 x 128 form with 256 items (8 warps), but three of the 128 x 64 and 64 x
- * 128 forms with 128 items (12 warps), which need more from global memory and less patience at barriers; a
- * CDNA CU with 128 Ki holds three work-groups of the former, as its 64 KiB of LDS do: 16.3 KiB for 128 x
- * 128 x 8, two tiles of A and B. With BK 16 it is twice the memory and half of the barriers, 512
- * multiply-adds an item apart with BK 8. Lines of 16-bit elements along k are read with BK 16 where that
- * costs no work-group on a unit: 8 of them are 16 bytes, half of the 32 that memory gives at once, so that
- * every sector is fetched twice.
+ * Occupancy. 8 x 8 sums an item take 130 to 180 registers (64 sums, 32 operands of this and the next step, 8
+ * to 24 on their way from global memory, addresses; ptxas, tests/e2e/test_gemm_ptx.sh). An NVIDIA SM has 64
+ * Ki: one work-group of the 128 x 128 form with 256 items (8 warps), but three of the 128 x 64 and 64 x 128
+ * forms with 128 items (12 warps), which read more from global memory and wait less at barriers; a CDNA CU
+ * with 128 Ki holds three work-groups of the 128 x 128 form, and so does its 64 KiB of LDS: two pairs of
+ * tiles of 128 x 128 x 8 are 16.3 KiB. BK 16 takes twice the memory and half of the barriers; with BK 8
+ * barriers are 512 multiply-adds of an item apart. Lines of 16-bit elements along k are read with BK 16
+ * where that costs no work-group on a unit: 8 of them are 16 bytes, half of the 32 that memory delivers at
+ * once, so that every sector would be fetched twice.
  *
  * Local memory: 2 * (TILE_A + TILE_B) floats, afterwards SLAB rows of C. Offsets inside tiles are 32-bit
  * (WIDE_OFFSETS 0), bases 64-bit. */
@@ -80,7 +81,7 @@
 #define TILE_A STAGE_FLOATS(ALONG_A, BM, VA)
 #define TILE_B STAGE_FLOATS(ALONG_B, BN, VB)
 #define TILES_FLOATS (2 * (TILE_A + TILE_B))
-#if MOMENT_FLOATS > TILES_FLOATS /* by a line of small tiles at most */
+#if MOMENT_FLOATS > TILES_FLOATS /* only for small tiles, by at most a line */
 #define LOCAL_FLOATS MOMENT_FLOATS
 #else
 #define LOCAL_FLOATS TILES_FLOATS
@@ -105,7 +106,7 @@ DEFINE_FETCH(b, DTB, VB, BN, ALONG_B)
 DEFINE_PUT(a, DTA, VA, BM, ALONG_A)
 DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
 
-/* Loads the tiles of A and B of which `left` steps exist to registers, and goes on to the next ones. */
+/* Loads the tiles of A and B, of which `left` steps exist, to registers, and moves on to the next tiles. */
 #if WINDOWS == 1
 #define FETCH_A(left)                                                                                        \
     do {                                                                                                     \
@@ -133,7 +134,7 @@ DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
     } while (0)
 #endif
 
-/* An item's sums are in chunks of up to 4 x 4, spread over the tile, so that neighbouring items read
+/* An item's sums are in chunks of up to 4 x 4, spread over the tile so that neighbouring items read
  * neighbouring vectors. */
 #define MV (TM < 4 ? TM : 4)
 #define NV (TN < 4 ? TN : 4)
@@ -152,12 +153,12 @@ DEFINE_PUT(b, DTB, VB, BN, ALONG_B)
 #define FLOATN float4
 #endif
 #define CHUNKS (TN / NV)
-/* The tile's row of the item's sum row r. */
+/* The tile's row that the item's row r of sums belongs to. */
 #define ROW(down, r) ((r) / MV * (BM / (TM / MV)) + (down)*MV + ((r) & (MV - 1)))
 #define COLUMN(across, q) ((q) * (BN / CHUNKS) + (across)*NV) /* first column of chunk q */
 #define STEPS 8 /* unrolling of the loop over k, a multiple of VA and VB */
 
-/* The outer product of one step of k, which in other backends is done by matrix units. */
+/* The outer product of one step of k; other backends leave it to matrix units. */
 #define MULTIPLY(at_a, at_b)                                                                                 \
     do {                                                                                                     \
         float left_[TM];                                                                                     \
@@ -194,7 +195,7 @@ CLT_INLINE void multiply_rest(FLOATN sums[TM][CHUNKS], __local const float *a, _
         MULTIPLY(a + STAGE_AT(ALONG_A, BM, VA, p), b + STAGE_AT(ALONG_B, BN, VB, p));
 }
 
-/* How many rows of every item's sums fit into local memory at once. */
+/* The number of rows of every item's sums that fit into local memory at once. */
 #if TM * DOWN * BN <= LOCAL_FLOATS
 #define SLAB TM
 #elif TM / 2 * DOWN * BN <= LOCAL_FLOATS
@@ -271,8 +272,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_tile(T
     if (rest != 0) /* the last, incomplete pair */
         multiply_rest(sums, from_a + (whole & 1) * TILE_A, from_b + (whole & 1) * TILE_B, rest);
 
-    /* The sums go through local memory, so that rows of C are written by neighbouring items (coalesced),
-         * and the code of the epilogue exists only once. */
+    /* The sums go through local memory, so that rows of C are written by neighbouring items (coalesced), and
+     * the code of the epilogue exists only once. */
     MOMENTS_BEGIN;
 #pragma unroll 1
     for (uint r0 = 0; r0 < TM; r0 += SLAB) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the GEMM backend `tile` (cl/backends/gemm_tile.c) cuts a problem into tiles and parts: plain arithmetic,
- * for its tests and the checker. */
+ * How the GEMM backend `tile` (cl/backends/gemm_tile.c) divides a problem into tiles and parts: plain
+ * arithmetic, for its tests and the checker. */
 #ifndef CL_GEMM_TILE_H
 #define CL_GEMM_TILE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backend `wgmma` on the host, for compute capability 9.0: which problems it takes, what its forms need
- * and cost (cl/gemm/gemm_forms.c chooses), the kernel command (cl/backends/gemm_wgmma.cl, which also gives the
- * reasons for the forms). The driver builds its programs in a second step (cl/program/retarget.c), which may
- * be refused like any build; `mma` then takes the products (cl/command/fallback.c). It must not know what the
- * matrices mean. */
+ * and cost (cl/gemm/gemm_forms.c chooses), the kernel command (cl/backends/gemm_wgmma.cl, which also gives
+ * the reasons for the forms). The driver builds its programs in a second step (cl/program/retarget.c), which
+ * may be refused like any build; `mma` then takes the products (cl/command/fallback.c). It must not know
+ * what the matrices mean. */
 #include "cl/backends/gemm_wgmma.h"
 
 #include <stddef.h>
@@ -18,8 +18,8 @@
 #define BK 64         /* steps of k in local memory: rows of 128 bytes */
 #define CHUNK 8       /* elements that are copied at once */
 
-/* Of forms with equal cost in the model the first one is taken. Those with two stages are for devices that
- * were not shown to have more local memory than NVIDIA's driver reports. */
+/* Of forms with equal cost in the model the first one is taken. Forms with two stages are for devices on
+ * which no probe showed more local memory than NVIDIA's driver reports. */
 #define FORM(m, n, slots)                                                                                    \
     {                                                                                                        \
         .bm = m, .bn = n, .bk = BK, .stages = slots                                                          \
@@ -56,8 +56,8 @@ int ocl_wgmma_window_steps(const ocl_gemm *g, const ocl_gemm_form *f)
     return ocl_is_windows(g, false) ? ocl_wgmma_items(f) / (f->bn / CHUNK) : f->bk;
 }
 
-/* A warpgroup gets as much of a tile as its registers can hold, so that as few warpgroups as possible read
- * the same lines: all columns, and 64 or 128 rows. */
+/* A warpgroup gets as much of a tile as its registers can hold (all columns, and 64 or 128 rows), so that as
+ * few warpgroups as possible read the same lines. */
 static void complete(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *wanted,
                      ocl_gemm_form *f)
 {
@@ -76,15 +76,16 @@ static bool has_part(const ocl_gemm_form *f)
 
 #define ONES_BYTES 1024 /* the tile of ones that sums of A's lines need */
 
-/* Capabilities that a form needs besides the instructions, with `more` bytes of local memory. */
+/* Capabilities that a form with `more` bytes of additional local memory needs, besides the instructions. */
 static uint32_t sizes_of(const ocl_gemm_form *f, uint64_t more)
 {
     return (ocl_wgmma_local_bytes(f) + more > OCL_WGMMA_SMALL_BYTES ? (uint32_t)OCL_CAP_WGMMA_LARGE : 0) |
            (ocl_wgmma_items(f) > 256 ? (uint32_t)OCL_CAP_WGMMA_WIDE : 0);
 }
 
-/* With stream-k the 168 registers of each of 384 items are too few beside sums of lines, except in the layout
- * TN, in which gradients of weights are computed: ptxas 12.9 spills 8 to 16 bytes of an item in others. */
+/* With stream-k the 168 registers of each of 384 items do not suffice for sums of lines as well, except in
+ * the layout TN, which computes gradients of weights: in the others ptxas 12.9 spills 8 to 16 bytes of an
+ * item. */
 static bool makes_line_sums(const ocl_gemm *g, const ocl_device_desc *device, const ocl_gemm_form *f)
 {
     if (f->stream > 0 && ocl_wgmma_items(f) > 256 && !(g->ta && !g->tb))

@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GEMM backend `wgmma`, for compute capability 9.0: A and B of one 16-bit type, f32 sums. A work-group
- * makes a BM x BN tile of C, each group of four warps a WM x WN part. Tiles of 64 steps of k go through
- * STAGES slots of local memory, brought by asynchronous copies and read by the matrix units themselves,
- * without registers in between (wgmma.clh). Any layout and any size; chunks of 16 bytes must start at
- * multiples of 16 bytes in global memory, as they do in every row whose length is a multiple of eight:
- * other products are `mma`'s, since what goes through registers value by value gains nothing from faster
- * units. A or B may be the matrix of windows of an image, which stands nowhere (WINDOWS, gemm_window_tiles.clh).
- * Host side: cl/backends/gemm_wgmma.c. Must not know what the matrices mean.
+ * computes a BM x BN tile of C, each group of four warps a WM x WN part of it. Tiles of 64 steps of k go
+ * through STAGES slots of local memory: asynchronous copies bring them, and the matrix units read them from
+ * there, not from registers (wgmma.clh). Any layout and any size. Chunks of 16 bytes must start at multiples
+ * of 16 bytes in global memory, as they do in every row whose length is a multiple of eight; `mma` takes
+ * other products, since those that go through registers value by value gain nothing from faster units. A or
+ * B may be the matrix of windows of an image, which is never stored (WINDOWS, gemm_window_tiles.clh). Host
+ * side: cl/backends/gemm_wgmma.c. Must not know what the matrices mean.
  *
  * Edges. Tiles at the edges and the last steps of k are copied with zeros for what does not exist, in the
  * same loop: copies with a size cost about 18 instructions each, which is much for `mma` and little here,
  * where one instruction multiplies for 128 clocks.
  *
- * Slots. With four, one batch of products is left under way when a step ends, so that the units always
- * have the next batch waiting; what was read last but one is then free, and copies are two steps ahead.
- * With two or three slots all of them are needed for copies, and a step ends when its products have: a
- * second work-group on the unit fills the gap where there is room for one.
+ * Slots. With four, one batch of products is left under way when a step ends, so that the units always have
+ * the next batch waiting. The slot read two steps before is then free, and copies are two steps ahead. With
+ * two or three slots all of them are needed for copies, and a step ends when its products end: a second
+ * work-group on the unit fills the gap where there is room for one.
  *
- * Registers. 64 x 256 or 128 x 128 sums of a group of four warps are 128 registers an item, and 256 items
- * may have 255, 384 have 168. Bytes from second-level cache for each multiply-add bound the speed: 128 x
- * 256 needs three quarters of what 128 x 128 does, and 192 x 256, by 384 items of which 256 copy, seven
- * twelfths.
+ * Registers. 64 x 256 or 128 x 128 sums of a group of four warps are 128 registers an item; 256 items may
+ * have 255 each, 384 items 168. Speed is bound by the bytes from the second-level cache for each
+ * multiply-add: 128 x 256 needs three quarters of those of 128 x 128, and 192 x 256, by 384 items of which
+ * 256 copy, seven twelfths.
  *
- * Sums of A's lines (LINE_SUMS) are products of A with ones, eight columns wide. Each costs an eighth of the product
- * beside it, as A must be read again. With parts of k, groups with the same lines therefore take turns
- * (gemm_tiles.clh); otherwise only the first group of a row of tiles makes them.
+ * Sums of A's lines (LINE_SUMS) are products of A with ones, eight columns wide. Each costs an eighth of the
+ * product beside it, as A must be read again. With parts of k, groups with the same lines therefore take
+ * turns (gemm_tiles.clh); otherwise only the first group of a row of tiles computes them.
  *
- * Stream-k (STREAM, gemm_tiles.clh). A group has parts of one tile after the other, each with the whole loop
- * over its steps. Its copies for the next tile start only after the sums of the last one were read from local
- * memory: sums take all of it, or all but a slot (192 x 256 with four slots: 198 of 224 KiB of 227), and all
- * registers that copies would need.
+ * Stream-k (STREAM, gemm_tiles.clh). A group has parts of one tile after the other, and runs the whole loop
+ * over the steps of each. Its copies for the next tile start only after the sums of the last one were read
+ * from local memory: the sums take all of it, or all but a slot (192 x 256 with four slots: 198 of 224 KiB
+ * of 227), and all registers that copies would need.
  *
- * C. Sums go by way of local memory, 64 rows of every group of four warps at a time, so that an item
- * finishes VC neighbours of a row, as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16,
- * within a step as the hardware adds. */
+ * C. Sums go through local memory, 64 rows of every group of four warps at a time, so that an item finishes
+ * VC neighbours of a row, as in gemm_mma.cl (gemm_tiles.clh). Sums run over k in steps of 16; within a step
+ * the hardware chooses the order. */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -80,8 +80,8 @@
 #endif
 #include "wgmma.clh"
 
-/* As literals: batches of products that may be pending at the end of a step, steps by which copies are ahead,
- * batches of copies that may be pending while a tile is multiplied. */
+/* As literals: batches of products that may be pending at the end of a step, steps by which copies are
+ * ahead, batches of copies that may be pending while a tile is multiplied. */
 #if STAGES == 4
 #define PRODUCTS_LEFT 1
 #define STEPS_AHEAD 2
@@ -117,10 +117,10 @@
 #else
 #define COPIERS ITEMS
 #endif
-/* Rows that they copy at once: a multiple of eight, so that the swizzle of an item does not change. */
+/* Rows that these items copy at once: a multiple of eight, so that an item's swizzle stays the same. */
 #define PASS_ROWS (COPIERS / (ROW / CHUNK))
 #define PASSES(lines) ((lines) / PASS_ROWS)
-/* Of B as a matrix of windows, items copy whole steps: the chunks of a step, and the steps at once
+/* If B is a matrix of windows, items copy whole steps: the chunks of a step, and the steps at once
  * (ocl_wgmma_window_steps). */
 #define STEP_CHUNKS (BN / CHUNK)
 #define STEPS_AT_ONCE (ITEMS / STEP_CHUNKS)
@@ -134,12 +134,12 @@ static inline uint first_place(uint lid)
 }
 
 /* DEFINE_TILE(name, tile_lines, turned) defines what an item does for a tile of A or B; turned: lines are
- * neighbours.
- *   start_NAME(base, ld, lid): where its first chunk of the tile at `base` starts in global memory
+ * neighbours in memory.
+ *   start_NAME(base, ld, lid): address of its first chunk of the tile at `base` in global memory
  *   bring_NAME(memory, to, from, ld): copies its chunks of a whole tile from `from` on to local memory at
  *       element `to`
- *   bring_edge_NAME(memory, to, from, ld, any, lines, left, lid): the same of a tile of which `lines` lines
- *       and `left` steps exist; `any` is an address for copies of nothing */
+ *   bring_edge_NAME(memory, to, from, ld, any, lines, left, lid): the same for a tile of which `lines` lines
+ *       and `left` steps exist; `any` is a valid address for copies of 0 bytes */
 #define DEFINE_TILE(name, tile_lines, turned)                                                                \
     static inline __global const ushort *start_##name(__global const ushort *base, ulong ld, uint lid)       \
     {                                                                                                        \
@@ -173,9 +173,9 @@ static inline uint first_place(uint lid)
 #define WINDOWS_PASSES PASSES(BM)
 #define WINDOWS_WIDE CHUNK
 #include "gemm_window_tiles.clh"
-/* The same of A as a matrix of windows (gemm_window_tiles.clh), in which every chunk has an address of its own; no
- * tile of it has edges. It begins in row `first` and in `column`; `rows` and `columns` exist. Chunks outside of the
- * image are copies of nothing from `any`. */
+/* The same for A as a matrix of windows (gemm_window_tiles.clh), where every chunk has an address of its own
+ * and no tile needs a special case at edges. The tile begins in row `first` and in `column`; `rows` and
+ * `columns` exist. Chunks outside the image are copies of 0 bytes from `any`. */
 static inline void start_a(clt_window_tile *tile, __global const ushort **from, const clt_windows *w,
                            __global const ushort *base, uint first, uint rows, uint column, uint columns)
 {
@@ -200,14 +200,14 @@ DEFINE_TILE(a, BM, TA)
 #define GO_ON_A() from_a += TA ? BK * pitch_a : BK
 #endif
 #if WINDOWS == 2
-/* B as a matrix of windows, in rows of steps of k. An item brings the same eight columns of every STEPS_AT_ONCE-th
- * step, and its counter goes on by so many steps with every copy: it has one counter and one pointer, whatever the
- * size of the tile, and after a tile they are at the start of the next one.
+/* B as a matrix of windows, in rows of steps of k. An item brings the same eight columns of every
+ * STEPS_AT_ONCE-th step, and its counter advances by STEPS_AT_ONCE steps with every copy. So it needs one
+ * counter and one pointer for any size of tile, and after a tile they are at the start of the next one.
  *   start_b(tile, from, w, base, row, rows, column, columns): the tile begins in that row and column of the
  *       matrix, of which `rows` and `columns` exist; the image is at `base`
  *   place_b(): position of an item's first chunk in a slot, in elements
- *   bring_b(memory, to, from, tile, walk, any, left): copies its chunks of the tile, of which `left` steps exist;
- *       `any` is an address for copies of nothing */
+ *   bring_b(memory, to, from, tile, walk, any, left): copies its chunks of the tile, of which `left` steps
+ *       exist; `any` is a valid address for copies of 0 bytes */
 #define WINDOWS_PASSES 1
 #define WINDOWS_WIDE CHUNK
 #include "gemm_window_tiles.clh"
@@ -232,7 +232,7 @@ CLT_INLINE void bring_b(__local ushort *memory, uint to, __global const ushort *
     {
         UNROLL_FOR (uint i = 0; i < COPIES_AT_ONCE; i++) {
             uint on = first + i * STEPS_AT_ONCE;
-            /* the swizzle of steps that are fewer than eight apart is not the same */
+            /* steps fewer than eight apart differ in their swizzle */
             uint at = (to ^ CHUNK * (i * STEPS_AT_ONCE & 7)) + on * ROW;
             bool inside = step + (int)on < left && WINDOW_INSIDE(tile, 0);
             MMA_COPY(memory, at, inside ? from[0] : any, inside ? 16 : 0);
@@ -257,7 +257,7 @@ DEFINE_TILE(b, BN, !(TB))
 #define GO_ON_B() from_b += TB ? BK : BK * pitch_b
 #endif
 
-/* Starts the copies of the tiles of step s to the slot that starts at chunk `fill`. */
+/* Starts the copies of the tiles of step s to the slot that begins at chunk `fill`. */
 #define BRING(s, fill)                                                                                       \
     do {                                                                                                     \
         uint to_ = to + CHUNK * (fill);                                                                      \
@@ -279,9 +279,9 @@ DEFINE_TILE(b, BN, !(TB))
 #define SLOT_TO_FILL(now)                                                                                    \
     ((now) + STEPS_AHEAD * SLOT - ((now) < (STAGES - STEPS_AHEAD) * SLOT ? 0 : STAGES * SLOT))
 
-/* What an item's places in its tiles follow from. In the loops of a kernel with STREAM they are computed
- * anew, since compilers otherwise compute all places before these loops and keep them in registers, of which
- * there are too few. */
+/* The variables from which an item's positions in its tiles follow. With STREAM they are computed again in
+ * the kernel's loops: compilers otherwise compute all positions before these loops and keep them in
+ * registers, of which there are too few. */
 #if STREAM
 #define PLACES_ANEW                                                                                          \
     uint none = 0;                                                                                           \
@@ -294,7 +294,7 @@ DEFINE_TILE(b, BN, !(TB))
     ulong pitch_a = lda, pitch_b = ldb
 #endif
 
-/* Writes part i of this item's sums to rows of LINE_FLOATS floats; the rows of its warpgroup start at
+/* Writes one part of this item's sums to rows of LINE_FLOATS floats; the rows of its warpgroup start at
  * `to`. */
 CLT_INLINE void spread_sums(__local float *to, const float *sums)
 {
@@ -375,11 +375,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_fwd_wgmma(
         for (uint t = 0; t < steps; t++) {
 #if STREAM
             PLACES_ANEW;
-            fill = SLOT_TO_FILL(now); /* has no register of its own */
+            fill = SLOT_TO_FILL(now); /* recomputed, to save a register */
 #endif
             MMA_COPIES_WAIT(COPIES_LEFT);
             WGMMA_SEE();
-            /* Tile t is there, and the products of the slot to fill have ended in all warps. */
+            /* Tile t has arrived, and all warps have ended the products of the slot to fill. */
             barrier(CLK_LOCAL_MEM_FENCE);
 #if LINE_SUMS
             if (turn == 0)

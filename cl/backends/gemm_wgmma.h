@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the GEMM backend `wgmma` (cl/backends/gemm_wgmma.c) cuts a problem into tiles and parts: plain arithmetic,
- * for its tests and the checker. */
+ * How the GEMM backend `wgmma` (cl/backends/gemm_wgmma.c) divides a problem into tiles and parts: plain
+ * arithmetic, for its tests and the checker. */
 #ifndef CL_GEMM_WGMMA_H
 #define CL_GEMM_WGMMA_H
 
@@ -18,7 +18,8 @@ extern const ocl_form_family ocl_wgmma_family;
 extern const ocl_gemm_form ocl_wgmma_forms[];
 
 int ocl_wgmma_items(const ocl_gemm_form *form); /* of a work-group */
-/* STEPS_AT_ONCE of the kernel: steps of B as a matrix of windows that its items copy at once; else bk. */
+/* STEPS_AT_ONCE of the kernel if B is a matrix of windows: the steps that its items copy at once; otherwise
+ * bk. */
 int ocl_wgmma_window_steps(const ocl_gemm *gemm, const ocl_gemm_form *form);
 uint64_t ocl_wgmma_local_bytes(const ocl_gemm_form *form); /* of a work-group */
 

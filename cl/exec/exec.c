@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running a realised command list: enqueueing. Everything that builds, creates or binds is in
+ * Runs a command list that is ready: it enqueues. Everything that builds, creates or binds is in
  * cl/exec/exec_create.c; nothing here may call a build, create, set-argument or wait function. It must not
  * know what the commands compute. */
 #include "cl/command/faults_internal.h"
@@ -14,7 +14,7 @@ typedef struct run_state {
     ocl_counters tally;
 } run_state;
 
-/* Commands [first, last) but for those that derive one of `without`. */
+/* Commands [first, last), except those whose `derives` has a bit of `without`. */
 typedef struct run_range {
     size_t first, last;
     uint32_t without;
@@ -96,8 +96,8 @@ static clt_status run_gemm(ocl_exec *exec, size_t index, run_state *run, cl_even
     const exec_entry *entry = &exec->entries[index];
     ocl_event *event = NULL;
     clt_status status;
-    /* A library call may run several kernels and returns the event of the last one: a marker before it gives
-     * the start time. */
+    /* A library call may run several kernels and returns the event of the last one, so a marker before it
+     * gives the start time. */
     if (start != NULL)
         OCL_CHECK(clEnqueueMarkerWithWaitList(exec->queue, 0, NULL, start), "enqueueing a marker");
     OCL_METERED(exec->device, status, entry->library->run(entry->call, done != NULL ? &event : NULL));
@@ -182,7 +182,7 @@ static const ocl_command *neighbour(const ocl_exec *exec, const run_range *range
     return NULL;
 }
 
-/* Whether a command opens or closes a stretch (record.h): stretches end at the ends of the range and at host
+/* Whether a command opens or closes a stretch (record.h). Stretches end at the ends of the range and at host
  * commands. */
 static uint32_t edges_of(const ocl_exec *exec, const run_range *range, size_t index)
 {
@@ -218,7 +218,7 @@ clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint3
         if (!(exec->list->commands[i].derives & derives))
             status = run_one(exec, i, edges_of(exec, &range, i), &run);
     add_tally(exec->device, &run.tally);
-    /* the last command of a range has an event: a group is open only when a command was refused */
+    /* the last command of a range has an event, so a group is still open only if a command was refused */
     CLT_TRY(ocl_faults_close(exec->device, exec->queue, &run.group));
     CLT_TRY(status);
     return ocl_flush(exec->device, OCL_QUEUE_COMPUTE); /* PoCL starts no command before a flush */

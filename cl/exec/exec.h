@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Executors: a command list realised on a device. Creating one builds (or finds) programs, creates one kernel
- * object per kernel command and binds every argument; running one only enqueues. */
+ * Executors: a command list made ready for a device. Creating one builds (or finds) programs, creates one
+ * kernel object for each kernel command and binds every argument; running one only enqueues. */
 #ifndef CL_EXEC_H
 #define CL_EXEC_H
 
@@ -11,16 +11,16 @@
 
 typedef struct ocl_exec ocl_exec;
 
-/* Where a tensor lives. */
+/* Finds the buffer of a tensor and the tensor's byte offset in it. */
 typedef clt_status (*ocl_resolve_fn)(void *context, int32_t tensor, ocl_buffer **buffer, uint64_t *offset);
 /* Called for OCL_CMD_HOST while the list is being enqueued. */
 typedef clt_status (*ocl_host_fn)(void *context, const ocl_command *command);
 
 struct ocl_refusal;
 
-/* A command list whose executor is created later: its programs are built together with those of the first
- * list, so that all cores stay busy. A failure is ignored now: that program is built again, and the failure
- * reported, when its executor is created. */
+/* A command list whose executor is created later. Its programs are built together with those of this
+ * executor's list, so that all cores stay busy. A failed build is ignored now; the program is built again,
+ * and the failure reported, when its own executor is created. */
 #define OCL_AHEAD_MAX 2
 typedef struct ocl_exec_ahead {
     const ocl_command_list *list; /* NULL: none */
@@ -40,17 +40,18 @@ typedef struct ocl_exec_options {
     struct ocl_refusal *refusal;
 } ocl_exec_options;
 
-/* The list must outlive the executor. The message of CLT_EBUILD has the build log, the options and the path
- * of the saved source. */
+/* The list must outlive the executor. The message of CLT_EBUILD contains the build log, the options and the
+ * path of the saved source. */
 clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, const ocl_exec_options *options,
                            ocl_exec **out);
 void ocl_exec_destroy(ocl_exec *exec);
-/* Enqueues every command on the compute queue. Never blocks, builds or allocates (CLBlast's own calls apart).
- * The first command on the device waits for `wait` (may be NULL). */
+/* Enqueues every command on the compute queue. Never blocks, builds or allocates (except for CLBlast's own
+ * calls). The first command on the device waits for `wait` (may be NULL). */
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait);
 /* Enqueues commands [first, last). */
 clt_status ocl_exec_run_range(ocl_exec *exec, size_t first, size_t last, ocl_event *wait);
-/* The same, but for commands whose `derives` has one of these bits: what they compute is there from an earlier run. */
+/* The same, but leaves out commands whose `derives` has one of these bits, because their results from an
+ * earlier run are still valid. */
 clt_status ocl_exec_run_without(ocl_exec *exec, size_t first, size_t last, uint32_t derives, ocl_event *wait);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Realising a command list: programs built or found, one kernel object per kernel command, tensors resolved,
- * every argument bound and every launch checked once. It exists so that running (cl/exec/exec.c) only
- * enqueues. */
+ * Makes a command list ready for a device: builds or finds programs, creates one kernel object for each
+ * kernel command, resolves tensors, binds every argument and checks every launch once. So running it
+ * (cl/exec/exec.c) only enqueues. */
 #include "cl/exec/exec_internal.h"
 #include "cl/program/builders.h"
 #include "cl/program/program_internal.h"
@@ -15,7 +15,7 @@
 #include "cl/program/retarget.h"
 #include "engine/base/log.h"
 
-/* Notes in *refusal that the driver refused a command, so that the plan can be made without it. */
+/* Notes in options.refusal which command the driver refused, so that the plan can be made without it. */
 static clt_status refused(const ocl_exec *exec, const ocl_command *c, clt_status status)
 {
     if (status != CLT_OK && status != CLT_ENOMEM && exec->options.refusal != NULL)
@@ -56,7 +56,7 @@ static clt_status resolve(const ocl_exec *exec, const ocl_command *c, int index,
 
 /* Programs */
 
-/* The programs of one list or several, and for each program the commands that run different machine code. */
+/* The programs of one or several lists, and for each program its commands with distinct machine code. */
 typedef struct program_list {
     ocl_program_wish *wishes;
     const ocl_command **commands; /* for all wishes, in order */
@@ -70,7 +70,7 @@ static void free_programs(program_list *list)
     free(list->commands);
 }
 
-/* The entry of this command's program; NULL: it has none yet. */
+/* The entry of this command's program; NULL: none yet. */
 static ocl_program_wish *wish_of(const program_list *list, const ocl_command *c)
 {
     for (size_t i = 0; i < list->count; i++)
@@ -88,12 +88,11 @@ static uint64_t extent(void *context, const ocl_command *c, int index)
     uint64_t offset;
     if (resolve_with(from->resolve, from->resolve_context, c, index, &buffer, &offset) == CLT_OK)
         return buffer->bytes - offset;
-    clt_error_clear(); /* the same failure comes when arguments are bound */
+    clt_error_clear(); /* the same failure is reported when arguments are bound */
     return 0;
 }
 
-/* Adds the commands with distinct machine code, in order; a training's commands repeat a few dozen of
- * them. */
+/* Adds the commands with distinct machine code, in order; training repeats a few dozen of them. */
 static size_t add_distinct(const ocl_command_list *list, const ocl_command **out, size_t count)
 {
     for (size_t i = 0; list != NULL && i < list->count; i++) {
@@ -108,7 +107,7 @@ static size_t add_distinct(const ocl_command_list *list, const ocl_command **out
 }
 
 /* Adds the programs of the commands [first, last) of `distinct`, which belong to one list, and for each new
- * program its commands. Commands of a later list that use a program of an earlier one are not launched in a
+ * program its commands. If a later list uses a program of an earlier one, its commands are not launched in a
  * child, since they use other buffers. */
 static void add_programs(program_list *out, const ocl_command *const *distinct, size_t first, size_t last,
                          int list, size_t *used)
@@ -154,7 +153,7 @@ static clt_status build_programs(ocl_exec *exec)
 {
     program_list list = {.from = {{exec->list, exec->options.resolve, exec->options.resolve_context}}};
     memcpy(list.from + 1, exec->options.ahead, sizeof exec->options.ahead);
-    /* those lists may be freed before this executor is used */
+    /* these lists may be freed before this executor is used */
     memset(exec->options.ahead, 0, sizeof exec->options.ahead);
     size_t failed = 0;
     clt_status status = find_programs(&list);
@@ -197,13 +196,13 @@ static clt_status bind_tensor(const ocl_exec *exec, cl_kernel kernel, const ocl_
         mem = buffer->mem;
         elements = offset / arg->element_bytes;
     }
-    /* no tensor: a null pointer, which the kernel never dereferences */
+    /* without a tensor, a null pointer, which the kernel never dereferences */
     CLT_TRY(set_arg(kernel, next, sizeof mem, &mem, c));
     return set_arg(kernel, next, sizeof elements, &elements, c);
 }
 
-/* One pair of counters is enough for a device: the compute queue runs one command at a time, and every kernel
- * resets the counters. */
+/* Binds the tile counters. One pair is enough for a device: the compute queue runs one command at a time,
+ * and every kernel resets the counters. */
 static clt_status bind_tile_counter(const ocl_exec *exec, cl_kernel kernel, const ocl_command *c,
                                     cl_uint *next)
 {
@@ -278,7 +277,7 @@ static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_
     for (int i = 0; i < c->n_args; i++)
         if (c->args[i].kind == OCL_ARG_LOCAL)
             arguments += c->args[i].value.u64;
-    if (arguments > 0) /* which have a limit of their own */
+    if (arguments > 0) /* local arguments have a limit of their own */
         room =
             desc->local_argument_bytes > desc->local_bytes ? desc->local_argument_bytes : desc->local_bytes;
     bytes += arguments;

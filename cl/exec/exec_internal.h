@@ -8,7 +8,7 @@
 #include "cl/device/internal.h"
 #include "cl/exec/exec.h"
 
-/* One command, resolved. Which fields are used depends on the command's kind. */
+/* One command with its tensors resolved. Which fields are used depends on the command's kind. */
 typedef struct exec_entry {
     cl_kernel kernel; /* KERNEL; FILL under the quirk fill_by_kernel */
     /* group size: the command's, or a smaller one if it may be reduced */
@@ -20,7 +20,7 @@ typedef struct exec_entry {
     size_t pattern_bytes; /* 4, or 1 for ranges that are not whole words */
     size_t fill_items;
     const ocl_library *library; /* GEMM */
-    void *call;                 /* GEMM: what the library prepared */
+    void *call;                 /* GEMM: the call that the library prepared */
 } exec_entry;
 
 struct ocl_exec {

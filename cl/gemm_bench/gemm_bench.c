@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operands of a product, its commands on a device, runs and guard zones. It must not know what is right. */
+ * Creates the operands of a product with guard zones, builds its commands, runs them, and checks that
+ * nothing outside the results changed. It must not know which values are right. */
 #include "cl/gemm/gemm_windows.h"
 #include "cl/gemm_bench/gemm_bench.h"
 
@@ -21,7 +22,7 @@ size_t ocl_gemm_array_bytes(const ocl_gemm_array *array)
 
 /* --- operands --- */
 
-/* Whole numbers from -3 to 3, or from -1 to 1 where sums of so many products would not be exact. */
+/* Whole numbers from -3 to 3, or from -1 to 1 if k is so large that sums would not be exact. */
 static void whole_values(void *context, int operand, clt_dtype type, size_t first, double *out, size_t n)
 {
     const ocl_gemm *g = context;
@@ -81,7 +82,7 @@ static void spoil_gaps(ocl_gemm_array *a, int64_t rows, int64_t cols, int64_t ld
     }
 }
 
-/* An image has no gaps, only surroundings. */
+/* Spoils the gaps of A or B. An image has no gaps inside, only before and after it. */
 static void spoil_gaps_of(ocl_gemm_bench *b, bool of_a)
 {
     const ocl_gemm *g = &b->gemm;
@@ -337,7 +338,7 @@ clt_status ocl_gemm_ready_read(ocl_gemm_ready *r, int operand, void *out)
     return ocl_read(r->bench->buffer[0][operand], 0, out, ocl_gemm_array_bytes(&r->bench->array[operand]));
 }
 
-/* Reads the inside of a workspace of f32; the caller frees it. */
+/* Reads an f32 workspace without its guard zones; the caller frees *out. */
 static clt_status read_floats(ocl_gemm_ready *r, int32_t tensor, size_t elements, float **out)
 {
     CLT_TRY(clt_alloc(out, elements, sizeof **out, "a workspace of a product"));
@@ -388,8 +389,8 @@ clt_status ocl_gemm_ready_batch(void *ready, int runs, double *seconds)
 
 /* --- guards --- */
 
-/* Overwrites the elements of C, or of pre, with those of the image before comparing, since the product may
- * write anything there. */
+/* Overwrites the elements of C, or of pre, with the image's before comparing, since the product may write
+ * anything there. */
 static void forget_results(const ocl_gemm *g, const ocl_gemm_array *a, uint8_t *after)
 {
     size_t size = clt_dtype_bytes(a->type);

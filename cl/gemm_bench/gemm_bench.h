@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One matrix product on a device, for everything that checks or times products (the checker, the tuner,
- * `cltrain bench gemm`, unit tests): operands with guard zones and values, the commands of a backend built
- * for them, runs, and a reference in double precision. It knows the contract of cl/gemm/gemm.h and no
- * backend. */
+ * One matrix product on a device, for all code that checks or times products (the checker, the tuner,
+ * `cltrain bench gemm`, unit tests): operands with guard zones and values, a backend's commands for them,
+ * runs, and a reference in double precision. It knows the contract of cl/gemm/gemm.h and no backend. */
 #ifndef CL_GEMM_BENCH_H
 #define CL_GEMM_BENCH_H
 
@@ -37,7 +36,7 @@ typedef struct ocl_gemm_fill {
     /* Values of elements first to first + n of an operand's buffer, guards included. */
     void (*values)(void *context, int operand, clt_dtype type, size_t first, double *out, size_t n);
     void *context;
-    /* The values are such small whole numbers that every sum is exact in f32 (always true without
+    /* The values are whole numbers so small that every sum is exact in f32 (always true without
      * `values`). */
     bool whole;
     /* gaps between the matrices of A and B are filled with NaN, so that reading them is noticed */
@@ -48,17 +47,17 @@ typedef struct ocl_gemm_bench {
     ocl_device *device;
     ocl_gemm gemm; /* its operands are tensors OCL_GEMM_A to OCL_GEMM_DACT */
     bool whole;
-    ocl_moments moments;     /* what gemm.moments points to, if they are wanted */
-    ocl_line_sums line_sums; /* likewise; their tensor is OCL_GEMM_LINE_SUMS */
+    ocl_moments moments;     /* gemm.moments points to it if moments are wanted */
+    ocl_line_sums line_sums; /* likewise for gemm.line_sums; their tensor is OCL_GEMM_LINE_SUMS */
     int copies;
     ocl_gemm_array array[OCL_GEMM_OPERANDS];
     ocl_buffer *(*buffer)[OCL_GEMM_OPERANDS]; /* buffers of each copy */
 } ocl_gemm_bench;
 
-/* Makes the operands of a product. gemm->bias, residual, pre and dact are absent if their tensor is
- * OCL_NO_TENSOR_ID; residual and dact are C if it is OCL_GEMM_C. Offsets are used as given. C and pre are NaN
- * where the product must not read them. Of gemm->moments only whether it is NULL is used, of
- * gemm->line_sums also `accumulate`. copies: number of sets of buffers. */
+/* Creates the operands of a product. gemm->bias, residual, pre and dact are absent if their tensor is
+ * OCL_NO_TENSOR_ID; residual and dact are C if it is OCL_GEMM_C. Offsets are used as given. C and pre are
+ * NaN where the product must not read them. gemm->moments is only tested for NULL; of gemm->line_sums,
+ * `accumulate` is used too. copies: number of sets of buffers. */
 clt_status ocl_gemm_bench_create(ocl_device *device, const ocl_gemm *gemm, const ocl_gemm_fill *fill,
                                  int copies, ocl_gemm_bench **out);
 void ocl_gemm_bench_destroy(ocl_gemm_bench *bench);
@@ -89,8 +88,9 @@ void ocl_gemm_ready_destroy(ocl_gemm_ready *ready);
 clt_status ocl_gemm_ready_run(ocl_gemm_ready *ready);
 /* Reads an operand's buffer of the first copy. */
 clt_status ocl_gemm_ready_read(ocl_gemm_ready *ready, int operand, void *out);
-/* The moments that the first copy made, bench->moments.blocks > 0, combined in double precision: how many rows there are,
- * and for every column (of all batch items) the mean and the sum of squared distances from it. */
+/* Combines in double precision the moments that the first copy computed (bench->moments.blocks > 0): *rows
+ * is the number of rows; mean[] and square[] get, for every column (of all batch items), the mean and the
+ * sum of squared distances from it. */
 clt_status ocl_gemm_ready_moments(ocl_gemm_ready *ready, double *rows, double *mean, double *square);
 /* Checks that the run changed only elements of C and pre and the inside of workspaces; if not, *right is
  * false and `why` says where. */
@@ -103,8 +103,8 @@ clt_status ocl_gemm_ready_batch(void *ready, int runs, double *seconds);
 
 /* --- the reference: gemm_reference.c --- */
 
-/* Expected values of one element of C and of pre, and bounds for the rounding errors of a correct result; the
- * rounding to the stored type comes on top (clt_dtype_rounding). For whole numbers they are the stored
+/* Expected values of one element of C and of pre, and bounds for the rounding errors of a correct result.
+ * Rounding to the stored type is not included (clt_dtype_rounding). For whole numbers they are the stored
  * values. */
 typedef struct ocl_gemm_value {
     double c, pre, bound_c, bound_pre;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A matrix product in double precision, with what rounding may do to each of its elements. It must not know
- * how devices compute. */
+ * A matrix product in double precision, with a bound for the rounding errors of each of its elements. It
+ * must not know how devices compute. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void load_many(const ocl_gemm_array *a, int64_t at, int64_t step, int64_t
         out[i] = clt_dtype_load(a->type, a->image, a->first + (size_t)(at + i * step));
 }
 
-/* Element (row, column) of a matrix of windows by its definition, or 0 outside of the image. */
+/* Element (row, column) of a matrix of windows, by definition; 0 outside the image. */
 static double window_element(const ocl_gemm_array *a, const ocl_windows *w, int64_t start, int64_t row,
                              int64_t column)
 {
@@ -136,10 +136,10 @@ static double like_c(const ocl_gemm_bench *b, ocl_tensor_ref ref, int64_t at)
     return clt_dtype_load(a->type, a->image, a->first + (size_t)at);
 }
 
-/* Error bound for rounding both operands to 10 bits of mantissa in a sum of products p. Each rounding changes
- * a product by at most 2^-11 of it, so the sum by at most 2^-10 * sum |p|. As the errors are random, a few
- * standard deviations are enough, of which 2^-10 * sqrt(sum p^2) is more than one. Integers up to 2^11 are
- * not changed. */
+/* Error bound for rounding both operands to 10 bits of mantissa in a sum of products p. Each rounding
+ * changes a product by at most a factor of 2^-11, so the sum changes by at most 2^-10 * sum |p|. As the
+ * errors are random, a few standard deviations are enough; 2^-10 * sqrt(sum p^2) is more than one. Integers
+ * up to 2^11 do not change. */
 static double tf32_bound(const ocl_gemm_bench *b, const sums *s)
 {
     double walk = 4.0 * sqrt(s->squares);
@@ -147,7 +147,7 @@ static double tf32_bound(const ocl_gemm_bench *b, const sums *s)
 }
 
 /* The activation's input: the pre-activation rounded to C's type, whether it is stored or not. If it may be
- * rounded either way, *unsure gets the difference. */
+ * rounded up or down, *unsure gets the difference. */
 static double activation_input(const ocl_gemm_bench *b, double pre, double bound, double *unsure)
 {
     clt_dtype type = b->gemm.type_c;
@@ -170,7 +170,7 @@ static ocl_gemm_value finish(const ocl_gemm_bench *b, const sums *s, int64_t j, 
     double bias = g->bias.tensor != OCL_NO_TENSOR_ID ? like_c(b, g->bias, j) : 0.0;
     ocl_gemm_value e;
     if (has_dact) {
-        /* the error of the derivative itself is relative to 1 */
+        /* the error of the derivative itself is relative to 1, not to the derivative */
         double slope = ocl_activation_slope(g->activation, like_c(b, g->dact, at));
         size = STEEPEST * size + (g->activation > OCL_ACT_RELU ? 16.0 / units * fabs(v) : 0.0);
         v *= slope;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One matrix product as the tuner measures it. It must not know which candidate is better than which. */
+ * Measures one matrix product for the tuner: shrinks the problem, creates operands and reference, times and
+ * checks candidates. It must not know which candidate is better. */
 #include "cl/gemm/gemm_windows.h"
 #include "cl/gemm_bench/gemm_tune.h"
 
@@ -22,7 +23,7 @@
 struct ocl_tune_bench {
     ocl_gemm_bench *bench;
     ocl_gemm full;
-    double scale;        /* work of the full problem divided by that of this one */
+    double scale;        /* work of the full problem divided by the work of the measured one */
     void *want[2], *got; /* references and results of C and pre */
 };
 
@@ -48,7 +49,8 @@ static int64_t rows_b(const ocl_gemm *g)
     return g->tb ? g->n : g->k;
 }
 
-/* The rows of a matrix of windows are places, of which there may be fewer; its columns are what they are. */
+/* Whether a size can be halved: a matrix of windows may have fewer rows (pixels), but its columns are
+ * fixed. */
 static bool can_halve(const ocl_gemm *g, char size)
 {
     int64_t value = size == 'm' ? g->m : size == 'n' ? g->n : g->k;
@@ -56,7 +58,7 @@ static bool can_halve(const ocl_gemm *g, char size)
            !(ocl_is_windows(g, false) && size == 'n');
 }
 
-/* Adapts the image to the number of rows. */
+/* Adapts the size of the image to the number of rows. */
 static void resize_image(ocl_windows *w, int64_t rows)
 {
     int64_t places = w->out[0] * w->out[1] * w->out[2], images = (rows + places - 1) / places;
@@ -92,8 +94,8 @@ static double bytes_of(const ocl_gemm *g)
            3.0 * (double)c * (double)clt_dtype_bytes(g->type_c);
 }
 
-/* Halves the largest size until the problem can be measured; at such sizes the best blocking does not depend
- * on it. */
+/* Halves the largest size until the problem can be measured; sizes stay so large that the best blocking does
+ * not depend on them. */
 static void make_measurable(ocl_gemm *g, const ocl_device_desc *desc)
 {
     double room = (double)desc->usable_bytes / 16.0,
@@ -115,9 +117,9 @@ static void make_measurable(ocl_gemm *g, const ocl_device_desc *desc)
     }
 }
 
-/* Size of all copies of the operands together. Runs rotate through the copies, so that operands are not in
- * the cache, as in a training step: more than a GPU's second-level cache (50 MB on an H100, 72 on an RTX
- * 4090). On CPUs, arithmetic dominates, and more copies would only take longer. */
+/* Bytes of all copies of the operands together. Runs rotate through the copies, so that operands are not in
+ * the cache, as in a training step: the copies exceed a GPU's second-level cache (50 MB on an H100, 72 on an
+ * RTX 4090). On CPUs arithmetic dominates, and more copies would only take longer. */
 static uint64_t cold_bytes(const ocl_device *device)
 {
     const ocl_device_desc *desc = ocl_device_describe(device);
@@ -125,8 +127,7 @@ static uint64_t cold_bytes(const ocl_device *device)
     if (desc->is_cpu)
         return least;
     /* drivers of GPUs report first-level caches (NVIDIA 28 to 32 KiB per unit, AMD 16 KiB), not the second
-     * level
-     */
+     * level */
     most = desc->usable_bytes / 8 < most ? desc->usable_bytes / 8 : most;
     least = most > least ? most : least;
     return caches > least ? caches : least;
@@ -255,7 +256,8 @@ static clt_status device_reference(ocl_tune_bench *t, const ocl_device_desc *des
     ocl_gemm_ready *ready;
     bool right = true;
     char why[200];
-    /* windows are read by other backends only: then it is the standard one, checked by the host like `simple` */
+    /* `simple` does not read windows: for them the standard backend computes the reference, checked by the
+     * host in the same way */
     const char *by = ocl_has_windows(&t->bench->gemm) ? NULL : "simple";
     CLT_TRY(ocl_tune_bench_ready(t, desc, NULL, by, NULL, &ready));
     clt_status status = ocl_gemm_ready_run(ready);
@@ -283,7 +285,7 @@ static clt_status make_reference(ocl_tune_bench *t, const ocl_device_desc *desc)
 
 /* --- creating --- */
 
-/* Puts every operand at the start of memory of its own. */
+/* Puts every operand at the start of a buffer of its own. */
 static void settle(ocl_gemm *g)
 {
     ocl_tensor_ref *extra[] = {&g->bias, &g->residual, &g->pre, &g->dact};
@@ -401,7 +403,7 @@ static clt_status add_product(ocl_tuning_log *log, int64_t m, int64_t n, int64_t
     return ocl_gemm_log(log, &g);
 }
 
-/* y = x W^T, dx = dy W, dW = dy^T x. */
+/* Adds the products of a linear layer: y = x W^T, dx = dy W, dW = dy^T x. */
 static clt_status add_linear(ocl_tuning_log *log, int64_t rows, int64_t in, int64_t out)
 {
     CLT_TRY(add_product(log, rows, out, in, false, true));

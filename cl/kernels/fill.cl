@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fills, for drivers whose clEnqueueFillBuffer cannot be trusted (quirk fill_by_kernel). Knows nothing of
- * what it fills. */
+ * Kernels that fill buffers, for drivers whose clEnqueueFillBuffer cannot be trusted (quirk fill_by_kernel).
+ * They know nothing of the contents. */
 
 /* fill_u32: buffer[offset .. offset+count) = pattern; any global size. */
 __kernel void fill_u32(__global uint *buffer, ulong offset, ulong count, uint pattern)

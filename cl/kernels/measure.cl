@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device can do at best: fused multiply-adds from registers, and streams through memory, in lane style
- * (one work-item per group, float16 vectors) and in group style (many work-items). The results are not used.
- * Host side: cl/measure/measure.c and cl/measure/stream.c, which count the work.
+ * Kernels that measure a device's peaks: fused multiply-adds from registers, and streams through memory, in
+ * lane style (one work-item per group, float16 vectors) and in group style (many work-items). The results
+ * are not used. Host side: cl/measure/measure.c and cl/measure/stream.c, which count the work.
  *
- * -DNONTEMPORAL=1: streams with non-temporal stores, which the compiler supports */
+ * -DNONTEMPORAL=1: also streams with non-temporal stores, if the compiler supports them */
 #include "common.clh"
 
 #ifndef NONTEMPORAL
@@ -12,10 +12,10 @@
 #endif
 
 /* Independent chains of fma: enough to hide its latency on all ports, few enough to stay in registers. The
- * best number differs between devices, so several are tried. x converges to add / (1 - factor): it stays a
- * normal number. Chains start from memory, each lane from a different value: a compiler that knows that lanes
- * or work-items are equal computes only one of them and copies it (Intel's does). start: START_FLOATS floats,
- * which cl/measure/measure.c writes. */
+ * best number differs between devices, so several are tried. x converges to add / (1 - factor), so it stays
+ * a normal number. Chains start from memory, each lane from a different value: a compiler that knows that
+ * lanes or work-items are equal computes only one of them and copies it (Intel's does). start: START_FLOATS
+ * floats, which cl/measure/measure.c writes. */
 #include "kernel_shared.clh"
 #define FMA_BODY(type, count, LOAD_START)                                                                    \
     type x[count];                                                                                           \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probe kernels: each proves one capability by what it computes (cl/probes/probes.c checks the results).
- * All have the same three parameters. A probe that needs more than OpenCL C 1.2 is compiled only when its
- * PROBE_ macro asks for it, and for its own compiler only: elsewhere it writes ABSENT, which tells what is
- * missing from what is wrong. This file must not include anything. */
+ * Probe kernels: each proves one capability by what it computes (cl/probes/probes.c checks the results). All
+ * have the same first three parameters. A probe that needs more than OpenCL C 1.2 is compiled only if its
+ * PROBE_ macro asks for it. Code for one compiler only is left out by others, and the probe then writes
+ * ABSENT, so that a missing feature is told from a wrong result. This file must not include anything. */
 
-/* The reason is in warnings.clh. */
+/* warnings.clh gives the reason. */
 #ifdef __has_warning
 #if __has_warning("-Wpsabi")
 #pragma clang diagnostic ignored "-Wpsabi"
@@ -108,7 +108,7 @@ __kernel void probe_int64_atomics(__global const ulong *in, __global ulong *out,
 }
 #endif
 
-/* out = 3 values per item: sum of in over the sub-group, number of the sub-group, its size. */
+/* subgroups: out = 3 values per item: sum of `in` over the sub-group, number of the sub-group, its size. */
 #ifdef PROBE_SUBGROUPS
 #ifdef cl_khr_subgroups
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable
@@ -129,7 +129,7 @@ __kernel void probe_subgroups(__global const uint *in, __global uint *out, uint 
 }
 #endif
 
-/* Each lane fetches its neighbour's value from a register. */
+/* ptx: each lane fetches its neighbour's value from a register. */
 #ifdef PROBE_PTX
 __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global const uint *in,
                                                                         __global uint *out, uint n)
@@ -144,7 +144,7 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_ptx(__global
 }
 #endif
 
-/* nontemporal: the two vector types that kernels store past the caches, in[0..32n) -> out. */
+/* nontemporal: copies in[0..32n) to out, in the two vector types that kernels store past the caches. */
 #if defined(PROBE_NONTEMPORAL) || defined(PROBE_PREFETCH)
 #ifdef __has_builtin
 #if __has_builtin(__builtin_nontemporal_store)
@@ -180,8 +180,8 @@ __kernel void probe_nontemporal(__global const uint *in, __global uint *out, uin
 }
 #endif
 
-/* prefetch: in[0..32n) -> out, with prefetches as kernels use them: for reading, for writing, and of both
- * kinds beyond the end of the arrays. */
+/* prefetch: copies in[0..32n) to out, with prefetches as kernels use them: for reading, for writing, and
+ * both beyond the end of the arrays. */
 #ifdef PROBE_PREFETCH
 __kernel void probe_prefetch(__global const uint *in, __global uint *out, uint n)
 {
@@ -199,7 +199,7 @@ __kernel void probe_prefetch(__global const uint *in, __global uint *out, uint n
 }
 #endif
 
-/* local_memory: n words of local memory, a static array; each item combines words that its neighbour
+/* local_memory: uses n words of local memory, a static array; each item combines words that its neighbour
  * wrote. */
 #ifdef PROBE_LOCAL_KIB
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory(__global const uint *in,
@@ -216,7 +216,7 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_memory
 }
 #endif
 
-/* local_argument: the same with n words that the host passes, in several groups. */
+/* local_argument: the same with n words of local memory that the host passes, in several groups. */
 #ifdef PROBE_LOCAL_ARGUMENT
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void probe_local_argument(__global const uint *in,
                                                                                    __global uint *out, uint n,
@@ -330,8 +330,8 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global
 }
 #endif
 
-/* One wmma m16n16k16 product through local memory: in = A (16,16), B (16,16), both f16 row-major; out = A B +
- * 1 (16,16) f32. */
+/* One wmma m16n16k16 product through local memory: in = A (16,16), B (16,16), both f16 row-major; out = A B
+ * + 1 (16,16) f32. */
 #ifdef PROBE_WMMA_F16
 __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void probe_mma(__global const ushort *in,
                                                                         __global float *out, uint n)

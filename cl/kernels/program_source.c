@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources of programs: embedded in the binary (or read from CLTRAIN_KERNEL_DIR while developing), includes
- * resolved here, so that a driver's cache cannot miss a change. It must not know what a kernel computes. */
+ * Sources of programs: embedded in the binary, or read from CLTRAIN_KERNEL_DIR during development. Includes
+ * are resolved here, so that a driver's cache cannot miss a change. It must not know what a kernel
+ * computes. */
 #include "cl/kernels/program_source.h"
 #include "engine/base/mem.h"
 #include "engine/base/text.h"
@@ -17,7 +18,7 @@
 
 #define MAX_INCLUDE_DEPTH 8
 
-/* One file's text without its includes resolved; free() it. */
+/* One file's text, its includes not resolved; free() it. */
 static clt_status raw_source(const char *file_name, char **out)
 {
     const char *folder = getenv("CLTRAIN_KERNEL_DIR");
@@ -53,7 +54,7 @@ size_t ocl_source_length(const char *family)
     return 0;
 }
 
-/* Takes the name out of `#include "name"`; false when the line is something else. */
+/* Extracts the name from `#include "name"`; false if the line is something else. */
 static bool parse_include(const char *line, size_t length, char *name, size_t size)
 {
     const char *end = line + length, *at = line;
@@ -131,7 +132,8 @@ static bool in_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Where the word of `length` bytes at `word` ends between `from` and `to`, or NULL. */
+/* The end of the first occurrence of `word` (`length` bytes, a whole word) between `from` and `to`, or
+ * NULL. */
 static const char *find_word(const char *from, const char *to, const char *word, size_t length)
 {
     while (from < to) {
@@ -189,7 +191,7 @@ static bool is_kernel(const kernel_words *words, const char *head, const char *e
     return false;
 }
 
-/* The end of the definition that begins at `line` if it is one of another kernel, or NULL. */
+/* The end of the definition that begins at `line`, if it defines another kernel; else NULL. */
 static const char *other_kernel(const kernel_words *words, const char *line, const char *kernel)
 {
     const char *body = line;

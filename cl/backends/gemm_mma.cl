@@ -194,7 +194,7 @@
  *   land_NAME(memory, to, raw): puts into local memory what is in registers
  *   get_NAME(memory, to, raw), put_rounded_NAME(memory, to, raw): MMA_TF32: loads the item's own chunks to
  *       registers, and puts them back rounded; with pairs of steps as `pair` packs two steps of two
- * lines. */
+ *       lines. */
 #define DEFINE_TILE(name, tile_lines, along, aligned)                                                        \
     static inline void start_##name(__global const STORAGE(DTA) * *from, __global const STORAGE(DTA) * base, \
                                     ulong ld)                                                                \

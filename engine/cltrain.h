@@ -15,19 +15,19 @@
  *     cltrain_destroy(net);
  *
  * Every function returns 0 or one of the exit codes that the README lists (2 configuration, 3 data, 4 no
- * device, ...); cltrain_error() then says what happened. Objects may be used from one thread at a time.
+ * device, ...); cltrain_error() then says what happened. An object may be used by one thread at a time.
  *
- * Drivers crash. Therefore child processes list the drivers, and before a device is used for the first time
- * (with each version of its driver and of this library) they test what it can do. The children run the
- * program cltrain of the same version, never the program that uses the library. It is the one that the
- * environment variable CLTRAIN_PROGRAM names; else "cltrain" beside the library's file, in the folder above
- * it or in ../bin; else the one where cmake installed it. If there is none, or only one of another version,
- * the same tests run in the calling process, after a warning; a bad driver can then crash or block it.
- * Results are kept in the user's cache folder, so this is done once.
+ * Drivers can crash. Therefore child processes list the drivers, and before a device is used for the first
+ * time (with each version of its driver and of this library) they test what it can do. The children run
+ * the program cltrain of the same version, never the program that uses the library. It is the first that
+ * exists of: the one that the environment variable CLTRAIN_PROGRAM names; "cltrain" beside the library's
+ * file, in the folder above it or in ../bin; the one that cmake installed. If there is none, or only one
+ * of another version, the same tests run in the calling process, after a warning; a bad driver can then
+ * crash or block it. Results are kept in the user's cache folder, so this is done once.
  *
- * Data and weights are mapped into memory. So that a file that is cut meanwhile ends in an error instead of the
- * process, opening one installs a handler of SIGBUS, which passes signals of other causes on to the handler
- * that was there before. */
+ * Data and weight files are mapped into memory. Opening one installs a handler of SIGBUS, so that a file
+ * that is truncated meanwhile causes an error and does not kill the process. Signals of other causes are
+ * passed on to the handler that was installed before. */
 #ifndef CLTRAIN_H
 #define CLTRAIN_H
 
@@ -65,9 +65,9 @@ CLTRAIN_API int cltrain_layer(cltrain *net, const char *json);
 /* Reads the whole configuration, data included, from a file. Calls that add layers and data are
  * not needed then. */
 CLTRAIN_API int cltrain_config(cltrain *net, const char *path);
-/* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). To be called
- * before the net is built, which checks the value. The last value of a key counts, also after a build that
- * failed. */
+/* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). Call it
+ * before the net is built; the build checks the value. The last value of a key counts, also after a build
+ * that failed. */
 CLTRAIN_API int cltrain_set(cltrain *net, const char *key, const char *value);
 
 /* Data in memory, borrowed until the net is destroyed: x (samples, x_shape...) f32 with labels (samples) in
@@ -89,28 +89,30 @@ typedef struct cltrain_step_info {
     int skipped;
 } cltrain_step_info;
 typedef void (*cltrain_on_step)(void *context, const cltrain_step_info *info);
-/* Runs all steps of the schedule (train.steps, or train.epochs). on_step may be NULL. A second call continues
- * with the next step if the first one failed or the schedule has been made longer; if the schedule is
- * finished, it is an error. */
+/* Runs all steps of the schedule (train.steps, or train.epochs). on_step may be NULL. A second call
+ * continues with the next step if the first one failed or the schedule has been made longer; if the
+ * schedule is finished, it is an error. */
 CLTRAIN_API int cltrain_train(cltrain *net, cltrain_on_step on_step, void *context);
 
 /* Mean loss over the data, and the fraction of correct classes (NaN if the model is no classifier). Either
  * may be NULL. */
 CLTRAIN_API int cltrain_evaluate(cltrain *net, double *loss, double *accuracy);
-/* Errors of a regression over the data, in the unit of its targets: mean absolute error, root of the mean squared error,
- * and R2, the share of the targets' variance that is explained. Each is NaN if the net's first loss is that of no regression
- * (mse, l1), and may be NULL. */
+/* Errors of a regression over the data, in the unit of its targets: mean absolute error, root of the mean
+ * squared error, and R2, the share of the targets' variance that is explained. Each is NaN unless the
+ * net's first loss is a regression loss (mse, l1). Any pointer may be NULL. */
 CLTRAIN_API int cltrain_evaluate_values(cltrain *net, double *mae, double *rmse, double *r2);
 /* Computes the outputs of the net (the input of its first loss) for `samples` inputs. out holds out_count
- * floats: samples times outputs per sample. If the config's data is a table (data.type csv), inputs are in the unit of its
- * columns (a column of words has an input for each word, 1 or 0), and so are the outputs of a regression. */
+ * floats: samples times outputs per sample. If the config's data is a table (data.type csv), inputs are in
+ * the units of its columns (a column of words has one input, 1 or 0, for each word), and so are the
+ * outputs of a regression. */
 CLTRAIN_API int cltrain_predict(cltrain *net, int64_t samples, const float *x, float *out, int64_t out_count);
 
 /* Writes the parameters to a safetensors file, named after their layers ("linear1.weight"). */
 CLTRAIN_API int cltrain_save(cltrain *net, const char *path);
-/* Reads the parameters of a safetensors file. If the config's data is a table and the file lies in a checkpoint, whose
- * data.json says what its table told, that must be what the net's own table tells: else the error is that of weights that do
- * not fit (7). A file elsewhere says nothing of its table: the means and deviations are the net's own. */
+/* Reads the parameters of a safetensors file. If the config's data is a table and the file lies in a
+ * checkpoint, the data.json there has the columns, means and deviations that the weights were trained
+ * with. The net's own table must have the same, else the error is 7 (weights that do not fit). A file
+ * elsewhere is not checked; the net's own means and deviations are used. */
 CLTRAIN_API int cltrain_load(cltrain *net, const char *path);
 
 #ifdef __cplusplus

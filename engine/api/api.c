@@ -274,7 +274,8 @@ int cltrain_save(cltrain *net, const char *path)
     return code(status == CLT_OK ? clt_run_save_parameters(net->run, path) : status);
 }
 
-/* Weights take numbers in the unit of the table that they were trained on. */
+/* Weights fit only inputs that are standardised as in their training. CLT_ECHECKPOINT: the data.json
+ * beside the weights describes another table than the net's own. */
 static clt_status check_table(const cltrain *net, const char *path)
 {
     const clt_table *own = net->run->job->train_source->table;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The object behind the handle of the public API. */
+ * The object that the public API's handle `cltrain` points to, and functions that the files of the API
+ * share. */
 #ifndef ENGINE_API_API_INTERNAL_H
 #define ENGINE_API_API_INTERNAL_H
 

@@ -72,7 +72,7 @@ clt_status clt_api_train(cltrain *net, cltrain_on_step on_step, void *context)
     return CLT_OK;
 }
 
-/* Runs the evaluation plan for one micro-batch of x, filled up with zeros. */
+/* Runs the evaluation plan for one micro-batch of x, padded with zeros. */
 static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, int64_t in_size,
                                 const double *norm, float *x_pad, float *y_pad)
 {
@@ -86,7 +86,8 @@ static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, i
     return clt_run_predict(net->run, x_pad, y_pad);
 }
 
-/* Mean and std of each element of x, where the data is a table; else *out stays NULL. */
+/* If the data is a table: the means of all elements of x, then their standard deviations; else *out is
+ * NULL. */
 static clt_status table_norm(const cltrain *net, int64_t in_size, double **out)
 {
     const clt_table *table = net->run->job->train_source->table;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resuming a saved run: see continuation.h. */
+ * Compares a checkpoint with the job that resumes from it: keys, length and schedule, training data, scale
+ * and tokenizer. Puts the differences that are allowed into words. */
 #include "engine/train/job/continuation.h"
 
 #include <inttypes.h>
@@ -129,7 +130,7 @@ static clt_status check_tokenizer(const comparison *c)
                  : "the tokenizer.json of the checkpoint (data.tokenizer=…)");
 }
 
-/* Files that were one text are documents now, or the other way round: the run would learn other tokens. */
+/* Refuses another data.joined, by which the same files become other tokens; called when the data differs. */
 static clt_status check_joined(const comparison *c)
 {
     const char *key = "data.joined";
@@ -151,8 +152,8 @@ static clt_status check_joined(const comparison *c)
         key, was ? "true" : "false");
 }
 
-/* data.scale of a config, or 1 where it leaves the scale to the data; but 0 of a table that is standardised, which no other
- * scale is. */
+/* data.scale of a config. If the config leaves it to the data: 1, or 0 for a standardised table, since no
+ * given scale is 0. */
 static double given_scale(const comparison *c, const clt_config *config)
 {
     double scale = clt_config_float(config, "data.scale");
@@ -160,8 +161,9 @@ static double given_scale(const comparison *c, const clt_config *config)
     return scale != 0 || standardised ? scale : 1;
 }
 
-/* data.scale 0 means what follows from the data: for bytes the source and the facts have that; a run of an older version
- * was trained with 1. Other numbers are scaled when they are read, so that their sources all say 1. */
+/* data.scale 0 leaves the scale to the data. For bytes the source and the saved facts have the scale; a
+ * run of an older version was trained with 1. Other numbers are scaled when they are read, and their
+ * source->scale is 1, so the keys are compared. */
 static clt_status check_scale(const comparison *c)
 {
     const clt_source *source = c->job->train_source;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resuming a saved run: what may differ between the run that saved a checkpoint and the run that resumes from
- * it. Keys that only affect where and how fast it runs may differ; the run may get longer, and its schedule
- * with it; the data may be in another place if its content is the same. Any other difference is an error. */
+ * Resuming a saved run: what may differ between the run that saved a checkpoint and the run that resumes
+ * from it. Keys that only affect where and how fast it runs may differ; the run may get longer, and its
+ * schedule with it; the data may be in another place if its content is the same. Any other difference is
+ * an error. */
 #ifndef ENGINE_TRAIN_CONTINUATION_H
 #define ENGINE_TRAIN_CONTINUATION_H
 
@@ -18,13 +19,14 @@ typedef struct clt_continuation {
     bool eval_changed;            /* the content of the evaluation data has changed */
 } clt_continuation;
 
-/* Compares a checkpoint with the job that is to resume from it; the job's data is open. CLT_ECONFIG lists the
- * keys that have changed but must not; CLT_EDATA: other training data, or another tokenizer. If the config of
- * a checkpoint is not known (an old one that was moved out of its run folder), keys are not compared. */
+/* Compares a checkpoint with the job that is to resume from it; the job's data is open. CLT_ECONFIG lists
+ * the keys that have changed but must not; CLT_EDATA: other training data, or another tokenizer. If the
+ * config of a checkpoint is not known (an old one that was moved out of its run folder), keys are not
+ * compared. */
 clt_status clt_continuation_check(const clt_checkpoint *saved, const clt_job *job, clt_continuation *out);
 
-/* Line `index` of what to tell the user, without a newline; *warning: it is a warning. Returns false if there
- * is no such line. update: number of updates so far. */
+/* Line `index` of what to tell the user, without a newline; *warning: it is a warning. Returns false if
+ * there is no such line. update: number of updates so far. */
 bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_t step, uint32_t update,
                            int index, bool *warning, char *text, size_t size);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naming devices, and device descriptions without what a driver refused: see denials.h. */
+ * Identifies devices to other ranks by platform, name and driver; lists what a device description does
+ * without because the driver refused it, and removes such features from a description. */
 #include "engine/train/job/denials.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Denials: capabilities and variants that a driver refused (cl/command/fallback.h). Finds those that a device
- * description does without, and removes them from one. Also: a device as one rank identifies it to the
- * others. */
+ * Denials: capabilities and variants that a driver refused (cl/command/fallback.h). Lists the ones that a
+ * device description does without, and removes listed ones from a description. Also: how a rank identifies
+ * its device to the others. */
 #ifndef ENGINE_TRAIN_DENIALS_H
 #define ENGINE_TRAIN_DENIALS_H
 
@@ -15,8 +15,8 @@ typedef struct clt_told_device {
 void clt_tell_device(const ocl_device_desc *desc, clt_told_device *out);
 bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc);
 
-/* What the description does without: capabilities out of `caps`, and denied variants from number `first`
- * on. */
+/* Lists what the description does without: capabilities of `caps`, and given-up variants from index
+ * `first` on. */
 void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_denials *out);
 /* Removes from the description what is denied; names of variants that this program does not have are
  * ignored. */

@@ -15,8 +15,8 @@
 #include "engine/models/models.h"
 #include "engine/ops/op.h"
 
-/* What plans for a CPU assume with parallel.rank_invariant, whatever share of its cores a rank has: more than most
- * have, since pieces that are too many cost little and cores without a piece much. */
+/* Compute units that plans for a CPU assume with parallel.rank_invariant, however many cores the rank has.
+ * More than most ranks have: too many pieces of a sum cost little, cores without a piece cost much. */
 #define INVARIANT_UNITS 32
 
 double clt_job_rate_factor(const clt_config *c, int64_t global_batch)
@@ -94,7 +94,8 @@ static void mark_elementwise(clt_param *param)
     param->elementwise = true;
 }
 
-/* What the optimizer's keys say of parameters by name. */
+/* Marks the parameters that the config names in the optimizer's key for elementwise updates, if it has
+ * one. */
 static clt_status mark_params(const clt_config *config, clt_graph *graph)
 {
     const char *key = clt_optimizer_find(clt_config_string(config, "optimizer.type"))->elementwise;
@@ -135,8 +136,8 @@ clt_status clt_job_graph(const clt_config *config, const clt_source *source, int
     return CLT_OK;
 }
 
-/* A loss that measures how far numbers are apart must not be given numbers of classes instead, because one
- * cell of a column is no number. */
+/* A column with a cell that is no number is read as classes. Refuses a regression loss on it, which would
+ * get the numbers of the classes. */
 static clt_status check_words(const clt_graph *graph, const clt_source *source)
 {
     for (int i = 0; i < graph->n_losses && source->words; i++)
@@ -250,7 +251,7 @@ static clt_plan_options plan_options(const clt_job *job, clt_plan_mode mode)
         .shared_memory = clt_config_bool(job->config, "parallel.shared_memory"),
         .tf32 = read_tf32(job),
         .recompute = train ? job->recompute : CLT_RECOMPUTE_NONE,
-        /* whoever recomputes has little memory */
+        /* a run that recomputes is short of memory */
         .transient = job->transient || (train && job->recompute != CLT_RECOMPUTE_NONE),
         .no_fuse = clt_config_choice(job->config, "train.fuse") == CLT_FUSING_OFF};
 }
@@ -284,7 +285,8 @@ static clt_source shapes_of(const clt_job *job)
     return shapes;
 }
 
-/* data.scale that is left to the data has another meaning for bytes than for numbers of type f32. */
+/* If the config leaves data.scale to the data, bytes are scaled and f32 numbers are not. Refuses an
+ * evaluation with inputs of another type than in training, if their scale would differ. */
 static clt_status check_scale(const clt_job *job)
 {
     const clt_source *source = job->eval_source;
@@ -317,7 +319,7 @@ clt_status clt_job_plan_eval(clt_job *job)
     clt_graph *graph;
     CLT_TRY(model_graph(job, &graph, &job->prediction));
     clt_graph_tensor(graph, job->prediction)->is_output =
-        job->predicts || clt_volumes_windowed(job->eval_source); /* which Dice is computed from */
+        job->predicts || clt_volumes_windowed(job->eval_source); /* Dice is computed from it */
     job->correct_losses = 0;
     for (int i = 0; i < graph->n_losses; i++)
         job->correct_losses += (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_CORRECT) != 0;
@@ -431,7 +433,7 @@ clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch)
     return decide_sizes(job);
 }
 
-/* Whether a tensor is converted to numbers, perhaps after layers that only move elements. */
+/* Whether a `cast` converts the tensor, perhaps after layers that only move elements. */
 static bool is_cast(const clt_graph *graph, int32_t tensor)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -445,8 +447,8 @@ static bool is_cast(const clt_graph *graph, int32_t tensor)
     return false;
 }
 
-/* Tells what became of data.scale where the config leaves it to the data. Evaluations of a saved run keep quiet, since
- * its training has told it. */
+/* Reports the scale of byte inputs if the config leaves data.scale to the data. Evaluations of a saved run
+ * do not: its training has reported it. */
 static void tell_scale(const clt_job *job)
 {
     const clt_source *source = job->train_source ? job->train_source : job->eval_source;
@@ -457,7 +459,7 @@ static void tell_scale(const clt_job *job)
                  "(data.scale=1 leaves them as they are)");
 }
 
-/* Whether all losses that read y measure how far numbers are apart. */
+/* Whether there are losses on y, and all of them are regression losses. */
 static bool is_regression(const clt_graph *graph)
 {
     bool any = false;
@@ -471,7 +473,8 @@ static bool is_regression(const clt_graph *graph)
     return any;
 }
 
-/* The targets of a regression may become other numbers (clt_source_type.regress), and the model another one. */
+/* Tells the sources that the model is a regression (clt_source_type.regress). If that changes their
+ * targets, sizes and model are decided again. */
 static clt_status regress(clt_job *job)
 {
     clt_source *const sources[] = {job->train_source, job->eval_source};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A job: everything that is decided before a device allocates anything. It is made from a config, a device
- * description and the number of ranks, and holds data sources, batch sizes, schedule and plans. Except for
- * opening data files this is a pure function. */
+ * description and the number of ranks, and holds data sources, batch sizes, schedule and plans. Apart from
+ * opening data files, making a job is a pure function. */
 #ifndef ENGINE_TRAIN_JOB_H
 #define ENGINE_TRAIN_JOB_H
 
@@ -13,7 +13,7 @@
 
 typedef enum clt_job_kind {
     CLT_JOB_TRAIN,
-    CLT_JOB_EVAL,   /* evaluation only: the store has only the arenas that this needs */
+    CLT_JOB_EVAL,   /* evaluation only: the store has only the arenas for that */
     CLT_JOB_DECODE, /* generation: one token per run, no data */
     /* like TRAIN, but never run: text that cannot be read is replaced as in SYNTHETIC */
     CLT_JOB_DESCRIBE,
@@ -37,21 +37,21 @@ typedef struct clt_job {
     int64_t micro_batch, global_batch, steps;
     int64_t given_global;   /* the global batch that must be kept; 0: it is micro_batch times ranks */
     bool auto_micro;        /* data.micro_batch auto: micro_batch is found when the device is known */
-    int64_t recorded_micro; /* what it was found to be in the run that is resumed; 0: unknown */
-    bool told_tf32;         /* the user knows that the device has no tf32 */
+    int64_t recorded_micro; /* micro_batch of the run that is resumed; 0: unknown */
+    bool told_tf32;         /* it was reported that the device has no tf32 */
     int32_t ranks, rank;    /* rank: of this process, to be set before clt_job_plan */
     int32_t accumulation;   /* most micro-batches that a rank computes in a step (clt_job_share) */
     uint64_t seed;
     clt_schedule schedule;
     clt_update_spec update;
-    clt_update_order order; /* for the update of the plans */
+    clt_update_order order; /* how updates add up, the same on all ranks */
     clt_recompute recompute;
-    bool transient;         /* plans keep no derived tensors, for which there is no memory */
-    clt_dtype storage;      /* of activations: f32, or what half precision stores */
-    float loss_scale;       /* initial value, with job->update.scaling */
+    bool transient;         /* plans keep no derived tensors, to save memory */
+    clt_dtype storage;      /* of activations: f32, f16 or bf16 */
+    float loss_scale;       /* initial value, if update.scaling is on */
     clt_plan *train, *eval; /* eval exists if there is evaluation data, or if only evaluation is wanted */
     int64_t context;        /* DECODE: longest sequence */
-    int32_t prediction;     /* in the graph of the eval plan: input 0 of the first loss */
+    int32_t prediction;     /* tensor of the eval plan's graph: input 0 of the first loss */
     bool predicts;          /* the prediction stays readable after a run */
     int32_t correct_losses; /* number of losses that count correct predictions */
 } clt_job;
@@ -60,25 +60,27 @@ typedef struct clt_job {
 typedef struct clt_job_data {
     clt_source *source;          /* for training and evaluation; NULL: the config's */
     const clt_data_facts *facts; /* EVAL: facts about the training data, used instead of it; or NULL */
-    /* What a run that goes on, or whose weights are taken, has kept of its table; NULL: `facts`, or it is learned.
-     * begins: only weights are taken, and the table counts only if the config takes its columns and target. */
+    /* Facts about the table of the run that is resumed or whose weights are loaded; NULL: `facts`, or they
+     * are learned from the data. begins: only weights are loaded, so `known` is used only if the config
+     * takes the same columns and target. */
     const clt_data_facts *known;
     bool begins;
     /* EVAL: evaluate the training data; else the evaluation data, which the config must name */
     bool on_train;
-    /* The prediction of the evaluation plan can be read after a run. Without this a large prediction is never
-     * in memory as a whole. */
+    /* The prediction of the evaluation plan can be read after a run. Without this a large prediction is
+     * never in memory as a whole. */
     bool predicts;
-    /* with data.micro_batch auto: the number of the run that is resumed, which is kept if it fits; 0: none */
+    /* with data.micro_batch auto: the micro-batch of the run that is resumed, kept if it fits; 0: none */
     int64_t micro_batch;
 } clt_job_data;
 /* clt_job_open: everything that needs no device: data, batch sizes, schedule, model. Mistakes in them are
  * found here, before a device is opened or a kernel built. */
 clt_status clt_job_open(const clt_config *config, const clt_job_data *data, int ranks, clt_job_kind kind,
                         clt_job **out);
-/* With data.micro_batch auto, after clt_job_open and before clt_job_plan; else these do nothing. find: the micro-batch that
- * this device takes: the recorded one, else the largest that fits, else the smallest there is. set: takes that, or
- * a smaller one that ranks have agreed on; steps and schedule follow. choose: both, for one rank. */
+/* For data.micro_batch auto, after clt_job_open and before clt_job_plan. find: the recorded micro-batch if
+ * this device has memory for it, else the largest that fits, else the smallest that is allowed; without
+ * auto the config's. set: takes that one, or a smaller one that ranks have agreed on, and decides steps
+ * and schedule again. choose: both, for one rank; does nothing without auto. */
 clt_status clt_job_find_micro_batch(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order,
                                     int64_t *out);
 clt_status clt_job_set_micro_batch(clt_job *job, int64_t micro_batch);
@@ -93,8 +95,9 @@ clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_upd
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
 void clt_job_destroy(clt_job *job);
-/* What plans and tuning may know of a device. Ranks divide the cores of a CPU, and how sums are cut into pieces
- * depends on compute units; so with parallel.rank_invariant every CPU has the same number of them. */
+/* Limits a device description to what plans and tuning may know. The number of compute units decides how
+ * sums are cut into pieces, and ranks divide the cores of a CPU; so with parallel.rank_invariant every CPU
+ * gets the same number. */
 void clt_job_view(const clt_config *config, ocl_device_desc *desc);
 /* Plans the same job with the same sources again, for a device description with other tuning records or with
  * fewer capabilities and variants. */
@@ -110,53 +113,56 @@ clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t 
  * desc.usable_bytes; 0: none. */
 clt_status clt_job_largest_micro_batch(const clt_job *job, int64_t *out);
 
-/* The micro-batches of a step that a rank computes: so many, from number *first of the step. Ranks take
- * neighbours, as equal in number as can be; the first ranks take one more where they cannot be equal. */
+/* Number of micro-batches of a step that a rank computes; they are consecutive, from number *first of the
+ * step. If they cannot be divided equally, the first ranks compute one more. */
 int32_t clt_job_share(const clt_job *job, int rank, int64_t *first);
 /* The part of all micro-batches of a step that the job's own rank computes, 0 to 1. */
 float clt_job_part(const clt_job *job);
-/* job_batch.c, for job.c: sets micro_batch, global_batch and accumulation (CLT_ECONFIG, CLT_ERANKS: they do not
- * fit); the micro-batches of the rank that has the most. */
+/* job_batch.c, for job.c. read: sets micro_batch, global_batch and accumulation (CLT_ECONFIG, CLT_ERANKS:
+ * they do not fit). most: micro-batches in a step of the rank that has the most. */
 clt_status clt_job_read_batch(clt_job *job);
-clt_status clt_job_check_batch(clt_job *job); /* the second half of it, when micro_batch is another one */
+clt_status clt_job_check_batch(clt_job *job); /* its second half, after micro_batch has changed */
 int32_t clt_job_most(const clt_job *job);
-/* How many ranks have as many as that; the others have one fewer. */
+/* Number of ranks that have clt_job_most micro-batches in a step; the others have one fewer. */
 int32_t clt_job_present(const clt_job *job);
-/* Whether a micro-batch divides the given global batch so that every rank has one; the largest that is tried without a
- * given one. */
+/* allows: whether a micro-batch divides the given global batch so that every rank has one. most: the
+ * largest micro-batch that is tried if no global batch is given. */
 bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro_batch);
 int64_t clt_job_most_micro_batch(const clt_job *job);
-/* job.c, for job_fits.c: notes the device; make one plan of the job. job_fits.c, for job.c: the error of this thread, which is
- * lack of memory, names a micro-batch that fits. */
+/* job.c, for job_fits.c. see: notes the device and the order of the update. plan_train, plan_eval: make
+ * one plan of the job. */
 void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
 clt_status clt_job_plan_train(clt_job *job);
 clt_status clt_job_plan_eval(clt_job *job);
-/* One of them or both; with derived tensors kept (engine/plan/derived.c) if these fit into desc.usable_bytes. */
+/* job_fits.c, for job.c. plan_both: makes one plan or both; they keep derived tensors
+ * (engine/plan/derived.c) if these fit into desc.usable_bytes. name_what_fits: adds a micro-batch that
+ * fits to the error of this thread, which is lack of memory. */
 clt_status clt_job_plan_both(clt_job *job, bool train, bool eval);
 clt_status clt_job_name_what_fits(const clt_job *job);
 /* What a training reads in all its steps. */
 typedef struct clt_job_amount {
     int64_t step_tokens; /* target tokens of a step; 0: the data is no text */
     double tokens,
-        passes; /* target tokens of all steps; times through the training data, 0: that was not read */
+        passes; /* target tokens of all steps; passes over the training data, 0: that data was not read */
 } clt_job_amount;
 clt_job_amount clt_job_reads(const clt_job *job);
-/* The number of steps of a training on so many samples, and its schedule of learning rates, which
- * clt_job_rate_factor multiplies: global_batch / optimizer.base_batch, 1 without that key. */
+/* steps: of a training on `samples` samples. rate_factor: global_batch / optimizer.base_batch, 1 without
+ * that key. schedule: its learning rates are multiplied by that factor. */
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
 double clt_job_rate_factor(const clt_config *config, int64_t global_batch);
 clt_schedule clt_job_schedule(const clt_config *config, int64_t steps, int64_t global_batch);
-/* Which trained parameters (neither frozen nor buffers) decay, in numbers; the training plan exists. */
+/* How many of the trained parameters (neither frozen nor buffers) have weight decay. Needs the training
+ * plan. */
 typedef struct clt_decay_counts {
     int64_t elements, all_elements;
     int tensors, all_tensors;
 } clt_decay_counts;
 clt_decay_counts clt_job_decay(const clt_job *job);
-/* The key of the config that asks evaluations of a training to count by class (eval_metrics.h), for which their plan keeps the
- * prediction; NULL: none does. */
+/* The config key that makes evaluations during training count by class (eval_metrics.h), for which the
+ * evaluation plan keeps the prediction; NULL: they do not count. */
 const char *clt_job_class_key(const clt_config *config);
-/* The table that the device reads: 4 floats for each of job->steps updates, the learning rate and the
- * optimizer's corrections. */
+/* The table that the device reads: 4 floats for each of job->steps updates: the learning rate, two
+ * corrections of the optimizer, 0. */
 void clt_job_table(const clt_job *job, float *table);
 
 /* Builds the graph of the config's model for the fields of a source. */

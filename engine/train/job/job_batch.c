@@ -18,7 +18,7 @@ clt_decay_counts clt_job_decay(const clt_job *job)
     return n;
 }
 
-/* Windows of text overlap where they are shuffled, so that passes over text are counted in tokens. */
+/* Passes over text are counted in tokens, because shuffled windows of text overlap. */
 clt_job_amount clt_job_reads(const clt_job *job)
 {
     const clt_source *source = job->train_source;
@@ -60,7 +60,9 @@ int32_t clt_job_most(const clt_job *job)
     return clt_job_share(job, 0, &first);
 }
 
-/* Equal parts of a binary tree over all micro-batches. */
+/* With parallel.rank_invariant gradients are added as a binary tree over all micro-batches of a step.
+ * Every rank needs an equal part of it, so the numbers of ranks and of micro-batches must be powers of
+ * two. */
 static clt_status check_tree(const clt_job *job, int64_t micro_batches)
 {
     if ((micro_batches & (micro_batches - 1)) != 0)
@@ -83,7 +85,7 @@ static clt_status check_tree(const clt_job *job, int64_t micro_batches)
     return CLT_OK;
 }
 
-/* Whether a step can have so many micro-batches. */
+/* Whether a step can have `parts` micro-batches. */
 static bool allows_parts(const clt_job *job, int64_t parts)
 {
     bool tree = clt_config_bool(job->config, "parallel.rank_invariant") && job->kind != CLT_JOB_EVAL;
@@ -141,7 +143,8 @@ clt_status clt_job_check_batch(clt_job *job)
                : CLT_OK;
 }
 
-/* What data.micro_batch auto begins with, before a device is known: the number of the run that is resumed, or any. */
+/* What data.micro_batch auto assumes before a device is known: the micro-batch of the run that is resumed,
+ * else the largest that divides the given global batch, else 1024. */
 static void begin_auto(clt_job *job)
 {
     const int64_t any = 1024;
@@ -154,7 +157,7 @@ static void begin_auto(clt_job *job)
         job->micro_batch = clt_job_next_micro_batch(job, INT64_MAX);
     else
         job->micro_batch = any;
-    if (job->micro_batch == 0) /* no number is right, which is reported as for a given one */
+    if (job->micro_batch == 0) /* none is allowed: the check of this one reports that */
         job->micro_batch = job->given_global;
 }
 

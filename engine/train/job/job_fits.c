@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What fits into a device's memory: micro-batches are tried by planning with them, and derived tensors are kept where
- * there is room for them. */
+ * What fits into a device's memory: micro-batches are tried by planning with them, and derived tensors are
+ * kept where there is room for them. */
 #include "engine/train/job/job.h"
 
 static uint64_t need(const clt_job *job)
@@ -56,8 +56,9 @@ static clt_status micro_batch_fits(const clt_job *job, wanted_plans wanted, int6
     return CLT_OK;
 }
 
-/* 0: none fits. If the global batch is given, the result divides it and leaves every rank something to do;
- * otherwise it is a power of two, and with data.micro_batch auto not more than there are samples. */
+/* *best: the largest micro-batch that fits; 0: none. If the global batch is given, *best divides it and
+ * leaves every rank something to do; otherwise it is a power of two, and with data.micro_batch auto not
+ * more than the samples per rank. */
 static clt_status largest_micro_batch(const clt_job *job, wanted_plans wanted, int64_t *best)
 {
     bool fits = true;
@@ -136,7 +137,7 @@ clt_status clt_job_find_micro_batch(clt_job *job, const ocl_device_desc *desc, c
         CLT_TRY(micro_batch_fits(job, wanted_of(job), recorded, &fits));
     if (!fits)
         CLT_TRY(largest_micro_batch(job, wanted_of(job), &recorded));
-    if (recorded == 0) /* planning with the smallest says what is missing */
+    if (recorded == 0) /* planning with the smallest one reports what is missing */
         for (int64_t next = INT64_MAX; (next = clt_job_next_micro_batch(job, next)) > 0;)
             recorded = next;
     *out = recorded;

@@ -20,20 +20,20 @@ typedef struct clt_run_options {
     /* train: NULL or "none"; "auto": the newest checkpoint of out_dir if there is one; or a folder */
     const char *resume;
     const char *init; /* safetensors file with initial parameters, or NULL */
-    /* Patterns of names, separated by commas: parameters that `init` does not set, and tensors of it that are not used.
-     * "": none; NULL: none, and messages do not suggest any. */
+    /* Patterns of names, separated by commas: parameters that `init` does not set, and tensors of it that
+     * are not used. "": none; NULL: none, and messages do not suggest any. */
     const char *init_skip;
     const struct clt_saved_run *saved; /* eval: an open saved run with its tensors, or NULL */
     bool on_train; /* eval: evaluate the training data; else the evaluation data, which must exist */
     const char *device_spec; /* NULL: device.spec of the config, else the default device */
     uint32_t caps_mask;      /* OCL_CAPS_ALL */
-    /* run or checkpoint folder whose tuning choices are kept; NULL: those of the run that is resumed */
+    /* run or checkpoint folder whose tuning choices are kept; NULL: the run that is resumed */
     const char *tuning_from;
     int64_t max_steps; /* 0: no limit; ends the run early without changing the schedule */
     bool dry_run;      /* plan, estimate and check the data; allocate nothing */
     bool predicts;     /* the prediction of the evaluation plan is read after its runs */
-    /* eval: count by class where the model predicts classes, and give the counts, which the caller frees (NULL: it does
-     * not); NULL: do not count */
+    /* eval: receives counts by class, which the caller frees (NULL if the model predicts no classes).
+     * NULL: do not count */
     struct clt_class_counts **classes;
     bool profile;
     int64_t trace_from; /* profile: first step of the trace, from 1; 0: the run's fourth */

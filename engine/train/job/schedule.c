@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning-rate schedules. */
+ * Learning-rate schedules: a linear warm-up, then constant, linear, cosine, step or WSD (constant, then
+ * decay). */
 #include "engine/train/job/schedule.h"
 
 #include <math.h>

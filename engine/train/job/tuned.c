@@ -41,8 +41,8 @@ static void say(const clt_observer *observer, const char *line)
 
 /* --- choices of a checkpoint --- */
 
-/* Reads the sets of records in the member "tuning" of a checkpoint's state. A set that cannot be read is left
- * out with a warning. */
+/* Reads the sets of records in the member "tuning" of a checkpoint's state. A set that cannot be read is
+ * left out with a warning. */
 static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning **sets, int *n, int *outdated)
 {
     const clt_json *list = clt_json_get(state, "tuning");
@@ -151,8 +151,8 @@ bool clt_tuned_differs(const clt_tuned *t, const clt_json *state, const char *pa
 
 /* --- agreement of ranks --- */
 
-/* The faster style of kernels is found by timing, which may have had different results on the ranks: rank 0's
- * style is used by all ranks with its device. Collective. */
+/* The faster style of kernels is found by timing, which may have had different results on the ranks: rank
+ * 0's style is used by all ranks with its device. Collective. */
 static clt_status share_style(clt_tuned *t, comm *ranks)
 {
     struct {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tuning records of a run: which ones are in force (from the checkpoint that it resumes, from disk, or
- * measured at the start), the same on all ranks; and which of them its plans use. The latter are saved in its
- * checkpoints (pinned). This file does not know how kernels are measured. */
+ * measured at the start), the same on all ranks; and which of them its plans use. Its checkpoints save the
+ * ones that are used, and a run that resumes keeps them (pinned). This file does not know how kernels are
+ * measured. */
 #ifndef ENGINE_TRAIN_TUNED_H
 #define ENGINE_TRAIN_TUNED_H
 
@@ -24,10 +25,10 @@ typedef struct clt_tuned {
     ocl_tuning *set;          /* records in force; NULL: device.tune is off */
     bool pinned;              /* the records come from a checkpoint, and no others are used */
     ocl_style style;          /* style of kernels of the checkpoint or of rank 0; ASKED: none is prescribed */
-    bool keeps_denials;       /* the checkpoint says what its run did without, which `denials` holds */
-    ocl_denials denials;      /* what the driver had refused to that run */
+    bool keeps_denials;       /* the checkpoint lists what its run did without: `denials` */
+    ocl_denials denials;      /* what the driver refused to that run */
     uint32_t caps;            /* of the device, before anything was denied */
-    ocl_tuning *used;         /* the choices that the plans made, exactly */
+    ocl_tuning *used;         /* exactly the choices that the plans made */
     int problems;             /* number of problems in the plans that can be tuned */
     double seconds;           /* spent on measuring */
     ocl_tuning *others[CLT_MAX_PINNED]; /* choices of the checkpoint for other devices, to be saved again */
@@ -41,7 +42,7 @@ typedef struct clt_tuned {
 clt_status clt_tuned_open(const clt_config *config, const ocl_device_desc *device, comm *ranks,
                           const char *pins, const clt_observer *say, clt_tuned **out);
 void clt_tuned_close(clt_tuned *tuned);
-/* The style of kernels of plans for a device; ASKED if the user or an emulated device decides it. */
+/* The style of kernels that plans for a device use; ASKED if the user or an emulated device decides it. */
 ocl_style clt_tuned_style(const ocl_device_desc *desc);
 /* To be called when the device has been opened again in another style: plans are made for it from now on. */
 void clt_tuned_move(clt_tuned *tuned, const ocl_device_desc *device);
@@ -59,7 +60,7 @@ const char *clt_tuned_text(const clt_tuned *tuned, char *buffer, size_t size);
 int clt_tuned_unmeasured(const clt_tuned *tuned);
 /* Writes the member "tuning" of a checkpoint's state: the choices in use, then those for other devices. */
 void clt_tuned_write(const clt_tuned *tuned, clt_json_writer *w);
-/* Whether the state of a checkpoint has other choices for this device than those in force. */
+/* Whether a checkpoint's state has other choices for this device than the ones in force. */
 bool clt_tuned_differs(const clt_tuned *tuned, const clt_json *state, const char *path);
 
 /* `cltrain tune`: measures the problems of a config's training and evaluation, or, with config NULL, the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keeper, the policy on checkpoints: see keeper.h. */
+ * The keeper: begins saves, handles their results, counts failures in a row, and notes the best evaluation
+ * and evaluations that were no better. */
 #include "engine/train/loop/keeper.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ void clt_keeper_close(clt_keeper *k)
     k->saver = NULL;
 }
 
-/* Only problems with storage may be temporary. */
+/* Only lack of storage or of memory may be temporary. */
 static bool may_pass(clt_status status)
 {
     return status == CLT_ESTORAGE || status == CLT_ENOMEM;
@@ -101,7 +102,7 @@ clt_status clt_keeper_finish(clt_keeper *k, int64_t step, clt_save_reason reason
     return CLT_OK;
 }
 
-/* Counts evaluations that do not better the figure. */
+/* Counts evaluations in a row that do not improve the figure of checkpoint.best by train.early_stop_delta. */
 static void be_patient(clt_keeper *k, double value)
 {
     double delta = clt_config_float(k->run->options->config, "train.early_stop_delta");

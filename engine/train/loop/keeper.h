@@ -36,22 +36,23 @@ typedef struct clt_keeper {
     void *context; /* for both functions */
 } clt_keeper;
 
-/* folder: for checkpoints, of rank 0; others give NULL. Collective. */
+/* folder: of the checkpoints, on rank 0; NULL on the others. Collective. */
 clt_status clt_keeper_open(clt_keeper *keeper, clt_run *run, const char *folder);
 void clt_keeper_close(clt_keeper *keeper);
 /* Begins a checkpoint of the parameters after `step`, unless that step has been saved. */
 clt_status clt_keeper_save(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* Handles saves that have finished (clt_saver_poll). CLT_ESTORAGE after three failures in a row; CLT_ENUMERIC when
- * parameters are not finite. */
+/* Handles saves that have finished (clt_saver_poll). CLT_ESTORAGE after three failures in a row;
+ * CLT_ENUMERIC when parameters are not finite. */
 clt_status clt_keeper_poll(clt_keeper *keeper, clt_saver_poll_kind kind);
-/* This rank is through with its part of a save (clt_saver_waits). */
+/* Whether this rank has finished its part of a round of a save and waits for the others (clt_saver_waits). */
 bool clt_keeper_waits(const clt_keeper *keeper);
 /* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
 clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
-/* To be called after an evaluation; *best: it is the best so far by checkpoint.best (none: by its loss). counts: it is one of
- * those that train.early_stop_evals counts, the evaluations of train.eval_every. */
+/* To be called after an evaluation. *best: it is the best so far by checkpoint.best (none: by its loss).
+ * counts: it is an evaluation of train.eval_every, which train.early_stop_evals counts. */
 void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool counts, bool *best);
-/* So many evaluations in a row were no better than the best before them that the training is to end. */
+/* Whether training is to end: train.early_stop_evals evaluations in a row were no better than the best
+ * before them. */
 bool clt_keeper_ends(const clt_keeper *keeper);
 
 #endif

@@ -63,8 +63,9 @@ void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t tota
     clt_progress(&run->options->observer, what, done, total);
 }
 
-/* Which way sums over ranks go. On one host nothing is faster than memory that its ranks share; between hosts, or
- * without such memory, the ways are measured with as much as a bucket, or less where that would take long. */
+/* Chooses the algorithm of the all-reduce (way). On one host nothing is faster than memory that its ranks
+ * share. Between hosts, or without such memory, all ways are measured with the bytes of a bucket, at most
+ * 4 MiB. */
 static clt_status choose_way(clt_run *run)
 {
     static const comm_type types[] = {
@@ -107,8 +108,8 @@ static clt_status open_tuning(clt_run *run, clt_job_kind kind)
                           &run->tuned);
 }
 
-/* A resumed run uses the style of kernels of its checkpoint, and ranks use that of rank 0: the faster style
- * is found by timing, which may have another result this time. */
+/* A resumed run uses its checkpoint's style of kernels, and all ranks use rank 0's: the faster style is
+ * found by timing, which may have another result this time. */
 static clt_status keep_style(clt_run *run)
 {
     ocl_style wanted = run->tuned->style, now = clt_tuned_style(&run->tuned->desc);
@@ -166,8 +167,8 @@ clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job
     return status;
 }
 
-/* The arenas are cut into slabs of the largest buffer that every rank's device allows, so that all ranks cut them
- * alike. */
+/* All ranks must cut arenas into the same slabs, so a slab is at most the largest buffer that every rank's
+ * device allows. */
 static clt_status agree_on_buffers(clt_run *run)
 {
     int64_t most = (int64_t)(run->tuned->desc.max_alloc_bytes & INT64_MAX);
@@ -196,7 +197,7 @@ static clt_status find_micro_batch(clt_run *run)
     return clt_run_set_micro_batch(run, micro);
 }
 
-/* The micro-batch that data.micro_batch auto was found to be in the run that is resumed; 0: unknown. */
+/* The micro-batch that data.micro_batch auto chose in the run that is resumed; 0: unknown. */
 static clt_status recorded_micro_batch(const clt_run *run, const char *from, int64_t *out)
 {
     clt_checkpoint *saved = NULL;
@@ -205,7 +206,7 @@ static clt_status recorded_micro_batch(const clt_run *run, const char *from, int
         return CLT_OK;
     if (run->ranks.rank == 0 && from[0] && clt_checkpoint_peek(from, &saved) == CLT_OK)
         *out = clt_checkpoint_int(saved, "micro_batch", 0);
-    clt_error_clear(); /* what is wrong with a checkpoint is said when it is resumed */
+    clt_error_clear(); /* resuming from the checkpoint reports what is wrong with it */
     clt_checkpoint_close(saved);
     return run->ranks.ranks > 1 ? comm_broadcast(run->options->comm, out, sizeof *out, 0) : CLT_OK;
 }
@@ -332,7 +333,7 @@ void clt_run_destroy(clt_run *run)
     clt_reporter_destroy(run->reporter);
     clt_sync_destroy(run->sync);
     clt_run_drop_objects(run);
-    /* commands may still use the memory behind one that failed */
+    /* after a failed command, others may still use the memory */
     bool lost = run->device && ocl_commands_failed(run->device);
     ocl_device_close(run->device);
     if (!lost)

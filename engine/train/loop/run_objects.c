@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device objects of a run: the open device, store, slabs and executors; all commands are run once. If the
- * driver refuses a command, the run gives up the capability or variant that the command needed
+ * The device objects of a run: the open device, store, slabs and executors; all commands are run once. If
+ * the driver refuses a command, the run gives up the capability or variant that the command needed
  * (cl/command/fallback.h) and plans again with what is left; ranks with equal devices do so together. This
  * file must not know what a plan computes. */
 #include <stdio.h>
@@ -55,8 +55,8 @@ clt_status clt_run_open_device(clt_run *run)
     return ocl_device_open(&open, &run->device);
 }
 
-/* With data.micro_batch auto: whether there is room for the staging rings (feed.c), which are made later, when a smaller
- * micro-batch cannot be taken any more. */
+/* With data.micro_batch auto: tries whether there is memory for the staging rings (feed.c). They are made
+ * later, when it is too late to take a smaller micro-batch. */
 static clt_status try_staging(const clt_run *run)
 {
     const clt_plan *plans[2] = {run->job->train, run->job->eval};
@@ -169,8 +169,8 @@ static void hear(const told_refusal *told, ocl_refusal *r)
     memcpy(r->label, told->label, sizeof r->label);
 }
 
-/* The refusal of the first rank that has one counts for all ranks with the same device and driver. *any: some
- * rank plans again. Collective. */
+/* The refusal of the first rank that has one counts for all ranks with the same device and driver. *any:
+ * some rank plans again. Collective. */
 static clt_status agree(clt_run *run, ocl_refusal *refusal, bool *any)
 {
     comm *ranks = run->options->comm;
@@ -208,8 +208,8 @@ static clt_status plan_again(clt_run *run)
     return clt_job_check_memory(run->job);
 }
 
-/* status: of an attempt after the device's context was lost for the reason `lost`. If the device fails again, the
- * reason is the cause of that, too: some drivers fail until the process ends. */
+/* status: of an attempt after the device's context was lost with the error `lost`. If the attempt failed,
+ * returns `lost` as the cause of that, too: some drivers fail until the process ends. */
 static clt_status after_loss(clt_status status, const clt_error *lost, const clt_run *run)
 {
     clt_error own;
@@ -271,8 +271,9 @@ static bool is_lasting(clt_status status, bool lost)
     return !lost && (status == CLT_EBUILD || status == CLT_EUNSUPPORTED);
 }
 
-/* data.micro_batch auto: if the device of a rank refused memory although the plan should have fitted, all ranks go on with the
- * next smaller micro-batch. *again: they do. Otherwise `status` stays the rank's own error. Collective. */
+/* data.micro_batch auto: if the device of a rank refused memory although the plan should have fitted, all
+ * ranks go on with the next smaller micro-batch. *again: they do. Otherwise `status` stays the rank's own
+ * error. Collective. */
 static clt_status take_less(clt_run *run, clt_status status, bool *again)
 {
     int64_t lacks = status == CLT_EDEVMEM, any = lacks;
@@ -305,7 +306,7 @@ clt_status clt_run_make_objects(clt_run *run)
 {
     double start = clt_now();
     uint32_t caps = run->tuned->desc.caps;
-    int given_up = run->tuned->desc.n_given_up; /* before this start: by its checkpoint or by earlier runs */
+    int given_up = run->tuned->desc.n_given_up; /* before this start, by its checkpoint or by earlier runs */
     bool gave_up = false, lasting = true;
     clt_error lost = {.status = CLT_OK};
     CLT_TRY(check_precision(run));

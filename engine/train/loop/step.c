@@ -5,9 +5,9 @@
 #include "engine/train/ranks/sync.h"
 #include "engine/train/run/run.h"
 
-/* absent: other ranks have one micro-batch more; this one takes part in what they exchange in their first one. It first
- * waits for all parameters that are still gathered: the others do so in their forward pass, and an exchange that runs
- * inside of such a gathering would wait for ranks that wait for this one. */
+/* absent: if other ranks have one micro-batch more, this one takes part in the exchanges of their first
+ * one. It first waits for all parameters that are still being gathered, as the others do in their forward
+ * pass: an exchange that runs inside of a gather would wait for ranks that wait for this one. */
 static clt_status take_part(clt_run *run)
 {
     if (run->micro_batches == clt_job_most(run->job) || run->job->train->phase[CLT_PHASE_ABSENT].count == 0)
@@ -29,16 +29,17 @@ clt_status clt_step(clt_run *run, int64_t step)
         CLT_TRY(clt_feed_next(run->feed, &fed));
         /* forward: activations and loss records */
         CLT_TRY(clt_realized_run(run->train, CLT_PHASE_FORWARD));
-        /* backward: the first micro-batch writes parameter gradients, the others add to them; in the last one
-         * sums over the ranks are posted as gradients become ready (nothing for one rank). With
-         * parallel.rank_invariant all write, and their sums are a binary tree */
+        /* backward: the first micro-batch writes parameter gradients, the others add to them. In the last
+         * one, sums over the ranks, if there are several, are posted as gradients become ready. With
+         * parallel.rank_invariant every micro-batch writes, and a binary tree adds the gradients */
         if (last)
             clt_sync_last(run->sync, step);
         CLT_TRY(clt_realized_run(run->train, clt_plan_backward(run->train->plan, micro)));
-        /* rows: those of embeddings that travel by themselves; sync adds the last micro-batch's of all ranks */
+        /* rows: gradients of embeddings that ranks gather as rows; for the last micro-batch, sync adds the
+         * rows of all ranks */
         CLT_TRY(last ? CLT_OK : clt_realized_run(run->train, CLT_PHASE_ROWS));
     }
-    /* sync: the device waits for these sums, and takes them */
+    /* sync: the device waits for the sums over the ranks, and takes them */
     CLT_TRY(clt_realized_run(run->train, CLT_PHASE_SYNC));
     /* clip and optimizer: norm, finite check, clip factor, update */
     CLT_TRY(clt_realized_run(run->train, CLT_PHASE_UPDATE));

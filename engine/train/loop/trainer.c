@@ -206,7 +206,7 @@ static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
         CLT_TRY(drain(l, true));
         clt_rundir_poll(l->dir);
     }
-    /* in between, ranks may know of a failure at different times */
+    /* after other steps, ranks may learn of a failure at different times */
     d->fail = d->fail || (l->failed && (meets || l->run->ranks.ranks == 1));
     if (look && !d->fail)
         CLT_TRY(clt_tell_histograms(l, done));
@@ -219,7 +219,7 @@ static clt_status between_steps(clt_loop *l, int64_t done, clt_decision *d)
     return CLT_OK;
 }
 
-/* Publishes the number of the step after which a stop takes effect that is asked for before `step` begins. */
+/* Publishes the number of the step after which the run ends if a stop is asked for before `step` begins. */
 static void say_step(const clt_loop *l, int64_t step)
 {
     int64_t ends = step + clt_decision_lag(l);
@@ -365,8 +365,8 @@ static clt_status tell_resumed(clt_loop *l)
     return clt_tell_continuation(l);
 }
 
-/* Opens the run folder, when nothing but resuming from it can fail any more. Rank 0 decides whether there is one, and all
- * ranks save. */
+/* Opens the run folder, once nothing but resuming from it can still fail. Rank 0 decides whether there is
+ * one; all ranks save. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -408,9 +408,9 @@ static clt_status finish(clt_loop *l, bool stopped)
     return CLT_OK;
 }
 
-/* Data or storage has failed, and the device has not: what the run has learned is saved before it ends, if it
- * has learned anything since the last save. Returns the failure. With several ranks the others wait for
- * something else than a save, and nothing is. */
+/* If data or storage has failed, but not the device: saves what the run has learned since the last save,
+ * before it ends. Returns the failure. With several ranks nothing is saved, because the others wait for
+ * something else. */
 static clt_status save_before_end(clt_loop *l, clt_status failure)
 {
     clt_error error;

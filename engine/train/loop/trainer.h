@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A training, from its options to its result. */
+ * Runs a whole training, from its options to its result; with options->dry_run only plans and checks it.
+ * CLT_EINTERRUPTED: it was asked to stop. Collective. */
 #ifndef ENGINE_TRAIN_TRAINER_H
 #define ENGINE_TRAIN_TRAINER_H
 

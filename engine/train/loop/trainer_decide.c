@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What to do after a step: stop, save, end with an error. Ranks must decide the same at the same step, although
- * they learn of signals, of a STOP file and of the clock at different times. So each of them says what it knows
- * in the first sum of a step (sync.h), and all of them act on that sum CLT_HEARD_LAG steps later, when it has
- * arrived everywhere. One rank acts at once. */
+ * What to do after a step: stop, save, end with an error. Ranks must decide the same at the same step,
+ * although they learn of signals, of a STOP file and of the clock at different times. So each of them says
+ * what it knows in the first sum of a step (sync.h), and all of them act on that sum CLT_HEARD_LAG steps
+ * later, when it has arrived everywhere. A single rank acts at once. */
 #include "engine/base/thread.h"
 #include "engine/train/loop/trainer_loop.h"
 
-/* Numbers of the words; each is the number of ranks that say so. */
+/* Indices of the words; the sum of a word is the number of ranks that say so. */
 enum { SAY_SAVE, SAY_THROUGH, SAY_STOP_FILE, SAY_SIGNAL }; /* SAY_SIGNAL + its number */
 #define MOST_SIGNAL (CLT_SYNC_WORDS - SAY_SIGNAL - 1)
 
@@ -54,7 +54,7 @@ int clt_decision_lag(const clt_loop *l)
     return l->run->ranks.ranks > 1 ? CLT_HEARD_LAG : 0;
 }
 
-/* What all ranks said in a step whose results have arrived. */
+/* The decision that follows from what all ranks said in a step whose results have arrived. */
 static clt_decision heard_in(clt_loop *l, int64_t step)
 {
     const float *words = l->heard[step % CLT_HEARD_STEPS].heard;
@@ -63,7 +63,7 @@ static clt_decision heard_in(clt_loop *l, int64_t step)
             l->stop = number;
     if (words[SAY_STOP_FILE] > 0)
         l->stop = CLT_STOP_FILE;
-    /* what was said before the newest checkpoint was made, or a round of it ended, is done */
+    /* words from before the newest checkpoint was begun, or before a round of it ended, have been acted on */
     bool all = (int)words[SAY_THROUGH] == l->run->ranks.ranks;
     return (clt_decision){.stop = l->stop != CLT_STOP_NONE,
                           .save = words[SAY_SAVE] > 0 && step >= l->saved_step,

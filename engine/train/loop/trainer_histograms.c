@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Histograms of all gradients and parameters for TensorBoard (log.histograms), read from the device between
- * two steps, one parameter at a time. The gradients are those of the whole global batch, without the loss
- * scale and before clipping. */
+ * Histograms of all gradients and parameters for TensorBoard (log.histograms), read from the device
+ * between two steps, one parameter at a time. The gradients are of the whole global batch, without the
+ * loss scale and before clipping. */
 #include <stdlib.h>
 
 #include "engine/base/mem.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the trainer's files share: trainer.c (the loop) and trainer_tell.c (what is reported about it). */
+ * What the trainer's files share: trainer.c (the loop) and trainer_*.c (decisions, reports, histograms,
+ * sample texts). */
 #ifndef ENGINE_TRAIN_TRAINER_LOOP_H
 #define ENGINE_TRAIN_TRAINER_LOOP_H
 
@@ -12,18 +13,18 @@
 #include "engine/train/ranks/deadline.h"
 #include "engine/train/ranks/sync.h"
 
-/* Why a run ends before its last step. Of the reasons that the ranks know, the greatest number counts.
- * Numbers below these are signals. */
+/* Why a run ends before its last step. If ranks have different reasons, the greatest number counts.
+ * Numbers from 1 to 999 are signals. */
 enum { CLT_STOP_NONE = 0, CLT_STOP_FILE = 1000, CLT_STOP_FAILED };
 
-/* How many steps after it was said ranks act on what one of them said. */
+/* Steps from when a rank says something until all ranks act on it. */
 #define CLT_HEARD_LAG 2
 #define CLT_HEARD_STEPS (CLT_HEARD_LAG + 1)
 
 /* What to do after a step; the same on all ranks. */
 typedef struct clt_decision {
     bool stop, fail, save; /* save: checkpoint.minutes have passed since the last one */
-    bool meet; /* all ranks are through with a round of the checkpoint that they write (saver.h) */
+    bool meet;             /* all ranks have finished a round of the checkpoint that they write (saver.h) */
 } clt_decision;
 
 typedef struct clt_loop {
@@ -38,7 +39,7 @@ typedef struct clt_loop {
     int64_t last_step; /* the run ends when this many steps are done */
     int64_t max_nonfinite;
     double start, last_done, waited;
-    /* of the newest finished steps, by their number modulo CLT_HEARD_STEPS: times, and what the ranks said */
+    /* times and words of the ranks in the newest finished steps; index: step modulo CLT_HEARD_STEPS */
     clt_sync_result heard[CLT_HEARD_STEPS];
     int64_t finished; /* steps that have finished, from 0 on */
     int64_t enqueued; /* steps whose commands are all enqueued: the parameters have these steps */
@@ -55,9 +56,9 @@ typedef struct clt_loop {
     int64_t evaluated;    /* steps done at the newest evaluation; -1: there was none */
     bool early;           /* the training ends before its last step, since evaluations are no longer better */
     bool discard;         /* stopped before the first step: files made for this run are removed */
-    double saved_at;      /* time when the last checkpoint was begun, or the run if there is none */
-    int64_t saved_step;   /* steps done when it was */
-    int64_t met_step;     /* and when the ranks ended a round of it */
+    double saved_at;      /* time when the last checkpoint was begun; if there is none, when the run was */
+    int64_t saved_step;   /* steps done when that checkpoint was begun */
+    int64_t met_step;     /* steps done when ranks last ended a round of it */
     int64_t asked;        /* why this rank wants to stop; 0: it does not */
     int64_t stop;         /* why the run ends early: one of CLT_STOP_*, or the number of a signal */
     bool quiet;           /* another rank reports */
@@ -66,8 +67,9 @@ typedef struct clt_loop {
 } clt_loop;
 
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
- * clt_say_wishes: before a step is enqueued, whether this rank wants to stop or to save. clt_decide: what to do
- * when step `step` (from 0) has been enqueued and the results of step - clt_decision_lag have arrived. */
+ * clt_say_wishes: before a step is enqueued, tells the other ranks whether this one wants to stop or to
+ * save. clt_decide: what to do when step `step` (from 0) has been enqueued and the results of step -
+ * clt_decision_lag have arrived. */
 clt_status clt_stop_before(clt_loop *loop, bool *stop);
 void clt_say_wishes(clt_loop *loop);
 int clt_decision_lag(const clt_loop *loop);
@@ -99,9 +101,9 @@ clt_status clt_tell_ranks(clt_loop *loop, clt_ranks_when when);
 clt_status clt_tell_advice(const clt_loop *loop);
 /* Writes profile.txt, profile.json and trace.json into the run folder. */
 void clt_tell_profile(const clt_loop *loop);
-/* trainer_histograms.c: are histograms for TensorBoard to be written after `step` steps? The answer is the
- * same on all ranks. The second function writes those of the newest step's gradients and of the parameters;
- * all steps must have finished. */
+/* trainer_histograms.c: due: whether histograms for TensorBoard are to be written after `step` steps; the
+ * same on all ranks. tell: writes histograms of the newest step's gradients and of the parameters; all
+ * steps must have finished. */
 bool clt_histograms_due(const clt_loop *loop, int64_t step);
 clt_status clt_tell_histograms(clt_loop *loop, int64_t step);
 /* trainer_sample.c: sample texts during training (log.sample_prompt, log.sample_every). They use their own
@@ -111,8 +113,8 @@ void clt_sampler_open(clt_loop *loop);
 void clt_sampler_close(clt_loop *loop);
 bool clt_sample_due(const clt_loop *loop, int64_t step);
 void clt_tell_sample(clt_loop *loop, int64_t step); /* all steps must have finished */
-/* Writes the last line of metrics.jsonl: "end", or "stopped" with its reason. CLT_ESTORAGE: lines of the file
- * could not be written. */
+/* Writes the last line of metrics.jsonl: "end", or "stopped" with its reason. CLT_ESTORAGE: lines of the
+ * file could not be written. */
 clt_status clt_tell_end(const clt_loop *loop, bool stopped);
 /* Reports that the run ends with the error of this thread, which is kept. */
 void clt_tell_failed(const clt_loop *loop, clt_status status);

@@ -15,9 +15,9 @@
 /* What a rank sends to the others; its layout is the same on all of them. */
 typedef struct told_rank {
     char host[64], device[160], spec[32];
-    char cores[64];  /* that it may run on, where its host has several NUMA nodes; "": it has one */
+    char cores[64];  /* that it may run on; "": its host has one NUMA node */
     double own_ms;   /* mean time of a step without waiting; 0: not known yet */
-    int64_t samples; /* of a step, its own */
+    int64_t samples; /* that it computes in a step */
 } told_rank;
 
 static clt_status gather(const clt_loop *l, told_rank *all)

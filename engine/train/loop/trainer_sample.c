@@ -139,7 +139,7 @@ static clt_status copy_parameters(const clt_loop *l, clt_sampler *s)
     return CLT_OK;
 }
 
-/* Collects the generated text. It ends at a NUL, which a model can generate. */
+/* Collects the generated text. A NUL, which a model can generate, would end the text: it becomes a space. */
 static void on_text(void *context, const char *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -135,7 +135,7 @@ static clt_status write_text(const clt_loop *l, const char *name, const clt_str 
     return status;
 }
 
-/* A record that only reports need never ends a training: that it could not be written is a warning. */
+/* A file that only reports read never ends a training: if it could not be written, that is a warning. */
 static void tell_missing(const clt_loop *l, const char *name, clt_status status)
 {
     char text[CLT_ERROR_TEXT_SIZE + 64];
@@ -158,7 +158,7 @@ static void write_classes(clt_loop *l, const clt_eval_metrics *m)
     clt_jw_end_object(&w);
     clt_str_append(&text, "\n");
     clt_status status = write_text(l, CLT_CLASSES_FILE, &text);
-    if (l->classes_missing) /* it has been said */
+    if (l->classes_missing) /* already reported */
         clt_error_clear();
     else
         tell_missing(l, CLT_CLASSES_FILE, status);
@@ -335,7 +335,7 @@ clt_status clt_tell_advice(const clt_loop *l)
     clt_watch_advice(l->watch, line, sizeof line);
     if (!line[0] || l->quiet)
         return CLT_OK;
-    /* the summary of a profile ends with the advice already, and one session of a run is enough to tell it */
+    /* a profile's summary already ends with the advice, and a run of several sessions shows it only once */
     if (!l->dir || (!l->options->profile && !clt_rundir_advised(l->dir)))
         clt_tell(l, line);
     return clt_rundir_event(l->dir, "advice", l->result->steps, fields, COUNT(fields));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Denials of earlier runs: shared between ranks, noted from a description. The order of the
- * update: the smallest group that any rank takes, none where any rank goes without groups; products by the
- * plainest kernels where devices would take different ones. */
+ * Denials of earlier runs: rank 0's list holds for all ranks with its device. The order of the update: the
+ * smallest work-group that any rank uses, none if any rank uses none; products by the plainest kernels if
+ * devices would use different ones. */
 #include "engine/train/ranks/agreement.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct told_denials {
     ocl_denials denials;
 } told_denials;
 
-/* Ranks whose device is that of rank 0 use rank 0's list instead of their own. */
+/* Ranks with the same device as rank 0 use rank 0's list instead of their own. */
 static clt_status share(clt_run *run, ocl_denials *denials, bool *kept)
 {
     const ocl_device_desc *desc = &run->tuned->desc;
@@ -118,7 +118,8 @@ static int64_t kind_of(const ocl_device_desc *desc)
     return (int64_t)(clt_hash64_end(&state) >> 1);
 }
 
-/* Everything that decides which kernels compute a product, where tuning records and denials are shared. */
+/* Hash of everything that decides which kernels compute a product if ranks share tuning records and
+ * denials. */
 static int64_t choice_of(const ocl_device_desc *desc)
 {
     int64_t kind = kind_of(desc);
@@ -135,7 +136,7 @@ static int64_t choice_of(const ocl_device_desc *desc)
     return (int64_t)(clt_hash64_end(&state) >> 1);
 }
 
-/* Which variants add up the rows of embeddings on this device: their order differs. */
+/* *variants: hash of the variants that add up rows of embeddings on this device; each has its own order. */
 static clt_status rows_of(const ocl_device_desc *desc, int64_t *variants)
 {
     int count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding a rank's threads near its device: see binding.h. */
+ * Finds the cores near a rank's GPU, and binds the threads of the process to them. */
 #include "engine/train/ranks/binding.h"
 
 #include "engine/base/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The deadlines of collectives while a run trains. They change at steps, never by the clock, so that all ranks
- * change them at the same collective or nearly so. */
+ * The deadlines of collectives while a run trains. They change at steps, never by the clock, so that all
+ * ranks change them at the same collective or nearly so. */
 #include "engine/train/ranks/deadline.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define LEAST 60.0    /* seconds */
-#define STEPS_LONG 20 /* a deadline in median steps */
-#define SETTLING 2 /* steps behind a pause that still have its deadline: ranks come back at different times */
+#define STEPS_LONG 20 /* median steps in a deadline */
+#define SETTLING 2    /* steps after a pause that keep its deadline: ranks come back at different times */
 
 static void apply(const clt_deadline *d, double seconds)
 {

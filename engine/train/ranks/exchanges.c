@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchanges with other ranks: see exchanges.h. */
+ * Exchanges with other ranks in a micro-batch: a GIVE command posts an urgent all-gather, and at GET the
+ * device waits for the records of all ranks. */
 #include "engine/train/ranks/exchanges.h"
 
 #include <stdlib.h>
@@ -14,10 +15,10 @@ struct clt_exchanges {
     comm *group; /* all ranks: urgent collectives have a group of their own */
     size_t n;
     ocl_pinned **staging; /* of each exchange, the records of all ranks */
-    clt_flight *flights;  /* by step under way, micro-batch and exchange */
-    int32_t *used;        /* of each exchange, in this step so far */
+    clt_flight *flights;  /* index: step under way, micro-batch, exchange */
+    int32_t *used;        /* how often each exchange has run in this step */
     int64_t steps, micro_batches;
-    int64_t now; /* the step, -1: none */
+    int64_t now; /* the current step; -1: none */
 };
 
 /* --- making and freeing --- */
@@ -42,7 +43,8 @@ static clt_flight *flight_of(const clt_exchanges *x, int64_t step, int64_t micro
     return &x->flights[(size_t)(step % x->steps * x->micro_batches + micro) * x->n + k];
 }
 
-/* All ranks must exchange the same things in the same order; that they are equally many is known. */
+/* All ranks must exchange the same things in the same order; that their number is equal has been checked
+ * (sync.c). */
 static clt_status compare(const clt_exchanges *x)
 {
     int64_t *list;
@@ -131,9 +133,10 @@ void clt_exchanges_close(clt_exchanges *x)
         x->now = -1;
 }
 
-/* One staging memory serves every micro-batch: the device reads into it only behind what it got there before. The record
- * is read on the queue of gradient buckets, where it stands behind the read of those that were made before it, but not
- * behind their sums; the records of all ranks do not wait for what is written of other collectives. */
+/* One staging memory serves every micro-batch: a record is read into it only after the device has got the
+ * previous records from it. The read is on the queue on which gradient buckets are read, after the buckets
+ * that were ready before it, but does not wait for their sums. The records of all ranks are written on the
+ * compute queue, so they do not wait for writes of other collectives. */
 static clt_status route_of(const clt_exchanges *x, size_t k, const ocl_command *command, clt_route *route)
 {
     uint64_t bytes = record_bytes(x, k);
@@ -167,7 +170,7 @@ static clt_status give(clt_exchanges *x, size_t k, const clt_route *route)
                             route);
 }
 
-/* The records of all ranks are this rank's and, of the others, empty ones. */
+/* Outside of steps: the records of all ranks are this rank's own, and zeros for the others. */
 static clt_status take_own(clt_exchanges *x, size_t k, const ocl_command *command)
 {
     ocl_buffer *own, *all;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchanges with other ranks in the middle of a micro-batch (clt_exchange, engine/plan/plan.h), such as statistics of
- * synchronised batch norms. Each rank gives a record and gets those of all; a device needs them for its next command,
- * so they are urgent and do not queue behind gradients (comm.h). They are all-gathers, so every rank combines the same
- * records in the same order. */
+ * Exchanges with other ranks in the middle of a micro-batch (clt_exchange, engine/plan/plan.h), such as
+ * statistics of synchronised batch norms. Each rank gives a record and gets the records of all ranks. A
+ * device needs these for its next command, so exchanges are urgent and do not queue after gradients
+ * (comm.h). They are all-gathers, so every rank combines the same records in the same order. */
 #ifndef ENGINE_TRAIN_EXCHANGES_H
 #define ENGINE_TRAIN_EXCHANGES_H
 
@@ -12,19 +12,21 @@
 
 typedef struct clt_exchanges clt_exchanges;
 
-/* Of the run's training plan, with results kept for `steps` steps. *out is NULL where it exchanges nothing, in
- * which all ranks agree; rank 0 warns if the key parallel.sync_batch_norm asks for it all the same. Collective. */
+/* Makes the exchanges of the run's training plan; keeps results for `steps` steps. *out is NULL if the
+ * plan has none, which is the same on all ranks; rank 0 then warns if parallel.sync_batch_norm is set.
+ * Collective. */
 clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchanges **out);
-/* All flights have ended. NULL is fine. */
+/* All flights must have ended. NULL is fine. */
 void clt_exchanges_destroy(clt_exchanges *x);
-/* Of a step: it begins; no exchange of it follows. In between each exchange is as often as there are micro-batches. */
+/* begin: step `step` begins. close: none of its exchanges follows. In between, each exchange runs once for
+ * each micro-batch. */
 void clt_exchanges_begin(clt_exchanges *x, int64_t step);
 void clt_exchanges_close(clt_exchanges *x);
-/* Carries out a host command: GIVE or GET. Outside of steps a rank only gets its own record, and empty ones for the
- * others. */
+/* Carries out a host command: GIVE or GET. Outside of steps nothing is sent: GET gives the rank its own
+ * record, and zeros for the others. */
 clt_status clt_exchanges_host(clt_exchanges *x, const ocl_command *command);
-/* Ends the exchanges of a step, whose results have arrived. Adds their times: inside, and while the device, which
- * had come to the result, waited. */
+/* Ends the exchanges of a step whose results have arrived. Adds to *inside the seconds spent in exchanges,
+ * and to *waited the seconds that the device waited for results. */
 clt_status clt_exchanges_end(clt_exchanges *x, int64_t step, double *inside, double *waited);
 uint64_t clt_exchanges_bytes(const clt_exchanges *x); /* that this rank gives in a step */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives beside the device: see flight.h. */
+ * Collectives that run while the device computes: the events and callbacks that connect the device's
+ * queues with the communication thread. */
 #include "engine/train/ranks/flight.h"
 
 #include "cl/command/faults.h"
@@ -53,7 +54,8 @@ static void device_came(void *context, bool ok)
     pthread_mutex_unlock(&f->shared->lock);
 }
 
-/* On the communication thread. An urgent collective may run inside of another one, and moves no other's beginning. */
+/* Called on the communication thread. In the trace a collective begins when its data was ready, but not
+ * before the last one of its kind ended; urgent ones count apart, since they may run inside of others. */
 static void ended(void *context, bool ok)
 {
     clt_flight *f = context;
@@ -84,8 +86,8 @@ static clt_status take_back(const clt_route *r, ocl_event *done, ocl_event **bac
     return ocl_write_async(OCL_QUEUE_IN, r->to, r->to_at, r->to_host, r->to_bytes, done, back);
 }
 
-/* Enqueues the read behind all commands so far, the collective behind it, and the write back behind that, if it is not to
- * come later. */
+/* Enqueues the read after all commands so far, lets its end start the collective (*announced), and, unless
+ * route->later, enqueues the write back after the collective. */
 static clt_status enqueue(clt_flight *f, const clt_route *route, bool *announced)
 {
     ocl_event *made = NULL, *read = NULL;
@@ -150,7 +152,7 @@ clt_status clt_flight_take(clt_flight *f, const clt_route *route)
                            f->summed, NULL);
 }
 
-/* The driver may tell it a moment after the commands behind it have ended. */
+/* Waits for device_came, which the driver may call a moment after later commands have ended. */
 static void find_waited(clt_flight *f)
 {
     pthread_mutex_lock(&f->shared->lock);

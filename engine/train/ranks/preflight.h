@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ranks check before they build anything: that all have the same program, config and data, a GPU of their own and
- * links that work; and what may make them slow: devices or drivers that differ, too few cores. */
+ * What ranks check before they build anything: that all have the same program, config and data, a GPU of
+ * their own and links that work; and what may make them slow: devices or drivers that differ, too few
+ * cores. */
 #ifndef ENGINE_TRAIN_PREFLIGHT_H
 #define ENGINE_TRAIN_PREFLIGHT_H
 
@@ -23,13 +24,15 @@ typedef struct clt_told_preflight {
     int32_t node, far;             /* of clt_nearness; a node of -1: not known */
 } clt_told_preflight;
 
-/* Compares the config: CLT_ERANKS names the first rank that differs from rank 0 and a line that does. Collective. */
+/* Compares the config: CLT_ERANKS names the first rank whose config differs from rank 0's, and a line that
+ * differs. Collective. */
 clt_status clt_preflight_config(clt_run *run);
-/* Everything else, when data and device are open. *sharing: ranks of this host whose devices are on the same NUMA
- * node, this one included; 1 where the node is not known. CLT_ERANKS, on all ranks; warnings come from rank 0. Collective. */
+/* Compares everything else, when data and device are open. *sharing: ranks of this host whose devices are
+ * on the same NUMA node, this one included; 1 where the node is not known. CLT_ERANKS on all ranks if
+ * something is refused; warnings come from rank 0. Collective. */
 clt_status clt_preflight(clt_run *run, const clt_nearness *near, int *sharing);
 
-/* Pure, for tests: CLT_ERANKS for what ranks have told; the warnings, one a line. */
+/* Pure, for tests. refuse: CLT_ERANKS if `told` shows a mistake. warnings: one a line. sharing: as above. */
 clt_status clt_preflight_refuse(const clt_told_preflight *told, int ranks, bool share_devices);
 void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *out);
 int clt_preflight_sharing(const clt_told_preflight *told, int ranks, int rank);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over the ranks: see sync.h. Losses are divided by the number of targets of the whole global batch, so
- * the sum of the gradients is the mean gradient. */
+ * Sums over the ranks: the memory of each sum, posting it, waiting for it, and its times. Losses are
+ * divided by the number of targets of the whole global batch, so the sum of the gradients is the mean
+ * gradient. */
 #include "engine/train/ranks/sync.h"
 
 #include <stdlib.h>
@@ -11,12 +12,12 @@
 #include "engine/train/ranks/exchanges.h"
 #include "engine/train/run/run.h"
 
-/* Bytes of a sum. */
+/* A range of the bytes of a sum. */
 typedef struct part {
     uint64_t at, bytes;
 } part;
 
-/* What a sum always has. */
+/* What stays the same of a sum in all steps. */
 typedef struct sum_place {
     comm_kind kind;
     ocl_buffer *buffer;
@@ -25,12 +26,12 @@ typedef struct sum_place {
     comm_type type;
     int64_t grain;     /* of the ranks' shares, in elements */
     part given, taken; /* what this rank gives to it, and gets: its share or everything */
-    ocl_buffer *from;  /* where on the device lies what it gives */
+    ocl_buffer *from;  /* what this rank gives, on the device */
     uint64_t from_at;
-    comm_memory *memory; /* which the device computes on and ranks share: it happens there; or NULL */
-    uint64_t memory_at;  /* and where, in bytes */
-    ocl_pinned *staging; /* otherwise */
-    uint64_t stride;     /* of its parts for steps under way, in bytes; 0: one serves all */
+    comm_memory *memory; /* shared by ranks, and the device computes on it: the sum happens there; or NULL */
+    uint64_t memory_at;  /* offset in it, in bytes */
+    ocl_pinned *staging; /* if memory is NULL */
+    uint64_t stride;     /* bytes of staging for each step under way; 0: all steps use the same */
 } sum_place;
 
 struct clt_sync {
@@ -39,11 +40,11 @@ struct clt_sync {
     clt_exchanges *exchanges; /* NULL: there are none */
     size_t n;
     sum_place *places;
-    clt_flight *flights; /* of `steps` steps, n of each */
-    int64_t steps;       /* as many as are ever under way */
-    int64_t *step;       /* which step each of them is, -1: none */
-    int64_t now;         /* the step whose posts hold, -1: none */
-    clt_flight **open; /* of each sum of parameters: it was posted, and nobody has waited for it; else NULL */
+    clt_flight *flights; /* n for each of `steps` steps */
+    int64_t steps;       /* most steps that are under way at once */
+    int64_t *step;       /* number of each of these steps; -1: none */
+    int64_t now;         /* the step whose sums are carried out; -1: none */
+    clt_flight **open;   /* of each sum of parameters: its flight, posted and not waited for yet; else NULL */
     uint64_t bytes;
     float say[CLT_SYNC_WORDS];
 };
@@ -76,7 +77,7 @@ clt_status clt_sync_share(clt_run *run)
     return layout->sharded ? comm_memory_create(run->options->comm, bytes, &run->shared_parameters) : CLT_OK;
 }
 
-/* The memory that ranks share and the tensor of a sum lies in, or NULL. */
+/* The memory shared by ranks that holds the tensor of a sum, at *at; or NULL. */
 static comm_memory *memory_of(const clt_run *run, const clt_sum *sum, uint64_t *at)
 {
     const clt_store_layout *layout = run->job->train->layout;
@@ -153,7 +154,7 @@ static clt_status make(clt_sync *s)
     return CLT_OK;
 }
 
-/* All ranks must sum the same things in the same order, and exchange equally many things. */
+/* All ranks must sum the same things in the same order, and have the same number of exchanges. */
 static clt_status compare_sums(const clt_sync *s)
 {
     const clt_plan *plan = s->run->job->train;
@@ -204,7 +205,7 @@ static char *host_of(const sum_place *p, int64_t slot)
     return p->memory ? NULL : (char *)ocl_pinned_data(p->staging) + p->stride * (uint64_t)slot;
 }
 
-/* The first sum is that of the losses: behind them come the words. */
+/* The first sum is of the losses; the words come after them. */
 static char *words_of(const clt_sync *s, int64_t slot)
 {
     return host_of(&s->places[0], slot) + s->places[0].bytes;
@@ -215,7 +216,7 @@ static clt_flight *flight_of(const clt_sync *s, int64_t step, size_t k)
     return &s->flights[(size_t)(step % s->steps) * s->n + k];
 }
 
-/* Sums of parameters belong to the step that waits for them. */
+/* Ends the sums of a step. Gathers of parameters belong to the next step, which waits for them. */
 static clt_status end_step(clt_sync *s, int64_t slot, clt_sync_result *out)
 {
     clt_error first = {.status = CLT_OK};
@@ -256,8 +257,8 @@ void clt_sync_destroy(clt_sync *s)
         return;
     clt_error_take(CLT_EINTERNAL, &kept);
     clt_sync_drain(s);
-    /* after a failed command reads may never end, and with them the sums that wait for these: what refers to
-     * them is not freed */
+    /* after a failed command reads may never end, nor the sums that wait for them: memory that these use
+     * is not freed */
     if (!ocl_commands_failed(s->run->device)) {
         for (int64_t i = 0; i < s->steps && s->step && s->flights; i++)
             if (s->step[i] >= 0)
@@ -310,7 +311,7 @@ static clt_status post(clt_sync *s, size_t k)
     bool losses = sum->kind == CLT_SUM_LOSSES, parameters = sum->kind == CLT_SUM_PARAMETERS;
     size_t sends = run->train->first[CLT_PHASE_SEND];
     comm_times unread;
-    CLT_TRY(parameters ? clt_flight_end(f, &unread) : CLT_OK); /* nobody asked for the results of a step */
+    CLT_TRY(parameters ? clt_flight_end(f, &unread) : CLT_OK); /* earlier results were not taken */
     if (f->request || s->open[k])
         CLT_FAIL(CLT_EINTERNAL, "sum %zu is posted twice in a step", k);
     CLT_TRY(ocl_exec_run_range(run->train->exec, sends + sum->send_first, sends + sum->send_last, NULL));
@@ -381,7 +382,7 @@ clt_status clt_sync_host(void *context, const ocl_command *command)
         return clt_exchanges_host(s ? s->exchanges : NULL, command);
     if (s && run->job->train->sums[k].kind == CLT_SUM_PARAMETERS && command->host_code == CLT_HOST_WAIT)
         return take_parameters(s, k);
-    if (!s || s->now < 0) /* not the last micro-batch, or a step that is looked into */
+    if (!s || s->now < 0) /* not the last micro-batch, or a step that is diagnosed */
         return CLT_OK;
     return command->host_code == CLT_HOST_POST ? post(s, k) : clt_flight_wait(flight_of(s, s->now, k));
 }

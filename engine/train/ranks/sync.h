@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sums over the ranks, beside the backward pass. The plan's host commands call clt_sync_host while a step is
- * enqueued; nothing here waits for the device or for other ranks. Of each sum:
+ * enqueued; nothing here waits for the device or for other ranks. For each sum:
  *
  *   compute queue   ... backward | cast   backward of layers before ...        wait, cast | update
  *   queue out                      \-> read into host memory                    |
  *   comm thread                          \-> sum over all ranks                 |
  *   queue in                                \-> write back to the device -------/
  *
- * Where the devices of all ranks are CPUs, the arena that gradients travel in is memory that the ranks of a host
- * share: instead of reads and writes there are map and unmap commands, and the sum happens in place.
+ * Where the devices of all ranks are CPUs, the arena that gradients travel in is memory that the ranks of
+ * a host share: instead of reads and writes there are map and unmap commands, and the sum happens in
+ * place.
  *
- * With divided optimizer state the update posts parameters in the same way, bucket by bucket, and the forward pass of the
- * next step waits for each of them.
+ * With divided optimizer state the update posts parameters in the same way, bucket by bucket, and the
+ * forward pass of the next step waits for each of them.
  *
- * The communication thread starts a sum when the read has ended, and completes the event that the write waits
- * for. If a sum fails, the event is completed all the same, so that no queue stops for ever; every result from
- * then on counts as spoiled (cl/command/faults.h) and the run ends with the sum's error. */
+ * The communication thread starts a sum when the read has ended, and completes the event that the write
+ * waits for. If a sum fails, the event is completed all the same, so that no queue stops for ever; every
+ * result from then on counts as spoiled (cl/command/faults.h) and the run ends with the sum's error. */
 #ifndef ENGINE_TRAIN_SYNC_H
 #define ENGINE_TRAIN_SYNC_H
 
@@ -30,41 +31,44 @@
 struct clt_run;
 typedef struct clt_sync clt_sync;
 
-/* Words that the host of each rank adds to the first sum of a step, the loss records: counts, which f32 holds
- * exactly. */
+/* Words that the host of each rank adds to the first sum of a step, the loss records: counts, which f32
+ * holds exactly. */
 #define CLT_SYNC_WORDS 67
 
 /* What is known of a step's sums when they have ended; times in seconds, of this rank. */
 typedef struct clt_sync_result {
-    double inside; /* in sums, waiting for ranks that came later included */
-    double waited; /* from when its last data was ready until the last sum was, and in exchanges */
+    double inside; /* in sums, including the wait for later ranks */
+    double waited; /* from when its last data was ready until the last sum ended, plus waits in exchanges */
     float heard[CLT_SYNC_WORDS]; /* the words of all ranks, summed */
 } clt_sync_result;
 
 /* The arena that gradients travel in. */
 clt_arena_kind clt_sync_arena(const clt_store_layout *layout);
-/* Makes run->shared, and run->shared_parameters where ranks gather them, where the devices of all ranks can compute on
- * them; to be called before the store is made. Collective. */
+/* If the devices of all ranks compute in host memory, and parallel.shared_memory allows it: makes
+ * run->shared and, if ranks gather parameters, run->shared_parameters. To be called before the store is
+ * made. Collective. */
 clt_status clt_sync_share(struct clt_run *run);
-/* Makes what the sums of the run's training plan need, with host memory for all of them; *out is NULL with one
- * rank. */
+/* Makes what the sums of the run's training plan need, with host memory for all of them; *out is NULL with
+ * one rank. */
 clt_status clt_sync_create(struct clt_run *run, clt_sync **out);
 /* Waits for the sums that were posted; NULL is fine. */
 void clt_sync_drain(clt_sync *sync);
 void clt_sync_destroy(clt_sync *sync);
-/* A step begins: exchanges of micro-batches (exchanges.h) hold from here on; its last micro-batch begins: so do the posts of
- * its backward pass; its update was enqueued: nothing holds any longer. NULL is fine. */
+/* begin: a step begins; from here on exchanges of micro-batches (exchanges.h) are carried out. last: its
+ * last micro-batch begins; from here on sums are carried out, too. end: its update was enqueued; neither
+ * is from here on. NULL is fine. */
 clt_status clt_sync_begin(clt_sync *sync, int64_t step);
 void clt_sync_last(clt_sync *sync, int64_t step);
 void clt_sync_end(clt_sync *sync);
 /* The host function of the training plan (ocl_host_fn); context: the run. */
 clt_status clt_sync_host(void *context, const ocl_command *command);
-/* Lets the device wait for all parameters that ranks still gather: whoever reads parameters other than by the next step's
- * forward pass calls it first. NULL is fine. */
+/* Lets the device wait for all parameters that ranks still gather. Call it before parameters are read in
+ * any way but by the next step's forward pass. NULL is fine. */
 clt_status clt_sync_settle(clt_sync *sync);
-/* The words of this rank in the step that is enqueued next; NULL for `sync` is fine. */
+/* Sets the words of this rank for the step that is enqueued next; NULL for `sync` is fine. */
 void clt_sync_say(clt_sync *sync, const float words[CLT_SYNC_WORDS]);
-/* Of a step whose results have arrived; zeros if that is not known any more, or with one rank. */
+/* The result of the sums of a step whose results have arrived; zeros if it is no longer known, or with one
+ * rank. */
 clt_status clt_sync_take(clt_sync *sync, int64_t step, clt_sync_result *result);
 uint64_t clt_sync_bytes(const clt_sync *sync); /* that this rank gives to sums in each step; 0 for NULL */
 

@@ -43,7 +43,7 @@ static clt_status first_bad(clt_run *run, int32_t tensor, int64_t *bad)
 static clt_status check_command(clt_run *run, const ocl_command *command, char *text, size_t size,
                                 bool *found)
 {
-    /* host commands of sums over ranks do nothing here: what they would fill holds anything */
+    /* host commands of sums over ranks do nothing here: tensors that they would fill hold arbitrary values */
     for (int a = 0; command->kind != OCL_CMD_HOST && a < command->n_args && !*found; a++) {
         const ocl_arg *arg = &command->args[a];
         int64_t bad;
@@ -89,7 +89,7 @@ static clt_status clear_results(clt_run *run)
             CLT_TRY(ocl_fill_zero(run->pool->slab[s], inputs, bytes - inputs));
     }
     for (int arena = 0; arena < CLT_ARENA_COUNT; arena++) {
-        /* gradients, and sums of those of several micro-batches */
+        /* gradients, and their sums over several micro-batches */
         bool holds = clt_arenas[arena].cls == CLT_TC_PARAM_GRAD || arena == CLT_ARENA_BUFFERS;
         for (int32_t s = 0; s < run->store->layout->n_slabs && holds; s++) {
             ocl_buffer *slab = run->store->slab[arena][s];
@@ -128,8 +128,8 @@ static clt_status look_at_micro_batch(clt_run *run, int32_t micro, char *text, s
     return CLT_OK;
 }
 
-/* Checks the norm kernels. They read all gradients, and sums of squares can overflow f32, singly or in total,
- * though every gradient is finite. */
+/* Checks the norm kernels. They read all gradients, and sums of squares can overflow f32, singly or in
+ * total, though every gradient is finite. */
 static clt_status check_norm(clt_run *run, char *text, size_t size, bool *found)
 {
     const ocl_command *all = run->train->all.commands;

@@ -21,8 +21,8 @@ typedef struct clt_feed_options {
     int workers, prefetch;
 } clt_feed_options;
 
-/* Finds the field of the source for each batch field of the graph: sets n_fields and source_field. CLT_EDATA:
- * one does not fit. */
+/* Finds the field of the source for each batch field of the graph: sets n_fields and source_field.
+ * CLT_EDATA: one does not fit. */
 clt_status clt_feed_fields(const clt_graph *graph, const clt_source *source, clt_loader_options *out);
 
 typedef struct clt_feed clt_feed;
@@ -33,14 +33,14 @@ typedef struct clt_fed {
     int64_t step, valid_samples;
     int32_t micro;
     bool end; /* evaluation: there are no more micro-batches */
-    /* Evaluation: for losses with class weights the sum of those of the micro-batch's targets. */
+    /* Evaluation: for losses with class weights, the sum of the weights of the micro-batch's targets. */
     double class_weights[CLT_MAX_LOSSES];
 } clt_fed;
 /* Enqueues upload and copy of the next micro-batch. Blocks only while the loader has none ready. */
 clt_status clt_feed_next(clt_feed *feed, clt_fed *fed);
 double clt_feed_wait_seconds(const clt_feed *feed);
-/* Mean time that a loader thread has spent on a micro-batch so far; number of threads; how many micro-batches
- * they may be ahead. */
+/* Mean time that a loader thread has spent on a micro-batch so far; number of threads; how many
+ * micro-batches they may be ahead. */
 double clt_feed_load_seconds(const clt_feed *feed);
 int clt_feed_workers(const clt_feed *feed);
 int clt_feed_slots(const clt_feed *feed);

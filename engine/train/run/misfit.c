@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of differences between a file of weights and a model, as text. Names come from a file that anybody
- * may have written, so characters that cannot be printed are replaced. From the published names of the
- * model's family it also finds the keys of the config that would fit the file. */
+ * The list of differences between a file of weights and a model, as text. Names come from a file that
+ * anybody may have written, so characters that cannot be printed are replaced. From the published names of
+ * the model's family it also finds the keys of the config that would fit the file. */
 #include "engine/train/run/misfit.h"
 
 #include <stdio.h>
@@ -267,8 +267,8 @@ static void layer_pattern(const clt_misfit *m, char pattern[CLT_MISFIT_NAME + 2]
              m->name);
 }
 
-/* If only a few layers do not fit, as with the head of a model for other classes: how to train these from random
- * values. Numbered layers are left to add_hints. */
+/* If only a few layers do not fit, as with the head of a model for other classes: how to train these from
+ * random values. Numbered layers are left to add_hints. */
 static void add_skip_hint(const clt_misfits *list, clt_str *out)
 {
     char patterns[MAX_HEADS][CLT_MISFIT_NAME + 2], one[CLT_MISFIT_NAME + 2];

@@ -34,7 +34,7 @@ typedef struct clt_misfits {
     bool may_skip; /* the user can leave tensors out by --init-skip */
     clt_misfit lines[CLT_MISFIT_LINES];
     int n_lines;
-    int64_t count, untold; /* number of tensors, and of those that no line mentions */
+    int64_t count, untold; /* all tensors; the tensors that no line mentions */
 } clt_misfits;
 
 /* need: the shape that the model needs (NULL: none); have: the tensor in the file (NULL: none). */

@@ -24,7 +24,7 @@ typedef struct clt_weights_taken {
     uint64_t hash;   /* of the file or files */
     char notes[400]; /* for instance "wpe.weight: the first 256 of 1024 rows", or "" */
     int kept;        /* parameters that keep their initial values, because run_options.init_skip names them */
-    char kept_names[300]; /* "fc.weight, fc.bias", or as many as have space */
+    char kept_names[300]; /* "fc.weight, fc.bias", or as many as fit */
 } clt_weights_taken;
 
 typedef struct clt_run {
@@ -42,8 +42,8 @@ typedef struct clt_run {
     clt_reporter *reporter;
     /* ranks > 1 on CPU devices: the memory that gradients travel in, which ranks of a host share; or NULL */
     comm_memory *shared;
-    comm_memory *shared_parameters; /* the same of the parameters where optimizer state is divided */
-    struct clt_sync *sync;          /* sums over the ranks (sync.h); NULL with one rank */
+    comm_memory *shared_parameters;           /* the same for parameters, if optimizer state is divided */
+    struct clt_sync *sync;                    /* sums over the ranks (sync.h); NULL with one rank */
     struct clt_regression_reader *regression; /* eval_regression.h; NULL: evaluations give no such figures */
     struct clt_class_reader *classes; /* eval_metrics.h: evaluations count by class; NULL: they do not */
     double build_seconds;             /* time to realise and prime the plans */
@@ -62,34 +62,35 @@ typedef struct clt_run {
     clt_weights_taken taken;      /* describes that file */
 } clt_run;
 
-/* Opens the device, plans, checks memory, realises and primes the plans, and initialises parameters, schedule
- * and state. */
+/* Opens the device, plans, checks memory, realises and primes the plans, and initialises parameters,
+ * schedule and state. */
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out);
 void clt_run_destroy(clt_run *run);
 /* Reports progress to the observer, on rank 0. */
 void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total);
-/* run_objects.c: opens the run's device, creates store, slabs and executors of its plans, and primes them. If
- * the driver refuses a command, the run plans again without what the command needs (cl/command/fallback.h)
- * and warns; it is an error only when no alternative is left. Collective. */
+/* run_objects.c: opens the run's device, creates store, slabs and executors of its plans, and primes them.
+ * If the driver refuses a command, the run plans again without what the command needs
+ * (cl/command/fallback.h) and warns; it is an error only when no alternative is left. Collective. */
 clt_status clt_run_open_device(clt_run *run);
 clt_status clt_run_make_objects(clt_run *run);
 void clt_run_drop_objects(clt_run *run);
-/* With data.micro_batch auto: takes this micro-batch; the run plans, or plans again, behind it. */
+/* With data.micro_batch auto: takes this micro-batch; after it the run plans, or plans again. */
 clt_status clt_run_set_micro_batch(clt_run *run, int64_t micro_batch);
 /* Options of a feed that gives the training plan the batches first_step..last_step - 1. */
 clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, int64_t last_step);
 /* Enqueues one training step on batch number `step`. */
 clt_status clt_step(clt_run *run, int64_t step);
 
-/* evaluate.c: one pass over the evaluation data; with batches > 0 only over so many micro-batches, of
- * all ranks together. Blocks. */
+/* evaluate.c: one pass over the evaluation data; batches > 0: only over this many micro-batches, of all
+ * ranks together. Blocks. */
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);
 /* save.c. clt_run_save: writes one checkpoint and waits for it (the trainer uses the saver instead). */
 clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size);
-/* The shape of a parameter in files, and a copy that transposes the last two dimensions of a tensor of
- * `shape`. */
+/* file_shape: the shape of a parameter in files. transpose_last: copies a tensor of `shape` and transposes
+ * its last two dimensions. */
 clt_shape clt_param_file_shape(const clt_param *param);
-/* A transposed parameter as (n, rows, columns): n matrices in memory, or in files, where they are transposed. */
+/* A transposed parameter as n matrices (n, rows, columns), as they lie in memory, or in files, which hold
+ * each of them transposed. */
 clt_shape clt_param_matrices(const clt_param *param, bool in_file);
 void clt_transpose_last(const clt_shape *shape, const float *in, float *out);
 /* Writes only the parameters, as one safetensors file. */
@@ -100,7 +101,7 @@ clt_status clt_run_load_parameters(clt_run *run, const char *path, bool checkpoi
 clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job, clt_weights_taken *taken);
 /* Loads the weights of run->init and closes it; does nothing if there are none. Sets run->taken. */
 clt_status clt_run_take_init(clt_run *run);
-/* Loads one tensor of a file into an arena; loads every parameter from a file. */
+/* load_tensor: loads one tensor of a file into an arena. load_file: loads every parameter from a file. */
 struct clt_named_tensor;
 struct clt_safetensors;
 struct clt_checkpoint;
@@ -109,8 +110,9 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
 clt_status clt_run_load_file(clt_run *run, const struct clt_safetensors *file, const char *path);
 /* Loads the parameters of a checkpoint for evaluation: the averaged ones if it has them. */
 clt_status clt_run_load_saved(clt_run *run, const struct clt_checkpoint *saved, const char *path);
-/* foreign.c: the tensor of a file that belongs to a parameter or has a name, also under the other names that
- * GPT-2's tensors have (NULL: none); the name of a tensor without GPT-2's prefix. */
+/* foreign.c. find_tensor, weights_find: the tensor of a file that belongs to a parameter, or that has a
+ * name, also under the other names of GPT-2's tensors; NULL: none. short_name: a tensor's name without
+ * GPT-2's prefix. */
 const struct clt_named_tensor *clt_run_find_tensor(const struct clt_safetensors *file,
                                                    const clt_param *param);
 const struct clt_named_tensor *clt_weights_find(const struct clt_safetensors *file, const char *name);
@@ -120,15 +122,17 @@ const struct clt_model_published *clt_weights_published(const clt_graph *graph);
 /* Whether the tensor has the shape that files of this parameter have; it may be longer where that is
  * allowed. */
 bool clt_weights_fit_shape(const clt_param *param, const struct clt_named_tensor *tensor);
-/* Takes off the prefix that the program which saved the file has put before all names (module., model., _orig_mod.,
- * transformer., or several of them), if every parameter of the graph is found so and not without. Sets taken->prefix. */
+/* Takes off the prefix that the program which saved the file has put before all names (module., model.,
+ * _orig_mod., transformer., or several of them), if every parameter of the graph is found that way and not
+ * otherwise. Sets taken->prefix. */
 clt_status clt_weights_take_off_prefix(const clt_graph *graph, struct clt_safetensors *file, const char *skip,
                                        clt_weights_taken *taken);
-/* Compares every name, shape and type of a file with the parameters of a graph, in both directions. Needs no
- * device. CLT_ECHECKPOINT lists all tensors that are missing, of another shape, or unused parts of this model. Other
- * tensors that are not used are told by a warning, or are misfits, too, if taken is NULL (files of our own). Parameters and tensors
- * that a pattern of `skip` (run_options.init_skip, or NULL) fits are not compared; CLT_ECONFIG for a pattern that
- * fits none, and when no parameter is left. taken may be NULL; its prefix is kept. */
+/* Compares every name, shape and type of a file with the parameters of a graph, in both directions. Needs
+ * no device. CLT_ECHECKPOINT lists all tensors that are missing, have another shape, or are unused parts
+ * of this model. A warning names other unused tensors; if taken is NULL (files of our own), these are
+ * errors, too. Parameters and tensors that match a pattern of `skip` (run_options.init_skip, or NULL) are
+ * not compared; CLT_ECONFIG for a pattern that matches none, and when no parameter is left. taken may be
+ * NULL; its prefix is kept. */
 clt_status clt_weights_check(const clt_graph *graph, const struct clt_safetensors *file, const char *path,
                              const char *skip, clt_weights_taken *taken);
 /* Whether the parameter is one that `skip` names. */

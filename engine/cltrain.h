@@ -65,9 +65,8 @@ CLTRAIN_API int cltrain_layer(cltrain *net, const char *json);
 /* Reads the whole configuration, data included, from a file. Calls that add layers and data are
  * not needed then. */
 CLTRAIN_API int cltrain_config(cltrain *net, const char *path);
-/* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). Call it
- * before the net is built; the build checks the value. The last value of a key counts, also after a build
- * that failed. */
+/* Sets one key, as on the command line: cltrain_set(net, "optimizer.learning_rate", "0.01"). Call it before
+ * the net is built, which checks the value. A key's last value counts, also after a failed build. */
 CLTRAIN_API int cltrain_set(cltrain *net, const char *key, const char *value);
 
 /* Data in memory, borrowed until the net is destroyed: x (samples, x_shape...) f32 with labels (samples) in

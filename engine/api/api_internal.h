@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The object that the public API's handle `cltrain` points to, and functions that the files of the API
- * share. */
+ * The struct `cltrain`, the public API's handle, and functions that the files of the API share. */
 #ifndef ENGINE_API_API_INTERNAL_H
 #define ENGINE_API_API_INTERNAL_H
 

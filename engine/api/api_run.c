@@ -86,8 +86,7 @@ static clt_status predict_batch(cltrain *net, const float *x, int64_t samples, i
     return clt_run_predict(net->run, x_pad, y_pad);
 }
 
-/* If the data is a table: the means of all elements of x, then their standard deviations; else *out is
- * NULL. */
+/* If the data is a table: means, then standard deviations, of the elements of x; else *out is NULL. */
 static clt_status table_norm(const cltrain *net, int64_t in_size, double **out)
 {
     const clt_table *table = net->run->job->train_source->table;

@@ -152,8 +152,8 @@ static clt_status check_joined(const comparison *c)
         key, was ? "true" : "false");
 }
 
-/* data.scale of a config. If the config leaves it to the data: 1, or 0 for a standardised table, since no
- * given scale is 0. */
+/* data.scale of a config. If it is left to the data: 1, or for a standardised table 0, which no given scale
+ * is. */
 static double given_scale(const comparison *c, const clt_config *config)
 {
     double scale = clt_config_float(config, "data.scale");

@@ -15,8 +15,8 @@ typedef struct clt_told_device {
 void clt_tell_device(const ocl_device_desc *desc, clt_told_device *out);
 bool clt_is_told_device(const clt_told_device *told, const ocl_device_desc *desc);
 
-/* Lists what the description does without: capabilities of `caps`, and given-up variants from index
- * `first` on. */
+/* Lists what the description does without: capabilities of `caps`, and variants given up, from index
+ * `first`. */
 void clt_denials_of(const ocl_device_desc *desc, uint32_t caps, int first, ocl_denials *out);
 /* Removes from the description what is denied; names of variants that this program does not have are
  * ignored. */

@@ -94,8 +94,7 @@ static void mark_elementwise(clt_param *param)
     param->elementwise = true;
 }
 
-/* Marks the parameters that the config names in the optimizer's key for elementwise updates, if it has
- * one. */
+/* Marks the parameters that the config lists in the optimizer's key for elementwise updates, if any. */
 static clt_status mark_params(const clt_config *config, clt_graph *graph)
 {
     const char *key = clt_optimizer_find(clt_config_string(config, "optimizer.type"))->elementwise;

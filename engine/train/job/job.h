@@ -91,13 +91,14 @@ int64_t clt_job_next_micro_batch(const clt_job *job, int64_t below);
 /* To be called once after clt_job_open: makes the plans for a device. order: the order of the update that
  * ranks have agreed on. After a failure the job can only be passed to clt_job_destroy. */
 clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
-/* clt_job_open and clt_job_plan in one call, for the data of the config and without an agreement of ranks. */
+/* clt_job_open and clt_job_plan in one call, for the data of the config and without an agreement of
+ * ranks. */
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
 void clt_job_destroy(clt_job *job);
 /* Limits a device description to what plans and tuning may know. The number of compute units decides how
- * sums are cut into pieces, and ranks divide the cores of a CPU; so with parallel.rank_invariant every CPU
- * gets the same number. */
+ * sums are cut into pieces, and ranks divide the cores of a CPU; so with parallel.rank_invariant all CPUs
+ * get the same. */
 void clt_job_view(const clt_config *config, ocl_device_desc *desc);
 /* Plans the same job with the same sources again, for a device description with other tuning records or with
  * fewer capabilities and variants. */
@@ -105,7 +106,8 @@ clt_status clt_job_replan(clt_job *job, const ocl_device_desc *desc);
 /* CLT_EDEVMEM, before anything is allocated, if the plans need more memory than the device can give; the
  * message names the largest part and the largest data.micro_batch that fits. */
 clt_status clt_job_check_memory(const clt_job *job);
-/* Whether the same job with these batch sizes fits into desc.usable_bytes; accumulation follows from them. */
+/* Whether the same job with these batch sizes fits into desc.usable_bytes; accumulation follows from
+ * them. */
 clt_status clt_job_fits(const clt_job *job, int64_t micro_batch, int64_t global_batch, bool *fits);
 /* Bytes of activations of the training and evaluation plans with another value of train.recompute. */
 clt_status clt_job_activations(const clt_job *job, clt_recompute tier, uint64_t *bytes);
@@ -129,8 +131,8 @@ int32_t clt_job_present(const clt_job *job);
  * largest micro-batch that is tried if no global batch is given. */
 bool clt_job_allows_micro_batch(const clt_job *job, int64_t micro_batch);
 int64_t clt_job_most_micro_batch(const clt_job *job);
-/* job.c, for job_fits.c. see: notes the device and the order of the update. plan_train, plan_eval: make
- * one plan of the job. */
+/* job.c, for job_fits.c. see: notes the device and the order of the update. plan_train, plan_eval: make a
+ * plan. */
 void clt_job_see(clt_job *job, const ocl_device_desc *desc, const clt_update_order *order);
 clt_status clt_job_plan_train(clt_job *job);
 clt_status clt_job_plan_eval(clt_job *job);
@@ -151,8 +153,7 @@ clt_job_amount clt_job_reads(const clt_job *job);
 clt_status clt_job_steps(const clt_config *config, int64_t samples, int64_t global_batch, int64_t *steps);
 double clt_job_rate_factor(const clt_config *config, int64_t global_batch);
 clt_schedule clt_job_schedule(const clt_config *config, int64_t steps, int64_t global_batch);
-/* How many of the trained parameters (neither frozen nor buffers) have weight decay. Needs the training
- * plan. */
+/* How many trained parameters (neither frozen nor buffers) have weight decay. Needs the training plan. */
 typedef struct clt_decay_counts {
     int64_t elements, all_elements;
     int tensors, all_tensors;

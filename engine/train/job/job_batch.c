@@ -60,9 +60,8 @@ int32_t clt_job_most(const clt_job *job)
     return clt_job_share(job, 0, &first);
 }
 
-/* With parallel.rank_invariant gradients are added as a binary tree over all micro-batches of a step.
- * Every rank needs an equal part of it, so the numbers of ranks and of micro-batches must be powers of
- * two. */
+/* With parallel.rank_invariant a binary tree adds gradients over all micro-batches of a step. Every rank
+ * needs an equal part of it, so ranks and micro-batches must be powers of two in number. */
 static clt_status check_tree(const clt_job *job, int64_t micro_batches)
 {
     if ((micro_batches & (micro_batches - 1)) != 0)

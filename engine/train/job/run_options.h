@@ -32,8 +32,8 @@ typedef struct clt_run_options {
     int64_t max_steps; /* 0: no limit; ends the run early without changing the schedule */
     bool dry_run;      /* plan, estimate and check the data; allocate nothing */
     bool predicts;     /* the prediction of the evaluation plan is read after its runs */
-    /* eval: receives counts by class, which the caller frees (NULL if the model predicts no classes).
-     * NULL: do not count */
+    /* eval: receives counts by class, which the caller frees (NULL: no classes are predicted); NULL: do not
+     * count */
     struct clt_class_counts **classes;
     bool profile;
     int64_t trace_from; /* profile: first step of the trace, from 1; 0: the run's fourth */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning-rate schedules: a linear warm-up, then constant, linear, cosine, step or WSD (constant, then
- * decay). */
+ * Learning-rate schedules: linear warm-up, then constant, linear, cosine, step, or WSD. */
 #include "engine/train/job/schedule.h"
 
 #include <math.h>

@@ -41,8 +41,8 @@ static void say(const clt_observer *observer, const char *line)
 
 /* --- choices of a checkpoint --- */
 
-/* Reads the sets of records in the member "tuning" of a checkpoint's state. A set that cannot be read is
- * left out with a warning. */
+/* Reads the sets of records in the member "tuning" of a checkpoint's state. Leaves out sets that it cannot
+ * read, with a warning. */
 static clt_status read_pins(const clt_json *state, const char *path, ocl_tuning **sets, int *n, int *outdated)
 {
     const clt_json *list = clt_json_get(state, "tuning");

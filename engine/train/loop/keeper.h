@@ -44,15 +44,15 @@ clt_status clt_keeper_save(clt_keeper *keeper, int64_t step, clt_save_reason rea
 /* Handles saves that have finished (clt_saver_poll). CLT_ESTORAGE after three failures in a row;
  * CLT_ENUMERIC when parameters are not finite. */
 clt_status clt_keeper_poll(clt_keeper *keeper, clt_saver_poll_kind kind);
-/* Whether this rank has finished its part of a round of a save and waits for the others (clt_saver_waits). */
+/* Whether this rank has finished its part of a round of a save and waits for the others
+ * (clt_saver_waits). */
 bool clt_keeper_waits(const clt_keeper *keeper);
 /* Makes the last checkpoint of a run: tries until `step` is saved or three saves in a row have failed. */
 clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason reason);
 /* To be called after an evaluation. *best: it is the best so far by checkpoint.best (none: by its loss).
  * counts: it is an evaluation of train.eval_every, which train.early_stop_evals counts. */
 void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool counts, bool *best);
-/* Whether training is to end: train.early_stop_evals evaluations in a row were no better than the best
- * before them. */
+/* Whether training is to end: train.early_stop_evals evaluations in a row were no better than the best. */
 bool clt_keeper_ends(const clt_keeper *keeper);
 
 #endif

@@ -64,8 +64,7 @@ void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t tota
 }
 
 /* Chooses the algorithm of the all-reduce (way). On one host nothing is faster than memory that its ranks
- * share. Between hosts, or without such memory, all ways are measured with the bytes of a bucket, at most
- * 4 MiB. */
+ * share. Else all ways are measured with a bucket's bytes, at most 4 MiB. */
 static clt_status choose_way(clt_run *run)
 {
     static const comm_type types[] = {
@@ -167,8 +166,7 @@ clt_status clt_run_check_init(const clt_run_options *options, const clt_job *job
     return status;
 }
 
-/* All ranks must cut arenas into the same slabs, so a slab is at most the largest buffer that every rank's
- * device allows. */
+/* All ranks must cut arenas into the same slabs, so no slab is larger than every rank's device allows. */
 static clt_status agree_on_buffers(clt_run *run)
 {
     int64_t most = (int64_t)(run->tuned->desc.max_alloc_bytes & INT64_MAX);

@@ -272,8 +272,8 @@ static bool is_lasting(clt_status status, bool lost)
 }
 
 /* data.micro_batch auto: if the device of a rank refused memory although the plan should have fitted, all
- * ranks go on with the next smaller micro-batch. *again: they do. Otherwise `status` stays the rank's own
- * error. Collective. */
+ * ranks go on with the next smaller micro-batch. *again: they do; else `status` stays the rank's error.
+ * Collective. */
 static clt_status take_less(clt_run *run, clt_status status, bool *again)
 {
     int64_t lacks = status == CLT_EDEVMEM, any = lacks;

@@ -35,8 +35,7 @@ clt_status clt_step(clt_run *run, int64_t step)
         if (last)
             clt_sync_last(run->sync, step);
         CLT_TRY(clt_realized_run(run->train, clt_plan_backward(run->train->plan, micro)));
-        /* rows: gradients of embeddings that ranks gather as rows; for the last micro-batch, sync adds the
-         * rows of all ranks */
+        /* rows: gradients of embeddings that ranks gather as rows; phase sync adds the last micro-batch's */
         CLT_TRY(last ? CLT_OK : clt_realized_run(run->train, CLT_PHASE_ROWS));
     }
     /* sync: the device waits for the sums over the ranks, and takes them */

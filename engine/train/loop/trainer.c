@@ -365,8 +365,8 @@ static clt_status tell_resumed(clt_loop *l)
     return clt_tell_continuation(l);
 }
 
-/* Opens the run folder, once nothing but resuming from it can still fail. Rank 0 decides whether there is
- * one; all ranks save. */
+/* Opens the run folder, once nothing but resuming from it can still fail. Rank 0 decides if there is one;
+ * all ranks save. */
 static clt_status open_folder(clt_loop *l)
 {
     const clt_run_options *o = l->options;
@@ -409,8 +409,8 @@ static clt_status finish(clt_loop *l, bool stopped)
 }
 
 /* If data or storage has failed, but not the device: saves what the run has learned since the last save,
- * before it ends. Returns the failure. With several ranks nothing is saved, because the others wait for
- * something else. */
+ * before it ends. Returns the failure. With several ranks the others wait for something else, so nothing is
+ * saved. */
 static clt_status save_before_end(clt_loop *l, clt_status failure)
 {
     clt_error error;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the trainer's files share: trainer.c (the loop) and trainer_*.c (decisions, reports, histograms,
- * sample texts). */
+ * What the trainer's files share: trainer.c (the loop) and trainer_*.c (decisions, reports). */
 #ifndef ENGINE_TRAIN_TRAINER_LOOP_H
 #define ENGINE_TRAIN_TRAINER_LOOP_H
 

@@ -118,8 +118,7 @@ static int64_t kind_of(const ocl_device_desc *desc)
     return (int64_t)(clt_hash64_end(&state) >> 1);
 }
 
-/* Hash of everything that decides which kernels compute a product if ranks share tuning records and
- * denials. */
+/* Hash of what decides which kernels compute a product, if ranks share tuning records and denials. */
 static int64_t choice_of(const ocl_device_desc *desc)
 {
     int64_t kind = kind_of(desc);

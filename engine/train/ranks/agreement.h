@@ -13,8 +13,7 @@
  * without, and only those; if the checkpoint does not say, and in new runs, without the features that the
  * driver refused to earlier runs. Collective. */
 clt_status clt_recall_denials(clt_run *run);
-/* Saves on disk what run->tuned->desc has given up since it had the capabilities `caps` and `first`
- * variants given up. */
+/* Saves on disk what run->tuned->desc has given up since it had `caps` and `first` given-up variants. */
 void clt_note_denials(clt_run *run, uint32_t caps, int first);
 /* Sets run->order, the order of the update on all ranks. *changed: it differs from the one before.
  * Collective. */

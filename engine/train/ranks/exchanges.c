@@ -43,8 +43,7 @@ static clt_flight *flight_of(const clt_exchanges *x, int64_t step, int64_t micro
     return &x->flights[(size_t)(step % x->steps * x->micro_batches + micro) * x->n + k];
 }
 
-/* All ranks must exchange the same things in the same order; that their number is equal has been checked
- * (sync.c). */
+/* All ranks must exchange the same things in the same order; sync.c has compared their number. */
 static clt_status compare(const clt_exchanges *x)
 {
     int64_t *list;

@@ -12,14 +12,13 @@
 
 typedef struct clt_exchanges clt_exchanges;
 
-/* Makes the exchanges of the run's training plan; keeps results for `steps` steps. *out is NULL if the
- * plan has none, which is the same on all ranks; rank 0 then warns if parallel.sync_batch_norm is set.
- * Collective. */
+/* Makes the exchanges of the run's training plan; keeps results for `steps` steps. *out is NULL if the plans
+ * of all ranks have none; rank 0 then warns if parallel.sync_batch_norm is set. Collective. */
 clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchanges **out);
 /* All flights must have ended. NULL is fine. */
 void clt_exchanges_destroy(clt_exchanges *x);
-/* begin: step `step` begins. close: none of its exchanges follows. In between, each exchange runs once for
- * each micro-batch. */
+/* begin: step `step` begins. close: its exchanges are over. In between, each runs once for each
+ * micro-batch. */
 void clt_exchanges_begin(clt_exchanges *x, int64_t step);
 void clt_exchanges_close(clt_exchanges *x);
 /* Carries out a host command: GIVE or GET. Outside of steps nothing is sent: GET gives the rank its own

@@ -59,8 +59,7 @@ void clt_flights_drain(clt_flights *shared);
 clt_status clt_flight_start(clt_flight *f, comm *group, comm_call call, const clt_route *route);
 /* Lets the compute queue wait for the result. */
 clt_status clt_flight_wait(clt_flight *f);
-/* For a route with `later`: enqueues the write on the compute queue, where it waits for this collective
- * only. */
+/* For a route with `later`: enqueues the write on the compute queue; it waits for this collective only. */
 clt_status clt_flight_take(clt_flight *f, const clt_route *route);
 /* Waits for the collective and forgets it; if the results of its step have arrived, it has ended. *times
  * is zero if none was started. */

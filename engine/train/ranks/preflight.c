@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks among ranks before anything is built. Every rank decides from the same table of all ranks, so
- * that none ends alone. */
+ * Checks among ranks before anything is built. Every rank decides from the same table, so none ends
+ * alone. */
 #include "engine/train/ranks/preflight.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What ranks check before they build anything: that all have the same program, config and data, a GPU of
- * their own and links that work; and what may make them slow: devices or drivers that differ, too few
+ * their own and links that work; and what may make them slow: different devices or drivers, too few
  * cores. */
 #ifndef ENGINE_TRAIN_PREFLIGHT_H
 #define ENGINE_TRAIN_PREFLIGHT_H
@@ -24,7 +24,7 @@ typedef struct clt_told_preflight {
     int32_t node, far;             /* of clt_nearness; a node of -1: not known */
 } clt_told_preflight;
 
-/* Compares the config: CLT_ERANKS names the first rank whose config differs from rank 0's, and a line that
+/* Compares the config: CLT_ERANKS names the first rank whose config is not rank 0's, and a line that
  * differs. Collective. */
 clt_status clt_preflight_config(clt_run *run);
 /* Compares everything else, when data and device are open. *sharing: ranks of this host whose devices are

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over the ranks: the memory of each sum, posting it, waiting for it, and its times. Losses are
- * divided by the number of targets of the whole global batch, so the sum of the gradients is the mean
- * gradient. */
+ * Sums over the ranks: their memory, posts, waits and times. Losses are divided by the number of targets of
+ * the whole global batch, so the sum of the gradients is the mean gradient. */
 #include "engine/train/ranks/sync.h"
 
 #include <stdlib.h>

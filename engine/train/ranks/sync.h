@@ -31,8 +31,7 @@
 struct clt_run;
 typedef struct clt_sync clt_sync;
 
-/* Words that the host of each rank adds to the first sum of a step, the loss records: counts, which f32
- * holds exactly. */
+/* Words that each rank's host adds to the first sum of a step, the loss records: counts, exact in f32. */
 #define CLT_SYNC_WORDS 67
 
 /* What is known of a step's sums when they have ended; times in seconds, of this rank. */
@@ -67,8 +66,7 @@ clt_status clt_sync_host(void *context, const ocl_command *command);
 clt_status clt_sync_settle(clt_sync *sync);
 /* Sets the words of this rank for the step that is enqueued next; NULL for `sync` is fine. */
 void clt_sync_say(clt_sync *sync, const float words[CLT_SYNC_WORDS]);
-/* The result of the sums of a step whose results have arrived; zeros if it is no longer known, or with one
- * rank. */
+/* The sums of a step whose results have arrived; zeros if they are no longer known, or with one rank. */
 clt_status clt_sync_take(clt_sync *sync, int64_t step, clt_sync_result *result);
 uint64_t clt_sync_bytes(const clt_sync *sync); /* that this rank gives to sums in each step; 0 for NULL */
 

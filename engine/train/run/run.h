@@ -62,8 +62,8 @@ typedef struct clt_run {
     clt_weights_taken taken;      /* describes that file */
 } clt_run;
 
-/* Opens the device, plans, checks memory, realises and primes the plans, and initialises parameters,
- * schedule and state. */
+/* Opens the device, plans, checks memory, realises and primes plans, initialises parameters, schedule,
+ * state. */
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out);
 void clt_run_destroy(clt_run *run);
 /* Reports progress to the observer, on rank 0. */
@@ -81,16 +81,16 @@ clt_feed_options clt_run_feed_options(const clt_run *run, int64_t first_step, in
 /* Enqueues one training step on batch number `step`. */
 clt_status clt_step(clt_run *run, int64_t step);
 
-/* evaluate.c: one pass over the evaluation data; batches > 0: only over this many micro-batches, of all
- * ranks together. Blocks. */
+/* evaluate.c: one pass over the evaluation data; batches > 0: over this many micro-batches of all ranks.
+ * Blocks. */
 clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eval_metrics *metrics);
 /* save.c. clt_run_save: writes one checkpoint and waits for it (the trainer uses the saver instead). */
 clt_status clt_run_save(clt_run *run, const char *folder, int64_t step, char *path, size_t path_size);
-/* file_shape: the shape of a parameter in files. transpose_last: copies a tensor of `shape` and transposes
- * its last two dimensions. */
+/* file_shape: a parameter's shape in files. transpose_last: copies a tensor, transposing its last two
+ * dimensions. */
 clt_shape clt_param_file_shape(const clt_param *param);
-/* A transposed parameter as n matrices (n, rows, columns), as they lie in memory, or in files, which hold
- * each of them transposed. */
+/* A transposed parameter as n matrices (n, rows, columns), in memory, or in files, where they are
+ * transposed. */
 clt_shape clt_param_matrices(const clt_param *param, bool in_file);
 void clt_transpose_last(const clt_shape *shape, const float *in, float *out);
 /* Writes only the parameters, as one safetensors file. */
@@ -110,9 +110,8 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
 clt_status clt_run_load_file(clt_run *run, const struct clt_safetensors *file, const char *path);
 /* Loads the parameters of a checkpoint for evaluation: the averaged ones if it has them. */
 clt_status clt_run_load_saved(clt_run *run, const struct clt_checkpoint *saved, const char *path);
-/* foreign.c. find_tensor, weights_find: the tensor of a file that belongs to a parameter, or that has a
- * name, also under the other names of GPT-2's tensors; NULL: none. short_name: a tensor's name without
- * GPT-2's prefix. */
+/* foreign.c. find_tensor: a parameter's tensor in a file. weights_find: the tensor called `name`. Both know
+ * GPT-2's other names; NULL: none. short_name: a name without GPT-2's prefix. */
 const struct clt_named_tensor *clt_run_find_tensor(const struct clt_safetensors *file,
                                                    const clt_param *param);
 const struct clt_named_tensor *clt_weights_find(const struct clt_safetensors *file, const char *name);

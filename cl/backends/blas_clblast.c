@@ -79,7 +79,7 @@ static bool accepts(const void *problem, const ocl_device_desc *device, char *re
     else if (g->batch > 1 && g->stride_c <= 0)
         why = "batch items share C";
     else if (g->batch > 1 && g->m * g->n < (LOOP_MIN_WORK + g->k - 1) / g->k)
-        why = "batch items too small for a loop of calls, and its batched call gives wrong results";
+        why = "batch items are too small for a call each, and CLBlast's batched call gives wrong results";
     if (why != NULL)
         snprintf(reason, size, "%s", why);
     return why == NULL;
@@ -167,7 +167,7 @@ static clt_status make_simple(clblast_call *call)
 {
     ocl_gemm g = call->gemm;
     ocl_emitter emitter = {
-        .list = &call->list, .device = &call->device->desc, .label = "gemm behind 2^31 elements"};
+        .list = &call->list, .device = &call->device->desc, .label = "gemm beyond 2^31 elements"};
     ocl_exec_options options = {.resolve = resolve_operand, .resolve_context = call};
     g.a.tensor = 0;
     g.b.tensor = 1;

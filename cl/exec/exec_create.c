@@ -230,7 +230,7 @@ static clt_status bind_args(const ocl_exec *exec, cl_kernel kernel, const ocl_co
     if (given != want)
         CLT_FAIL(CLT_EINTERNAL,
                  "binding kernel %s (%s.cl, %s) for '%s': it has %u parameters and %u were emitted (a tensor "
-                 "is two)",
+                 "counts as two)",
                  c->kernel, c->family, c->options, c->label, want, given);
     for (int i = 0; i < c->n_args; i++) {
         const ocl_arg *arg = &c->args[i];
@@ -306,7 +306,13 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
         local[0] /= 2;
     for (cl_uint i = 0; i < c->work_dim; i++) {
         items *= local[i];
-        if (local[i] > desc->max_work_item[i] || c->global[i] % local[i] != 0)
+        if (c->global[i] % local[i] != 0)
+            CLT_FAIL(CLT_EINTERNAL,
+                     "preparing kernel %s (%s.cl, %s) for '%s': dimension %u has %zu work-items, which make "
+                     "no whole "
+                     "groups of %zu",
+                     c->kernel, c->family, c->options, c->label, i, c->global[i], local[i]);
+        if (local[i] > desc->max_work_item[i])
             CLT_FAIL(CLT_EUNSUPPORTED,
                      "preparing kernel %s (%s.cl, %s) for '%s': dimension %u has %zu work-items in groups of "
                      "%zu, and device %s '%s' "
@@ -370,8 +376,10 @@ static clt_status realise_fill(ocl_exec *exec, const ocl_command *c, exec_entry 
     entry->pattern = c->args[0].value.u32;
     entry->pattern_bytes = words ? 4 : 1;
     if (!words && entry->pattern != (entry->pattern & 0xffu) * 0x01010101u)
-        CLT_FAIL(CLT_EINTERNAL, "preparing a fill of '%s': %zu bytes at %llu are not whole words", c->label,
-                 entry->bytes, (unsigned long long)offset);
+        CLT_FAIL(CLT_EINTERNAL,
+                 "preparing a fill of '%s': %zu bytes at %llu are not whole words, and the pattern is not "
+                 "one byte repeated",
+                 c->label, entry->bytes, (unsigned long long)offset);
     if (!(exec->device->desc.quirks & OCL_QUIRK_FILL_BY_KERNEL))
         return CLT_OK;
     cl_ulong first = offset / entry->pattern_bytes, count = entry->bytes / entry->pattern_bytes;

@@ -174,10 +174,10 @@ clt_status ocl_gemm_check(const ocl_gemm *g)
         CLT_FAIL(CLT_ESHAPE, "checking %s: %s", what, reason);
     CLT_TRY(check_items(what, g));
     if (g->moments != NULL && g->batch > 1 && g->stride_c != g->n)
-        CLT_FAIL(
-            CLT_ESHAPE,
-            "checking %s: moments are those of columns side by side, but batch items of C are %lld apart",
-            what, (long long)g->stride_c);
+        CLT_FAIL(CLT_ESHAPE,
+                 "checking %s: moments need batch items of C side by side, %lld elements apart, but they are "
+                 "%lld apart",
+                 what, (long long)g->n, (long long)g->stride_c);
     if (g->line_sums != NULL && g->batch > 1)
         CLT_FAIL(CLT_ESHAPE, "checking %s: sums of A's lines need a batch of 1", what);
     if (c > 0 && ((g->c.tensor == g->a.tensor && g->c.offset == g->a.offset) ||

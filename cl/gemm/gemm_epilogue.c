@@ -22,7 +22,7 @@ const char *ocl_gemm_epilogue_refusal(const ocl_gemm *g)
     if (is_c(g, g->residual) || is_c(g, g->dact))
         return "an operand of the epilogue lies in C, which the product overwrites";
     if (g->dact.tensor != OCL_NO_TENSOR_ID && g->beta != 0.0f)
-        return "a derivative that is added to C needs the sum and the old C apart";
+        return "the derivative must be applied before the old C is added, which a later pass cannot do";
     if (ocl_gemm_has_epilogue(g) && g->type_c != CLT_F32)
         return "the epilogue would start from a sum rounded to 16 bits";
     return NULL;

@@ -140,13 +140,12 @@ bool ocl_windows_layout(const ocl_gemm *g, char *reason, size_t size)
         snprintf(reason, size, "a size of the windows of %s is not between 1 and 2^20", operand);
     else if (!volume(w->kernel, w->channels, &width) || width != columns)
         snprintf(reason, size,
-                 "%s has %lld columns, which are not those of windows of %lld x %lld x %lld x %lld", operand,
-                 (long long)columns, (long long)w->kernel[0], (long long)w->kernel[1],
+                 "%s has %lld columns, which is not the size of windows of %lld x %lld x %lld x %lld",
+                 operand, (long long)columns, (long long)w->kernel[0], (long long)w->kernel[1],
                  (long long)w->kernel[2], (long long)w->channels);
     else if (!volume(w->out, 1, &places) || rows % places != 0)
-        snprintf(reason, size,
-                 "%s has %lld rows, which are not those of images of %lld x %lld x %lld windows", operand,
-                 (long long)rows, (long long)w->out[0], (long long)w->out[1], (long long)w->out[2]);
+        snprintf(reason, size, "%s has %lld rows, which make no whole images of %lld x %lld x %lld windows",
+                 operand, (long long)rows, (long long)w->out[0], (long long)w->out[1], (long long)w->out[2]);
     else if (!has_elements(w, rows / places, g->batch, of_a ? g->stride_a : g->stride_b))
         snprintf(reason, size, "the image of %s has only %lld elements", operand, (long long)w->elements);
     else

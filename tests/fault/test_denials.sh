@@ -105,6 +105,6 @@ expect_text 'it is tried again' "goes on without variant 'lane'"
 rm -rf cache
 cp -r asked cache # forgotten
 go_on first "$good"
-expect_text "without variant 'gemm/lane', which the driver refused to the run of the checkpoint"
+expect_text "without variant 'gemm/lane', which the driver refused in the run of the checkpoint"
 if [ "$(digest first)" = "$(cat first.sum)" ]; then pass; else fail 'a resumed run takes what was refused to the run of its checkpoint'; fi
 finish

@@ -62,7 +62,7 @@ expect_code 0 "$CLTRAIN" train gpt.json --out pinned --max-steps 6
 with_log pinned
 expect_text '[1-9] of [0-9]+ problems tuned'
 bad 0 "$lane" "$CLTRAIN" train gpt.json --out pinned --resume auto
-expect_text "$without" '[1-9] tuning choice.*of the checkpoint name what the driver refused and are ignored' 'resumed'
+expect_text "$without" '[1-9] tuning choice.*of the checkpoint use a feature that the driver refused and are ignored' 'resumed'
 paste <(values loss good/metrics.jsonl) <(values loss pinned/metrics.jsonl) >both
 expect_awk 'losses of the resumed run differ' '{ d = $1 - $2; if (NF != 2 || d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR < 12 }' both
 # So short a time that most problems are left as they are, with the lane form.

@@ -274,7 +274,7 @@ bool clt_continuation_line(const clt_continuation *c, const clt_job *job, int64_
     else if (line == 2)
         snprintf(text, size,
                  "the training data is not what it was when step %" PRId64
-                 " was saved: the files have other content, so the run goes on, but not as it would have",
+                 " was saved: the files have other content, so the run goes on, but with other results",
                  step);
     else if (line == 3)
         snprintf(text, size,

@@ -80,7 +80,8 @@ static void tell_unused(const clt_tuned *t, const char *path, int others, int ou
                  path);
     else if (others && t->n_others)
         snprintf(line, sizeof line,
-                 "tuning: the choices in %s are of device %.120s (driver %.120s); this device makes its own",
+                 "tuning: the choices in %s were measured on device %.120s (driver %.120s); this device "
+                 "makes its own",
                  path, t->others[0]->key.device, t->others[0]->key.driver);
     else
         return;

@@ -203,7 +203,7 @@ static clt_status plan_again(clt_run *run)
     CLT_TRY(clt_job_replan(run->job, &run->tuned->desc));
     CLT_TRY(clt_tuned_note(run->tuned, run->job));
     if (choices_used(run) < before)
-        CLT_WARN("%zu tuning choice(s)%s name what the driver refused and are ignored",
+        CLT_WARN("%zu tuning choice(s)%s use a feature that the driver refused and are ignored",
                  before - choices_used(run), run->tuned->pinned ? " of the checkpoint" : "");
     return clt_job_check_memory(run->job);
 }

@@ -276,7 +276,8 @@ static clt_status stopped_before(clt_loop *l)
     CLT_TRY(clt_tell_end(l, true));
     l->discard = true;
     if (l->run->first_step > 0)
-        CLT_FAIL(CLT_EINTERRUPTED, "stopped before a step was made; the run is at step %lld, as it was",
+        CLT_FAIL(CLT_EINTERRUPTED,
+                 "stopped before the first step of this start; the run is still at step %lld",
                  (long long)l->run->first_step);
     CLT_FAIL(CLT_EINTERRUPTED, "stopped before the first step; nothing was lost");
 }
@@ -459,9 +460,9 @@ static clt_status train(clt_loop *l)
     clt_sampler_open(l);
     CLT_TRY(clt_tell_start(l));
     if (!l->run->job->eval_source && !l->quiet)
-        clt_tell_warning(
-            l, "there is no evaluation data: nothing will show how the model does on samples that it "
-               "was not trained on; data.eval_path names some (text also takes data.split)");
+        clt_tell_warning(l, "there is no evaluation data, so that overfitting will not show; data.eval_path "
+                            "names some (text also takes "
+                            "data.split)");
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_START));
     if (l->run->first_step >= l->last_step) {
         if (!l->quiet)

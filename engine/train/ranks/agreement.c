@@ -61,7 +61,7 @@ static void tell(const ocl_denials *denials, const ocl_device_desc *desc, uint32
     print(denials, caps, &what);
     CLT_WARN("device %s '%s': this run goes on without %s, which the driver refused %s", desc->spec,
              desc->name, what.text ? what.text : "?",
-             kept ? "to the run of the checkpoint: it computes as that did"
+             kept ? "in the run of the checkpoint: so both compute the same"
                   : "in an earlier run; 'cltrain devices --again' forgets that");
     clt_str_free(&what);
 }

@@ -128,7 +128,7 @@ clt_status clt_flight_start(clt_flight *f, comm *group, comm_call call, const cl
 clt_status clt_flight_wait(clt_flight *f)
 {
     if (!f->written)
-        CLT_FAIL(CLT_EINTERNAL, "a collective of %s is waited for and was not posted",
+        CLT_FAIL(CLT_EINTERNAL, "waiting for a collective of %s that was not posted",
                  f->what ? f->what : "?");
     clt_status status = ocl_wait_on_device(f->shared->run->device, OCL_QUEUE_COMPUTE, f->written);
     ocl_event_release(f->written);

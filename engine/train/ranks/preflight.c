@@ -145,10 +145,11 @@ static clt_status same_program(const clt_told_preflight *first, const clt_told_p
     if (t->program == first->program && strcmp(t->version, first->version) == 0)
         return CLT_OK;
     CLT_FAIL(CLT_ERANKS,
-             "rank %d on %s runs another program than rank 0 on %s: cltrain %s and %s%s; install the same on "
+             "rank %d on %s runs another build of cltrain than rank 0 on %s: versions %s and %s%s; install "
+             "the same on "
              "every host",
              rank, t->host, first->host, t->version, first->version,
-             strcmp(t->version, first->version) == 0 ? ", which are different builds" : "");
+             strcmp(t->version, first->version) == 0 ? ", built from other sources" : "");
 }
 
 static clt_status same_data(const clt_told_preflight *first, const clt_told_preflight *t, int rank)
@@ -210,7 +211,7 @@ void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *
         clt_str_printf(
             out,
             "the ranks have different devices or drivers: rank 0 on %s has '%s' (driver %s), rank %d on %s "
-            "'%s' (%s); a step takes as long as the slowest needs\n",
+            "'%s' (%s); a step takes as long as on the slowest of them\n",
             first->host, first->device, first->driver, other, told[other].host, told[other].device,
             told[other].driver);
     while (bound < ranks && (told[bound].cores == 0 || told[bound].cores >= needed_cores(&told[bound])))

@@ -120,8 +120,7 @@ static void add_line(const clt_misfit *m, clt_str *out)
     switch (m->kind) {
     case CLT_MISFIT_SHAPE:
         clt_str_printf(out, " is %s, the model needs %s%s", have, need,
-                       is_transposed(m) ? " (the other way round; GPT-2's files hold it as inputs x outputs)"
-                                        : "");
+                       is_transposed(m) ? " (transposed; GPT-2's files hold it as inputs x outputs)" : "");
         break;
     case CLT_MISFIT_TYPE:
         clt_str_printf(out, " holds %s numbers, and weights are F32, F16, BF16 or F64", m->type);

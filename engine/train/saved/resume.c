@@ -96,7 +96,7 @@ static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_s
     double scale = get_double(saved, "loss_scale", 1.0);
     if (!same && run->ranks.rank == 0)
         CLT_WARN("resuming from '%s': it was trained with %s storage, and precision.mode auto takes %s on "
-                 "device '%s'; the run goes on from the same parameters, but not as it would have there",
+                 "device '%s'; the run goes on from the same parameters, but with other results than there",
                  saved->path, then, now, run->job->desc.name);
     bool kept = scaling->on && scaling->dynamic && same && scale > 0 && isfinite((float)scale);
     state->loss_scale = !scaling->on ? 1.0f : kept ? (float)scale : run->job->loss_scale;

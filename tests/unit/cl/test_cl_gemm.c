@@ -327,8 +327,8 @@ static void test_check_windows(void **state)
     assert_ok(ocl_gemm_check(&g));
     g = good, g.ta = true, g.lda = 50,
     refuse(g, "A can be a matrix of windows only in the layouts NN and NT");
-    g = good, g.k = 29, refuse(g, "A has 29 columns, which are not those of windows of 1 x 3 x 2 x 5");
-    g = good, g.m = 49, refuse(g, "A has 49 rows, which are not those of images of 1 x 5 x 5 windows");
+    g = good, g.k = 29, refuse(g, "A has 29 columns, which is not the size of windows of 1 x 3 x 2 x 5");
+    g = good, g.m = 49, refuse(g, "A has 49 rows, which make no whole images of 1 x 5 x 5 windows");
     g = good, g.windows.elements--, refuse(g, "the image of A has only 419 elements");
     g = good, g.windows.stride[1] = 0, refuse(g, "between 1 and 2^20");
     g = good, g.windows.in[2] = 1 << 20, refuse(g, "between 1 and 2^20");

@@ -54,11 +54,11 @@ static void ranks_that_differ_are_named(void **state)
     make(told);
     refused(told, false, NULL);
     told[2].program = 8;
-    refused(told, false, "rank 2 on node1 runs another program than rank 0 on node0");
+    refused(told, false, "rank 2 on node1 runs another build of cltrain than rank 0 on node0");
     make(told);
     (void)snprintf(told[3].version, sizeof told[3].version, "1.2.4");
     refused(told, false,
-            "rank 3 on node1 runs another program than rank 0 on node0: cltrain 1.2.4 and 1.2.3");
+            "rank 3 on node1 runs another build of cltrain than rank 0 on node0: versions 1.2.4 and 1.2.3");
     make(told);
     told[1].samples = 499;
     refused(told, false,

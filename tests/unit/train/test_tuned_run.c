@@ -169,7 +169,7 @@ static void test_pins_of_another_device(void **state)
     copy_step("recorded", "moved", 2, "\"device\": \"", "\"device\": \"Other ");
     train("moved", "auto", &r);
     assert_has(r.messages, "tuning: the choices in");
-    assert_has(r.messages, "are of device Other ");
+    assert_has(r.messages, "were measured on device Other ");
     assert_has(r.messages, "this device makes its own");
     assert_has(tuning_row, "0 of ");
     assert_has(tuning_row, "(cached)");

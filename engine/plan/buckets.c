@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cutting the gradient arena into buckets: see buckets.h. */
+ * Cuts the gradient arena into buckets, and finds when each of them is ready. */
 #include "engine/plan/buckets.h"
 
 #include <stdlib.h>
@@ -32,8 +32,8 @@ static clt_status append(table *t, int32_t slab, uint64_t end)
     return CLT_OK;
 }
 
-/* Cuts what is left up to `end` into buckets of about equal size. The last of them takes what is left behind the
- * last multiple of the grain. */
+/* Cuts the range from t->first to `end` into buckets of about equal size. The last one also takes what
+ * lies after the last multiple of GRAIN. */
 static clt_status cut(table *t, int32_t slab, uint64_t end)
 {
     while (t->first < end) {
@@ -45,7 +45,8 @@ static clt_status cut(table *t, int32_t slab, uint64_t end)
     return CLT_OK;
 }
 
-/* Goes over the next parameter of a slab. Buckets before it end where it begins, if it has no room in them. */
+/* Adds the next parameter of a slab. If the open bucket has no room for it, that bucket ends where the
+ * parameter begins, rounded down to GRAIN. */
 static clt_status add(table *t, const clt_store_layout *layout, const clt_store_slot *slot)
 {
     uint64_t end = slot->offset + clt_align_up(slot->elements, CLT_STORE_CHUNK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over the micro-batches of a step as a binary tree, so that they round alike however many ranks share the
- * micro-batches (engine/plan/emit_combine.c). The number of the micro-batch is the binary counter: level n holds
- * the sum of 2^n micro-batches while bit n is set. Knows flat arrays of f32 only.
+ * Sums over the micro-batches of a step as a binary tree, so that they round alike however many ranks
+ * share the micro-batches (engine/plan/emit_combine.c). The number of the micro-batch is the binary
+ * counter: level n holds the sum of 2^n micro-batches while bit n is set. Knows flat arrays of f32 only.
  *
  *   -DLEVELS=1..8: a rank has 2^LEVELS micro-batches
  *   -DLS, -DVEC: see elements.clh */
@@ -36,8 +36,9 @@
         sum = LOAD(f32, level##n, k) + sum;
 #define TAKE(n) to = ones == n ? level##n : to;
 
-/* value = what micro-batch sb[SB_MICRO] has computed. It joins the sums of its siblings; the result waits on its
- * level for the next sibling. After the last micro-batch it is value = factor * the sum of all. */
+/* Adds value, which micro-batch sb[SB_MICRO] has computed, to the sums that wait for it in the tree. The
+ * result waits on its level for the next sibling. After the last micro-batch value = factor * the sum of
+ * all. */
 ELEMENTWISE void combine(__global float *value, ulong value0, __global const uint *sb,
                          ulong sb0 EACH_LEVEL(ARGUMENT), float factor, ulong count)
 {
@@ -64,8 +65,8 @@ ELEMENTWISE void combine(__global float *value, ulong value0, __global const uin
     }
 }
 
-/* All micro-batches of a step start from the values that the first one finds: it keeps them in start, the others
- * take them from there. */
+/* Lets all micro-batches of a step start from the same values: the first one copies them to start, the
+ * others copy them back from there. */
 ELEMENTWISE void combine_start(__global float *value, ulong value0, __global float *start, ulong start0,
                                __global const uint *sb, ulong sb0, ulong count)
 {

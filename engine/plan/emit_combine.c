@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With options.tree the gradients of the micro-batches of a step are added up as a binary tree over their numbers,
- * ((0+1)+(2+3))+..., where other runs add one after the other. Ranks with neighbouring micro-batches compute subtrees
- * of it, and comm/ adds those up in the same order (comm/sums.c): the same bits for 1, 2, 4 ... ranks. BACKWARD writes
- * the gradient of each micro-batch, then the commands of this file add it to the sums that wait on the levels
- * (combine.cl). They stand in BACKWARD as well: with several ranks those of a bucket just before its sum is posted
- * (pass_sync.c), else all at the end. Loss records are added likewise. Buffers that ranks average become the mean over
- * the micro-batches, which all start from the same values. */
+ * With options.tree the gradients of a step's micro-batches are added as a binary tree over their
+ * numbers, ((0+1)+(2+3))+..., not one after the other. Ranks with neighbouring micro-batches compute
+ * subtrees of it, and comm/ adds these in the same order (comm/sums.c): the same bits for 1, 2, 4 ...
+ * ranks. BACKWARD writes the gradient of each micro-batch, then the commands of this file add it to the
+ * sums that wait on the levels of the tree (combine.cl). These commands are part of BACKWARD: with
+ * several ranks they stand just before the sum of their bucket is posted (pass_sync.c), otherwise at the
+ * end. Loss records are added likewise. Buffers that ranks average become the mean over the
+ * micro-batches, which all start from the same values. */
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/plan/plan_internal.h"
 
@@ -59,7 +60,7 @@ clt_status clt_combine_gradients(clt_plan *plan, ocl_emitter *e, const clt_range
     return CLT_OK;
 }
 
-/* They lie behind the gradients of the last slab. */
+/* The loss records lie after the gradients of the last slab. */
 clt_status clt_combine_losses(clt_plan *plan, ocl_emitter *e)
 {
     const clt_store_layout *store = plan->store;
@@ -85,7 +86,8 @@ clt_status clt_plan_buffers(clt_plan *plan, int32_t slab, uint64_t *elements, in
                      : CLT_OK;
 }
 
-/* Part `number` of the slab's part of the BUFFERS arena: the values of the start, then the levels. */
+/* Part `number` of the slab in the BUFFERS arena: 0 has the values from the start of the step, n + 1 is
+ * level n. */
 static clt_status find_kept(clt_plan *plan, int32_t slab, int32_t number, uint64_t elements, int32_t *id)
 {
     return clt_plan_store_tensor(plan, clt_arenas[CLT_ARENA_BUFFERS].name, CLT_F32, (int64_t)elements,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of embeddings that travel as rows (pass_rows.c): what BACKWARD begins with for them, what ranks gather,
- * and how each of them adds the rows of all ranks to the gradient. */
+ * Commands for gradients of embeddings that travel as rows (pass_rows.c): clearing at the start of
+ * BACKWARD, what ranks gather, and how each of them adds the rows of all ranks to the gradient. */
 #include "engine/ops/op.h"
 #include "engine/plan/plan_internal.h"
 
@@ -19,7 +19,7 @@ clt_status clt_rows_emit_start(clt_plan *plan, ocl_emitter *e)
 uint64_t clt_rows_summed(const clt_plan *plan, const clt_range *bucket)
 {
     uint64_t elements = bucket->elements;
-    bool before = false; /* something of the bucket comes before those tables */
+    bool before = false; /* other gradients of the bucket come before such tables */
     for (int32_t i = 0; i < plan->store->n_slots && plan->options.accumulation == 1; i++) {
         const clt_store_slot *slot = &plan->store->slots[i];
         uint64_t end = slot->offset + slot->elements;
@@ -31,7 +31,7 @@ uint64_t clt_rows_summed(const clt_plan *plan, const clt_range *bucket)
         else
             before |= first < bucket->elements;
     }
-    /* the shares of ranks that divide the update are shares of the whole bucket */
+    /* ranks that divide the update have shares of the whole bucket */
     return before && plan->options.shard ? bucket->elements : elements;
 }
 

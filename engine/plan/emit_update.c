@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The UPDATE phase: sums of squares of the gradients, a deterministic total with the finite
- * check and the clip factor, then one optimizer kernel per store slab over all its parameters. A step whose
- * loss or gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
- * happens on the device. The kernels come in two styles (engine/optim/update.clh), between which the device's
- * capabilities decide. With several ranks the sums of squares of a bucket are computed in the SYNC phase, as soon as
- * its sum over the ranks has arrived. */
+ * The UPDATE phase: sums of squares of the gradients, a deterministic total with the finite check and the
+ * clip factor, then one optimizer kernel per store slab over all its parameters. A step whose loss or
+ * gradients are not finite leaves parameters and optimizer state alone and is counted; all of that
+ * happens on the device. The kernels come in two styles (engine/optim/update.clh), between which the
+ * device's capabilities decide. With several ranks the sums of squares of a bucket are computed in the
+ * SYNC phase, as soon as its sum over the ranks has arrived. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -69,13 +69,13 @@ static clt_status find(clt_plan *plan, clt_arena_kind arena, clt_dtype dtype, in
                                  first * clt_dtype_bytes(dtype), id);
 }
 
-/* Partial sums of the norm of so many elements. */
+/* Number of partial sums of the norm of `elements` elements. */
 static uint64_t norm_partials(const update_style *style, uint64_t elements)
 {
     return clt_div_up(elements / CLT_STORE_CHUNK, style->norm_chunks);
 }
 
-/* Those of all slabs before this one. */
+/* Number of partial sums of all slabs before this one. */
 static uint64_t partials_before(const clt_plan *plan, const update_style *style, int32_t slab)
 {
     uint64_t count = 0;
@@ -84,8 +84,8 @@ static uint64_t partials_before(const clt_plan *plan, const update_style *style,
     return count;
 }
 
-/* partial[i] = sum of squares of a chunk, or of several chunks in group style; counted from the start of the slab.
- * A range begins where such a group of chunks does. */
+/* partial[i] = sum of squares of a chunk, or of several chunks in group style; i counts from the start of
+ * the slab. `range` must begin where a partial sum does. */
 static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range,
                             int32_t partial)
 {
@@ -104,8 +104,9 @@ static clt_status emit_norm(clt_plan *plan, ocl_emitter *e, const update_style *
     return CLT_OK;
 }
 
-/* Of all gradients: a command for each slab, or in the SYNC phase one for each bucket, those that rows of embeddings
- * are added to last. A rank that has shares of them adds zeros where others have values. */
+/* Sums of squares of all gradients: one command for each slab, or in the SYNC phase one for each bucket;
+ * buckets to which rows of embeddings are added come last. A rank that updates shares has zeros for the
+ * other ranks' partial sums, and the ranks' numbers are added. */
 static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t partial,
                              uint64_t count)
 {
@@ -131,7 +132,7 @@ static clt_status emit_norms(clt_plan *plan, ocl_emitter *e, const update_style 
     return plan->store->sharded ? clt_sync_gather(plan, e, partial, 0) : CLT_OK;
 }
 
-/* The second stage adds partial sums up in spans: *partial and *count then are those of the spans. */
+/* The second stage adds partial sums in spans; *partial and *count then describe the sums of the spans. */
 static void emit_spans(const clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t *partial,
                        uint64_t *count)
 {
@@ -193,7 +194,8 @@ typedef struct range_tensors {
     int32_t spans, partial, ratio; /* only with an optimizer that needs norms of each parameter */
 } range_tensors;
 
-/* What the kernel writes besides that writes a range of a slab of `source`; -1: nothing is derived from it. */
+/* *id: the tensor that is derived from a range of `source` and written by the same kernel; -1: there is
+ * none. */
 static clt_status find_derived(clt_plan *plan, clt_arena_kind source, int32_t slab, uint64_t first,
                                uint64_t elements, int32_t *id)
 {
@@ -264,7 +266,7 @@ static void emit_ratio(clt_plan *plan, ocl_emitter *e, const update_style *style
 typedef struct group_tensors {
     const clt_matrix_group *group;
     uint64_t chunks, elements;
-    int32_t places; /* of its chunks in the store */
+    int32_t places; /* where its chunks lie in the store */
     clt_matrix_batch batch;
 } group_tensors;
 
@@ -283,7 +285,8 @@ static clt_status find_group(clt_plan *plan, ocl_emitter *e, const clt_matrix_gr
     return find(plan, CLT_ARENA_MATRICES, CLT_U32, group->slab, 2 * group->first, 2 * m->chunks, &m->places);
 }
 
-/* What the matrices are made of: gradients and states of the chunks that this rank updates. Other chunks become zeros. */
+/* Gathers gradients and states of the chunks that this rank updates into the matrices. Other chunks
+ * become zeros. */
 static void emit_gather(clt_plan *plan, ocl_emitter *e, const update_style *style, const range_tensors *t,
                         const group_tensors *m)
 {
@@ -325,7 +328,7 @@ static void emit_apply(clt_plan *plan, ocl_emitter *e, const update_style *style
     end(e, style, m->chunks, 4.0 * (double)m->elements);
 }
 
-/* The slab's matrices, a shape after the other. */
+/* Updates the slab's matrices, one shape after the other. */
 static clt_status emit_matrices(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
                                 const range_tensors *t)
 {
@@ -367,7 +370,7 @@ static clt_status emit_average(clt_plan *plan, ocl_emitter *e, const update_styl
     return CLT_OK;
 }
 
-/* What is derived from a bucket of parameters when it has arrived. */
+/* Computes what is derived from a bucket of parameters, once that has arrived. */
 static clt_status emit_take(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range,
                             int32_t params)
 {
@@ -379,7 +382,7 @@ static clt_status emit_take(clt_plan *plan, ocl_emitter *e, const update_style *
     return plan->store->ema ? emit_average(plan, e, style, range) : CLT_OK;
 }
 
-/* This rank has updated its share of a bucket, and gets those of the others. */
+/* Gives the other ranks this rank's updated share of a bucket and gets their shares. */
 static clt_status emit_give(clt_plan *plan, ocl_emitter *e, const update_style *style, const clt_range *range)
 {
     ocl_command_list *update = e->list, *take = &plan->phase[CLT_PHASE_TAKE];
@@ -398,7 +401,7 @@ static clt_status emit_give(clt_plan *plan, ocl_emitter *e, const update_style *
     return status;
 }
 
-/* The norms of the chunks of a piece, put to their place among those of the slab. */
+/* Copies the norms of a piece's chunks to their place among the norms of the slab. */
 static void emit_place_norms(ocl_emitter *e, const range_tensors *own, const range_tensors *all)
 {
     uint64_t plane = all->chunks * sizeof(float), bytes = own->chunks * sizeof(float);
@@ -408,8 +411,8 @@ static void emit_place_norms(ocl_emitter *e, const range_tensors *own, const ran
                       (ocl_tensor_ref){own->partial, i * bytes}, bytes);
 }
 
-/* Trust ratios of a slab's parameters, from the norms of all chunks. A rank computes those of its own pieces and
- * adds zeros where others have values. */
+/* Trust ratios of a slab's parameters, from the norms of all chunks. A rank computes the norms of its own
+ * pieces; the others are zeros, and the ranks' numbers are added. */
 static clt_status emit_trust(clt_plan *plan, ocl_emitter *e, const update_style *style, range_tensors *own,
                              size_t pieces, const range_tensors *all)
 {
@@ -448,8 +451,9 @@ static clt_status find_own(clt_plan *plan, ocl_emitter *e, int32_t slab, range_t
     return CLT_OK;
 }
 
-/* What all ranks compute of a slab together: `own` of a rank that updates all of it. The states are those of this rank's
- * pieces side by side; where it has none they are unread. */
+/* *all: the tensors of a whole slab, for what all ranks compute together; own[0] if this rank updates all
+ * of it. Its states are the states of this rank's pieces, side by side; a rank without pieces does not
+ * read them. */
 static clt_status find_all(clt_plan *plan, ocl_emitter *e, int32_t slab, const range_tensors *own,
                            range_tensors *all)
 {
@@ -469,9 +473,9 @@ static clt_status find_all(clt_plan *plan, ocl_emitter *e, int32_t slab, const r
     return CLT_OK;
 }
 
-/* The rank's own pieces of a slab, and the buckets that they belong to, one after the other: in the order in which the
- * next forward pass needs them, which is about the reverse of that in which their gradients became ready. With whole
- * matrices no bucket is complete before these are. */
+/* Updates this rank's pieces of a slab and gives away their buckets, one after the other: in the order in
+ * which the next forward pass needs them, roughly the reverse of backward order. Muon's matrices must be
+ * finished before any bucket. */
 static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
                               const range_tensors *own, size_t pieces, const range_tensors *all)
 {
@@ -490,7 +494,8 @@ static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const update_style
     return CLT_OK;
 }
 
-/* Updates the rank's own pieces of a slab; what an optimizer does with whole parameters it does with all of them. */
+/* Updates this rank's pieces of a slab. Trust ratios and whole matrices are computed by all ranks
+ * together. */
 static clt_status emit_pieces(clt_plan *plan, ocl_emitter *e, const update_style *style, int32_t slab,
                               range_tensors *own, size_t pieces)
 {

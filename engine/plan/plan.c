@@ -90,7 +90,8 @@ static size_t runs_of(const clt_plan *plan, clt_phase phase)
     }
 }
 
-/* How often a step runs a command of a phase: of a derived tensor once, or not at all. */
+/* How often a step runs a command of a phase. A command of a derived tensor counts once, although not
+ * every step runs it. */
 static size_t runs_command(const clt_plan *plan, clt_phase phase, const ocl_command *command)
 {
     return command->derives ? 1 : runs_of(plan, phase);
@@ -126,7 +127,7 @@ bool clt_sum_arena(const clt_plan *plan, const clt_sum *sum, clt_arena_kind *are
            (sum->kind == CLT_SUM_GRADIENTS || place->arena == CLT_ARENA_PARAM);
 }
 
-/* Host memory that gradients, rows, what the update shares, and what is exchanged, are copied through. */
+/* Memory through which gradients, rows, what the update shares, and exchanges are copied between ranks. */
 static uint64_t sum_bytes(const clt_plan *plan)
 {
     uint64_t bytes = 0;
@@ -143,7 +144,8 @@ static uint64_t sum_bytes(const clt_plan *plan)
     return bytes;
 }
 
-/* Of what every rank has, each writes an equal share, and of what they divide what it has. */
+/* What a rank writes of a checkpoint: an equal share of what every rank has, and its own part of what
+ * they divide. */
 static uint64_t saved_bytes(const clt_plan *plan)
 {
     uint64_t shared = 0, own = 0;

@@ -2,9 +2,9 @@
  *
  * Plans. clt_plan_compute is a pure function from graph and device description to commands, gradients and
  * memory offsets. It needs no device, so `plan`, `estimate`, dry runs and tests use it alone.
- * clt_plan_realize (realize.h) puts a plan on a device. Passes in order: fold, precision, layout, autodiff, rows, store,
- * fuse, recompute, share, select, exchange, sync, memory. Kernel arguments are bound by clt_plan_realize. Plans know graphs and
- * cl/; they know nothing of data, schedules or the trainer.
+ * clt_plan_realize (realize.h) puts a plan on a device and binds kernel arguments. Passes in order: fold,
+ * precision, layout, autodiff, rows, store, fuse, recompute, share, select, exchange, sync, memory. Plans
+ * know graphs and cl/; they know nothing of data, schedules or the trainer.
  *
  * Where a plan's tensors lie (clt_place), and what moves them:
  *
@@ -18,23 +18,23 @@
  *           +--------------------------+         groups       | {decay, lr scale} of each chunk |
  *           | activations, gradients   |         run state    | state block | schedule's table |
  *           | of activations, saved    |
- *           | values, workspace: each  |         A parameter starts at a whole chunk. The parameter whose
- *   slab 1  | for as long as commands  |         gradient is ready first comes first. An arena that is larger
- *   ...     | use it (pass_memory.c)   |         than a device's largest buffer is cut into slabs, too.
- *           +--------------------------+         Behind the frozen parameters come the buffers, which have
+ *           | values, workspace: each  |         A parameter starts at a whole chunk. The one whose
+ *   slab 1  | for as long as commands  |         gradient is ready first comes first. An arena larger
+ *   ...     | use it (pass_memory.c)   |         than the device's largest buffer is cut into slabs.
+ *           +--------------------------+         After the frozen parameters come the buffers, which have
  *                                                neither gradients nor optimizer state.
  *
- *   Derived tensors that are kept (derived.c) lie in the plan's slabs, too, and no other tensor reuses their bytes.
+ *   Derived tensors that are kept (derived.c) lie in the plan's slabs; no other tensor reuses their bytes.
  *
  *   loader  --> pinned slot              copy queue: upload, ahead of the step
  *           --> ring of CLT_STAGING_SLOTS slots on the device
  *           --> input region             compute queue from here on: one copy on the device,
  *           --> forward --> backward         kernels that read and write slabs and arenas
  *           --> sync (several ranks)         losses and gradients, bucket by bucket beside the backward
-                                            pass: read, summed by comm/, written back, waited for
+ *                                          pass: read, summed by comm/, written back, waited for
  *           --> update                       norm, finite check, optimizer: arenas alone
  *           --> state block, losses          read back, looked at a step late
- */
+ * / */
 #ifndef ENGINE_PLAN_PLAN_H
 #define ENGINE_PLAN_PLAN_H
 
@@ -56,15 +56,16 @@ typedef enum clt_plan_mode {
 
 typedef enum clt_phase {
     CLT_PHASE_FORWARD,
-    CLT_PHASE_BACKWARD,     /* first micro-batch, with options.tree all: parameter gradients are written */
-    CLT_PHASE_BACKWARD_ADD, /* later micro-batches: they are added to */
-    /* adds gradients of embeddings that travel as rows, see clt_work; not in the last micro-batch of a step */
+    CLT_PHASE_BACKWARD,     /* first micro-batch (options.tree: every one): writes parameter gradients */
+    CLT_PHASE_BACKWARD_ADD, /* later micro-batches: adds to parameter gradients */
+    /* adds gradients of embeddings that travel as rows (clt_work); not in the last micro-batch */
     CLT_PHASE_ROWS,
     CLT_PHASE_SEND,   /* gradients to their communication dtype; run in parts, see clt_sum */
     CLT_PHASE_SYNC,   /* waits for sums over all ranks, takes them, and begins the norm */
     CLT_PHASE_UPDATE, /* norm, finite check, clipping, optimizer */
-    CLT_PHASE_TAKE,   /* what is derived from gathered parameters; run in parts, see clt_sum */
-    /* a rank that has one micro-batch fewer than others runs it instead of the first one: see clt_exchange */
+    CLT_PHASE_TAKE,   /* computes what is derived from gathered parameters; run in parts, see clt_sum */
+    /* a rank with one micro-batch fewer than others runs it in place of the missing first one, see
+     * clt_exchange */
     CLT_PHASE_ABSENT,
     CLT_PHASE_COUNT
 } clt_phase;
@@ -72,9 +73,9 @@ const char *clt_phase_name(clt_phase phase);
 
 /* --- update --- */
 
-/* Loss scaling: losses are multiplied by a scale, and gradients are divided by it before anything else uses
- * them. A dynamic scale follows the rule of PyTorch's GradScaler: times `backoff` after a skipped step, times
- * `growth` after `interval` consecutive steps with finite gradients. */
+/* Loss scaling: losses are multiplied by a scale, and gradients are divided by it before anything else
+ * uses them. A dynamic scale follows the rule of PyTorch's GradScaler: times `backoff` after a skipped
+ * step, times `growth` after `interval` consecutive steps with finite gradients. */
 typedef struct clt_loss_scaling {
     bool on, dynamic;
     double growth, backoff;
@@ -82,8 +83,9 @@ typedef struct clt_loss_scaling {
     uint32_t interval;
 } clt_loss_scaling;
 
-/* Steps that are judged before their update: see engine/optim/spike.clh. Limits in standard deviations above the
- * mean of recent steps; 0: that quantity is not judged. Mean and deviation are kept whatever the action is. */
+/* Spikes: loss and gradient norm of a step are judged before its update (engine/optim/spike.clh). Limits
+ * are in standard deviations above the mean of recent steps; 0: not judged. Mean and deviation are kept
+ * whatever the action is. */
 typedef struct clt_spike_rule {
     clt_spike_action action;
     float loss, gradient;
@@ -137,13 +139,13 @@ typedef struct clt_plan_options {
     bool tree;     /* micro-batches are added up as a binary tree: the same bits however ranks share them */
     int32_t ranks; /* > 1 adds SYNC */
     float
-        part; /* ranks > 1: of a step's micro-batches that the rank computes; means of buffers are weighted by it */
-    /* ranks > 1: norms of batches use the statistics of all ranks' samples. present: so many ranks have as many
-     * micro-batches as any; the others have one fewer, which is the first one */
+        part; /* ranks > 1: this rank's fraction of a step's micro-batches, its weight in means of buffers */
+    /* ranks > 1: norms of batches use the statistics of all ranks' samples. present: the number of ranks
+     * that have the most micro-batches; the others have one fewer, and miss the first one */
     bool sync_norms;
     int32_t present;
-    int32_t rank;           /* with `shard`: the one that the plan is for */
-    bool shard;             /* each rank updates a share of the parameters, and keeps the states of these */
+    int32_t rank;           /* with `shard`: number of this rank */
+    bool shard;             /* each rank updates a share of the parameters and keeps their states */
     clt_update_spec update; /* TRAIN */
     /* EVAL: the layout of the training plan (borrowed). TRAIN: NULL, the plan makes its own. */
     const clt_store_layout *layout;
@@ -159,7 +161,7 @@ typedef struct clt_plan_options {
     /* CHECK: the tensors where backward starts, and the gradient that is given for each */
     int n_seeds;
     int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
-    uint64_t guard_bytes;  /* CHECK: size of the guard zones before and behind every tensor */
+    uint64_t guard_bytes;  /* CHECK: size of the guard zones before and after every tensor */
     bool narrow_gradients; /* CHECK: gradients have their tensors' types, as with 16-bit storage; else f32 */
     /* A candidate of the tuner: every work of its family uses it instead of choosing. `asked` receives the
      * values of its tunables that were read. Both may be NULL. */
@@ -184,16 +186,18 @@ typedef struct clt_work {
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS]; /* in BACKWARD; in BACKWARD_ADD always true */
     int32_t add_to, add_from;                    /* ADD: the gradient that grows, and what is added to it */
     clt_epilogue epilogue;                       /* of linear layers; dropout uses its residual, too */
-    /* nodes that were fused into this work; NULL behind the last */
+    /* nodes that were fused into this work; NULL after the last */
     const clt_node *fused[CLT_MAX_FUSED];
     bool again;  /* FORWARD: recomputed for the backward pass */
     bool record; /* BACKWARD of a loss: it writes the loss record, too (see clt_call) */
-    /* BACKWARD of an embedding whose gradient travels as rows: it runs in ROWS instead of BACKWARD; in the last
-     * micro-batch SYNC runs it with the rows and indices of all ranks, side by side. These works come last. */
+    /* BACKWARD of an embedding whose gradient travels as rows: it runs in ROWS instead of BACKWARD; in
+     * the last micro-batch SYNC runs it with the rows and indices of all ranks, side by side. These works
+     * come last. */
     bool rows;
 } clt_work;
 
-/* While FORWARD is selected, for each tensor: whether a norm wants its moments, and those that were made. */
+/* While FORWARD is selected, for each tensor: whether a norm wants its moments, and the moments that were
+ * made. */
 typedef struct clt_made_moments {
     bool wanted;
     ocl_moments made;
@@ -210,12 +214,13 @@ typedef struct clt_place {
     uint32_t first, last;
 } clt_place;
 
-/* What is summed over the ranks in a step. Posting and waiting are host commands (engine/ops/exchange.h). The posts stand
- * in both backward phases, and hold for the last micro-batch.
- * INDICES and ROWS are no sums: every rank gives `own` and gets those of all, in the order of the ranks.
- * GATHERED: by the update. PARAMETERS: a bucket of them; the update posts it, and FORWARD of the next step waits for it
- * before its first use. With a grain ranks have shares (comm_share): of gradients each gets its share of the sum; what
- * is gathered is no sum then, every rank gives its share and gets all. */
+/* A collective of a step: a sum over the ranks, or a gather. Host commands post it and wait for it
+ * (engine/ops/exchange.h). The posts are in the lists of both backward phases and take effect in the last
+ * micro-batch. INDICES and ROWS are gathers: every rank gives `own` and gets what all ranks gave, in rank
+ * order. GATHERED: posted by the update. PARAMETERS: a bucket of parameters; the update posts it, and
+ * FORWARD of the next step waits for it before its first use. With a grain ranks have shares
+ * (comm_share): of gradients each gets its share of the sum; for what the update gathers each gives its
+ * share and gets the whole. */
 typedef enum clt_sum_kind {
     CLT_SUM_LOSSES,
     CLT_SUM_INDICES, /* of the rows */
@@ -229,29 +234,32 @@ typedef struct clt_sum {
     clt_sum_kind kind;
     int32_t tensor, slab;         /* what is summed, in place; slab of the store that its values belong to */
     size_t send_first, send_last; /* the commands of SEND that make it, to be run before it is posted */
-    size_t take_first, take_last; /* PARAMETERS: those of TAKE, to be run behind the wait */
-    int64_t grain;                /* of the shares, in elements; 0: everybody gets the whole sum */
-    size_t bucket;                /* GRADIENTS: its number */
+    size_t take_first, take_last; /* PARAMETERS: the commands of TAKE to run after the wait */
+    int64_t grain;                /* unit of the shares, in elements; 0: every rank gets the whole sum */
+    size_t bucket;                /* GRADIENTS: number of the bucket */
     size_t work;                  /* INDICES, ROWS: the embedding's backward work */
     int32_t own;                  /* INDICES, ROWS: what this rank gives */
 } clt_sum;
 
-/* Whether ranks on CPU devices compute what this sum is of in memory that they share, and in which arena; of others the
- * host has a copy. Needs the places of clt_pass_memory. */
+/* True if the tensor lies in an arena that ranks on CPU devices can have in shared memory, where it is
+ * summed in place; *arena names it. Other sums go through a copy on the host. Needs the places of
+ * clt_pass_memory. */
 bool clt_sum_arena(const struct clt_plan *plan, const clt_sum *sum, clt_arena_kind *arena);
 static inline bool clt_sum_of_rows(const clt_sum *sum)
 {
     return sum->kind == CLT_SUM_INDICES || sum->kind == CLT_SUM_ROWS;
 }
 
-/* What ranks exchange in each micro-batch (engine/ops/exchange.h): first those of FORWARD in their order, then those of
- * BACKWARD, which are those of BACKWARD_ADD. ABSENT has all of them. */
+/* An exchange of the ranks in each micro-batch (engine/ops/exchange.h). First come the exchanges of
+ * FORWARD in their order, then the exchanges of BACKWARD, which BACKWARD_ADD makes too. ABSENT makes all
+ * of them. */
 typedef struct clt_exchange {
     uint64_t elements; /* f32 numbers of each rank */
 } clt_exchange;
 
-/* A tensor that is derived from a parameter (ocl_derivation) and stays in the plan's slabs from one run of a phase to the
- * next. It is valid until the parameter changes or another plan uses the slabs: clt_realized_run computes it again then. */
+/* A tensor that is derived from a parameter (ocl_derivation) and stays in the plan's slabs from one run
+ * of a phase to the next. It is valid until the parameter changes or another plan uses the slabs:
+ * clt_realized_run computes it again then. */
 typedef struct clt_plan_derived {
     int32_t source, tensor;
     const char *form;
@@ -294,10 +302,10 @@ typedef struct clt_plan {
     clt_bucket *buckets;       /* TRAIN with ranks > 1: of the gradients, in the order of their sums */
     clt_sum *sums;             /* all that is summed: losses, a sum for each bucket, buffers */
     size_t n_buckets, n_sums;
-    clt_sum *gathered; /* by the UPDATE phase; they become the last ones of `sums` */
+    clt_sum *gathered; /* collectives of the UPDATE phase, appended to `sums` in the end */
     size_t n_gathered;
     clt_exchange *exchanges;
-    size_t n_exchanges, exchanges_forward; /* so many of them are those of FORWARD */
+    size_t n_exchanges, exchanges_forward; /* exchanges_forward: how many FORWARD makes */
     clt_plan_derived *derived;
     size_t n_derived;
     clt_made_moments *moments; /* by tensor id, n_moments of them; see moments.c */
@@ -314,17 +322,18 @@ void clt_plan_destroy(clt_plan *plan);
  * such work. */
 bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call);
 
-/* Device bytes by class, as realised: store arenas, plan slabs, staging: the ring of batches and, on a CPU
- * device, what gradients are copied through on their way between ranks. host: that of other devices, pinned
- * host memory; saved: host memory for what a rank writes of a checkpoint; shared: memory that the groups of ranks take
- * for each rank of a host that has several. These three are not in the total. */
+/* Bytes by class. On the device: store arenas, plan slabs, and staging, which is the ring of batches and,
+ * on a CPU device, the copies through which gradients travel between ranks. Not in the total: `host`,
+ * these copies of other devices, in pinned host memory; `saved`, host memory for what a rank writes of a
+ * checkpoint; `shared`, memory that the groups of ranks take for each rank of a host that has several. */
 typedef struct clt_memory_report {
     uint64_t params, gradients, optimizer, state, inputs, activations, staging, total, host, saved, shared;
 } clt_memory_report;
 #define CLT_STAGING_SLOTS 3 /* device ring slots */
 /* eval may be NULL. Both plans use the same store and the same slabs. */
 clt_memory_report clt_plan_memory(const clt_plan *train, const clt_plan *eval);
-/* Of one step: micro-batches times their commands, and those of derived tensors, which not every step computes, once. */
+/* Per step: each command counts once for each micro-batch that runs it. Commands of derived tensors count
+ * once, although not every step runs them. */
 double clt_plan_flops(const clt_plan *plan);
 size_t clt_plan_commands(const clt_plan *plan);
 
@@ -345,15 +354,16 @@ clt_status clt_pass_share(clt_plan *plan);
 clt_status clt_pass_select(clt_plan *plan);
 clt_status clt_pass_exchange(clt_plan *plan);
 clt_status clt_pass_sync(clt_plan *plan);
-/* pass_sync.c: emits the commands of UPDATE by which every rank gets the whole tensor, of which each has its share
- * (comm_share in `grain` elements); grain 0: the sum of what they have. */
+/* pass_sync.c: emits commands into UPDATE that make the tensor whole on every rank: each rank gives its
+ * share (comm_share with `grain` elements). With grain 0 the tensors of all ranks are summed. */
 clt_status clt_sync_gather(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int64_t grain);
-/* The same of a bucket of parameters, for which the next step waits. *sum: its last two members are to be set. */
+/* The same for a bucket of parameters, for which the next step waits. The caller sets take_first and
+ * take_last of *sum. */
 clt_status clt_sync_give(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, int32_t slab, clt_sum **sum);
 clt_status clt_pass_memory(clt_plan *plan);
-/* The phase of the backward pass of the micro-batch with this number in the rank's step. */
+/* The backward phase that runs for the rank's micro-batch number `micro` of a step. */
 clt_phase clt_plan_backward(const clt_plan *plan, int32_t micro);
-/* Arenas of sums that options.tree needs: log2 of the micro-batches. */
+/* Number of arenas of sums that options.tree needs: log2 of the micro-batches. */
 int32_t clt_plan_levels(const clt_plan *plan);
 /* The tensor that owns the bytes of a view: the end of its chain of views. */
 int32_t clt_plan_owner(const clt_plan *plan, int32_t tensor);

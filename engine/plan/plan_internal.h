@@ -9,7 +9,7 @@
 
 #define CLT_TIME_SUB 4096u /* times of one piece of work: its commands beyond that many share the last one */
 
-/* derived.c: whether a derived tensor is kept (ocl_emitter.derive). */
+/* derived.c: decides whether a derived tensor is kept (ocl_emitter.derive). */
 clt_status clt_plan_derive(void *plan, const ocl_derivation *derivation, ocl_derived *out);
 
 void clt_emitter_start(clt_plan *plan, clt_phase phase, ocl_emitter *emitter);
@@ -40,11 +40,12 @@ clt_status clt_plan_store_tensor(clt_plan *plan, const char *name, clt_dtype dty
 /* The name of the variant that the plan's options force, if the list has it; else NULL. */
 const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *list);
 
-/* Sets the times of the commands of a phase that were emitted since `from`; *capacity is that of the array. */
+/* Sets the times of the commands of a phase from number `from` on. *capacity: of the array
+ * plan->time[phase]. */
 clt_status clt_plan_stamp(clt_plan *plan, clt_phase phase, size_t from, size_t work, size_t *capacity);
 
-/* moments.c: for FORWARD in TRAIN plans, between open and close: what a work's call is asked for, and given, of the
- * moments of tensors. Elsewhere nothing. */
+/* moments.c: between open and close, in FORWARD of TRAIN plans, `pass` asks a work for the moments of its
+ * output if a norm wants them, and gives a norm the moments of its input. Elsewhere it sets nothing. */
 clt_status clt_moments_open(clt_plan *plan);
 void clt_moments_close(clt_plan *plan);
 void clt_moments_pass(const clt_plan *plan, const clt_work *work, clt_call *call);
@@ -52,9 +53,9 @@ void clt_moments_pass(const clt_plan *plan, const clt_work *work, clt_call *call
 /* emit_update.c: the commands of the UPDATE phase in each of its two styles (engine/optim/update.clh). */
 clt_status clt_update_emit_group(ocl_emitter *emitter, const void *problem);
 clt_status clt_update_emit_lane(ocl_emitter *emitter, const void *problem);
-/* emit_combine.c: with options.tree and accumulation, commands that let what a micro-batch has computed join the sums
- * of earlier ones: a range of gradients, the loss records, the averaged buffers of a slab, or all of these; and what
- * FORWARD begins with for it. Otherwise they emit nothing. */
+/* emit_combine.c: with options.tree and accumulation, commands that add what a micro-batch has computed
+ * to the sums of earlier ones: a range of gradients, the loss records, the averaged buffers of a slab, or
+ * all of these. emit_start emits what FORWARD begins with. Without these options they emit nothing. */
 clt_status clt_combine_gradients(clt_plan *plan, ocl_emitter *emitter, const clt_range *range);
 clt_status clt_combine_losses(clt_plan *plan, ocl_emitter *emitter);
 clt_status clt_combine_buffers(clt_plan *plan, ocl_emitter *emitter, int32_t slab);
@@ -62,17 +63,18 @@ clt_status clt_combine_emit(clt_plan *plan, ocl_emitter *emitter);
 clt_status clt_combine_emit_start(clt_plan *plan, ocl_emitter *emitter);
 /* The buffers of a slab that ranks average, as one tensor; -1 and 0 elements: it has none. */
 clt_status clt_plan_buffers(clt_plan *plan, int32_t slab, uint64_t *elements, int32_t *buffers);
-/* pass_rows.c: whether the gradient of a parameter travels as rows, and whether rows are all that it is made of. */
+/* pass_rows.c: whether any of a parameter's gradient travels as rows, and whether all of it does. */
 bool clt_rows_any(const clt_plan *plan, int32_t param);
 bool clt_rows_alone(const clt_plan *plan, int32_t param);
-/* emit_rows.c: what BACKWARD begins with: zeros where ROWS adds to a gradient that no other work writes. */
+/* emit_rows.c: the commands at the start of BACKWARD that clear gradients to which only ROWS adds. */
 clt_status clt_rows_emit_start(clt_plan *plan, ocl_emitter *emitter);
-/* How many elements of a bucket are summed: up to the first table whose gradient is made of the rows that are
- * gathered and nothing else. Such tables come last (pass_store.c). */
+/* How many elements of a bucket are summed: up to the first table whose gradient consists of gathered
+ * rows alone. Such tables come last (pass_store.c). */
 uint64_t clt_rows_summed(const clt_plan *plan, const clt_range *bucket);
-/* What ranks gather of the work number `at`: indices (INDICES), or the gradients of its output in the narrower one of
- * their type and the communication dtype (ROWS). The commands of SEND that make what this rank gives, and those that
- * add all of it to the table: the work itself, with the positions of all ranks. */
+/* Declares the gather of embedding work number `at`: of its indices (INDICES), or of the gradients of its
+ * output (ROWS) in the narrower of their type and the communication dtype. emit_send emits the commands
+ * of SEND that make this rank's part. emit_add emits the commands that add the rows of all ranks to the
+ * table: the work itself, over the positions of all ranks. */
 clt_status clt_rows_gather(clt_plan *plan, ocl_emitter *emitter, clt_sum_kind kind, size_t at, clt_sum *sum);
 clt_status clt_rows_emit_send(clt_plan *plan, ocl_emitter *emitter, const clt_sum *sum);
 clt_status clt_rows_emit_add(clt_plan *plan, ocl_emitter *emitter, const clt_sum *sum);

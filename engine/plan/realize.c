@@ -52,7 +52,7 @@ void clt_pool_overwritten(clt_slab_pool *pool)
     pool->user = NULL;
 }
 
-/* From now on the slabs have what this plan leaves in them. */
+/* Notes that the slabs hold this plan's values from now on. */
 static void take_slabs(const clt_realized *r)
 {
     if (r->pool->user != r)
@@ -97,7 +97,7 @@ static clt_status join_phases(clt_realized *r, uint32_t phases)
     return CLT_OK;
 }
 
-/* Everything but the executor. */
+/* Makes *out without its executor. */
 static clt_status prepare(const clt_plan *plan, ocl_device *device, const clt_realize_options *options,
                           clt_realized **out)
 {
@@ -173,7 +173,7 @@ void clt_realized_destroy(clt_realized *r)
     free(r);
 }
 
-/* Bits of clt_derives: the derived tensors of a phase that are as its commands would make them. */
+/* Bits of clt_derives: the kinds of derived tensors of a phase that are still valid. */
 static uint32_t valid(const clt_derived_at *was, const clt_derived_at *now)
 {
     if (was->turn != now->turn || was->writes != now->writes)
@@ -225,7 +225,7 @@ static bool primed_before(const ocl_command **seen, size_t *count, const ocl_com
     return false;
 }
 
-/* Runs everything but the SYNC phase, which needs the other ranks. */
+/* Host commands, which need the other ranks, are left out. */
 clt_status clt_realized_prime(clt_realized *r, ocl_progress_fn progress, void *progress_context,
                               ocl_refusal *refusal)
 {

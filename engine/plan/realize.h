@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Putting a plan on a device: slabs (shared by all plans of a run), one executor for all phases with every
- * kernel argument bound, and a priming run. Priming executes the commands once before the first step, so that
- * all memory is touched and drivers finish their lazy compilation. */
+ * Putting a plan on a device: slabs (shared by all plans of a run), one executor for all phases with
+ * every kernel argument bound, and a priming run. Priming executes the commands once before the first
+ * step, so that all memory is touched and drivers finish their lazy compilation. */
 #ifndef ENGINE_PLAN_REALIZE_H
 #define ENGINE_PLAN_REALIZE_H
 
@@ -14,12 +14,13 @@ typedef struct clt_slab_pool {
     ocl_buffer *slab[CLT_MAX_PLAN_SLABS];
     int32_t n_slabs;
     const struct clt_realized *user; /* the plan that has written to them last */
-    uint64_t turns;                  /* how often that has changed */
+    uint64_t turns;                  /* how often `user` has changed */
 } clt_slab_pool;
 clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans,
                            clt_slab_pool **out);
 void clt_pool_destroy(clt_slab_pool *pool);
-/* Somebody else has written to the slabs: no plan relies on what it has left there. */
+/* To be called when something other than a plan has written to the slabs: no plan then relies on their
+ * contents. */
 void clt_pool_overwritten(clt_slab_pool *pool);
 
 struct clt_store;
@@ -66,9 +67,10 @@ clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
 void clt_realized_destroy(clt_realized *realized);
 /* Enqueues one phase, without the commands of derived tensors that are still valid. */
 clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
-/* Runs every command of all phases but SYNC once on zeroed slabs and waits for each. To be called before
- * parameters are initialised. progress (may be NULL) is called with each command before it runs; refusal (may
- * be NULL) receives the command that could not be run. */
+/* Runs the commands of all phases on zeroed slabs, each kernel once, and waits for each; host commands,
+ * which need the other ranks, are left out. To be called before parameters are initialised. progress (may
+ * be NULL) is called with each command before it runs; refusal (may be NULL) receives the command that
+ * could not be run. */
 clt_status clt_realized_prime(clt_realized *realized, ocl_progress_fn progress, void *progress_context,
                               struct ocl_refusal *refusal);
 /* The buffer and the offset of a tensor. */

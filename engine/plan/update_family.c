@@ -27,7 +27,7 @@ static const char *words(const void *problem, char *buffer, size_t size)
     return buffer;
 }
 
-/* The optimizer's, and two per element for the norm. */
+/* Operations of the optimizer, and two per element for the norm. */
 static double flops(const void *problem)
 {
     const clt_plan *plan = ((const clt_update_problem *)problem)->plan;

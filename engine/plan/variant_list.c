@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every variant that plans can use, with a number, by which ranks (processes of the same program with other
- * addresses) name a variant to each other, and with a name for files. Knows lists of variants, no variant in
- * particular. */
+ * Numbers and names for every variant that plans can use. Ranks name a variant to each other by its
+ * number, because addresses differ between processes of the same program; files contain its name. Knows
+ * lists of variants, no variant in particular. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "engine/ops/op.h"
 #include "engine/plan/plan.h"
 
-/* The n-th list of variants, NULL behind the last one. */
+/* The n-th list of variants, NULL after the last one. */
 static const ocl_variant *const *list_at(int n)
 {
     int ops;

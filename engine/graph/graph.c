@@ -147,7 +147,7 @@ const clt_param *clt_graph_find_param(const clt_graph *graph, const char *name)
     return clt_names_find(&graph->param_names, name, strlen(name), &index) ? &graph->params[index] : NULL;
 }
 
-/* Of the parameters that are buffers, or not, and of these of all or only of those that are frozen. */
+/* Elements of all buffers, or of all other parameters; frozen_alone: of the frozen ones only. */
 static int64_t elements_of(const clt_graph *graph, bool buffers, bool frozen_alone)
 {
     int64_t total = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph: tensors (logical shape, dtype), nodes (an op with attributes), parameters (a record each), batch
- * fields and losses. It describes what to compute for one micro-batch, forward only; plans are made from it.
- * It knows nothing of devices, memory or training. Gradient of x is dx. */
+ * The graph: tensors (logical shape, dtype), nodes (an op with attributes), parameters (a record each),
+ * batch fields and losses. It describes what to compute for one micro-batch, forward only; plans are made
+ * from it. It knows nothing of devices, memory or training. Gradient of x is dx. */
 #ifndef ENGINE_GRAPH_GRAPH_H
 #define ENGINE_GRAPH_GRAPH_H
 
@@ -32,10 +32,10 @@ typedef enum clt_tensor_class {
     CLT_TC_OPT,        /* store: optimizer state */
     CLT_TC_STATE,      /* store: run state, losses, tables */
     CLT_TC_ACTIVATION, /* plan: output of a node */
-    /* plan: plan: forward results other than activations that backward needs (statistics, masks) */
+    /* plan: forward results other than activations that backward needs (statistics, masks) */
     CLT_TC_SAVED,
     CLT_TC_GRADIENT,  /* plan: gradient of an activation */
-    CLT_TC_WORKSPACE, /* plan: lives inside one op, or as moments until the norm behind it */
+    CLT_TC_WORKSPACE, /* plan: lives inside one op, or as moments until the norm after it */
     CLT_TC_COUNT
 } clt_tensor_class;
 const char *clt_tensor_class_name(clt_tensor_class c);
@@ -51,8 +51,8 @@ typedef struct clt_tensor {
     const char *name;
     clt_dtype dtype;
     clt_shape shape;
-    /* Set by pass_layout.c. Before that row-major, unless who makes the graph writes a field or reads an output
-     * in another layout, and sets it. */
+    /* Set by pass_layout.c. Until then row-major, unless the maker of the graph sets another layout for a
+     * field that it writes or an output that it reads. */
     clt_layout layout;
     clt_tensor_class cls;
     int32_t producer;    /* node id, -1 for fields, parameters, gradients */
@@ -99,14 +99,16 @@ typedef struct clt_param {
     /* A buffer: values that the forward pass of training computes itself, such as running statistics. It has
      * no gradient and no optimizer state; it is saved, and kernels read it like a parameter. */
     bool buffer;
-    /* a buffer: after each step ranks take the mean of theirs, unless they share statistics; else all compute the same */
+    /* a buffer: ranks take the mean of theirs after each step; false: they share statistics, so all compute
+     * the same */
     bool averaged;
     clt_param_group group;
     float lr_scale;
     bool elementwise;      /* updated element by element also where the optimizer updates whole matrices */
     const char *file_name; /* name in checkpoint files */
-    /* In files the last dimension stands before so many others: 1: the last two are swapped (transformers'
-     * Conv1D), 2 and 3: weights of convolutions, whose channels come last here; 0: as here. */
+    /* Number of dimensions before which the last one stands in files. 1: the last two are swapped
+     * (transformers' Conv1D); 2 and 3: weights of convolutions, whose channels come last here; 0: as
+     * here. */
     int file_transposed;
     /* Rows of the first dimension that checkpoint files hold; 0: all. The rows after them are padding:
      * they start at zero and their gradient is zero. */
@@ -150,9 +152,9 @@ typedef struct clt_node {
     int32_t loss;     /* index in losses, -1 */
     int32_t constant; /* tensor of class CONSTANT that its kernels read, -1 */
     int32_t share;    /* node whose parameters this node uses too (tied weights), -1: none */
-    /* number, from 1, of the repeated block of the model (a transformer layer) that it belongs to; 0: none */
+    /* number, from 1, of the repeated block (such as a transformer layer) that it belongs to; 0: none */
     int32_t block;
-    /* Nodes whose work is part of this one (engine/plan/passes/pass_fold.c); NULL behind the last. */
+    /* Nodes whose work is part of this one (engine/plan/passes/pass_fold.c); NULL after the last. */
     const struct clt_node *folded[CLT_MAX_FOLDED];
 } clt_node;
 
@@ -167,8 +169,8 @@ typedef struct clt_loss {
     bool has_ignore;
     int64_t ignore_index;
     int64_t targets_per_sample;
-    /* NULL, or for each of n_classes classes the weight with which its targets count in the normaliser (instead of
-     * with 1). Lives as long as the graph. */
+    /* NULL, or for each of n_classes classes the weight with which its targets count in the normaliser
+     * (instead of with 1). Lives as long as the graph. */
     const float *class_weights;
     int64_t n_classes;
 } clt_loss;
@@ -224,11 +226,11 @@ int64_t clt_graph_param_elements(const clt_graph *graph);
 int64_t clt_graph_frozen_elements(const clt_graph *graph);
 int64_t clt_graph_buffer_elements(const clt_graph *graph);
 int32_t clt_graph_buffers(const clt_graph *graph); /* number of buffers */
-/* Whether training updates the node's buffers. False when they are frozen: then the node computes as in
- * evaluation. (True for a node without buffers.) */
+/* True if training updates the node's buffers. False when they are frozen, because then the node computes as
+ * in evaluation, and for a node without buffers. */
 bool clt_node_updates_buffers(const clt_graph *graph, const clt_node *node);
-/* Tokens of a sample, for speeds: the targets of the first loss where they are classes (one for each place of
- * a sequence); 1 where they are numbers, such as the values of a regression. */
+/* Tokens of a sample, for speeds: the targets of the first loss where they are classes (one for each
+ * place of a sequence); 1 where they are numbers, such as the values of a regression. */
 int64_t clt_graph_tokens(const clt_graph *graph);
 
 #endif

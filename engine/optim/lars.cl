@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LARS: d = trust * (g + decay*p); buf = momentum*buf + d; p -= lr * (nesterov ? d + momentum*buf : buf). The
- * trust ratio is coefficient * |p| / (|g| + decay*|p| + eps). */
+ * LARS: d = trust * (g + decay*p); buf = momentum*buf + d; p -= lr * (nesterov ? d + momentum*buf : buf).
+ * The trust ratio is coefficient * |p| / (|g| + decay*|p| + eps). */
 #include "update.clh"
 
 #ifndef NESTEROV

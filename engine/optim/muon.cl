@@ -2,7 +2,7 @@
  *
  * Muon. A matrix: m = m + (1-momentum)(g-m); u = m, or with Nesterov g + momentum*(m-g); p *= 1 -
  * lr*decay; p -= lr * rate * X, X being u/|u| made orthogonal by products (optim_muon.c). The ratio of a
- * matrix is 1/|u|. What is no matrix is updated as by AdamW, at `others` times the learning rate. */
+ * matrix is 1/|u|. Everything else is updated as by AdamW, at `others` times the learning rate. */
 #include "adam.clh"
 
 #ifndef NESTEROV

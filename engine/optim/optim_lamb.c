@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * LAMB (You and others, "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", 2020):
- * Adam's step with decoupled weight decay, scaled by a trust ratio so that its length follows the norm of the
- * parameter. By default only parameters that decay have a trust ratio, as in NVIDIA's apex; trust_all is its
- * NVLAMB. */
+ * Adam's step with decoupled weight decay, scaled by a trust ratio so that its length follows the norm of
+ * the parameter. By default only parameters that decay have a trust ratio, as in NVIDIA's apex; trust_all
+ * is its NVLAMB. */
 #include <math.h>
 
 #include "engine/optim/optimizer.h"

@@ -63,8 +63,8 @@ static void reference(const double *value, const clt_update_factors *f, double g
     *p -= f->lr * (value[NESTEROV] > 0 ? d + value[MOMENTUM] * state[0] : state[0]);
 }
 
-/* The caller multiplies the result by the trust ratio. The momentum buffer contains the ratio already, so its
- * rounding error is divided by it here. */
+/* The caller multiplies the result by the trust ratio. The momentum buffer contains the ratio already, so
+ * its rounding error is divided by it here. */
 static double spread(const double *value, const clt_update_factors *f, double error, double g,
                      const double *before, const double *after)
 {

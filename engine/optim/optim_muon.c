@@ -12,7 +12,7 @@
 #include "engine/base/mem.h"
 #include "engine/optim/optimizer.h"
 
-/* Which factor the learning rate of a matrix has. */
+/* The factor on the learning rate of a matrix. */
 #define SCALES "match_rms_adamw|original"
 enum { MATCH_RMS_ADAMW, ORIGINAL };
 
@@ -101,10 +101,11 @@ static clt_status multiply(ocl_emitter *e, const clt_matrix_batch *batch, ocl_ge
     return ocl_gemm_emit(e, &g, batch->plain ? "simple" : NULL);
 }
 
-/* Each step adds X and G to products of them; a product can add a matrix only without a factor. So with P = G
- * + c/b G G the step is X' = a (X + b/a P X), and the powers of a are multiplied in at the end. For a tall X
- * the smaller G is on the other side: X P with G = X^T X. The same form is used for every X if sums must have
- * the same order on all devices, because rows times rows are added up in vectors as wide as the device's. */
+/* Each step adds X and G to products of them; a product can add a matrix only without a factor. So with P
+ * = G + c/b G G the step is X' = a (X + b/a P X), and the powers of a are multiplied in at the end. For a
+ * tall X the smaller G is on the other side: X P with G = X^T X. The same form is used for every X if
+ * sums must have the same order on all devices, because rows times rows are added up in vectors as wide
+ * as the device's. */
 static clt_status orthogonalise(ocl_emitter *e, const clt_matrix_batch *batch, int32_t *result,
                                 double *factor)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SGD with momentum, as in torch.optim.SGD: weight decay is added to the gradient; the momentum buffer starts
- * at 0, and there is no dampening. */
+ * SGD with momentum, as in torch.optim.SGD: weight decay is added to the gradient; the momentum buffer
+ * starts at 0, and there is no dampening. */
 #include "engine/optim/optimizer.h"
 
 enum { MOMENTUM, NESTEROV };

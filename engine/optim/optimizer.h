@@ -36,8 +36,8 @@ typedef struct clt_optimizer {
      * these keys, in their order; true is 1. */
     const clt_config_part *config;
     const char *program, *kernel; /* "adam" for engine/optim/adam.cl, which includes update.clh */
-    /* Names of the two kernels that compute trust ratios, for an optimizer that needs norms of each parameter
-     * (update.clh). NULL: it does not. */
+    /* Names of the two kernels that compute trust ratios, for an optimizer that needs norms of each
+     * parameter (update.clh). NULL: it does not. */
     const char *norms, *ratio;
     double flops;                                        /* per element */
     int (*states)(const double *value);                  /* number of states */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arenas: device memory for everything that lives as long as a run, and the layout that says where each
- * parameter, its gradient and its optimizer state lie. The order and the offsets are the same in every arena.
- * The training plan makes a layout (pass_store.c), a store (store.h) allocates it. Knows parameters of
- * graphs, no device. */
+ * The arenas: device memory for everything that lives as long as a run, and the layout that says where
+ * each parameter, its gradient and its optimizer state lie. The order and the offsets are the same in
+ * every arena. The training plan makes a layout (pass_store.c), a store (store.h) allocates it. Knows
+ * parameters of graphs, no device. */
 #ifndef ENGINE_STATE_ARENAS_H
 #define ENGINE_STATE_ARENAS_H
 
@@ -38,9 +38,9 @@ typedef struct clt_range {
     uint64_t first, elements;
 } clt_range;
 
-/* A derived tensor: a stored tensor in another form, which kernels read instead of it. It has an arena of its
- * own, in which it lies at the offset of its source. The update's kernel that writes the source writes it too;
- * the host makes it whenever it writes the source. */
+/* A derived tensor: a stored tensor in another form, which kernels read instead of it. It has an arena of
+ * its own, in which it lies at the offset of its source. The update's kernel that writes the source
+ * writes it too; the host makes it whenever it writes the source. */
 typedef struct clt_derived {
     clt_arena_kind arena, source;
     /* out receives the values of one slot in the arena's form and type. */
@@ -81,12 +81,13 @@ typedef struct clt_store_layout {
     uint64_t slab_elements[CLT_MAX_STORE_SLABS]; /* whole chunks */
     /* The leading part of each slab, which has gradients and optimizer state. */
     uint64_t trainable_elements[CLT_MAX_STORE_SLABS];
-    /* What this rank updates of them, in ascending order, own_elements of each slab: all of them, or its share of each
-     * gradient bucket. Arenas of optimizer state have nothing else, piece by piece. */
+    /* The ranges that this rank updates, in ascending order, own_elements in each slab: all trainable
+     * elements, or its share of each gradient bucket. Arenas of optimizer state hold these ranges alone, one
+     * after the other. */
     clt_range *own;
     size_t n_own;
     uint64_t own_elements[CLT_MAX_STORE_SLABS];
-    bool sharded;                                    /* these are shares */
+    bool sharded;                                    /* `own` are shares */
     uint64_t averaged_elements[CLT_MAX_STORE_SLABS]; /* the last part: buffers that ranks average */
     int32_t opt_states;                              /* 0, 1, 2: number of arenas of optimizer state */
     bool norms;                                      /* the optimizer needs norms of each parameter */
@@ -105,21 +106,22 @@ void clt_store_layout_destroy(clt_store_layout *layout);
 const clt_store_slot *clt_store_layout_find(const clt_store_layout *layout, const char *name);
 /* The arena with the values that a parameter is evaluated with: its moving average, where there is one. */
 clt_arena_kind clt_store_evaluated(const clt_store_layout *layout, const clt_store_slot *slot);
-/* Whether the group has this parameter. */
+/* True if the group contains this parameter. */
 bool clt_store_in_group(const clt_store_slot *slot, const clt_matrix_group *group);
-/* A range of a parameter's elements, [first, first + count), which lies at element `at` of an arena's slab. */
+/* A range of a parameter's elements, [first, first + count). It lies at element `at` of an arena's slab. */
 typedef struct clt_store_piece {
     uint64_t first, count, at;
 } clt_store_piece;
-/* Whether the ranks divide a parameter's elements in an arena among themselves; otherwise each of them has all. Of the
- * gradients it is what the last step has summed over the ranks, and lies where it would without division. */
+/* True if the ranks divide a parameter's elements in an arena among themselves; otherwise each of them has
+ * all. A rank's part of the gradients is what the last step has summed over the ranks, and lies where it
+ * would without division. */
 bool clt_store_divides(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot);
-/* The elements of a parameter that this rank has in an arena, as pieces in ascending order; all of them are one piece.
- * False: there is no piece `index` (from 0). */
+/* The elements of a parameter that this rank has in an arena, as pieces in ascending order; all of them
+ * are one piece. False: there is no piece `index` (from 0). */
 bool clt_store_part(const clt_store_layout *layout, clt_arena_kind arena, const clt_store_slot *slot,
                     int64_t index, clt_store_piece *piece);
-/* Piece number k of what this rank updates of a slab, and the first element of its state in arenas of optimizer
- * state; false: there is no such piece. */
+/* Piece number k of what this rank updates of a slab, and the first element of its state in arenas of
+ * optimizer state; false: there is no such piece. */
 bool clt_store_own(const clt_store_layout *layout, int32_t slab, size_t k, clt_range *piece,
                    uint64_t *state_at);
 /* Bytes of one slab of an arena; 0 when that arena does not exist. */

@@ -110,7 +110,7 @@ clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const cl
     return CLT_OK;
 }
 
-/* Writes what is derived from a tensor, whenever that is written. */
+/* Writes what is derived from a tensor; to be called whenever the tensor is written. */
 static clt_status write_derived(clt_store *store, clt_arena_kind source, const clt_store_slot *slot,
                                 const float *values)
 {
@@ -151,7 +151,7 @@ bool clt_store_saves(const clt_store *store, clt_arena_kind arena, const clt_par
 {
     const clt_store_slot *slot = clt_store_layout_find(store->layout, param->name);
     int state = (int)arena - (int)CLT_ARENA_OPT1;
-    /* of what ranks divide, one may have nothing */
+    /* a rank may have no part of what the ranks divide, so sizes do not tell */
     bool exists = state >= 0 && state < store->layout->opt_states
                       ? slot && state < slot->states
                       : clt_store_arena_bytes(store->layout, arena) > 0;

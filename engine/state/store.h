@@ -13,17 +13,19 @@ typedef struct clt_store {
     const clt_store_layout *layout; /* borrowed from the training plan */
     bool training;                  /* false: only the arenas that evaluation needs exist */
     ocl_buffer *slab[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS];
-    /* How often the host has written to it, and the update: what plans derive from parameters is valid until then. */
+    /* Number of writes by the host, and of updates: what plans derive from parameters is valid until the
+     * next one. */
     uint64_t writes, updates;
 } clt_store;
 
 /* Creates the arenas, filled with zeros. CLT_EDEVMEM names the arena that did not fit. */
 clt_status clt_store_create(ocl_device *device, const clt_store_layout *layout, bool training,
                             clt_store **out);
-/* The same with arenas in memory that is the caller's and outlives the store; the slabs of an arena lie one behind the
- * other. For CPU devices (ocl_computes_on_host). */
+/* The same with arenas in memory of the caller, which outlives the store; the slabs of an arena lie one
+ * after the other. For CPU devices (ocl_computes_on_host). */
 typedef struct clt_store_over {
-    /* NULL: the device's; at a whole page; clt_store_over_offset of the slab behind the last: its bytes */
+    /* NULL: the device allocates it. Otherwise at a whole page, with as many bytes as clt_store_over_offset
+     * returns for slab n_slabs */
     void *memory[CLT_ARENA_COUNT];
 } clt_store_over;
 clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *layout, bool training,
@@ -32,8 +34,8 @@ clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *lay
 uint64_t clt_store_over_offset(const clt_store_layout *layout, clt_arena_kind arena, int32_t slab);
 void clt_store_destroy(clt_store *store);
 clt_status clt_store_zero(clt_store *store);
-/* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. Of states that are divided
- * among ranks only what this rank has (clt_store_part); the rest is read as zeros, and not written. */
+/* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. Of elements
+ * that ranks divide only this rank's part is read or written (clt_store_part); the rest is read as zeros. */
 clt_status clt_store_read(const clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,
                           float *out);
 clt_status clt_store_write(clt_store *store, clt_arena_kind arena, const clt_store_slot *slot,

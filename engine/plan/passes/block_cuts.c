@@ -3,8 +3,7 @@
  * train.recompute = block: where the forward work is cut into segments. The cuts are at the blocks that the
  * model family marked. Without marks, dynamic programming finds the cuts that need the least memory: tensors
  * that cross a cut are kept, and the largest segment is in memory as a whole while its backward work runs.
- * Knows sizes, no op.
- * no op. */
+ * Knows sizes, no op. */
 #include <stdlib.h>
 
 #include "engine/plan/passes/recompute.h"

@@ -14,7 +14,7 @@
 /* One entry of the index: a work that names a tensor. The entries of a tensor form a linked list. */
 typedef struct clt_mention {
     size_t work;
-    int32_t next; /* next mention of the same tensor, -1 behind the last */
+    int32_t next; /* next mention of the same tensor, -1 after the last */
 } clt_mention;
 
 typedef struct clt_fuse {
@@ -61,9 +61,9 @@ bool clt_fuse_dead(const clt_work *work);
 /* Removes dead work from the list. */
 void clt_fuse_sweep(clt_plan *plan);
 
-/* If the only reader of *result, which the work at `at` computes, is a sum of two tensors of one shape and
- * type and the other tensor is computed earlier, the sum becomes the residual of the work's epilogue; *result
- * is then the output of the sum. Otherwise nothing changes. */
+/* If the only reader of *result, which the work at `at` computes, is a sum of two tensors of one shape
+ * and type and the other tensor is computed earlier, the sum becomes the residual of the work's epilogue;
+ * *result is then the output of the sum. Otherwise nothing changes. */
 clt_status clt_fuse_residual(clt_fuse *fuse, size_t at, int32_t *result);
 /* The activation of a node as an option of a GEMM's epilogue; OCL_ACT_NONE if the node is none of these. */
 ocl_activation clt_fuse_activation_of(const clt_node *node);

@@ -2,8 +2,8 @@
  *
  * Fusing a GEMM with its neighbours by means of its epilogue. Forward: the activation that follows, and the
  * residual that is added to it. Backward: the derivative of the activation whose output's gradient the GEMM
- * computes. The arithmetic is that of the separate kernels in the same order, so f32 results are the same bit
- * for bit. Each op declares what it can be in an epilogue (engine/ops/op.h). */
+ * computes. Arithmetic and order are the same as in separate kernels, so f32 results are the same bit for
+ * bit. Each op declares what it can be in an epilogue (engine/ops/op.h). */
 #include "engine/plan/passes/fuse.h"
 
 static const clt_tensor *tensor_of(const clt_fuse *f, int32_t id)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusing a GEMM with the loss that is the only reader of its outputs, if the loss names an op that does both.
- * In training the backward phase then does all of it, the loss record included: logits are computed some rows
- * at a time and their gradient replaces them. In evaluation fusing pays only if there are several such chunks
- * of rows. */
+ * Fusing a GEMM with the loss that is the only reader of its outputs, if the loss names an op that does
+ * both. In training the backward phase then does all of it, the loss record included: logits are computed
+ * some rows at a time and their gradient replaces them. In evaluation fusing pays only if there are
+ * several such chunks of rows. */
 #include <string.h>
 
 #include "engine/ops/cross_entropy/linear_cross_entropy.h"

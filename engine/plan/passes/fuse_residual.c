@@ -2,12 +2,12 @@
  *
  * Fusing an op with the residual sum that follows it, forward: one kernel instead of two, and the op's own
  * result is not stored. Backward does not change, because the gradient of a sum is the gradient of both
- * inputs. The arithmetic is that of the separate kernels, so f32 results are the same bit for bit; with
+ * inputs. The arithmetic is the same as in separate kernels, so f32 results are the same bit for bit; with
  * 16-bit storage the sum is rounded once instead of twice. Knows no op by name. */
 #include "engine/plan/passes/fuse.h"
 
-/* The sum of two inputs that is the only reader of y, its input number *side; NULL if there is none that can
- * be fused. */
+/* The node that adds two tensors and is the only reader of y, which is its input *side; NULL: there is none
+ * that can be fused. */
 static const clt_node *find_sum(const clt_fuse *f, size_t at, int32_t y, size_t *reader, int *side)
 {
     const clt_plan *plan = f->plan;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inserting nodes into a graph: insert.h. */
+ * Places the nodes of a graph in a new order, inserts new ones, and numbers all of them anew. */
 #include "engine/plan/passes/insert.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static clt_status renumber(clt_inserter *in)
     CLT_TRY(clt_alloc(&now, (in->n > old ? in->n : old) + 1, sizeof *now, "node order"));
     for (size_t k = 0; k < old; k++)
         now[k] = -1;
-    for (size_t k = 0; k < in->n; k++) /* what was inserted has a number behind those of all other nodes */
+    for (size_t k = 0; k < in->n; k++) /* inserted nodes have numbers after all others */
         if ((size_t)in->order[k]->id < old && graph->nodes[in->order[k]->id] == in->order[k])
             now[in->order[k]->id] = (int32_t)k;
     clt_status status =

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inserting nodes into a graph: a pass walks over the nodes in order, places each of them, and adds conversions
- * before those whose inputs are not as they take them. Knows nodes, not why they are inserted. */
+ * Inserting nodes into a graph: a pass walks over the nodes in order, places each of them, and adds
+ * conversions before nodes that take their inputs in another form. Knows nodes, not why they are
+ * inserted. */
 #ifndef ENGINE_PLAN_INSERT_H
 #define ENGINE_PLAN_INSERT_H
 
@@ -17,7 +18,8 @@ clt_status clt_inserter_place(clt_inserter *in, clt_node *node);
 /* Adds and places an op with one input. `near` is the node that needs it. */
 clt_status clt_inserter_add(clt_inserter *in, const clt_node *near, const char *op, const char *name,
                             const clt_attr_given *attrs, int32_t tensor, clt_node **out);
-/* With every node of the graph placed that is to stay: the order becomes the graph's, and each node's number its position. */
+/* To be called when every node that stays has been placed: the graph takes this order, and each node its
+ * position as its number. */
 clt_status clt_inserter_finish(clt_inserter *in);
 void clt_inserter_free(clt_inserter *in);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 3, automatic differentiation: turns nodes into a list of work, forward then backward. Work is left out
- * where no trainable parameter (or checked input) is behind it, or where no loss depends on it. The first
- * contributor to a gradient writes it and the others add to it, so no gradient has to be cleared, and a
- * tensor with several readers needs no extra work. The gradient of a view's input is a view of the gradient
- * of its output. */
+ * Pass 3, automatic differentiation: turns nodes into a list of work, forward then backward. Backward work
+ * is left out where a node depends on no trainable parameter (or checked input), or where no loss depends on
+ * the node. The first contributor to a gradient writes it and the others add to it, so no gradient has to be
+ * cleared, and a tensor with several readers needs no extra work. The gradient of a view's input is a view
+ * of the gradient of its output. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

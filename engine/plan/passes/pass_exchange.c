@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 10, exchange: numbers the exchanges with other ranks that works emit (engine/ops/exchange.h), and gives the
- * device work while they are under way: in the backward pass, what precedes the commands that make a record and
- * neither needs them nor is needed by them, such as the weight gradient of the layer behind, is moved between the
- * two halves of the exchange. Knows reads and writes of commands, no op. */
+ * Pass 10, exchange: numbers the exchanges with other ranks that works emit (engine/ops/exchange.h), and
+ * gives the device work while they are under way. In the backward pass, commands that precede the making of
+ * a record and neither depend on it nor are needed by it, such as the weight gradient of the layer after it,
+ * are moved between the two halves of the exchange. Knows reads and writes of commands, no op. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static clt_status add_exchange(clt_plan *plan, size_t *capacity, const ocl_comma
     return CLT_OK;
 }
 
-/* Numbers the exchanges of a phase from `first` on; those behind the last number are new. */
+/* Numbers the exchanges of a phase from `first` on; numbers from plan->n_exchanges on are new exchanges. */
 static clt_status number_phase(clt_plan *plan, clt_phase phase, size_t first, size_t *capacity)
 {
     const ocl_command_list *list = &plan->phase[phase];
@@ -57,7 +57,7 @@ static const clt_tensor *owner_of(const clt_plan *plan, const ocl_arg *arg)
     return clt_graph_tensor(plan->graph, clt_plan_owner(plan, arg->ref.tensor));
 }
 
-/* Whether one writes what the other reads or writes. */
+/* True if one writes what the other reads or writes. */
 static bool depend(const clt_plan *plan, const ocl_command *a, const ocl_command *b)
 {
     for (int i = 0; i < a->n_args; i++) {
@@ -70,7 +70,7 @@ static bool depend(const clt_plan *plan, const ocl_command *a, const ocl_command
     return false;
 }
 
-/* Where the commands of a work begin that end with number `give`. */
+/* The first command of the work whose last command is number `give`. */
 static size_t work_begin(const ocl_command_list *list, size_t give)
 {
     size_t begin = give;
@@ -80,7 +80,7 @@ static size_t work_begin(const ocl_command_list *list, size_t give)
     return begin;
 }
 
-/* The first of the commands right before `begin` that may all come behind `give` instead. */
+/* The first of the commands right before `begin` such that all of them may run after `give` instead. */
 static size_t first_to_move(const clt_plan *plan, const ocl_command_list *list, size_t begin, size_t give)
 {
     size_t first = begin;
@@ -91,8 +91,8 @@ static size_t first_to_move(const clt_plan *plan, const ocl_command_list *list, 
     return first;
 }
 
-/* Commands from `first` to `middle` change places with those from there to `end`. Times belong to places in the list,
- * so that they never fall. */
+/* Swaps the commands [first, middle) with [middle, end). Times belong to places in the list, so that they
+ * never fall. */
 static clt_status swap_parts(ocl_command_list *list, size_t first, size_t middle, size_t end)
 {
     ocl_command *moved;

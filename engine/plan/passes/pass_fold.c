@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 0, fold: an op that can apply an activation itself takes in the activation that follows it, and a sum of
- * two between them, whose other summand becomes its next input (clt_op.fold). Unlike the fuse pass, which edits
- * work, this changes the graph before derivatives are taken, so that the op computes its own backward pass as a
- * whole, and what lies between the nodes is never stored. The folded node takes the place of the activation,
- * where all its inputs exist. With options.no_fuse nothing is folded; the checker's plans are never folded,
- * because they test single ops. Knows flags and hooks of ops, no op. */
+ * Pass 0, fold: an op that can apply an activation itself takes in the activation that follows it, and a
+ * sum of two between them, whose other summand becomes its next input (clt_op.fold). Unlike the fuse
+ * pass, which edits work, this changes the graph before derivatives are taken, so that the op computes
+ * its own backward pass as a whole, and what lies between the nodes is never stored. The folded node
+ * takes the place of the activation, where all its inputs exist. With options.no_fuse nothing is folded;
+ * the checker's plans are never folded, because they test single ops. Knows flags and hooks of ops, no
+ * op. */
 #include <stdlib.h>
 
 #include "engine/plan/passes/fuse.h"
@@ -13,13 +14,14 @@
 
 typedef struct fold {
     clt_graph *graph;
-    int32_t *readers;   /* by tensor: how many inputs it is */
+    int32_t *readers;   /* by tensor: number of inputs of nodes that it is */
     int32_t *reader;    /* by tensor: the last node that reads it */
     clt_node **instead; /* by node id: what takes its place; NULL: it is part of a later one */
     clt_inserter in;
 } fold;
 
-/* The node that alone reads the only output of a node, once, if nobody else does; NULL otherwise. */
+/* The node that reads the only output of a node, if it reads it once and nothing else does; NULL
+ * otherwise. */
 static clt_node *only_reader(const fold *f, const clt_node *node)
 {
     const clt_tensor *t = node->n_out == 1 ? clt_graph_tensor(f->graph, node->out[0]) : NULL;

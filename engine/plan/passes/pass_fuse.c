@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 6, fuse: lets one kernel do the work of neighbouring nodes, and removes work that does nothing (views;
- * dropout in evaluation). With options.no_fuse nothing is fused, so that tests can compare. The checker's
- * plans are never fused, because they test single ops. */
+ * Pass 6, fuse: lets one kernel do the work of neighbouring nodes, and removes work that does nothing
+ * (views; dropout in evaluation). With options.no_fuse nothing is fused, so that tests can compare. The
+ * checker's plans are never fused, because they test single ops. */
 #include "engine/plan/passes/fuse.h"
 
 /* In evaluation y = x for dropout: y becomes a view of x. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 2, layout: decides on the order in memory of the elements of each tensor. An op that needs another
+ * Pass 2, layout: decides in which order the elements of each tensor lie in memory. An op that needs another
  * order than row-major says so (clt_op.layout). Ops that work on elements one by one accept any order
- * (CLT_OP_ANY_LAYOUT), and so do ops that look at their tensors' layout (CLT_OP_ALL_ONE_LAYOUT); all others read
- * and write row-major tensors. Where the orders differ a transposition is inserted, once per tensor. Values that are kept from run to run are row-major, and so are tensors that
- * the caller writes or reads, unless the caller has set another layout of theirs in the graph. Knows layouts
- * and flags of ops, no op. */
+ * (CLT_OP_ANY_LAYOUT), and so do ops that look at their tensors' layout (CLT_OP_ALL_ONE_LAYOUT); all others
+ * read and write row-major tensors. Where the orders differ a transposition is inserted, once per tensor.
+ * Values that are kept from run to run are row-major, and so are tensors that the caller writes or reads,
+ * unless the caller has set another layout for them in the graph. Knows layouts and flags of ops, no op. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,8 +27,8 @@ static bool any_wish(const clt_graph *graph)
     return false;
 }
 
-/* An op that works on elements one by one, on inputs of one shape, works channels-last if one of them is so; and so
- * does one that looks at their layout, on inputs of any shapes. */
+/* An op that works on elements one by one, on inputs of one shape, works channels-last if one of them is
+ * channels-last. An op that looks at layouts does so on inputs of any shapes. */
 static clt_layout layout_of(const layouts *l, const clt_node *node)
 {
     bool follows = node->op->flags & (CLT_OP_ANY_LAYOUT | CLT_OP_ALL_ONE_LAYOUT);
@@ -85,8 +85,8 @@ static clt_status in_layout(layouts *l, const clt_node *node, clt_layout need, i
     return CLT_OK;
 }
 
-/* For an output that is read by others than nodes: the node writes a new tensor, which is transposed into
- * it. */
+/* For an output that is read outside the graph: the node writes a new tensor, which is transposed into the
+ * output. */
 static clt_status give_row_major(layouts *l, clt_node *node, int output)
 {
     int32_t kept = node->out[output];

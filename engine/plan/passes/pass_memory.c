@@ -133,7 +133,8 @@ static clt_status check_inputs(const clt_plan *plan)
     return CLT_OK;
 }
 
-/* Fields, the step block and constants lie side by side at the start of slab 0, so that one copy fills them all. */
+/* Fields, the step block and constants lie side by side at the start of slab 0, so that one copy fills
+ * them all. */
 static clt_status place_inputs(clt_plan *plan)
 {
     uint64_t offset = 0, guard = plan->options.guard_bytes, align = plan->device.align_bytes;
@@ -341,8 +342,8 @@ static clt_status live_bound(const clt_plan *plan, const placement *p, uint64_t 
     return CLT_OK;
 }
 
-/* Moves the item that ends highest in the last slab to the front of the order, so that the next try places it
- * first. */
+/* Moves the item that ends highest in the last slab to the front of the order, so that the next try
+ * places it first. */
 static void promote_top(placement *p)
 {
     size_t top = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 1, precision: decides the storage type of every tensor. In a half-precision run activations and the
- * weights of products are stored in 16 bits, and all arithmetic is f32. Ops with the flag CLT_OP_WIDE keep
- * f32, as do statistics, losses and all parameters that no product reads. Where types differ a cast is
- * inserted, once per tensor. In a run with f32, the default, this pass checks that every float tensor is f32.
- * It knows flags of ops, no op. */
+ * Pass 1, precision: decides the storage type of every tensor. In a half-precision run activations and
+ * the weights of products are stored in 16 bits, and all arithmetic is f32. Ops with the flag CLT_OP_WIDE
+ * keep f32, as do statistics, losses and all parameters that no product reads. Where types differ a cast
+ * is inserted, once per tensor. In a run with f32, the default, this pass checks that every float tensor
+ * is f32. It knows flags of ops, no op. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

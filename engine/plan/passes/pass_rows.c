@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 4, rows: with several ranks, which gradients of embeddings travel as rows. The gradient of a table is a
- * sum of rows, one for each position of the micro-batch, which go to the table's rows that the indices name. Where
- * the positions of all ranks are no more than the table's rows, gathering rows and indices takes at most half the bytes
- * of summing tables; and a table that is also the matrix of the last layer (tied) can be summed as soon as that layer
- * has added to it, at the beginning of the backward pass, instead of at its end. Every rank then adds the rows of
- * all ranks to the sum, in the same order. The works that make such gradients are moved behind all others, so that
- * passes that follow know that rows and indices are needed until then. */
+ * Pass 4, rows: with several ranks, decides which gradients of embeddings travel as rows. The gradient of a
+ * table is a sum of rows, one for each position of the micro-batch, which are added to the table's rows that
+ * the indices name. Where the positions of all ranks are at most the table's rows, gathering rows and
+ * indices takes at most half the bytes of summing tables. And a table that is also the matrix of the last
+ * layer (tied) can be summed as soon as that layer has added to it, at the beginning of the backward pass
+ * instead of at its end. Every rank then adds the rows of all ranks to the sum, in the same order. The works
+ * that make such gradients are moved after all others, so that later passes know that rows and indices are
+ * needed until then. */
 #include <stdlib.h>
 
 #include "engine/ops/op.h"
@@ -22,7 +23,7 @@ static int64_t positions_of(const clt_plan *plan, const clt_node *node)
     return clt_shape_elements(&clt_graph_tensor(plan->graph, node->in[0])->shape);
 }
 
-/* Whether something else makes a part of a table's gradient, which then is summed as well. */
+/* True if something else also makes part of a table's gradient: the table is then summed as well. */
 static bool has_dense_part(const clt_plan *plan, int32_t param)
 {
     bool any = plan->options.accumulation > 1;
@@ -34,8 +35,8 @@ static bool has_dense_part(const clt_plan *plan, int32_t param)
     return any;
 }
 
-/* Whether the gradient of this table is to travel as rows: those of all works that make some of it. Rows that come on
- * top of the table's sum must be few: at most an eighth of its bytes. */
+/* True if the gradient of this table is to travel as rows, counting all works that contribute rows. Rows
+ * that come on top of the table's sum must be few: at most an eighth of its bytes. */
 static bool wanted(const clt_plan *plan, int32_t param)
 {
     int64_t positions = 0, most = plan->graph->params[param].shape.dim[0];
@@ -47,7 +48,7 @@ static bool wanted(const clt_plan *plan, int32_t param)
     return plan->options.embeddings == CLT_EMBEDDINGS_ROWS || positions * plan->options.ranks <= most;
 }
 
-/* Moves the works with rows behind the others; both keep their order. */
+/* Moves the works with rows after the others; both keep their order. */
 static clt_status move_last(clt_plan *plan)
 {
     clt_work *works;
@@ -62,7 +63,7 @@ static clt_status move_last(clt_plan *plan)
     return CLT_OK;
 }
 
-/* Which work writes a gradient and which add to it, in the new order. */
+/* Sets which work writes a gradient and which add to it, in the new order. */
 static void set_accumulate(clt_plan *plan, int32_t param)
 {
     bool written = false;

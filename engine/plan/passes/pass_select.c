@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 9, select: chooses a variant for every piece of work and lets it emit its commands into the lists of
- * the phases. Each command gets a time: the position of its work, and its place within the work. BACKWARD and
- * BACKWARD_ADD are two versions of the same work, so their commands have the same times. */
+ * Pass 9, select: chooses a variant for every piece of work and lets it emit its commands into the lists
+ * of the phases. Each command gets a time: the position of its work, and its place within the work.
+ * BACKWARD and BACKWARD_ADD are two versions of the same work, so their commands have the same times. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,8 +114,8 @@ static void call_backward(const clt_work *work, bool add, clt_call *call)
     }
 }
 
-/* The problems of a call: itself, or the gradients of its inputs and then those of its parameters. Returns their
- * number. */
+/* Splits a call into its problems: the call itself, or first the gradients of its inputs, then the gradients
+ * of its parameters. Returns their number. */
 static int split_call(const clt_call *call, bool backward, clt_call part[2])
 {
     bool inputs = false, params = false;
@@ -155,7 +155,8 @@ const char *clt_forced_variant(const clt_plan *plan, const ocl_variant *const *l
     return NULL;
 }
 
-/* The name of the work's node, joined with those of the nodes that were folded or fused into it: "fc1+act1". */
+/* The name of the work's node, joined with the names of nodes that were folded or fused into it:
+ * "fc1+act1". */
 static const char *layer_of(const clt_plan *plan, const clt_work *work)
 {
     const char *name = work->node->name;
@@ -192,7 +193,7 @@ static clt_status check_writes(const clt_plan *plan, const clt_work *work, const
     return CLT_OK;
 }
 
-/* absent: only what it exchanges with other ranks that have a micro-batch. */
+/* absent: emits only its part of exchanges with ranks that have a micro-batch. */
 static clt_status emit_work(clt_plan *plan, ocl_emitter *emitter, const clt_work *work, bool add, bool absent)
 {
     const clt_node *node = work->node;
@@ -308,7 +309,8 @@ static clt_status select_rows(clt_plan *plan, ocl_emitter *emitter)
     return CLT_OK;
 }
 
-/* Where a rank may have one micro-batch fewer than others: its part of what these exchange in their first one. */
+/* For a rank that may have one micro-batch fewer than others: its part of the exchanges of their first
+ * one. */
 static clt_status select_absent(clt_plan *plan, ocl_emitter *emitter)
 {
     const clt_plan_options *options = &plan->options;

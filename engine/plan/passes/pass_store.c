@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 5, store: gives parameters their places in the store: one
- * order for values, gradients and optimizer state, in the order in which gradients become ready, so that a
- * bucket or a shard is a range; each starts at a whole chunk, and a slab never passes the device's largest
- * buffer. */
+ * Pass 5, store: gives parameters their places in the store. Values, gradients and optimizer state have one
+ * order, in which gradients become ready, so that a bucket or a shard is a range. Each parameter starts at a
+ * whole chunk, and a slab never passes the device's largest buffer. */
 #include <stdlib.h>
 
 #include "comm/comm.h"
 #include "engine/plan/plan_internal.h"
 
-/* For each parameter, the position of the last work that adds to its gradient: then the gradient is ready, but for
- * rows. What rows alone make has no sum, and comes last; if rows of earlier micro-batches are summed it comes first. */
+/* ready: for each parameter, the number of works up to the last one that adds to its gradient, rows apart. A
+ * gradient of rows alone is not summed and comes last; with accumulation the rows of earlier micro-batches
+ * are summed, and it comes first. */
 static void find_ready(const clt_plan *plan, size_t *ready)
 {
     for (size_t p = 0; p < plan->graph->n_params; p++)
@@ -53,12 +53,12 @@ static int compare_order(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* Which parameters are matrices between a layer's inputs and outputs: what a product multiplies with, and
- * nothing else reads; no table of rows; and not of the last layer before a loss. matrix: by parameter. */
+/* matrix, by parameter: true for weight matrices of hidden layers, which products alone read (so no
+ * embedding tables), and which are not in the last layer before a loss. */
 static clt_status find_matrices(const clt_plan *plan, bool *matrix)
 {
     const clt_graph *graph = plan->graph;
-    bool *predicts; /* by tensor: nothing behind it multiplies with a parameter */
+    bool *predicts; /* by tensor: no product with a parameter follows before the loss */
     CLT_TRY(clt_alloc(&predicts, graph->n_tensors, sizeof *predicts, "last layers"));
     for (size_t i = 0; i < graph->n_params; i++)
         matrix[i] = graph->params[i].shape.ndim == 2 && !graph->params[i].elementwise;
@@ -76,7 +76,8 @@ static clt_status find_matrices(const clt_plan *plan, bool *matrix)
     return CLT_OK;
 }
 
-/* Whether ranks exchange what a layer with this buffer makes of it, so that all of them have the same values. */
+/* True if ranks exchange the statistics from which a layer computes this buffer, so that all have the same
+ * values. */
 static bool is_exchanged(const clt_plan *plan, size_t param)
 {
     const clt_graph *graph = plan->graph;
@@ -175,7 +176,7 @@ static clt_status take_share(clt_plan *plan, clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* Groups of matrices of one shape, in the order of their first ones. */
+/* Groups the matrices of one shape, in the order of the first matrix of each group. */
 static clt_status group_matrices(clt_store_layout *layout)
 {
     uint64_t used[CLT_MAX_STORE_SLABS] = {0};
@@ -206,7 +207,8 @@ static clt_status group_matrices(clt_store_layout *layout)
     return CLT_OK;
 }
 
-/* What the layout has for the update. */
+/* Sets what the layout has for the optimizer: number of states, norms, and the parameters that it adapts
+ * to. */
 static clt_status take_optimizer(const clt_plan *plan, clt_store_layout *layout)
 {
     const clt_update_spec *update = &plan->options.update;

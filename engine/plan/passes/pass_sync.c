@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass 11, sync: with several ranks, what is summed over them in a step, and when. The loss records come first,
- * then indices of embeddings, the buffers that are averaged, the gradients bucket by bucket, and rows of embeddings. A host command posts each sum as soon
- * as the backward pass no longer uses the tensor, which follows from the reads and writes that its commands
- * declare; another one, in the phase SYNC, lets the device wait for the result. What the update does with each
- * bucket by itself comes behind that. */
+ * Pass 11, sync: with several ranks, what is summed over them in a step, and when. The loss records come
+ * first, then indices of embeddings, the buffers that are averaged, the gradients bucket by bucket, and rows
+ * of embeddings. A host command posts each sum as soon as the backward pass no longer uses the tensor, which
+ * follows from the reads and writes that its commands declare. Another one, in the phase SYNC, lets the
+ * device wait for the result. What the update does with each bucket by itself comes after that wait. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 
 /* --- when tensors are ready --- */
 
-/* How many commands of a backward phase there are up to the last one that uses each parameter's gradient, by
- * parameter, the loss records, and buffers that are averaged. */
+/* Number of commands of a backward phase up to the last one that uses a parameter's gradient (by parameter),
+ * the loss records, and averaged buffers. */
 typedef struct last_uses {
     size_t *gradient, losses, buffers;
 } last_uses;
@@ -79,8 +79,8 @@ static clt_status add_rows(clt_plan *plan, size_t *capacity, ocl_emitter *e, clt
     return CLT_OK;
 }
 
-/* Buffers become their mean over the micro-batches of all ranks: each rank multiplies its own by its part of these, then
- * the products are summed. */
+/* Buffers become their mean over the micro-batches of all ranks: each rank multiplies its buffers by its
+ * fraction of the micro-batches, then the products are summed. */
 static clt_status add_buffers(clt_plan *plan, size_t *capacity, ocl_emitter *e)
 {
     for (int32_t s = 0; s < plan->store->n_slabs; s++) {
@@ -122,8 +122,8 @@ static void emit_host(clt_plan *plan, ocl_emitter *e, size_t k, const clt_sum *s
     ocl_host_end(e);
 }
 
-/* Between gradients, which are f32, and the arena of those in the communication dtype: all that is summed, or what this
- * rank gets of it. */
+/* Converts between f32 gradients and their copy in the communication dtype: all that is summed (`send`), or
+ * the part that this rank gets of the sum. */
 static clt_status emit_casts(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, bool send)
 {
     clt_range r = send ? plan->buckets[sum->bucket].range : plan->buckets[sum->bucket].own;
@@ -157,15 +157,16 @@ static clt_status emit_shares(clt_plan *plan, ocl_emitter *e, const clt_sum *sum
     return CLT_OK;
 }
 
-/* Commands at the end of a phase's list that are to be moved: each to behind so many of the `count` before them. */
+/* Commands appended to a phase that must run earlier: command i is moved to just after the first behind[i]
+ * of the `count` commands before them. */
 typedef struct insertion {
     clt_phase phase;
     size_t count;
-    size_t *behind; /* of each, never falling */
+    size_t *behind; /* by appended command; never falls */
     size_t n, capacity;
 } insertion;
 
-/* What was appended to the list since the last call goes behind so many commands. */
+/* Marks the commands appended since the last call to be inserted after the first `behind` commands. */
 static clt_status insert_behind(const clt_plan *plan, insertion *in, size_t behind)
 {
     size_t n = plan->phase[in->phase].count - in->count;
@@ -175,7 +176,7 @@ static clt_status insert_behind(const clt_plan *plan, insertion *in, size_t behi
     return CLT_OK;
 }
 
-/* Moves them. A command gets the time of the one that it comes behind. */
+/* Moves the appended commands. Each gets the time of the command that then precedes it. */
 static clt_status merge(clt_plan *plan, const insertion *in)
 {
     ocl_command_list *list = &plan->phase[in->phase];
@@ -221,11 +222,12 @@ static clt_status emit_sum(clt_plan *plan, ocl_emitter *e, const clt_sum *sum, b
     }
 }
 
-/* The commands of SEND that make each sum's tensor, or those of SYNC that wait for it and take the result. These come
- * before what the update does with the bucket, which is in the list (emit_update.c). */
+/* Emits the commands of SEND that make each sum's tensor, or the commands of SYNC that wait for it and take
+ * the result. The commands of SYNC are inserted before the update's own for the bucket, which are in the
+ * list already (emit_update.c). */
 static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion *in)
 {
-    size_t begun = plan->store->sharded; /* the norm's commands that are before it */
+    size_t begun = plan->store->sharded; /* commands of the norm that come before the sum */
     e->label = "sync";
     for (size_t k = 0; k < plan->n_sums; k++) {
         clt_sum *sum = &plan->sums[k];
@@ -244,7 +246,7 @@ static clt_status emit_sums(clt_plan *plan, ocl_emitter *e, bool send, insertion
     return ocl_emit_status(e);
 }
 
-/* Behind the last of the first `count` commands that writes it. */
+/* Number of commands up to the last one, among the first `count`, that writes the tensor; 0: none does. */
 static size_t written_at(const clt_plan *plan, clt_phase phase, size_t count, int32_t tensor)
 {
     const ocl_command_list *list = &plan->phase[phase];
@@ -279,7 +281,7 @@ static size_t ready_of(const clt_plan *plan, clt_phase phase, size_t count, cons
     }
 }
 
-/* What this micro-batch has computed of a sum joins those of earlier ones (options.tree). */
+/* Adds what this micro-batch has computed of a sum to the sums of earlier ones (options.tree). */
 static clt_status emit_joined(clt_plan *plan, ocl_emitter *e, const clt_sum *sum)
 {
     return sum->kind == CLT_SUM_LOSSES ? clt_combine_losses(plan, e)
@@ -289,7 +291,8 @@ static clt_status emit_joined(clt_plan *plan, ocl_emitter *e, const clt_sum *sum
                                           : CLT_OK;
 }
 
-/* What is ready before a sum that precedes it waits for that one, because all ranks sum in one order. */
+/* A sum that is ready before its predecessor is posted after it all the same, because all ranks sum in one
+ * order. */
 static clt_status emit_posts(clt_plan *plan, ocl_emitter *e, const last_uses *last, insertion *in)
 {
     size_t behind = 0;
@@ -347,7 +350,7 @@ clt_status clt_sync_give(clt_plan *plan, ocl_emitter *emitter, int32_t tensor, i
     return CLT_OK;
 }
 
-/* Appends it to the sums, whose numbers the host commands of the update get. */
+/* Appends plan->gathered to the sums, and corrects the numbers in the update's host commands. */
 static clt_status add_gathered(clt_plan *plan)
 {
     size_t capacity = plan->n_sums;
@@ -363,7 +366,7 @@ static clt_status add_gathered(clt_plan *plan)
 
 /* --- waiting for parameters --- */
 
-/* Whether a command uses parameters, in any form, of a range of a slab. */
+/* True if a command uses parameters of a range of a slab, in any form. */
 static bool uses(const clt_plan *plan, const ocl_command *command, const clt_range *range)
 {
     for (int a = 0; a < command->n_args; a++) {
@@ -392,7 +395,8 @@ static size_t first_use(const clt_plan *plan, const clt_sum *sum)
     return c;
 }
 
-/* The waits, in the order of the posts: before the first use of what a sum brings, or of what a later one does. */
+/* Emits the waits in the order of the posts, each before the first use of the parameters of its sum or a
+ * later one. */
 static clt_status emit_waits(clt_plan *plan, ocl_emitter *e, insertion *in)
 {
     size_t before = plan->n_sums - plan->n_gathered, *use;

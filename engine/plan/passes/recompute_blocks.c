@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train.recompute = block: of the forward results of a segment only those that other segments read are kept.
- * Right before the segment's backward work its forward work is repeated, as far as the backward work needs
- * the results. The last segment is kept as a whole, because its backward work follows at once. Knows work and
+ * train.recompute = block: a segment's forward results are kept only if other segments read them. Right
+ * before the segment's backward work its forward work is repeated, as far as the backward work needs the
+ * results. The last segment is kept as a whole, because its backward work follows at once. Knows work and
  * which tensors it uses. */
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@ static bool recomputable(const clt_tensor *t)
     return (t->cls == CLT_TC_ACTIVATION || t->cls == CLT_TC_SAVED) && !t->is_output && !t->persistent;
 }
 
-/* Nodes without forward work of their own (views, nodes fused into other work) get the latest of the segments
- * of their inputs. */
+/* Nodes without forward work of their own (views, nodes fused into other work) get the latest of the
+ * segments of their inputs. */
 static void place_nodes(blocks *b)
 {
     const clt_graph *graph = b->plan->graph;

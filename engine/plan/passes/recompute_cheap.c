@@ -36,7 +36,7 @@ static void find_derivable(cheap *c)
     }
 }
 
-/* Recomputes a derivable tensor, after those of its inputs that are not in memory. */
+/* Recomputes a derivable tensor, and before it the inputs of its node that are not in memory. */
 static clt_status derive(cheap *c, int32_t owner)
 {
     clt_again *a = c->again;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The step block and the state block as structs of the host; step_block.clh has their words. */
+ * The step block and the state block as structs of the host, made from the words in step_block.clh. */
 #ifndef ENGINE_GRAPH_STEP_BLOCK_H
 #define ENGINE_GRAPH_STEP_BLOCK_H
 

@@ -52,7 +52,7 @@ typedef struct clt_optimizer {
                       double *state);
     /* Only with norms. adapts: does a parameter get a trust ratio, or is it updated as a matrix? decays: it
      * has weight decay; matrix: it is the weight matrix of a hidden layer (no embedding, and not the last
-     * layer). second: a value of each element whose norm is needed besides that of the parameter. trust: the
+     * layer). second: a value of each element whose norm is needed besides the parameter's norm. trust: the
      * trust ratio from both norms. */
     bool (*adapts)(const double *value, bool decays, bool matrix);
     double (*second)(const double *value, const clt_update_factors *f, double gradient, double p,

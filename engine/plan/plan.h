@@ -34,7 +34,7 @@
  *                                          pass: read, summed by comm/, written back, waited for
  *           --> update                       norm, finite check, optimizer: arenas alone
  *           --> state block, losses          read back, looked at a step late
- * / */
+ */
 #ifndef ENGINE_PLAN_PLAN_H
 #define ENGINE_PLAN_PLAN_H
 
@@ -241,8 +241,8 @@ typedef struct clt_sum {
     int32_t own;                  /* INDICES, ROWS: what this rank gives */
 } clt_sum;
 
-/* True if the tensor lies in an arena that ranks on CPU devices can have in shared memory, where it is
- * summed in place; *arena names it. Other sums go through a copy on the host. Needs the places of
+/* True if the sum's tensor lies in an arena that ranks on CPU devices can have in shared memory,
+ * where it is summed in place; *arena names it. Other sums go through a copy on the host. Needs the places of
  * clt_pass_memory. */
 bool clt_sum_arena(const struct clt_plan *plan, const clt_sum *sum, clt_arena_kind *arena);
 static inline bool clt_sum_of_rows(const clt_sum *sum)
@@ -302,7 +302,7 @@ typedef struct clt_plan {
     clt_bucket *buckets;       /* TRAIN with ranks > 1: of the gradients, in the order of their sums */
     clt_sum *sums;             /* all that is summed: losses, a sum for each bucket, buffers */
     size_t n_buckets, n_sums;
-    clt_sum *gathered; /* collectives of the UPDATE phase, appended to `sums` in the end */
+    clt_sum *gathered; /* collectives of the UPDATE phase, appended to `sums` at the end */
     size_t n_gathered;
     clt_exchange *exchanges;
     size_t n_exchanges, exchanges_forward; /* exchanges_forward: how many FORWARD makes */

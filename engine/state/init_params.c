@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Initial values of parameters, made on the host: a pure function of (seed, parameter index), so every rank
- * and every device starts from the same bits. The formulas are those of torch.nn.init. */
+ * and every device starts from the same bits. The formulas are torch.nn.init's. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -322,7 +322,7 @@ static clt_status select_absent(clt_plan *plan, ocl_emitter *emitter)
     return CLT_OK;
 }
 
-/* The ROWS, UPDATE and ABSENT phases get times after those of all other work. */
+/* The ROWS, UPDATE and ABSENT phases get times after the times of all other work. */
 static clt_status select_after_work(clt_plan *plan, clt_phase phase)
 {
     ocl_emitter emitter;

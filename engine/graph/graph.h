@@ -15,7 +15,7 @@
 #define CLT_MAX_OUT 4
 #define CLT_MAX_NODE_PARAMS 4
 #define CLT_MAX_SAVED 4
-#define CLT_MAX_NUMBERS 8  /* of channels that have numbers of their own */
+#define CLT_MAX_NUMBERS 8  /* most channels with a mean and deviation each (op scale) */
 #define CLT_MAX_LIST 65536 /* in an attribute that is a list of numbers */
 #define CLT_MAX_ATTRS 12
 #define CLT_MAX_LOSSES 16

@@ -537,8 +537,8 @@ static clt_status tuned_style(ocl_emitter *e, const clt_update_order *order, upd
     CLT_TRY(clt_tuned_items(e, "items", standard, &style->items));
     style->norm_chunks = (uint64_t)ocl_tuned(e, "norm_chunks", (int)chunks);
     if (CLT_BUCKET_CHUNKS % style->norm_chunks)
-        CLT_FAIL(CLT_EUNSUPPORTED, "a partial sum of %llu chunks may need two gradient buckets",
-                 (unsigned long long)style->norm_chunks);
+        CLT_FAIL(CLT_EUNSUPPORTED, "partial sums of %llu chunks do not fit into buckets of %d chunks",
+                 (unsigned long long)style->norm_chunks, CLT_BUCKET_CHUNKS);
     if (order->items && (style->items != standard || style->norm_chunks != chunks))
         CLT_FAIL(CLT_EUNSUPPORTED, "the ranks agreed on another order of sums");
     return CLT_OK;

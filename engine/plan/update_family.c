@@ -52,7 +52,7 @@ static bool accepts_group(const void *problem, const ocl_device_desc *device, ch
     if (clt_local_group(device, CLT_STORE_CHUNK) > 1)
         return true;
     /* with groups of one work-item update.clh would compile the kernels of style lane */
-    snprintf(reason, size, "a group is one work-item");
+    snprintf(reason, size, "the device runs groups of one work-item, which variant lane is for");
     return false;
 }
 

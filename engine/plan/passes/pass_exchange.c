@@ -38,8 +38,10 @@ static clt_status number_phase(clt_plan *plan, clt_phase phase, size_t first, si
             CLT_TRY(add_exchange(plan, capacity, command));
         size_t k = give ? given++ : got++;
         if (got > given || plan->exchanges[k].elements * sizeof(float) != command->args[0].bytes)
-            CLT_FAIL(CLT_EINTERNAL, "planning: phase %s exchanges other things than the first one does",
-                     clt_phase_name(phase));
+            CLT_FAIL(
+                CLT_EINTERNAL,
+                "planning: phase %s exchanges records in other sizes or another order than the first phase",
+                clt_phase_name(phase));
         command->args[1].value.u32 = (uint32_t)k;
     }
     if (given != got || (list->count > 0 && given != plan->n_exchanges))

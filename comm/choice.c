@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which way a group's large all-reduces go: asked for by name, or the fastest of a measurement. */
+ * Chooses the way of a group's large all-reduces: by name, or the fastest of a measurement. */
 #include "comm/comm_internal.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ typedef struct race {
     size_t capacity;
 } race;
 
-/* The least of some runs, of the slowest rank. */
+/* The shortest of RUNS runs on this rank, then the maximum over the ranks. */
 static clt_status time_way(const race *r, const comm_way *way, double *seconds)
 {
     enum { RUNS = 3 };
@@ -103,7 +103,8 @@ clt_status comm_measure_ways(comm *c, int64_t bytes, comm_type type, double *sec
               .capacity = capacity};
     for (size_t i = 0; i < capacity; i++)
         seconds[i] = 0;
-    /* Two levels whose sums are of an order of their own are better than what could be compared with. */
+    /* The sums of `nodes` have an order of their own here, so no other way gives the same bits; and `nodes`
+     * is better than the rest. */
     bool two_levels =
         c->order == COMM_REPEATED && !comm_way_nodes.misfit(c, type, COMM_SUM) && !comm_way_nodes.is_tree(c);
     c->way = NULL;

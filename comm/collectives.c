@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What can be asked of a group: each call becomes a request of the engine, which the communication thread
- * carries out. It must not know which transport carries the bytes. */
+ * The collectives of comm.h: each call becomes a request of the engine, which the communication thread
+ * carries out. Must not know which transport carries the bytes. */
 #include "comm/comm_internal.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "engine/base/mem.h"
 
 typedef struct posted {
-    comm_request request; /* first: what users hold */
+    comm_request request; /* first, since users hold a pointer to it */
     comm *group;
     comm_call call;
 } posted;

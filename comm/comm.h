@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks and collectives over host memory. Three layers: what is asked for (this file), which way it goes (ways.c:
- * ring, halving, slices, nodes ...), and how bytes travel (transport.h). One thread of ours runs all collectives
- * of a process, in the order in which they were posted, and owns every call of the transport. This room knows
- * nothing of OpenCL or models. */
+ * Ranks and collectives over host memory, in three layers: the interface (this file), the ways of an
+ * all-reduce (ways.c: ring, halving, slices, nodes ...), and messages (transport.h). One communication
+ * thread runs all collectives of a process in the order in which they were posted; it alone calls the
+ * transport. This room knows nothing of OpenCL or models. */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 
@@ -14,18 +14,18 @@
 #include "engine/base/status.h"
 
 typedef enum comm_op { COMM_SUM, COMM_MAX, COMM_MIN } comm_op;
-/* F16 and BF16 know sums only: in f32, rounded once. */
+/* F16 and BF16 support COMM_SUM only: summed in f32, rounded once. */
 typedef enum comm_type { COMM_F32, COMM_F64, COMM_I64, COMM_U8, COMM_F16, COMM_BF16 } comm_type;
 int64_t comm_type_bytes(comm_type type);
 
-/* Ranks that work together: all of the job (comm_create), or some of them (comm_split). Local ranks are those
- * of the group that share this rank's host: the same host name and the same running kernel. */
+/* Ranks that work together: all of the job (comm_create), or some of them (comm_split). The local ranks are
+ * the group's ranks on this rank's host: the same host name and the same running kernel. */
 typedef struct comm comm;
 typedef struct comm_info {
     int rank, ranks, local_rank, local_ranks;
-    int core_ranks; /* local ranks that may run on cores of this rank, this one included: 1 if it is bound to its own */
-    int nodes;       /* hosts that the group's ranks are on */
-    bool even_nodes; /* every host has local_ranks of them, neighbours in number */
+    int core_ranks;  /* local ranks that may run on this rank's cores, itself included */
+    int nodes;       /* hosts on which the group has ranks */
+    bool even_nodes; /* every host has local_ranks ranks, with consecutive numbers */
     char host[64];
     const char *transport;   /* "self", "mpi" */
     const char *description; /* "Open MPI v4.1.4" */
@@ -33,61 +33,63 @@ typedef struct comm_info {
 
 /* True when the environment says that a launcher (mpirun, srun with PMI or PMIx) started this process. */
 bool comm_under_launcher(void);
-/* The number of processes that srun started without PMI or PMIx, so that they cannot find each other and each of them
- * does the whole work; 1: this is no such process. */
+/* The number of processes that srun started without PMI or PMIx: they cannot find each other, so each of
+ * them does the whole work. 1 if this process was not started so. */
 int comm_tasks_alone(void);
-/* Warns of such processes, and says what srun needs. comm_create does it; a program that calls that only under a launcher
- * calls this otherwise. */
+/* Warns if comm_tasks_alone() > 1, and says what srun needs. comm_create does so itself; a program that
+ * calls comm_create only under a launcher calls this function where there is none. */
 void comm_warn_if_alone(void);
 /* comm_create: takes the transport `self` unless a launcher started this process. Under a launcher it loads
- * cltrain_comm_mpi.so from $CLTRAIN_MODULE_DIR, the folder of the program, its ../lib/cltrain, or the install
- * folder. CLT_ECOMM says which files were tried and why each failed. */
+ * cltrain_comm_mpi.so from $CLTRAIN_MODULE_DIR, the folder of the program, its ../lib/cltrain, or the
+ * install folder. CLT_ECOMM says which files were tried and why each failed. */
 clt_status comm_create(comm **out);
-/* A collective call of all ranks of `parent`: those with the same colour become a group, numbered by key and
- * then by their rank in parent. A negative colour takes no part: *out is NULL. */
+/* A collective call of all ranks of `parent`: ranks with the same colour become a group, numbered by key and
+ * then by their rank in parent. A rank with a negative colour joins no group: *out is NULL. */
 clt_status comm_split(comm *parent, int colour, int key, comm **out);
-/* The same for little data, such as records of a few KB: it takes 384 KiB of shared memory for each local rank instead of
- * 12 MiB. Larger data goes through it in more pieces. */
+/* The same for little data, such as records of a few KB: the group takes 384 KiB of shared memory for each
+ * local rank instead of 12 MiB. Larger data is cut into more pieces. */
 clt_status comm_split_small(comm *parent, int colour, int key, comm **out);
-/* Bytes of shared memory that a group takes for each rank of a host that has several; small: of comm_split_small. */
+/* Bytes of shared memory that a group takes for each rank, on hosts with several ranks; small: a group made
+ * by comm_split_small. */
 int64_t comm_group_bytes(bool small);
-/* Frees a group; NULL is fine. The group of the whole job comes last, and with it the transport is finalized.
+/* Frees a group; NULL is fine. The group of the whole job is freed last, which also finalizes the transport.
  * Requests that were not waited for are dropped, so nothing may call comm_request_ready for them afterwards.
  * After a failed collective the transport is not finalized, because the ranks no longer agree on which
- * collective comes next and finalizing could block for ever; the launcher ends the other ranks when this process
- * ends. */
+ * collective comes next and finalizing could block for ever; the launcher ends the other ranks when this
+ * process ends. */
 void comm_destroy(comm *c);
 const comm_info *comm_describe(const comm *c);
 
-/* Every collective must end within so many seconds, on every rank (600 until this is called). When one does
- * not, it fails with CLT_ECOMM on all ranks that still answer; the message names the ranks that were late, and what
- * these, if they answer, and this rank were doing and for how long. The same when the process of a rank of this
- * host has ended. */
+/* Every collective must end within `seconds` on every rank (600 until this is called). One that does not
+ * fails with CLT_ECOMM on all ranks that still answer. The message names the late ranks and says what each
+ * of them (if it answers) and this rank were doing, and for how long. Collectives also fail so when the
+ * process of another rank on this host has ended. */
 void comm_set_deadline(comm *c, double seconds);
-/* What the process is doing, for that message: "step 17, backward". */
+/* What the process is doing, for the message of a late collective: "step 17, backward". */
 void comm_set_phase(comm *c, const char *text);
 
-/* Blocking collectives (hand the work to the communication thread and wait). After a failure every later one
- * fails. */
+/* Blocking collectives: they hand the work to the communication thread and wait. After a failure every later
+ * collective fails. */
 clt_status comm_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 clt_status comm_broadcast(comm *c, void *data, int64_t bytes, int root);
 clt_status comm_barrier(comm *c);
-/* `count` elements in shares of whole grains (comm_share). After a reduce-scatter a rank's own share is the sum, with the
- * bits of an all-reduce by `nodes` or, where that does not suit, by `slices`; the rest of `data` is undefined. Before an
- * all-gather every rank has filled its own share. */
+/* `data` has `count` elements, divided into shares of whole grains (comm_share). After a reduce-scatter a
+ * rank's own share holds the sum, with the bits of an all-reduce by `nodes` or, where `nodes` does not suit,
+ * by `slices`; the rest of `data` is undefined. Before an all-gather every rank has filled its own share. */
 clt_status comm_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
 clt_status comm_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
-/* The elements [*first, *first + *length) of rank `rank`: as equal as grains allow, in the order of the ranks; that of
- * rank 0 is the longest, others may be empty. */
+/* The share of rank `rank`: elements [*first, *first + *length). Shares lie in the order of the ranks, as
+ * equal as grains allow; rank 0 has the longest, others may be empty. */
 void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *first, int64_t *length);
 
-/* A posted collective starts when comm_request_ready is called for it, which happens once and from any
- * thread, such as an event callback; ok = false makes the wait fail. Requests of all groups of the process run
- * in the order in which they were posted, so a blocking collective also waits for all requests that were posted
- * before it. Urgent ones are the exception: they run in the order among themselves as soon as they are ready, also
- * in the middle of another one, so that little data that a device waits for does not queue behind much data that it
- * does not need yet. They need a group of their own (comm_split), and what makes them ready must not wait for a
- * request that is not urgent and was not done when the same one of another rank became ready. */
+/* A posted collective may start once comm_request_ready has been called for it: once, from any thread, such
+ * as an event callback; ok = false makes the wait fail. Requests of all groups of the process run in the
+ * order in which they were posted, so a blocking collective also waits for all requests posted before it.
+ * Urgent requests are the exception: among themselves they keep the order of posting, but each runs as soon
+ * as it is ready, even in the middle of another request, so that a device need not wait for little data
+ * until much data has been sent. Urgent requests need a group of their own (comm_split). What makes one
+ * ready must not wait for a request that is not urgent and that was not yet done when another rank's
+ * counterpart became ready. */
 typedef enum comm_kind {
     COMM_ALL_REDUCE,
     COMM_REDUCE_SCATTER,
@@ -102,15 +104,16 @@ typedef struct comm_call {
     int64_t grain; /* reduce-scatter, all-gather */
     comm_type type;
     comm_op op;
-    /* Instead of `data`, at `offset` bytes of memory that all ranks made, or NULL; not of a broadcast. The sum of
-     * COMM_ALL_REDUCE is spread over it (comm_memory_slice), or with `everywhere` lies in the own memory of every
-     * rank. A reduce-scatter writes only a rank's share in its own memory. */
+    /* If not NULL, the data lies `offset` bytes into this memory, not at `data`; not for a broadcast or a
+     * barrier. The sum of COMM_ALL_REDUCE is spread over the local ranks' memory (comm_memory_slice), or
+     * with `everywhere` it is written into every rank's. A reduce-scatter writes only the rank's own share,
+     * into its own memory. */
     struct comm_memory *memory;
     int64_t offset;
     bool everywhere;
     int root; /* broadcast */
-    /* Called on the communication thread when the call has ended, before those who wait for it know; it must
-     * not block nor call this room. NULL: nobody. */
+    /* Called on the communication thread when the call has ended, before any waiter wakes; it must neither
+     * block nor call functions of this room. May be NULL. */
     void (*done)(void *context, bool ok);
     void *context;
     const char *what; /* a string constant for messages, or NULL: "gradients" */
@@ -124,59 +127,60 @@ void comm_request_ready(comm_request *request, bool ok);
 clt_status comm_request_wait(comm_request *request); /* frees the request */
 /* How long a request took on this rank, in seconds. */
 typedef struct comm_times {
-    double inside;      /* running, waiting for ranks that join later included; 0: it did not run */
+    double inside;      /* running, including the wait for ranks that join later; 0: it did not run */
     double since_ready; /* from comm_request_ready until it was done */
 } comm_times;
 clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /* frees the request, too */
 
-/* Memory for collectives, `bytes` of each rank, of a group whose ranks all make it in the same order. Where the
- * local ranks can see each other's, each adds up one slice and nothing is copied in between. Then a sum either
- * is written into the memory of all of them (comm_call.everywhere: for devices that compute on it), or each
- * slice stays in the memory of one local rank, from where the others read it. In that case nobody may write
- * there before all have read: ranks that take two memories in turns need no other agreement, when each reads the
- * sums of one step before it gives those of the next. */
+/* Memory for collectives: `bytes` for each rank of a group. All ranks of the group create theirs in the same
+ * order. Where local ranks can map each other's memory, each adds up one slice, without copies in between.
+ * The sum is then either written into the memory of all local ranks (comm_call.everywhere: for devices that
+ * compute on it), or each slice stays in the memory of one local rank, where the others read it. In the
+ * second case no rank may write there before all have read. Ranks that alternate between two memories need
+ * no further synchronisation if each reads the sums of one step before it posts those of the next. */
 typedef struct comm_memory comm_memory;
 clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out);
 void comm_memory_destroy(comm_memory *m); /* NULL is fine; while no call uses it */
 void *comm_memory_own(comm_memory *m);
-/* After a sum of `count` elements at `offset` that is not everywhere: the slice [*first, *first + *length) of it that lies with the
- * local rank. All slices together are the whole sum. */
+/* After a sum of `count` elements at `offset` without `everywhere`: the slice [*first, *first + *length)
+ * that lies in the memory of `local_rank`, and its address. All slices together are the whole sum. */
 void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm_type type, int local_rank,
                        const void **data, int64_t *first, int64_t *length);
 
-/* What may decide in which order an all-reduce adds up. */
+/* What the order of additions in an all-reduce may depend on. */
 typedef enum comm_order {
     COMM_ANY_ORDER,
-    COMM_REPEATED, /* the same ranks on the same hosts get the same bits again, whichever way was fastest */
-    COMM_TREE      /* a binary tree over the ranks, of which one rank with more parts can compute a subtree */
+    COMM_REPEATED, /* same ranks and hosts, same bits in every run, whichever way was fastest */
+    COMM_TREE      /* a binary tree over the ranks; one rank with several parts can compute a subtree */
 } comm_order;
-/* Which way the all-reduces of this group go: a name of comm_way_name, or "auto": the usual one, or that which
- * comm_measure_ways finds fastest. CLT_ECONFIG: there is none of that name here, or it does not suit the group or
- * the order; the message lists those that do. Call it on all ranks. */
+/* Sets the way of this group's all-reduces: a name of comm_way_name, or "auto": the usual one until
+ * comm_measure_ways chooses the fastest. CLT_ECONFIG: no way has that name, or it does not suit the group or
+ * the order; the message lists the ways that do. Call it on all ranks. */
 clt_status comm_set_way(comm *c, const char *name, comm_order order);
-/* What the ranks of a host have added up of 16-bit data travels to other hosts as f32, so that everything is rounded
- * once; with half = true as 16 bits, rounded there as well: two thirds of the bytes. Call it on all ranks. */
+/* A host's sums of 16-bit data travel to other hosts as f32, so that everything is rounded once. With half =
+ * true they travel as 16 bits, rounded before they are sent as well: two thirds of the bytes. Call it on all
+ * ranks. */
 void comm_set_half_between(comm *c, bool half);
-const char *comm_way_name(size_t index); /* NULL behind the last */
+const char *comm_way_name(size_t index); /* NULL after the last */
 const char *comm_chosen_way(const comm *c);
-/* Sums `bytes` of a type by every way that suits the group and the order, a few times each, and chooses the one whose
- * slowest rank was fastest. Where the order is COMM_REPEATED only ways with the same bits take part. seconds[i]: of
- * way i, 0: it did not take part. Collective. */
+/* Sums `bytes` of data of a type by every way that suits the group and the order, a few times each, and
+ * chooses the way whose slowest rank was fastest. With the order COMM_REPEATED only ways that give the same
+ * bits take part. seconds[i]: the time of way i; 0: it did not take part. Collective. */
 clt_status comm_measure_ways(comm *c, int64_t bytes, comm_type type, double *seconds, size_t capacity);
 
-/* Sums by the blocking all-reduce of the transport's library, to compare with: meanwhile nobody looks at the
- * deadline. CLT_ECONFIG: it has none, not over these ranks or not of this type. */
+/* Sums by the blocking all-reduce of the transport's library, for comparisons; the deadline does not apply
+ * meanwhile. CLT_ECONFIG: the library has none, or not over these ranks or of this type. */
 clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type);
 
-/* All ranks must hold the same bytes (config, seeds, versions): CLT_ERANKS, on every rank, names `what` and
- * the first rank that differs from rank 0. */
+/* Checks that all ranks hold the same bytes (config, seeds, versions). Otherwise CLT_ERANKS on every rank;
+ * the message names `what` and the first rank that differs from rank 0. Collective. */
 clt_status comm_check_equal(comm *c, const void *data, int64_t bytes, const char *what);
-/* Sends a block of bytes around the ring of ranks and compares what arrives: CLT_ECOMM names the link that does not
- * work. Collective. */
+/* Sends a block of bytes around the ring of ranks and compares what arrives: CLT_ECOMM names the link that
+ * does not work. Collective. */
 clt_status comm_check_links(comm *c);
-/* Ends all ranks at once with the exit code of `status`; with one rank, or NULL, it only returns true. False: the
- * transport has not ended this process within seconds, because the network is gone; it then must end itself, without
- * comm_destroy. */
+/* Ends all ranks at once with the exit code of `status`; with one rank, or with c NULL, it only returns
+ * true. False: the transport did not end this process within seconds, because the network is gone; the
+ * process then must end itself, without comm_destroy. */
 bool comm_abort(comm *c, clt_status status);
 
 #endif

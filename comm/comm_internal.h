@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of this room share, and what its tests reach for: groups as
- * ways see them, messages with a deadline, and sums. Other rooms use comm.h only. */
+ * What the files and tests of this room share: the members of a group, messages with a deadline, and sums.
+ * Other rooms use comm.h only. */
 #ifndef COMM_INTERNAL_H
 #define COMM_INTERNAL_H
 
@@ -17,19 +17,20 @@ struct comm {
     comm_engine *engine;
     comm *parent; /* NULL: all of the job */
     comm_info info;
-    int *member;      /* number in the job of each of the group's ranks */
-    int *local;       /* number in the group of each local rank, in order */
-    int *node, *seat; /* of each of the group's ranks: the number of its host, and its local rank there */
+    int *member;      /* for each rank of the group its number in the job */
+    int *local;       /* for each local rank its number in the group, in order */
+    int *node, *seat; /* for each rank of the group: the number of its host, and its local rank there */
     int tag;          /* of the group's messages */
-    /* So many local ranks of each host own a slice of a sum in two levels: as many as the host with the fewest
-     * has. 0: a host's ranks cannot share memory. */
+    /* The number of local ranks of each host that own a slice of a sum in two levels: the least number of
+     * ranks on a host. 0: no sums in two levels, because the ranks of a host cannot share memory or each is
+     * alone on its host. */
     int lanes;
     comm *
         across; /* the ranks with this local_rank, one of each host; NULL: one host, or this rank owns none */
     comm_segment *segment; /* memory shared by the local ranks, or NULL */
-    int64_t slot;          /* of its part's slots, that the next piece takes */
-    int64_t slot_bytes;    /* of each of them */
-    const comm_way *way;   /* asked for or measured, NULL: the usual one */
+    int64_t slot;          /* number of the slot that the next piece takes, counted without end */
+    int64_t slot_bytes;    /* of each slot */
+    const comm_way *way;   /* as asked for or measured; NULL: the usual one */
     comm_order order;
     bool half_between; /* comm_set_half_between */
 };
@@ -41,24 +42,27 @@ clt_status comm_create_with(const comm_transport *transport, comm **out);
 
 /* Yields or sleeps until a message has arrived or was taken. *turns begins at 0. */
 clt_status comm_wait_message(comm *c, comm_message *message, int *turns);
-/* Sends and receives at once; `to` or `from` -1: only the other half. Any number of bytes. */
+/* Sends and receives at the same time, any number of bytes; `to` = -1: only receives, `from` = -1: only
+ * sends. */
 clt_status comm_exchange(comm *c, const void *send, int64_t send_bytes, int to, void *receive,
                          int64_t receive_bytes, int from);
 
-/* Messages that are under way together; their order between two ranks is that in which both start them. */
+/* Messages that are under way together. Both ranks of a pair start the messages between them in the same
+ * order. */
 typedef struct comm_flight {
-    comm_message *message; /* room for as many as are started */
+    comm_message *message; /* room for all that are started */
     int started, ended;
 } comm_flight;
-/* No message where there are no bytes; at most as many as the transport allows. */
+/* Sends nothing if `bytes` is 0; bytes <= transport->message_bytes. */
 clt_status comm_flight_start(comm *c, comm_flight *f, void *data, int64_t bytes, int rank, bool receive);
 clt_status comm_flight_finish(comm *c, comm_flight *f);
-void comm_flight_drop(comm *c, comm_flight *f); /* those that nobody waits for any more */
+void comm_flight_drop(comm *c, comm_flight *f); /* drops the messages that have not ended */
 
 /* --- sums (sums.c) --- */
 
-/* out[k][i] = the sum over parts of part[i], in f32 as a binary tree over the parts' numbers: ((0+1)+(2+3))+...
- * for COMM_F32, COMM_F16 and COMM_BF16, rounded once. Each output may be one of the parts. */
+/* out[k][i] = the sum over parts of part[i], in f32 as a binary tree over the parts' numbers:
+ * ((0+1)+(2+3))+... for COMM_F32, COMM_F16 and COMM_BF16, rounded once. Each output may be one of the
+ * parts. */
 void comm_sum_parts(const void *const *part, int parts, int64_t count, comm_type type, void *const *out,
                     int outs);
 /* The same without the rounding. */
@@ -69,74 +73,76 @@ void comm_combine(void *into, const void *other, int64_t count, comm_type type, 
 
 /* --- sums by messages in pieces (pieces.c); communication thread only --- */
 
-#define COMM_PIECES_ALIVE 5 /* pieces that are under way at the same time */
+#define COMM_PIECES_ALIVE 5 /* pieces under way at the same time */
 
 typedef struct comm_piece {
-    void *part, *sum; /* this rank's part, and where the sum is to lie, which may be the same */
+    void *part, *sum; /* this rank's part, and where the sum is written; may be the same */
     int64_t count;    /* elements; the same on every rank */
 } comm_piece;
 
 typedef struct comm_pieces {
     comm_type type;
-    bool wide;     /* parts of 16-bit types are f32, as sums of several ranks */
-    bool together; /* false: only begin and end are called, in the same order */
-    /* Other ranks of the host send messages: begin and end, which meet them, come in the same turns as there. */
+    bool wide;     /* `type` has 16 bits, but the parts, which are sums of several ranks, are f32 */
+    bool together; /* false: no messages; begin and end are called in the same order as with them */
+    /* Other ranks of the host send messages, and begin and end meet them in barriers; so they are called in
+     * the same turns as on those ranks. */
     bool beside;
     int64_t count; /* pieces; the same on every rank */
     int64_t most;  /* elements of a piece */
     void *context;
-    /* Makes piece k; `wide` has room for a part of f32. */
+    /* Makes piece k; `wide` has room for its part in f32. */
     clt_status (*begin)(void *context, int64_t k, float *wide, comm_piece *piece);
-    /* Its sum is complete. Called after the beginning of piece k + COMM_PIECES_ALIVE - 1, or where no rank of the
-     * host sends messages of piece k + 2, if there is one. */
+    /* The sum of piece k is complete. Called after `begin` of piece k + COMM_PIECES_ALIVE - 1, or, where no
+     * rank of the host sends messages, after `begin` of piece k + 2; in both cases if there is such a
+     * piece. */
     clt_status (*end)(void *context, int64_t k, const comm_piece *piece);
 } comm_pieces;
 clt_status comm_run_pieces(comm *group, const comm_pieces *pieces);
-/* Elements of a piece for this number of ranks: short enough that the next is ready in time, long enough that
- * each rank's share makes a message of some size. */
+/* Elements of a piece for this number of ranks: short enough that the next is ready in time, long enough
+ * that each rank's share makes a message of some size. */
 int64_t comm_piece_elements(int ranks, comm_type type);
 
 /* --- ways (way_*.c); communication thread only --- */
 
-/* c->segment has so many slots of c->slot_bytes for each local rank: those of pieces under way, and one that is written
- * while others may still read the oldest. */
+/* Slots of c->slot_bytes in c->segment for each local rank: one for each piece under way, and one that is
+ * written while others may still read the oldest. */
 #define COMM_SLOTS (COMM_PIECES_ALIVE + 1)
 #define COMM_SLOT_BYTES ((int64_t)2 << 20)
-#define COMM_SMALL_SLOT_BYTES ((int64_t)64 << 10) /* of groups for little data */
+#define COMM_SMALL_SLOT_BYTES ((int64_t)64 << 10) /* in groups for little data */
 #define COMM_MOST_LOCAL 256
 
 struct comm_memory {
     comm *group;
     comm_segment *segment; /* NULL: `own` is this rank's alone */
-    bool shared;           /* on all hosts, but for ranks that are alone on theirs */
+    bool shared;           /* on all hosts, local ranks (if several) see each other's memory */
     void *own;
     int64_t bytes;
 };
-/* Sums data that lies in memory of the local ranks at `offset` of each, slice by slice, in place: afterwards
- * every owner's slice (comm_memory_slice) is the sum, or all of it everywhere. */
+/* Sums the data at `offset` in each local rank's memory, in place: afterwards every owner's slice
+ * (comm_memory_slice) holds the sum, or with `everywhere` all of the memory does. */
 clt_status comm_run_memory_sum(comm_memory *m, const comm_call *call);
 
 struct comm_way {
     const char *name;
-    /* NULL: it suits; otherwise why not. */
+    /* NULL: the way suits; otherwise a text that says why not. */
     const char *(*misfit)(const comm *c, comm_type type, comm_op op);
-    /* True: sums are the binary tree over the ranks, as comm_sum_parts adds. */
+    /* True: it adds in the order of comm_sum_parts, a binary tree over the ranks. */
     bool (*is_tree)(const comm *c);
     clt_status (*all_reduce)(comm *c, void *data, int64_t count, comm_type type, comm_op op);
 };
-/* Sums of the ranks of a host go to other hosts as f32, although the data has 16 bits. */
+/* True if the data has 16 bits but a host's sums go to other hosts as f32. */
 bool comm_widens(const comm *c, comm_type type);
 bool comm_always_tree(const comm *c);
 bool comm_never_tree(const comm *c);
 extern const comm_way comm_way_tree, comm_way_halving, comm_way_ring, comm_way_slices, comm_way_nodes,
     comm_way_native;
-const comm_way *comm_way_at(size_t index); /* NULL behind the last */
-/* NULL: the group may use it; otherwise why its order forbids it. */
+const comm_way *comm_way_at(size_t index); /* NULL after the last */
+/* NULL: the group may use the way; otherwise a text that says why its order forbids it. */
 const char *comm_way_forbidden(const comm *c, const comm_way *way);
-/* The way that an all-reduce of so many bytes goes. */
+/* The way for an all-reduce of `bytes` bytes. */
 const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op);
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
-/* Whether sums of so many bytes go by the way `nodes`. */
+/* True if sums of `bytes` bytes go by the way `nodes`. */
 bool comm_in_two_levels(const comm *c, int64_t bytes, comm_type type);
 clt_status comm_run_broadcast(comm *c, void *data, int64_t bytes, int root);
 clt_status comm_run_barrier(comm *c);
@@ -145,26 +151,26 @@ clt_status comm_run_barrier(comm *c);
 
 typedef struct comm_shares {
     bool sums;       /* a reduce-scatter, otherwise an all-gather */
-    bool two_levels; /* inside hosts by shared memory; false: by messages between all ranks */
+    bool two_levels; /* shared memory inside hosts; false: messages between all ranks */
     void *data;
-    void *const *part; /* the data of each local rank, which all of them see; NULL: they see their own only */
+    void *const *part; /* each local rank's data, if all local ranks see it; NULL: each sees its own only */
     int64_t count, grain;
     comm_type type;
 } comm_shares;
 clt_status comm_run_shares(comm *c, const comm_shares *what);
 clt_status comm_run_reduce_scatter(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
 clt_status comm_run_all_gather(comm *c, void *data, int64_t count, int64_t grain, comm_type type);
-/* The same of memory for collectives: no rank writes into the memory of another. */
+/* A reduce-scatter or all-gather in memory for collectives; no rank writes into the memory of another. */
 clt_status comm_run_memory_shares(comm_memory *m, const comm_call *call);
 
 /* --- memory that the local ranks share (segment.c); communication thread only --- */
 
-/* A collective call of the local ranks: a part of `bytes` for each of them, at a whole page. *out NULL and
- * CLT_OK, on all of them: this host does not allow it. */
+/* A collective call of the local ranks: makes a part of `bytes` for each of them, aligned to a page. *out is
+ * NULL with CLT_OK, on all of them, if this host does not allow it. */
 clt_status comm_segment_create(comm *c, int64_t bytes, comm_segment **out);
 void comm_segment_destroy(comm_segment *s);
 void *comm_segment_part(const comm_segment *s, int local_rank);
-/* Of the local ranks; c->segment. */
+/* A barrier of the local ranks; needs c->segment. */
 clt_status comm_segment_barrier(comm *c);
 
 /* --- the module (comm_launch.c) --- */
@@ -174,7 +180,7 @@ clt_status comm_segment_barrier(comm *c);
 clt_status comm_load_module(const char *const *folders, size_t count, const comm_transport **out);
 /* The module from the folders named in comm.h. */
 clt_status comm_load_mpi(const comm_transport **out);
-/* Number of processes that the launcher's environment promises, 0 if it does not say. */
+/* Number of processes according to the launcher's environment; 0 if it does not say. */
 int comm_launcher_ranks(void);
 
 #endif

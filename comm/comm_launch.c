@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How this process was started, and where its transport comes from: the launcher's environment, the search
- * for the MPI module, the check that module and program belong together. It must not call MPI itself. */
+ * Finds out how this process was started and loads its transport: reads the launcher's environment, searches
+ * for the MPI module, checks that module and program belong together. It must not call MPI itself. */
 #include "comm/comm_internal.h"
 
 #include <dlfcn.h>
@@ -28,11 +28,11 @@ bool comm_under_launcher(void)
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
         if (environment(signs[i]))
             return true;
-    /* A batch script has SLURM_PROCID too, so it counts only together with a PMI connection. */
+    /* A batch script has SLURM_PROCID too, so the variable counts only together with a PMI connection. */
     return environment("SLURM_PROCID") && (environment("PMI_FD") || environment("PMIX_NAMESPACE"));
 }
 
-/* A whole number in a variable that is set; 0: there is none. */
+/* The positive integer in the text; 0 if there is none or text is NULL. */
 static int count_in(const char *text)
 {
     char *end = NULL;
@@ -46,7 +46,7 @@ int comm_tasks_alone(void)
 {
     if (comm_under_launcher() || !environment("SLURM_PROCID"))
         return 1;
-    /* A batch script, which is one process, has SLURM_NTASKS too, but is in no step. */
+    /* A batch script, which is one process, has SLURM_NTASKS too, but it is not in a step. */
     bool in_step = environment("SLURM_STEP_ID") || environment("SLURM_STEPID");
     int tasks = count_in(environment("SLURM_STEP_NUM_TASKS"));
     if (tasks == 0 && in_step)
@@ -130,7 +130,7 @@ done:
     return status;
 }
 
-/* Folder of the running program, "" if it cannot be found out. */
+/* The folder of the running program, "" if it is unknown. */
 static void program_folder(char *folder, size_t size)
 {
     ssize_t length = readlink("/proc/self/exe", folder, size - 1);

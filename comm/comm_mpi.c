@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The MPI transport, a module of its own that is loaded only under a launcher; the only file that calls MPI.
- * It is linked without the library and reports failures through the host table that init receives. All calls
- * come from one thread, which is also the one that initialises MPI. It knows nothing of what the data means.
+ * The MPI transport, a module that is loaded only under a launcher; the only file that calls MPI. It is
+ * linked without the library and reports failures through the host table that init receives. All calls come
+ * from the thread that initialises MPI. It knows nothing of what the data means.
  */
 #include "comm/transport.h"
 
@@ -123,7 +123,7 @@ static MPI_Datatype mpi_type(comm_type type)
         return MPI_INT64_T;
     case COMM_U8:
         return MPI_UINT8_T;
-    case COMM_F16: /* never reaches MPI: sums.c adds what messages bring */
+    case COMM_F16: /* never reaches MPI: sums.c adds 16-bit types */
     case COMM_BF16:
         break;
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The communication thread: it makes every call of the transport from init to finalize and runs the requests of
- * all groups, in the order of posting, each within a deadline. Urgent requests have an order of their own and run
- * inside others wherever these wait. When a deadline passes, the ranks that still
- * answer call the roll (roll.c), so that the message names those that do not. It must not know what a request
- * does nor which transport it drives. */
+ * The communication thread: it makes every call of the transport from init to finalize and runs the requests
+ * of all groups, in the order of posting, each within a deadline. Urgent requests have an order of their own
+ * and run inside other requests while these wait. When a deadline passes, the ranks that still answer call
+ * the roll (roll.c), so that the message names the ranks that do not. It must not know what a request does,
+ * nor which transport it drives. */
 #include "comm/engine.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@
 
 typedef enum abort_state { ABORT_NONE, ABORT_ASKED, ABORT_TAKEN, ABORT_RETURNED } abort_state;
 
-/* Everything but transport, rank, ranks, description and what the communication thread alone uses is guarded by
- * mutex; rank, ranks and description are written before `started`. */
+/* `mutex` guards everything except transport, rank, ranks, description and the members that only the
+ * communication thread uses; rank, ranks and description are written before `started`. */
 struct comm_engine {
     const comm_transport *transport;
     int rank, ranks;
@@ -32,18 +32,18 @@ struct comm_engine {
     pthread_cond_t work;       /* wakes the communication thread */
     pthread_cond_t change;     /* wakes the threads that wait for a request, for the start or for an abort */
     comm_request *head, *tail; /* posted and not yet waited for, in the order of posting */
-    comm_request *cursor;      /* the next to run of those that are not urgent */
-    comm_request *urgent;      /* and of those that are */
+    comm_request *cursor;      /* the next to run that is not urgent */
+    comm_request *urgent;      /* the next urgent one to run */
     bool started, stop;
     bool broken; /* a collective failed here: this rank is out of step with the others */
     abort_state abort;
     int abort_code;
     clt_error start_error;
     char first_failure[512];
-    int last_tag;            /* of a group; the thread that makes groups */
+    int last_tag;            /* the last tag of a group; used only by the thread that makes groups */
     _Atomic bool pressing;   /* an urgent request can run; written under mutex */
     _Atomic double deadline; /* seconds for each request */
-    bool crowded;            /* the cores of this process have others to run; set once */
+    bool crowded;            /* see comm_engine_set_crowded; set once */
     char phase[96];          /* what the process is doing */
     double phase_began;
 
@@ -66,8 +66,8 @@ static const comm_host host_table = {.abi_version = COMM_ABI_VERSION, .failed = 
 
 /* --- the communication thread --- */
 
-/* Called with the mutex held; lets go of it while the request runs. The clock of a request that this one interrupts
- * stands still. */
+/* Called with the mutex held; releases it while the request runs. Time spent here does not count for the
+ * request that this one interrupts. */
 static clt_status run_body(comm_engine *e, comm_request *r)
 {
     const char *interrupted = e->what;
@@ -162,7 +162,8 @@ static comm_word own_word(comm_engine *e, bool inside)
     return own;
 }
 
-/* While no request can run: has another rank given up waiting for this one? Called with the mutex held. */
+/* While no request can run: looks whether another rank has given up waiting for this one. Called with the
+ * mutex held. */
 static void listen_for_the_roll(comm_engine *e)
 {
     enum { NANOSECONDS = 200000000 };
@@ -229,9 +230,9 @@ static void *engine_thread(void *context)
     pthread_cond_broadcast(&e->change);
     if (status == CLT_OK)
         serve(e);
-    /* If a request never ran here, the other ranks still wait inside that collective, and finalizing would
-     * block until they join. So the transport is finalized only when no collective failed, none is left over
-     * and no other rank has given up. */
+    /* If a request never ran here, the other ranks still wait in that collective, and finalizing would block
+     * until they join. So the transport is finalized only if no collective failed, none is left and no other
+     * rank has given up. */
     bool in_step = !e->broken && !e->cursor && !e->urgent && e->abort == ABORT_NONE;
     pthread_mutex_unlock(&e->mutex);
     in_step = in_step && status == CLT_OK && !comm_roll_was_called(e->roll);
@@ -272,7 +273,7 @@ static clt_status too_late(comm_engine *e)
 
 clt_status comm_engine_wait_turn(comm_engine *e, int *turns)
 {
-    /* short rests: 10 ms of them, or where they take the core from others, 2 ms */
+    /* short rests: 10 ms in all, or 2 ms where cores are crowded */
     enum { SPINS = 200, YIELDS = 1000, RESTS = 200, FEW_RESTS = 40, LOOK_EVERY = 64 };
     CLT_TRY(comm_engine_give_way(e));
     int turn = (*turns)++, first_rest = e->crowded ? SPINS : YIELDS;
@@ -492,8 +493,8 @@ static struct timespec seconds_from_now(int seconds)
     return at;
 }
 
-/* The communication thread calls the transport's abort if it can. It cannot while it is blocked inside the
- * transport; then this thread makes the call itself. MPI may not return from it when the network is gone. */
+/* The communication thread calls the transport's abort, unless it is blocked inside the transport; then this
+ * thread makes the call itself. MPI's abort may not return when the network is gone. */
 bool comm_engine_abort(comm_engine *e, int code)
 {
     enum { SECONDS_TO_TAKE = 1, SECONDS_TO_END = 5 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups of ranks: all of the job, and those that are split off; who shares a host with whom. */
+ * Makes groups of ranks, the whole job's and those split off from it, and finds out which ranks share a
+ * host. */
 #include "comm/comm_internal.h"
 
 #include <sched.h>
@@ -26,7 +27,7 @@ static void free_group(comm *c)
     free(c);
 }
 
-/* A group of `ranks`, of which this is number `rank`; member[] is to be filled. */
+/* A group of `ranks` ranks, in which this process has the number `rank`; the caller fills member[]. */
 static clt_status new_group(comm_engine *e, comm *parent, int rank, int ranks, comm **out)
 {
     comm *c = NULL;
@@ -53,8 +54,8 @@ static clt_status new_group(comm_engine *e, comm *parent, int rank, int ranks, c
     return status;
 }
 
-/* What tells hosts apart. Two hosts may have the same name, and name spaces can give parts of one machine names
- * of their own, which are then taken as hosts. */
+/* Identifies a host. Two hosts may have the same name, hence `boot`; parts of one machine that name spaces
+ * give names of their own count as hosts. */
 typedef struct host_id {
     char name[64];
     char boot[40]; /* of the running kernel */
@@ -63,8 +64,8 @@ typedef struct host_id {
 /* What a rank tells the others about itself. */
 typedef struct told_place {
     host_id host;
-    int64_t process, space; /* its number, in this name space of process numbers */
-    uint64_t cores[16];     /* bits of the cores that it may run on; all where that is not known */
+    int64_t process, space; /* process number, and the name space in which it is valid */
+    uint64_t cores[16];     /* bits of the cores that the rank may run on; all set if unknown */
 } told_place;
 
 static void find_host(const comm_transport *transport, host_id *id)
@@ -120,7 +121,8 @@ static bool share_cores(const told_place *a, const told_place *b)
     return any;
 }
 
-/* From who is where: hosts in the order of their first ranks, and the local ranks. */
+/* From the places of all ranks: numbers hosts in the order of their first ranks, and finds the local
+ * ranks. */
 static void place(comm *c, const told_place *told)
 {
     comm_info *info = &c->info;
@@ -128,7 +130,7 @@ static void place(comm *c, const told_place *told)
     memcpy(info->host, mine->host.name, sizeof info->host);
     info->even_nodes = true;
     for (int r = 0; r < info->ranks; r++) {
-        int same = -1; /* the last rank before it on its host */
+        int same = -1; /* the last rank before r on its host */
         for (int q = 0; q < r; q++)
             same = same_host(&told[q], &told[r]) ? q : same;
         c->node[r] = same < 0 ? info->nodes++ : c->node[same];
@@ -145,8 +147,8 @@ static void place(comm *c, const told_place *told)
     info->even_nodes = info->even_nodes && info->nodes * info->local_ranks == info->ranks;
 }
 
-/* The ranks of all hosts with this local_rank, in the order of the hosts, into lane[]. Returns the least number of
- * ranks on a host. */
+/* lane[]: for each host the rank with this rank's local_rank. Returns the least number of ranks on a
+ * host. */
 static int find_lane(const comm *c, int *lane)
 {
     int least = c->info.ranks;
@@ -162,7 +164,8 @@ static int find_lane(const comm *c, int *lane)
     return least;
 }
 
-/* Its messages are a part of the group's, so they take its tag; no two of its ranks are on one host. */
+/* Makes c->across. It uses the tag of `c`, since its messages are sent inside collectives of `c`; no two of
+ * its ranks are on one host. */
 static clt_status make_across(comm *c, const int *lane)
 {
     comm *a = NULL;
@@ -181,7 +184,7 @@ static clt_status make_across(comm *c, const int *lane)
     return CLT_OK;
 }
 
-/* Who sums what in two levels. */
+/* Prepares sums in two levels: shared memory, the number of lanes, and the group across hosts. */
 static clt_status make_lanes(comm *c)
 {
     int *lane = NULL;
@@ -199,7 +202,8 @@ static clt_status make_lanes(comm *c)
     return status;
 }
 
-/* Communication thread, all ranks of the group: hosts, shared memory, the way between hosts. */
+/* Runs on the communication thread of all ranks of the group: finds hosts, makes shared memory and the group
+ * across hosts. */
 static clt_status settle(void *context)
 {
     comm *c = context;
@@ -299,7 +303,7 @@ void comm_set_phase(comm *c, const char *text)
 /* --- splitting --- */
 
 typedef struct seat {
-    int64_t colour, key, rank, tag; /* tag: of the group that was made last, on that rank */
+    int64_t colour, key, rank, tag; /* tag: the last that a group uses on that rank */
 } seat;
 
 static int by_key(const void *a, const void *b)
@@ -309,7 +313,8 @@ static int by_key(const void *a, const void *b)
     return d < 0 ? -1 : d > 0;
 }
 
-/* The members of this rank's colour, in order, at the front of seats; the largest tag of all ranks. */
+/* Moves the members of this colour, in order, to the front of seats and returns their number; *tag: the
+ * largest tag of all ranks. */
 static int keep_colour(seat *seats, int n, int64_t colour, int64_t *tag)
 {
     int kept = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inner loops of sums, compiled for what CPUs may have and chosen when the program runs: plain C that compilers
- * turn into vector code, and x86's own conversions of f16 where there are any. All give the same bits, but for
- * the payload of NaNs. It knows nothing of ranks. */
+ * The inner loops of sums, compiled for several instruction sets; the program chooses at run time. They are
+ * plain C that compilers vectorise, and x86's f16 conversions (F16C) where the CPU has them. All give the
+ * same bits, except the payload of NaNs. Nothing here knows of ranks. */
 #include "comm/kernels.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ INLINE uint32_t bits_of(float f)
 
 /* --- one element, without branches --- */
 
-/* The product with 2^112 corrects the exponent's bias, for subnormals too. */
+/* Multiplying by 2^112 corrects the exponent's bias, for subnormals too. */
 INLINE float f16_value(uint16_t h)
 {
     uint32_t bits = bits_of(float_of((uint32_t)(h & 0x7fff) << 13) * 0x1p112f);
@@ -39,8 +39,8 @@ INLINE float f16_value(uint16_t h)
     return float_of(bits | (uint32_t)(h & 0x8000) << 16);
 }
 
-/* A subnormal f16 counts steps of 2^-24, which is the distance of f32 numbers at 0.5: the addition rounds to
- * them. Every other one loses 13 bits of the mantissa. */
+/* A subnormal f16 is a multiple of 2^-24, the distance between f32 numbers at 0.5, so adding 0.5 rounds to
+ * one. Every other f16 loses 13 bits of the f32 mantissa. */
 INLINE uint16_t f16_rounded(float f)
 {
     uint32_t bits = bits_of(f), magnitude = bits & 0x7fffffffU;

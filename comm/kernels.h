@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inner loops of sums: additions of several arrays and conversions of 16-bit types, for the CPU at hand. */
+ * The inner loops of sums: additions of several arrays and conversions of 16-bit types, for the CPU at
+ * hand. */
 #ifndef COMM_KERNELS_H
 #define COMM_KERNELS_H
 
@@ -8,8 +9,8 @@
 
 #define COMM_MOST_ADDED 8
 
-/* Arrays of `count` elements at any address; no output overlaps an input. 16-bit types: COMM_F16, COMM_BF16, rounded to
- * nearest even. */
+/* Arrays of `count` elements, at any alignment; no output overlaps an input. The 16-bit types are COMM_F16
+ * and COMM_BF16, rounded to nearest even. */
 typedef struct comm_kernels {
     const char *name;
     /* out[i] = ((0 + 1) + (2 + 3)) + ... of part[k][i], 1 to COMM_MOST_ADDED parts. */
@@ -18,7 +19,7 @@ typedef struct comm_kernels {
     void (*narrow)(const float *values, int64_t count, comm_type type, uint16_t *out);
 } comm_kernels;
 
-/* Those that this CPU can run, the fastest first; NULL behind the last. */
+/* The kernels that this CPU can run, the fastest first; NULL after the last. */
 const comm_kernels *comm_kernels_at(size_t index);
 
 #endif

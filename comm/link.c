@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages between the ranks of a group, within the deadline: of any length one at a time, or several under way; and
- * the collectives that are nothing but messages: barrier and broadcast. It knows nothing of sums. */
+ * Messages between the ranks of a group, within the deadline: one exchange of any length, or several
+ * messages under way. Also the collectives that need no arithmetic: barrier and broadcast. */
 #include "comm/comm_internal.h"
 
 clt_status comm_wait_message(comm *c, comm_message *message, int *turns)
@@ -77,7 +77,8 @@ void comm_flight_drop(comm *c, comm_flight *f)
         comm_engine_transport(c->engine)->drop(&f->message[f->ended]);
 }
 
-/* Dissemination: after turn k every rank has heard, by others, of 2^(k+1) ranks. */
+/* Dissemination barrier: after round k every rank has heard, directly or through others, from 2^(k+1)
+ * ranks. */
 clt_status comm_run_barrier(comm *c)
 {
     int n = c->info.ranks, me = c->info.rank;
@@ -87,7 +88,7 @@ clt_status comm_run_barrier(comm *c)
     return CLT_OK;
 }
 
-/* A binomial tree over the ranks counted from the root. */
+/* A binomial tree over the ranks, numbered from the root. */
 clt_status comm_run_broadcast(comm *c, void *data, int64_t bytes, int root)
 {
     int n = c->info.ranks, me = (c->info.rank - root + n) % n, distance = 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over a group by messages, in pieces, of which several are under way: while the shares of one piece travel to
- * their ranks, the sums of the piece before travel back and the next piece is made ready. All ranks start messages
- * in the same order, which is how those of different pieces are told apart. It knows nothing of hosts and of
- * where pieces come from. */
+ * Sums over a group by messages, in pieces, of which several are under way: while the shares of one piece
+ * travel to the ranks that add them, the sums of the piece before it travel back and the next piece is made
+ * ready. All ranks start messages in the same order, so the order tells the messages of different pieces
+ * apart. It knows nothing of hosts, nor where pieces come from. */
 #include "comm/comm_internal.h"
 
 #include <stdlib.h>
@@ -11,8 +11,9 @@
 #include "engine/base/mem.h"
 
 #define GRAIN 16 /* elements: shares start at multiples of 32 or 64 bytes */
-/* A piece is summed LAG turns after it set out, and complete as many turns later, so that the network has work
- * while this thread waits for a core on which others compute. AHEAD: pieces that travel in one direction. */
+/* A piece is summed LAG turns after its shares were sent, and complete another LAG turns later, so that the
+ * network has work while this thread waits for a core on which others compute. AHEAD: pieces that travel in
+ * one direction. */
 #define LAG 2
 #define AHEAD (LAG + 1)
 #define ALIVE COMM_PIECES_ALIVE
@@ -93,7 +94,8 @@ static clt_status send_sums(pieces_run *s, int64_t k)
     return CLT_OK;
 }
 
-/* Turn i: piece i sets out, piece i - lag is summed and set back, and the one `lag` before that is complete. */
+/* Turn i: the shares of piece i are sent, piece i - lag is summed and its sums sent, and piece i - 2 lag is
+ * complete. */
 static clt_status take_turn(pieces_run *s, int64_t i)
 {
     const comm_pieces *p = s->pieces;

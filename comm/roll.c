@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roll call. A receive from every other rank is always open; a rank that gives up a collective sends to all
- * what it is doing, and each of them sees it at its next look and does the same, also while it runs no
- * collective. Who has sent nothing a while later does not look: it hangs, is stopped, or is out of reach. The
- * processes of ranks of this host are watched as well, so that one that was killed is noticed at once. */
+ * The roll call. A receive from every other rank is always open. A rank that gives up a collective tells all
+ * others what it is doing; each of them sees the message at its next look, also while it runs no collective,
+ * and does the same. A rank that has sent nothing a while later hangs, is stopped, or is out of reach. The
+ * processes of ranks on this host are watched as well, so that a killed one is noticed at once. */
 #include "comm/engine.h"
 
 #include <poll.h>
@@ -17,8 +17,8 @@
 #include "engine/base/mem.h"
 
 #define ROLL_SECONDS 0.6
-/* From the end of a process until its rank counts as lost: a rank that ends the job after an error of its own
- * says why, and then nobody else should. */
+/* Time from the end of a process until its rank counts as lost. If a rank ends the job after an error of its
+ * own, it says why, and others should not add a message before the job has ended. */
 #define GONE_SECONDS 0.5
 
 struct comm_roll {
@@ -26,7 +26,7 @@ struct comm_roll {
     int rank, ranks;
     comm_message *receive, *send;
     uint8_t *received, *sent; /* 1: done */
-    comm_word *word;          /* of each rank */
+    comm_word *word;          /* by rank */
     struct pollfd *process;   /* of each rank; fd -1: not watched */
     double gone_at;           /* when the end of a process was seen, 0: none has ended */
     bool called;
@@ -66,7 +66,7 @@ void comm_roll_destroy(comm_roll *roll, bool in_step)
 {
     if (!roll)
         return;
-    /* A transport that is not finalized is left alone with its messages. */
+    /* A transport that is not finalized keeps its messages, and so the memory that they use. */
     for (int r = 0; in_step && r < roll->ranks; r++) {
         if (!roll->received[r])
             roll->transport->drop(&roll->receive[r]);
@@ -142,7 +142,7 @@ void comm_roll_answer(comm_roll *roll, const comm_word *own)
             roll->sent[r] = 0;
 }
 
-/* What is to be said of a rank, if anything. */
+/* Writes what is wrong with rank r; false: nothing is. */
 static bool describe(const comm_roll *roll, int r, char *text, size_t size)
 {
     const comm_word *own = &roll->word[roll->rank], *word = &roll->word[r];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that the local ranks of a group share: the first of them makes a file in memory, the others open it
- * through /proc, and each looks whether it holds the first one's number, since a process number may mean another
- * process where containers have numbers of their own. Needs neither MPI nor /dev/shm, which containers keep
- * small. */
+ * Memory that the local ranks of a group share. The first local rank makes a file in memory (memfd), and the
+ * others open it through /proc. Each checks that the file holds the first rank's random number, because a
+ * process number may mean another process where containers number their processes themselves. Needs neither
+ * MPI nor /dev/shm, which containers keep small. */
 #include "comm/comm_internal.h"
 
 #include <errno.h>
@@ -29,16 +29,16 @@ typedef struct header {
 #define LARGE_PAGE ((int64_t)2 << 20)
 
 struct comm_segment {
-    char *parts;  /* of all local ranks, in order */
-    header *head; /* behind them */
+    char *parts;  /* the parts of all local ranks, in order */
+    header *head; /* after the parts */
     int64_t bytes;
     int64_t each; /* bytes of a part */
     int local_ranks;
 };
 
-/* Where the first local rank's file is to be found. */
+/* Where the first local rank's file can be opened: /proc/`process`/fd/`file`. */
 typedef struct address {
-    int64_t process, file; /* file -1: there is none */
+    int64_t process, file; /* file -1: there is no file */
     uint64_t number;
 } address;
 
@@ -49,7 +49,7 @@ static void unmap(comm_segment *s)
     s->head = NULL;
 }
 
-/* number: that the header must hold, or 0. */
+/* Maps the file. `number`: what the header must hold; 0: anything. */
 static bool map(comm_segment *s, int file, uint64_t number)
 {
     void *at = mmap(NULL, (size_t)s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -63,14 +63,14 @@ static bool map(comm_segment *s, int file, uint64_t number)
     return s->head != NULL;
 }
 
-/* Memory is taken now, since a page that is not there later would end the process; each rank takes that of its
- * own part, so that it lies near the rank's cores. */
+/* Allocates the pages now, because a page that cannot be had later would end the process. Each rank
+ * allocates its own part, so that it lies near the rank's cores. */
 static bool take(const comm_segment *s, int file, int64_t at, int64_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
     if (madvise(s->parts + at, (size_t)bytes, MADV_POPULATE_WRITE) == 0)
         return true;
-    if (errno != EINVAL) /* the kernel knows it */
+    if (errno != EINVAL) /* the kernel knows MADV_POPULATE_WRITE, but has no memory */
         return false;
 #endif
     return posix_fallocate(file, (off_t)at, (off_t)bytes) == 0;
@@ -113,7 +113,8 @@ static void open_file(comm_segment *s, const address *where, int local_rank)
     close(file);
 }
 
-/* The local ranks among themselves: from the first to the others, and back whether all of them have it. */
+/* The first local rank sends the address, all others report whether they have mapped the file, and the first
+ * tells them whether all have. */
 static clt_status agree(comm *c, comm_segment *s)
 {
     address where = {0};
@@ -179,7 +180,7 @@ void *comm_segment_part(const comm_segment *s, int local_rank)
     return s->parts + local_rank * s->each;
 }
 
-/* The last to arrive opens the next round. */
+/* The last rank to arrive opens the next round. */
 clt_status comm_segment_barrier(comm *c)
 {
     header *h = c->segment->head;

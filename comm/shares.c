@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reduce-scatter and all-gather: every rank has a share of the data, of which it gets the sum, or which it gives to all.
- * In two levels where the ranks of a host share memory: inside a host no message is sent, and between two hosts every
- * share travels once. For each share one rank of each host, its carrier, adds up what the host's ranks have of it, or
- * passes it on to them. Where ranks share nothing each is treated as a host of its own.
+ * Reduce-scatter and all-gather: every rank owns a share of the data; it gets the sum of its share, or gives
+ * its share to all. Where the ranks of a host share memory, this goes in two levels: inside a host no
+ * message is sent, and between two hosts every share travels once. For each share one rank of each host, the
+ * carrier, adds up the share over the host's ranks, or passes it on to them. Where ranks share no memory,
+ * each is treated as a host of its own.
  *
- * Everything goes in turns, each of which moves some elements of every share, so that all ranks have work in all of
- * them: while the messages of one turn cross the network, the next one is made ready. */
+ * The work is cut into turns. Each turn moves some elements of every share, so that all ranks have work in
+ * it; while the messages of one turn cross the network, the next turn is made ready. */
 #include "comm/comm_internal.h"
 
 #include <stdlib.h>
@@ -23,21 +24,21 @@ typedef struct share {
 
 typedef struct shares_run {
     comm *group;
-    comm_type type, wire; /* wire: of what travels between hosts */
+    comm_type type, wire; /* wire: the type of data between hosts */
     int64_t size, wire_size;
     int ranks, me;
-    int nodes, node, seats, seat; /* hosts and this one; ranks on it and this one */
+    int nodes, node, seats, seat; /* number of hosts, this host; ranks on it, this rank */
     share *share;                 /* of each rank */
-    int *carrier;                 /* of each rank's share, on this host: a local rank */
-    int *partner;                 /* on each host, the rank that carries this rank's share */
-    char *data;                   /* this rank's */
-    void *const *part;            /* the local ranks', or NULL: copied through slots of c->segment */
+    int *carrier;                 /* the local rank that carries each rank's share on this host */
+    int *partner;                 /* the rank of each host that carries this rank's share */
+    char *data;                   /* this rank's data */
+    void *const *part;            /* the local ranks' data; NULL: copied through slots of c->segment */
     int64_t most, turns;          /* elements of a share in a turn */
     comm_flight flight[AHEAD];
-    char *arrived[AHEAD]; /* from each other host, what this rank's share is there */
-    char *made[AHEAD];    /* of each share that this rank carries, the sum on this host */
-    int *made_number;     /* by rank: place in `made`, -1: none */
-    const void **addend;  /* of a sum */
+    char *arrived[AHEAD]; /* this rank's share as summed on each other host */
+    char *made[AHEAD];    /* this host's sums of the shares that this rank carries */
+    int *made_number;     /* by rank: index in `made`; -1: none */
+    const void **addend;  /* the inputs of a sum */
 } shares_run;
 
 /* --- who carries what --- */
@@ -73,7 +74,7 @@ static void find_carriers(shares_run *s)
 
 /* --- turns --- */
 
-/* Elements of a rank's share in turn k, from element *at of the data. */
+/* The number of elements of a rank's share that turn k moves; they begin at element *at of the data. */
 static int64_t find_turn(const shares_run *s, int rank, int64_t k, int64_t *at)
 {
     int64_t left = s->share[rank].length - k * s->most;
@@ -88,7 +89,7 @@ static char *slot(const shares_run *s, int local_rank, int rank, int64_t k)
     return all + (c->slot + k) % COMM_SLOTS * c->slot_bytes + rank * s->most * s->size;
 }
 
-/* Where a local rank shows the others what it has of a share. */
+/* Where the local ranks read local_rank's values of the share of `rank` in turn k. */
 static char *shown(const shares_run *s, int local_rank, int rank, int64_t k)
 {
     int64_t at;
@@ -98,7 +99,7 @@ static char *shown(const shares_run *s, int local_rank, int rank, int64_t k)
     return s->part ? (char *)s->part[local_rank] + at * s->size : slot(s, local_rank, rank, k);
 }
 
-/* Makes what this rank has of a share visible to the other local ranks. */
+/* Makes this rank's values of a share visible to the other local ranks. */
 static void show(const shares_run *s, int rank, int64_t k)
 {
     int64_t at, length = find_turn(s, rank, k, &at);
@@ -113,7 +114,7 @@ static clt_status meet(const shares_run *s)
 
 /* --- reduce-scatter --- */
 
-/* Where the sum of the local ranks goes: on the wire, or where the result belongs. */
+/* Where the sum over the local ranks is written: into a buffer that is sent, or where the result belongs. */
 static char *sum_place(const shares_run *s, int rank, int64_t k)
 {
     int64_t at;
@@ -123,7 +124,7 @@ static char *sum_place(const shares_run *s, int rank, int64_t k)
     return s->data + at * s->size;
 }
 
-/* Adds up what the local ranks have of a share. */
+/* Adds up a share over the local ranks. */
 static void add_local(shares_run *s, int rank, int64_t k)
 {
     int64_t at, length = find_turn(s, rank, k, &at);
@@ -162,7 +163,7 @@ static clt_status begin_sum(shares_run *s, int64_t k)
     return CLT_OK;
 }
 
-/* The sums of all hosts, in their order. */
+/* Adds the sums of all hosts, in the order of the hosts. */
 static clt_status end_sum(shares_run *s, int64_t k)
 {
     int64_t at, mine = find_turn(s, s->me, k, &at);
@@ -214,12 +215,13 @@ static clt_status end_gather(shares_run *s, int64_t k)
 
 /* --- both --- */
 
-/* Elements of a share in a turn: what slots hold of all shares, or makes messages of some size. */
+/* Elements of a share in a turn: few enough that a slot holds a turn of all shares, many enough that
+ * messages are not small. */
 static int64_t find_most(const shares_run *s, int64_t longest)
 {
     int64_t most = s->nodes > 1 ? comm_piece_elements(s->ranks, s->type) / s->ranks : longest;
     int64_t room = s->group->slot_bytes / (s->size * s->ranks);
-    if (s->nodes < s->ranks && !s->part && room < most) /* the same on hosts with one rank */
+    if (s->nodes < s->ranks && !s->part && room < most) /* on all ranks alike */
         most = room;
     most = most < LINE ? most : most / LINE * LINE;
     return most < 1 ? 1 : most;
@@ -231,7 +233,7 @@ static clt_status get_room(shares_run *s, bool sums)
     void *scratch = NULL;
     for (int r = 0; r < s->ranks; r++)
         carried += s->made_number[r] >= 0;
-    /* what is sent as it lies needs no room */
+    /* data that is sent from where it lies needs no room */
     bool makes = s->nodes > 1 && (s->seats > 1 || s->wire != s->type);
     int64_t arrived = (s->nodes - 1) * bytes, made = makes ? carried * bytes : 0;
     if (!sums || arrived + made == 0)
@@ -303,7 +305,7 @@ clt_status comm_run_shares(comm *c, const comm_shares *what)
     for (int i = 0; status != CLT_OK && s.flight[0].message && i < AHEAD; i++)
         comm_flight_drop(c, &s.flight[i]);
     if (s.seats > 1 && !s.part)
-        c->slot += s.turns; /* others may still read the last ones */
+        c->slot += s.turns; /* others may still read the last slots */
     free(s.share);
     free(s.carrier);
     free(s.addend);

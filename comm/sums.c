@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic of collectives. Sums over ranks are binary trees over the ranks' numbers, so that one rank that adds
- * up eight parts and ranks that add in pairs give the same bits, and 16-bit parts are rounded once. */
+ * The arithmetic of collectives. Sums over ranks are binary trees over the ranks' numbers, so that one rank
+ * that adds eight parts gives the same bits as ranks that add in pairs; sums of 16-bit parts are rounded
+ * once. */
 #include <string.h>
 
 #include "comm/comm_internal.h"
@@ -33,9 +34,9 @@ void comm_share(int64_t count, int64_t grain, int ranks, int rank, int64_t *firs
     *length = (end < count ? end : count) - *first;
 }
 
-/* Elements that are added at once: what is added, and the sum, stay in the nearest caches. */
+/* Elements that are added at once: few enough that inputs and sum stay in the nearest caches. */
 #define BLOCK 1024
-/* Sums of up to COMM_MOST_ADDED parts, then binary digits of their number. */
+/* Levels of the tree above sums of COMM_MOST_ADDED parts. */
 #define LEVELS 16
 
 typedef struct summing {
@@ -46,7 +47,7 @@ typedef struct summing {
     float level[LEVELS][BLOCK], wide[COMM_MOST_ADDED][BLOCK];
 } summing;
 
-/* `parts` neighbours, n elements of each. */
+/* Adds up `parts` parts, beginning with number `from`: their n elements from `at` on. */
 static void sum_few(summing *s, int from, int parts, int64_t at, int n, float *out)
 {
     const float *part[COMM_MOST_ADDED];
@@ -62,8 +63,9 @@ static void sum_few(summing *s, int from, int parts, int64_t at, int n, float *o
     s->kernels->add(part, parts, n, out);
 }
 
-/* Few parts at once. Where there are more, a sum of 2^k times as many waits on level k for its sibling, as the
- * digits of a binary counter; what is left at the end is added from the smallest to the largest. */
+/* Adds COMM_MOST_ADDED parts at a time. A sum of 2^k times as many waits on level k for its sibling, like
+ * the digits of a binary counter (`waiting`); what is left at the end is added from the smallest to the
+ * largest. */
 static void sum_block(summing *s, int64_t at, int n, float *out)
 {
     uint32_t waiting = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An all-reduce in two levels. The ranks of a host write into memory that they share, each adds up one slice of
- * all of them, the ranks of different hosts that own the same slice reduce it among themselves, and every rank
- * reads all slices. So a byte crosses the network once per host, each core adds its part, and inside a host no
- * message is sent. Between hosts, pieces overlap (pieces.c): one crosses the network while the next is
- * added up. Where a host has fewer ranks than others, those without a partner there own no slice. */
+ * An all-reduce in two levels. The ranks of a host write into memory that they share, and each adds up one
+ * slice over all of them. The ranks of different hosts that own the same slice reduce it among themselves;
+ * then every rank reads all slices. So a byte crosses the network once per host, every rank does its part of
+ * the additions, and inside a host no message is sent. Between hosts, pieces overlap (pieces.c): one crosses
+ * the network while the next is added up. Where a host has fewer ranks than others, ranks without a partner
+ * there own no slice. */
 #include "comm/comm_internal.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ void comm_set_half_between(comm *c, bool half)
     c->half_between = half;
 }
 
-/* Each host adds up a subtree of the tree over all ranks, or there is only one. */
+/* True if each host adds up a subtree of the tree over all ranks, or if there is only one host. */
 static bool nodes_is_tree(const comm *c)
 {
     int n = c->info.local_ranks;
@@ -42,7 +43,7 @@ typedef struct node_sum {
     comm *group;
     comm_type type;
     int64_t count, most, size;
-    char *data;        /* ordinary memory; or */
+    char *data;        /* ordinary memory; or NULL, and `part`: */
     void *const *part; /* the slice that this rank owns, in the memory of each local rank */
     bool everywhere;
 } node_sum;
@@ -56,10 +57,11 @@ static void slice_of(const comm *c, int64_t count, int local_rank, int64_t *firs
 
 static clt_status meet(comm *c)
 {
-    return c->segment ? comm_segment_barrier(c) : CLT_OK; /* a rank that is alone on its host has none */
+    return c->segment ? comm_segment_barrier(c) : CLT_OK; /* a rank alone on its host has none */
 }
 
-/* Adds up what the local ranks have of a piece, into memory of this rank, and on one host into `out` as well. */
+/* Adds up a piece over the local ranks, into `own` or, to be sent as f32, into `wide`; and into `out` if not
+ * NULL. */
 static void add_local(const node_sum *s, const void *const *part, void *own, void *out, float *wide,
                       comm_piece *piece)
 {
@@ -109,7 +111,7 @@ static void *slot(const node_sum *s, int local_rank, int64_t k)
     return all ? all + (c->slot + k) % COMM_SLOTS * c->slot_bytes : s->data + k * s->most * s->size;
 }
 
-/* All but the own slice is for others. */
+/* Copies everything except this rank's slice into shared memory, since others add it up. */
 static clt_status begin_copied(void *context, int64_t k, float *wide, comm_piece *piece)
 {
     const node_sum *s = context;
@@ -134,7 +136,8 @@ static clt_status begin_copied(void *context, int64_t k, float *wide, comm_piece
     return CLT_OK;
 }
 
-/* On one host every rank has come to the beginning of piece k + 2 after its sum of this one. */
+/* On one host all ranks have met in `begin` of piece k + 2, after their sums of piece k; only the last two
+ * pieces need a barrier, which they share. */
 static clt_status end_copied(void *context, int64_t k, const comm_piece *piece)
 {
     const node_sum *s = context;
@@ -163,7 +166,7 @@ static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type
         .group = c, .type = type, .count = count, .most = c->slot_bytes / size, .size = size, .data = data};
     (void)op;
     CLT_TRY(run_pieces(&s, begin_copied, end_copied));
-    c->slot += pieces_of(&s); /* others may still read the last ones */
+    c->slot += pieces_of(&s); /* others may still read the last slots */
     return CLT_OK;
 }
 
@@ -207,7 +210,7 @@ static clt_status end_in_place(void *context, int64_t k, const comm_piece *piece
     return CLT_OK;
 }
 
-/* The owned slice: on one host it goes at once where it belongs. */
+/* Sums the slice that this rank owns; on one host the sum is written where it belongs at once. */
 static clt_status sum_slice(node_sum *s)
 {
     comm *c = s->group;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ways of an all-reduce by messages, and the choice between all ways.
+ * The ways of an all-reduce by messages, and the choice among all ways.
  *
  *   tree     to rank 0 along a binomial tree and back: few messages, each of everything. For little data.
- *   halving  halves of the data are exchanged with ranks 1, 2, 4 ... away, and gathered the same way back: the
- *            fewest messages that send each byte about twice. Ranks must be a power of two.
- *   ring     ranks / 1 of the data travels round the ring, being added to, and round once more.
- *   slices   every rank gets one slice of all ranks, adds up and gives the sum to all, in pieces that overlap
+ *   halving  halves of the data are exchanged with ranks 1, 2, 4 ... away and gathered the same way back:
+ *            the fewest messages that send each byte about twice. Ranks must be a power of two.
+ *   ring     1 / ranks of the data travels round the ring, being added to, and round once more.
+ *   slices   every rank gets one slice from all ranks, adds it up and sends the sum to all; pieces overlap
  *            (pieces.c): the only one by messages that rounds 16-bit sums once.
  *
- * Sums of tree, halving, slices and nodes (way_nodes.c) are the same binary tree over the ranks where these are a
- * power of two, as sum_parts adds: the same bits, whichever way. */
+ * If the number of ranks is a power of two, tree, halving, slices and nodes (way_nodes.c) all add in the
+ * order of comm_sum_parts, a binary tree over the ranks, and give the same bits. */
 #include "comm/comm_internal.h"
 
 bool comm_always_tree(const comm *c)
@@ -63,7 +63,8 @@ static const char *halving_misfit(const comm *c, comm_type type, comm_op op)
                                                : needs_f32_order(c, type, op);
 }
 
-/* Of [first, first + length) a rank with the bit `distance` keeps the second half. */
+/* Narrows [first, first + length) to its first or second half; a rank with the bit `distance` keeps the
+ * second. */
 static void half_of(int64_t *first, int64_t *length, bool second)
 {
     int64_t half = *length / 2;
@@ -232,14 +233,14 @@ clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type)
 
 /* --- the choice --- */
 
-/* In the order in which they are preferred where nothing was asked for or measured. */
+/* In the order of preference where no way was asked for or measured. */
 static const comm_way *const ways[] = {&comm_way_nodes, &comm_way_slices, &comm_way_halving,
                                        &comm_way_ring,  &comm_way_tree,   &comm_way_native};
 #define WAYS (sizeof ways / sizeof ways[0])
-/* Up to so many bytes the number of messages decides, not their size. */
+/* Bytes up to which the number of messages decides, not their size. */
 #define SMALL 4096
-/* Bytes that go at once by ways that do not cut pieces themselves: scratch memory stays small, and what is summed
- * is still in a cache when it is sent on. */
+/* Bytes at a time for ways that do not cut pieces themselves: scratch memory stays small, and sums are still
+ * in a cache when they are sent on. */
 #define PIECE ((int64_t)32 << 20)
 
 const char *comm_way_name(size_t index)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Storage types by table, exact float conversions by integer arithmetic (the same on every host), and shapes.
- * Knows nothing of tensors or devices. */
+ * Storage types by table, exact float conversions by integer arithmetic (the same on every host), and
+ * shapes. Knows nothing of tensors or devices. */
 #include "engine/base/dtype.h"
 
 #include <inttypes.h>

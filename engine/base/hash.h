@@ -15,7 +15,7 @@ uint64_t clt_hash64(const void *data, size_t size);
 typedef struct clt_hash64_state {
     uint64_t lane[4];
     uint64_t total;    /* bytes so far */
-    uint8_t block[32]; /* the last total % 32 of them */
+    uint8_t block[32]; /* the last total % 32 bytes */
 } clt_hash64_state;
 void clt_hash64_begin(clt_hash64_state *state);
 void clt_hash64_add(clt_hash64_state *state, const void *data, size_t size);

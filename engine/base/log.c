@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one place where log lines leave the library: formats, splits into lines and hands them to the program's
- * sink and to the run's log, one at a time. Knows nothing of where the lines go. */
+ * The one place where log lines leave the library: formats, splits into lines and hands them to the
+ * program's sink and to the run's log, one at a time. Knows nothing of where the lines go. */
 #include "engine/base/log.h"
 
 #include <pthread.h>

@@ -27,10 +27,10 @@ clt_log_level clt_log_max_level(void); /* lines above this level reach no receiv
 bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether this thread is handing a line to a receiver: what is logged meanwhile is lost. */
+/* True while this thread is handing a line to a receiver; lines that it logs meanwhile are dropped. */
 bool clt_log_is_deaf(void);
-/* Writes a line with level INFO to the second receiver alone: for events that belong only into the log of the
- * run. */
+/* Writes a line with level INFO to the second receiver only, for events that belong only in the run's
+ * log. */
 void clt_log_note(const char *line);
 
 #define CLT_WARN(...) clt_log(CLT_LOG_WARN, __VA_ARGS__)

@@ -306,7 +306,8 @@ int clt_edit_distance(const char *a, const char *b, int limit)
     return distance > limit ? limit + 1 : distance;
 }
 
-/* A name as it is compared: in lower case, '_' and blanks as '-'. False: it is longer than any that is compared. */
+/* The form in which names are compared: lower case, '_' and blanks as '-'. False: the name is too long to
+ * be compared. */
 static bool plain_name(const char *name, char plain[EDIT_MAX + 1])
 {
     size_t n = strnlen(name, EDIT_MAX + 1);
@@ -320,7 +321,8 @@ static bool plain_name(const char *name, char plain[EDIT_MAX + 1])
     return true;
 }
 
-/* The shortest name that contains the word, which must have five characters to mean something. */
+/* The shortest name that contains the word; NULL if the word has fewer than five characters, which would
+ * match by chance. */
 static const char *containing(const char *word, const char *const *names, size_t count)
 {
     char plain[EDIT_MAX + 1];

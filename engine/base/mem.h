@@ -23,8 +23,8 @@ static inline uint64_t clt_div_up(uint64_t value, uint64_t divisor)
 bool clt_mul_u64(uint64_t a, uint64_t b, uint64_t *out);
 bool clt_add_u64(uint64_t a, uint64_t b, uint64_t *out);
 
-/* clt_alloc: zeroed memory for count*size bytes in *out (void **); CLT_ENOMEM with the size and `what` in the
- * text. A count of 0 gives a valid pointer. Free with free(). */
+/* clt_alloc: zeroed memory for count*size bytes in *out (void **); CLT_ENOMEM with the size and `what` in
+ * the text. A count of 0 gives a valid pointer. Free with free(). */
 clt_status clt_alloc(void *out, size_t count, size_t size, const char *what);
 /* clt_grow: makes sure *array (element size `size`) holds at least `need` elements; doubles *capacity. New
  * memory is zeroed. */
@@ -53,12 +53,12 @@ void clt_str_printf(clt_str *s, const char *format, ...) __attribute__((format(p
 clt_status clt_str_check(const clt_str *s);
 void clt_str_free(clt_str *s);
 
-/* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes have distance
- * 0 or limit+1. */
+/* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes have
+ * distance 0 or limit+1. */
 int clt_edit_distance(const char *a, const char *b, int limit);
-/* The nearest of `count` names (the first of equals) within max(2, strlen/3) edits, where case does not count and
- * '_', '-' and blanks are the same; else the shortest that contains the name, which must then have five characters;
- * else NULL. */
+/* The nearest of `count` names (the first, if several are as near) within max(2, strlen/3) edits; case does
+ * not count, and '_', '-' and blanks are the same. If none is near, the shortest name that contains `name`,
+ * if `name` has at least five characters; else NULL. */
 const char *clt_nearest_name(const char *name, const char *const *names, size_t count);
 
 /* Zeroed memory from the system in whole pages, aligned to 2 MiB, for blocks of many megabytes. Transparent
@@ -69,7 +69,7 @@ void clt_pages_destroy(void *pages, uint64_t bytes); /* the same bytes; NULL is 
  * slow: one core clears a few gigabytes per second, and several times fewer in a virtual machine. The memory
  * may be used, and destroyed, meanwhile. */
 void clt_pages_prefault(void *pages, uint64_t bytes);
-/* Waits until all pages of clt_pages_prefault are there, and helps with all cores. */
+/* Waits until all pages of clt_pages_prefault exist; helps to make them, on all cores. */
 void clt_pages_prefault_finish(void);
 
 #endif

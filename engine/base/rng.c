@@ -58,9 +58,9 @@ float clt_rng_uniform(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Box-Muller with our own series for the logarithm and the cosine: those of the C library differ between
- * versions, and take 30 ns for one normal. The code has no branches, so that compilers vectorise it, and the
- * build's flags forbid contraction to fused multiply-adds, so that the bits are the same everywhere. */
+/* Box-Muller with our own series for the logarithm and the cosine: the C library's functions differ between
+ * versions, and take 30 ns for one normal. The code has no branches, so that compilers vectorise it, and
+ * the build's flags forbid contraction to fused multiply-adds, so that the bits are the same everywhere. */
 
 static ALWAYS_INLINE double as_double(uint64_t bits)
 {
@@ -253,8 +253,8 @@ void clt_rng_fill_normal(uint64_t seed, clt_rng_purpose purpose, uint32_t op, ui
 
 static uint32_t feistel_function(uint32_t half, int round, uint64_t seed, uint32_t epoch)
 {
-    /* The 64-bit block number has the round, from 1, in its upper half. So these blocks differ from those of
-     * every other use of CLT_RNG_ORDER that numbers its blocks from 0. */
+    /* The 64-bit block number has the round, from 1, in its upper half. So no other use of CLT_RNG_ORDER
+     * has these blocks: the others number their blocks from 0. */
     uint32_t out[4];
     clt_rng_block(seed, CLT_RNG_ORDER, 0, epoch, (uint64_t)(round + 1) << 32 | half, out);
     return out[0];
@@ -282,8 +282,8 @@ uint64_t clt_permute(uint64_t position, uint64_t n, uint64_t seed, uint32_t epoc
     int bits = 64 - __builtin_clzll(n - 1);
     if (bits < FEISTEL_MIN_BITS)
         bits = FEISTEL_MIN_BITS;
-    /* Cycle walking: apply the network until the result is below n. That happens, since the cycle began below
-     * n. */
+    /* Cycle walking: apply the network until the result is below n. That happens, since the cycle began
+     * below n. */
     uint64_t x = position % n;
     do {
         x = feistel(x, bits, seed, epoch);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host spans: what each thread did from when to when, in memory that was set aside beforehand. It is closed
- * until a trace is wanted; adding spans to a closed list costs next to nothing. It exists for traces and
- * knows nothing of their format. */
+ * Host spans: what each thread did, with begin and end, in memory allocated beforehand. The list is closed
+ * until a trace is wanted; adding a span to a closed list costs next to nothing. Spans exist for traces and
+ * know nothing of their format. */
 #ifndef ENGINE_BASE_SPAN_H
 #define ENGINE_BASE_SPAN_H
 
@@ -26,10 +26,10 @@ typedef struct clt_spans clt_spans;
 clt_status clt_spans_create(size_t capacity, clt_spans **out);
 void clt_spans_destroy(clt_spans *spans);
 void clt_spans_open(clt_spans *spans, bool open);
-/* Adds a span; may be called from any thread. It is dropped when spans is NULL, closed or full; those dropped
- * because it is full are counted. */
+/* Adds a span; may be called from any thread. The span is dropped if `spans` is NULL, closed or full; spans
+ * dropped from a full list are counted. */
 void clt_spans_add(clt_spans *spans, int track, const char *name, int64_t id, double begin, double end);
-/* The spans, after closing; *lost: how many were dropped because it was full. */
+/* The spans of a closed list; *lost: how many were dropped because it was full. */
 const clt_span *clt_spans_list(clt_spans *spans, size_t *count, uint64_t *lost);
 
 #endif

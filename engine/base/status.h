@@ -64,8 +64,10 @@ clt_status clt_error_put(const clt_error *error);
 
 /* clt_fail: records the message (what was being done, to which object, why, what to do next) and returns
  * status. Use CLT_FAIL. clt_fail_prefix puts context before the message already recorded: prefix "reading
- * layer 3" gives "reading layer 3: ..."; with CLT_OK it does nothing and returns CLT_OK. errno survives both.
- */
+ * layer 3" gives "reading layer 3: ..."; with CLT_OK it does nothing and returns CLT_OK. errno survives
+ * both.
+ *
+ *  */
 clt_status clt_fail(clt_status status, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 clt_status clt_fail_prefix(clt_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -54,7 +54,8 @@ static bool last_digit_up(char *text)
 
 /* Finds the smallest number of digits, from `from` to `to`, at which the decimal text nearest to the value
  * reads back as the value. At a power of two the gap to the next number below is half the gap above, so a
- * shorter text may read back although it is not the nearest one: the next one away from zero is tried too. */
+ * shorter text may read back although it is not the nearest one: the next one away from zero is tried
+ * too. */
 static void shortest(double value, bool narrow, int from, int to, char *buffer)
 {
     int exponent;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that leave signals to others, work on ranges by several of them, and the bounded queue by which
- * work is handed over. Knows nothing of what is handed over. */
+ * Threads with signals blocked, loops over ranges on several threads, and a bounded queue of pointers.
+ * Knows nothing of what the queue carries. */
 #include "engine/base/thread.h"
 
 #include <stdlib.h>

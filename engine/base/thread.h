@@ -35,8 +35,8 @@ void clt_for_ranges(uint64_t count, uint64_t least, const char *name, clt_range_
 int clt_cpu_count(void);
 /* Cores in the affinity mask of a process; 0: it cannot be read. */
 int clt_process_cores(int64_t process);
-/* Bytes of host memory that this process may still take: the least of MemAvailable, the control group's limit
- * (v1, v2) minus its use, and RLIMIT_AS. */
+/* Bytes of host memory that this process may still take: the least of MemAvailable, the control group's
+ * limit (v1, v2) minus its use, and RLIMIT_AS. */
 unsigned long long clt_memory_available(void);
 
 /* Seconds on the monotonic clock; CPU seconds of the calling thread. */

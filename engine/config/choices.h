@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Choices of the config whose words stand for numbers in the code: words and enumerators are written once,
- * here, and clt_config_choice gives the enumerator. X(enumerator, word), in the order in which they are
+ * Choices of the config that the code knows as enumerators: words and enumerators are written once, here,
+ * and clt_config_choice returns the enumerator. X(enumerator, word), in the order in which they are
  * listed. */
 #ifndef ENGINE_CONFIG_CHOICES_H
 #define ENGINE_CONFIG_CHOICES_H
@@ -9,7 +9,7 @@
 #define CLT_CHOICE_ID(id, word) id,
 #define CLT_CHOICE_WORD(id, word) word,
 #define CLT_CHOICE_JOINED(id, word) "|" word
-/* "a|b|c", as the schema has it */
+/* "a|b|c", the form of the schema */
 #define CLT_CHOICE_WORDS(map) (&(map(CLT_CHOICE_JOINED))[1])
 
 /* schedule.type: the course of the learning rate after warm-up */
@@ -37,14 +37,15 @@ typedef enum clt_precision_mode { CLT_PRECISION_MODES(CLT_CHOICE_ID) } clt_preci
     X(CLT_SCALING_DYNAMIC, "dynamic")
 typedef enum clt_scaling { CLT_SCALINGS(CLT_CHOICE_ID) } clt_scaling;
 
-/* train.on_spike: what happens to a step whose loss or gradient norm is far above that of recent steps */
+/* train.on_spike: what happens to a step whose loss or gradient norm is far above the recent steps'
+ * values */
 #define CLT_SPIKE_ACTIONS(X)                                                                                 \
     X(CLT_SPIKE_OFF, "off") /* steps are not judged */                                                       \
     X(CLT_SPIKE_WARN, "warn")                                                                                \
     X(CLT_SPIKE_SKIP, "skip")
 typedef enum clt_spike_action { CLT_SPIKE_ACTIONS(CLT_CHOICE_ID) } clt_spike_action;
 
-/* precision.matmul: to what the operands of f32 products may be rounded */
+/* precision.matmul: the type to which the operands of f32 products may be rounded */
 #define CLT_MATMULS(X)                                                                                       \
     X(CLT_MATMUL_IEEE, "ieee")                                                                               \
     X(CLT_MATMUL_TF32, "tf32")
@@ -63,7 +64,8 @@ typedef enum clt_gradient_type { CLT_GRADIENT_TYPES(CLT_CHOICE_ID) } clt_gradien
     X(CLT_SHARD_OPTIMIZER, "optimizer")
 typedef enum clt_shard { CLT_SHARDS(CLT_CHOICE_ID) } clt_shard;
 
-/* parallel.bind: when a rank's threads are bound to the cores near its GPU; auto: several ranks share the host */
+/* parallel.bind: when a rank's threads are bound to the cores near its GPU; auto: several ranks share the
+ * host */
 #define CLT_BINDS(X)                                                                                         \
     X(CLT_BIND_AUTO, "auto")                                                                                 \
     X(CLT_BIND_ALWAYS, "always")                                                                             \
@@ -89,10 +91,10 @@ typedef enum clt_embeddings { CLT_EMBEDDINGS(CLT_CHOICE_ID) } clt_embeddings;
 typedef enum clt_allreduce { CLT_ALLREDUCES(CLT_CHOICE_ID) } clt_allreduce;
 
 /* train.recompute: which activations the backward pass recomputes instead of keeping them */
-#define CLT_RECOMPUTES(X)                                                                                                  \
-    X(CLT_RECOMPUTE_NONE, "none")                                                                                          \
-    X(CLT_RECOMPUTE_GELU,                                                                                                  \
-      "gelu") /* outputs of activations, dropout and norms (with what is folded into them) whose inputs are kept anyway */ \
+#define CLT_RECOMPUTES(X)                                                                                    \
+    X(CLT_RECOMPUTE_NONE, "none")                                                                            \
+    X(CLT_RECOMPUTE_GELU,                                                                                    \
+      "gelu") /* activations, dropout, norms (and what is fused into them) whose inputs are kept anyway */   \
     X(CLT_RECOMPUTE_BLOCK, "block") /* everything between the boundaries of blocks */
 typedef enum clt_recompute { CLT_RECOMPUTES(CLT_CHOICE_ID) } clt_recompute;
 
@@ -102,7 +104,7 @@ typedef enum clt_recompute { CLT_RECOMPUTES(CLT_CHOICE_ID) } clt_recompute;
     X(CLT_FUSING_OFF, "off")
 typedef enum clt_fusing { CLT_FUSINGS(CLT_CHOICE_ID) } clt_fusing;
 
-/* checkpoint.best: the figure of an evaluation by which the best checkpoint is chosen and an early end decided */
+/* checkpoint.best: the evaluation metric that chooses the best checkpoint and decides early stopping */
 #define CLT_BESTS(X)                                                                                         \
     X(CLT_BEST_NONE, "none")                                                                                 \
     X(CLT_BEST_LOSS, "loss") /* the lowest */                                                                \
@@ -114,7 +116,7 @@ typedef enum clt_best { CLT_BESTS(CLT_CHOICE_ID) } clt_best;
 
 /* optimizer.decay: which parameters decay */
 #define CLT_DECAYS(X)                                                                                        \
-    X(CLT_DECAY_MATRICES, "matrices") /* those of two or more dimensions */                                  \
+    X(CLT_DECAY_MATRICES, "matrices") /* parameters of two or more dimensions */                             \
     X(CLT_DECAY_ALL, "all")
 typedef enum clt_decay { CLT_DECAYS(CLT_CHOICE_ID) } clt_decay;
 

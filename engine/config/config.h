@@ -27,30 +27,30 @@ typedef struct clt_config_key {
     const char *path; /* "optimizer.learning_rate" */
     clt_config_type type;
     const char *choices;      /* CHOICE */
-    const char *for_bool[2];  /* CHOICE: the words that false and true stand for, in older configs; or NULL */
+    const char *for_bool[2];  /* CHOICE: the words for false and true of older configs; or NULL */
     const char *default_text; /* JSON text; NULL: required */
-    const char *older_text;   /* what a printed config from before the key stood for; NULL: the default */
+    const char *older_text;   /* the value for printed configs older than the key; NULL: the default */
     double min, max;          /* numbers (each element of INTS, FLOATS), inclusive unless said otherwise */
     bool min_exclusive, max_exclusive;
     const char *unit; /* "samples", "steps", "" */
     const char *help;
 } clt_config_key;
 
-/* The schema, composed of the common keys and of those that data formats and optimizers bring (part.h); ends
- * with a NULL path. */
+/* The schema, composed of the common keys and the keys of the parts: model families, data formats,
+ * optimizers (part.h). Ends with a NULL path. */
 const clt_config_key *clt_config_schema(void);
 
 typedef struct clt_config clt_config;
 
-/* clt_config_load: reads a file and applies `overrides` ("key.sub=value": value is JSON, or taken as a string
- * when it is not). CLT_ECONFIG lists every problem, one per line. */
+/* clt_config_load: reads a file and applies `overrides` ("key.sub=value": value is JSON, or taken as a
+ * string when it is not). CLT_ECONFIG lists every problem, one per line. */
 clt_status clt_config_load(const char *path, const char *const *overrides, int n_overrides, clt_config **out);
 clt_status clt_config_parse(const char *text, const char *source, const char *const *overrides,
                             int n_overrides, clt_config **out);
 
-/* Presets: values for keys that follow from the weights that a run starts from (--init). A key that the
- * config leaves out, or leaves to be derived (0, "auto", ""), takes the preset, with the origin "init". A key
- * that is set to a value which the preset's kind does not allow is reported like any other problem, with the
+/* Presets: values of keys that follow from the weights with which a run starts (--init). A key that the
+ * config leaves out, or leaves to be derived (0, "auto", ""), takes the preset, with the origin "init". A
+ * key with a value that the preset's kind does not allow is reported like any other problem, with the
  * reason. */
 typedef enum clt_preset_kind {
     CLT_PRESET_DEFAULT, /* only a default: the config may set any value */
@@ -81,7 +81,7 @@ void clt_config_destroy(clt_config *config);
 
 /* Values by key path; the key must be in the schema (anything else is a programming error and asserts). */
 int64_t clt_config_int(const clt_config *config, const char *key);  /* AUTO_INT: -1 for "auto" */
-double clt_config_float(const clt_config *config, const char *key); /* FLOATS: the first of them */
+double clt_config_float(const clt_config *config, const char *key); /* FLOATS: the first number */
 bool clt_config_bool(const clt_config *config, const char *key);
 const char *clt_config_string(const clt_config *config, const char *key); /* STRING, CHOICE; "" when unset */
 /* CHOICE: the index of the chosen word in the key's list, from 0; choices.h has enumerators for it. */
@@ -100,7 +100,7 @@ const clt_json *clt_config_model(const clt_config *config, const clt_json_doc **
  * stays. Rules between keys are checked by clt_config_check, after all values are set. A relative path is
  * relative to the current folder. */
 clt_status clt_config_set(clt_config *config, const char *key, const char *json_value);
-/* Rules between keys (load and parse have done this): CLT_ECONFIG lists every problem. */
+/* Checks the rules between keys (load and parse have done so): CLT_ECONFIG lists every problem. */
 clt_status clt_config_check(const clt_config *config);
 
 /* The resolved config as JSON; with_origin adds a sibling object "_origin": {key: origin}. A printed config
@@ -110,9 +110,9 @@ clt_status clt_config_print(const clt_config *config, bool with_origin, clt_str 
 clt_status clt_config_print_schema(clt_str *out);
 clt_status clt_config_print_markdown(clt_str *out);
 
-/* For a word that is not a command-line option: "; did you mean 'optimizer.learning_rate'? write:
- * optimizer.learning_rate=0.1" when it is the name of a config key, ours or another tool's. value: the text
- * after the word's '=', or NULL. */
+/* For a word that is not a command-line option: writes "; did you mean 'optimizer.learning_rate'? write:
+ * optimizer.learning_rate=0.1" if it is the name of a config key, ours or another tool's; false if not.
+ * value: the text after the word's '=', or NULL. */
 bool clt_config_hint(const char *name, const char *value, char *buffer, size_t size);
 
 /* Kinds of keys, which decide what a resumed run may change. Keys that change only where, how fast or how
@@ -121,13 +121,15 @@ enum {
     CLT_KEYS_FIXED = 1 << 0,  /* change what is computed */
     CLT_KEYS_LENGTH = 1 << 1, /* the length of the training and its schedule */
     CLT_KEYS_DATA = 1 << 2,   /* where the training data and its tokenizer are */
-    CLT_KEYS_TABLE = 1 << 3   /* what a run keeps of its table; they are fixed, too */
+    CLT_KEYS_TABLE = 1 << 3   /* how a table of data is read, which a run keeps; these keys are fixed as
+                               * well */
 };
 /* Keys of these kinds whose values differ between the text of a resolved config and `config`, one per line:
  * "train.seed: was 1, is 2"; "" when there is none. */
 clt_status clt_config_diff(const char *resolved, const clt_config *config, unsigned kinds, clt_str *out);
-/* CLT_ECONFIG if keys of CLT_KEYS_FIXED differ, for a run that goes on from `from`: the message lists them. Where the
- * program that wrote the resolved config did not know a key, it gives the value that repeats what that program did. */
+/* For a run that continues from `from`: CLT_ECONFIG if keys of CLT_KEYS_FIXED differ; the message lists
+ * them. For a key that the program which wrote the resolved config did not know, the message names the
+ * value that repeats what that program did. */
 clt_status clt_config_check_fixed(const char *resolved, const clt_config *config, const char *from);
 
 #endif

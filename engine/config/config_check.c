@@ -45,7 +45,7 @@ static void check_schedule(rules *r)
     int64_t warmup = get(r, "schedule.warmup")->i, decay = get(r, "schedule.decay_steps")->i;
     bool lengths = usable(r, "train.steps") && usable(r, "schedule.horizon") &&
                    usable(r, "schedule.warmup") && usable(r, "schedule.decay_steps");
-    /* 0: it follows from train.epochs and the size of the data, unknown here */
+    /* 0: the length follows from train.epochs and the size of the data, unknown here */
     int64_t length = horizon > 0 ? horizon : steps;
     if (usable(r, "schedule.min_learning_rate") && usable(r, "optimizer.learning_rate") &&
         get(r, "schedule.min_learning_rate")->f > get(r, "optimizer.learning_rate")->f)

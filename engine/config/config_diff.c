@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The difference between two resolved configs, for resuming: keys that change what is computed must be equal,
- * others may change on conditions. Knows only names of keys and JSON. */
+ * The difference between two resolved configs, for resuming: keys that change what is computed must be
+ * equal, others may change on conditions. Knows only names of keys and JSON. */
 #include <string.h>
 
 #include "engine/config/config_internal.h"
@@ -18,16 +18,15 @@ static bool is_one_of(const char *path, const char *const *keys)
     return false;
 }
 
-/* The kinds of a key (CLT_KEYS_*). 0: it may change freely in a resumed run, since it changes only where and
- * how fast the run computes and what it reports.
- */
+/* The kinds of a key (CLT_KEYS_*). 0: the key may change freely in a resumed run, since it only changes
+ * where and how fast the run computes and what it reports. */
 static unsigned kind_of(const char *path)
 {
     static const char *const free_keys[] = {
         "device.", "checkpoint.", "log.", "parallel.deadline", "parallel.start_deadline",
         "parallel.share_devices", "parallel.allreduce", "parallel.embeddings",
-        "data.global_batch",                            /* resuming compares what it comes to */
-        "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that it leads to */
+        "data.global_batch",                            /* resuming compares the batch that results */
+        "data.workers", "data.prefetch", "data.joined", /* resuming compares the tokens that result */
         /* a run that met no bad sample is the same either way */
         "data.on_bad_sample", "data.eval_path", "data.eval_targets", "data.cache_mb", "data.window_overlap",
         "data.window_weights", "train.log_every", "train.eval_every", "train.eval_batches",
@@ -47,24 +46,25 @@ static unsigned kind_of(const char *path)
                                       : CLT_KEYS_FIXED;
 }
 
-/* What two configs are compared for. */
+/* One comparison of two configs: its options and its output. */
 typedef struct comparing {
     unsigned kinds;
     const clt_config_part *format; /* the saved config's data.type; NULL: unknown */
     clt_str *out;
-    clt_str *give; /* words for the command line that repeat what the older program did; NULL: not wanted */
+    clt_str *give; /* overrides that repeat what the older program did; NULL: not wanted */
     int lines, given;
 } comparing;
 
-/* What the older program did, where it had no such key: the schema says it for keys of its format of data. NULL: no
- * more than the default. */
+/* The value that stands for what an older program without this key did, which the schema gives for keys of
+ * the config's data format. NULL: the default does. */
 static const char *older_text(const comparing *c, const char *path)
 {
     int index = clt_config_part_has(c->format, path) ? clt_config_key_index(path) : -1;
     return index < 0 ? NULL : clt_config_schema()[index].older_text;
 }
 
-/* A key that the older program did not know behaved as its default does now, or as the schema says. */
+/* The value that a key unknown to the older program stands for: what the schema gives for older configs,
+ * else the default. */
 static const char *unset_text(const comparing *c, const char *path)
 {
     const char *older = older_text(c, path);
@@ -84,7 +84,7 @@ static void value_text(const comparing *c, const char *path, const clt_json *val
         clt_str_append(out, unset_text(c, path));
 }
 
-/* " data.fill=refuse": the text without the quotes of a string. */
+/* Appends an override such as " data.fill=refuse", a string without its quotes. */
 static void give_older(comparing *c, const char *path)
 {
     const char *text = older_text(c, path);
@@ -94,13 +94,14 @@ static void give_older(comparing *c, const char *path)
     c->given++;
 }
 
-/* Whether values that differ do no harm, or are compared elsewhere. */
+/* True if a difference of these values does no harm, or is judged elsewhere. */
 static bool may_differ(const comparing *c, const char *path, const char *a, const char *b)
 {
-    /* a number where it was auto, or the other way round: the user wants it, and resuming compares the global batch */
+    /* a number instead of auto, or auto instead of a number: allowed, since resuming compares the global
+     * batch */
     if (strcmp(path, "data.micro_batch") == 0)
         return strcmp(a, "\"auto\"") == 0 || strcmp(b, "\"auto\"") == 0;
-    /* 0 leaves the scale to the data, and resuming compares what it comes to */
+    /* 0: the scale follows from the data, and resuming compares the scale that results */
     return strcmp(path, "data.scale") == 0 && !(c->kinds & CLT_KEYS_TABLE) &&
            (strcmp(a, "0") == 0 || strcmp(b, "0") == 0);
 }
@@ -139,7 +140,7 @@ static void compare(comparing *c, const clt_json *was, const clt_json *is)
     }
 }
 
-/* The format of data of a resolved config; NULL: it names none that is known. */
+/* The data format of a resolved config; NULL: unknown. */
 static const clt_config_part *format_of(const clt_json *root)
 {
     const clt_json *data = clt_json_typeof(root) == CLT_JSON_OBJECT ? clt_json_get(root, "data") : NULL;

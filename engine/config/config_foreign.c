@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of other tools' names (Hugging Face's Trainer and model configs, nanoGPT, PyTorch Lightning,
- * Keras, DeepSpeed) and the lines to write instead. */
+ * The table of other tools' names for keys (Hugging Face's Trainer and model configs, nanoGPT, PyTorch
+ * Lightning, Keras, DeepSpeed), and the lines to write here instead. */
 #include "engine/config/config_foreign.h"
 
 #include <stdio.h>
@@ -262,7 +262,7 @@ static const clt_foreign_key foreign_keys[] = {
     WORDS("no_cuda", "device.spec", "true=cpu|false=gpu", NULL),
     WORDS("cudnn_deterministic", "parallel.deterministic", "true=true|false=false", NULL),
 
-    /* what is an option of the program here, or needs no setting */
+    /* options of the program here, or settings that are not needed */
     NONE("output_dir", NULL, FOLDER),
     NONE("out_dir", NULL, FOLDER),
     NONE("save_dir", NULL, FOLDER),
@@ -323,7 +323,7 @@ const clt_foreign_value *clt_foreign_values(void)
     return foreign_values;
 }
 
-/* A name of another tool as the tables have it: in lower case, with '_'. False: it is longer than any. */
+/* The form of names in the tables: lower case, with '_'. False: the name is longer than any of them. */
 static bool plain_name(const char *name, char plain[64])
 {
     size_t n = strlen(name);
@@ -354,7 +354,7 @@ static bool in_range(const clt_config_key *key, double value)
     return low && high;
 }
 
-/* Whether the key accepts this value. When in doubt false, so that no suggestion is wrong. */
+/* True if the key accepts this value. False when in doubt, so that no suggestion is wrong. */
 static bool takes(const clt_config_key *key, const clt_json *json)
 {
     int64_t i;
@@ -442,7 +442,7 @@ const char *clt_foreign_value_of(const char *path, const char *word, char buffer
             *note = v->note;
             return v->ours;
         }
-    /* the values that a key of another tool has for this key */
+    /* values of other tools' keys that stand for this key */
     for (size_t i = 0; i < sizeof foreign_keys / sizeof foreign_keys[0]; i++)
         if (foreign_keys[i].path && foreign_keys[i].words && strcmp(foreign_keys[i].path, path) == 0 &&
             map_word(foreign_keys[i].words, word, buffer, 64))
@@ -450,7 +450,7 @@ const char *clt_foreign_value_of(const char *path, const char *word, char buffer
     return NULL;
 }
 
-/* Writes the value as our key takes it: JSON when value.json is set, else as on a command line. */
+/* Writes the value in the form that our key takes: JSON if value.json is set, else as on a command line. */
 static bool carry(const clt_foreign_key *foreign, clt_given_value value, char *out, size_t size)
 {
     char word[128], mapped[64];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names that other training programs use for what our keys say, and the line to write instead. Knows names
- * and the schema; nothing of a config's values. */
+ * Other training programs' names for our keys and values, and the line to write instead. Knows names and
+ * the schema, nothing of a config's values. */
 #ifndef ENGINE_CONFIG_CONFIG_FOREIGN_H
 #define ENGINE_CONFIG_CONFIG_FOREIGN_H
 
 #include "engine/config/config_internal.h"
 
-/* How a value of the other key becomes one of ours. */
+/* How a value of the other tool's key becomes a value of ours. */
 typedef enum clt_foreign_carry {
-    CLT_CARRY_SAME, /* as it is, if our key takes it */
-    CLT_CARRY_NONE, /* not at all: it means something else, which the note explains */
+    CLT_CARRY_SAME, /* unchanged, if our key takes it */
+    CLT_CARRY_NONE, /* not at all: it means something else; the note explains what */
     CLT_CARRY_WORDS /* translated by the pairs in `words` */
 } clt_foreign_carry;
 
@@ -22,7 +22,8 @@ typedef struct clt_foreign_key {
     clt_foreign_carry carry;
 } clt_foreign_key;
 
-/* The entry for a name, whatever its case, with '-' as '_'; NULL: not a name of another tool that we know. */
+/* The entry for a name, whatever its case, with '-' as '_'; NULL: not a name of another tool that we
+ * know. */
 const clt_foreign_key *clt_foreign_find(const char *name);
 
 /* Words that other tools, or people, use for a value of one of our keys. */
@@ -33,15 +34,15 @@ typedef struct clt_foreign_value {
     const char *note;  /* what is different, or NULL */
 } clt_foreign_value;
 
-/* All of them; the list ends with a NULL path. */
+/* All such values; the list ends with a NULL path. */
 const clt_foreign_value *clt_foreign_values(void);
-/* Our word for a value of a key in another tool's words, whatever its case; NULL: it is none that we know. *note
- * says what is different, or is NULL. buffer keeps the word. */
+/* Our word for another tool's word for a value of a key, whatever its case; NULL: unknown. *note says what
+ * is different, or is NULL. The word is kept in `buffer`. */
 const char *clt_foreign_value_of(const char *path, const char *word, char buffer[64], const char **note);
 
-/* Writes the text that sets `path` to the given value: optimizer.learning_rate=0.1, or in a file "optimizer":
- * {"learning_rate": 0.1}. `foreign` may be NULL. False, and an empty line, when our key does not take that
- * value. */
+/* Writes the text that sets `path` to the given value: optimizer.learning_rate=0.1, or in a file
+ * "optimizer": {"learning_rate": 0.1}. `foreign` may be NULL. False, and an empty line, when our key does
+ * not take that value. */
 bool clt_foreign_line(const char *path, const clt_foreign_key *foreign, clt_given_value value, char *line,
                       size_t size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of this room share: the values of a config and the list of problems found so far. Nobody
- * else includes it. */
+ * Shared by the files of this room: the values of a config and the list of problems found so far. No other
+ * room includes it. */
 #ifndef ENGINE_CONFIG_CONFIG_INTERNAL_H
 #define ENGINE_CONFIG_CONFIG_INTERNAL_H
 
@@ -98,7 +98,7 @@ extern const clt_config_key clt_config_common[];
 /* config_parts.c: rules of the chosen parts. */
 void clt_config_check_parts(clt_config_rules *rules);
 
-/* config_print.c: the value as JSON; a list of layers only as such. */
+/* config_print.c: writes the value as JSON, except a list of layers, which clt_config_print writes. */
 void clt_config_write_value(clt_json_writer *w, const clt_config_key *key, const clt_config_value *value);
 
 /* config_check.c: the rules between keys. */

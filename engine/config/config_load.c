@@ -56,7 +56,7 @@ static bool says_default(const clt_json_doc *doc, const char *path)
     return word && strcmp(clt_json_string(word), "default") == 0;
 }
 
-/* A value of the file as one line of JSON; no text when it is long. */
+/* A value of the file as one line of JSON; without text if it is long. */
 static clt_given_value given_in_file(clt_config *config, const clt_json *json)
 {
     clt_str text = {0};
@@ -71,8 +71,8 @@ static clt_given_value given_in_file(clt_config *config, const clt_json *json)
     return value;
 }
 
-/* A key of earlier versions with the only value that it could have: configs that name it still mean the same.
- * */
+/* True for a key of earlier versions with the only value that it could have: the key is ignored, and such a
+ * config still means the same. */
 static bool is_retired(const char *path, const clt_json *json)
 {
     return strcmp(path, "parallel.tensor") == 0 && clt_json_typeof(json) == CLT_JSON_NUMBER &&
@@ -280,9 +280,9 @@ static clt_status apply_override(clt_config *config, const char *override, clt_c
     return CLT_OK;
 }
 
-/* A key of the schedule whose value of the file does not fit a shorter training of the command line: as long,
- * in relation to the training, as the file says, or a tenth of it if the file does not say how long that is.
- * */
+/* Shortens a key of the schedule, given in the file, that is too long for the training length of the
+ * command line: to the same fraction of the training as in the file, or to a tenth if the file gives no
+ * length. */
 static void shorten(clt_config *config, const char *path, int64_t file_steps, const clt_config_value *steps)
 {
     clt_config_value *value = &config->values[clt_config_key_index(path)];
@@ -299,8 +299,8 @@ static void shorten(clt_config *config, const char *path, int64_t file_steps, co
              (long long)before, steps->source);
 }
 
-/* train.steps of the command line, where warm-up and final decay of the file take as long as that or longer.
- * The config that a run has kept is not changed in this way: its schedule has begun. */
+/* If train.steps of the command line is no longer than the file's warm-up or final decay, shortens these.
+ * The config that a run has kept is not changed so, because its schedule has begun. */
 static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t file_steps)
 {
     const clt_config_value *steps = clt_config_at(config, "train.steps"),
@@ -317,7 +317,8 @@ static void fit_schedule(clt_config *config, const clt_json_doc *doc, int64_t fi
         shorten(config, "schedule.decay_steps", file_steps, steps);
 }
 
-/* A config that an older version printed names no key that came later: it keeps what that version did. */
+/* A config printed by an older version lacks the keys that came later: gives them the values that repeat
+ * what that version did. */
 static clt_status keep_older(clt_config *config, const clt_json_doc *doc, clt_config_problems *list)
 {
     const clt_json *root = clt_json_root(doc);
@@ -358,8 +359,8 @@ static clt_status read_all(clt_config *config, const clt_json_doc *doc, const ch
     return status != CLT_OK ? clt_error_put(&error) : found;
 }
 
-/* What a text is that does not begin as JSON does: the form of its first line that says something. NULL: JSON, or
- * nothing that is known. */
+/* The format of a text that does not begin like JSON, judged by its first meaningful line. NULL: JSON, or
+ * an unknown format. */
 static const char *other_format(const char *text)
 {
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {

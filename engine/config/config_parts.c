@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The schema, composed of the common keys and of what the parts bring, and the rules that follow from who
- * brings what: see part.h. */
+ * Composes the schema from the common keys and the keys of all parts (part.h), and checks that a config
+ * sets only keys that its chosen parts bring. */
 #include "engine/config/part.h"
 
 #include <assert.h>
@@ -294,8 +294,8 @@ static void owners(const clt_config_part *const *parts, const char *path, char *
     }
 }
 
-/* Reports a key that the chosen part does not bring, unless its value is the default or empty (0, "", false),
- * which is harmless with every part. */
+/* Reports a key that the chosen part does not bring, unless its value is the default or empty (0, "",
+ * false), which is harmless with every part. */
 static void check_key(clt_config_rules *rules, const char *choice, const clt_config_part *part,
                       const clt_config_key *key)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Applies presets (values that follow from the weights that a run starts from): they fill keys that the
- * config leaves open, and a config that contradicts them is reported like any other problem. Knows nothing of
- * weights. */
+ * config leaves open, and a config that contradicts them is reported like any other problem. Knows nothing
+ * of weights. */
 #include <string.h>
 
 #include "engine/config/config_internal.h"

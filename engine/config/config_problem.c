@@ -8,7 +8,7 @@
 
 #include "engine/config/config_internal.h"
 
-/* Leaves room for a last line that says how many problems did not fit. */
+/* Leaves room for a last line with the number of problems that did not fit. */
 #define TEXT_LIMIT (CLT_ERROR_TEXT_SIZE - 128)
 
 void clt_config_report(clt_config_problems *list, const char *source, int line, int column,

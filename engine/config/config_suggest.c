@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unknown keys: says which valid key was probably meant, and the line to write. Knows the schema's names and
- * those of other tools (config_foreign.h), no values. */
+ * Unknown keys: says which valid key was probably meant, and the line to write. Knows the names of the
+ * schema and of other tools (config_foreign.h), no values. */
 #include <stdio.h>
 #include <string.h>
 
@@ -81,8 +81,8 @@ typedef struct guess {
     const clt_foreign_key *foreign;
 } guess;
 
-/* In this order: a name of another tool; a key of this section that is one edit away; the same key in another
- * section; a similar key of this section, or of any. */
+/* In this order: a name of another tool; a key of this section that is one edit away; the same key in
+ * another section; a similar key of this section, or of any. */
 static guess suggest(const char *section, const char *name)
 {
     guess g = {NULL, clt_foreign_find(name)};
@@ -122,7 +122,8 @@ bool clt_config_hint(const char *name, const char *value, char *buffer, size_t s
     return *buffer != '\0';
 }
 
-/* All paths of a key that several sections have: "data.type, optimizer.type"; NULL: it is not in several. */
+/* All paths of a key that several sections have: "data.type, optimizer.type"; NULL: fewer than two sections
+ * have it. */
 static const char *several(const char *name, char *buffer, size_t size)
 {
     int n = 0, count = 0;
@@ -132,7 +133,7 @@ static const char *several(const char *name, char *buffer, size_t size)
     return count > 1 ? buffer : NULL;
 }
 
-/* A key where a section is expected. */
+/* Reports a key where a section is expected. */
 static bool report_bare_key(clt_config_problems *list, const clt_place *at, const char *name,
                             clt_given_value value)
 {
@@ -184,7 +185,7 @@ static bool known_section(const char *section)
     return false;
 }
 
-/* A key in a section that does not exist, but the key says which one is meant. */
+/* Reports a key in a section that does not exist, if the key itself tells which section was meant. */
 static bool report_misplaced(clt_config_problems *list, const clt_place *at, const char *section,
                              const char *name, clt_given_value value)
 {

@@ -280,8 +280,8 @@ static clt_status read_choice(reader *r, const clt_json *json)
     return CLT_OK;
 }
 
-/* Whether every entry is an object whose "op", if present, is a string. If so, everything else is left to the
- * model builder, which reports all problems of the layers at once. */
+/* Whether every entry is an object whose "op", if present, is a string. If so, everything else is left to
+ * the model builder, which reports all problems of the layers at once. */
 static bool are_layers(const clt_json *list)
 {
     for (const clt_json *layer = clt_json_first(list); layer; layer = clt_json_next(layer)) {

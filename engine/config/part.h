@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of the schema: what one word of a choice such as data.type brings along, its keys and the rules
- * between them. A part is defined in the file that does the work (engine/data/tables/source_csv.c) and listed by
- * name (families.def, formats.def); the schema is composed of the common keys (schema.c) and of all parts.
- * Several parts may bring the same key: then it has the same type and default in each of them, and the schema
- * accepts what any of them does; the part that is chosen decides. */
+ * Parts of the schema: the keys that one word of a choice such as data.type brings, and the rules between
+ * them. A part is defined in the file that does the work (engine/data/tables/source_csv.c) and listed by
+ * name (families.def, formats.def); the schema is composed of the common keys (schema.c) and all parts.
+ * Several parts may bring the same key, with the same type and default in each. The schema then accepts
+ * what any of them accepts, and the rules of the chosen part decide. */
 #ifndef ENGINE_CONFIG_PART_H
 #define ENGINE_CONFIG_PART_H
 
 #include "engine/config/config.h"
 
-/* Rows of a table of keys. `u` is a unit, `low` and `high` are themselves allowed unless the FLOAT_OPEN flags
- * say otherwise; a CHOICE whose words are NULL has the names of its parts. */
+/* Rows of a table of keys. `u` is a unit, `low` and `high` are themselves allowed unless the FLOAT_OPEN
+ * flags say otherwise; a CHOICE whose words are NULL has the names of its parts. */
 #define CLT_KEY_CHOICE(key, words, preset, text)                                                             \
     {                                                                                                        \
         .path = key, .type = CLT_CFG_CHOICE, .choices = words, .default_text = preset, .unit = "",           \
@@ -82,11 +82,11 @@ typedef struct clt_config_part {
     const clt_config_key *keys; /* ends with CLT_KEY_END; NULL: none */
     const char *const
         *required; /* paths of keys that must not be left empty (0, "", []), ends with NULL; NULL: none */
-    /* Further rules, checked when the part is chosen; NULL: none. They look at values, never at where a value
-     * came from, so that a printed config, which names every key, passes the same checks. */
+    /* Further rules, checked when the part is chosen; NULL: none. They look at values, never at where a
+     * value came from, so that a printed config, which names every key, passes the same checks. */
     void (*check)(clt_config_rules *rules);
-    /* for text: the samples and targets of such a data format are tokens, such a model family predicts the
-     * next token */
+    /* for text: the data format's samples and targets are tokens; the model family predicts the next
+     * token */
     bool language;
 } clt_config_part;
 
@@ -94,7 +94,7 @@ typedef struct clt_config_part {
 const clt_config_part *const *clt_config_parts(const char *choice);
 /* The part of a choice with this name, NULL: there is none. */
 const clt_config_part *clt_config_part_find(const char *choice, const char *name);
-/* The one that the config chose: never NULL for a config that passed its checks. */
+/* The part that the config chose: never NULL for a config that passed its checks. */
 const clt_config_part *clt_config_chosen(const clt_config *config, const char *choice);
 /* Whether a part (NULL: no) brings a key. */
 bool clt_config_part_has(const clt_config_part *part, const char *key);

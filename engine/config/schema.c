@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The common keys of the schema, each with its type, range, unit, default and help; config_parts.c adds those
- * that data formats and optimizers bring. Parsing, checks, overrides, printing and docs/config.md all come
- * from the schema; rules between common keys are in config_check.c. Knows nothing of values. */
+ * The common keys of the schema, each with its type, range, unit, default and help; config_parts.c adds the
+ * keys of model families, data formats and optimizers. Parsing, checks, overrides, printing and
+ * docs/config.md all come from the schema; rules between common keys are in config_check.c. Knows nothing
+ * of values. */
 #include "engine/config/choices.h"
 #include "engine/config/config_internal.h"
 #include "engine/config/part.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where cached files lie, and private folders for them: cache_folder.h. It must not know what is cached. */
+ * Finds the user's cache folder for a kind of file, and makes and checks private folders. It must not know
+ * what is cached. */
 #include "engine/files/cache_folder.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The user's cache: where each kind of cached file lies (tuning records, answers of device probes, built
- * programs, sources of failed builds), and folders that nobody else may write to. What is cached decides what
- * runs, so that a folder which others can write to is neither read nor written. */
+ * The user's cache: the folder of each kind of cached file (tuning records, answers of device probes, built
+ * programs, sources of failed builds), and folders to which nobody else may write. Cached files decide what
+ * runs, so a folder to which others can write is neither read nor written. */
 #ifndef ENGINE_BASE_CACHE_FOLDER_H
 #define ENGINE_BASE_CACHE_FOLDER_H
 

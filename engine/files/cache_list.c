@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of caches: cache_list.h. It knows the names of cached files, not their content.
+ * Lists, measures and clears the caches of cltrain and of drivers. It knows the names of cached files, not
+ * their content.
  */
 #include "engine/files/cache_list.h"
 
@@ -23,9 +24,10 @@
 typedef struct kind {
     const char *name, *purpose;
     clt_cache_owner owner;
-    /* for drivers: the environment variable that names their cache folder; NULL: none */
+    /* of a driver: the environment variable that names its cache folder; NULL: none */
     const char *variable;
-    /* for drivers: the default, below the user's cache folder, or below HOME when it begins with '/' */
+    /* of a driver: its default folder, below the user's cache folder, or below HOME if it begins with
+     * '/' */
     const char *folder;
     bool (*is_cached)(const char *entry, bool folder);
 } kind;
@@ -129,7 +131,7 @@ static const kind *find(const char *name)
     return NULL;
 }
 
-/* The folder that PoCL uses, which need not be its own. */
+/* The folder that PoCL uses, which may be one that pocl_cache.c chose for it. */
 static clt_status pocl_folder(char **out)
 {
     clt_pocl_folder folder;
@@ -193,7 +195,7 @@ static bool is_folder(int parent, const char *name)
     return fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* Removes an entry whose size has been added, and takes off what is left of it. */
+/* Removes an entry whose size has been added to *files and *bytes; subtracts what could not be removed. */
 static clt_status remove_one(int parent, const char *path, const char *name, uint64_t *files, uint64_t *bytes)
 {
     uint64_t left_files = 0, left_bytes = 0;
@@ -209,8 +211,8 @@ static clt_status remove_one(int parent, const char *path, const char *name, uin
     return status;
 }
 
-/* Visits every entry that is a cached file or folder: adds up its size, and removes it when `remove` is
- * set. What cannot be removed does not count, and does not keep the others: the last failure is returned. */
+/* Visits every entry that is a cached file or folder: adds up its size, and removes it if `remove` is set.
+ * An entry that cannot be removed does not count; the walk goes on, and the last failure is returned. */
 static clt_status walk(const kind *k, const char *path, bool remove, uint64_t *files, uint64_t *bytes)
 {
     clt_status status = CLT_OK;

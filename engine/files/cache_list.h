@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What cltrain, and the drivers that it uses, leave in the user's cache folders: where it is, how much it is,
- * and removing it. Only files that have the names of cached files are removed, so that a folder which holds
- * something else as well (CLTRAIN_CACHE_DIR may name any folder) loses nothing else. */
+ * The cached files of cltrain and its drivers in the user's cache folders: where they are, how large, and
+ * how to remove them. Only files with the names of cached files are removed, so a folder that also holds
+ * other files (CLTRAIN_CACHE_DIR may name any folder) keeps them. */
 #ifndef ENGINE_BASE_CACHE_LIST_H
 #define ENGINE_BASE_CACHE_LIST_H
 
@@ -27,7 +27,7 @@ typedef struct clt_cache {
 
 /* The caches in the order in which they are shown. */
 int clt_cache_count(void);
-/* The name of one, for messages; NULL when there is no such cache. */
+/* The name of cache `index`, for messages; NULL when there is no such cache. */
 const char *clt_cache_name(int index);
 /* Fills in path, number of files and bytes (the sum of file sizes) of a cache; 0 when its folder does not
  * exist. Files that cannot be read are not counted. CLT_ESTORAGE: no environment variable says where the

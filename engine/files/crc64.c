@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CRC-64/XZ. Bytes are coefficients of a polynomial over the field of two elements, highest power first; the remainder
- * of its division by POLYNOMIAL is linear in them, which is why parts can be computed apart. Bit 63 - i of a word is
- * the coefficient of x^i. Processors with a carry-less product fold 64 bytes at a time; others use tables. */
+ * CRC-64/XZ. Bytes are coefficients of a polynomial over the field of two elements, highest power first;
+ * the remainder of its division by POLYNOMIAL is linear in them, which is why parts can be computed apart.
+ * Bit 63 - i of a word is the coefficient of x^i. Processors with a carry-less product fold 64 bytes at a
+ * time; others use tables. */
 #include "engine/files/crc64.h"
 
 #include <pthread.h>
@@ -18,9 +19,9 @@
 #define LANES 4                          /* blocks of 16 bytes that are folded at once */
 
 static struct {
-    uint64_t table[8][256];    /* [k][byte]: remainder of the byte with k zero bytes behind it */
+    uint64_t table[8][256];    /* [k][byte]: remainder of the byte followed by k zero bytes */
     uint64_t power[64];        /* x^(8 * 2^k): moves by 2^k bytes */
-    uint64_t fold[2], last[2]; /* to fold a block of 16 bytes over LANES blocks, over one */
+    uint64_t fold[2], last[2]; /* factors that fold a block of 16 bytes over LANES blocks, over one */
     bool carryless;
 } crc;
 
@@ -60,8 +61,8 @@ static void prepare(void)
     crc.power[0] = power_of_x(8);
     for (int k = 1; k < 64; k++)
         crc.power[k] = multiply(crc.power[k - 1], crc.power[k - 1]);
-    /* A carry-less product of two words with reversed bits lies one bit too low: hence the 1. The first word of a
-     * block has the powers from 64 on. */
+    /* A carry-less product of two words with reversed bits lies one bit too low: hence the 1. The first
+     * word of a block has the powers from 64 on. */
     for (int k = 0; k < 2; k++) {
         crc.fold[k] = power_of_x(128 * LANES + 64 * (k == 0) - 1);
         crc.last[k] = power_of_x(128 + 64 * (k == 0) - 1);
@@ -90,7 +91,7 @@ static uint64_t by_table(uint64_t value, const uint8_t *at, size_t size)
 #define FOLD(block, constants)                                                                               \
     _mm_xor_si128(_mm_clmulepi64_si128(block, constants, 0x00), _mm_clmulepi64_si128(block, constants, 0x11))
 
-/* Of at least LANES blocks: brings them down to one, which has the same remainder as all of them, and divides that. */
+/* For at least LANES blocks: folds them into one block with the same remainder, and divides that. */
 __attribute__((target("pclmul,sse4.1"))) static uint64_t by_product(const uint8_t *at, size_t size)
 {
     const __m128i *block = (const __m128i *)(const void *)at;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kinds of files by their first bytes: see file_kind.h. */
+ * Recognises kinds of files by their first bytes, and refuses files that are not text or only git-lfs
+ * pointers. */
 #include "engine/files/file_kind.h"
 
 #include <stdbool.h>
@@ -53,7 +54,7 @@ static const struct {
     {"\x93NUMPY", 0, 6, "an array of NumPy, not text", OTHERS, false},
 };
 
-/* Formats of images. The four bytes at 4 are "ftyp" where a brand follows. */
+/* Image formats. Where the bytes are a brand, the four bytes at offset 4 are "ftyp". */
 static const struct {
     const char *bytes;
     int at, length;
@@ -113,7 +114,7 @@ clt_status clt_refuse_pointer_file(const char *path, const char *what, clt_statu
     return clt_fail_prefix(clt_refuse_pointer(start, got, what, code), "reading '%s'", path);
 }
 
-/* Whether the beginning holds a control character that stands in no text. */
+/* True if the first LOOKED_AT bytes hold a control character that no text contains. */
 static bool has_controls(const unsigned char *bytes, size_t size)
 {
     for (size_t i = 0; i < size && i < LOOKED_AT; i++)
@@ -122,7 +123,7 @@ static bool has_controls(const unsigned char *bytes, size_t size)
     return false;
 }
 
-/* Text in UTF-16 without a byte order mark: nearly every second byte is zero, and no other. */
+/* Recognises UTF-16 without a byte order mark: nearly every second byte is zero, and no other byte is. */
 static bool has_zeros_of_utf16(const unsigned char *bytes, size_t size)
 {
     size_t zeros[2] = {0, 0}, pairs = (size < LOOKED_AT ? size : LOOKED_AT) / 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a file is by its first bytes, for files that are not what was asked for. */
+ * Tells from its first bytes what a file is, for messages about files of the wrong kind. */
 #ifndef ENGINE_BASE_FILE_KIND_H
 #define ENGINE_BASE_FILE_KIND_H
 
@@ -8,15 +8,15 @@
 
 #include "engine/base/status.h"
 
-/* The kind of image that the bytes begin, such as "a WebP image" or "a JPEG image"; NULL: none that is
- * known. */
+/* The kind of image that begins with these bytes, such as "a WebP image"; NULL: no known kind. */
 const char *clt_kind_of_image(const void *bytes, size_t size);
 
 /* clt_refuse_pointer: fails with `code` when the bytes are a git-lfs pointer, which stands in a repository
  * for a file that was not fetched. The message does not name the file. what: "the image", "the weights". */
 clt_status clt_refuse_pointer(const void *bytes, size_t size, const char *what, clt_status code);
 
-/* The same for the file at `path`, with its name in the message; a file that cannot be read is no pointer. */
+/* The same for the file at `path`, with its name in the message; a file that cannot be read is no
+ * pointer. */
 clt_status clt_refuse_pointer_file(const char *path, const char *what, clt_status code);
 
 /* clt_refuse_no_text: fails with `code` when the bytes begin a file that is no text in UTF-8 or a similar

@@ -155,8 +155,8 @@ static clt_status unpack_members(unpack *u)
             return unpack_failed(u, result);
         CLT_TRY(unpack_member(u));
     }
-    /* Tapes and some tools pad files with zeros. Any other trailing bytes are data, which must not be dropped
-     * silently. */
+    /* Tapes and some tools pad files with zeros. Any other trailing bytes are data, which must not be
+     * dropped silently. */
     for (size_t i = u->in_used; i < u->in_size; i++)
         if (u->in[i] != 0)
             CLT_FAIL(u->code,
@@ -196,7 +196,7 @@ static clt_status gunzip_data(const char *path, uint64_t max_bytes, clt_status c
     return CLT_OK;
 }
 
-/* Reads what is open, from its position on. */
+/* Reads an open file from its position on. */
 static clt_status read_open(int fd, uint64_t guess, const char *path, bool gunzip, uint64_t max_bytes,
                             clt_status code, bool *exceeds, char **data, size_t *size)
 {
@@ -372,7 +372,7 @@ clt_status clt_own_file_append(const char *path, int *fd)
 
 clt_status clt_own_file_create(const char *path, int *fd)
 {
-    (void)unlink(path); /* what an earlier process left, or a link or a pipe that others put there */
+    (void)unlink(path); /* left by an earlier process, or a link or a pipe of others */
     *fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return *fd >= 0 ? CLT_OK : clt_fail_errno(CLT_ESTORAGE, errno, "creating '%s'", path);
 }

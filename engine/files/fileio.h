@@ -17,53 +17,54 @@
 clt_status clt_file_read(const char *path, bool gunzip, uint64_t max_bytes, clt_status code, char **data,
                          size_t *size);
 
-/* clt_file_read_data: a whole file of data, unpacked; gzip can make a thousand times as much of a file, so
- * reading stops at the size that its header declares (`code`; 0: it declares none), and at the memory that is
- * available (CLT_ENOMEM). */
+/* clt_file_read_data: a whole file of data, unpacked. A gzip file can grow a thousandfold when unpacked, so
+ * reading fails with `code` beyond the size `declared` by the file's header (0: none declared), and with
+ * CLT_ENOMEM beyond the available memory. */
 clt_status clt_file_read_data(const char *path, uint64_t declared, clt_status code, char **data,
                               size_t *size);
 
 /* clt_stdin_read_data: the same for the standard input, from its position on. */
 clt_status clt_stdin_read_data(clt_status code, char **data, size_t *size);
 
-/* clt_file_read_start: the first bytes of a file, at most `size`, unpacked when it begins with the gzip magic;
- * *got is smaller for a shorter file. `code` is the status for any failure. */
+/* clt_file_read_start: the first bytes of a file, at most `size`, unpacked when it begins with the gzip
+ * magic; *got is smaller for a shorter file. `code` is the status for any failure. */
 clt_status clt_file_read_start(const char *path, void *buffer, size_t size, clt_status code, size_t *got);
 
-/* clt_gzip: the bytes as a gzip file in memory, with free(). */
+/* clt_gzip: packs the bytes as a gzip file in memory. Free with free(). */
 clt_status clt_gzip(const void *data, size_t size, char **out, size_t *length);
 
-/* Read-only mapping. A file that becomes shorter, or a disk that fails, does not end the process: what is
- * missing reads as zeros, and a check made afterwards fails with the `code` of clt_map_open and the file's
- * name. Opening one installs a handler of SIGBUS, which leaves other causes to the handler before it. */
+/* Read-only mapping. A file that becomes shorter, or a disk that fails, does not end the process: the
+ * missing part reads as zeros, and the next check fails with the `code` of clt_map_open and the file's
+ * name. Opening a mapping installs a handler of SIGBUS, which passes signals of other causes to the
+ * previous handler. */
 struct clt_mapped;
 typedef struct clt_mapping {
     const uint8_t *data;
     size_t size;
-    struct clt_mapped *file; /* what is known of the file; NULL: it is empty */
+    struct clt_mapped *file; /* the record of the file; NULL: the file is empty */
 } clt_mapping;
 clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
 void clt_map_close(clt_mapping *mapping);
 /* Says that bytes of the mapping were read, so that the next clt_map_check looks at its file. */
 void clt_map_used(const clt_mapping *mapping);
-/* Whether all bytes that any thread has read were in their files: looks at each mapping that was used since
- * its last look. check_one looks at one mapping, used or not. */
+/* Fails if bytes that any thread has read were missing in their files: checks every mapping that was used
+ * since its last check. check_one checks one mapping, used or not. */
 clt_status clt_map_check(void);
 clt_status clt_map_check_one(const clt_mapping *mapping);
 
-/* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is written
- * directly. CLT_ESTORAGE on failure, no partial file left behind. */
+/* clt_file_write: writes to "path.tmp-PID", fsync, rename, fsync of the folder; a device or a pipe is
+ * written directly. CLT_ESTORAGE on failure, no partial file left behind. */
 clt_status clt_file_write(const char *path, const void *data, size_t size);
-/* Files under names that the program chooses itself, in folders that others may write as well: nothing but a
- * regular file is opened or written there, neither through a link nor into a pipe or a device. CLT_ESTORAGE
- * says so at once. own_check: whether the path is free or a regular file or folder; own_write:
- * clt_file_write; own_append: opens the file for appending, and makes it; own_create: makes a new file, in
- * the place of a file that is there. */
+/* Files under names that the program chooses, in folders to which others may write as well: only regular
+ * files are opened or written, never through a link and never a pipe or a device; otherwise CLT_ESTORAGE at
+ * once. own_check: fails unless the path is free or a regular file or folder; own_write: like
+ * clt_file_write; own_append: opens for appending, creating the file if need be; own_create: creates a new
+ * file, replacing an existing one. */
 clt_status clt_own_file_check(const char *path);
 clt_status clt_own_file_write(const char *path, const void *data, size_t size);
 clt_status clt_own_file_append(const char *path, int *fd);
 clt_status clt_own_file_create(const char *path, int *fd);
-/* Whether clt_file_write would succeed, for results that take long to compute: creates the temporary file and
+/* Fails if clt_file_write would fail; to be asked before a long computation. Creates the temporary file and
  * removes it again. */
 clt_status clt_file_can_write(const char *path);
 /* Writes all bytes to a descriptor, handling short writes and EINTR. */
@@ -85,7 +86,8 @@ bool clt_same_folder(const char *a, const char *b); /* both exist and are the sa
 clt_status clt_remove_tree(const char *path);       /* no symlink following; goes on after a failure */
 /* Joins with one '/'; an absolute b wins. Result must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);
-/* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is taken. */
+/* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is
+ * taken. */
 typedef struct clt_lock clt_lock;
 clt_status clt_lock_acquire(const char *path, clt_lock **out);
 void clt_lock_release(clt_lock *lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the file code of this folder shares: one wording for every failed system call on a file (what was
- * being done, errno's text, what to do about it), and opening for reading. */
+ * Shared by the file code of this folder: one wording for every failed system call on a file (what was
+ * being done, errno's text, what to do), and opening for reading. */
 #ifndef ENGINE_BASE_FILEIO_ERROR_H
 #define ENGINE_BASE_FILEIO_ERROR_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Paths, folders and lock files, and the wording of errno failures. The other half of fileio.h. Knows nothing
- * of run directories or checkpoints. */
+ * Paths, folders and lock files of fileio.h, and the wording of errno failures. Knows nothing of run
+ * directories or checkpoints. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -162,8 +162,8 @@ clt_status clt_mkdir_possible(const char *path)
 
 static clt_status remove_entry(int parent, const char *name, const char *shown);
 
-/* Removes everything inside the folder `fd`, and closes it. What cannot be removed does not keep the rest:
- * the last failure is returned. */
+/* Removes everything inside the folder `fd`, and closes it. Goes on after a failure and returns the last
+ * one. */
 static clt_status remove_inside(int fd, const char *shown)
 {
     clt_status status = CLT_OK;

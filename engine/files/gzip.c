@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packing in memory and the beginning of a packed file, for fileio.h; unpacking a whole file is in
- * fileio.c. */
+ * Packs bytes with gzip in memory, and unpacks the beginning of a packed file; fileio.c unpacks whole
+ * files. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -35,9 +35,9 @@ struct clt_mapped {
 static _Atomic(struct clt_mapped *) entries;
 static struct clt_mapped *free_entries;                  /* linked by next_free */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while entries change or are looked at */
-static struct sigaction before;                          /* what SIGBUS did before */
+static struct sigaction before;                          /* the action of SIGBUS before ours */
 static uintptr_t page;
-static __thread int passing_on; /* the handler before is running, called by this one */
+static __thread int passing_on; /* the previous handler is running, called by ours */
 
 /* Called by the handler. False: the address belongs to no mapping. */
 static bool fill_with_zeros(uintptr_t address)
@@ -56,8 +56,8 @@ static bool fill_with_zeros(uintptr_t address)
     return false;
 }
 
-/* Another cause than a mapping: the handler that was there before takes the signal, or it ends the process. A
- * handler that passes it back does so while it is called from here. */
+/* A signal that no mapping caused goes to the previous handler, or ends the process if there was none.
+ * `passing_on` notices a handler that passes the signal back to ours. */
 static void pass_on(int number, siginfo_t *info, void *context, bool sent)
 {
     bool is_function =
@@ -76,8 +76,8 @@ static void pass_on(int number, siginfo_t *info, void *context, bool sent)
     passing_on--;
 }
 
-/* Compilers in drivers that catch the signal for a while pass it on with raise(): returning then repeats the
- * access, which raises it again with its address. */
+/* A compiler inside a driver may catch the signal for a while and pass it on with raise(), without the
+ * address; returning then repeats the access, which raises the signal again with its address. */
 static void on_sigbus(int number, siginfo_t *info, void *context)
 {
     int kept = errno;
@@ -87,7 +87,8 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
     errno = kept;
 }
 
-/* Called with the lock held, at every mapping, since others may have installed theirs meanwhile. */
+/* Called with the lock held, at every new mapping, because other code may have installed its own handler
+ * meanwhile. */
 static void install_handler(void)
 {
     struct sigaction action, now;
@@ -103,7 +104,7 @@ static void install_handler(void)
     (void)sigaction(SIGBUS, &action, NULL);
 }
 
-/* A free entry that knows the file. */
+/* Takes a free entry and fills in the file. */
 static clt_status add_entry(const char *path, const struct stat *info, clt_status code, clt_mapping *mapping)
 {
     char *copy = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PoCL's folder of kernels: pocl_cache.h. It knows how the folder is laid out (XX/HASH/program.bc and
- * XX/HASH/KERNEL/SIZES/KERNEL.so) and where files of these formats say that they end. */
+ * Chooses a usable folder for PoCL's kernels and removes cut-off files there. It knows the layout of the
+ * folder (XX/HASH/program.bc and XX/HASH/KERNEL/SIZES/KERNEL.so) and how to tell from the headers of these
+ * files where they end. */
 #include "engine/files/pocl_cache.h"
 
 #include <dirent.h>
@@ -24,15 +25,15 @@
 
 /* Names */
 
-/* The folders of the cache, each of which lies in one of the level before. Its own folder has the level
- * LEVEL_CACHE, and the others are named XX, HASH, KERNEL and SIZES. */
+/* The levels of folders in the cache: the cache itself (LEVEL_CACHE), and below it XX, HASH, KERNEL and
+ * SIZES, each inside a folder of the level before. */
 typedef enum level { LEVEL_CACHE, LEVEL_GROUP, LEVEL_PROGRAM, LEVEL_KERNEL, LEVEL_SIZES } level;
 
 #define LETTERS "ABCDEFGHIJKLMNOP"
 #define GROUP_LETTERS 2
 #define LEAST_HASH_LETTERS 37
 #define PROGRAM_FILE "program.bc"
-#define GROUPS_FILE "parallel.bc" /* what older versions of PoCL keep beside or instead of the library */
+#define GROUPS_FILE "parallel.bc" /* kept by older versions of PoCL beside or instead of the library */
 #define LIBRARY_END ".so"
 
 static bool is_of_letters(const char *name, size_t least, size_t most)
@@ -73,8 +74,8 @@ static bool read_at(int fd, uint64_t at, void *out, size_t size)
     return pread(fd, out, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Whether everything that the headers of a library or object file name lies in the file. The table of sections, which
- * is named by its head, is the last thing in it. */
+/* True if every part that the headers of a library or object file name lies within the file. The table of
+ * sections, which the ELF header names, comes last. */
 static bool is_whole_elf(int fd, uint64_t size)
 {
     ElfW(Ehdr) head;
@@ -94,8 +95,8 @@ static bool is_whole_elf(int fd, uint64_t size)
     return true;
 }
 
-/* Whether the blocks of LLVM's bitcode end with the file: each begins with a word of its kind and the number of words
- * that follow. */
+/* True if the blocks of LLVM's bitcode end where the file ends: each begins with a word for its kind and
+ * the number of words that follow. */
 static bool is_whole_bitcode(int fd, uint64_t size)
 {
     static const unsigned char magic[] = {'B', 'C', 0xC0, 0xDE}, wrapped[] = {0xDE, 0xC0, 0x17, 0x0B};
@@ -104,7 +105,7 @@ static bool is_whole_bitcode(int fd, uint64_t size)
     if (size < 8 || !read_at(fd, 0, head, sizeof head))
         return false;
     if (memcmp(head, magic, sizeof magic) != 0)
-        return memcmp(head, wrapped, sizeof wrapped) == 0; /* a form that has a head of its own */
+        return memcmp(head, wrapped, sizeof wrapped) == 0; /* has a header of its own: not checked */
     uint64_t at = sizeof head;
     while (at < size) {
         if (size - at < sizeof block || !read_at(fd, at, block, sizeof block))
@@ -128,7 +129,7 @@ static void look_at(int parent, const char *name, clt_pocl_mended *out)
     uint64_t size = (uint64_t)info.st_size;
     bool whole = bitcode ? is_whole_bitcode(fd, size) : is_whole_elf(fd, size);
     (void)close(fd);
-    /* PoCL puts finished files in their places by a rename: a new one is not removed for the old one's sake */
+    /* PoCL renames finished files into place: do not remove a new file instead of the old one */
     if (!whole && fstatat(parent, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_ino == info.st_ino &&
         unlinkat(parent, name, 0) == 0)
         out->removed++;
@@ -184,7 +185,7 @@ void clt_pocl_folder_mend(const char *folder, clt_pocl_mended *out)
 
 /* Choosing */
 
-/* Begins the names of files that PoCL writes, too, so that clearing its cache removes what is left behind. */
+/* PoCL's own temporary files begin so too; clearing its cache therefore removes a file left behind. */
 #define TRIAL "tempfile_XXXXXX"
 #define TRIAL_BYTES 4096
 
@@ -238,7 +239,7 @@ static bool is_set(const char *value)
     return value != NULL && value[0] != '\0';
 }
 
-/* The folder that PoCL takes by itself. */
+/* The folder that PoCL takes by default. */
 static clt_status own_folder(char **out)
 {
     const char *named = getenv(CLT_POCL_FOLDER_VARIABLE), *cache = getenv("XDG_CACHE_HOME"),
@@ -268,7 +269,7 @@ static clt_status check_own(const char *folder, bool make)
     return check(folder, make);
 }
 
-/* A folder of this user alone, which is no link. */
+/* Fails unless the folder is private to this user and not a link. */
 static clt_status check_private(const char *folder, bool make)
 {
     struct stat info;
@@ -282,8 +283,8 @@ static clt_status check_private(const char *folder, bool make)
     return check(folder, make);
 }
 
-/* The candidate number `index` in the place of PoCL's own folder; *out stays NULL after the last. CLT_ESTORAGE: the
- * environment does not tell this one. */
+/* Candidate number `index` to replace PoCL's own folder; *out stays NULL after the last. CLT_ESTORAGE: the
+ * environment does not name this candidate. */
 static clt_status spare_folder(int index, char **out)
 {
     static const char *const places[] = {NULL, "/tmp", "/var/tmp", "/dev/shm"};
@@ -324,7 +325,7 @@ static clt_status choose_spare(bool make, clt_pocl_folder *out)
     }
 }
 
-/* Gives up the folder in use, since this user may not write into `closed`, and chooses another one. */
+/* Gives up the folder in use, because this user may not write into `closed`, and chooses another. */
 static clt_status leave(clt_pocl_folder *folder, const char *closed, bool make)
 {
     free(folder->refused);

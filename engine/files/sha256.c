@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SHA-256: sha256.h. The constants are the first 32 bits of the fractional parts of the square (initial
+ * SHA-256 (FIPS 180-4). The constants are the first 32 bits of the fractional parts of the square (initial
  * state) and cube roots of the first primes. */
 #include "engine/files/sha256.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SHA-256 (FIPS 180-4), for files that come from elsewhere and are published with it. For cltrain's own files
- * there is the faster hash.h. */
+ * SHA-256 (FIPS 180-4), for files from elsewhere whose SHA-256 is published. For cltrain's own files hash.h
+ * is faster. */
 #ifndef ENGINE_BASE_SHA256_H
 #define ENGINE_BASE_SHA256_H
 

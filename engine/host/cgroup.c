@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the limits of the control groups this process is in, at every level up to the mount point, because
- * the limits of every level apply. Exists because a container's limits are far below what the machine shows.
- * Knows nothing of who asks. */
+ * Reads the limits of this process's control groups at every level up to the mount point, because the
+ * limits of all levels apply. A container's limits are often far below the machine's size. Knows nothing of
+ * who asks. */
 #include "engine/host/cgroup.h"
 
 #include <limits.h>
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One hierarchy: the folder of this process's group, and how many leading bytes of it are the mount point. */
+/* One hierarchy: the folder of this process's group, and how many leading bytes of it are the mount
+ * point. */
 typedef struct hierarchy {
     char folder[PATH_MAX];
     size_t mount_length;
@@ -81,7 +82,8 @@ static bool find_group(const char *root, const char *controller, char path[PATH_
     return got;
 }
 
-/* Fields of a mountinfo line: id parent major:minor root mount options [tags] - type source super-options. */
+/* Fields of a mountinfo line: id parent major:minor root mount options [tags] - type source
+ * super-options. */
 static bool parse_mount(char *line, const char *controller, char **mount_root, char **mount_point)
 {
     char *tail = strstr(line, " - ");
@@ -110,8 +112,8 @@ static bool parse_mount(char *line, const char *controller, char **mount_root, c
     return true;
 }
 
-/* A group's path counts from the hierarchy's root; the mount may show only a part of it (a container without
- * a namespace of its own): then the part below the mount is what can be read. */
+/* The part of a group's path below the mount. The path begins at the root of the hierarchy, but a mount may
+ * show only a part of it, as in a container without a name space of its own. */
 static const char *below_mount(const char *group, const char *mount_root)
 {
     size_t length = strlen(mount_root);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the control groups of this process allow (versions 1 and 2, and both at once). Used by host.c; `root`
- * goes before every path ("" on a real system), so that a test can lay out /proc and /sys as it likes. */
+ * The limits of this process's control groups (versions 1 and 2, or both at once). Used by host.c. `root`
+ * is a prefix of every path ("" on a real system), so that a test can use /proc and /sys of its own. */
 #ifndef ENGINE_BASE_CGROUP_H
 #define ENGINE_BASE_CGROUP_H
 

@@ -36,7 +36,7 @@ extern char **environ;
 
 struct clt_child {
     pid_t pid;
-    int pipe, words; /* read end of the pipe with its answers; file that collects what it prints, -1: none */
+    int pipe, words; /* pipe with its answers, read end; file of its output, -1: none */
     int input;       /* our end of the socket to its standard input, -1: none */
     bool ended;      /* the child has closed the pipe */
     size_t used, taken;
@@ -178,8 +178,8 @@ static int spawn_attributes(posix_spawnattr_t *attributes)
     return code ? code : posix_spawnattr_setsigmask(attributes, &none);
 }
 
-/* Descriptors that the child gets: its standard input (-1: /dev/null), the pipe for its answers, and the file
- * for its output (-1: /dev/null). streams: it keeps the output streams of this process. */
+/* The child's descriptors: its standard input (-1: /dev/null), the pipe for its answers, and the file for
+ * its output (-1: /dev/null). streams: it inherits the output streams of this process instead. */
 typedef struct child_ends {
     int input, answers, words;
     bool streams;
@@ -452,9 +452,9 @@ clt_status clt_child_begin(void)
         CLT_FAIL(CLT_EUSAGE, "this command is for cltrain itself, which starts it as a child process");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* A scheduler or a service manager may send a signal to the whole job. The parent handles it and then
-     * ends this process; a child that died of the signal would look as if the driver had crashed. The signals
-     * are blocked rather than ignored because a compiler inside the driver (LLVM) installs its own handlers
-     * for ignored signals. */
+     * ends this process; a child that died of the signal would look as if the driver had crashed. The
+     * signals are blocked rather than ignored because a compiler inside the driver (LLVM) installs its own
+     * handlers for ignored signals. */
     clt_thread_block_signals(NULL);
     setrlimit(RLIMIT_CORE, &none);
     return CLT_OK;

@@ -22,13 +22,13 @@ clt_status clt_program_find(char **out);
 /* Called by the program's main function: this process is the cltrain program. */
 void clt_program_is_this(void);
 
-/* Adds an environment variable, "NAME=value", that children get which are started from now on, and this
- * process does not. The text is kept by reference; adding the same text again does nothing. */
+/* Adds a variable, "NAME=value", to the environment of all children started from now on, not to this
+ * process's. The text is kept by reference; adding the same text again does nothing. */
 void clt_child_tell(const char *assignment);
 
 /* Starts the program with these arguments (NULL-terminated, without the program's name) as the leader of a
- * process group, without the files that this process holds open, and without the variables by which launchers
- * of MPI programs tell their processes who they are. */
+ * process group. It inherits neither the files that this process holds open nor the variables by which MPI
+ * launchers identify their processes. */
 enum {
     /* The child inherits the output streams of this process. Without this flag its output is collected,
      * and clt_child_stop returns the last line of it. */
@@ -45,7 +45,7 @@ clt_status clt_child_send(clt_child *child, const char *text, size_t length, dou
 
 typedef enum clt_child_event {
     CLT_CHILD_LINE,  /* it wrote a line */
-    CLT_CHILD_ENDED, /* it closed the pipe, by exiting or by crashing; an unfinished last line is dropped */
+    CLT_CHILD_ENDED, /* it closed the pipe: it exited or crashed; an unfinished last line is dropped */
     CLT_CHILD_SILENT /* no line came in time */
 } clt_child_event;
 /* Waits at most `seconds` for the next line, which is borrowed until the next call. A line of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cores and where they are: see cores.h. */
+ * Sets of cores as text, the cores near a PCI device from sysfs, and the binding of threads to cores. */
 #include "engine/host/cores.h"
 
 #include <dirent.h>
@@ -136,7 +136,7 @@ bool clt_cores_of_process(clt_cores *out)
            clt_cores_count(out) > 0;
 }
 
-/* A thread that has just ended is none that is not bound. */
+/* A thread that has just ended counts as bound. */
 static bool bind_thread(const char *name, const clt_cores *cores)
 {
     pid_t thread = (pid_t)strtol(name, NULL, 10);
@@ -145,7 +145,7 @@ static bool bind_thread(const char *name, const clt_cores *cores)
            errno == ESRCH;
 }
 
-/* Threads that others start meanwhile are found when the folder is read once more. */
+/* The second pass binds threads that others started during the first. */
 clt_status clt_cores_bind(const clt_cores *cores)
 {
     for (int pass = 0; pass < 2; pass++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the machine really grants this process: processors, memory, time. Exists because the counts that the C
- * library gives ignore containers. Knows nothing of devices; the functions are declared in thread.h. */
+ * The processors and the memory that this process may really use, and clocks. The C library's counts ignore
+ * the limits of containers. Knows nothing of devices; the functions are declared in thread.h. */
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -69,7 +69,7 @@ static uint64_t system_available(void)
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
-/* What RLIMIT_AS leaves, UINT64_MAX without a limit. */
+/* Bytes that RLIMIT_AS still allows; UINT64_MAX without a limit. */
 static uint64_t address_space_left(void)
 {
     struct rlimit limit;

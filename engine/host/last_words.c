@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The words of last_words.h. */
+ * Keeps the text that the SIGABRT handler prints, in a form that a signal handler may read at any time. */
 #include "engine/host/last_words.h"
 
 #include <pthread.h>
@@ -39,7 +39,7 @@ void clt_last_words_set(const char *text)
     if (text != NULL) {
         snprintf(texts[next], sizeof texts[next], "%s", text);
         text = texts[next];
-        next = !next; /* a handler that runs now still reads the one before */
+        next = !next; /* a handler that runs now may still read the previous text */
     }
     atomic_store(&words, text);
     pthread_mutex_unlock(&lock);

@@ -43,7 +43,7 @@ clt_status clt_pages_create(uint64_t bytes, const char *what, void **out)
 
 /* --- faulting in pages --- */
 
-/* Memory of which not all pages are there yet. */
+/* Memory whose pages do not all exist yet. */
 typedef struct block {
     char *pages;
     uint64_t next;  /* the first huge page that no thread has taken */

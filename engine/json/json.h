@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON: a strict reader (position of every value, duplicate keys, exact integers, depth and size limits,
- * valid UTF-8) in front of cJSON, and a streaming writer. No other room uses cJSON directly. */
+ * JSON: a strict reader on top of cJSON (positions of all values, no duplicate keys, exact integers, limits
+ * of depth and size, valid UTF-8), and a streaming writer. No other room uses cJSON directly. */
 #ifndef ENGINE_BASE_JSON_H
 #define ENGINE_BASE_JSON_H
 
@@ -23,10 +23,10 @@ typedef enum clt_json_type {
 typedef struct clt_json_doc clt_json_doc;
 typedef struct clt_json clt_json; /* a value inside a document, borrowed from it */
 
-/* clt_json_parse: `source` is the name used in messages ("configs/mlp.json"). Fails with `code` (CLT_ECONFIG,
- * CLT_EDATA or CLT_ECHECKPOINT, as fits the caller) and "source:line:column: why" for: syntax, trailing text,
- * comments, duplicate keys (both positions named), NUL or invalid UTF-8, numbers beyond a double, depth > 64,
- * length > 100,000,000 bytes, more than 4,000,000 values. */
+/* clt_json_parse: `source` is the name used in messages ("configs/mlp.json"). Fails with `code`
+ * (CLT_ECONFIG, CLT_EDATA or CLT_ECHECKPOINT, as fits the caller) and "source:line:column: why" for:
+ * syntax, trailing text, comments, duplicate keys (both positions named), NUL or invalid UTF-8, numbers
+ * beyond a double, depth > 64, length > 100,000,000 bytes, more than 4,000,000 values. */
 clt_status clt_json_parse(const char *text, size_t length, const char *source, clt_status code,
                           clt_json_doc **out);
 clt_status clt_json_parse_file(const char *path, clt_status code, clt_json_doc **out);

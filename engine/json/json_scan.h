@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The strict scanner in front of cJSON: refuses everything that is not JSON as RFC 8259 has it, and notes
+ * The strict scanner that runs before cJSON: refuses everything that is not JSON by RFC 8259, and notes
  * where each value begins. Used by json.c alone; it must not know cJSON or the tree. */
 #ifndef ENGINE_BASE_JSON_SCAN_H
 #define ENGINE_BASE_JSON_SCAN_H
@@ -19,7 +19,7 @@
 typedef struct clt_json_mark {
     uint32_t offset;     /* byte where the value begins */
     uint32_t key_offset; /* byte where its key begins, CLT_JSON_NO_KEY outside an object */
-    uint32_t length;     /* bytes of a number's text, 0 for the rest */
+    uint32_t length;     /* bytes of a number's text, 0 for other values */
 } clt_json_mark;
 
 typedef struct clt_json_scan {

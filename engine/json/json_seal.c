@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hash as the last member of a JSON object: see json_seal.h. */
+ * Appends a hash of a JSON object's text as its last member, and checks such a hash. */
 #include "engine/json/json_seal.h"
 
 #include <stdio.h>

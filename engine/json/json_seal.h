@@ -15,7 +15,7 @@
  * has members: appends the last member, "member": "hash", and the closing brace. The writer that wrote the
  * object must not be used again. */
 clt_status clt_json_seal(clt_str *out, size_t from, const char *member);
-/* Whether the text ends with the hash that clt_json_seal would append to the rest of it. */
+/* True if the text ends with the hash that clt_json_seal would append to the text before it. */
 bool clt_json_sealed(const char *text, size_t length, const char *member);
 
 #endif

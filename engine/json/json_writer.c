@@ -22,7 +22,8 @@ static void new_line(clt_json_writer *w)
         clt_str_append_n(w->out, " ", 1);
 }
 
-/* What goes before a value or a key: nothing right after a key, else the comma and the line break. */
+/* Writes what comes before a value or a key: nothing right after a key, else the comma and the line
+ * break. */
 static void begin(clt_json_writer *w)
 {
     if (w->after_key) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The matrix of windows of a convolution (conv_matrix.c), and its gradient, the sum over windows. Images are
- * (N, in0, in1, in2, channels), the matrix is (groups, rows, taps, per_group): row m of the kernels' arguments is
- * place `first` + m of the result. Places outside of the image are zero. Knows no weights.
+ * (N, in0, in1, in2, channels), the matrix is (groups, rows, taps, per_group): row m of the kernels'
+ * arguments is place `first` + m of the result. Places outside of the image are zero. Knows no weights.
  *
- * Geometry: an item of the lane form has PLACES neighbouring places with all their channels; one of the flat form
- * has a place and a channel, so that neighbouring items access neighbouring channels.
+ * Geometry: an item of the lane form has PLACES neighbouring places with all their channels; one of the flat
+ * form has a place and a channel, so that neighbouring items access neighbouring channels.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of image and matrix (conv_windows)
  * -DGT=type of the image's gradient (conv_gather); the matrix is f32 there  -DHAS_BIAS=0|1 */
@@ -30,8 +30,8 @@
         ulong rows
 #define TAPS (kernel0 * kernel1 * kernel2)
 
-/* The index of the image's place that element (tap) of window `row` of the result covers; false: outside. Wrapped
- * values are larger than every size. */
+/* The index of the image's place that element (tap) of window `row` of the result covers; false: outside.
+ * Wrapped values are larger than every size. */
 #define COVERED(row, tap, place, inside)                                                                     \
     do {                                                                                                     \
         ulong r1_ = (row) / out2, r0_ = r1_ / out1, n_ = r0_ / out0;                                         \
@@ -98,8 +98,8 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_windows(
     ulong p1 = (place) / in2, p0 = p1 / in1, n = p0 / in0;                                                   \
     uint i2 = (uint)((place)-p1 * in2), i1 = (uint)(p1 - p0 * in1), i0 = (uint)(p0 - n * in0)
 
-/* image (N, in..., channels) (+)= the sum, in the order of the taps, of the matrix's elements at each place, from
- * windows of rows first to first + rows - 1 alone. */
+/* image (N, in..., channels) (+)= the sum, in the order of the taps, of the matrix's elements at each place,
+ * from windows of rows first to first + rows - 1 alone. */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_gather(
     __global STORAGE(GT) *restrict image, ulong image0, int accumulate, __global const float *restrict matrix,
     ulong matrix0,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all convolutions share. A convolution maps an image (N,C,in...) to a result (N,K,out...); a transposed
- * convolution is the gradient of one with respect to its image. So three problems cover both, forward and
- * backward, in two and three dimensions: the result, the gradient of the image, the gradient of the weight.
- * Images are volumes of depth 1. Activations are channels-last in memory. The weight is stored as (K, window...,
- * C/groups), which files hold as (K, C/groups, window...). Knows no op; each algorithm has a file of its own. */
+ * What all convolutions share. A convolution maps an image (N,C,in...) to a result (N,K,out...); a
+ * transposed convolution is the gradient of one with respect to its image. So three problems cover both,
+ * forward and backward, in two and three dimensions: the result, the gradient of the image, the gradient of
+ * the weight. Images are volumes of depth 1. Activations are channels-last in memory. The weight is stored
+ * as (K, window..., C/groups), which files hold as (K, C/groups, window...). Knows no op; each algorithm has
+ * a file of its own. */
 #ifndef ENGINE_OPS_CONV_H
 #define ENGINE_OPS_CONV_H
 
@@ -26,7 +27,8 @@ typedef struct clt_conv {
     clt_dtype type_image, type_weight, type_result;
     bool accumulate; /* adds to what the kind computes, instead of writing it */
     bool tf32;       /* all types are f32, and products may round their operands to 10 bits of mantissa */
-    /* RESULT: NULL, or where an algorithm that can make the moments of the result's channels leaves them (clt_call) */
+    /* RESULT: NULL, or where an algorithm that can make the moments of the result's channels leaves them
+     * (clt_call) */
     ocl_moments *moments;
 } clt_conv;
 
@@ -56,15 +58,16 @@ typedef struct clt_conv_algorithm {
     clt_status (*emit)(ocl_emitter *e, const clt_conv *c);
 } clt_conv_algorithm;
 
-/* Whether clt_conv_implicit, which must accept the problem, computes all of it on matrix units of the device. */
+/* Whether clt_conv_implicit, which must accept the problem, computes all of it on matrix units of the
+ * device. */
 bool clt_conv_implicit_on_units(const clt_conv *c, const ocl_device_desc *device);
 extern const clt_conv_algorithm clt_conv_matrix, clt_conv_implicit, clt_conv_winograd, clt_conv_depthwise;
 
 /* Tiles of 4 x 4 places that Winograd's algorithm would cut the result (the image, for its gradient) into. */
 int64_t clt_conv_tiles(const clt_conv *c);
 
-/* The problem of a call of conv2d and conv3d, or of conv_transpose2d and conv_transpose3d: forward, or backward
- * for one of the gradients that are wanted. */
+/* The problem of a call of conv2d and conv3d, or of conv_transpose2d and conv_transpose3d: forward, or
+ * backward for one of the gradients that are wanted. */
 clt_conv clt_conv_forward_of(const clt_call *call, bool transposed);
 clt_conv clt_conv_data_of(const clt_call *call, bool transposed);   /* gradient of the op's input */
 clt_conv clt_conv_weight_of(const clt_call *call, bool transposed); /* gradient of the weight */

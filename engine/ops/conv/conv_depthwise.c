@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions with as many groups as channels, directly: every channel has a window of its own, so there is nothing to
- * multiply as a matrix, and memory is the limit (kernels in conv_depthwise.cl). */
+ * Convolutions with as many groups as channels, directly: every channel has a window of its own, so there is
+ * nothing to multiply as a matrix, and memory is the limit (kernels in conv_depthwise.cl). */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"

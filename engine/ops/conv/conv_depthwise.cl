@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions of every channel by itself (conv_depthwise.c). Images are (n, in..., channels), weights (channels,
- * taps). Sums run over the taps in order, in the weight's gradient over blocks of the result's rows in
- * order, SUM_STEPS places at a time.
+ * Convolutions of every channel by itself (conv_depthwise.c). Images are (n, in..., channels), weights
+ * (channels, taps). Sums run over the taps in order, in the weight's gradient over blocks of the result's
+ * rows in order, SUM_STEPS places at a time.
  *
- * Geometry: an item of the lane form has a block of channels, sixteen at a time, and of the places of BLOCK rows of
- * places (of the result, or of the image); one of the flat form has a place and a channel. The weight's gradient: an
- * item has a block of rows of the result and its channels, or one channel of it.
+ * Geometry: an item of the lane form has a block of channels, sixteen at a time, and of the places of BLOCK
+ * rows of places (of the result, or of the image); one of the flat form has a place and a channel. The
+ * weight's gradient: an item has a block of rows of the result and its channels, or one channel of it.
  *
  * -DLS=items of a group, 1 in the lane form  -DXT=type of the image  -DWT=of the weight  -DYT=of the result
  * -DHAS_BIAS=0|1  -DTAPS=elements of a window (the weight's gradient) */
@@ -56,7 +56,8 @@ static inline float16 weights16(__global const STORAGE(WT) * weight, uint c, uin
 #define WEIGHTS1(t) LOAD(WT, weight, (ulong)c *taps + (t))
 
 #if LS == 1
-/* Rows of places: (n, first two spatial dimensions). The weights of sixteen channels are read once for a row. */
+/* Rows of places: (n, first two spatial dimensions). The weights of sixteen channels are read once for a
+ * row. */
 #define PLACES(count0, count1, count2, WORK)                                                                 \
     ulong row = get_group_id(0), r0 = row / (count1), n = r0 / (count0);                                     \
     uint q1 = (uint)(row - r0 * (count1)), q0 = (uint)(r0 - n * (count0));                                   \
@@ -177,7 +178,8 @@ KERNEL depthwise_image(__global STORAGE(XT) *restrict x, ulong x0, int accumulat
 #define PART16(v) vstore16((v), 0, part + ((ulong)block * TAPS + t) * channels + c)
 #define PART1(v) part[((ulong)block * TAPS + t) * channels + c] = (v)
 
-/* part (blocks, TAPS, channels): the weight's gradient from a block of `block_rows` rows of places (n, out0, out1). */
+/* part (blocks, TAPS, channels): the weight's gradient from a block of `block_rows` rows of places (n, out0,
+ * out1). */
 KERNEL depthwise_weight(__global float *restrict part, ulong part0, __global const STORAGE(XT) *restrict x,
                         ulong x0, __global const STORAGE(YT) *restrict y, ulong y0, SIZES, uint rows,
                         uint blocks, uint block_rows)

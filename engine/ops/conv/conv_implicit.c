@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolution as one matrix product whose operand, the matrix of windows, is never written: the product's kernel reads
- * windows of the image where it lies (ocl_gemm.windows in cl/gemm/gemm.h). The gradient of the image is such a
- * product, too: of windows of the result's gradient with the turned weight. With a stride the places of the image fall
- * into phases, by their remainder: each phase has its own elements of the window, and is a product of its own. */
+ * Convolution as one matrix product whose operand, the matrix of windows, is never written: the product's
+ * kernel reads windows of the image where it lies (ocl_gemm.windows in cl/gemm/gemm.h). The gradient of the
+ * image is such a product, too: of windows of the result's gradient with the turned weight. With a stride
+ * the places of the image fall into phases, by their remainder: each phase has its own elements of the
+ * window, and is a product of its own. */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
 
 #include <stdio.h>
 
-/* One phase of the gradient of the image. Along each dimension: its places begin + stride * j, j below `size`, and the
- * elements of the window first + step * m, m below `count`, in an order in which the result's places that they belong
- * to go up: from `from` + j by `apart`. */
+/* One phase of the gradient of the image. Along each dimension: its places begin + stride * j, j below
+ * `size`, and the elements of the window first + step * m, m below `count`, in an order in which the
+ * result's places that they belong to go up: from `from` + j by `apart`. */
 typedef struct phase {
     int64_t begin[3], size[3], count[3], first[3], step[3], from[3], apart[3];
 } phase;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What implicit products of convolutions need besides the products (conv_implicit.c): the weight in another order, and
- * the places of an image that one phase of a strided gradient computes. Knows no window.
+ * What implicit products of convolutions need besides the products (conv_implicit.c): the weight in another
+ * order, and the places of an image that one phase of a strided gradient computes. Knows no window.
  *
- * Geometry: an item of the lane form has one place (one row of the weight) with all its channels; one of the flat form
- * has a place and a channel.
+ * Geometry: an item of the lane form has one place (one row of the weight) with all its channels; one of the
+ * flat form has a place and a channel.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of the weight  -DGT=type of the image */
 #include "common.clh"
@@ -47,8 +47,8 @@
 
 #define KERNEL __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void
 
-/* to (groups, taps, per_group, channels) of weight (groups * per_group, kernel..., channels): tap (m0, m1, m2) of
- * count0 x count1 x count2 is element (first + m step) of the window. */
+/* to (groups, taps, per_group, channels) of weight (groups * per_group, kernel..., channels): tap (m0, m1,
+ * m2) of count0 x count1 x count2 is element (first + m step) of the window. */
 KERNEL conv_turn(__global STORAGE(DT) *restrict to, ulong to0, __global const STORAGE(DT) *restrict weight,
                  ulong weight0, uint groups, uint per_group, uint channels, uint count0, uint count1,
                  uint count2, int first0, int first1, int first2, int step0, int step1, int step2,
@@ -71,8 +71,8 @@ KERNEL conv_turn(__global STORAGE(DT) *restrict to, ulong to0, __global const ST
     EACH_CHANNEL(TURN)
 }
 
-/* image (n, in..., channels) (+)= phase (n, size..., channels) at the places begin + stride * place; without a phase
- * these places become 0, or stay. */
+/* image (n, in..., channels) (+)= phase (n, size..., channels) at the places begin + stride * place; without
+ * a phase these places become 0, or stay. */
 KERNEL conv_scatter(__global STORAGE(GT) *restrict image, ulong image0, int accumulate,
 #if !EMPTY
                     __global const float *restrict phase, ulong phase0,

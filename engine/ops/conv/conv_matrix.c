@@ -44,7 +44,8 @@ static void begin(ocl_emitter *e, const chunk *k, const char *kernel, clt_style 
     *items = clt_define_group(e, style);
 }
 
-/* Work of one item of a kernel: so many neighbouring places in lane style, one place and 1, 4 channels else. */
+/* Work of one item of a kernel: so many neighbouring places in lane style, one place and 1, 4 channels
+ * else. */
 #define LANE_PLACES 64
 
 static void end(ocl_emitter *e, const chunk *k, uint64_t places, uint64_t items, clt_style style,
@@ -133,12 +134,14 @@ static clt_status emit_product(ocl_emitter *e, const chunk *k, int64_t group, bo
         g.beta = c->accumulate || later ? 1.0f : 0.0f;
     }
     g.batch = all;
-    /* of a product that is the whole result; parts of one, of rows or groups, would leave parts of the moments */
+    /* of a product that is the whole result; parts of one, of rows or groups, would leave parts of the
+     * moments */
     g.moments = k->rows == clt_conv_rows(c) && all == c->groups ? c->moments : NULL;
     return ocl_gemm_emit(e, &g, NULL);
 }
 
-/* A product's bias is one vector for all items of its batch, so groups with biases are products of their own. */
+/* A product's bias is one vector for all items of its batch, so groups with biases are products of their
+ * own. */
 static clt_status emit_products(ocl_emitter *e, const chunk *k, bool later)
 {
     const clt_conv *c = k->c;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolution of 3 x 3 windows with stride 1 by Winograd's transforms (kernels in conv_winograd.cl): (OUT + 2)^2
- * matrix products over channels instead of 9 OUT^2 multiplications for each tile of OUT x OUT places: 2.25 times
- * fewer with OUT 2, 4 times fewer with OUT 4, where the transformed values round more (about ten times). The gradient
- * of the image is the same computation with the window turned. Volumes are computed slice by slice where the window
- * is 1 deep. Tiles are taken as many at a time as CHUNK_BYTES of transformed values hold, so that these stay in
- * caches. f32 only. */
+ * Convolution of 3 x 3 windows with stride 1 by Winograd's transforms (kernels in conv_winograd.cl): (OUT +
+ * 2)^2 matrix products over channels instead of 9 OUT^2 multiplications for each tile of OUT x OUT places:
+ * 2.25 times fewer with OUT 2, 4 times fewer with OUT 4, where the transformed values round more (about ten
+ * times). The gradient of the image is the same computation with the window turned. Volumes are computed
+ * slice by slice where the window is 1 deep. Tiles are taken as many at a time as CHUNK_BYTES of transformed
+ * values hold, so that these stay in caches. f32 only. */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
@@ -131,7 +131,8 @@ static void emit_window(ocl_emitter *e, winograd *w, int32_t u)
     end(e, w, c->results, c->s.channels, 60.0);
 }
 
-/* The transformed windows, a function of the weight: the plan may keep them until it changes. Returns their tensor. */
+/* The transformed windows, a function of the weight: the plan may keep them until it changes. Returns their
+ * tensor. */
 static int32_t derive_windows(ocl_emitter *e, winograd *w)
 {
     const clt_conv *c = w->c;

@@ -8,11 +8,11 @@
  *   y = A' [(G g G') (B' d B)] A         dg = G' [(A dy A') (B' d B)] G, summed over tiles
  * Points 0, 1, -1, infinity for OUT 2, and 2, -2 in addition for OUT 4.
  *
- * Images are (n, height, width, channels), transformed ones (IN*IN, tiles, channels); tiles are numbered along rows
- * of an image, then down, then by image. Places outside are zero, and are not written.
+ * Images are (n, height, width, channels), transformed ones (IN*IN, tiles, channels); tiles are numbered
+ * along rows of an image, then down, then by image. Places outside are zero, and are not written.
  *
- * Geometry: an item of the lane form has one tile (or one row of weights) with all its channels, sixteen at a time;
- * one of the flat form has a tile and a channel.
+ * Geometry: an item of the lane form has one tile (or one row of weights) with all its channels, sixteen at
+ * a time; one of the flat form has a tile and a channel.
  *
  * -DLS=items of a group; 1: the lane form, for CPUs alone (NVIDIA's compiler takes 21 s for one kernel)
  * -DOUT=2|4  -DROTATED=1: the window is turned by 180 degrees
@@ -131,8 +131,8 @@ TRANSFORMS(float)
 TRANSFORMS(float16)
 #endif
 
-/* Applies a transform of `from` to `to` numbers to the columns and then to the rows of a square. LOAD_AT(y, x) and
- * STORE_AT(y, x, value) access the elements. */
+/* Applies a transform of `from` to `to` numbers to the columns and then to the rows of a square. LOAD_AT(y,
+ * x) and STORE_AT(y, x, value) access the elements. */
 #define BOTH_WAYS(type, transform, from, to, LOAD_AT, STORE_AT)                                              \
     do {                                                                                                     \
         type half_[to][from];                                                                                \
@@ -189,7 +189,8 @@ TRANSFORMS(float16)
 
 #define TILE_PARAMS uint height, uint width, uint channels, uint down, uint across, ulong first, ulong tiles
 
-/* v (IN*IN, tiles, channels) = B' d B of each tile; padding_y, padding_x: how far the first window stands outside. */
+/* v (IN*IN, tiles, channels) = B' d B of each tile; padding_y, padding_x: how far the first window stands
+ * outside. */
 KERNEL winograd_source(WRITE(v), READ(image_of), TILE_PARAMS, uint padding_y, uint padding_x)
 {
     ITEM(tiles);
@@ -236,8 +237,9 @@ KERNEL winograd_window(WRITE(u), READ(window), ulong rows, uint channels)
 #define WITH_BIAS(N, value) (value)
 #endif
 
-/* Moments (ocl_moments): count (tiles) is the number of the tile's places, mean and square (tiles, channels) their
- * mean and the sum of squared distances from it. Both come from the distances to the tile's first place. */
+/* Moments (ocl_moments): count (tiles) is the number of the tile's places, mean and square (tiles, channels)
+ * their mean and the sum of squared distances from it. Both come from the distances to the tile's first
+ * place. */
 #if MOMENTS
 #define MOMENT_ARGS WRITE(count), WRITE(mean), WRITE(square),
 #define MOMENTS_BEGIN(type) type origin = (type)(0.0f), sum = (type)(0.0f), squares = (type)(0.0f);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Double-precision references and cases of conv2d, conv3d and their transposed forms: the definition, one product
- * at a time. Images and results are (N,C,sizes...), weights (K,window...,C/groups). Knows formulas only. */
+ * Double-precision references and cases of conv2d, conv3d and their transposed forms: the definition, one
+ * product at a time. Images and results are (N,C,sizes...), weights (K,window...,C/groups). Knows formulas
+ * only. */
 #include "engine/ops/case.h"
 #include "engine/ops/spatial/spatial.h"
 

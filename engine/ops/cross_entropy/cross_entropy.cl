@@ -98,8 +98,8 @@ static inline cross_entropy_targets cross_entropy_single(int target)
     return t;
 }
 
-/* The weights of the classes: the loss is -sum w_c q_c log p_c for the target distribution q, and its derivative by
- * logit c is p_c * sum w q - w_c q_c. */
+/* The weights of the classes: the loss is -sum w_c q_c log p_c for the target distribution q, and its
+ * derivative by logit c is p_c * sum w q - w_c q_c. */
 typedef struct cross_entropy_weights {
     __global const float *of;
     float mean; /* of all classes */
@@ -175,9 +175,9 @@ typedef struct cross_entropy_row {
     bool in_range;
 } cross_entropy_row;
 
-/* Writes {loss, 1, correct} of one row from its reductions. centred: the sum of w * (x - max), used with label
- * smoothing only. beaten: a class before the target has the maximum too (of equal logits the first is the
- * prediction). */
+/* Writes {loss, 1, correct} of one row from its reductions. centred: the sum of w * (x - max), used with
+ * label smoothing only. beaten: a class before the target has the maximum too (of equal logits the first is
+ * the prediction). */
 static inline void cross_entropy_finish(__global float *out, uint cols, cross_entropy_row row, float centred,
                                         bool beaten, float smoothing, cross_entropy_targets t,
                                         cross_entropy_weights w)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batch normalisation: every column of a matrix (rows, cols) gets the mean 0 and the variance 1 over the rows.
- * A column is a channel; the rows are samples, or in images and volumes, whose channels lie last in memory,
- * the pixels of all samples. The rows are cut into blocks. Each block gives the mean of its rows and the sum of
- * squared distances from that mean; those of all rows follow from them without cancellation (Chan, Golub &
- * LeVeque 1979). Where the kernel that wrote the matrix made such moments of blocks of its own (ocl_moments in
- * cl/gemm/gemm.h), they are taken instead. Many blocks are first combined in parts of `span` blocks each. A separate
- * kernel updates the running statistics. The backward pass needs two sums for each column, by blocks again. Group normalisation is
- * the same with a segment of rows for each sample, where columns are combined as well. Where several ranks share
- * statistics, each makes a record of its rows, and all combine the records of all ranks in the same order, as blocks
- * are combined. Knows matrices only.
+ * Batch normalisation: every column of a matrix (rows, cols) gets the mean 0 and the variance 1 over the
+ * rows. A column is a channel; the rows are samples, or in images and volumes, whose channels lie last in
+ * memory, the pixels of all samples. The rows are cut into blocks. Each block gives the mean of its rows and
+ * the sum of squared distances from that mean; those of all rows follow from them without cancellation
+ * (Chan, Golub & LeVeque 1979). Where the kernel that wrote the matrix made such moments of blocks of its
+ * own (ocl_moments in cl/gemm/gemm.h), they are taken instead. Many blocks are first combined in parts of
+ * `span` blocks each. A separate kernel updates the running statistics. The backward pass needs two sums for
+ * each column, by blocks again. Group normalisation is the same with a segment of rows for each sample,
+ * where columns are combined as well. Where several ranks share statistics, each makes a record of its rows,
+ * and all combine the records of all ranks in the same order, as blocks are combined. Knows matrices only.
  *
- * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels alone have one block. An
- * item of the lane form owns a tile of columns, sixteen at a time; an item of the flat form owns one column.
+ * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels alone have one block.
+ * An item of the lane form owns a tile of columns, sixteen at a time; an item of the flat form owns one
+ * column.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
  * -DAFFINE=0|1: w and b are there  -DBATCH=0|1: mean and rstd depend on x, they are no constants
@@ -85,11 +86,11 @@
 #define IN_OUT(name) __global float *name, ulong name##0
 #define GRAD_OF(dt, name) __global STORAGE(dt) * name, ulong name##0, int name##_accumulate
 
-/* The item has `width` columns from `begin` on. STEPS(STEP, n) runs STEP(type, N, n) for its columns c = 0 to
- * width - 1, sixteen at a time (N = 16) and then one by one; LOAD##N, KEPT##N and so on access as many columns.
- * KEPT and KEEP access private arrays with one number for each column of the item. OVER_ROWS runs a STEP for
- * the rows of the block, n = TOGETHER at a time and then one by one: `row` is the first of them, AT(k) the
- * index of its column c in the row k further. */
+/* The item has `width` columns from `begin` on. STEPS(STEP, n) runs STEP(type, N, n) for its columns c = 0
+ * to width - 1, sixteen at a time (N = 16) and then one by one; LOAD##N, KEPT##N and so on access as many
+ * columns. KEPT and KEEP access private arrays with one number for each column of the item. OVER_ROWS runs a
+ * STEP for the rows of the block, n = TOGETHER at a time and then one by one: `row` is the first of them,
+ * AT(k) the index of its column c in the row k further. */
 #define TOGETHER 4
 #define KEPT(array) ((array)[c])
 #define KEEP(array, v) ((array)[c] = (v))
@@ -166,9 +167,9 @@
 /* --- forward --- */
 
 /* x (rows,cols) -> mean, square (blocks,cols): mean of the block's rows, sum of squared distances from it.
- * Both come from the distances to the block's first row: as that is one of the rows, the square of its distance
- * to the mean is no larger than the sum of squares, and what cancels is at most about as large as the result
- * times the number of rows in a block. */
+ * Both come from the distances to the block's first row: as that is one of the rows, the square of its
+ * distance to the mean is no larger than the sum of squares, and what cancels is at most about as large as
+ * the result times the number of rows in a block. */
 KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulong cols, ulong block_rows,
                           uint tile)
 {
@@ -207,9 +208,9 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
     STEPS(STORE_MOMENTS, 1)
 }
 
-/* Moments of the rows of the blocks first to last - 1. A block has block_rows rows, the last one of the matrix
- * maybe fewer; COUNTED: it has counts[b] rows. middle: the mean, from the distances of means to the first
- * one, so that a mean far from 0 costs no digits; squares: the sum of squared distances from it. */
+/* Moments of the rows of the blocks first to last - 1. A block has block_rows rows, the last one of the
+ * matrix maybe fewer; COUNTED: it has counts[b] rows. middle: the mean, from the distances of means to the
+ * first one, so that a mean far from 0 costs no digits; squares: the sum of squared distances from it. */
 #define ROWS_OF_BLOCK(b) ((float)min(block_rows, rows - (b)*block_rows))
 #if COUNTED
 #define COUNTS_ARG , IN(counts)
@@ -238,8 +239,8 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 #else
 #define SUMS_OF_COUNTS
 #endif
-/* part, square (blocks,cols) -> mean, squares (parts,cols): the same of `span` blocks each; COUNTED: counts (blocks) ->
- * their sums (parts). */
+/* part, square (blocks,cols) -> mean, squares (parts,cols): the same of `span` blocks each; COUNTED: counts
+ * (blocks) -> their sums (parts). */
 KERNEL batch_norm_combine(OUT(mean), OUT(sum_square) SUMS_OF_COUNTS, IN(part), IN(square) COUNTS_ARG,
                           ulong rows, ulong cols, ulong block_rows, ulong blocks, ulong span, uint tile)
 {
@@ -308,8 +309,8 @@ KERNEL batch_norm_record(OUT(record), IN(part), IN(square) COUNTS_ARG, ulong row
     STEPS(COMBINE_RECORD, 1)
 }
 
-/* records (ranks) -> mean and rstd (cols) of the rows of all ranks, and their unbiased variance. A record of no rows
- * holds zeros. */
+/* records (ranks) -> mean and rstd (cols) of the rows of all ranks, and their unbiased variance. A record of
+ * no rows holds zeros. */
 KERNEL batch_norm_records_stats(OUT(mean), OUT(rstd), OUT(var), IN(records), ulong cols, uint ranks,
                                 uint tile, float eps)
 {
@@ -558,8 +559,8 @@ KERNEL batch_norm_bwd_part(OUT(sum), OUT(product), IN(part_sum), IN(part_product
 #define ROWS_ARG
 #endif
 
-/* Adds up the sums of the blocks; the totals (cols) are also the gradients of b and w. With RECORD they are the two
- * halves of a record, whose last number comes behind them. */
+/* Adds up the sums of the blocks; the totals (cols) are also the gradients of b and w. With RECORD they are
+ * the two halves of a record, whose last number comes behind them. */
 KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), IN(part_product),
                             ulong blocks, ulong cols, uint tile ROWS_ARG)
 {
@@ -632,8 +633,8 @@ KERNEL batch_norm_records_sums(OUT(sum), OUT(product), IN(records), ulong cols, 
 #define DX(N, g, at) SCALED(CENTRED(N, g, at) * scale)
 #endif
 
-/* dx (rows,cols) (+)= rstd * w * (g - (sum + normalised x * product) * share); share: 1 / rows, or 1 where sum and
- * product are means; g: as above. */
+/* dx (rows,cols) (+)= rstd * w * (g - (sum + normalised x * product) * share); share: 1 / rows, or 1 where
+ * sum and product are means; g: as above. */
 KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) MASK_ARG X_ARG TOTALS_ARG WEIGHTS_ARG, ulong rows,
                       ulong cols, ulong block_rows, uint tile, float share)
 {
@@ -661,7 +662,8 @@ KERNEL batch_norm_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy) MASK_ARG X_ARG TOTALS_ARG 
     OVER_ROWS(GRADIENT)
 }
 
-/* --- groups of columns; an item for each segment and group; statistics and sums are repeated for each column --- */
+/* --- groups of columns; an item for each segment and group; statistics and sums are repeated for each
+ * column --- */
 
 #define GROUP                                                                                                \
     ulong item = get_global_id(0), each = (rows + block_rows - 1) / block_rows;                              \

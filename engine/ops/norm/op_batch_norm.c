@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The op batch_norm for features, images and volumes, with the residual sum and the relu that may follow it.
- * Knows rows and channels, no model. Its running statistics are buffers (clt_param): a command of the forward
- * pass updates them, in training only. Where ranks share statistics (clt_call.ranks), forward exchanges the moments
- * of each rank's rows, and backward the two sums. */
+ * Knows rows and channels, no model. Its running statistics are buffers (clt_param): a command of the
+ * forward pass updates them, in training only. Where ranks share statistics (clt_call.ranks), forward
+ * exchanges the moments of each rank's rows, and backward the two sums. */
 #include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
@@ -19,7 +19,7 @@
  * dtypes  x,y f32|f16|bf16; all else f32
  * grads   dx, dresidual, dw, db: write or accumulate     units   eps: square of x's unit
  *         What relu let pass follows from x, or with a residual from y; nothing else is kept for it
-         Forward takes the moments that the work before it made while it wrote x (clt_call.moments_of_input), where
+ *         Forward takes the moments that the work before it made while it wrote x (clt_call.moments_of_input), where
  *         it did; then x is read once
  * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64; with ranks that share statistics
  *         8*C*(ranks + 1) more
@@ -188,7 +188,8 @@ static void arg_mean_rstd(ocl_emitter *e, const batch_norm *n)
     ocl_arg_in(e, n->call->saved[1], CLT_F32, n->cols);
 }
 
-/* Statistics of a batch: those that the call saves and the variance, which of several ranks is the unbiased one. */
+/* Statistics of a batch: those that the call saves and the variance, which of several ranks is the unbiased
+ * one. */
 typedef struct moments {
     int32_t mean, rstd, var;
 } moments;

@@ -5,8 +5,8 @@
 
 #include "engine/ops/case.h"
 
-/* The channels are dimension 1. Element r of channel c, where r counts samples and positions, is number at(...)
- * in row-major order. */
+/* The channels are dimension 1. Element r of channel c, where r counts samples and positions, is number
+ * at(...) in row-major order. */
 static int64_t channels(const clt_ref_call *call)
 {
     return call->in[0].shape.dim[1];
@@ -39,8 +39,9 @@ static int64_t rows_of(const clt_ref_call *call, int rank)
     return rank == call->rank ? per_channel(call) : rank % 3 == 2 ? 0 : per_channel(call) + 5 * rank + 3;
 }
 
-/* What is in the record of another rank, in sixteenths, which f32 holds exactly: mean and sum of squared distances of its
- * rows; in the backward pass the sums of its gradients and of their products with the normalised x. */
+/* What is in the record of another rank, in sixteenths, which f32 holds exactly: mean and sum of squared
+ * distances of its rows; in the backward pass the sums of its gradients and of their products with the
+ * normalised x. */
 static double peer_value(const clt_ref_call *call, bool backward, int rank, int64_t c, bool second)
 {
     double wave = (double)((7 * c + 5 * rank + 3 * second) % 32 - 16) / 16;
@@ -50,7 +51,8 @@ static double peer_value(const clt_ref_call *call, bool backward, int rank, int6
     return !backward && second ? (double)rows * (1.25 + wave / 2) : backward ? 4 * wave : wave;
 }
 
-/* The layout of records is that of batch_norm.cl: two numbers for each channel, and how many rows they are. */
+/* The layout of records is that of batch_norm.cl: two numbers for each channel, and how many rows they
+ * are. */
 static double batch_norm_peer(const clt_ref_call *call, bool backward, int rank, int64_t element)
 {
     int64_t cols = channels(call);

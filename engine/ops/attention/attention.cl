@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, the form for any device: one work-item per query (y, dq) or per key (dk, dv), WIDTH elements of
- * a head at a time, online softmax. Forward keeps the log of each row's sum of exponentials (lse); backward
- * recomputes the probabilities from it, and needs delta = sum(dy * y) of each row. Gradients are summed in
- * order by one item each: no atomics. A query without keys gives zeros. Defines: attention.clh.
- */
+ * Attention, the variant for any device: one work-item per query (y, dq) or per key (dk, dv), WIDTH elements
+ * of a head at a time, online softmax. Forward keeps the log of each row's sum of exponentials (lse);
+ * backward recomputes the probabilities from it, and needs delta = sum(dy * y) of each row. Gradients are
+ * summed in order by one item each: no atomics. A query without keys gives zeros. Defines: attention.clh. */
 #include "common.clh"
 #include "lanes.clh"
 #include "attention.clh"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside the op attention: what its forms share (attention_emit.c) and the forms that have a file of their
- * own. For no other op. */
+ * Declarations for the files of the op attention: the sizes of a call, the parts of emission that all
+ * variants share (attention_emit.c), and the variants that have a file of their own. For no other op. */
 #ifndef ENGINE_OPS_ATTENTION_H
 #define ENGINE_OPS_ATTENTION_H
 
@@ -33,8 +33,8 @@ typedef enum clt_attention_kernel {
     CLT_ATTENTION_SUM,      /* lane: sums the partial copies of a gradient */
 } clt_attention_kernel;
 
-/* Begins a kernel: function `name` of the file `family`.cl, with all defines of attention.clh except those of
- * gradients. */
+/* Begins a kernel: function `name` of the file `family`.cl, with all defines of attention.clh except the
+ * types of gradients. */
 void clt_attention_begin(ocl_emitter *e, const clt_call *call, const clt_attention *s, const char *family,
                          clt_attention_kernel kernel, const char *name);
 void clt_attention_inputs(ocl_emitter *e, const clt_call *call,
@@ -53,8 +53,8 @@ typedef struct clt_attention_grads {
 
 /* False when no gradient is wanted. */
 bool clt_attention_wants(const clt_call *call, const clt_attention *s, clt_attention_grads *g);
-/* Gives gradient i scratch memory of a type if it is unwanted. The second function does so for dk or dv, with
- * the type of the other one. */
+/* Gives gradient i scratch memory of type `dtype` if it is unwanted. The second function does so for
+ * whichever of dk and dv is unwanted, with the type of the other one. */
 void clt_attention_scratch(ocl_emitter *e, const clt_attention *s, clt_attention_grads *g, int i,
                            clt_dtype dtype);
 void clt_attention_scratch_kv(ocl_emitter *e, const clt_call *call, const clt_attention *s,
@@ -69,13 +69,14 @@ void clt_attention_grad_arg(ocl_emitter *e, const clt_call *call, const clt_atte
                             const clt_attention_grads *g, int i, int64_t copies);
 /* Defines DYT and GT of attention.clh for gradient i. */
 void clt_attention_grad_types(ocl_emitter *e, const clt_call *call, const clt_attention_grads *g, int i);
-/* Adds the arguments that all backward kernels read, with which their lists end. */
+/* Adds the last arguments of a backward kernel: dy, lse, delta, the inputs and the sizes. */
 void clt_attention_backward_args(ocl_emitter *e, const clt_call *call, const clt_attention *s,
                                  const clt_attention_grads *g);
 
 #define CLT_ATTENTION_GROUP_ITEMS 64 /* items of a work-group of attention_group.cl */
 
-/* Of the families attention.forward and attention.backward (attention_family.c); problem: a clt_call. */
+/* Members of the families attention.forward and attention.backward (attention_family.c); `problem` is a
+ * clt_call. */
 const char *clt_attention_fwd_problem(const void *problem, char *buffer, size_t size);
 const char *clt_attention_bwd_problem(const void *problem, char *buffer, size_t size);
 double clt_attention_fwd_flops(const void *problem);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention as a family of kernels (cl/tune/family.h): the words that a choice depends on, work, and what the
- * tuner needs to build a call again. Knows no variant. */
+ * Attention as two families of kernels (cl/tune/family.h), forward and backward: the text of a problem, its
+ * number of operations, and the description from which the tuner builds the call again. Knows no variant. */
 #include <stdio.h>
 #include <string.h>
 

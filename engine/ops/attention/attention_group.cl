@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, the form for GPUs: a work-group of 64 items, eight by eight, works on a block of BLOCK queries
- * (y, dq) or keys (dk, dv) and takes the other side block by block through local memory; each item keeps a
- * small tile of the scores and of the result in registers. Sums run in a fixed order without atomics, every
- * exchange through local memory has a barrier, so warps need not run in lock-step. Same results as
- * attention.cl up to rounding. Defines: attention.clh, and those below.
+ * Attention, the variant group, for GPUs: a work-group of 64 items, eight by eight, works on a block of
+ * BLOCK queries (y, dq) or keys (dk, dv) and takes the other side block by block through local memory; each
+ * item keeps a small tile of the scores and of the result in registers. Sums run in a fixed order without
+ * atomics, every exchange through local memory has a barrier, so warps need not run in lock-step. Same
+ * results as attention.cl up to rounding. Defines: attention.clh, and those below.
  *
- * Local memory limits the products, so that it is read in vectors: of four elements of a head for scores, of
- * VEC columns for results. Rows lie WIDTH + 4 floats apart, an odd number of vectors of four, so that vectors
- * of eight rows lie in different banks. */
+ * The bandwidth of local memory limits the products, so it is read in vectors: of four elements of a head
+ * for scores, of VEC columns for results. Rows lie WIDTH + 4 floats apart, an odd number of vectors of four,
+ * so that vectors of eight rows lie in different banks. */
 #include "common.clh"
 #include "attention.clh"
 
@@ -23,7 +23,7 @@
 #define ITEMS (SIDE * SIDE)
 #define TILE (BLOCK / SIDE)     /* an item computes TILE x TILE scores */
 #define SHARE (ITEMS / BLOCK)   /* items that share the softmax of one row */
-#define COLUMNS (BLOCK / SHARE) /* columns of scores of each of them */
+#define COLUMNS (BLOCK / SHARE) /* columns of scores of each such item */
 #if HEAD_SIZE % 32 == 0
 #define VEC 4 /* adjacent result columns in one vector of an item */
 #else
@@ -41,8 +41,8 @@
 
 /* --- moving rows between global and local memory --- */
 
-/* Loads elements at .. at + 3 of a row of a head; those beyond its end are zero. If HEAD_SIZE is a multiple
- * of four, rows are aligned to four elements and one vector load suffices. */
+/* Loads elements at .. at + 3 of a row of a head; elements beyond its end are zero. If HEAD_SIZE is a
+ * multiple of four, rows are aligned to four elements and one vector load suffices. */
 #define DEFINE_FOUR(dt)                                                                                      \
     static inline float4 CLT_CAT(four_, dt)(__global const STORAGE(dt) * row, uint at)                       \
     {                                                                                                        \
@@ -109,7 +109,7 @@ DEFINE_FETCH(bf16)
         }                                                                                                    \
     }
 
-/* Stores VEC elements of a row from `column` on, without those beyond the head. */
+/* Stores VEC elements of a row from `column` on, except elements beyond the head. */
 #define DEFINE_STORE_ROWS(dt)                                                                                \
     static inline void CLT_CAT(store_rows_, dt)(__global STORAGE(dt) * to, uint column, VECTOR value,        \
                                                 int accumulate)                                              \

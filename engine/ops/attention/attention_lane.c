@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lane form of attention, for CPU devices: one item per block of queries, or per share of a key head
- * (engine/ops/attention/attention_lane.cl). Knows sizes and device descriptions. */
+ * The variant lane of attention, for CPU devices (kernels in engine/ops/attention/attention_lane.cl):
+ * forward has an item per block of queries, backward an item per share of the key tiles of a key head. Knows
+ * sizes and device descriptions. */
 #include <stdio.h>
 
 #include "engine/ops/attention/attention.h"
@@ -157,8 +158,8 @@ static void lane_sum(ocl_emitter *e, const clt_call *call, const clt_attention *
     ocl_kernel_end_1d(e, clt_div_up(rows, LANE_SUM_ROWS), 1, (double)shares * (double)elements);
 }
 
-/* Whether gradient i is first made in separate f32 copies: the backward kernel accumulates in f32 only, and
- * dq that several items contribute to needs a copy for each of them. */
+/* True if gradient i is first computed in f32 workspace: the backward kernel accumulates in f32 only, and if
+ * several items contribute to dq, each needs a copy of its own. */
 static bool lane_apart(const clt_call *call, const lane_form *f, const clt_attention_grads *g, int i)
 {
     return (i == 0 && f->shares > 1) || (g->tensor[i] >= 0 && clt_call_dtype(call, g->tensor[i]) != CLT_F32);

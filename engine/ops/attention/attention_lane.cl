@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, the form for CPU devices: one work-item per work-group, tiles of queries and keys in private
- * memory, and products of tiles with all their accumulators in registers: ROWS rows of VECTORS float16
- * vectors, to which each step adds an outer product: one element for each row times a row of vectors.
- * Forward: an item has BQ queries of one head. Each lane of a vector belongs to one query, so that the online
- * softmax needs no reduction across lanes and keys and values need no transposition; the item loops over
- * tiles of keys. Backward: an item has a share of the key tiles of one key head; scores are recomputed once
- * for dq, dk and dv; dq is accumulated in memory over the tiles, in one copy per share, which
- * attention_bwd_sum_lane adds up. Each sum is made by one item in a fixed order: no atomics. Tiles that are
- * masked as a whole are skipped. Same results as attention.cl up to rounding. Defines: attention.clh, and
- * those below; gradients are f32.
- */
+ * Attention, the variant lane, for CPU devices: one work-item per work-group, with tiles of queries and keys
+ * in private memory. A product of tiles keeps all its accumulators in registers: ROWS rows of VECTORS
+ * float16 vectors. Each step adds an outer product to them: one element for each row, times a row of
+ * vectors. Forward: an item has BQ queries of one head. Each lane of a vector belongs to one query, so that
+ * the online softmax needs no reduction across lanes and keys and values need no transposition; the item
+ * loops over tiles of keys. Backward: an item has a share of the key tiles of one key head; scores are
+ * recomputed once for dq, dk and dv; dq is accumulated in memory over the tiles, in one copy per share,
+ * which attention_bwd_sum_lane adds up. Each sum is made by one item in a fixed order: no atomics. Tiles
+ * that are masked as a whole are skipped. Same results as attention.cl up to rounding. Defines:
+ * attention.clh, and those below; gradients are f32. */
 #include "attention_lane.clh"
 
 #if KERNEL == 0 || KERNEL == 1

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The forms of attention for GPUs with matrix units (engine/ops/attention/attention_mma.cl, which gives
- * the reasons for the sizes, and attention_mma_one.cl): which problems they take, how many rows a
- * work-group holds and how many it streams through local memory. It decides by capabilities of the device,
- * never by its name. */
+ * The variants of attention for GPUs with matrix units (engine/ops/attention/attention_mma.cl, which gives
+ * the reasons for the sizes, and attention_mma_one.cl): which problems they take, how many rows a work-group
+ * holds and how many it streams through local memory. The choice depends on capabilities of the device,
+ * never on its name. */
 #include <stdio.h>
 
 #include "cl/backends/gemm_mma.h"
@@ -45,7 +45,7 @@ static uint64_t form_items(const mma_form *f)
 
 /* MMA_SM of mma.clh, the compute capability whose instructions are used; 0: the device has none that this
  * variant can use. Accumulators are used as operands of the next product without leaving their registers, so
- * the fragment layout must be documented: that of mma.sync is, that of Volta's wmma is not. */
+ * the fragment layout must be documented. It is for mma.sync, but not for Volta's wmma. */
 static int generation(clt_dtype dtype, const ocl_device_desc *device)
 {
     int sm = ocl_mma_generation(dtype, device);
@@ -285,8 +285,8 @@ static uint64_t query_tiles(const clt_attention *s, const mma_form *f)
     return (uint64_t)(s->batch * s->heads) * clt_div_up((uint64_t)s->tq, (uint64_t)f->cols);
 }
 
-/* Elements of a tile's sums of dq: 32 items a warp with eight of each n16 tile. Warps share the n16 tiles
- * of a head (attention_mma_one.cl). */
+/* Elements of the sums of dq of a tile: each of the 32 items of a warp has eight of every n16 tile. Warps
+ * share the n16 tiles of a head (attention_mma_one.cl). */
 static uint64_t tile_sums(const clt_attention *s, const mma_form *f)
 {
     uint64_t sharing = (uint64_t)(16 * f->warps / f->cols), parts = clt_div_up((uint64_t)s->dim, 16);
@@ -318,7 +318,7 @@ static clt_status attention_bwd_mma_one(ocl_emitter *e, const void *problem)
     if (!clt_attention_wants(call, &s, &g))
         return CLT_OK;
     int32_t other = g.tensor[1] >= 0 ? g.tensor[1] : g.tensor[2];
-    /* dq alone, or dk and dv alone, take fewer products apart; the kernel stores one type */
+    /* the separate kernels need fewer products for dq, or dk and dv, alone; this one stores one type */
     if (g.tensor[0] < 0 || other < 0 || clt_call_dtype(call, g.tensor[0]) != clt_call_dtype(call, other))
         return attention_bwd_mma(e, problem);
     const mma_form *f = tuned(e, call, &s, CLT_ATTENTION_BACKWARD, "tile");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention, the form for GPUs with matrix units: 16-bit storage, f32 sums, scores and probabilities that
- * never leave registers. A work-group holds ROWS rows of one side (queries for y and dq, keys for dk and dv),
- * each of its warps M_TILES tiles of 16 rows as operands A, and takes the other side COLS rows at a time
- * through two slots of local memory: while one is multiplied, asynchronous copies fill the other. Sums of
- * scores are, once packed, the operand A of the next product (mma_registers.clh), in backward over keys too,
- * because there scores are computed transposed. Tiles that are masked for the whole block are never loaded;
- * tiles in which nothing is masked skip the mask. Sums run in a fixed order without atomics. Same results as
- * attention.cl up to rounding, except that P and dS are rounded to the storage type before a product, as the
- * matrix units need them. Defines: attention.clh and below.
+ * Attention, the variant mma, for GPUs with matrix units: 16-bit storage, f32 sums, scores and probabilities
+ * that never leave registers. A work-group holds ROWS rows of one side (queries for y and dq, keys for dk
+ * and dv), each of its warps M_TILES tiles of 16 rows as operands A, and takes the other side COLS rows at a
+ * time through two slots of local memory: while one is multiplied, asynchronous copies fill the other. The
+ * accumulators of scores, once packed, are the operand A of the next product (mma_registers.clh). This holds
+ * for dk and dv, too, because there scores are computed transposed. Tiles that are masked for the whole
+ * block are never loaded; tiles in which nothing is masked skip the mask. Sums run in a fixed order without
+ * atomics. Same results as attention.cl up to rounding, except that P and dS are rounded to the storage type
+ * before a product, as the matrix units need them. Defines: attention.clh and below.
  *
  * Local memory. A row has HEAD elements, HEAD_SIZE filled up with zeros to a multiple of 16, and lies PITCH =
  * HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows which one fragment load or eight
@@ -27,10 +27,10 @@
  *
  * Occupancy: 128 items a group, registers by ptxas for sm_75 to sm_120 (tests/e2e/test_attention_ptx.sh),
  * all without spills: with two m16 tiles forward 246, dq 232, dk and dv 252: two groups, eight warps on an
- * SM; with one m16 tile and heads of 64 up to 168: three. Above 128 registers because two thirds of them
- * are operands and sums that would otherwise be read from local memory, whose bandwidth is the limit here:
- * each warp has 4 M_TILES independent products under way, which hide the latency of one another, and the
- * other group of the SM fills the time of the exponentials. */
+ * SM; with one m16 tile and heads of 64 up to 168: three. More than 128 registers are worth it, because two
+ * thirds of them hold operands and sums that would otherwise be read from local memory, whose bandwidth is
+ * the limit here: each warp has 4 M_TILES independent products under way, which hide the latency of one
+ * another, and the other group of the SM fills the time of the exponentials. */
 #include "attention_mma.clh"
 
 #if KERNEL == 0 || KERNEL == 1
@@ -132,7 +132,7 @@ GROUP void attention_fwd_mma(__global STORAGE(DT) * y, ulong y0, __global float 
     }
     k += k0 + (ulong)n * tk * ldk + h / SHARING * HEAD_SIZE;
     v += v0 + (ulong)n * tk * ldv + h / SHARING * HEAD_SIZE;
-    /* where the first tile does not need the memory, or before that tile is loaded */
+    /* in memory that the first tile does not need, or before that tile is loaded */
     __local ushort *block = ROWS > 2 * COLS ? slots : slots + SLOT;
     LOAD_TILE(DT, block, q + q0 + (ulong)n * tq * ldq + h * HEAD_SIZE, ldq, i0, rows, ROWS);
     if (ROWS > 2 * COLS) {

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Backward of attention in one kernel of five products, beside the two kernels of seven of
- * attention_mma.cl, whose sizes, masks and walk over tiles of queries it shares: a work-group holds a
- * block of keys and values and makes S and dP of each tile of queries once, and from them dv, dk and the
- * block's part of dq. A tuning record chooses it; without one the two kernels are taken. Defines:
+ * The backward pass of attention in one kernel with five products; the two kernels of attention_mma.cl need
+ * seven. Sizes, masks and the walk over tiles of queries are the same. A work-group holds a block of keys
+ * and values, computes S and dP of each tile of queries once, and from them dv, dk and the block's part of
+ * dq. It is used only where a tuning record chooses it; otherwise the two kernels are. Defines:
  * attention.clh, attention_mma.clh.
  *
- * The sum of dq. A tile's parts come from all blocks of keys that it sees, and their order must be fixed,
- * so that every run gives the same bits. The choices: a group for each head, which walks over all keys, is
- * in order by itself, but there are fewer heads than units; a copy of dq for each block writes and reads 4
- * (T / ROWS) bytes an element, which another kernel adds. Here the groups of a head form a chain for each
- * tile (group_chain.clh): a group takes the sum that the one before it left in f32, adds its part and
- * passes it on; the last one stores dq. A tile of 32 x 64 is then 8 KiB read and written for each 128
- * keys, in the items' own order, so that every sector is whole: for 1024 tokens 1.8 MiB a head through the
- * second-level cache, about what the other kernel read of keys and values.
+ * The sum of dq. The parts of a tile come from all blocks of keys that its queries attend to, and are added
+ * in a fixed order, so that every run gives the same bits. One group for each head, which walks over all
+ * keys, would keep the order by itself, but there are fewer heads than compute units. A copy of dq for each
+ * block would write and read 4 (T / ROWS) bytes for each element, and need another kernel to add them. Here
+ * the groups of a head form a chain for each tile (group_chain.clh): a group takes the sum that the one
+ * before it left in f32, adds its part and passes it on; the last one stores dq. A tile of 32 x 64 is then 8
+ * KiB read and written for each 128 keys, in the items' own order, so that every sector is whole: for 1024
+ * tokens 1.8 MiB a head through the second-level cache, about what the other kernel read of keys and values.
  *
  * Progress. A group gets its number when it starts (clt_next_tile), and the numbers of a head run from its
- * last block of keys to its first one, as its chains do. So it waits only for groups that have started,
- * and these for none that have not. Each walks from the first query that sees its keys: with causal masks
- * the group that is waited for began ROWS queries further on, so that in step nobody waits. That the
- * groups with the most work come last costs a part of the last round. Counters are set to 0 by a command
- * before the kernel: workspace is used by other kernels in between, and a run that was broken off leaves
- * them anywhere.
+ * last block of keys to its first one, as its chains do. So a group waits only for groups that have started,
+ * and these wait for none that has not. Each group walks from the first query that attends to its keys: with
+ * causal masks the group that it waits for began ROWS queries further on, so groups that advance in step
+ * never wait. The groups with the most work come last, which costs a part of the last round. A command
+ * before the kernel sets the counters to 0, because other kernels use the workspace in between, and an
+ * interrupted run leaves any value in it.
  *
- * Local memory. Keys are read as rows and as columns and stay there, values are fragments in registers,
- * and dS^T goes through it (16 bits, COLS queries for each key) because every warp needs all keys of a
- * tile's dq: 46.5 KiB with 128 rows of 64, less than the 48 KiB that a program may declare. ROWS is at
- * most 4 COLS, the slots' rows, through which the values come.
+ * Local memory. It holds the keys, which are read as rows and as columns, and dS^T (16 bits, COLS queries
+ * for each key), because every warp needs all keys for dq of a tile; values are fragments in registers. That
+ * is 46.5 KiB with 128 rows of 64 elements, less than the 48 KiB that a program may declare. ROWS is at most
+ * 4 COLS, the number of rows of both slots, because the values are loaded through the slots.
  *
- * Counts of NVIDIA's compiler and the executor (tests/ptx) for a head of 64, 1024 tokens, causal, one
- * kernel against two: 92160 products of a warp instead of 124416, 640 thousand instructions instead of
- * 787, 250 thousand passes over the banks instead of 299; 240 registers, 254 with heads of 128, without
- * spills. Against it: in each tile one more barrier, and the time from a look at the counter to the sums,
- * which only the other group of the unit can fill. */
+ * Counts of NVIDIA's compiler and the executor (tests/ptx) for a head of 64, 1024 tokens, causal, one kernel
+ * against two: 92160 products of a warp instead of 124416, 640 thousand instructions instead of 787, 250
+ * thousand passes over the banks instead of 299; 240 registers, 254 with heads of 128, without spills. Its
+ * cost: one more barrier in each tile, and the time between reading the counter and having the sums, which
+ * only the other group of the unit can hide. */
 #include "attention_mma.clh"
 #include "group_chain.clh"
 #include "tile_counter.clh"
 
-#define SLOPE_PITCH (COLS + 8)         /* of dS^T, for the banks as PITCH */
+#define SLOPE_PITCH (COLS + 8)         /* of dS^T; for the banks, as PITCH */
 #define TILE_WARPS (WARPS * 16 / COLS) /* warps that share the 16 queries of an m16 tile of dq */
 #define PARTS ((STEPS + TILE_WARPS - 1) / TILE_WARPS) /* n16 tiles of dq of a warp */
 #define LEAVES (ITEMS - 32) /* the item that passes a tile on: of another warp than the one that waits */
@@ -59,7 +59,7 @@ CLT_INLINE void store_slopes(__local ushort *slopes, const uint4 ds[M_TILES], ui
     }
 }
 
-/* part += dS times the block's keys: 16 queries of the tile and each TILE_WARPS-th n16 tile of a head. */
+/* part += dS times the block's keys: 16 queries of the tile and every TILE_WARPS-th n16 tile of a head. */
 CLT_INLINE void multiply_slopes(float4 part[PARTS][2], __local const ushort *slopes,
                                 __local const ushort *key, uint steps, __local uint *scratch)
 {
@@ -79,8 +79,8 @@ CLT_INLINE void multiply_slopes(float4 part[PARTS][2], __local const ushort *slo
     }
 }
 
-/* Where the item's sums of a tile of dq lie: a warp's in one piece, so that no sector is moved for a part
- * of it. */
+/* The item's sums of a tile of dq in memory. The sums of a warp are contiguous, so that only whole sectors
+ * are moved. */
 static inline __global float4 *sums_of_tile(__global float *sums, ulong tile)
 {
     uint lid = (uint)get_local_id(0);
@@ -137,7 +137,7 @@ CLT_INLINE void store_part(__global STORAGE(GT) * dq, uint ld, float4 part[PARTS
 }
 
 #if HAS_LENGTHS
-/* dq = 0 of `rows` rows of the heads that share key head g: queries that no key is seen by. */
+/* Sets dq = 0 in `rows` rows of the heads that share a key head, for queries that attend to no key. */
 CLT_INLINE void clear_rows(__global STORAGE(GT) * dq, uint ld, uint rows)
 {
     for (uint h = 0; h < SHARING; h++)
@@ -148,7 +148,7 @@ CLT_INLINE void clear_rows(__global STORAGE(GT) * dq, uint ld, uint rows)
 #endif
 
 /* dq, dk and dv; one group per block of keys of a key head. order: the number of the next group, then a
- * counter for each tile of queries of each head; all 0. */
+ * counter for each tile of queries of each head; all 0 at the start. */
 GROUP void attention_bwd_mma_one(__global STORAGE(GT) * dq, ulong dq0, uint lddq, int accumulate_q,
                                  __global STORAGE(GT) * dk, ulong dk0, uint lddk, int accumulate_k,
                                  __global STORAGE(GT) * dv, ulong dv0, uint lddv, int accumulate_v,

@@ -165,7 +165,7 @@ static clt_status attention_bwd_row(ocl_emitter *e, const void *problem)
 /* --- variant group: a work-group per block of queries or keys --- */
 
 /* Bytes of local memory of a kernel of attention_group.cl. Backward: four blocks of rows and two of scores;
- * forward: three and one, and what the items of a row exchange. */
+ * forward: three blocks of rows, one of scores, and the values that the items of a row exchange. */
 static uint64_t group_bytes(const clt_attention *s, int64_t block, bool backward)
 {
     int64_t vector = s->dim % 32 == 0 ? 4 : 2,
@@ -302,7 +302,7 @@ const clt_op clt_op_attention = {
                  .describe = clt_attention_bwd_describe},
     .no_grad_inputs = 1u << 3,
     .rounding_variant = "mma",
-    /* Rounded are P and dS, and dy where it has a wider type. Each error is relative to the terms of a sum,
+    /* P and dS are rounded, and dy where it has a wider type. Each error is relative to the terms of a sum,
      * which in short rows are larger than the result: errors up to 2.6 half units were seen in 2000 runs of
      * the smallest cases. Elements of a row share their errors, so that more than one in a hundred may be
      * above 2. */

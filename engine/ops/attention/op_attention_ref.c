@@ -199,8 +199,8 @@ static void attention_backward(clt_ref_call *call)
 #define LENGTHS(name, attributes, limit, n, tq, tk, wide, narrow)                                            \
     LENGTHS_16(name, CLT_F32, attributes, limit, n, tq, tk, wide, narrow)
 
-/* The first values of tunables: with matrix units the largest tiles, which the variants themselves choose
- * for many heads only. */
+/* Cases that run with the first value of every tunable: with matrix units the largest tiles, which the
+ * variants choose by themselves only for many heads. */
 #define TUNED_16(case_name, text, ...)                                                                       \
     {                                                                                                        \
         .name = case_name, .attrs = text, .n_inputs = 3, .inputs = {__VA_ARGS__}, .tuned = 1                 \
@@ -307,9 +307,10 @@ static const clt_op_case attention_timed[] = {
     CLT_CASE("f16_long", "{\"heads\":12}", 0, CLT_CASE_FLOAT(CLT_F16, 1, 1024, 2304)),
 };
 
-/* A score, up to 6 here, is off by a few times eps (a sum of D products of mixed sign, D <= 301), and so is
- * its exponential relatively, which adds 3 units in the last place; a result is a mean of values, or a sum of
- * such terms of mixed sign, and stays near that measure. 16 is three times what was seen on any case. */
+/* A score, up to 6 here, has an error of a few eps (it is a sum of D products of mixed sign, D <= 301). The
+ * relative error of its exponential is as large, plus 3 units in the last place. A result is a mean of
+ * values, or a sum of such terms of mixed sign, and its error stays near that. 16 is three times the largest
+ * error seen in any case. */
 extern const clt_op_ref clt_op_attention_ref;
 const clt_op_ref clt_op_attention_ref = {
     attention_forward,         attention_backward, attention_cases, CLT_CASE_COUNT(attention_cases), 16,

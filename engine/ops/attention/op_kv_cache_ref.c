@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reference and test cases of kv_cache. A single run defines every row only at position 0; at later ones the
- * other rows keep what they held, which is the checker's NaN. */
+ * Reference and test cases of kv_cache. At position 0 a run defines every row; at a later position the other
+ * rows keep their content, which in the checker is NaN. */
 #include <string.h>
 
 #include "engine/ops/case.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op rotary: rotates queries and keys by an angle that depends on their position in the sequence, so that
- * their products depend on the distance between positions. Knows heads and places, no model. */
+ * The op rotary: rotates queries and keys by an angle that depends on their position in the sequence, so
+ * that their products depend on the distance between positions. Knows heads and positions, no model. */
 #include <math.h>
 
 #include "engine/ops/elementwise/elementwise.h"

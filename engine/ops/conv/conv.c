@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The problems of convolutions: see conv.h. */
+ * Makes the problems of conv.h from a call: sizes, tensors and types, for ordinary and transposed
+ * convolutions. Also their text and number of operations. */
 #include "engine/ops/conv/conv.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ double clt_conv_flops(const clt_conv *c)
 
 const char *clt_conv_text(const clt_conv *c, char *buffer, size_t size)
 {
-    /* numbers behind '=' may differ a little between a problem and its tuning record, words may not */
+    /* numbers after '=' may differ a little between a problem and its tuning record, words may not */
     static const char *const kinds[] = {"result", "image", "weight"};
     const clt_spatial *s = &c->s;
 #define CLT_THREE(v) (long long)(v)[0], (long long)(v)[1], (long long)(v)[2]
@@ -40,8 +41,8 @@ const char *clt_conv_text(const clt_conv *c, char *buffer, size_t size)
     return buffer;
 }
 
-/* The sizes of the convolution that the op is or, transposed, whose gradient it is: then the op's output is
- * the image of that convolution. */
+/* The sizes of the underlying convolution: the op itself, or for a transposed op the convolution whose
+ * gradient it is, of which the op's output is the image. */
 static clt_conv sizes_of(const clt_call *call, bool transposed)
 {
     const clt_node *node = call->node;

@@ -2,10 +2,11 @@
  *
  * The matrix of windows of a convolution (conv_matrix.c), and its gradient, the sum over windows. Images are
  * (N, in0, in1, in2, channels), the matrix is (groups, rows, taps, per_group): row m of the kernels'
- * arguments is place `first` + m of the result. Places outside of the image are zero. Knows no weights.
+ * arguments is position `first` + m of the result. Positions outside of the image are zero. Knows no
+ * weights.
  *
- * Geometry: an item of the lane form has PLACES neighbouring places with all their channels; one of the flat
- * form has a place and a channel, so that neighbouring items access neighbouring channels.
+ * Geometry: in lane style an item has PLACES neighbouring positions with all their channels, in flat style
+ * one position and one channel, so that neighbouring items access neighbouring channels.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of image and matrix (conv_windows)
  * -DGT=type of the image's gradient (conv_gather); the matrix is f32 there  -DHAS_BIAS=0|1 */
@@ -30,8 +31,8 @@
         ulong rows
 #define TAPS (kernel0 * kernel1 * kernel2)
 
-/* The index of the image's place that element (tap) of window `row` of the result covers; false: outside.
- * Wrapped values are larger than every size. */
+/* place: index of the image's position that element `tap` of window `row` of the result covers. inside:
+ * false if it is outside of the image; negative coordinates wrap to values larger than every size. */
 #define COVERED(row, tap, place, inside)                                                                     \
     do {                                                                                                     \
         ulong r1_ = (row) / out2, r0_ = r1_ / out1, n_ = r0_ / out0;                                         \
@@ -81,8 +82,8 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_windows(
 #endif
 }
 
-/* The row of the result whose window covers place (n, i0, i1, i2) of the image with its element `tap`; false:
- * there is none. */
+/* row: the row of the result whose window covers position (n, i0, i1, i2) of the image with its element
+ * `tap`. found: false if there is none. */
 #define COVERING(n, i0, i1, i2, tap, row, found)                                                             \
     do {                                                                                                     \
         uint t1_ = (tap) / kernel2, t0_ = t1_ / kernel1;                                                     \
@@ -98,8 +99,8 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_windows(
     ulong p1 = (place) / in2, p0 = p1 / in1, n = p0 / in0;                                                   \
     uint i2 = (uint)((place)-p1 * in2), i1 = (uint)(p1 - p0 * in1), i0 = (uint)(p0 - n * in0)
 
-/* image (N, in..., channels) (+)= the sum, in the order of the taps, of the matrix's elements at each place,
- * from windows of rows first to first + rows - 1 alone. */
+/* image (N, in..., channels) (+)= for each position the sum, in the order of the taps, of the matrix's
+ * elements that cover it, from the windows of rows first to first + rows - 1 only. */
 __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void conv_gather(
     __global STORAGE(GT) *restrict image, ulong image0, int accumulate, __global const float *restrict matrix,
     ulong matrix0,

@@ -13,11 +13,11 @@
 
 typedef enum clt_conv_kind {
     CLT_CONV_RESULT, /* result = image * weight + bias */
-    CLT_CONV_IMAGE,  /* the gradient of the image, from those of the result */
+    CLT_CONV_IMAGE,  /* the gradient of the image, from the gradient of the result */
     CLT_CONV_WEIGHT  /* the gradient of the weight */
 } clt_conv_kind;
 
-/* One of the three problems with its tensors, which are values or gradients as the kind says. */
+/* One of the three problems, with its sizes and tensors. */
 typedef struct clt_conv {
     clt_conv_kind kind;
     clt_spatial s;           /* s.channels: C */
@@ -27,8 +27,8 @@ typedef struct clt_conv {
     clt_dtype type_image, type_weight, type_result;
     bool accumulate; /* adds to what the kind computes, instead of writing it */
     bool tf32;       /* all types are f32, and products may round their operands to 10 bits of mantissa */
-    /* RESULT: NULL, or where an algorithm that can make the moments of the result's channels leaves them
-     * (clt_call) */
+    /* RESULT only, may be NULL: an algorithm that can compute the moments of the result's channels stores
+     * them here (clt_call) */
     ocl_moments *moments;
 } clt_conv;
 
@@ -44,26 +44,27 @@ static inline int64_t clt_conv_pixels(const clt_conv *c) /* places of the image:
 {
     return c->s.n * clt_spatial_volume(c->s.in);
 }
-/* Whether the image itself is the matrix of all windows: windows of one element, each at its own place. */
+/* True if the image itself is the matrix of all windows: windows of one element, stride 1, no padding. */
 bool clt_conv_is_pointwise(const clt_conv *c);
 /* Floating point operations of the definition, whatever the algorithm. */
 double clt_conv_flops(const clt_conv *c);
 /* The problem as words, for tuning records and messages; returns buffer. */
 const char *clt_conv_text(const clt_conv *c, char *buffer, size_t size);
 
-/* An algorithm: whether it can compute a problem (else the reason is written; NULL: it always can), and its
- * commands. */
+/* An algorithm. accepts: true if it can compute a problem, otherwise it writes the reason; NULL: it can
+ * compute every problem. emit: emits its commands. */
 typedef struct clt_conv_algorithm {
     bool (*accepts)(const clt_conv *c, const ocl_device_desc *device, char *reason, size_t size);
     clt_status (*emit)(ocl_emitter *e, const clt_conv *c);
 } clt_conv_algorithm;
 
-/* Whether clt_conv_implicit, which must accept the problem, computes all of it on matrix units of the
+/* True if clt_conv_implicit, which must accept the problem, computes all of it on matrix units of the
  * device. */
 bool clt_conv_implicit_on_units(const clt_conv *c, const ocl_device_desc *device);
 extern const clt_conv_algorithm clt_conv_matrix, clt_conv_implicit, clt_conv_winograd, clt_conv_depthwise;
 
-/* Tiles of 4 x 4 places that Winograd's algorithm would cut the result (the image, for its gradient) into. */
+/* Number of tiles of 4 x 4 positions into which Winograd's algorithm would divide the result (for the
+ * gradient of the image: the image). */
 int64_t clt_conv_tiles(const clt_conv *c);
 
 /* The problem of a call of conv2d and conv3d, or of conv_transpose2d and conv_transpose3d: forward, or

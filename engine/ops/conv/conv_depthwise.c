@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions with as many groups as channels, directly: every channel has a window of its own, so there is
- * nothing to multiply as a matrix, and memory is the limit (kernels in conv_depthwise.cl). */
+ * Depthwise convolutions, which have as many groups as channels, computed directly: every channel has a
+ * window of its own, so there is no matrix product, and memory is the limit (kernels in
+ * conv_depthwise.cl). */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
@@ -9,8 +10,8 @@
 #include <stdio.h>
 
 #define MOST_TAPS 64 /* MOST_TAPS of the kernels */
-/* Blocks of rows of the result, for the weight's gradient: does not depend on the device. There are more, up
- * to MOST_BLOCKS, where a block would have more than MANY_ROWS. */
+/* Number of blocks of rows of the result in the weight's gradient, the same on every device. If a block
+ * would have more than MANY_ROWS rows, there are more blocks, up to MOST_BLOCKS. */
 #define BLOCKS 64
 #define MOST_BLOCKS 256
 #define MANY_ROWS 1024

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions of every channel by itself (conv_depthwise.c). Images are (n, in..., channels), weights
- * (channels, taps). Sums run over the taps in order, in the weight's gradient over blocks of the result's
- * rows in order, SUM_STEPS places at a time.
+ * Depthwise convolutions: every channel has a window of its own (conv_depthwise.c). Images are (n, in...,
+ * channels), weights (channels, taps). Sums run over the taps in order; in the weight's gradient over blocks
+ * of the result's rows in order, SUM_STEPS positions at a time.
  *
- * Geometry: an item of the lane form has a block of channels, sixteen at a time, and of the places of BLOCK
- * rows of places (of the result, or of the image); one of the flat form has a place and a channel. The
- * weight's gradient: an item has a block of rows of the result and its channels, or one channel of it.
+ * Geometry: in lane style an item has one row of positions (of the result, or of the image) with all
+ * channels, sixteen at a time; in flat style one position and one channel. In the weight's gradient an item
+ * has a block of rows of the result, with all channels or with one.
  *
  * -DLS=items of a group, 1 in the lane form  -DXT=type of the image  -DWT=of the weight  -DYT=of the result
  * -DHAS_BIAS=0|1  -DTAPS=elements of a window (the weight's gradient) */
@@ -44,7 +44,9 @@
 #define STORE1(dt, p, i, v) STORE(dt, p, i, v)
 #define STORE1_GRAD(dt, p, i, v, accumulate) STORE_GRAD(dt, p, i, v, accumulate)
 
-/* Runs WORK(type, N) for the channels c of the item; CHANNEL_WEIGHTS(N, t): the weights of tap t. */
+/* WEIGHTS16(t), WEIGHTS1(t): the weights of tap t for sixteen channels from c on, or for channel c. PLACES
+ * runs WORK(type, N) for the item's positions, N channels at a time; WEIGHT_OF(N, t): the weights of tap
+ * t. */
 static inline float16 weights16(__global const STORAGE(WT) * weight, uint c, uint t, uint taps)
 {
     float w[16];
@@ -56,8 +58,8 @@ static inline float16 weights16(__global const STORAGE(WT) * weight, uint c, uin
 #define WEIGHTS1(t) LOAD(WT, weight, (ulong)c *taps + (t))
 
 #if LS == 1
-/* Rows of places: (n, first two spatial dimensions). The weights of sixteen channels are read once for a
- * row. */
+/* A row of positions is one (n, first two spatial indices). The weights of sixteen channels are read once
+ * for a row. */
 #define PLACES(count0, count1, count2, WORK)                                                                 \
     ulong row = get_group_id(0), r0 = row / (count1), n = r0 / (count0);                                     \
     uint q1 = (uint)(row - r0 * (count1)), q0 = (uint)(r0 - n * (count0));                                   \
@@ -130,7 +132,7 @@ KERNEL depthwise_result(__global STORAGE(YT) *restrict y, ulong y0, int accumula
     PLACES(out0, out1, out2, RESULT)
 }
 
-/* x (+)= the gradient of the image from y, that of the result (+ bias) */
+/* x, the gradient of the image, (+)= its sum from y, the gradient of the result (+ bias) */
 KERNEL depthwise_image(__global STORAGE(XT) *restrict x, ulong x0, int accumulate,
                        __global const STORAGE(YT) *restrict y, ulong y0,
                        __global const STORAGE(WT) *restrict weight, ulong weight0, BIAS_ARG SIZES,

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolution as one matrix product whose operand, the matrix of windows, is never written: the product's
- * kernel reads windows of the image where it lies (ocl_gemm.windows in cl/gemm/gemm.h). The gradient of the
- * image is such a product, too: of windows of the result's gradient with the turned weight. With a stride
- * the places of the image fall into phases, by their remainder: each phase has its own elements of the
- * window, and is a product of its own. */
+ * kernel reads the windows directly from the image (ocl_gemm.windows in cl/gemm/gemm.h). The gradient of the
+ * image is such a product, too: of windows of the result's gradient with the reordered weight. With a stride
+ * the positions of the image are divided into phases, by their remainder modulo the stride: each phase uses
+ * its own elements of the window, and is a product of its own. */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
 
 #include <stdio.h>
 
-/* One phase of the gradient of the image. Along each dimension: its places begin + stride * j, j below
- * `size`, and the elements of the window first + step * m, m below `count`, in an order in which the
- * result's places that they belong to go up: from `from` + j by `apart`. */
+/* One phase of the gradient of the image. Along each dimension it has the positions begin + stride * j, j <
+ * size, and the elements first + step * m, m < count, of the window. Element m belongs to the result's
+ * position from + j + m * apart, which ascends with m. */
 typedef struct phase {
     int64_t begin[3], size[3], count[3], first[3], step[3], from[3], apart[3];
 } phase;
@@ -93,7 +93,7 @@ static ocl_gemm plain_product(const clt_conv *c)
     return g;
 }
 
-/* The product of a phase: to `to`, rows of c.s.channels numbers of type `type`. */
+/* The product of a phase. It writes to `to` rows of c.s.channels numbers of type `type`. */
 static ocl_gemm phase_product(const clt_conv *c, const phase *p, int32_t turned, int32_t to, clt_dtype type)
 {
     const clt_spatial *s = &c->s;
@@ -128,10 +128,10 @@ static void next_begin(const clt_conv *c, int64_t begin[3])
     }
 }
 
-/* With more phases than this each is a product of little work. */
+/* With more phases than this, each product has too little work. */
 #define MOST_PHASES 64
 
-/* Kernels count elements of a row of places in 32 bits. */
+/* True if a row of positions has more elements than kernels can count in 32 bits. */
 static bool is_wide(const clt_conv *c)
 {
     const clt_spatial *s = &c->s;
@@ -230,7 +230,7 @@ static int32_t emit_turned(ocl_emitter *e, const clt_conv *c, const phase *p)
     return turned;
 }
 
-/* from < 0: the phase has no window. */
+/* from < 0: no element of the window belongs to the phase. */
 static void emit_scatter(ocl_emitter *e, const clt_conv *c, const phase *p, int32_t from)
 {
     clt_style style = clt_style_of(e->device);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What implicit products of convolutions need besides the products (conv_implicit.c): the weight in another
- * order, and the places of an image that one phase of a strided gradient computes. Knows no window.
+ * The kernels that implicit products of convolutions need besides the products (conv_implicit.c): one brings
+ * the weight into another order, the other stores one phase of a strided gradient to its positions in the
+ * image.
  *
- * Geometry: an item of the lane form has one place (one row of the weight) with all its channels; one of the
- * flat form has a place and a channel.
+ * Geometry: in lane style an item has one position (one row of the weight) with all its channels, in flat
+ * style one position and one channel.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of the weight  -DGT=type of the image */
 #include "common.clh"
@@ -14,7 +15,7 @@
 #ifndef LS
 #define LS 1
 #endif
-#ifndef EMPTY /* 1: the phase has no window; its places get nothing */
+#ifndef EMPTY /* 1: no element of the window belongs to the phase */
 #define EMPTY 0
 #endif
 
@@ -71,8 +72,8 @@ KERNEL conv_turn(__global STORAGE(DT) *restrict to, ulong to0, __global const ST
     EACH_CHANNEL(TURN)
 }
 
-/* image (n, in..., channels) (+)= phase (n, size..., channels) at the places begin + stride * place; without
- * a phase these places become 0, or stay. */
+/* image (n, in..., channels) (+)= phase (n, size..., channels) at the positions begin + stride * p, p a
+ * position of the phase. EMPTY: these positions become 0, or stay. */
 KERNEL conv_scatter(__global STORAGE(GT) *restrict image, ulong image0, int accumulate,
 #if !EMPTY
                     __global const float *restrict phase, ulong phase0,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolution by matrix products over a matrix of windows (im2col): row m holds the window of place m of the
- * result, as (window..., C/groups) numbers for each group. Pointwise convolutions need no such matrix: their
- * image is it. Otherwise the matrix is made for as many rows at a time as CHUNK_BYTES hold. Works on every
- * device and with every type, by whatever backend computes matrix products there. */
+ * Convolution by matrix products over a matrix of windows (im2col): row m holds the window of position m of
+ * the result, as (window..., C/groups) numbers for each group. A pointwise convolution needs no such matrix:
+ * its image already is one. Otherwise the matrix is made in chunks of rows that fit into CHUNK_BYTES. Works
+ * on every device and with every type, by any backend of matrix products. */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
@@ -44,8 +44,8 @@ static void begin(ocl_emitter *e, const chunk *k, const char *kernel, clt_style 
     *items = clt_define_group(e, style);
 }
 
-/* Work of one item of a kernel: so many neighbouring places in lane style, one place and 1, 4 channels
- * else. */
+/* The work of one item: LANE_PLACES neighbouring positions in lane style, otherwise one position and
+ * channel. */
 #define LANE_PLACES 64
 
 static void end(ocl_emitter *e, const chunk *k, uint64_t places, uint64_t items, clt_style style,
@@ -134,7 +134,7 @@ static clt_status emit_product(ocl_emitter *e, const chunk *k, int64_t group, bo
         g.beta = c->accumulate || later ? 1.0f : 0.0f;
     }
     g.batch = all;
-    /* of a product that is the whole result; parts of one, of rows or groups, would leave parts of the
+    /* only if this product is the whole result: a product of some rows or groups would give a part of the
      * moments */
     g.moments = k->rows == clt_conv_rows(c) && all == c->groups ? c->moments : NULL;
     return ocl_gemm_emit(e, &g, NULL);

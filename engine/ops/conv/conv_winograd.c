@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolution of 3 x 3 windows with stride 1 by Winograd's transforms (kernels in conv_winograd.cl): (OUT +
- * 2)^2 matrix products over channels instead of 9 OUT^2 multiplications for each tile of OUT x OUT places:
- * 2.25 times fewer with OUT 2, 4 times fewer with OUT 4, where the transformed values round more (about ten
- * times). The gradient of the image is the same computation with the window turned. Volumes are computed
- * slice by slice where the window is 1 deep. Tiles are taken as many at a time as CHUNK_BYTES of transformed
- * values hold, so that these stay in caches. f32 only. */
+ * 2)^2 matrix products over channels instead of 9 OUT^2 multiplications for each tile of OUT x OUT
+ * positions: 2.25 times fewer with OUT 2, 4 times fewer with OUT 4, where the transformed values round more
+ * (about ten times). The gradient of the image is the same computation with the window rotated by 180
+ * degrees. Volumes are computed slice by slice where the window is 1 deep. Tiles are computed in chunks of
+ * about CHUNK_BYTES of transformed values, so that these stay in caches. f32 only. */
 #include "engine/ops/conv/conv.h"
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/emit_util.h"
@@ -131,8 +131,8 @@ static void emit_window(ocl_emitter *e, winograd *w, int32_t u)
     end(e, w, c->results, c->s.channels, 60.0);
 }
 
-/* The transformed windows, a function of the weight: the plan may keep them until it changes. Returns their
- * tensor. */
+/* Returns the tensor of transformed windows. They depend on the weight alone, so the plan may keep them
+ * until the weight changes. */
 static int32_t derive_windows(ocl_emitter *e, winograd *w)
 {
     const clt_conv *c = w->c;
@@ -155,7 +155,7 @@ static int32_t derive_windows(ocl_emitter *e, winograd *w)
     return u;
 }
 
-/* Those of the chunk's tiles. */
+/* Adds the part of a tensor of moments that belongs to the chunk's tiles. */
 static void arg_moments(ocl_emitter *e, const winograd *w, int32_t of, int64_t channels)
 {
     ocl_tensor_ref first = {of, (uint64_t)(w->first * channels) * sizeof(float)};
@@ -183,7 +183,8 @@ static void emit_result(ocl_emitter *e, winograd *w, int32_t m, int32_t to)
     end(e, w, w->count, w->to, 12.0 * w->in);
 }
 
-/* Tiles of a chunk: as many as fit with the transformed values of both sides. */
+/* Number of tiles of a chunk: as many as fit with the transformed values of source and result, but at least
+ * 64. */
 static int64_t chunk_of(const ocl_emitter *e, const winograd *w)
 {
     int mb = ocl_tuned(e, "chunk_mb", 0);
@@ -209,7 +210,7 @@ static clt_status emit_values(ocl_emitter *e, winograd *w, int32_t from, int32_t
     int32_t u = derive_windows(e, w);
     int32_t v = ocl_workspace(e, CLT_F32, transformed(w, most, w->from), "transformed source");
     int32_t m = ocl_workspace(e, CLT_F32, transformed(w, most, w->to), "transformed result");
-    if (w->c->moments != NULL) /* those of tiles: what the transform has at hand */
+    if (w->c->moments != NULL) /* of tiles, which the transform has at hand */
         *w->c->moments = (ocl_moments){
             .blocks = (uint64_t)w->tiles,
             .count = ocl_workspace(e, CLT_F32, (uint64_t)w->tiles, "places of tiles"),

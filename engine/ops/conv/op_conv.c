@@ -30,7 +30,7 @@
  * errors  besides: CLT_ESHAPE for an output_padding that is not below stride or dilation
  * source  torch.nn.ConvTranspose2d, ConvTranspose3d */
 
-/* Behind the choices that linear has. */
+/* The choice after the choices of linear. */
 #define INIT_KAIMING_NORMAL_OUT (CLT_LINEAR_ZEROS + 1)
 
 #define CONV_ATTRS                                                                                           \
@@ -256,27 +256,28 @@ static const ocl_variant *const backward_variants[] = {&backward_depthwise, &bac
 
 /* --- the standard choice --- */
 
-/* With few channels the transforms of Winograd's algorithm cost more than it saves. With few tiles it does,
- * too: it reads 36 numbers for the 9 of a window, and in training it mostly computes these first
- * (engine/plan/derived.c). Measured on ResNet-50's last layers: as fast as implicit products at 8 tiles with
- * windows that are kept, and at 16 without. */
+/* With few channels the transforms of Winograd's algorithm cost more than it saves. So do they with few
+ * tiles: 36 numbers are read for the 9 of a window, and in training they mostly have to be computed first
+ * (engine/plan/derived.c). Measured on ResNet-50's last layers: as fast as implicit products at 8 tiles if
+ * transformed windows are kept, and at 16 if not. */
 #define WINOGRAD_CHANNELS 16
 #define WINOGRAD_TILES 8
 #define WINOGRAD_TILES_TRAINING 16
 
-/* Why implicit products come before the matrix of windows wherever a backend reads windows: both multiply
- * the same numbers, in kernels with the same tiles, but the matrix is written and read again, taps times as
- * many bytes as the image has, and the gradient of the image adds that many up afterwards. In its place a
- * step of a tile costs 25 to 45 instructions. With matrix units they fit between the multiplications, which
- * leave issue slots idle (cl/backends/gemm_mma.cl); the backend `tile` has no such slots, its
- * multiplications are instructions themselves. On GPUs this order follows from these counts alone: it has
- * not been measured there. The tuner measures both.
+/* Implicit products come before the matrix of windows wherever a backend reads windows. Both multiply the
+ * same numbers, in kernels with the same tiles. But the matrix, which has as many times the bytes of the
+ * image as the window has elements, is written and read again, and the gradient of the image adds up as many
+ * numbers afterwards. Implicit products spend 25 to 45 instructions on each step of a tile instead. With
+ * matrix units these fit between the multiplications, which leave issue slots idle
+ * (cl/backends/gemm_mma.cl); the backend `tile` has no such slots, because its multiplications are
+ * instructions themselves. On GPUs this order follows from these counts alone: it has not been measured
+ * there. The tuner measures both.
  *
  * Winograd's algorithm, which takes f32 only, saves up to three quarters of the multiplications of 3 x 3
- * windows, so it comes before them. Not with precision.matmul tf32 on a device that has units for it: there
- * multiplications are the cheap part, the transforms write and read several times as many bytes as image and
- * result have, and its transformed values would be rounded to 10 bits, which costs about ten times the error
- * of rounding the operands themselves. This follows from counting bytes, too, and was not measured on a
+ * windows, so it comes before both. It does not with precision.matmul tf32 on a device that has units for
+ * it: there multiplications are the cheap part, the transforms write and read several times the bytes of
+ * image and result, and the transformed values would be rounded to 10 bits, with about ten times the error
+ * of rounding the operands themselves. This, too, follows from counting bytes and was not measured on a
  * GPU. */
 static const char *choose(const clt_conv *c, const clt_call *call, const ocl_device_desc *device)
 {

@@ -227,8 +227,8 @@ CLT_INLINE void store_rows_scores(__local float *score, __local float *tops, flo
 
 /* One step of the online softmax for COLUMNS scores of a row; SHARE items together do a row. The scores
  * become exp(score - top) (times the dropout factor), and their sum without dropout is added to the item's
- * `total`. `top` becomes the largest score of the row so far and is the same in all items of the row. Returns
- * the factor by which earlier sums must be multiplied. */
+ * `total`. `top` becomes the largest score of the row so far and is the same in all items of the row.
+ * Returns the factor by which earlier sums must be multiplied. */
 CLT_INLINE float online_softmax(__local float *score, __local const float *tops, float *top, float *total,
                                 __global const uint *sb, uint op, ulong number, float p_drop,
                                 float keep_scale)

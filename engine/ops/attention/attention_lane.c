@@ -12,8 +12,8 @@
 #define LANE_MAX_PRIVATE (512 << 10) /* bytes; the standard tiles take up to 265 KiB */
 #define LANE_SUM_ROWS 4              /* SUM_ROWS of attention_lane.cl */
 
-/* Register blocking (rows, vectors) and tile sizes of the lane kernels (attention_lane.cl), and the number of
- * work-items (shares) among which backward divides the key tiles of a head. */
+/* Register blocking (rows, vectors) and tile sizes of the lane kernels (attention_lane.cl), and the number
+ * of work-items (shares) among which backward divides the key tiles of a head. */
 typedef struct lane_form {
     int64_t rows, vectors, bq, bk, qb, kb, shares;
 } lane_form;
@@ -23,17 +23,17 @@ static int64_t round_up(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* The tile size that divides `total` evenly into the fewest tiles of at most `most`, rounded up to a multiple
- * of `unit`. */
+/* The tile size that divides `total` evenly into the fewest tiles of at most `most`, rounded up to a
+ * multiple of `unit`. */
 static int64_t even_tile(int64_t total, int64_t most, int64_t unit)
 {
     int64_t tiles = (total + most - 1) / most;
     return round_up((total + tiles - 1) / tiles, unit);
 }
 
-/* The smallest number of shares that keeps all compute units nearly always busy. With `heads` equal pieces of
- * work on `units`, the time is proportional to ceil(heads * shares / units) / shares; more shares are taken
- * only if that is at least 10 % less. */
+/* The smallest number of shares that keeps all compute units nearly always busy. With `heads` equal pieces
+ * of work on `units`, the time is proportional to ceil(heads * shares / units) / shares; more shares are
+ * taken only if that is at least 10 % less. */
 static int64_t lane_shares(int64_t heads, int64_t tiles, int64_t units)
 {
     int64_t best = 1;
@@ -93,8 +93,8 @@ static int64_t private_bytes(const clt_attention *s, int64_t first, int64_t seco
     return 4 * (round_up(s->dim, 32) * (5 * first + 2 * second) + 2 * first * second);
 }
 
-/* Applies the tile sizes of a tuning record: of the side that stays with an item and of the side that streams
- * by. False: they do not fit. */
+/* Applies the tile sizes of a tuning record: of the side that stays with an item and of the side that
+ * streams by. False: they do not fit. */
 static bool lane_tuned(ocl_emitter *e, const clt_attention *s, const char *const names[2], const lane_form *f,
                        int64_t *stay, int64_t stay_total, int64_t *pass)
 {

@@ -81,8 +81,8 @@ static uint64_t form_groups(const clt_attention *s, clt_attention_kernel kernel,
            clt_div_up((uint64_t)(keys ? s->tk : s->tq), (uint64_t)form_rows(f));
 }
 
-/* Whether a form fits. Two m16 tiles need small heads and, in backward, no dropout, whose random numbers need
- * registers too. */
+/* Whether a form fits. Two m16 tiles need small heads and, in backward, no dropout, whose random numbers
+ * need registers too. */
 static bool form_fits(const clt_call *call, const clt_attention *s, clt_attention_kernel kernel,
                       const mma_form *f, const ocl_device_desc *device)
 {

@@ -10,8 +10,8 @@
  * atomics. Same results as attention.cl up to rounding, except that P and dS are rounded to the storage type
  * before a product, as the matrix units need them. Defines: attention.clh and below.
  *
- * Local memory. A row has HEAD elements, HEAD_SIZE filled up with zeros to a multiple of 16, and lies PITCH =
- * HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows which one fragment load or eight
+ * Local memory. A row has HEAD elements, HEAD_SIZE filled up with zeros to a multiple of 16, and lies PITCH
+ * = HEAD + 8 apart: an odd number of 16-byte words, so that the eight rows which one fragment load or eight
  * copies access at once are in different banks, for every head size and without swizzling addresses. Four
  * tiles of COLS rows are 36 KiB with 64 rows of 64 elements, 34 KiB with 32 of 128, of 48 for a group.
  *
@@ -276,8 +276,8 @@ GROUP void attention_bwd_q_mma(__global STORAGE(GT) * dq, ulong dq0, uint lddq, 
 #pragma unroll 1
         for (uint c = 0; c < COLS; c += 16) {
             if (MMA_SCRATCH == 0 && (int)(j0 + c) >= seen)
-                /* All keys from here on are masked for this warp. (Where matrix units are emulated, all warps
-                 * must take part in each product.) */
+                /* All keys from here on are masked for this warp. (Where matrix units are emulated, all
+                 * warps must take part in each product.) */
                 break;
             float4 score[M_TILES][2], slope[M_TILES][2];
             uint4 ds[M_TILES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op attention: scaled dot products of queries and keys, softmax, and the sum of values, without a matrix
- * of probabilities. Knows heads and rows, no model. */
+ * The op attention: scaled dot products of queries and keys, softmax, and the sum of values, without a
+ * matrix of probabilities. Knows heads and rows, no model. */
 #include "engine/ops/attention/attention.h"
 #include "engine/ops/infer.h"
 
@@ -17,8 +17,9 @@
  * errors  CLT_ESHAPE: widths that heads do not divide, causal with Tq > Tk, types
  * masks   keys at or beyond the sample's length are masked; causal: with L keys (L = length, else Tk) query i
  *         attends to keys j <= i + L - Tq, so the last query attends to all; a query without keys gives zeros
- * source  Vaswani et al. 2017, arXiv:1706.03762; online softmax: Milakov and Gimelshein 2018, arXiv:1805.02867;
- *         backward from lse: Dao 2023, arXiv:2307.08691. keep_ij: as the op dropout, for element (n,h,i,j)
+ * source  Vaswani et al. 2017, arXiv:1706.03762; online softmax: Milakov and Gimelshein 2018,
+ *         arXiv:1805.02867; backward from lse: Dao 2023, arXiv:2307.08691. keep_ij: as the op dropout, for
+ *         element (n,h,i,j)
  * tested  verify -t 'attention*' */
 
 #define GROUP_MAX_HEAD 256

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Double-precision reference of attention, row by row with every probability written out, and its test cases.
- * Knows formulas only. */
+ * Double-precision reference of attention, row by row with every probability written out, and its test
+ * cases. Knows formulas only. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,8 +38,8 @@ static ref_sizes ref_measure(const clt_ref_call *call)
     return s;
 }
 
-/* Index of the first element of row `t` of head `h` in q (which = 0), k (1) or v (2); h counts query heads in
- * q, else key heads. */
+/* Index of the first element of row `t` of head `h` in q (which = 0), k (1) or v (2); h counts query heads
+ * in q, else key heads. */
 static int64_t ref_at(const ref_sizes *s, int which, int64_t n, int64_t t, int64_t h)
 {
     int64_t rows = which ? s->tk : s->tq, width = (which ? s->kv_heads : s->heads) * s->dim, start = 0;

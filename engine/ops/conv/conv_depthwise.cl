@@ -132,7 +132,7 @@ KERNEL depthwise_result(__global STORAGE(YT) *restrict y, ulong y0, int accumula
     PLACES(out0, out1, out2, RESULT)
 }
 
-/* x, the gradient of the image, (+)= its sum from y, the gradient of the result (+ bias) */
+/* x (+)= the gradient of the image, computed from y, the gradient of the result (+ bias) */
 KERNEL depthwise_image(__global STORAGE(XT) *restrict x, ulong x0, int accumulate,
                        __global const STORAGE(YT) *restrict y, ulong y0,
                        __global const STORAGE(WT) *restrict weight, ulong weight0, BIAS_ARG SIZES,
@@ -180,8 +180,8 @@ KERNEL depthwise_image(__global STORAGE(XT) *restrict x, ulong x0, int accumulat
 #define PART16(v) vstore16((v), 0, part + ((ulong)block * TAPS + t) * channels + c)
 #define PART1(v) part[((ulong)block * TAPS + t) * channels + c] = (v)
 
-/* part (blocks, TAPS, channels): the weight's gradient from a block of `block_rows` rows of places (n, out0,
- * out1). */
+/* part (blocks, TAPS, channels): the weight's gradient from a block of `block_rows` rows of positions (n,
+ * out0, out1). */
 KERNEL depthwise_weight(__global float *restrict part, ulong part0, __global const STORAGE(XT) *restrict x,
                         ulong x0, __global const STORAGE(YT) *restrict y, ulong y0, SIZES, uint rows,
                         uint blocks, uint block_rows)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolution of 3 x 3 windows with stride 1 by Winograd's transforms (kernels in conv_winograd.cl): (OUT +
- * 2)^2 matrix products over channels instead of 9 OUT^2 multiplications for each tile of OUT x OUT
- * positions: 2.25 times fewer with OUT 2, 4 times fewer with OUT 4, where the transformed values round more
+ * Convolution of 3 x 3 windows with stride 1 by Winograd's transforms (kernels in conv_winograd.cl). For
+ * each tile of OUT x OUT positions, matrix products over channels make (OUT + 2)^2 multiplications instead
+ * of 9 OUT^2: 2.25 times fewer with OUT 2, 4 times fewer with OUT 4, where the transformed values round more
  * (about ten times). The gradient of the image is the same computation with the window rotated by 180
  * degrees. Volumes are computed slice by slice where the window is 1 deep. Tiles are computed in chunks of
  * about CHUNK_BYTES of transformed values, so that these stay in caches. f32 only. */

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The transforms of Winograd's convolution of 3 x 3 windows with stride 1 (Lavin & Gray 2015, arXiv:1509.09308).
- * A tile is OUT x OUT neighbouring places of the result; the IN x IN places of the source that their windows cover
- * (IN = OUT + 2) and the window itself are transformed so that the tile is the transform of their products, one for
- * each of the IN*IN transformed places. Between the transforms stand IN*IN matrix products over channels. With
- * matrices B (IN x IN), G (IN x 3) and A (IN x OUT), for source d, window g, result y:
+ * The transforms of Winograd's convolution of 3 x 3 windows with stride 1 (Lavin & Gray 2015,
+ * arXiv:1509.09308). A tile is OUT x OUT neighbouring positions of the result. The IN x IN positions of the
+ * source that their windows cover (IN = OUT + 2) and the window itself are transformed, so that the tile is
+ * the transform of their products, one for each of the IN*IN transformed positions. Between the transforms
+ * come IN*IN matrix products over channels. With matrices B (IN x IN), G (IN x 3) and A (IN x OUT), for
+ * source d, window g, result y:
  *   y = A' [(G g G') (B' d B)] A         dg = G' [(A dy A') (B' d B)] G, summed over tiles
  * Points 0, 1, -1, infinity for OUT 2, and 2, -2 in addition for OUT 4.
  *
  * Images are (n, height, width, channels), transformed ones (IN*IN, tiles, channels); tiles are numbered
- * along rows of an image, then down, then by image. Places outside are zero, and are not written.
+ * along rows of an image, then down, then by image. Positions outside are zero, and are not written.
  *
- * Geometry: an item of the lane form has one tile (or one row of weights) with all its channels, sixteen at
- * a time; one of the flat form has a tile and a channel.
+ * Geometry: in lane style an item has one tile (or one row of weights) with all its channels, sixteen at a
+ * time, in flat style one tile and one channel.
  *
- * -DLS=items of a group; 1: the lane form, for CPUs alone (NVIDIA's compiler takes 21 s for one kernel)
+ * -DLS=items of a group; 1: lane style, for CPUs only (NVIDIA's compiler takes 21 s for one kernel)
  * -DOUT=2|4  -DROTATED=1: the window is turned by 180 degrees
  * -DHAS_BIAS=0|1  -DMOMENTS=0|1: winograd_result makes the moments of each tile's places, too */
 #include "common.clh"
@@ -237,9 +238,9 @@ KERNEL winograd_window(WRITE(u), READ(window), ulong rows, uint channels)
 #define WITH_BIAS(N, value) (value)
 #endif
 
-/* Moments (ocl_moments): count (tiles) is the number of the tile's places, mean and square (tiles, channels)
- * their mean and the sum of squared distances from it. Both come from the distances to the tile's first
- * place. */
+/* Moments (ocl_moments): count (tiles) is the number of the tile's positions, mean and square (tiles,
+ * channels) their mean and the sum of squared distances from it. Both come from the distances to the tile's
+ * first position. */
 #if MOMENTS
 #define MOMENT_ARGS WRITE(count), WRITE(mean), WRITE(square),
 #define MOMENTS_BEGIN(type) type origin = (type)(0.0f), sum = (type)(0.0f), squares = (type)(0.0f);

@@ -18,13 +18,13 @@
  * dtypes  x,y,w f32|f16|bf16; accumulates f32
  * grads   dx, dw, db: write or accumulate                units   init_std: unit of the weights
  * memory  variant matrix: at most 64 MiB of windows unless a row alone is larger; db: see bias
- * errors  CLT_ESHAPE for an integer x, another number of dimensions, a window that does not fit, channels that
- *         groups do not divide
+ * errors  CLT_ESHAPE for an integer x, another number of dimensions, a window that does not fit, channels
+ *         that groups do not divide
  * source  torch.nn.Conv2d, Conv3d (sizes, initial values)
  * tested  verify -t 'conv*', tol 32, exact on integers; test_golden_conv
  *
- * conv_transpose2d, conv_transpose3d: y = the gradient of such a convolution with respect to its image, for the
- * gradient x of its result, plus b
+ * conv_transpose2d, conv_transpose3d: y = the gradient of such a convolution with respect to its image, for
+ * the gradient x of its result, plus b
  * shapes  x (N,K,in...), w (K,window...,C/groups), b (C) -> y (N,C,out...),
  *         out = (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1
  * errors  besides: CLT_ESHAPE for an output_padding that is not below stride or dilation

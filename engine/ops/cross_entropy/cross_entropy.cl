@@ -2,16 +2,16 @@
  *
  * Cross entropy with the softmax inside. Forward keeps {max, sum of exp(x - max)} of each row, from which
  * backward recomputes the probabilities; the kernels named record do both directions at once and overwrite
- * the logits by their gradient. Rows of samples beyond the step block's valid count, and rows whose target is
- * ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, so that the error is noticed,
- * and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are classes; the others
- * are padding, are not read and get a zero gradient. A launch may do a part of the micro-batch's rows, from
- * row0 on (arrays start there).
+ * the logits by their gradient. Rows of samples beyond the step block's valid count, and rows whose target
+ * is ignored, give {0, 0, 0} and a zero gradient. A target out of range gives NaN, so that the error is
+ * noticed, and reads nothing out of bounds. Of the `stride` logits of a row the first `cols` are classes;
+ * the others are padding, are not read and get a zero gradient. A launch may do a part of the micro-batch's
+ * rows, from row0 on (arrays start there).
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DHAS_IGNORE=0|1  -DSMOOTH=0|1
  * -DWEIGHTED=0|1: classes have weights, by which the terms of the loss are multiplied
  * -DMIXED=0|1: a row has a second target, and a sample the share of the first one (mixup, cutmix)
- * -DHAS_SCALE=0|1: a loss scale follows  -DKEEP_EXP=0|1: exponentials are kept where the logits were
+ * -DHAS_SCALE=0|1: there is a loss scale  -DKEEP_EXP=0|1: exponentials are kept where the logits were
  * -DHELD=n: the items of a group hold a row of 16-bit logits in registers, n vectors of four each, so that
  * it is read once; rows begin at multiples of 8 bytes
  * -DWIDE=1: 64-bit element indices  -DWG=work-group size */
@@ -99,7 +99,7 @@ static inline cross_entropy_targets cross_entropy_single(int target)
 }
 
 /* The weights of the classes: the loss is -sum w_c q_c log p_c for the target distribution q, and its
- * derivative by logit c is p_c * sum w q - w_c q_c. */
+ * derivative with respect to logit c is p_c * sum w q - w_c q_c. */
 typedef struct cross_entropy_weights {
     __global const float *of;
     float mean; /* of all classes */
@@ -134,7 +134,7 @@ static inline bool cross_entropy_targets_in_range(cross_entropy_targets t, uint 
     return cross_entropy_in_range(t.first, cols) && cross_entropy_in_range(t.second, cols);
 }
 
-/* The probability of class c in the target distribution, without what smoothing spreads. */
+/* The probability of class c in the target distribution before label smoothing. */
 static inline float cross_entropy_hot(cross_entropy_targets t, int c)
 {
 #if MIXED
@@ -144,7 +144,7 @@ static inline float cross_entropy_hot(cross_entropy_targets t, int c)
 #endif
 }
 
-/* The weights of the targets, times their shares; 1 without weights. */
+/* The sum of the targets' weights, each times the target's share; 1 without weights. */
 static inline float cross_entropy_hot_weight(cross_entropy_targets t, cross_entropy_weights w)
 {
 #if WEIGHTED && MIXED
@@ -167,7 +167,7 @@ static inline float cross_entropy_weight_sum(cross_entropy_targets t, cross_entr
 #endif
 }
 
-/* What both directions need of a row that counts. */
+/* The values of a row that counts which both directions need. */
 typedef struct cross_entropy_row {
     float xt, top, exp_sum;
     float xm;  /* the mean of the logits of mixed targets; with weights the second target's logit */
@@ -232,7 +232,7 @@ static inline float cross_entropy_centred(__global const STORAGE(DT) * x, uint c
     return centred;
 }
 
-/* A row with the logits of its targets. */
+/* Begins a row: reads the logits and weights of its targets. */
 static inline cross_entropy_row cross_entropy_begin(__global const STORAGE(DT) * x, uint cols,
                                                     cross_entropy_targets t, cross_entropy_weights w)
 {
@@ -250,7 +250,7 @@ static inline cross_entropy_row cross_entropy_begin(__global const STORAGE(DT) *
     return row;
 }
 
-/* The reductions of a row and its record, by one item. */
+/* Computes the reductions of a row and writes its record, by one item. */
 static inline cross_entropy_row cross_entropy_row_of(__global float *out, __global const STORAGE(DT) * x,
                                                      uint cols, cross_entropy_targets targets,
                                                      float smoothing, cross_entropy_weights w)
@@ -264,9 +264,9 @@ static inline cross_entropy_row cross_entropy_row_of(__global float *out, __glob
     return row;
 }
 
-/* The vectors of a row that an item of a group owns: FOR_ROW4 runs its statement for the first element c of
- * each of them, and ROW4 is that vector, from memory or from `held`, of which only the last can be beyond the
- * row. */
+/* The vectors of a row that belong to an item of a group. FOR_ROW4 runs its statement for each of them, with
+ * c its first element; ROW4(c) is the vector, from memory or from `held`. Only the last vector of `held` can
+ * be beyond the row. */
 #if HELD
 static inline float4 cross_entropy_held_bf16(uint2 v)
 {
@@ -279,12 +279,13 @@ static inline float4 cross_entropy_held_f16(uint2 v)
 }
 #define HELD_PARAM const uint2 *held,
 #define HELD_ARG held,
-/* Compilers do not know that all vectors but the last are in the row, so that this is a branch for each:
- * without them they mix the exponentials of many vectors, which takes more registers than there are. */
+/* Compilers do not know that all vectors but the last are in the row, so each vector gets a branch. Without
+ * the branches they interleave the exponentials of many vectors, which takes more registers than there
+ * are. */
 #define FOR_ROW4(c, whole)                                                                                   \
     _Pragma("unroll") for (uint j_ = 0, c = 4 * lane; j_ < HELD; j_++, c += 4 * WG) if (c < (whole))
 #define ROW4(c) CLT_CAT(cross_entropy_held_, DT)(held[j_])
-/* c as a distance that is known from a place that all vectors share: 25 addresses would need 50 registers. */
+/* c as a constant offset from an address that all vectors share: 25 addresses would need 50 registers. */
 #define PLACE4(c) ((size_t)(4 * lane) + (size_t)(4 * WG * j_))
 #define ROW_END4 (cols & ~3u)
 #else
@@ -296,8 +297,8 @@ static inline float4 cross_entropy_held_f16(uint2 v)
 #define ROW_END4 WHOLE_QUADS(cols, QUADS(DT, x) && QUADS(DT, kept))
 #endif
 
-/* The same by all items of a group. Exponentials are stored in `kept` unless it is 0. `kept` may be x itself:
- * every item reads the target's logit before that. */
+/* As cross_entropy_row_of(), by all items of a group. Exponentials are stored in `kept` unless it is 0.
+ * `kept` may be x itself: every item reads the target's logit before it is overwritten. */
 CLT_INLINE cross_entropy_row cross_entropy_group_of(__local float *scratch, __global float *out,
                                                     __global const STORAGE(DT) * x,
                                                     __global STORAGE(DT) * kept, HELD_PARAM uint cols,
@@ -346,7 +347,7 @@ CLT_INLINE cross_entropy_row cross_entropy_group_of(__local float *scratch, __gl
     return row;
 }
 
-/* Fills `held`, of which elements beyond the row are never looked at. */
+/* Fills `held`; elements of it beyond the row are never used. */
 #if HELD
 #define HOLD_ROW                                                                                             \
     uint2 held[HELD];                                                                                        \

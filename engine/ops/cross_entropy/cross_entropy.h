@@ -43,8 +43,8 @@ typedef struct clt_cross_entropy {
 /* The shape of logits with the classes as the last dimension, as they lie in memory; the node has been
  * inferred, which sets its attribute axis to 1 or -1. */
 clt_shape clt_cross_entropy_shape(const clt_node *node, const clt_shape *logits);
-/* Checks targets of logits of that shape and declares the loss; input 1 holds the targets. Inputs 2 and 3, if
- * there are any, are the second targets and the share of the first one. */
+/* Checks targets of logits of that shape and declares the loss; input 1 holds the targets. Inputs 2 and 3,
+ * if there are any, are the second targets and the share of the first one. */
 clt_status clt_cross_entropy_infer(clt_infer *ctx, const clt_shape *logits);
 /* All rows of a micro-batch's logits of that shape, classes last, and type; logits and targets are the
  * call's inputs 0 and 1. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the op linear_cross_entropy cuts its rows: the fuse pass asks before it fuses. */
+ * The size of linear_cross_entropy's chunks of rows, which the fuse pass needs to know before it fuses. */
 #ifndef ENGINE_OPS_LINEAR_CROSS_ENTROPY_H
 #define ENGINE_OPS_LINEAR_CROSS_ENTROPY_H
 

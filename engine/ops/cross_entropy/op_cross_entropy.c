@@ -5,18 +5,20 @@
 #include "engine/ops/emit_util.h"
 #include "engine/ops/loss/loss.h"
 
-/* cross_entropy: loss = -sum_c w_c q_c log softmax(x)_c, q = (1 - s) h + s / C, h = onehot(target), or with mixed
- *         targets h = share * onehot(target) + (1 - share) * onehot(second); w = class_weights, or 1
+/* cross_entropy: loss = -sum_c w_c q_c log softmax(x)_c, q = (1 - s) h + s / C, h = onehot(target), or with
+ *         mixed targets h = share * onehot(target) + (1 - share) * onehot(second); w = class_weights, or 1
  * shapes  x (N,...,P), target (N,...), or x (N,P,...), target (N,...), where x lies channels-last in memory;
  *         second as target, share (N) -> record (4); saves stats (R,2) = {max, sum exp(x - max)}
  *         the first C = classes of P logits count; the others have no probability and a gradient of zero
  * dtypes  x f32|f16|bf16; target, second u8|u16|i32; share f32; arithmetic f32
- * grads   dx = weight/normaliser * loss_scale * (softmax(x) sum(w q) - w q): write or accumulate. The normaliser is
- *         the number of targets that count; with class_weights and without mixed targets the sum of their weights
+ * grads   dx = weight/normaliser * loss_scale * (softmax(x) sum(w q) - w q): write or accumulate. The
+ *         normaliser is the number of targets that count, or with class_weights and without mixed targets
+ *         the sum of their weights
  * memory  workspace 12*R bytes                                  units   loss in nats
- * errors  CLT_ESHAPE: types, not one target per row, axis neither 1 nor the last; a target out of range (the loader refuses it) gives NaN
- * source  torch.nn.functional.cross_entropy, mean over counted targets; mixed targets are its probabilities, whose
- *         mean is over their number with weights, too
+ * errors  CLT_ESHAPE: types, not one target per row, axis neither 1 nor the last; a target out of range (the
+ *         loader refuses it) gives NaN
+ * source  torch.nn.functional.cross_entropy, mean over counted targets; mixed targets are its probabilities,
+ *         whose mean is over their number with weights, too
  * tested  verify -t 'cross_entropy*', tol 8 */
 
 static const clt_attr_spec cross_entropy_attrs[] = {
@@ -217,7 +219,7 @@ static void cross_entropy_define(ocl_emitter *e, const clt_cross_entropy *s)
     ocl_define(e, "SMOOTH", clt_node_attr(s->call->node, "label_smoothing")->f > 0.0);
 }
 
-/* Reads or writes the part of a per-row tensor of the micro-batch that belongs to these rows. */
+/* Adds as an argument the part of a per-row tensor of the micro-batch that belongs to these rows. */
 static void cross_entropy_rows_arg(ocl_emitter *e, const clt_cross_entropy *s, ocl_access access,
                                    int32_t tensor, clt_dtype dtype, uint64_t per_row)
 {
@@ -225,7 +227,7 @@ static void cross_entropy_rows_arg(ocl_emitter *e, const clt_cross_entropy *s, o
     ocl_arg_tensor(e, access, ref, dtype, s->rows * per_row);
 }
 
-/* Targets of these rows, those that are mixed with them, and the weights of the classes. */
+/* Adds the targets of these rows, the second targets with their shares, and the weights of the classes. */
 static void cross_entropy_target_args(ocl_emitter *e, const clt_cross_entropy *s)
 {
     cross_entropy_rows_arg(e, s, OCL_READ, s->target, s->target_dtype, 1);
@@ -239,7 +241,7 @@ static void cross_entropy_target_args(ocl_emitter *e, const clt_cross_entropy *s
     }
 }
 
-/* The arguments that end forward, and go before the backward ones. */
+/* Adds the arguments that come last in forward; in backward cross_entropy_loss_args() follows. */
 static void cross_entropy_size_args(ocl_emitter *e, const clt_cross_entropy *s)
 {
     const clt_node *node = s->call->node;
@@ -267,8 +269,9 @@ static void cross_entropy_end(ocl_emitter *e, const clt_cross_entropy *s, uint64
 }
 
 /* A group holds a row of 16-bit logits in registers where they have room for it, so that memory is read once
- * and not two or three times: rows of a vocabulary are too long for caches. An item holds at most this number
- * of vectors of four, two registers each: half of the registers that an item of an NVIDIA device can have. */
+ * and not two or three times: rows of a vocabulary are too long for caches. An item holds at most this
+ * number of vectors of four, two registers each: half of the registers that an item of an NVIDIA device can
+ * have. */
 #define HELD_QUADS 56
 #define HELD_FORM "held"
 
@@ -281,8 +284,8 @@ static uint64_t cross_entropy_held(const ocl_emitter *e, const clt_cross_entropy
     return (e->device->caps & OCL_CAP_PTX) && fits && !refused ? quads : 0;
 }
 
-/* Begins a kernel; wg: items of a group, 0: an item has a row. A driver that refuses a kernel whose items
- * hold rows loses that form alone. */
+/* Begins a kernel; wg: items of a group, 0: an item has a row. If a driver refuses a kernel whose items hold
+ * rows, only that form is given up. */
 static void cross_entropy_begin(ocl_emitter *e, const clt_cross_entropy *s, const char *kernel, uint64_t wg)
 {
     uint64_t held = cross_entropy_held(e, s, wg);

@@ -19,7 +19,7 @@ static double ce_weight(const clt_ref_call *call, int64_t c)
     return weights->set && c >= 0 && c < weights->n_list ? (double)(float)weights->number[c] : 1;
 }
 
-/* The number of logits of a row; the function below gives how many of them are classes. */
+/* ce_channels: the classes are dimension 1. ce_stride: the logits of a row, of which ce_cols are classes. */
 static bool ce_channels(const clt_ref_call *call)
 {
     return clt_node_attr(call->node, "axis")->i == 1 && call->in[0].shape.ndim > 2;
@@ -32,7 +32,7 @@ static int64_t ce_rows(const clt_ref_call *call)
 {
     return clt_shape_elements(&call->in[0].shape) / ce_stride(call);
 }
-/* Where logit c of row r lies. */
+/* The index of logit c of row r. */
 static int64_t ce_at(const clt_ref_call *call, int64_t r, int64_t c)
 {
     int64_t positions = ce_rows(call) / call->in[0].shape.dim[0];

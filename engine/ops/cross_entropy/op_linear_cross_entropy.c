@@ -16,7 +16,7 @@
  * grads   dx, dW, db: write or accumulate. Logits are recomputed in backward and replaced by their gradients.
  *         Chunks add to dW and db in order, so with several chunks the last bits differ from the two ops
  * memory  workspace: chunk*O logits, 12*R bytes; db: see bias       units   loss in nats
- * errors  those of linear and cross_entropy
+ * errors  as linear and cross_entropy
  * tested  verify -t 'linear_cross_entropy*', tol 32; test_fuse: equal to the two ops */
 
 static const clt_attr_spec head_attrs[] = {

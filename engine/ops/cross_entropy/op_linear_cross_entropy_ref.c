@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Double-precision reference of linear_cross_entropy, composed of those of linear and cross_entropy, and its
- * test cases. */
+ * Double-precision reference of linear_cross_entropy, composed of the references of linear and
+ * cross_entropy, and its test cases. */
 #include <stdlib.h>
 
 #include "engine/ops/case.h"
 
 extern const clt_op_ref clt_op_linear_ref, clt_op_cross_entropy_ref;
 
-/* linear: x -> logits. cross_entropy: logits -> loss. Both have memory of their own. If it cannot be had, the
- * results stay as they are, which fails the check. */
+/* linear: x -> logits. cross_entropy: logits -> loss. Both have memory of their own. If it cannot be
+ * allocated, the results are not written, which fails the check. */
 typedef struct head_ref {
     clt_ref_call linear, loss;
     double *logits, *gradient;

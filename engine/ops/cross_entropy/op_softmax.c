@@ -38,7 +38,7 @@ static uint64_t softmax_item_rows(const ocl_device_desc *device, uint64_t rows, 
     return most < 1 ? 1 : wanted < most ? wanted : most;
 }
 
-/* Items of a group, or rows of an item. */
+/* *share: the number of items of a group, or of rows of an item. */
 static clt_status softmax_share(ocl_emitter *e, bool group, uint64_t rows, uint64_t cols, uint64_t *share)
 {
     if (group)

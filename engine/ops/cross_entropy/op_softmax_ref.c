@@ -88,8 +88,8 @@ static const clt_op_case softmax_cases[] = {
      .inputs = {CLT_CASE_PEAKS(CLT_F32, 6000, 12, 2053)},
      .tolerance = 64,
      .small = true},
-    /* several rows and several chunks of rows for each item, the last ones incomplete; then rows too long for
-     * that */
+    /* several rows and several chunks of rows for each item, the last ones incomplete; then rows too long
+     * for that */
     CLT_CASE("chunks", NULL, CLT_SMALL, CLT_CASE_F32(1203, 17)),
     CLT_CASE("near", NULL, 0, CLT_CASE_F32(203, 500)),
     /* an even and an odd number of whole vectors, which may be stored past the caches */

@@ -6,7 +6,7 @@
  *
  * -DLOG=0|1  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx  -DWG=work-group size of the group form
  * -DKEEP_EXP=0|1: exponentials of long rows are kept in y, which f32 holds exactly, unless with LOG
- * -DNT: see lanes.clh; rows are then whole vectors, but for the logarithm of rows longer than ROW_NEAR */
+ * -DNT: see lanes.clh; rows are then whole vectors, except with LOG rows longer than ROW_NEAR */
 #include "common.clh"
 #include "lanes.clh"
 #include "groups.clh"
@@ -67,8 +67,8 @@ static inline void softmax_store_tail(__global STORAGE(DT) * y, uint c, uint col
  * otherwise loads would be held back as if they depended on pending stores (4K aliasing). */
 #define CHUNK_ELEMENTS 768
 
-/* What the second stage keeps of an element for the third: d = x - maximum for log_softmax, else e = exp(d);
- * and the result from it. */
+/* KEEP_LOG, KEEP: keep a value of the second stage for the third: d = x - maximum for log_softmax, else e =
+ * exp(d). RESULT: the result from the kept value. */
 #if LOG
 #define KEEP_LOG(at, d) vstore16(d, 0, kept + (at))
 #define KEEP(at, e)
@@ -207,7 +207,7 @@ static inline uint softmax_head(__global STORAGE(DT) * y)
 #endif
 }
 
-/* Writes the result of the columns [c, end) as far as whole vectors go. Returns the next column. */
+/* Writes the result of the whole vectors among the columns [c, end). Returns the next column. */
 static inline uint softmax_far_result(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint c,
                                       uint end, float top, float norm)
 {
@@ -224,8 +224,8 @@ static inline uint softmax_far_result(__global STORAGE(DT) * y, __global const S
     return c;
 }
 
-/* Longer rows whose exponentials are not kept. They are computed once for their sum, block by block while the
- * result of the previous row is written, and once more for the result if it needs them. */
+/* Longer rows whose exponentials are not kept. They are computed once for their sum, block by block while
+ * the result of the previous row is written, and once more for the result if it needs them. */
 static inline void softmax_far(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint rows, uint cols)
 {
     uint whole = cols / LANES * LANES;
@@ -314,8 +314,8 @@ static inline float softmax_dot_end(__global const STORAGE(DYT) * dy, __global c
     return dot + clt_sum16(dot16);
 }
 
-/* dy, y (rows,cols) -> dx (rows,cols). An item has per_item rows; it computes the dot product of the next row
- * while it writes the result of this one, so that memory is never idle. */
+/* dy, y (rows,cols) -> dx (rows,cols). An item has per_item rows; it computes the dot product of the next
+ * row while it writes the result of this one, so that memory is never idle. */
 __kernel void softmax_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, int accumulate,
                               __global const STORAGE(DYT) *restrict dy, ulong dy0,
                               __global const STORAGE(DT) *restrict y, ulong y0, ulong rows, uint cols,

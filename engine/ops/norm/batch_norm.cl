@@ -3,23 +3,23 @@
  * Batch normalisation: every column of a matrix (rows, cols) gets the mean 0 and the variance 1 over the
  * rows. A column is a channel; the rows are samples, or in images and volumes, whose channels lie last in
  * memory, the pixels of all samples. The rows are cut into blocks. Each block gives the mean of its rows and
- * the sum of squared distances from that mean; those of all rows follow from them without cancellation
- * (Chan, Golub & LeVeque 1979). Where the kernel that wrote the matrix made such moments of blocks of its
- * own (ocl_moments in cl/gemm/gemm.h), they are taken instead. Many blocks are first combined in parts of
- * `span` blocks each. A separate kernel updates the running statistics. The backward pass needs two sums for
- * each column, by blocks again. Group normalisation is the same with a segment of rows for each sample,
- * where columns are combined as well. Where several ranks share statistics, each makes a record of its rows,
- * and all combine the records of all ranks in the same order, as blocks are combined. Knows matrices only.
+ * the sum of squared distances from that mean; mean and variance of all rows follow from these without
+ * cancellation (Chan, Golub & LeVeque 1979). Where the kernel that wrote the matrix made such moments of
+ * blocks of its own (ocl_moments in cl/gemm/gemm.h), they are taken instead. Many blocks are first combined
+ * in parts of `span` blocks each. A separate kernel updates the running statistics. The backward pass needs
+ * two sums for each column, by blocks again. Group normalisation is the same with a segment of rows for each
+ * sample, where columns are combined as well. Where several ranks share statistics, each makes a record of
+ * its rows, and all combine the records of all ranks in the same order, as blocks are combined. Knows
+ * matrices only.
  *
  * Geometry: groups (tiles of columns, blocks of rows); kernels that work on channels alone have one block.
- * An item of the lane form owns a tile of columns, sixteen at a time; an item of the flat form owns one
- * column.
+ * In lane style an item owns a tile of columns, sixteen at a time; in flat style one column.
  *
  * -DLS=items of a group, 1 in the lane form  -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
- * -DAFFINE=0|1: w and b are there  -DBATCH=0|1: mean and rstd depend on x, they are no constants
+ * -DAFFINE=0|1: w and b are there  -DBATCH=0|1: mean and rstd depend on x and are not constants
  * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx past the caches
  * -DRESIDUAL=0|1: a residual is added to the result  -DRELU=0|1: then negative numbers become zero
- * -DMASK=where backward finds out what relu let pass (norm_shared.clh)
+ * -DMASK=from what backward tells which elements relu let pass (norm_shared.clh)
  * -DCOUNTED=0|1: moments are those of another kernel, whose blocks have as many rows as `counts` says
  * -DRECORD=0|1: batch_norm_bwd_total writes a record for other ranks
  * -DSUMS=0|1: batch_norm_bwd_sums makes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
@@ -141,7 +141,8 @@
     for (; row < end; row++)                                                                                 \
     STEPS(STEP, 1)
 /* Sums over the rows of a block. CHAINS (blocks of more than SUM_STEPS rows): after every SUM_STEPS rows but
- * the last ones FOLD runs for the columns, which adds the sums so far to others and clears them. */
+ * the last ones, FOLD runs for the columns: it adds the sums so far to the sums over the whole block, and
+ * clears them. */
 #if CHAINS
 #define WHOLE_SUMS(a, b) float a[MOST_COLUMNS], b[MOST_COLUMNS];
 #define CLEAR_WHOLE(type, N, whole) KEEP##N(whole, (type)(0.0f));
@@ -167,9 +168,9 @@
 /* --- forward --- */
 
 /* x (rows,cols) -> mean, square (blocks,cols): mean of the block's rows, sum of squared distances from it.
- * Both come from the distances to the block's first row: as that is one of the rows, the square of its
- * distance to the mean is no larger than the sum of squares, and what cancels is at most about as large as
- * the result times the number of rows in a block. */
+ * Both come from the distances to the block's first row. As it is one of the rows, the square of its
+ * distance to the mean is no larger than the sum of squares, so the terms that cancel are at most about as
+ * large as the result times the number of rows in a block. */
 KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulong cols, ulong block_rows,
                           uint tile)
 {
@@ -239,8 +240,8 @@ KERNEL batch_norm_moments(OUT(mean), OUT(square), IN_OF(DT, x), ulong rows, ulon
 #else
 #define SUMS_OF_COUNTS
 #endif
-/* part, square (blocks,cols) -> mean, squares (parts,cols): the same of `span` blocks each; COUNTED: counts
- * (blocks) -> their sums (parts). */
+/* part, square (blocks,cols) -> mean, sum_square (parts,cols): the moments of `span` blocks each; COUNTED:
+ * counts (blocks) -> their sums (parts). */
 KERNEL batch_norm_combine(OUT(mean), OUT(sum_square) SUMS_OF_COUNTS, IN(part), IN(square) COUNTS_ARG,
                           ulong rows, ulong cols, ulong block_rows, ulong blocks, ulong span, uint tile)
 {
@@ -262,7 +263,7 @@ KERNEL batch_norm_combine(OUT(mean), OUT(sum_square) SUMS_OF_COUNTS, IN(part), I
     STEPS(COMBINE_PART, 1)
 }
 
-/* Combines the moments of the blocks to mean, var (biased) and rstd (cols) of the batch. */
+/* Combines the moments of the blocks into mean, var (biased) and rstd (cols) of the batch. */
 KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square) COUNTS_ARG, ulong rows,
                         ulong cols, ulong block_rows, ulong blocks, uint tile, float eps)
 {
@@ -282,7 +283,7 @@ KERNEL batch_norm_stats(OUT(mean), OUT(rstd), OUT(var), IN(part), IN(square) COU
     STEPS(STATISTICS, 1)
 }
 
-/* A record (2 * cols + 1): two numbers for each channel, and behind them of how many rows they are. */
+/* A record (2 * cols + 1): two numbers for each channel, then the number of rows. */
 #define RECORD_WORDS (2 * cols + 1)
 #define RECORD_AT(r) ((r)*RECORD_WORDS)
 #define RECORD_ROWS(r) records[records0 + RECORD_AT(r) + 2 * cols]
@@ -357,7 +358,7 @@ KERNEL batch_norm_running(IN_OUT(running_mean), IN_OUT(running_var), IN(mean), I
     STEPS(MOVE, 1)
 }
 
-/* Evaluation: mean and rstd (cols) are those of the running statistics. */
+/* Evaluation: mean and rstd (cols) come from the running statistics. */
 KERNEL batch_norm_constants(OUT(mean), OUT(rstd), IN(running_mean), IN(running_var), ulong cols, uint tile,
                             float eps)
 {
@@ -426,8 +427,8 @@ KERNEL batch_norm_fwd(OUT_OF(DT, y), IN_OF(DT, x) RESIDUAL_ARG, IN(mean), IN(rst
 
 /* --- backward --- */
 
-/* The gradient before the activation: dy where relu let something pass, which is recomputed from x, with the
- * arithmetic of forward, or seen from the sign of y. */
+/* The gradient before the activation: dy where relu let its input pass, else 0. Whether it did is recomputed
+ * from x, with the arithmetic of forward, or follows from the sign of y. */
 #if MASK == MASK_BY_X
 #define MASK_ARG
 #define SHIFT_ARG WEIGHT_ARG BIAS_ARG
@@ -560,7 +561,7 @@ KERNEL batch_norm_bwd_part(OUT(sum), OUT(product), IN(part_sum), IN(part_product
 #endif
 
 /* Adds up the sums of the blocks; the totals (cols) are also the gradients of b and w. With RECORD they are
- * the two halves of a record, whose last number comes behind them. */
+ * the two halves of a record, whose last number comes after them. */
 KERNEL batch_norm_bwd_total(OUT(sum), OUT(product), DW_ARG DB_ARG IN(part_sum), IN(part_product),
                             ulong blocks, ulong cols, uint tile ROWS_ARG)
 {
@@ -704,8 +705,8 @@ KERNEL group_norm_stats(OUT(mean), OUT(rstd), IN(part), IN(square), ulong rows, 
     }
 }
 
-/* part_sum, part_product (segments * blocks,cols) of batch_norm_bwd_sums -> sum, product (segments,cols): the
- * sums over the group of w * dy, and of w * dy times the normalised x. */
+/* part_sum, part_product (segments * blocks,cols) of batch_norm_bwd_sums -> sum, product (segments,cols):
+ * the sums over the group of w * dy, and of w * dy times the normalised x. */
 KERNEL group_norm_bwd_total(OUT(sum), OUT(product), IN(part_sum), IN(part_product) WEIGHT_ARG, ulong rows,
                             ulong cols, ulong block_rows, ulong segments, ulong groups)
 {

@@ -163,8 +163,8 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_fwd_grou
     }
 }
 
-/* From here on, sixteen floats are loaded through a vector pointer. Compilers build vload16 of smaller loads,
- * and split it again where a value is used several times. */
+/* From here on, sixteen floats are loaded through a vector pointer. Compilers build vload16 from smaller
+ * loads, and split it again where a value is used several times. */
 typedef float16 layernorm_floats __attribute__((aligned(4)));
 #undef LOAD16_f32
 #undef STORE16_f32
@@ -314,9 +314,9 @@ __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void layernorm_bwd_grou
     STORE_GRAD(GT, dx, c, DX(LOAD, c), accumulate);
 }
 
-/* `count` sums over the items of a group, one or two for each row, with the terms in local memory, STRIDE
- * floats for each sum: eight items add up every eighth term of a sum, and one item adds the eight results.
- * STRIDE keeps the eight items of four sums in different banks. */
+/* Computes `count` sums over the items of a group, one or two for each row. The terms are in local memory,
+ * STRIDE floats for each sum: eight items each add up every eighth term of a sum, and one item adds the
+ * eight results. STRIDE keeps the eight items of four sums in different banks. */
 #define ROW_SUMS_EACH (1 IF_CENTRE(+1))
 #define STRIDE (WG + 8)
 

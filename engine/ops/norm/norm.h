@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the ops that normalise rows share: their kernels (layernorm.cl) and how those are emitted. The node
- * tells the rest: its parameters are none, a factor, or a factor and a shift for each column; the tensors
- * that it saves are mean and rstd of each row where the mean is subtracted (layernorm), or rstd alone
- * (rmsnorm). */
+ * Emission of the kernels of layernorm.cl, shared by the ops that normalise rows, layernorm and rmsnorm.
+ * They differ in the node: its parameters are none, a factor, or a factor and a shift for each column; it
+ * saves mean and rstd of each row where the mean is subtracted (layernorm), or rstd alone (rmsnorm). */
 #ifndef ENGINE_OPS_NORM_H
 #define ENGINE_OPS_NORM_H
 
 #include "engine/ops/op_problem.h"
 
-/* Variants: one group for each row, one item for each row, one group for each block of rows. Workspace of the
- * gradients of the factor and the shift: 4*C*blocks bytes each, blocks <= 32768 (column_sums.h). */
+/* Variants: one group for each row, one item for each row, one group for each block of rows. Workspace of
+ * the gradients of the factor and the shift: 4*C*blocks bytes each, blocks <= 32768 (column_sums.h). */
 extern const ocl_variant *const clt_norm_forward[];
 extern const ocl_variant *const clt_norm_backward[];
 const char *clt_norm_forward_standard(const void *problem, const ocl_device_desc *device);

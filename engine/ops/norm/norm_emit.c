@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Emission of the kernels of layernorm.cl for the ops that normalise rows: see norm.h. */
+ * Emits the kernels of layernorm.cl for layernorm and rmsnorm in the variants group, row and blocks, and
+ * chooses between them. */
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/norm/norm.h"
@@ -57,14 +58,13 @@ static void norm_end(ocl_emitter *e, const norm_sizes *s, bool group, double flo
 typedef struct norm_blocks {
     clt_column_blocks of;
     uint64_t item_quads, rows; /* ITEM_QUADS and ROWS of groups; 0: items */
-    /* backward: the first stage of the column sums, for dw and db, with a row for each block; -1: not wanted
-     * */
+    /* backward: first stage of the column sums, for dw and db, a row for each block; -1: not wanted */
     int32_t part[2];
 } norm_blocks;
 
-/* Sizes of a group for a number of columns that is a multiple of four: the most vectors that an item holds of
- * a row, and of all rows that are under way. Backward holds three such vectors of four registers each: of dy,
- * of x and of dx as it was. */
+/* Limits of the kernels with a group for each block, whose columns are a multiple of four: the most vectors
+ * that an item holds of one row, and of all rows that are under way. Backward holds three vectors of four
+ * registers for each of them: of dy, of x and of the earlier dx. */
 #define ITEM_QUADS 4
 #define QUADS_UNDER_WAY 8
 #define GROUP_STEP 64 /* sizes of groups are multiples of it */
@@ -89,8 +89,9 @@ static void norm_define_blocks(ocl_emitter *e, const norm_blocks *b)
     ocl_define(e, "ROWS", (int64_t)b->rows);
 }
 
-/* row_sums: the sums over a row that the kernel makes at once. For each sum of each row under way its local
- * memory has the terms of all items, padding of eight, eight parts and the result (layernorm.cl). */
+/* True if the kernels with a group for each block can do these rows. row_sums: the sums over a row that the
+ * kernel makes at once. For each sum of each row under way local memory has the terms of all items, eight
+ * words of padding, eight partial sums and the result (layernorm.cl). */
 static bool norm_takes_groups(const norm_sizes *sizes, uint64_t row_sums, const ocl_device_desc *device,
                               char *reason, size_t size)
 {
@@ -109,7 +110,7 @@ static bool norm_takes_groups(const norm_sizes *sizes, uint64_t row_sums, const 
     return false;
 }
 
-/* blocks: not NULL: the kernel with a group for each of them. */
+/* If `blocks` is not NULL, emits the kernel with a group for each of them. */
 static void norm_y(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes, bool group,
                    const norm_blocks *blocks)
 {
@@ -161,7 +162,7 @@ static clt_status norm_forward(ocl_emitter *e, const clt_call *call, bool group)
     return CLT_OK;
 }
 
-/* blocks: NULL, or dx is computed together with the first stage of the column sums. */
+/* If `blocks` is not NULL, computes dx together with the first stage of the column sums. */
 static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes, bool group,
                     const norm_blocks *blocks)
 {
@@ -211,11 +212,12 @@ static void norm_dx(ocl_emitter *e, const clt_call *call, const norm_sizes *size
     norm_end(e, &s, group, (s.centre ? 11.0 : 8.0) + 2 * s.affine + call->din_accumulate[0]);
 }
 
-/* Blocks of rows for each compute unit that keep a device busy. With fewer blocks, dx is computed row by row,
- * and the column sums by themselves. */
+/* Blocks of rows for each compute unit that keep a device busy. With fewer blocks, dx is computed row by
+ * row, and the column sums by themselves. */
 #define BLOCKS_PER_UNIT 2
 
-/* Whether dx and the sums are made together; a record may say so where both are wanted. */
+/* True if dx and the column sums are computed together. Both must be wanted; then a tuning record may
+ * decide. */
 static bool norm_takes_blocks(ocl_emitter *e, const clt_call *call, const clt_column_sums *s)
 {
     uint64_t units = e->device->compute_units ? e->device->compute_units : 1;
@@ -240,7 +242,8 @@ static clt_column_sums norm_sums(const clt_call *call, const norm_sizes *sizes)
                              .cols = (int64_t)sizes->cols};
 }
 
-/* dx, and the sums that are wanted: the first stage by blocks, in groups or single items, and the second. */
+/* Emits dx together with the first stage of the wanted column sums, in a group or an item for each block,
+ * and then their second stage. */
 static void norm_by_blocks(ocl_emitter *e, const clt_call *call, const norm_sizes *sizes,
                            const clt_column_sums *s, bool group, norm_blocks b)
 {
@@ -322,7 +325,8 @@ static clt_status norm_backward_blocks(ocl_emitter *e, const void *problem)
     return CLT_OK;
 }
 
-/* Blocks give every other compute unit a group at least, and rows fill half of a group. */
+/* Returns the variant blocks if that has a group for at least every other compute unit and a row fills at
+ * least half of a group; otherwise NULL. */
 static const char *blocks_or_not(const norm_sizes *s, const ocl_device_desc *device, uint64_t blocks)
 {
     return s->cols >= 2 * GROUP_STEP && 2 * blocks >= device->compute_units ? "blocks" : NULL;

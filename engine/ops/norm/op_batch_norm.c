@@ -12,19 +12,19 @@
 #include "engine/ops/norm/norm_shared.clh"
 #include "engine/ops/spatial/spatial.h"
 
-/* batch_norm: y = f((x - mean) * rstd * w + b + residual), rstd = 1 / sqrt(var + eps), mean and var over all but
- *         the channels, f none or relu
- * shapes  x (N,C) or (N,C,...), residual as x or none, w (C), b (C), running_mean (C), running_var (C) -> y as x; saves mean (C),
- *         rstd (C). With more dimensions than two x and y lie channels-last in memory
+/* batch_norm: y = f((x - mean) * rstd * w + b + residual), rstd = 1 / sqrt(var + eps), mean and var over all
+ *         but the channels, f none or relu
+ * shapes  x (N,C) or (N,C,...), residual as x or none, w (C), b (C), running_mean (C), running_var (C) -> y
+ *         as x; saves mean (C), rstd (C). With more dimensions than two x and y lie channels-last in memory
  * dtypes  x,y f32|f16|bf16; all else f32
  * grads   dx, dresidual, dw, db: write or accumulate     units   eps: square of x's unit
  *         What relu let pass follows from x, or with a residual from y; nothing else is kept for it
- *         Forward takes the moments that the work before it made while it wrote x (clt_call.moments_of_input), where
- *         it did; then x is read once
- * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64; with ranks that share statistics
- *         8*C*(ranks + 1) more
- * errors  CLT_ESHAPE for an integer x or one without channels, a residual of another shape or type; CLT_ECONFIG for training with one value per
- *         channel, of all ranks where they share statistics
+ *         If the work before made the moments of x while it wrote x (clt_call.moments_of_input), forward
+ *         takes these, and reads x once
+ * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64; with ranks that share
+ *         statistics 8*C*(ranks + 1) more
+ * errors  CLT_ESHAPE for an integer x or one without channels, a residual of another shape or type;
+ *         CLT_ECONFIG for training with one value per channel, of all ranks where they share statistics
  * source  Ioffe & Szegedy 2015, arXiv:1502.03167; running statistics as torch.nn.BatchNorm1d, 2d and 3d;
  *         shared by ranks: torch.nn.SyncBatchNorm, moments combined as by Chan, Golub & LeVeque 1979
  * tested  verify -t 'batch_norm*', tol 32; test_golden */
@@ -75,12 +75,12 @@ static clt_status batch_norm_infer(clt_infer *ctx)
     return clt_infer_saved(ctx, "rstd", CLT_F32, &channels);
 }
 
-/* A block of a matrix with many rows has no more rows than this, unless there are MAX_BLOCKS of them. More
- * than ONE_STAGE blocks are combined in two stages. */
+/* A block has at most BLOCK_ROWS rows, unless that would make more than MAX_BLOCKS blocks. More than
+ * ONE_STAGE blocks are combined in two stages. */
 #define BLOCK_ROWS 128
 #define MAX_BLOCKS 4096
 #define ONE_STAGE 256
-/* Rows of an item of the kernels without sums in the flat form: few, so that many items run. */
+/* Rows of an item in the kernels without sums in flat style: few, so that many items run. */
 #define FLAT_ROWS 8
 #define FLAT_BLOCKS 32768 /* devices limit the groups of a dimension to 65535 */
 
@@ -151,13 +151,14 @@ static void begin(ocl_emitter *e, batch_norm *n, const char *kernel)
     clt_define_type_of(e, "DT", n->call, n->call->in[0]);
 }
 
-/* The result of type `dtype` that the kernel writes may go past the caches: see clt_define_stores. */
+/* Lets the kernel store its result of type `dtype` past the caches where that pays (clt_define_stores). */
 static void define_stores(ocl_emitter *e, const batch_norm *n, clt_dtype dtype, bool accumulate)
 {
     clt_define_stores(e, n->style, dtype, n->rows * n->cols, accumulate || n->cols % LANES != 0);
 }
 
-/* For kernels that loop over blocks of rows: adds the size arguments, and sets how the kernel is launched. */
+/* For kernels that loop over blocks of rows: adds the size arguments, and sets how the kernel is
+ * launched. */
 static void arg_rows(ocl_emitter *e, const batch_norm *n, const clt_column_blocks *blocks)
 {
     ocl_arg_u64(e, n->rows);
@@ -188,8 +189,8 @@ static void arg_mean_rstd(ocl_emitter *e, const batch_norm *n)
     ocl_arg_in(e, n->call->saved[1], CLT_F32, n->cols);
 }
 
-/* Statistics of a batch: those that the call saves and the variance, which of several ranks is the unbiased
- * one. */
+/* Statistics of a batch: mean and rstd, which the call saves, and the variance, which is unbiased if several
+ * ranks share it. */
 typedef struct moments {
     int32_t mean, rstd, var;
 } moments;
@@ -230,7 +231,7 @@ static void arg_sizes(ocl_emitter *e, const batch_norm *n, const block_moments *
     ocl_arg_u64(e, of->count);
 }
 
-/* Combines the moments of many blocks to those of parts. */
+/* Combines the moments of many blocks into moments of parts; returns moments of few blocks as they are. */
 static block_moments emit_combine(ocl_emitter *e, batch_norm *n, const block_moments *of)
 {
     uint64_t span = span_of(of->count), parts = clt_div_up(of->count, span);
@@ -337,7 +338,8 @@ static clt_status check_rows(const batch_norm *n)
                           : "");
 }
 
-/* The moments of blocks of x: those that the work before made, or those of a pass over x. */
+/* Returns the moments of blocks of x: those that the work before made, or else the result of a pass over
+ * x. */
 static block_moments block_moments_of(ocl_emitter *e, batch_norm *n)
 {
     const ocl_moments *made = n->call->moments_of_input;
@@ -382,7 +384,8 @@ static clt_status emit_batch(ocl_emitter *e, batch_norm *n)
     return CLT_OK;
 }
 
-/* What a rank without a micro-batch does: its running statistics follow those of the other ranks. */
+/* For a rank without a micro-batch: gives an empty record, and updates the running statistics as the other
+ * ranks do. */
 static void emit_absent(ocl_emitter *e, batch_norm *n)
 {
     moments of = {ocl_workspace(e, CLT_F32, n->cols, "means"), ocl_workspace(e, CLT_F32, n->cols, "rstds"),
@@ -550,7 +553,7 @@ static void emit_sums(ocl_emitter *e, batch_norm *n, const totals *t)
     end_channels(e, n, 2.0 * (double)n->parts);
 }
 
-/* The record of this rank becomes the means over the rows of all ranks. */
+/* Exchanges the record of this rank and replaces *t by the means over the rows of all ranks. */
 static void emit_shared_means(ocl_emitter *e, batch_norm *n, totals *t)
 {
     int32_t all = emit_exchange(e, n, t->sum.tensor);
@@ -562,8 +565,8 @@ static void emit_shared_means(ocl_emitter *e, batch_norm *n, totals *t)
     end_channels(e, n, 2.0 * (double)n->ranks + 2.0);
 }
 
-/* The gradient of the residual is that before the activation. Where it was written as a whole, and without
- * rounding it more than dy, it is read instead of dy and y. */
+/* The gradient of the residual is the gradient before the activation. If it was written, not accumulated, in
+ * the type of dy, it is read instead of dy and y. */
 static arrival shorter_arrival(const batch_norm *n)
 {
     const clt_call *call = n->call;
@@ -657,7 +660,7 @@ static const clt_op_doc batch_norm_doc = {
     .before = "{\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 32}, ",
 };
 
-/* The count of batches, for a momentum that PyTorch makes of it. */
+/* PyTorch's count of batches, from which it can derive a momentum. */
 static const char *const unused_in_files[] = {"num_batches_tracked", NULL};
 
 extern const clt_op clt_op_batch_norm;

@@ -39,7 +39,7 @@ static int64_t rows_of(const clt_ref_call *call, int rank)
     return rank == call->rank ? per_channel(call) : rank % 3 == 2 ? 0 : per_channel(call) + 5 * rank + 3;
 }
 
-/* What is in the record of another rank, in sixteenths, which f32 holds exactly: mean and sum of squared
+/* A number of another rank's record, in sixteenths, which f32 holds exactly: mean and sum of squared
  * distances of its rows; in the backward pass the sums of its gradients and of their products with the
  * normalised x. */
 static double peer_value(const clt_ref_call *call, bool backward, int rank, int64_t c, bool second)
@@ -51,8 +51,7 @@ static double peer_value(const clt_ref_call *call, bool backward, int rank, int6
     return !backward && second ? (double)rows * (1.25 + wave / 2) : backward ? 4 * wave : wave;
 }
 
-/* The layout of records is that of batch_norm.cl: two numbers for each channel, and how many rows they
- * are. */
+/* Records are laid out as in batch_norm.cl: two numbers for each channel, then the number of rows. */
 static double batch_norm_peer(const clt_ref_call *call, bool backward, int rank, int64_t element)
 {
     int64_t cols = channels(call);
@@ -68,7 +67,7 @@ static double all_rows(const clt_ref_call *call)
     return n;
 }
 
-/* Turns mean and variance of this rank's rows into those of the rows of all ranks. */
+/* Replaces mean and variance of this rank's rows by mean and variance of the rows of all ranks. */
 static void add_peers(const clt_ref_call *call, int64_t c, double *mean, double *var)
 {
     double own = *mean, own_rows = (double)per_channel(call), n = all_rows(call), sum = own * own_rows;
@@ -263,7 +262,7 @@ static const clt_op_case batch_norm_timed[] = {
     CLT_CASE("resnet_deep", NULL, 0, CLT_CASE_F32(8, 2048, 7, 7)),
 };
 
-/* As layernorm. */
+/* The tolerance of layernorm. */
 const clt_op_ref clt_op_batch_norm_ref = {batch_norm_forward,
                                           batch_norm_backward,
                                           batch_norm_cases,

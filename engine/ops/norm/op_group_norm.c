@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ops group_norm and instance_norm for images and volumes, by the kernels of batch_norm.cl: the rows of a
- * sample are a segment with statistics of its own. Knows rows and channels, no model. */
+ * The ops group_norm and instance_norm for images and volumes, by the kernels of batch_norm.cl: the rows of
+ * a sample are a segment with statistics of its own. Knows rows and channels, no model. */
 #include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
@@ -9,15 +9,15 @@
 #include "engine/ops/norm/norm_shared.clh"
 #include "engine/ops/spatial/spatial.h"
 
-/* group_norm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), mean and var over the positions and the
- *         channels of a group in a sample; instance_norm: with each channel a group of its own
- * shapes  x (N,C) or (N,C,...), w (C), b (C) -> y as x; saves mean (N,C), rstd (N,C), the same for the channels of
- *         a group. With more dimensions than two x and y lie channels-last in memory
+/* group_norm: y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(var + eps), mean and var over the positions and
+ *         the channels of a group in a sample; instance_norm: with each channel a group of its own
+ * shapes  x (N,C) or (N,C,...), w (C), b (C) -> y as x; saves mean (N,C), rstd (N,C), the same for the
+ *         channels of a group. With more dimensions than two x and y lie channels-last in memory
  * dtypes  x,y f32|f16|bf16; all else f32
  * grads   dx, dw, db: write or accumulate                units   eps: square of x's unit
  * memory  workspace: 8*N*C*(blocks + 1) + 8*C*(parts + 1) bytes, blocks <= 512, parts <= N*blocks/16 + 1
- * errors  CLT_ESHAPE for an integer x or one without channels, for channels that `groups` does not divide, and
- *         for instance_norm without positions, or with one, where nothing varies
+ * errors  CLT_ESHAPE for an integer x or one without channels, for channels that `groups` does not divide,
+ *         and for instance_norm without positions, or with one, where nothing varies
  * source  Wu & He 2018, arXiv:1803.08494; Ulyanov, Vedaldi & Lempitsky 2016, arXiv:1607.08022; as
  *         torch.nn.GroupNorm and InstanceNorm2d/3d without running statistics
  * tested  verify -t 'group_norm*', 'instance_norm*', tol 64 */
@@ -131,7 +131,7 @@ static double elements(const norm *n)
     return (double)(n->samples * n->rows * n->cols);
 }
 
-/* The arguments that end a kernel with an item for each sample and group. */
+/* Adds the last arguments of a kernel with an item for each sample and group. */
 static void arg_groups(ocl_emitter *e, const norm *n)
 {
     ocl_arg_u64(e, n->rows);

@@ -459,8 +459,8 @@ GROUP void attention_bwd_kv_group(__global STORAGE(GT) * dk, ulong dk0, uint ldd
 
 #define ROW_ITEMS (HEAD_SIZE > 64 ? 16 : HEAD_SIZE > 32 ? 8 : HEAD_SIZE > 16 ? 4 : HEAD_SIZE > 8 ? 2 : 1)
 
-/* delta (batch,HEADS,tq) = sum over a head of dy * y; ROW_ITEMS neighbouring items share a row; each of them
- * reads every ROW_ITEMS-th vector of four elements. */
+/* delta (batch,HEADS,tq) = sum over a head of dy * y; ROW_ITEMS neighbouring items share a row; each reads
+ * every ROW_ITEMS-th vector of four elements. */
 GROUP void attention_bwd_delta_group(__global float *delta, ulong delta0, __global const STORAGE(DYT) * dy,
                                      ulong dy0, __global const STORAGE(DT) * y, ulong y0, uint batch, uint tq)
 {

@@ -36,11 +36,11 @@ static inline int64_t clt_conv_taps(const clt_conv *c) /* elements of a window i
 {
     return clt_spatial_volume(c->s.kernel);
 }
-static inline int64_t clt_conv_rows(const clt_conv *c) /* places of the result: N * out */
+static inline int64_t clt_conv_rows(const clt_conv *c) /* positions of the result: N * out */
 {
     return c->s.n * clt_spatial_volume(c->s.out);
 }
-static inline int64_t clt_conv_pixels(const clt_conv *c) /* places of the image: N * in */
+static inline int64_t clt_conv_pixels(const clt_conv *c) /* positions of the image: N * in */
 {
     return c->s.n * clt_spatial_volume(c->s.in);
 }

@@ -23,7 +23,7 @@ static int64_t gcd(int64_t a, int64_t b)
     return b ? gcd(b, a % b) : a;
 }
 
-/* False: the phase has no places. */
+/* False: the phase has no positions. */
 static bool find_phase(const clt_conv *c, const int64_t begin[3], phase *out)
 {
     const clt_spatial *s = &c->s;

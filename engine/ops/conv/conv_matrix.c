@@ -72,7 +72,7 @@ static void emit_windows(ocl_emitter *e, const chunk *k)
     end(e, k, (uint64_t)(k->rows * clt_conv_taps(c)), items, style, 0.0);
 }
 
-/* The image (+)= the sum of the windows' elements at each of its places. */
+/* The image (+)= the sum of the windows' elements at each of its positions. */
 static void emit_gather(ocl_emitter *e, const chunk *k, bool accumulate, bool bias)
 {
     const clt_conv *c = k->c;

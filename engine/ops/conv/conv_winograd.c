@@ -21,7 +21,7 @@ typedef struct winograd {
     int out, in;                   /* places of a tile and of its source, along a side */
     int64_t from, to;              /* channels of the source and of the result */
     int64_t height, width;         /* of the result (the image, for its gradient) */
-    int64_t source[2], padding[2]; /* sizes of the source; how far the first window stands outside */
+    int64_t source[2], padding[2]; /* of the source: sizes, and how far the first window extends beyond it */
     int64_t down, across, tiles;   /* tiles of one image, and of all */
     int64_t first, count;          /* of a chunk */
 } winograd;

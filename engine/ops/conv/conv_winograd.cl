@@ -17,7 +17,7 @@
  *
  * -DLS=items of a group; 1: lane style, for CPUs only (NVIDIA's compiler takes 21 s for one kernel)
  * -DOUT=2|4  -DROTATED=1: the window is turned by 180 degrees
- * -DHAS_BIAS=0|1  -DMOMENTS=0|1: winograd_result makes the moments of each tile's places, too */
+ * -DHAS_BIAS=0|1  -DMOMENTS=0|1: winograd_result makes the moments of each tile's positions, too */
 #include "common.clh"
 #include "lanes.clh"
 
@@ -180,7 +180,8 @@ TRANSFORMS(float16)
 #define EACH_CHANNEL(WORK) WORK(float, 1)
 #endif
 
-/* Image, first row and first column of the item's tile. */
+/* The item's tile: its image, its row and column among the tiles, and the image's first position
+ * (corner). */
 #define TILE                                                                                                 \
     ulong at = first + item, row_of_tiles = at / across;                                                     \
     uint tile_x = (uint)(at - row_of_tiles * across);                                                        \
@@ -190,8 +191,8 @@ TRANSFORMS(float16)
 
 #define TILE_PARAMS uint height, uint width, uint channels, uint down, uint across, ulong first, ulong tiles
 
-/* v (IN*IN, tiles, channels) = B' d B of each tile; padding_y, padding_x: how far the first window stands
- * outside. */
+/* v (IN*IN, tiles, channels) = B' d B of each tile; padding_y, padding_x: how far the first window extends
+ * beyond the image. */
 KERNEL winograd_source(WRITE(v), READ(image_of), TILE_PARAMS, uint padding_y, uint padding_x)
 {
     ITEM(tiles);

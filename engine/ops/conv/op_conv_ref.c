@@ -15,7 +15,8 @@ typedef struct direct {
     what to;
 } direct;
 
-/* Adds the products of one place of the result with all elements of its window in one pair of channels. */
+/* Adds the products of one position of the result with all elements of its window in one pair of
+ * channels. */
 static void add_window(const direct *d, int64_t n, int64_t k, int64_t c, const int64_t o[3])
 {
     const clt_spatial *s = &d->s;

@@ -20,7 +20,7 @@
  * -DHAVE_DW=0|1  -DHAVE_DB=0|1: gradients of w and b are wanted  -DNT=1: y and dx past the caches
  * -DRESIDUAL=0|1: a residual is added to the result  -DRELU=0|1: then negative numbers become zero
  * -DMASK=from what backward tells which elements relu let pass (norm_shared.clh)
- * -DCOUNTED=0|1: moments are those of another kernel, whose blocks have as many rows as `counts` says
+ * -DCOUNTED=0|1: moments come from another kernel, whose block b has counts[b] rows
  * -DRECORD=0|1: batch_norm_bwd_total writes a record for other ranks
  * -DSUMS=0|1: batch_norm_bwd_sums makes the sums  -DHAVE_DR=0|1: it writes the gradient of the residual
  * -DRT=type of that gradient  -DCHAINS=0|1: a block has more than SUM_STEPS rows

@@ -224,7 +224,7 @@ __kernel void layernorm_bwd_row(__global STORAGE(GT) *restrict dx, ulong dx0, in
 }
 
 /* The same for an item with a block of rows. It also makes the column sums over its block that the gradients
- * of w and b need: part_p, part_q (blocks,cols) = sums of dy * n and of dy. Blocks and order are those of
+ * of w and b need: part_p, part_q (blocks,cols) = sums of dy * n and of dy. Blocks and order are as in
  * colsum.cl, whose second stage adds up the blocks. */
 #if PARTS & 1
 #define PART_P_ARG , __global float *restrict part_p, ulong p0

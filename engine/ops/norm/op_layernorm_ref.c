@@ -67,8 +67,8 @@ static void layernorm_backward(clt_ref_call *call)
 }
 
 /* A row of few elements may have a variance near zero. Then rstd is up to 1/sqrt(eps) = 316 and multiplies
- * the rounding errors of x - mean, and those of dx, a difference of nearly equal terms. Such cases have this
- * tolerance. */
+ * the rounding errors of x - mean and of dx, which is a difference of nearly equal terms. Such cases have
+ * this tolerance. */
 #define FEW 4096
 static const clt_op_case layernorm_cases[] = {
     CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 7, 36)),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Metrics of an evaluation beyond its loss: see eval_metrics.h. */
+ * Counts predictions by class during an evaluation: finds where the graph has logits and targets, reads both
+ * from the device after each micro-batch, and derives top-k accuracy, F1 and Dice from the counts. */
 #include "engine/train/eval/eval_metrics.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ struct clt_class_reader {
 
 /* --- where classes are --- */
 
-/* Whether the shape without dimension `axis` is that of the targets. */
+/* True if x without its dimension `axis` has the shape of t. */
 static bool fits_without(const clt_shape *x, const clt_shape *t, int axis)
 {
     if (t->ndim != x->ndim - 1)
@@ -31,7 +32,8 @@ static bool fits_without(const clt_shape *x, const clt_shape *t, int axis)
     return true;
 }
 
-/* (N,C,spatial...) with targets (N,spatial...); everything else has the classes last, (N,...,C). */
+/* True if the classes are dimension 1: logits (N,C,spatial...), targets (N,spatial...). Otherwise they are
+ * the last dimension, (N,...,C). */
 static bool classes_second(const clt_shape *x, const clt_shape *t)
 {
     return x->ndim > 2 && fits_without(x, t, 1) && !fits_without(x, t, x->ndim - 1);
@@ -56,7 +58,7 @@ static bool view_classes(const clt_node *loss, const clt_shape *x, const clt_sha
     return true;
 }
 
-/* One logit for each target says yes or no. */
+/* A model with one logit for each target: yes or no. */
 static bool view_binary(const clt_shape *x, const clt_shape *t, clt_class_view *v)
 {
     int64_t all = clt_shape_elements(x);
@@ -112,7 +114,8 @@ static bool counts_correct(const clt_graph *graph)
     return false;
 }
 
-/* Whether the figure that chooses the best checkpoint and ends a run early will exist. */
+/* Checks that evaluations will give the figure by which the best checkpoint is chosen and a run ends
+ * early. */
 static clt_status check_best(const clt_job *job, const clt_class_view *view)
 {
     const clt_config *c = job->config;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Figures of a regression: see eval_regression.h. Each target of a sample has its own mean and spread, and R2 is the mean over
- * them. Ranks have parts of the samples, so means are combined before spreads are. */
+ * Mean absolute error, root of the mean squared error and R2 of a regression. A sample may have several
+ * targets: mean and spread are kept for each one, and R2 is averaged over them. Each rank has a part of the
+ * samples, so the ranks combine their means first and their spreads around the common mean afterwards. */
 #include "engine/train/eval/eval_regression.h"
 
 #include <math.h>
@@ -10,9 +11,9 @@
 
 #include "engine/ops/op.h"
 
-#define FEW_TARGETS 1024 /* of a sample: predictions that are small enough to be read always */
+#define FEW_TARGETS 1024 /* per sample: up to this many, every evaluation of a training reads predictions */
 
-/* Of one target, over the samples of this rank so far. */
+/* Sums for one target over the samples of this rank so far. */
 typedef struct target_sums {
     double mean, spread; /* of the targets: their mean, and the sum of squares around it */
     double squares;      /* of the errors */
@@ -23,7 +24,7 @@ struct clt_regression_reader {
     int32_t prediction, target; /* tensors */
     clt_dtype dtype;            /* of the targets */
     int64_t samples, elements;  /* of a micro-batch; of a sample */
-    double unit;                /* of the data's targets in the model's unit */
+    double unit;                /* factor from the model's unit to the unit of the data's targets */
     float *predictions;
     void *targets;
     int64_t n; /* samples so far */
@@ -104,7 +105,7 @@ clt_status clt_eval_regression_take(clt_run *run, int64_t valid_samples)
     return CLT_OK;
 }
 
-/* Replaces the sums of this rank by those of all. */
+/* Replaces the sums of this rank by sums over all ranks. */
 static clt_status sum_over_ranks(clt_run *run, struct clt_regression_reader *r)
 {
     double mine = (double)r->n, all = mine;
@@ -118,7 +119,7 @@ static clt_status sum_over_ranks(clt_run *run, struct clt_regression_reader *r)
         double away = r->sums[i].mean - means[i];
         r->sums[i].spread += mine * away * away;
     }
-    if (status == CLT_OK) /* the sums of means mean nothing, and are replaced */
+    if (status == CLT_OK) /* this sums the means, too, which is meaningless; nothing reads them afterwards */
         status =
             comm_all_reduce(run->options->comm, r->sums,
                             r->elements * (int64_t)(sizeof *r->sums / sizeof(double)), COMM_F64, COMM_SUM);

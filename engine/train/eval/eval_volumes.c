@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See eval_volumes.h. */
+ * Computes the Dice of whole volumes in an evaluation: adds the predictions of windows to class maps and
+ * compares each finished plane with the volume's mask. */
 #include "engine/train/eval/eval_volumes.h"
 
 #include <math.h>
@@ -18,10 +19,10 @@ struct clt_eval_volumes {
     bool has_ignore;
     int64_t ignore;
     float *logits;          /* of a micro-batch */
-    int64_t waiting;        /* windows in there that are still to be added */
+    int64_t waiting;        /* windows in `logits` that are still to be added */
     int64_t volume, window; /* the next window, and its volume */
-    clt_slide *slide;       /* of that volume; NULL: it has not begun */
-    uint8_t *mask;          /* a plane */
+    clt_slide *slide;       /* class map of that volume; NULL: no window of it was added yet */
+    uint8_t *mask;          /* one plane */
     clt_dice dice;
     int64_t volumes;
 };

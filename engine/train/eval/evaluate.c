@@ -28,8 +28,8 @@ typedef struct eval_sums {
     double bytes; /* of the text that the target tokens represent */
 } eval_sums;
 
-/* How many micro-batches this rank evaluates. They are dealt to the ranks in turn, so that `batches` (0: all)
- * are the same samples whatever the number of ranks. */
+/* How many micro-batches this rank evaluates of the first `batches` (0: of all). They are dealt to the ranks
+ * in turn, so the evaluated samples do not depend on the number of ranks. */
 static int64_t micro_batches(const clt_run *run, int64_t batches)
 {
     int64_t each = run->job->micro_batch, rank = run->ranks.rank, ranks = run->ranks.ranks;
@@ -38,7 +38,7 @@ static int64_t micro_batches(const clt_run *run, int64_t batches)
     return all > rank ? (all - rank + ranks - 1) / ranks : 0;
 }
 
-/* The only loss, if it sums -log(probability) over tokens; -1 otherwise, or if there are several losses: then
+/* Index of the only loss that sums -log(probability) over tokens. -1 if there is none, or several: then
  * perplexity and bits per byte have no meaning. */
 static int language_loss(const clt_run *run)
 {
@@ -70,7 +70,7 @@ static double bytes_of_batch(const clt_run *run, int loss, const clt_fed *fed)
     return bytes;
 }
 
-/* True for text of which it is known how many bytes its tokens represent. */
+/* True if the data is text, and the bytes that its tokens represent are known. */
 static bool counts_bytes(const clt_run *run, int loss)
 {
     const clt_source *source = run->job->eval_source;
@@ -84,7 +84,8 @@ void clt_eval_language(double nats, double targets, double bytes, clt_eval_metri
     m->bits_per_byte = bytes > 0 ? nats / log(2) / bytes : NAN;
 }
 
-/* Runs `all` micro-batches and adds up their loss records. volumes: NULL, or they take the predictions. */
+/* Runs `all` micro-batches and adds up their loss records. Predictions are added to `volumes` if not
+ * NULL. */
 static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eval_volumes *volumes,
                               eval_sums *sums)
 {
@@ -99,7 +100,7 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
     CLT_TRY(clt_realized_resolve(run->eval, plan->losses, &losses, &offset));
     CLT_TRY(clt_alloc(&got, FLUSH_EVERY * floats, sizeof *got, "evaluation"));
     clt_status status = CLT_OK;
-    int64_t waiting = 0; /* samples of the micro-batch before, whose predictions are on the device */
+    int64_t waiting = 0; /* samples of the previous micro-batch, whose predictions are still on the device */
     clt_run_progress(run, "evaluating", 0, all);
     for (int64_t done = 0; status == CLT_OK && !fed.end && done < all;) {
         size_t n = 0;
@@ -143,7 +144,8 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
     return status;
 }
 
-/* How many targets loss number `at` counts that no loss before it with the same field has counted. */
+/* The number of targets of loss `at` beyond those that an earlier loss with the same target field
+ * counted. */
 static int64_t new_targets(const clt_graph *graph, const eval_sums *sums, int at)
 {
     double counted = 0;
@@ -199,7 +201,7 @@ static clt_status feed_batches(clt_run *run, int64_t batches, clt_eval_volumes *
                                 .workers = workers < 0 ? clt_loader_auto_workers(run->ranks.core_ranks)
                                                        : (int)workers,
                                 .prefetch = (int)clt_config_int(config, "data.prefetch")};
-    if (volumes) { /* a rank has volumes of its own, all of which it evaluates */
+    if (volumes) { /* the source holds this rank's volumes only: no further division among ranks */
         options.source = clt_eval_volumes_source(volumes);
         options.global_batch = micro;
         options.rank = 0;
@@ -241,14 +243,14 @@ clt_status clt_run_evaluate(clt_run *run, int64_t step, int64_t batches, clt_eva
     mean_over_targets(run, &sums, metrics);
     CLT_TRY(clt_eval_classes_end(run, metrics));
     CLT_TRY(clt_eval_regression_end(run, metrics));
-    if (metrics->volumes > 0) /* that of whole volumes, not of their windows */
+    if (metrics->volumes > 0) /* report the Dice of whole volumes, not of windows */
         metrics->dice = metrics->volume_dice;
     metrics->seconds = clt_now() - start;
     return CLT_OK;
 }
 
-/* Warns if the content of a saved run's data has changed. Data that the command line names is meant to be
- * different, so there is no warning for it. */
+/* Warns if the content of the data has changed since the run was saved. Data that the command line names is
+ * meant to differ, so there is no warning for it. */
 static void warn_of_other_data(const clt_run *run)
 {
     const clt_saved_run *saved = run->options->saved;

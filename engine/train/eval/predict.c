@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Predictions: see predict.h. */
+ * Predicts samples in the host's memory: converts and scales them to the model's input, runs micro-batches,
+ * and turns logits into probabilities or values. */
 #include "engine/train/eval/predict.h"
 
 #include <math.h>
@@ -39,7 +40,7 @@ static clt_status refuse_language_model(const clt_saved_run *saved)
     return status;
 }
 
-/* True if tensor x is read only by ops `flatten`, perhaps after a conversion to numbers. */
+/* True if only `flatten` ops read the tensor, directly or after a cast. */
 static bool only_flattened(const clt_graph *graph, int32_t tensor)
 {
     bool any = false;
@@ -129,7 +130,8 @@ void clt_predictor_close(clt_predictor *p)
     free(p);
 }
 
-/* As when the data is read for training: inputs of type f32 are scaled in double. Integers are scaled on the device. */
+/* Inputs of type f32 are scaled here, in double, as when training data is read. Integers are scaled on the
+ * device. */
 static clt_status read_scaling(clt_predictor *p)
 {
     const clt_config *c = p->saved->config;
@@ -253,7 +255,7 @@ static void take_row(const clt_predictor *p, const float *y, float *out)
                                                : (float)clt_table_number(p->saved->facts.table, (double)y[i]);
 }
 
-/* The outputs of row r of the micro-batch, side by side. */
+/* The outputs of row r of the micro-batch as contiguous numbers. */
 static const float *row_of(clt_predictor *p, int64_t r)
 {
     if (!p->classes_first)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Predictions of a trained classifier or regression: runs the evaluation plan with the weights of a saved run
- * and reads the prediction (the input of the first loss) after each micro-batch. */
+ * Predictions of a trained classifier or regression: runs the evaluation plan with the weights of a saved
+ * run and reads the prediction (the input of the first loss) after each micro-batch. */
 #ifndef ENGINE_TRAIN_PREDICT_H
 #define ENGINE_TRAIN_PREDICT_H
 
@@ -16,14 +16,14 @@ typedef enum clt_predict_kind {
 
 typedef struct clt_predictor {
     clt_predict_kind kind;
-    clt_shape input;  /* of one sample, as in training */
-    clt_dtype dtype;  /* of the field x */
+    clt_shape input;  /* shape of one sample, as in training */
+    clt_dtype dtype;  /* type of the field x */
     int64_t bound;    /* integers of x are indices below this bound; 0: they are numbers */
     bool flattens;    /* the model accepts samples of any shape with the same number of elements */
     int64_t elements; /* of one input sample */
     /* predictions per sample: 1, except for models that predict positions of a sequence */
     int64_t rows;
-    int64_t outputs;     /* numbers of a prediction */
+    int64_t outputs;     /* numbers per prediction */
     int64_t micro_batch; /* samples computed at once */
     /* private */
     const clt_saved_run *saved;
@@ -31,28 +31,28 @@ typedef struct clt_predictor {
     clt_run_options options;
     clt_run *run;
     int64_t padded;     /* outputs of the model, including padding */
-    double *mean, *std; /* of each number of a sample: it becomes (number - mean) / std */
-    bool classes_first; /* outputs are dimension 1 of what the model gives, before the positions */
+    double *mean, *std; /* for each number of a sample, which becomes (number - mean) / std */
+    bool classes_first; /* the model's prediction has the outputs as dimension 1, before the positions */
     void *x;
-    float *y, *row; /* what the model gives; the outputs of one row, with classes_first */
+    float *y, *row; /* the model's prediction; the outputs of one row, with classes_first */
 } clt_predictor;
 
-/* Finds out what the run predicts, without a device. saved: opened with its tensors, borrowed. CLT_EUSAGE for
- * language models, which generate text instead. */
+/* Finds out what the run predicts, without a device. saved: must be open with its tensors; borrowed.
+ * CLT_EUSAGE for language models, which generate text instead. */
 clt_status clt_predictor_open(const clt_saved_run *saved, clt_predictor **out);
 /* Opens the device, builds the evaluation plan and loads the weights. */
 clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32_t caps,
                                const clt_observer *observer);
 void clt_predictor_close(clt_predictor *p); /* NULL is fine */
-/* The name of a class in the training data; NULL: it has none. */
+/* The name of a class in the training data; NULL if it has none. */
 const char *clt_predictor_class(const clt_predictor *p, int64_t index);
-/* x: `samples` times `elements` numbers as they are stored; data.scale, mean and std of the run are applied
- * here. out: samples times rows times outputs probabilities or values. first: number of the first sample, for
+/* x: (samples, elements) numbers as the data holds them; data.scale, mean and std of the run are applied
+ * here. out: (samples, rows, outputs) probabilities or values. first: number of the first sample, for
  * messages. CLT_EDATA for a number that the input type of the run cannot represent. */
 clt_status clt_predictor_run(clt_predictor *p, const double *x, int64_t samples, int64_t first, float *out);
 
-/* Runs one micro-batch of the evaluation plan: x in the type of the field of that name, out the prediction as
- * f32. The run must have been created with options->predicts. */
+/* Runs one micro-batch of the evaluation plan. x: in the type of the field x. out: the prediction as f32.
+ * The run must have been created with options->predicts. */
 clt_status clt_run_predict(clt_run *run, const void *x, float *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See predict_volume.h. */
+ * Predicts a whole volume: cuts windows out of it, adds their predictions to a class map (sliding.h), and
+ * writes the map as a mask. */
 #include "engine/train/eval/predict_volume.h"
 
 #include <stdlib.h>
@@ -15,8 +16,8 @@ typedef struct volume_run {
     clt_predictor *p;
     clt_volume image;
     clt_volumes_cover cover;
-    clt_volume_pose pose; /* from the file to what the model was trained on */
-    float *values;        /* the volume in that pose; NULL: as it is in the file */
+    clt_volume_pose pose; /* transform from the file's voxels to the orientation and spacing of training */
+    float *values;        /* the volume in that pose; NULL: the file needs no transform */
     clt_windows grid;
     clt_slide_view view;
     clt_slide *slide;
@@ -52,7 +53,7 @@ static clt_status keep_plane(void *context, int64_t plane, const uint8_t *classe
     return CLT_OK;
 }
 
-/* Brings the mask back to the voxels of the file. */
+/* Transforms the mask back to the voxels of the file. */
 static clt_status turn_back(volume_run *r)
 {
     uint8_t *back;
@@ -65,7 +66,8 @@ static clt_status turn_back(volume_run *r)
     return CLT_OK;
 }
 
-/* A model of several channels reads a file for each, if the file's name ends in _0000 as nnU-Net has it. */
+/* The number of files of a volume: one for each channel if the name ends in _0000, as nnU-Net names them,
+ * and _0001 exists, too; otherwise 1. */
 static int files_of(const char *path, int64_t channels)
 {
     int channel;
@@ -142,8 +144,8 @@ static clt_status predict_all(volume_run *r, const clt_observer *observer)
     return clt_slide_finish(r->slide);
 }
 
-/* The mask in the values that stand for classes in the masks of the training (data.mask_values); *out
- * NULL: they are the classes. */
+/* Translates classes to the values that the training masks had for them (data.mask_values). *out NULL: the
+ * values are the class numbers. *wide: some value needs 16 bits. */
 static clt_status stored_values(const volume_run *r, uint16_t **out, bool *wide)
 {
     static const char key[] = "data.mask_values";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See sliding.h. */
+ * Adds the weighted logits of overlapping windows in a ring of planes, chooses the classes of each plane as
+ * soon as it is complete, and computes the Dice of class maps. */
 #include "engine/train/eval/sliding.h"
 
 #include <math.h>
@@ -9,18 +10,18 @@
 
 #include "engine/base/thread.h"
 
-#define SIGMA 0.125          /* of the gaussian, as a part of the window's size */
-#define LEAST_WEIGHT 1e-3    /* so that voxels that a single window covers count as well */
-#define WORTH_A_THREAD 65536 /* sums */
+#define SIGMA 0.125          /* standard deviation of the gaussian, as a fraction of the window's size */
+#define LEAST_WEIGHT 1e-3    /* so that voxels in the corner of a single window have a usable weight */
+#define WORTH_A_THREAD 65536 /* additions for which one more thread pays */
 
 struct clt_slide {
     clt_windows grid;
     clt_slide_view view;
     clt_slide_plane plane;
     void *context;
-    int64_t next;     /* window */
-    int64_t done;     /* planes that were given away */
-    int64_t slots;    /* planes that are kept */
+    int64_t next;     /* number of the next window */
+    int64_t done;     /* planes that were passed to `plane` */
+    int64_t slots;    /* planes that `sum` holds */
     float *sum;       /* (slots, classes, height, width): plane z is in slot z % slots */
     uint8_t *classes; /* (height, width) */
     float *weight[3];
@@ -133,7 +134,7 @@ static void choose_classes(clt_slide *s, const float *sum, int64_t area)
     }
 }
 
-/* Gives away the planes before number `end`. */
+/* Passes the planes before number `end` to the caller and clears their slots. */
 static clt_status give_planes(clt_slide *s, int64_t end)
 {
     int64_t area = s->grid.size[1] * s->grid.size[2];
@@ -154,7 +155,7 @@ typedef struct adding {
     int64_t at[3];
 } adding;
 
-/* Adds one row, along the width, of all classes. z, y: in the window. */
+/* Adds one row along the width, of all classes. z, y: the row's position in the window. */
 static void add_row(const adding *a, int64_t z, int64_t y)
 {
     clt_slide *s = a->s;
@@ -193,7 +194,7 @@ clt_status clt_slide_add(clt_slide *s, const float *logits)
         CLT_FAIL(CLT_EINTERNAL, "window %lld of a volume that has fewer", (long long)s->next);
     clt_windows_at(&s->grid, s->next++, a.at);
     CLT_TRY(give_planes(s, a.at[0]));
-    /* every plane of a window is written by one thread, so that the order of sums is always the same */
+    /* one thread adds a whole plane of the window, so that the order of additions is always the same */
     clt_for_ranges((uint64_t)planes, (uint64_t)(WORTH_A_THREAD / per_plane + 1), "clt-slide", add_planes, &a);
     return CLT_OK;
 }

@@ -105,7 +105,7 @@ struct clt_run *clt_decoder_run(clt_decoder *d)
     return d->run;
 }
 
-/* Tokens that the model and the tokenizer know; logits beyond are padding. */
+/* The number of tokens that both model and tokenizer know; later logits are padding. */
 static int known_tokens(const clt_decoder *d)
 {
     int64_t rows = clt_config_int(d->run_options.config, "model.vocab");
@@ -113,14 +113,15 @@ static int known_tokens(const clt_decoder *d)
     return rows < known ? (int)rows : known;
 }
 
-/* Passes on what follows the newest token. */
+/* Passes the logits of the token that follows the newest one to the caller. */
 static clt_status give_logits(const clt_decoder *d)
 {
     const clt_generate_options *o = d->wanted;
     return o->logits ? o->logits(o->context, d->logits, known_tokens(d)) : CLT_OK;
 }
 
-/* Feeds the tokens from `first` on into an empty key-value cache. told: they are new ones. */
+/* Feeds the tokens from number `first` on into an empty key-value cache. told: the caller gets their
+ * logits. */
 static clt_status prefill(clt_decoder *d, size_t first, bool told)
 {
     d->used = 0;
@@ -169,7 +170,7 @@ static clt_status give_text(clt_decoder *d, uint32_t id)
     return status;
 }
 
-/* Draws the next token. *ended: it is the end of the text, and nothing follows. */
+/* Draws the next token and computes the logits after it. *ended: the token was the end of the text. */
 static clt_status next_token(clt_decoder *d, int index, bool *ended)
 {
     uint32_t id =
@@ -220,7 +221,7 @@ clt_status clt_decoder_generate(clt_decoder *d, const clt_generate_options *o, c
 
 /* --- from a checkpoint --- */
 
-/* Takes the number of tokens from the saved embedding, because the training data may no longer exist. */
+/* Sets model.vocab from the saved embedding table, because the training data may no longer exist. */
 static clt_status find_vocab(clt_saved_run *saved)
 {
     char text[32];
@@ -278,7 +279,7 @@ static clt_status generate_window(const clt_generate_options *o, const clt_saved
     return status;
 }
 
-/* The error for other models: says what the run trained, and which commands are made for that. */
+/* Fails for other models: the message says what the run trained, and which commands are for that. */
 static clt_status no_language_model(const clt_saved_run *saved)
 {
     clt_str words = {0};

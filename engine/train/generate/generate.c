@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sampling from window models: runs the evaluation plan with the first row of its input filled here. */
+ * Sampling from window models: runs the evaluation plan for each byte, with the window in the first row of
+ * its input. */
 #include "engine/train/generate/generate.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 typedef struct collection {
     const clt_bench_programs_options *options;
     ocl_examined *programs;
-    clt_built *built; /* of the same number */
+    clt_built *built; /* one for each program */
     size_t count, capacity, built_capacity;
 } collection;
 

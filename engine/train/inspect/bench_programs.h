@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `cltrain bench build`: how the device's compiler takes the programs of a config. */
+ * `cltrain bench build`: measures how long the device's compiler takes for the programs of a config, and
+ * whether they build and spill registers. */
 #ifndef ENGINE_TRAIN_BENCH_PROGRAMS_H
 #define ENGINE_TRAIN_BENCH_PROGRAMS_H
 
@@ -13,7 +14,7 @@ typedef struct clt_built {
     const ocl_examined *program;
     const char *kernel; /* the kernel that it holds */
     const char *label;  /* the first command that runs it: "block1.attention.forward" */
-    int commands;       /* of the plans that run it */
+    int commands;       /* number of the plans' commands that run it */
 } clt_built;
 
 typedef struct clt_bench_programs_options {
@@ -21,9 +22,10 @@ typedef struct clt_bench_programs_options {
     const char *device_spec;
     uint32_t caps_mask;
     const char *extra;  /* further options for every build; "" for none */
-    int threads;        /* builds at a time; 0: as many as for a training */
+    int threads;        /* concurrent builds; 0: as many as for a training */
     const char *folder; /* NULL, or where logs and binaries are kept */
-    /* Called on any thread, by one at a time. begin: before the first build; each: as soon as one has ended. */
+    /* Called on any thread, never concurrently. begin: before the first build; each: when a build has
+     * ended. */
     void (*begin)(void *context, const ocl_device_desc *device, size_t count);
     void (*each)(void *context, const clt_built *built);
     void *context;
@@ -33,10 +35,10 @@ typedef struct clt_bench_programs_sum {
     size_t count, failed;
     size_t spilled;      /* programs whose kernels spill registers, as far as the compiler says */
     double seconds;      /* from the first build to the end of the last one */
-    double sum, largest; /* seconds of all builds, and of the slowest one, each on its thread */
+    double sum, largest; /* seconds of all builds added up, and of the slowest one */
 } clt_bench_programs_sum;
-/* Opens the device, plans the config and builds the programs of both plans. json: the record. A program that does
- * not build is counted in `failed`; CLT_EDEVICE without a device. */
+/* Opens the device, plans the config and builds the programs of both plans. json: the record. A program that
+ * does not build is counted in `failed`; CLT_EDEVICE without a device. */
 clt_status clt_bench_programs(const clt_bench_programs_options *options, clt_bench_programs_sum *out,
                               clt_str *json);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `plan` and `estimate`: what would run and what it would need. */
+ * `plan` and `estimate`: plans the config for a device and describes commands, layers and memory. */
 #include "engine/train/inspect/describe.h"
 
 #include <inttypes.h>
@@ -129,7 +129,7 @@ static size_t block_length(const clt_graph *graph, size_t at, int32_t b)
     return n;
 }
 
-/* Whether the block at `at` has the same layers as the block of `length` nodes before it. */
+/* True if the block at `at` has the same layers as the `length` nodes before it. */
 static bool same_block(const clt_graph *graph, size_t at, size_t length)
 {
     if (length == 0 || at < length || at >= graph->n_nodes || graph->nodes[at]->block < 2 ||

@@ -26,8 +26,8 @@ typedef struct clt_description {
 
 /* Describes the device that `train` would use: `spec` (NULL: device.spec of the config, else the default
  * device) with the capabilities of the mask. The spec "generic" means the generic device, which is also used
- * when no spec is given and there is no device. CLT_EDEVICE if there is no device `spec`. Config and data are
- * checked before any device is opened. ranks: describes one of so many. */
+ * when no spec is given and there is no device. CLT_EDEVICE if there is no device `spec`. Config and data
+ * are checked before any device is opened. ranks: describes one rank of a job with `ranks` ranks. */
 clt_status clt_describe(const clt_config *config, const char *spec, uint32_t caps, int ranks,
                         clt_description **out);
 void clt_description_close(clt_description *d); /* NULL is fine */

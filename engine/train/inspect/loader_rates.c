@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader's threads, measured: see loader_rates.h. */
+ * Measures the loader: runs it with several numbers of threads on memory of the host, without a device. */
 #include "engine/train/inspect/loader_rates.h"
 
 #include <stdlib.h>
@@ -18,8 +18,8 @@ static double process_cpu(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Places the fields of a slot one after the other, and returns the bytes of a slot; *sample: of one sample.
- * */
+/* Places the fields of a slot one after the other. Returns the bytes of a slot; *sample: bytes of one
+ * sample. */
 static uint64_t place_fields(const clt_job *job, clt_loader_options *o, uint64_t *sample)
 {
     uint64_t bytes = 0;
@@ -43,8 +43,7 @@ static clt_status take(clt_loader *loader, int64_t count)
     return CLT_OK;
 }
 
-/* Slots that were filled while the threads started do not count; then as many at a time as there are slots.
- * */
+/* Measures whole rounds of slots. The first round does not count, because the threads are starting. */
 static clt_status run(const clt_bench_loader_options *b, clt_loader_options *o, clt_loader_rate *rate)
 {
     clt_loader *loader = NULL;

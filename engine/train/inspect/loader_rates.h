@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `cltrain bench loader`: how fast the loader's threads read, decode and change samples, without a device. */
+ * `cltrain bench loader`: how fast the loader's threads read, decode and change samples, without a
+ * device. */
 #ifndef ENGINE_TRAIN_LOADER_RATES_H
 #define ENGINE_TRAIN_LOADER_RATES_H
 
 #include "engine/config/config.h"
 #include "engine/data/data.h"
 
-/* What a number of threads did: micro-batches filled after the first round of slots, the wall and the CPU
- * seconds of the whole process that they took, and the bytes of one sample's fields. */
+/* The result for `workers` threads: micro-batches filled after the first round of slots, the wall seconds
+ * and the whole process's CPU seconds that they took, and the bytes of one sample's fields. */
 typedef struct clt_loader_rate {
     int workers;
     int64_t micro_batch, batches;
@@ -26,8 +27,8 @@ typedef struct clt_bench_loader_options {
 } clt_bench_loader_options;
 
 /* Measures 1, 2, 4 ... threads up to the cores of this process, or the number that data.workers gives. The
- * loader gets what a training of one rank would give it, and its micro-batches are released at once. Errors
- * as of a training's start (CLT_ECONFIG, CLT_EDATA), and of samples that cannot be read. */
+ * loader gets the same options as in a training of one rank, and its micro-batches are released at once.
+ * Errors: as at the start of a training (CLT_ECONFIG, CLT_EDATA), and for samples that cannot be read. */
 clt_status clt_bench_loader(const clt_bench_loader_options *options);
 
 #endif

@@ -112,7 +112,7 @@ static void add_kept(table *t, const clt_weights_taken *w)
         add(t, "new parameters", "%s%s: not from --init's file, as --init-skip says", w->kept_names, more);
 }
 
-/* The tuner's minute pays only in long runs: below this much work it is not suggested. */
+/* Floating-point operations of a run below which tuning is not suggested: its minute would not pay. */
 #define TUNE_FLOPS 1e14
 
 static void add_tuning(table *t, const clt_run *run)
@@ -142,7 +142,7 @@ const char *clt_startup_steps(const clt_job *job, char *text, size_t size)
     return text;
 }
 
-/* A text that is read this often is learnt by heart, which is hardly meant. */
+/* Passes through a text above which the table warns that the model will memorise it. */
 #define MOST_PASSES 100
 
 static void add_training(table *t, const clt_job *job)
@@ -249,7 +249,8 @@ static void add_folder(table *t, const clt_run *run, const char *run_dir)
                   : "only when it is stopped");
 }
 
-/* Rows about the job; run is NULL if there is none yet, taken if it starts from no weights. */
+/* Adds the rows about the job. run: NULL if there is none yet. taken: NULL if no weights are taken from a
+ * file. */
 static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, const clt_run *run,
                     const clt_weights_taken *taken)
 {
@@ -277,7 +278,7 @@ static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, cons
     add_memory(t, job);
 }
 
-/* The step time of the run that is resumed, if it ran on this device with the same number of ranks. */
+/* Adds the step time of the run to be resumed, if it ran on this device with the same number of ranks. */
 static void add_step_time(table *t, const clt_job *job, const clt_run_record *record)
 {
     const clt_json_doc *start = clt_run_start(record);

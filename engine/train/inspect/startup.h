@@ -7,15 +7,16 @@
 #include "engine/train/run/run.h"
 
 #define CLT_STARTUP_ROWS 20
-/* The rows that are known before a device allocates anything, for a dry run. resumed: the run that would be
- * resumed, whose step time is then shown; NULL: none. taken: what clt_weights_check said of --init; NULL: there are no
- * such weights. Returns the number of rows. */
+/* Makes the rows that are known before a device allocates anything, for a dry run, and returns their number.
+ * resumed: the run that would be resumed, whose step time is then shown; NULL: none. taken: the result of
+ * clt_weights_check for --init; NULL: --init was not given. */
 int clt_startup_job_rows(const clt_job *job, const char *resumed, const clt_weights_taken *taken,
                          clt_table_row rows[CLT_STARTUP_ROWS]);
-/* The row "optimizer" alone: what it is called, its learning rate (with optimizer.base_batch also how it follows
- * from the batch), schedule, weight decay and clipping. */
+/* The row "optimizer" alone: its name, learning rate (with optimizer.base_batch also how it follows from the
+ * batch), schedule, weight decay and clipping. */
 const char *clt_startup_optimizer(const clt_job *job, char *text, size_t size);
-/* The row "steps" alone: their number, tokens of a step and of all, and times through the training data. */
+/* The row "steps" alone: number of steps, tokens per step and in all, and passes through the training
+ * data. */
 const char *clt_startup_steps(const clt_job *job, char *text, size_t size);
 int clt_startup_rows(const clt_run *run, const char *run_dir, clt_table_row rows[CLT_STARTUP_ROWS]);
 

@@ -87,7 +87,8 @@ static clt_status make_trace(clt_watch *w, size_t commands)
 static clt_status start(clt_watch *w)
 {
     const clt_plan *plan = w->run->job->train;
-    /* commands, two transfers per micro-batch and per sum, the reporter's reads, a snapshot of every tensor */
+    /* commands, two transfers per micro-batch and per sum, the reporter's reads, a snapshot of every
+     * tensor */
     size_t commands = clt_plan_commands(plan) + 2 * (size_t)w->run->job->accumulation + 2 * plan->n_sums + 4;
     size_t capacity = commands * (size_t)(w->options.depth + 2) + 3 * plan->graph->n_params + 8;
     clt_status status = ocl_record_start(w->run->device, capacity);
@@ -152,7 +153,7 @@ static bool sampled(const clt_watch *w, int64_t step)
     return w->every_command || n == 0 || n == WARM_UP || n % CLT_WATCH_EVERY == 0;
 }
 
-/* Adds the step that began last to the sums; it ends where the next one begins. */
+/* Ends the step that began last and adds it to the sums. Called when the next step begins. */
 static void end_host(clt_watch *w)
 {
     host_sums *h = &w->host;
@@ -209,7 +210,7 @@ void clt_watch_break(clt_watch *w, bool pause)
 
 /* --- when a step has ended --- */
 
-/* The phase of a command of the training plan; false: the command is another plan's. */
+/* The phase and index of a command of the training plan; false: the command belongs to another plan. */
 static bool find_phase(const clt_realized *r, const ocl_command *c, size_t *index, clt_phase *phase)
 {
     if (c < r->all.commands || c >= r->all.commands + r->all.count)

@@ -3,16 +3,16 @@
  * The watch: measures a run's steps on the device without waiting for them. It fills in the times of each
  * step's metrics, collects the profile and the trace, and gives advice at the end. Transfers and the ends of
  * phases are recorded in every step; all commands are recorded in a few steps, or in every step when
- * profiling. Without time stamps of the driver it knows nothing, and its figures are NAN. */
+ * profiling. If the driver gives no time stamps, all figures are NAN. */
 #ifndef ENGINE_TRAIN_WATCH_H
 #define ENGINE_TRAIN_WATCH_H
 
 #include "engine/report/times/profile.h"
 #include "engine/train/run/run.h"
 
-#define CLT_WATCH_EVERY 50 /* when not profiling, one step in so many has all its commands recorded */
+#define CLT_WATCH_EVERY 50 /* when not profiling, one step in 50 has all its commands recorded */
 #define CLT_WATCH_METER_EVERY                                                                                \
-    8 /* when profiling, one step in so many has its OpenCL calls timed (is metered) */
+    8 /* when profiling, one step in 8 is metered: the time of each of its OpenCL calls is taken */
 #define CLT_WATCH_TRACE_STEPS 8 /* most steps of a trace; fewer when a step has many commands */
 #define CLT_WATCH_TRACE_SLICES 60000
 
@@ -32,8 +32,8 @@ clt_status clt_watch_create(clt_run *run, const clt_watch_options *options, clt_
  * the saver. */
 void clt_watch_destroy(clt_watch *watch);
 /* Changes the mode while no step is in flight. every_command: record all commands of every step, or only of
- * some. meter_every: time the OpenCL calls of one step in so many (at least 2, since plain steps are needed
- * for comparison), 0: of none. */
+ * some. meter_every: time the OpenCL calls of one step in `meter_every` (at least 2, since plain steps are
+ * needed for comparison); 0: of no step. */
 void clt_watch_mode(clt_watch *watch, bool every_command, int meter_every);
 /* To be called before and after clt_step. */
 void clt_watch_begin(clt_watch *watch, int64_t step);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checksums on the device and on the host: checksum.h. */
+ * Computes checksums of the store's slabs on the device, and of received data on the host, and compares
+ * them. */
 #include "engine/train/saved/checksum.h"
 
 #include <stdlib.h>
@@ -23,8 +24,8 @@ struct clt_checksums {
     ocl_exec *exec;
 };
 
-/* Words of a slab that a checkpoint holds. Of the state arena this is the state block, without the schedule's
- * table. */
+/* The number of words of a slab that a checkpoint holds. In the state arena that is the state block, without
+ * the schedule's table. */
 static uint64_t slab_words(const clt_store *store, clt_arena_kind arena, int32_t slab)
 {
     bool saved = arena == CLT_ARENA_PARAM || arena == CLT_ARENA_STATE || clt_arenas[arena].suffix;
@@ -41,7 +42,7 @@ void clt_checksum_ranges_add(clt_checksum_ranges *r, clt_arena_kind arena, int32
     *end = first + count > *end ? first + count : *end;
 }
 
-/* The ranges of all that can be saved, or those that are asked for, in whole chunks as far as the slab goes. */
+/* Sets the ranges: all that can be saved, or the asked ones, rounded up to whole chunks within the slab. */
 static void set_ranges(clt_checksums *sums, const clt_checksum_ranges *asked)
 {
     for (int a = 0; a < CLT_ARENA_COUNT; a++) {
@@ -103,8 +104,8 @@ static clt_status make_list(clt_checksums *sums, const ocl_device_desc *device)
     return status;
 }
 
-/* Runs the kernels once before the first step: if a driver refuses a launch, the first checkpoint must not be
- * where the training ends. */
+/* Runs the kernels once before the first step, so that a driver that refuses a launch does not end the
+ * training at its first checkpoint. */
 static clt_status prime(const clt_checksums *sums)
 {
     CLT_TRY(ocl_exec_run(sums->exec, NULL));

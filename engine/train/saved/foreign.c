@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matching tensors of a file with parameters, for files of other programs: they may have a prefix before
- * every name, buffers, second copies of tied weights, and parts of another task. A tensor that belongs to a part of the
- * model and is not used is an error, because a model that ignores a part of the weights computes something else. Nothing here needs a
- * device. misfit.c writes the list of differences. */
+ * Matches the tensors of a file with the model's parameters. Files of other programs may have a prefix
+ * before every name, buffers, second copies of tied weights, and tensors for another task. An unused tensor
+ * that belongs to a part of this model is an error, because a model without it computes something else.
+ * Nothing here needs a device. misfit.c writes the list of differences. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static bool same_values(const clt_named_tensor *a, const clt_named_tensor *b)
            clt_shape_equal(&a->shape, &b->shape) && memcmp(a->data, b->data, bytes) == 0;
 }
 
-/* A tensor of one of the graph's layers that its op has no use for. */
+/* True for a tensor of one of the graph's layers that the layer's op does not use. */
 static bool op_leaves_out(const clt_graph *graph, const clt_named_tensor *tensor)
 {
     const char *dot = strrchr(tensor->name, '.');
@@ -91,8 +91,8 @@ static bool op_leaves_out(const clt_graph *graph, const clt_named_tensor *tensor
     return false;
 }
 
-/* Tensors that need not be used: causal masks, the output layer of a model that ties it to the token
- * embedding, and what ops leave out. */
+/* True for tensors that need not be used: causal masks, an output layer that equals the token embedding it
+ * is tied to, and tensors that ops do not use. */
 static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
                             const clt_named_tensor *tensor)
 {
@@ -106,7 +106,8 @@ static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
            same_values(tensor, clt_run_find_tensor(file, clt_graph_find_param(graph, p->table)));
 }
 
-/* False for a second tensor with the parameter's other name, of which only one is used. */
+/* True if a parameter takes this tensor. A file may hold a parameter under its long and its short name; then
+ * only one of the two tensors is used. */
 static bool is_used(const clt_graph *graph, const clt_safetensors *file, const clt_named_tensor *tensor)
 {
     const char *shorter = clt_weights_short_name(tensor->name);
@@ -118,8 +119,8 @@ static bool is_used(const clt_graph *graph, const clt_safetensors *file, const c
     return false;
 }
 
-/* Whether two names begin with the same component, up to the first dot, when the numbers in it are not looked at: "h" of
- * "h.11.ln_1.bias", "layer%" of "layer4.0.conv1.weight". */
+/* True if the first components of two names, up to the first dot, are the same apart from the numbers in
+ * them: "h" of "h.11.ln_1.bias", "layer%" of "layer4.0.conv1.weight". */
 static bool same_beginning(const char *a, const char *b)
 {
     static const char digits[] = "0123456789";
@@ -137,9 +138,9 @@ static bool same_beginning(const char *a, const char *b)
     }
 }
 
-/* Whether a tensor that the model does not use says that it is another model than the file's: a further layer, a bias,
- * an adapter, an output layer of its own. Other tensors, such as the head of another task or counters, are not needed
- * for what this model computes. */
+/* True if an unused tensor shows that the file is of another model: a further layer, a bias, an adapter, an
+ * output layer of its own. Other tensors, such as the head of another task or counters, are not needed for
+ * what this model computes. */
 static bool tells_another_model(const clt_graph *graph, const clt_safetensors *file,
                                 const clt_named_tensor *tensor)
 {
@@ -278,8 +279,8 @@ static void compare(clt_misfits *list, const clt_param *param, clt_weights_taken
 
 #define PREFIX_SIZE 100
 
-/* Whether a prefix is made of what wrappers put before every name: PyTorch's DataParallel, torch.compile, classes that
- * hold the model as a member. */
+/* True if a prefix consists of parts that wrappers put before every name: PyTorch's DataParallel,
+ * torch.compile, classes that hold the model as a member. */
 static bool is_known_prefix(const char *prefix)
 {
     static const char *const parts[] = {"module.", "model.", "_orig_mod.", "transformer."};
@@ -315,7 +316,7 @@ static bool has_all(const clt_graph *graph, const clt_safetensors *file, const c
     return true;
 }
 
-/* Cuts the prefix by one part until all names are found; false: with none. */
+/* Shortens the prefix part by part until the file has all names with it; false if no prefix is left. */
 static bool shorten_until_found(const clt_graph *graph, const clt_safetensors *file, const char *skip,
                                 char *prefix)
 {
@@ -364,8 +365,9 @@ static void tell_passed_over(const char *path, const char *names, int count)
                  count == 1 ? "" : "s", names);
 }
 
-/* The tensors that no parameter takes: misfits, or (a file of others, whose model may have had more parts) told by a
- * warning when all that is needed is there. */
+/* Handles the tensors that no parameter takes. They are misfits, except in a file of another program
+ * (`others`) that holds all that is needed: there, tensors that do not belong to this model cause only a
+ * warning. */
 static void compare_rest(clt_misfits *list, const char *path, const char *skip, bool others)
 {
     char names[300] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known of a run's table: see known_table.h. */
+ * Reads the facts about a table that an earlier run saved in data.json, and sends them to all ranks. */
 #include "engine/train/saved/known_table.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define MOST_BYTES (64 << 20)
 
-/* data.json of a run or checkpoint, and where it lies; *text NULL: there is none. */
+/* Reads data.json of a run or checkpoint; *from: its path. *text NULL: there is none. */
 static clt_status read_saved(const char *folder, char **text, size_t *length, char **from)
 {
     clt_checkpoint *saved = NULL;
@@ -26,7 +26,7 @@ static clt_status read_saved(const char *folder, char **text, size_t *length, ch
     return status;
 }
 
-/* The one beside a file of weights, unless another program wrote it. */
+/* Reads the data.json beside a file of weights, unless another program wrote it. */
 static clt_status read_beside(const char *file, char **text, size_t *length, char **from)
 {
     const char *last = strrchr(file, '/');
@@ -52,7 +52,7 @@ static void read_text(const char *path, char **text, size_t *length, char **from
         clt_is_directory(path) ? read_saved(path, text, length, from) : read_beside(path, text, length, from);
     if (status == CLT_OK)
         return;
-    clt_error_clear(); /* what is wrong with a checkpoint is said when its weights are read */
+    clt_error_clear(); /* an error of a checkpoint is reported when its weights are read */
     free(*text);
     *text = NULL;
 }

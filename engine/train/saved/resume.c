@@ -56,15 +56,15 @@ static double get_double(const clt_checkpoint *saved, const char *key, double mi
     return member_double(clt_json_root(saved->state), key, missing);
 }
 
-/* False: there is no integer of that name from 0 to `most`. */
+/* Reads a member; false if it is no integer from 0 to `most`. */
 static bool member_int(const clt_json *object, const char *key, int64_t most, int64_t *out)
 {
     const clt_json *value = clt_json_get(object, key);
     return value && clt_json_int(value, out) && *out >= 0 && *out <= most;
 }
 
-/* If the config does not set the global batch, it follows from the number of ranks: another number is an
- * error. */
+/* The checkpoint must have been trained with the same global batch. If the config does not set it, it
+ * follows from the number of ranks, so another number of ranks is an error. */
 static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, int64_t step)
 {
     int64_t samples, batch = run->job->global_batch;
@@ -87,7 +87,7 @@ static const char *storage_of(const clt_run *run, const clt_checkpoint *saved)
 }
 
 /* Restores the loss scale and its counter if the storage type is the same. With precision.mode auto this
- * device may use another one, for which both start again. */
+ * device may use another storage type; then both start again. */
 static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_state_block *state)
 {
     const clt_loss_scaling *scaling = &run->job->update.scaling;
@@ -104,7 +104,8 @@ static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_s
         state->growth = 0;
 }
 
-/* What steps are compared with; those from here on where the checkpoint has nothing. */
+/* Restores the statistics that steps are compared with to detect spikes. If the checkpoint has none, they
+ * begin again. */
 static void restore_spikes(const clt_run *run, const clt_checkpoint *saved, clt_state_block *state)
 {
     const clt_json *spikes = clt_json_get(clt_json_root(saved->state), "spikes");
@@ -148,8 +149,8 @@ static void restore_init(clt_run *run, const clt_checkpoint *saved)
     run->taken.hash = strtoull(clt_json_string(hash), NULL, 16);
 }
 
-/* The best evaluation so far and the patience that is left. If the config has another figure for them now, they begin
- * again; checkpoints of older programs know the lowest loss alone. */
+/* Restores the best evaluation so far and the count of evaluations without improvement. Both begin again if
+ * the config now names another figure. Checkpoints of older versions have only the lowest loss. */
 static void restore_best(const clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
 {
     static const char *const words[] = {CLT_BESTS(CLT_CHOICE_WORD)};

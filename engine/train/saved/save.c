@@ -127,8 +127,8 @@ clt_status clt_run_load_tensor(clt_run *run, const clt_param *param, clt_arena_k
     return status;
 }
 
-/* From a file, or with saved (else NULL) the values that the checkpoint is evaluated with. Parameters that `skip`
- * (or NULL) names are left as they are. */
+/* Loads all parameters from the file or, if `saved` is not NULL, the values that the checkpoint is evaluated
+ * with. Parameters that `skip` names (NULL: none) are left as they are. */
 static clt_status load_all(clt_run *run, const clt_safetensors *file, const clt_checkpoint *saved,
                            const char *path, const char *skip)
 {
@@ -171,7 +171,7 @@ clt_status clt_run_take_init(clt_run *run)
     return status;
 }
 
-/* From a file that another program may have written. */
+/* Loads a file that another program may have written. */
 static clt_status load_others(clt_run *run, clt_safetensors *file, const char *path)
 {
     clt_weights_taken taken;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a rank writes of a checkpoint: see saved_part.h. */
+ * Divides the tensors of a checkpoint among the ranks that write, reads this rank's pieces from the device
+ * and compares them with the device's checksums. */
 #include "engine/train/saved/saved_part.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 /* --- the tensors of the checkpoint --- */
 
-/* Where the tensors' values are, by their numbers. */
+/* Appends a tensor to the list of the checkpoint's tensors, and where its values are in the store. */
 static clt_status add_tensor(const clt_run *run, clt_saved_part *p, const clt_param *param,
                              clt_arena_kind arena, const char *suffix)
 {
@@ -91,7 +92,8 @@ bool clt_saved_part_own(const clt_run *run, const clt_saved_part *p, int tensor,
            clt_store_part(layout, of->arena, of->slot, index, piece);
 }
 
-/* What of a tensor that every rank has lies in the writer's share of its slab. */
+/* The part of a replicated tensor that this writer saves: what lies in its share of the slab. False:
+ * nothing. */
 static bool in_share(const clt_store_layout *layout, const clt_saved_tensor *of, int writer, int writers,
                      clt_store_piece *piece)
 {

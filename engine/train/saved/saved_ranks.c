@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks that write checkpoints together: see saved_ranks.h. */
+ * Finds out which ranks see the checkpoints folder, sends pieces of the other ranks to rank 0, and collects
+ * the results of all ranks. */
 #include "engine/train/saved/saved_ranks.h"
 
 #include <dirent.h>
@@ -17,20 +18,20 @@
 
 /* A piece that a rank sends to rank 0. */
 typedef struct clt_sent {
-    int64_t rank, tensor; /* of the job */
-    int64_t member;       /* of the group `apart` */
+    int64_t rank, tensor; /* the sender's rank in the job; number of the tensor */
+    int64_t member;       /* the sender's rank in the group `apart` */
     clt_store_piece in;
-    int64_t piece; /* on rank 0: number in its part */
+    int64_t piece; /* on rank 0: number of the piece in its part */
 } clt_sent;
 
 /* --- who sees the folder --- */
 
-/* What rank 0 says: where the folder is and the tag of this run. */
+/* What rank 0 broadcasts: where the folder is and the tag of this run. */
 typedef struct said {
     char folder[PATH_MAX], tag[CLT_SAVED_TAG];
 } said;
 
-/* The file that rank 0 writes beside the folder. */
+/* The path of the token: a file that rank 0 writes beside the folder and other ranks look for. */
 static clt_status token_of(const said *s, clt_str *out)
 {
     clt_str_printf(out, "%.*s/shared-%s", (int)(strrchr(s->folder, '/') - s->folder), s->folder, s->tag);
@@ -45,7 +46,7 @@ static bool is_token(const char *name)
     return sscanf(name, "shared-%ld-%llx%n", &process, &time, &length) == 2 && name[length] == '\0';
 }
 
-/* Those of runs that were killed while others looked for them. One that stays does no harm. */
+/* Removes tokens that killed runs have left. A token that cannot be removed does no harm. */
 static void remove_old_tokens(const char *parent)
 {
     DIR *entries = opendir(parent);
@@ -75,7 +76,7 @@ static clt_status make_token(const char *folder, said *s, clt_str *token)
     return clt_own_file_write(token->text, s->tag, strlen(s->tag));
 }
 
-/* Whether the file of rank 0 is here and another can be made beside it. */
+/* True if this rank finds rank 0's token and can make another file beside it. */
 static bool sees(const clt_run *run, const said *s)
 {
     clt_str token = {0};
@@ -99,7 +100,7 @@ static bool sees(const clt_run *run, const said *s)
     return status == CLT_OK;
 }
 
-/* Numbers those that see the folder. */
+/* Numbers the ranks that see the folder. */
 static clt_status count_writers(clt_run *run, clt_saved_ranks *r, const said *s)
 {
     int64_t *see;
@@ -116,7 +117,7 @@ static clt_status count_writers(clt_run *run, clt_saved_ranks *r, const said *s)
     return status;
 }
 
-/* Of several ranks. */
+/* Tells all ranks where the folder is and finds out which of them see it. */
 static clt_status find_folder(clt_run *run, const char *folder, clt_saved_ranks *r)
 {
     said s = {.folder = ""};
@@ -162,7 +163,7 @@ void clt_saved_ranks_close(clt_saved_ranks *r)
     *r = (clt_saved_ranks){.writer = -1};
 }
 
-/* --- what ranks that do not see it send --- */
+/* --- pieces of ranks that do not see the folder --- */
 
 static clt_status add_sent(clt_saved_ranks *r, const clt_sent *sent)
 {
@@ -171,7 +172,7 @@ static clt_status add_sent(clt_saved_ranks *r, const clt_sent *sent)
     return CLT_OK;
 }
 
-/* What the ranks divide and this rank has. */
+/* Lists this rank's pieces of the tensors that are divided among ranks. */
 static clt_status list_own(const clt_run *run, clt_saved_ranks *r, const clt_saved_part *p)
 {
     clt_sent sent = {.rank = run->ranks.rank, .member = comm_describe(r->apart)->rank};
@@ -183,7 +184,7 @@ static clt_status list_own(const clt_run *run, clt_saved_ranks *r, const clt_sav
     return CLT_OK;
 }
 
-/* All members of the group list the same: what member 1 has, then member 2 ... */
+/* Makes the same list on all members of the group: the pieces of member 1, of member 2 ... */
 static clt_status list_sent(const clt_run *run, clt_saved_ranks *r, const clt_saved_part *p)
 {
     const comm_info *group = comm_describe(r->apart);
@@ -232,7 +233,8 @@ clt_status clt_saved_ranks_list(clt_run *run, clt_saved_ranks *r, clt_saved_part
     return CLT_OK;
 }
 
-/* The others wait for what is sent, so an error is told when all ranks say how they wrote. */
+/* Compares a block with the device. An error is kept in send_error and reported at the end of the round,
+ * because the other ranks still wait for the block. */
 static void compare_block(clt_saved_ranks *r, const clt_saved_part *p, int tensor, uint64_t at, uint64_t n)
 {
     clt_status status = clt_saved_part_compare_own(p, tensor, at, r->block, n);
@@ -241,7 +243,7 @@ static void compare_block(clt_saved_ranks *r, const clt_saved_part *p, int tenso
     clt_error_clear();
 }
 
-/* To all members of the group, since groups know no messages from rank to rank. */
+/* Sends a piece by broadcasts to the whole group, because groups have no messages from rank to rank. */
 static clt_status send_piece(clt_run *run, clt_saved_ranks *r, const clt_saved_part *p, const clt_sent *sent)
 {
     const clt_saved_tensor *of = &p->of[sent->tensor];
@@ -268,7 +270,7 @@ clt_status clt_saved_ranks_send(clt_run *run, clt_saved_ranks *r, const clt_save
     return CLT_OK;
 }
 
-/* --- what became of it --- */
+/* --- results --- */
 
 typedef struct outcome {
     int64_t status, exceeds;
@@ -280,7 +282,7 @@ clt_status clt_saved_tell(const clt_run *run, clt_error *error)
 {
     if (run->ranks.ranks == 1)
         return CLT_OK;
-    error->file = NULL; /* a constant of another process */
+    error->file = NULL; /* points to a constant of another process */
     return comm_broadcast(run->options->comm, error, sizeof *error, 0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text files of a checkpoint: see saved_texts.h. */
+ * Makes the text files of a checkpoint: config, facts about the data, tokenizer. */
 #include "engine/train/saved/saved_texts.h"
 
 #include <limits.h>

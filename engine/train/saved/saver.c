@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The saver. The main thread only enqueues reads into the saver's host memory and talks to other ranks; the writer's thread does
- * everything with files. */
+ * The saver. The main thread only enqueues reads into the saver's host memory and communicates with other
+ * ranks; the writer thread does all work on files. */
 #include "engine/train/saved/saver.h"
 
 #include <inttypes.h>
@@ -21,9 +21,10 @@
 #include "engine/train/saved/saved_ranks.h"
 #include "engine/train/saved/saved_texts.h"
 
-/* What the writer's thread does. THROUGH: it has done its part of a round. */
+/* What the writer thread does. THROUGH: it has finished its part of a round. */
 typedef enum saver_phase { SAVER_IDLE, SAVER_READING, SAVER_WORKING, SAVER_THROUGH, SAVER_STOP } saver_phase;
-/* ALL: with one rank, all of it; otherwise see saver.h. DISCARD: instead of the rounds after a part that failed. */
+/* ALL: the whole save, with one rank; the other rounds are described in saver.h. DISCARD: replaces the
+ * remaining rounds after one has failed. */
 typedef enum saver_round {
     ROUND_ALL,
     ROUND_WRITE,
@@ -51,10 +52,10 @@ struct clt_saver {
     uint64_t last_command; /* number of the last read that was enqueued (cl/command/faults.h) */
     double begun;
     clt_error error;       /* of this rank's part of the round */
-    clt_part written, all; /* by this rank in this round, by all ranks when they wrote */
-    bool open;             /* several ranks have a round to end together; the same on all of them */
-    bool exceeds;          /* rank 0, after it placed a checkpoint: older ones are to be deleted */
-    bool pending;          /* the save could not begin: that is the result */
+    clt_part written, all; /* what this rank wrote or read in this round; what all ranks wrote */
+    bool open;             /* ranks have a round to end together; the same value on all of them */
+    bool exceeds;          /* on rank 0, after placing a checkpoint: older ones are to be deleted */
+    bool pending;          /* the save could not begin, and the next poll gives its error */
     clt_save_result result;
 };
 
@@ -74,7 +75,7 @@ static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
     clt_jw_end_object(w);
 }
 
-/* What later steps are compared with. */
+/* Writes the statistics that later steps are compared with to detect spikes. */
 static void spikes_text(const clt_saver *s, clt_json_writer *w)
 {
     clt_jw_key(w, "spikes");
@@ -232,7 +233,7 @@ static void *writer(void *context)
         if (s->round <= ROUND_PLACE)
             s->result.seconds = clt_now() - s->begun;
         pthread_mutex_lock(&s->lock);
-        /* nobody waits for what rank 0 does by itself */
+        /* no rank waits for these rounds, which rank 0 does alone */
         s->phase = s->round == ROUND_RETAIN || s->round == ROUND_DISCARD ? SAVER_IDLE : SAVER_THROUGH;
         pthread_cond_broadcast(&s->changed);
     }
@@ -256,7 +257,8 @@ static clt_status make(clt_saver *s, const char *folder)
 {
     clt_run *run = s->run;
     CLT_TRY(clt_saved_ranks_open(run, folder, &s->ranks));
-    /* devices of different kinds may differ in the last bits: a checkpoint is not to mix those of several ranks */
+    /* devices of different kinds may differ in the last bits, so one rank writes all of the replicated
+     * tensors */
     CLT_TRY(clt_saved_part_make(run, s->ranks.writer, run->kinds_differ ? 1 : s->ranks.writers, &s->part));
     CLT_TRY(clt_saved_ranks_list(run, &s->ranks, &s->part));
     say_share(s);
@@ -285,8 +287,8 @@ clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out)
     return CLT_OK;
 }
 
-/* Waits until this rank has nothing to do; the lock must be held. False: a command failed, and reads after it may
- * never end. */
+/* Waits until this rank has nothing to do; the lock must be held. False: a command failed, and reads after
+ * it may never end. */
 static bool wait_while_busy(clt_saver *s)
 {
     bool well = true;
@@ -359,7 +361,7 @@ static void set_phase(clt_saver *s, saver_phase phase, saver_round round)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* What several ranks do before each of them writes. */
+/* With several ranks: rank 0 makes the folder, all learn whether it could, and pieces are sent to rank 0. */
 static clt_status begin_together(clt_saver *s)
 {
     clt_checkpoint_content content = content_of(s, "");
@@ -414,7 +416,7 @@ bool clt_saver_waits(clt_saver *s)
     return waits;
 }
 
-/* The save has ended, with this error or well. */
+/* Hands out the result of a save that has ended, with this error or successfully. */
 static void take_result(clt_saver *s, const clt_error *error, clt_save_result *result, bool *have)
 {
     s->result.error = *error;
@@ -423,14 +425,15 @@ static void take_result(clt_saver *s, const clt_error *error, clt_save_result *r
     *have = true;
 }
 
-/* Rank 0 does the rest by itself. */
+/* Ends the common rounds; rank 0 does the round `rest` alone (ROUND_ALL: there is none). */
 static void close_rounds(clt_saver *s, saver_round rest)
 {
     s->open = false;
     set_phase(s, s->run->ranks.rank == 0 && rest != ROUND_ALL ? SAVER_WORKING : SAVER_IDLE, rest);
 }
 
-/* The ranks are through with reading the new checkpoint. */
+/* All ranks have read the new checkpoint: older ones are deleted only if it has the bytes that were
+ * written. */
 static void end_verification(clt_saver *s, const clt_error *error, const clt_part *read)
 {
     bool same = error->status == CLT_OK && memcmp(read, &s->all, sizeof *read) == 0;
@@ -441,7 +444,7 @@ static void end_verification(clt_saver *s, const clt_error *error, const clt_par
     close_rounds(s, same ? ROUND_RETAIN : ROUND_ALL);
 }
 
-/* All ranks end a round, with which this one is through. */
+/* Ends a round together with all other ranks and begins the next one, if any. */
 static clt_status meet(clt_saver *s, clt_save_result *result, bool *have)
 {
     clt_error error = s->error;
@@ -465,7 +468,7 @@ static clt_status meet(clt_saver *s, clt_save_result *result, bool *have)
     return CLT_OK;
 }
 
-/* What is in flight on this rank; *ended: see wait_while_busy. */
+/* Waits until this rank has nothing to do and returns its phase; *ended: see wait_while_busy. */
 static saver_phase settle(clt_saver *s, bool *ended)
 {
     pthread_mutex_lock(&s->lock);

@@ -11,8 +11,9 @@
  *   verify    every rank reads an equal part of the files, if older checkpoints are to be deleted
  *   retain    rank 0 deletes older checkpoints
  *
- * The threads know nothing of other ranks. A round ends when all ranks have said that they are through with it, in the
- * words of a step (trainer_decide.c) or because all of them wait. */
+ * The writer threads do not communicate. A round ends when all ranks have reported that they have finished
+ * it: with the words that ranks exchange in each step (trainer_decide.c), or because all of them wait for
+ * the save. */
 #ifndef ENGINE_TRAIN_SAVER_H
 #define ENGINE_TRAIN_SAVER_H
 
@@ -24,12 +25,13 @@ typedef struct clt_saver clt_saver;
 /* What a resumed run needs besides tensors and the state block. */
 typedef struct clt_saved_state {
     double best_eval_loss; /* NAN: none yet */
-    /* The best evaluation so far by the figure `best` (checkpoint.best; NONE: loss); its step, -1: none. */
+    /* The best evaluation so far: the figure it was chosen by (checkpoint.best; NONE: loss), its value, and
+     * its step; -1: none. */
     int best;
     double best_value;
     int64_t best_step;
-    /* Early end: the figure to be bettered (by more than train.early_stop_delta), NAN: none yet; and how many evaluations in
-     * a row have not bettered it. */
+    /* Early stop: the figure to improve on by more than train.early_stop_delta (NAN: none yet), and how many
+     * evaluations in a row have not done so. */
     double stop_value;
     int64_t stop_evals;
 } clt_saved_state;
@@ -43,22 +45,23 @@ typedef struct clt_save_result {
     int64_t step;
     double seconds;
     char path[1024];
-    clt_error error; /* status CLT_OK: the checkpoint is complete and synced to disk. The same on all ranks */
+    clt_error error; /* the same on all ranks. CLT_OK: the checkpoint is complete and synced to disk */
 } clt_save_result;
 
-/* folder: for checkpoints, of rank 0; others give NULL. Collective, as begin and poll. */
+/* folder: the checkpoints folder on rank 0; others pass NULL. Collective, as are begin and poll. */
 clt_status clt_saver_create(clt_run *run, const char *folder, clt_saver **out);
-/* Waits for this rank's part of the save in flight, if any. Where several ranks make it, it is lost, and what is there of it stays for
- * the next save or run to remove, because other ranks may still write. */
+/* Waits for this rank's part of the save in flight, if any. With several ranks that save is lost: its files
+ * stay until the next save or run removes them, because other ranks may still write. */
 void clt_saver_destroy(clt_saver *saver);
-/* Enqueues the snapshot of step `step`. No save may be in flight (call poll first). A save that cannot begin gives its result to the
- * next poll. */
+/* Enqueues the snapshot of step `step`. No save may be in flight (call poll first). If the save cannot
+ * begin, the next poll gives its error. */
 clt_status clt_saver_begin(clt_saver *saver, int64_t step, const clt_saved_state *state,
                            const clt_retention *retention);
-/* This rank is through with a round and others may not be. */
+/* True if this rank has finished its part of a round that the ranks have not ended together yet. */
 bool clt_saver_waits(clt_saver *saver);
-/* Takes the result of a save. LOOK: if there is one. MEET: all ranks are through with a round, and begin the next
- * one. WAIT: sleeps until none is in flight. Fails if ranks cannot talk to each other. */
+/* Takes the result of a save, if there is one. LOOK: never waits. MEET: all ranks have finished a round, so
+ * they end it and begin the next one. WAIT: sleeps until no save is in flight. Fails if communication
+ * fails. */
 typedef enum clt_saver_poll_kind { CLT_SAVER_LOOK, CLT_SAVER_MEET, CLT_SAVER_WAIT } clt_saver_poll_kind;
 clt_status clt_saver_poll(clt_saver *saver, clt_saver_poll_kind kind, clt_save_result *result, bool *have);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving a checkpoint so that at every moment, whatever fails, the folder contains complete checkpoints only:
- * all files are written to a temporary folder and synced to disk, then one rename gives the folder its name.
- * This file must not know what the tensors mean. */
+ * Saving a checkpoint so that at every moment, whatever fails, the folder contains complete checkpoints
+ * only: all files are written to a temporary folder and synced to disk, then one rename gives the folder its
+ * name. This file must not know what the tensors mean. */
 #include "engine/checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -113,7 +113,7 @@ static clt_status note_tensors(target *t, const clt_checkpoint_content *content,
     struct stat info;
     CLT_TRY(clt_tensor_file_make(content, index, &file));
     clt_status status = file.size ? clt_path_join(t->folder, file.name, &path) : CLT_OK;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* a network disk is asked for the size then */
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1; /* makes a network disk report the true size */
     if (path && (fd < 0 || fstat(fd, &info) != 0))
         status = clt_fail_errno(CLT_ESTORAGE, errno, "asking for the size of '%s'", path);
     else if (path && ((uint64_t)info.st_size != file.size || all->bytes[index] != file.size))
@@ -150,7 +150,7 @@ static clt_status write_manifest(target *t)
     return status;
 }
 
-/* Everything but the tensors, which are there. */
+/* Writes all files but the tensor files, which exist already. */
 static clt_status complete_folder(const char *temporary, const clt_checkpoint_content *content,
                                   const clt_part *all)
 {
@@ -182,8 +182,8 @@ static clt_status discard(const char *path, clt_status status)
 }
 
 /* Renames `temporary` to `name`, which may exist. If the file system can exchange two folders, a complete
- * step_N exists at every moment. Otherwise the old folder is renamed first; after a crash clean_up() restores
- * it. */
+ * step_N exists at every moment. Otherwise the old folder is renamed first; after a crash clean_up()
+ * restores it. */
 static clt_status put_in_place(const char *temporary, const char *name)
 {
     if (rename(temporary, name) == 0)
@@ -231,7 +231,8 @@ static bool kept_anyway(const clt_retention *r, int64_t step)
     return (r->major > 0 && step % r->major == 0) || step == r->best;
 }
 
-/* Kept are `step`, the keep - 1 newest others, and those that the retention rules keep. */
+/* Keeps `step`, the keep - 1 newest others, and checkpoints that another retention rule keeps; deletes the
+ * rest. */
 static clt_status delete_older(const char *folder, int64_t step, const clt_step_list *list,
                                const clt_retention *r)
 {
@@ -350,7 +351,7 @@ void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step)
 
 /* --- saving by one process --- */
 
-/* The pieces are the whole tensors. */
+/* Writes every tensor as one piece. */
 static clt_status write_whole(const char *folder, const char *tag, const clt_checkpoint_content *content,
                               clt_part *part)
 {

@@ -23,9 +23,9 @@ typedef struct clt_named_tensor {
 /* --- safetensors --- */
 typedef struct clt_safetensors clt_safetensors;
 /* Maps the file and checks everything: the header is at most 100,000,000 bytes, inside the file, and strict
- * JSON; the product of each shape does not overflow and, for types that the engine stores, equals its byte range; the
- * ranges cover the buffer without holes or overlap and end at the end of the file; names are unique; __metadata__
- * maps strings to strings. CLT_ECHECKPOINT with a message of its own for each. */
+ * JSON; the product of each shape does not overflow and, for types that the engine stores, equals its byte
+ * range; the ranges cover the buffer without holes or overlap and end at the end of the file; names are
+ * unique; __metadata__ maps strings to strings. CLT_ECHECKPOINT with a message of its own for each. */
 clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
 /* Opens several files as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
@@ -34,17 +34,17 @@ int clt_safetensors_count(const clt_safetensors *file);
 const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index); /* in file order */
 const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
                                              const char *name); /* NULL if absent */
-/* The type of a tensor of this file as it is written there: "BF16". The engine does not store all of them: dtype is then
+/* The type of a tensor as the file names it: "BF16". If the engine cannot store it, the tensor's dtype is
  * CLT_DTYPE_COUNT. */
 const char *clt_safetensors_type(const clt_safetensors *file, const clt_named_tensor *tensor);
-/* Takes a prefix off all names that have it. CLT_ECHECKPOINT: two tensors would have one name. */
+/* Removes a prefix from all names that have it. CLT_ECHECKPOINT: two tensors would have the same name. */
 clt_status clt_safetensors_take_off(clt_safetensors *file, const char *prefix);
-/* of a single file only */
+/* A value of __metadata__; only for a single file. */
 const char *clt_safetensors_metadata(const clt_safetensors *file, const char *key);
 /* clt_hash64 of the bytes of the file, or of all files in their order. */
 uint64_t clt_safetensors_hash(const clt_safetensors *file);
-/* Whether the file, or each of the files, is still as long as when it was opened, so that the values that
- * were read are the file's: CLT_ECHECKPOINT if it was cut. NULL is fine. */
+/* Checks that the file, or each of the files, is still as long as when it was opened; only then the values
+ * that were read are the file's. CLT_ECHECKPOINT if it was cut. NULL is fine. */
 clt_status clt_safetensors_whole(const clt_safetensors *file);
 /* Converts any float tensor of a file (f32, f16, bf16, f64) to f32. CLT_ECHECKPOINT for other types. */
 clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
@@ -53,17 +53,17 @@ clt_status clt_named_tensor_to_f32(const clt_named_tensor *tensor, float *out);
  * be NULL): 64-bit hash of the file. */
 clt_status clt_safetensors_write(const char *path, const clt_named_tensor *tensors, int count,
                                  const char *const *metadata, int n_metadata, uint64_t *hash);
-/* Whether the file begins like a safetensors file; false if there is no file. */
+/* True if the file exists and begins like a safetensors file. */
 bool clt_safetensors_looks(const char *path);
 /* Bytes of the tensors' data. */
 uint64_t clt_named_tensors_bytes(const clt_named_tensor *tensors, int count);
 /* CLT_ENUMERIC names the first tensor with a NaN or an infinity, and where in it. */
 clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int count);
 
-/* weights.c: opens the weights at `path`: a safetensors file, an index of several (NAME.index.json), a folder
- * with model.safetensors or model.safetensors.index.json, or what clt_checkpoint_open takes (the newest
- * checkpoint of a run). CLT_ECHECKPOINT: it is none of these (no such path, weights in PyTorch's own format);
- * the message says what to do. */
+/* weights.c: opens the weights at `path`: a safetensors file, an index of several (NAME.index.json), a
+ * folder with model.safetensors or model.safetensors.index.json, or what clt_checkpoint_open takes (the
+ * newest checkpoint of a run). CLT_ECHECKPOINT: it is none of these (no such path, weights in PyTorch's own
+ * format); the message says what to do. */
 clt_status clt_weights_open(const char *path, clt_safetensors **out);
 
 /* --- checkpoints --- */
@@ -95,8 +95,8 @@ typedef struct clt_checkpoint_content {
  * ignore SIGXFSZ, or a file size limit kills it. */
 clt_status clt_checkpoint_save(const char *folder, const clt_checkpoint_content *content, int keep);
 
-/* Which checkpoints stay when a new one is in place: the `keep` newest (0: all), steps that are a multiple of
- * `major` (0: no such rule), and the step `best` (-1: none). */
+/* Which checkpoints stay when a new one is in place: the `keep` newest (0: all), steps that are a multiple
+ * of `major` (0: no such rule), and the step `best` (-1: none). */
 typedef struct clt_retention {
     int keep;
     int64_t major, best;
@@ -104,46 +104,52 @@ typedef struct clt_retention {
 clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
                                          const clt_retention *retention);
 
-/* --- checkpoints that several processes write together: begin by one of them, write_part by each, place by one --- */
+/* --- checkpoints that several processes write together: begin by one of them, write_part by each, place by
+ * one --- */
 
-/* Elements [first, first + count) of a tensor in the memory of one process, counted in row-major order, or with
- * `transposed` (f32 only) in that of the tensor with the dimension before its last `transposed` ones behind
- * them. */
+/* Elements [first, first + count) of a tensor in the memory of one process, in row-major order. With
+ * `transposed` > 0 (f32 only) memory has another order of dimensions than the file: the one that precedes
+ * the last `transposed` dimensions in the file is the last one in memory. */
 typedef struct clt_tensor_piece {
-    int tensor; /* position in the content's model, or behind the model's in its optimizer */
+    int tensor; /* index among the content's model tensors, followed by its optimizer tensors */
     uint64_t first, count;
     int transposed;
     const void *data;
 } clt_tensor_piece;
-/* What has been written of the model's and of the optimizer's file: bytes, and shares of their check sums (crc64.h). Those
- * of several processes are added up (clt_part_add). */
+/* What has been written to the model's file [0] and to the optimizer's [1]: bytes, and their share of the
+ * file's checksum (crc64.h). clt_part_add adds up the parts of several processes. */
 typedef struct clt_part {
     uint64_t bytes[2], share[2];
 } clt_part;
 void clt_part_add(clt_part *part, const clt_part *other);
-/* The processes give the same content, whose tensors need no data here, and the same tag, of letters, digits and '-', which no other
- * save into the folder has had. begin: removes what killed saves left, checks the free space and makes the folder
- * step_N.tmp-TAG with the tensor files, which have their full size and what stands before the tensors: no other process makes
- * a file or changes its size, since a client of a network disk would overwrite with zeros what others wrote behind the size
- * that it knows. *part is what begin wrote. After an error nothing of it is left. */
+/* All processes pass the same content, whose tensors need no data here, and the same tag of letters, digits
+ * and '-', which no other save into the folder has used. begin: removes what killed saves left, checks the
+ * free space, and makes the folder step_N.tmp-TAG with the tensor files in their full size and with their
+ * headers. Only begin creates files or sets their size, because a client of a network disk would overwrite
+ * with zeros what others wrote beyond the size that it knows. *part: what begin wrote. After an error
+ * nothing of the folder is left. */
 clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 clt_part *part);
-/* Writes the pieces, syncs, and adds them to *part. CLT_ENUMERIC: a value is not finite, and nothing was written. */
+/* Writes the pieces, syncs, and adds them to *part. CLT_ENUMERIC: a value is not finite, and nothing was
+ * written. */
 clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
                                      const clt_checkpoint_content *content, const clt_tensor_piece *pieces,
                                      int n, clt_part *part);
-/* After all parts, which with begin's must add up to whole files: writes the other files and puts the checkpoint in place. After an
- * error it is discarded. */
+/* To be called after all parts are written. `all`: the sum of begin's part and all others, which must be
+ * whole files. Writes the other files and puts the checkpoint in place. After an error the checkpoint is
+ * discarded. */
 clt_status clt_checkpoint_place(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 const clt_part *all);
 void clt_checkpoint_discard(const char *folder, const char *tag, int64_t step);
-/* Reads one of so many parts, by bytes, of the tensor files of step_N; all of them add up to what was written. */
+/* Reads part `index` of `parts` equal ranges of the bytes of the tensor files of step_N. The sum of all
+ * these parts must be the sum of the written ones. */
 clt_status clt_checkpoint_read_part(const char *folder, const clt_checkpoint_content *content, int index,
                                     int parts, clt_part *part);
-/* There are so many checkpoints that older ones would be deleted. An error counts as true: clt_checkpoint_retain logs it. */
+/* True if there are more checkpoints than retention->keep, or if the folder cannot be listed, which
+ * clt_checkpoint_retain then logs. */
 bool clt_checkpoint_exceeds(const char *folder, const clt_retention *retention);
-/* Deletes older checkpoints, if there are so many; unless `step` is known to verify, it is read first. A failure is
- * logged. */
+/* Deletes the older checkpoints that retention does not keep. Verifies checkpoint `step` first, unless
+ * `verified`. A failure is logged. */
 void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention *retention, bool verified);
 
 /* Removes what a killed save left behind and restores a checkpoint that was being replaced, as the next save
@@ -156,23 +162,23 @@ typedef struct clt_checkpoint {
     clt_safetensors *model, *optimizer; /* optimizer may be NULL */
     clt_json_doc *state, *manifest;
 } clt_checkpoint;
-/* A running training may remove a checkpoint before it is read: this often the newest one is looked up
+/* A running training may remove a checkpoint before it is read: how often the newest one is looked up
  * again. */
 #define CLT_READ_AGAIN 20
 /* path: a step_N folder, a checkpoints folder, or a run folder (the newest checkpoint that verifies is
  * opened; each one rejected is logged with the reason). Sizes and hashes are verified. */
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
-/* Which values of a parameter are meant: those that the optimizer left, or their moving average
- * (optimizer.ema) where the run kept one, which is what a saved model is evaluated with. */
+/* Which values of a parameter are meant: RAW: the optimizer's result; AVERAGED: its moving average
+ * (optimizer.ema) if the run kept one. A saved model is evaluated with AVERAGED values. */
 typedef enum clt_values { CLT_VALUES_RAW, CLT_VALUES_AVERAGED } clt_values;
-/* A tensor of the model with these values, under the name that it has in model.safetensors. False: the
- * checkpoint has no such tensor. The checkpoint was opened with its tensors. */
+/* A tensor of the model with these values; name: as in model.safetensors. False: the checkpoint has no such
+ * tensor. The checkpoint must have been opened with its tensors. */
 bool clt_checkpoint_values(const clt_checkpoint *checkpoint, const char *name, clt_values values,
                            clt_named_tensor *out);
-/* The checkpoint has moving averages. */
+/* True if the checkpoint has moving averages. */
 bool clt_checkpoint_averages(const clt_checkpoint *checkpoint);
-/* clt_safetensors_whole of its tensor files. */
+/* Checks its tensor files with clt_safetensors_whole. */
 clt_status clt_checkpoint_whole(const clt_checkpoint *checkpoint);
 /* The checkpoint that clt_checkpoint_open would probably open, with its state and text files, which are
  * verified, but without its tensors, which are neither read nor verified: `model` and `optimizer` are NULL.
@@ -194,12 +200,12 @@ typedef struct clt_export_result {
     char from[1024]; /* folder of the checkpoint */
     int tensors;
     int64_t values, vanished; /* vanished: not 0 in the checkpoint, but 0 after rounding */
-    uint64_t bytes;           /* of the tensors */
-    bool averaged;            /* there are moving averages among them */
+    uint64_t bytes;           /* size of the tensors */
+    bool averaged;            /* some of the values are moving averages */
 } clt_export_result;
 clt_status clt_checkpoint_export(const char *path, clt_values values, clt_dtype dtype, const char *out,
                                  clt_export_result *result);
-/* The same for n tensors in memory, of which f32 ones are converted; result->from stays empty. */
+/* The same for n tensors in memory. Only f32 tensors are converted; result->from stays empty. */
 clt_status clt_export_tensors(const clt_named_tensor *tensors, int n, clt_dtype dtype, const char *out,
                               clt_export_result *result);
 /* CLT_EUSAGE if `out` would lie in the folder of a checkpoint, which must contain only what its manifest
@@ -210,10 +216,10 @@ clt_status clt_export_check_outside(const char *out);
  * be listed; in that case opening it reports why. */
 bool clt_checkpoint_exists(const char *path);
 
-/* The folder of the checkpoint whose evaluation was the best of the run so far, by checkpoint.best; path: as for
+/* The folder of the checkpoint with the best evaluation of the run so far, by checkpoint.best. path: as for
  * clt_checkpoint_open. CLT_ECHECKPOINT: there was no evaluation, or that checkpoint was not kept. */
 clt_status clt_checkpoint_best(const char *path, char *best, size_t size);
-/* A whole number of state.json; `missing` if there is none that is 0 or more. */
+/* An integer of state.json; `missing` if it is absent or negative. */
 int64_t clt_checkpoint_int(const clt_checkpoint *checkpoint, const char *key, int64_t missing);
 
 #endif

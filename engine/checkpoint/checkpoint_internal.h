@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of this room share: file names of a checkpoint, its manifest, and the list of step folders.
+ * Shared by the files of this room: file names of a checkpoint, its manifest, and the list of step folders.
  * Other rooms use checkpoint.h only. */
 #ifndef ENGINE_CHECKPOINT_CHECKPOINT_INTERNAL_H
 #define ENGINE_CHECKPOINT_CHECKPOINT_INTERNAL_H
@@ -21,7 +21,7 @@ typedef struct clt_manifest_file {
     uint64_t bytes, sum; /* sum: clt_manifest_sum */
 } clt_manifest_file;
 
-#define CLT_MANIFEST_VERSION 2 /* that is written */
+#define CLT_MANIFEST_VERSION 2 /* the version that is written */
 typedef struct clt_manifest {
     int version;
     int64_t step;
@@ -30,7 +30,7 @@ typedef struct clt_manifest {
     clt_manifest_file files[CLT_MANIFEST_MAX_FILES];
 } clt_manifest;
 
-/* What stands in a manifest of this version about the bytes of a file. */
+/* The checksum that a manifest of this version holds for the bytes of a file. */
 uint64_t clt_manifest_sum(int version, const void *data, size_t size);
 clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out);
 /* Reads folder/manifest.json; *doc (may be NULL) receives the parsed text. The text ends with a hash of what
@@ -42,20 +42,21 @@ const clt_manifest_file *clt_manifest_find(const clt_manifest *manifest,
 /* The bytes of a safetensors file before the tensors' data: the header's length, and the header. */
 clt_status clt_safetensors_head(const char *path, const clt_named_tensor *tensors, int count,
                                 const char *const *metadata, int n_metadata, clt_str *out);
-/* Number of the first element that is not finite, and which *what it is, "a NaN" or "an infinity"; -1: none. */
+/* Number of the first element that is not finite; *what: "a NaN" or "an infinity". -1: all are finite. */
 int64_t clt_find_nonfinite(const clt_named_tensor *tensor, const char **what);
 
-/* The file of a checkpoint with tensors of its content: 0 the model's, 1 the optimizer's. */
+/* A tensor file of a checkpoint: index 0 is the model's, 1 the optimizer's. */
 typedef struct clt_tensor_file {
     const char *name;
     const clt_named_tensor *tensors;
-    int count;    /* 0: there is no optimizer's file */
+    int count;    /* 0: there is no optimizer file */
     clt_str head; /* as clt_safetensors_head gives it */
     uint64_t size;
 } clt_tensor_file;
 clt_status clt_tensor_file_make(const clt_checkpoint_content *content, int index, clt_tensor_file *out);
 void clt_tensor_file_free(clt_tensor_file *file);
-/* Makes the tensor files in a folder, at their full size and synced, with what stands before the tensors, which is added to *part. */
+/* Makes the tensor files in a folder, in their full size, with their headers, and synced. Adds the headers
+ * to *part. */
 clt_status clt_tensor_files_create(const char *folder, const clt_checkpoint_content *content, clt_part *part);
 /* The folder in which a checkpoint is written: folder/step_N.tmp-TAG. */
 clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, clt_str *out);

@@ -36,7 +36,7 @@ static clt_status verify_file(const char *folder, int version, const clt_manifes
     return status;
 }
 
-/* small: only files without tensors, which take no time. */
+/* small: verifies only the files without tensors, which is quick. */
 static clt_status verify_files(const char *folder, const clt_manifest *manifest, bool small)
 {
     for (int i = 0; i < manifest->n_files; i++) {
@@ -292,8 +292,8 @@ clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out)
     return find_checkpoint(path, open_step, true, out);
 }
 
-/* Reads the manifest and all files without tensors, so that a run is not opened by a checkpoint of which a
- * file is damaged that another command finds damaged, too. */
+/* Reads the manifest and verifies all files without tensors, so that a checkpoint is rejected here if one of
+ * them is damaged, as it is by clt_checkpoint_open. */
 static clt_status peek_step(const char *folder, clt_checkpoint **out)
 {
     clt_status status;

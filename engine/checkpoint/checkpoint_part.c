@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process's part of the tensor files of a checkpoint: every byte has a place that follows from names and shapes, so
- * each process writes what it has, and the check sums of the parts give those of the files (crc64.h). */
+ * Writes and reads a process's part of the tensor files of a checkpoint. The place of every byte follows
+ * from names and shapes, so each process writes what it has; the checksums of the parts add up to the files'
+ * (crc64.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,21 +54,21 @@ typedef struct part_file {
     clt_tensor_file plan;
     int fd; /* -1: not opened yet */
     char *path;
-    uint64_t *begin;       /* of each tensor's data */
+    uint64_t *begin;       /* where each tensor's data begins, in bytes */
     uint64_t bytes, share; /* see clt_part */
     float *tile;
 } part_file;
 
-/* The check sum of runs of bytes of a file, each behind the one before. */
+/* The checksum of runs of bytes of a file, in ascending order. */
 typedef struct run_sum {
-    uint64_t value, end; /* up to byte `end` */
+    uint64_t value, end; /* the checksum; the end of the last run, in bytes */
     uint64_t delta, step;
 } run_sum;
 
 static void add_run(run_sum *sum, const void *data, uint64_t bytes, uint64_t offset)
 {
     uint64_t delta = offset + bytes - sum->end;
-    if (delta != sum->delta) { /* mostly it is that of the run before */
+    if (delta != sum->delta) { /* it is mostly the same as for the previous run */
         sum->delta = delta;
         sum->step = clt_crc64_step(delta);
     }
@@ -87,11 +88,12 @@ static void end_runs(part_file *f, const run_sum *sum)
     f->share ^= clt_crc64_move(sum->value, f->plan.size - sum->end);
 }
 
-/* A rectangle of a transposed tensor: rows and columns as in memory, which are columns and rows of the file. */
+/* A rectangle of a transposed matrix. Rows and columns are counted as in memory; in the file they are
+ * swapped. */
 typedef struct block {
     uint64_t row, rows, column, columns;
-    uint64_t length[2]; /* of a row in memory, of a row in the file */
-    uint64_t offset;    /* of the matrix in the file, in bytes */
+    uint64_t length[2]; /* elements of a row in memory, of a row in the file */
+    uint64_t offset;    /* where the matrix begins in the file, in bytes */
 } block;
 
 static clt_status write_block(part_file *f, const block *b, const float *values)
@@ -116,7 +118,8 @@ static clt_status write_block(part_file *f, const block *b, const float *values)
     return CLT_OK;
 }
 
-/* Rows and columns, as in memory, of the matrices of a transposed tensor with that shape in the file. */
+/* Rows and columns in memory of the matrices that a transposed tensor consists of. shape: the tensor's, in
+ * the file. */
 static void matrix_of(const clt_tensor_piece *piece, const clt_shape *shape, uint64_t *rows,
                       uint64_t *columns)
 {
@@ -228,7 +231,7 @@ clt_status clt_tensor_files_create(const char *folder, const clt_checkpoint_cont
     return status;
 }
 
-/* The values of a piece, as a tensor of their own. */
+/* Checks the values of a piece; the error names the element by its number in the file. */
 static clt_status check_finite(const clt_named_tensor *tensor, const clt_tensor_piece *piece)
 {
     const clt_named_tensor values = {tensor->name, tensor->dtype, clt_shape1((int64_t)piece->count),
@@ -279,7 +282,8 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
 
 /* --- reading back --- */
 
-/* Adds up bytes [from, to) of a file in blocks, since a mapping would count as memory of the process. */
+/* Adds bytes [from, to) of a file to the checksum. Reads blocks, because a mapping counts as memory of the
+ * process. */
 static clt_status sum_bytes(int fd, const char *path, uint64_t from, uint64_t to, run_sum *sum)
 {
     uint8_t *buffer;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saved runs: see saved_run.h. */
+ * Opens a saved run: finds its checkpoint, config, data and tokenizer, and puts into the config what the
+ * training found out. */
 #include "engine/checkpoint/saved_run.h"
 
 #include <inttypes.h>
@@ -79,7 +80,7 @@ static clt_status config_beside(const clt_saved_run *saved, char **found)
         saved->path);
 }
 
-/* A run of a table has kept what its training part told, which overrides cannot change. */
+/* Refuses overrides of what a run on a table learned from its training data. */
 static clt_status check_overrides(const clt_saved_run *saved, const char *text,
                                   const clt_saved_run_options *o)
 {
@@ -157,9 +158,9 @@ static clt_status set_path(clt_config *config, const char *key, const char *path
     return status;
 }
 
-/* Which tokenizer to use: the one on the command line, else the one saved with the checkpoint, which is as it
- * was when the training began. A training that is resumed uses the one that its config names, so that the
- * config does not change. */
+/* Chooses the tokenizer: the one on the command line, else the one saved with the checkpoint, as it was when
+ * the training began. A resumed training uses the one that its config names, so that the config does not
+ * change. */
 static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     const char *named = clt_config_string(saved->config, "data.tokenizer");
@@ -181,8 +182,8 @@ static clt_status choose_tokenizer(clt_saved_run *saved, const clt_saved_run_opt
     return status;
 }
 
-/* Puts the class names that the training found into the config, so that other commands need no data for them.
- * The config of a training that is resumed does not change. */
+/* Puts the class names that the training found into the config, so that other commands need no data for
+ * them. The config of a training that is resumed does not change. */
 static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     static const char key[] = "data.class_names";
@@ -203,7 +204,8 @@ static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_o
     return status;
 }
 
-/* data.micro_batch auto: what the training found serves everything else too, until the command line says otherwise. */
+/* data.micro_batch auto: takes the size that the training found, unless the command line gives another
+ * one. */
 static clt_status choose_micro_batch(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     char text[32];

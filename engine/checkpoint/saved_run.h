@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening the result of a training. One path is enough: a run folder, its checkpoints folder, or a step_N
- * folder, wherever it is now. It gives the config that the run was trained with, the checkpoint, facts about
- * its data, and its tokenizer; the training data is not needed. Checkpoints of older programs, without
+ * Opens the result of a training from one path: a run folder, its checkpoints folder, or a step_N folder,
+ * which may have been moved. Gives the config that the run was trained with, the checkpoint, facts about its
+ * data, and its tokenizer; the training data is not needed. Checkpoints of older versions, without
  * config.json and data.json, are opened with the config.resolved.json of their run folder. */
 #ifndef ENGINE_CHECKPOINT_SAVED_RUN_H
 #define ENGINE_CHECKPOINT_SAVED_RUN_H
@@ -18,16 +18,16 @@
 
 typedef struct clt_saved_run {
     clt_checkpoint *checkpoint;
-    char path[1024];   /* of the checkpoint: .../step_N */
+    char path[1024];   /* the checkpoint's folder: .../step_N */
     char folder[1024]; /* the run folder that contains it; "": there is none */
     int64_t step;
-    clt_config *config;   /* resolved, with the overrides; paths to data are relative to the current folder */
+    clt_config *config;   /* resolved, with overrides; paths to data are relative to the current folder */
     bool has_facts;       /* false: an older checkpoint without data.json */
     clt_data_facts facts; /* all zero without data.json */
 } clt_saved_run;
 
 typedef struct clt_saved_run_options {
-    const char *const *overrides; /* "section.key=value", as of the command line */
+    const char *const *overrides; /* "section.key=value", as on the command line */
     int n_overrides;
     /* Folder or file of a vocabulary to use instead of the saved one; NULL: the saved one. */
     const char *tokenizer;

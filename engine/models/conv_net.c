@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the families of convolutional networks share (conv_net.h). */
+ * Builds the layers that the families of convolutional networks share, and checks their input and target. */
 #include "engine/models/conv_net.h"
 
 #include <stdarg.h>
@@ -117,7 +117,7 @@ static clt_status read_classes(clt_conv_net *net)
     return CLT_OK;
 }
 
-/* Gives data without a dimension for channels one. */
+/* Adds a dimension for channels to data that has none. */
 static clt_status add_channel(clt_conv_net *net)
 {
     const clt_shape *x = &net->x->shape;

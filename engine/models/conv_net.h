@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the families of convolutional networks share: images or volumes as input, convolutions with their
+ * Shared by the families of convolutional networks: images or volumes as input, convolutions with their
  * initial values, norms, the layers that turn channels into a class, and the loss. Knows the batch fields x
  * and y, and the keys of the model section that these families have in common. */
 #ifndef ENGINE_MODELS_CONV_NET_H
@@ -14,28 +14,28 @@ typedef struct clt_conv_net {
     clt_model_builder b;
     int dims;         /* 2: images (C,H,W), 3: volumes (C,D,H,W) */
     const char *noun; /* for messages: "a resnet" */
-    bool dense;       /* y is a mask: a class for each place, not for each sample */
+    bool dense;       /* y is a mask: a class for each pixel or voxel, not for each sample */
     const clt_model_field *x, *y;
     int32_t target;              /* tensor of y */
     int32_t at;                  /* output of the layer that was added last */
     int64_t classes;             /* model.classes, or from the data */
     const char *norm;            /* the op; NULL: batch_norm */
-    int64_t norm_groups;         /* of group_norm */
+    int64_t norm_groups;         /* groups of channels of group_norm */
     const double *class_weights; /* model.class_weights, one for each class; NULL: all are 1 */
 } clt_conv_net;
 
-/* A convolution. Windows have the same size in all dimensions and are padded so that a stride of 1 keeps the
- * size; kernel is odd, therefore. */
+/* A convolution. `kernel`, the size of the window in every dimension, is odd, and the input is padded so
+ * that a stride of 1 keeps its size. */
 typedef struct clt_conv_layer {
     int64_t out, kernel, stride, groups;
     bool bias;
 } clt_conv_layer;
 
 /* Finds x and y and checks their shapes; reads model.classes. net->at becomes x as numbers with channels,
- * (N,C,spatial...): data without a dimension for channels has one of them. CLT_ECONFIG says what the data
+ * (N,C,spatial...); data without a dimension for channels gets one of size 1. CLT_ECONFIG says what the data
  * lacks. */
 clt_status clt_conv_net_open(clt_conv_net *net);
-/* Reads model.norm and model.norm_groups; `otherwise` is the norm that auto stands for. */
+/* Reads model.norm and model.norm_groups; `otherwise`: the norm that "auto" means. */
 clt_status clt_conv_net_read_norm(clt_conv_net *net, const char *otherwise);
 /* Adds a layer that reads the output of the layer before it; *node (may be NULL): the layer. */
 clt_status clt_conv_net_next(clt_conv_net *net, const char *op, const char *name, const clt_attr_given *attrs,
@@ -43,20 +43,22 @@ clt_status clt_conv_net_next(clt_conv_net *net, const char *op, const char *name
 /* The same for a layer that reads two tensors: first, and the output of the layer before it. */
 clt_status clt_conv_net_join(clt_conv_net *net, const char *op, const char *name, int32_t first,
                              const clt_attr_given *attrs);
-/* conv2d or conv3d; weights N(0, sqrt(2/fan_out)), as in residual networks of PyTorch. */
+/* Adds a conv2d or conv3d with weights N(0, sqrt(2/fan_out)), as in residual networks of PyTorch. */
 clt_status clt_conv_net_conv(clt_conv_net *net, const char *name, const clt_conv_layer *layer);
-/* A norm with factor 1 and shift 0. zero: the factor starts at 0, so that what follows it adds nothing. */
+/* Adds a norm with factor 1 and shift 0. zero: the factor starts at 0, so that the norm's output starts as
+ * zeros. */
 clt_status clt_conv_net_norm(clt_conv_net *net, const char *name, bool zero);
-/* Adds a loss with model.class_weights and these attributes (up to 4, ended by a NULL name), which reads inputs. */
+/* Adds a loss with model.class_weights and these attributes (up to 4, ended by a NULL name), which reads
+ * inputs. */
 clt_status clt_conv_net_loss(clt_conv_net *net, const char *op, const char *name, const int32_t *inputs,
                              int n_inputs, const clt_attr_given *attrs);
-/* The mean over all places, the linear layer "fc" with PyTorch's initial values, and cross_entropy with
- * model.label_smoothing. */
+/* Adds the mean over all pixels or voxels, the linear layer "fc" with PyTorch's initial values, and
+ * cross_entropy with model.label_smoothing. */
 clt_status clt_conv_net_classify(clt_conv_net *net);
 
 /* --- what the config knows of these families --- */
 
-/* Rules that all of them have. */
+/* Adds the rules of the config that all these families have. */
 void clt_conv_net_rules(clt_config_rules *rules, const char *noun);
 /* For clt_model_family.width_from_data. */
 bool clt_conv_net_classes_from_data(const clt_config *config);

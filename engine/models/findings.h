@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mistakes in a list of layers: each is collected with its position in the file, and all are reported at once
- * in the order of their positions. Knows text and positions only. */
+ * Mistakes in a list of layers: each is collected with its position in the file, and all are reported at
+ * once in the order of their positions. Knows text and positions only. */
 #ifndef ENGINE_MODELS_FINDINGS_H
 #define ENGINE_MODELS_FINDINGS_H
 
@@ -23,7 +23,7 @@ typedef struct clt_findings {
     bool failed;     /* out of memory */
 } clt_findings;
 
-/* Adds a finding about `value`. `text` has no position; it is added here. code: CLT_ECONFIG or CLT_ESHAPE. */
+/* Adds a finding about `value`; `text` must not contain a position. code: CLT_ECONFIG or CLT_ESHAPE. */
 void clt_findings_add(clt_findings *list, const clt_json *value, clt_status code, const char *text);
 /* Adds the thread's error message as a finding. It may begin with a position already. */
 void clt_findings_add_error(clt_findings *list, const clt_json *value, clt_status status);

@@ -3,8 +3,8 @@
  * The gpt family: GPT-2's decoder, with learned position embeddings, layer norms before attention and before
  * the feed-forward network, an output layer tied to the token embedding, GPT-2's initial values, and the
  * names and file layout of the published weights. Knows the keys of the model section and the batch fields x
- * (tokens) and y (the token that follows each). Source: Radford et al. 2019, Language Models are Unsupervised
- * Multitask Learners. */
+ * (tokens) and y (the token that follows each). Source: Radford et al. 2019, Language Models are
+ * Unsupervised Multitask Learners. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,11 +22,11 @@ typedef struct gpt {
     clt_model_builder b;
     const clt_model_field *x, *y;
     int64_t layers, heads, channels, context, vocab, pad_to;
-    int64_t rows; /* of the token embedding: the vocabulary, padded */
+    int64_t rows; /* rows of the token embedding: the vocabulary, padded */
     double dropout;
     bool bias, tied;
     bool decode;              /* the form for generation: one token per run, with cached keys and values */
-    int32_t position, length; /* in that form: tensors of these fields */
+    int32_t position, length; /* with decode: tensors of these fields */
     const char *activation;
     int32_t at; /* output of the layer that was added last */
 } gpt;
@@ -94,7 +94,7 @@ static clt_status gpt_read(gpt *m)
     return CLT_OK;
 }
 
-/* x: (T) tokens; y: (T), the token that follows each. */
+/* Adds the fields x: (T) tokens, and y: (T), the token that follows each. */
 static clt_status gpt_fields(gpt *m)
 {
     int x = clt_model_find_field(m->b.inputs, "x"), y = clt_model_find_field(m->b.inputs, "y");
@@ -238,7 +238,7 @@ static clt_status gpt_mlp(gpt *m, int64_t layer, double out_std)
     return gpt_residual(m, gpt_name(name, layer, "sum_2"), before);
 }
 
-/* Logits over the padded vocabulary; the loss is told how many of them are tokens. */
+/* Adds logits over the padded vocabulary, and the loss, which gets the number of real tokens. */
 static clt_status gpt_head(gpt *m)
 {
     clt_node *node;

@@ -23,7 +23,7 @@ typedef struct graph_layer {
     const clt_op *op;   /* NULL: there is no op of that name */
     const clt_op *near; /* if op is NULL: the op whose name is most similar, or NULL */
     const char *name;
-    bool broken; /* it, or a layer it reads, has a mistake: further findings about it would only confuse */
+    bool broken; /* this layer, or one that it reads, has a mistake: more findings about it would confuse */
     int n_in;
     source in[CLT_MAX_IN];
     int share; /* the layer whose parameters it uses, -1 none */
@@ -303,7 +303,7 @@ static void take_previous(listing *l, int index, source *out)
                 "has no 'inputs', and the data has no field 'x' to start from");
 }
 
-/* A loss compares with both classes of a mixed sample. */
+/* Adds the inputs by which a loss compares with both classes of a mixed sample. */
 static clt_status add_mixed(listing *l, graph_layer *layer)
 {
     int field[2], count;
@@ -411,8 +411,8 @@ static void check_use(listing *l, bool sound)
 
 /* --- order --- */
 
-/* A layer that must be added before this one and has not been added, -1 none: the producer of an input, or
- * the owner of shared parameters. */
+/* Index of a layer that must be added before this one and has not been: the producer of an input, or the
+ * owner of shared parameters. -1: there is none. */
 static int waits_for(const listing *l, const graph_layer *layer)
 {
     for (int i = 0; i < layer->n_in; i++)

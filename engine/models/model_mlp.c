@@ -10,7 +10,7 @@
 #include "engine/ops/op.h"
 
 #define ACTIVATIONS "relu|gelu|gelu_tanh|tanh|sigmoid|silu|auto"
-#define MOST_CLASSES 16777216 /* that are taken from the data alone */
+#define MOST_CLASSES 16777216 /* most classes that are taken from the data alone */
 #define LOSSES "cross_entropy|mse|l1|bce_with_logits"
 #define NO_IGNORE_INDEX (-100) /* default of model.ignore_index: every target counts */
 
@@ -100,7 +100,7 @@ static clt_status mlp_class_weights(mlp *m)
                  : CLT_OK;
 }
 
-/* x as (N, features). */
+/* Brings x into the shape (N, features). */
 static clt_status mlp_input(mlp *m)
 {
     static const int64_t one = 1;
@@ -158,8 +158,8 @@ static clt_status mlp_hidden(mlp *m)
     return CLT_OK;
 }
 
-/* The loss over the predictions (N, outputs) and y. With one output per sample, y may have any shape of one
- * element per sample. */
+/* Adds the loss over the predictions (N, outputs) and y. With one output per sample, y may have any shape
+ * with one element per sample. */
 static clt_status mlp_loss(mlp *m)
 {
     bool entropy = strcmp(m->loss, "cross_entropy") == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Typed reads of the keys of a config's model section, for the model families. The keys of a config file have
- * been checked against the schema before; for a graph that is built without a file these are the only checks.
- * Knows JSON values, no family. */
+ * Typed reads of the keys of a config's model section, for the model families. The keys of a config file
+ * have been checked against the schema before; for a graph that is built without a file these are the only
+ * checks. Knows JSON values, no family. */
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +56,8 @@ clt_status clt_model_read_number(const clt_model_builder *b, const char *key, do
     return *out >= least && *out <= 1e6 ? CLT_OK : clt_model_key_fail(b, key, why);
 }
 
-/* A list of numbers of at least 0, in the graph's memory. An empty one is as an absent key: *out and *count stay. */
+/* Reads a list of numbers >= 0 into the graph's memory. For an empty list, as for an absent key, *out and
+ * *count keep their values. */
 static clt_status read_numbers(const clt_model_builder *b, const char *key, const double **out,
                                int64_t *count)
 {

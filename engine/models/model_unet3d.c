@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The unet3d family: a U-Net that gives each voxel of a volume a class. Every level has two 3x3x3 convolutions,
- * each with a norm and a ReLU; on the way down size halves and channels double from level to level, on the way up
- * the voxels of the level above are put beside those that come from below. The loss is cross entropy plus Dice.
- * Sources: Cicek et al. 2016, 3D U-Net (arXiv:1606.06650); Isensee et al. 2021, nnU-Net (arXiv:1809.10486) for the
- * loss, the norm, the limit on channels, and convolutions of stride 2 instead of pools. Knows the keys of the model
- * section and the batch fields x and y. */
+ * The unet3d family: a U-Net that gives each voxel of a volume a class. Every level has two 3x3x3
+ * convolutions, each with a norm and a ReLU. In the encoder the size halves and the channels double from
+ * level to level; in the decoder the channels of the encoder's level are concatenated to the upsampled ones.
+ * The loss is cross entropy plus Dice. Sources: Cicek et al. 2016, 3D U-Net (arXiv:1606.06650); Isensee et
+ * al. 2021, nnU-Net (arXiv:1809.10486) for the loss, the norm, the limit on channels, and convolutions of
+ * stride 2 instead of pools. Knows the keys of the model section and the batch fields x and y. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,10 +20,10 @@
 typedef struct unet {
     clt_conv_net net;
     int64_t levels, width, width_limit;
-    bool pools; /* on the way down */
+    bool pools; /* the encoder halves sizes by pools, not by strides */
     bool dice_background;
     double dice_weight, cross_entropy_weight;
-    int32_t skip[MAX_LEVELS]; /* what the way up reads of each level */
+    int32_t skip[MAX_LEVELS]; /* output of each level of the encoder, which the decoder reads */
 } unet;
 
 static int64_t channels_of(const unet *u, int64_t level)
@@ -80,8 +80,8 @@ static clt_status add_level_up(unet *u, int64_t level)
     return add_conv(u, "dec", level, 2, 1);
 }
 
-/* The sum of both losses is what training minimises. cross_entropy is the first, which is reported as the model's
- * loss and counts correct voxels. */
+/* The sum of both losses is what training minimises. cross_entropy is the first, which is reported as the
+ * model's loss and counts correct voxels. */
 static clt_status add_losses(unet *u)
 {
     const clt_conv_layer layer = {.out = u->net.classes, .kernel = 1, .stride = 1, .bias = true};
@@ -126,7 +126,7 @@ static clt_status unet_read(unet *u)
     return u->levels <= MAX_LEVELS ? CLT_OK : clt_model_key_fail(b, "levels", "must be at most 8");
 }
 
-/* Sizes must halve without a remainder at each level, so that both ways have the same sizes. */
+/* Sizes must halve without a remainder at each level, so that encoder and decoder have the same sizes. */
 static clt_status check_sizes(const unet *u)
 {
     const clt_shape *x = &u->net.x->shape;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry of model families, and what the families share: batch fields, conversion of integer inputs,
- * positions in error messages. */
+ * The registry of model families, and code that the families share: batch fields, conversion of integer
+ * inputs, positions in error messages. */
 #include "engine/models/models.h"
 
 #include <stdio.h>
@@ -91,7 +91,7 @@ clt_status clt_model_mixed_fields(const clt_model_inputs *inputs, const clt_op *
     return CLT_OK;
 }
 
-/* The name of the field whose integers a tensor holds: only layers that move elements can come between. */
+/* The name of the field whose integers a tensor holds, perhaps moved by layers that only move elements. */
 static const char *root_field(const clt_graph *graph, int32_t tensor)
 {
     const clt_tensor *t = clt_graph_tensor(graph, tensor);
@@ -104,7 +104,7 @@ clt_status clt_model_number(clt_model_builder *b, const clt_op *op, int index, b
 {
     const clt_tensor *t = clt_graph_tensor(b->graph, *tensor);
     bool is_x = strcmp(root_field(b->graph, *tensor), "x") == 0;
-    /* channels that have constants of their own are converted before a layer moves them */
+    /* if each channel has its own mean and std, x is converted before a layer moves the channels */
     bool moves = (op->flags & CLT_OP_MOVE) && !mixed && !(is_x && b->inputs->channels > 0);
     bool takes_integers = ((op->no_grad_inputs >> index) & 1) || strcmp(op->name, "cast") == 0 || moves;
     if (clt_dtype_is_float(t->dtype) || takes_integers)

@@ -25,24 +25,25 @@ typedef struct clt_model_inputs {
     int n_fields;
     clt_model_field field[CLT_MODEL_MAX_FIELDS];
     double scale, mean, std; /* for x; 1, 0, 1 change nothing */
-    /* above 0: the channels of x have a mean and std of their own */
+    /* > 0: each of this many channels of x has its own mean and std */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
 } clt_model_inputs;
 
-/* clt_model_build: declares the fields and adds the layers of `model` (the config's model section) to an
- * empty graph. `doc` (may be NULL) gives positions for messages. CLT_ECONFIG or CLT_ESHAPE:
- * "file:line:column: layer 'fc1' (linear): what is wrong"; mistakes in names are reported all at once. After
- * a failure the graph can only be passed to clt_graph_destroy. */
+/* Declares the fields and adds the layers of `model` (the config's model section) to an empty graph. `doc`
+ * (may be NULL) gives positions for messages. CLT_ECONFIG or CLT_ESHAPE: "file:line:column: layer 'fc1'
+ * (linear): what is wrong"; mistakes in names are reported all at once. After a failure the graph can only
+ * be passed to clt_graph_destroy. */
 clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                            clt_graph *graph);
 
-/* Marks the parameters whose names a pattern fits (* matches any characters). CLT_ECONFIG names the key when
- * there are none. */
+/* Calls `mark` for the parameters whose names match the pattern (* matches any characters). CLT_ECONFIG
+ * names the key if there are none. */
 clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern,
                           void (*mark)(clt_param *param));
 
-/* CLT_ECONFIG that names the key of such a pattern, and the parameter that was perhaps meant. */
+/* Returns CLT_ECONFIG for a pattern that matches no parameter; names the key and the parameter perhaps
+ * meant. */
 clt_status clt_model_no_parameter(const clt_graph *graph, const char *key, const char *pattern);
 
 /* Properties of a finished graph that training and generation need. */
@@ -58,10 +59,10 @@ typedef struct clt_model_info {
 } clt_model_info;
 clt_status clt_model_describe(const clt_graph *graph, clt_model_info *info);
 
-/* clt_model_build_decode: the form of the model for generation, which computes one token per run with the
- * same parameters. Fields, all i32: x (N,1), the newest token; position (N,1), its position; length (N),
- * position + 1. *logits: the tensor (N,1,outputs), which stays readable after the run; *context: the longest
- * sequence; vocab: size of the vocabulary. CLT_EUNSUPPORTED for families that have no such form. */
+/* Builds the form of the model for generation, which computes one token per run with the same parameters.
+ * Fields, all i32: x (N,1), the newest token; position (N,1), its position; length (N), position + 1. vocab:
+ * size of the vocabulary. *logits: the tensor (N,1,outputs), which stays readable after the run. *context:
+ * length of the longest sequence. CLT_EUNSUPPORTED for families that have no such form. */
 clt_status clt_model_build_decode(const clt_json *model, const clt_json_doc *doc, int64_t vocab,
                                   clt_graph *graph, int32_t *logits, int64_t *context);
 
@@ -77,7 +78,7 @@ typedef struct clt_model_published {
     const char *const *buffers; /* endings of tensors that this program computes itself; ends with NULL */
 } clt_model_published;
 
-/* A model family: one file that defines this record, and a line in engine/config/families.def. */
+/* A model family. Each one has a file that defines this record, and a line in engine/config/families.def. */
 typedef struct clt_model_family {
     const clt_config_part *part; /* what the config knows of it: name, keys, rules */
     const char *noun;            /* for messages: "an mlp" */
@@ -93,7 +94,7 @@ typedef struct clt_model_family {
 } clt_model_family;
 
 const clt_model_family *const *clt_model_families(int *count);
-/* The family that a config, which has been checked, names. */
+/* The family that a config names; the config must have been checked. */
 const clt_model_family *clt_model_family_of(const clt_config *config);
 
 #endif

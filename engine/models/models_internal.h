@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the model families share: fields, conversion of integer inputs, positions in messages. */
+ * Shared by the model families: reads of the model section, fields, conversion of integer inputs, positions
+ * in messages. */
 #ifndef ENGINE_MODELS_INTERNAL_H
 #define ENGINE_MODELS_INTERNAL_H
 
@@ -33,13 +34,14 @@ clt_status clt_model_number(clt_model_builder *b, const struct clt_op *op, int i
  * "model.<key>: must be ..." with the position. */
 clt_status clt_model_key_fail(const clt_model_builder *b, const char *key, const char *why);
 clt_status clt_model_read_int(const clt_model_builder *b, const char *key, int64_t least, int64_t *out);
-/* In [0, 1). */
+/* Reads a number in [0, 1). */
 clt_status clt_model_read_share(const clt_model_builder *b, const char *key, double *out);
 clt_status clt_model_read_number(const clt_model_builder *b, const char *key, double least, double *out);
-/* model.class_weights of a model with so many classes; *out stays where there are none. noun: "a resnet". */
+/* Reads model.class_weights, one number for each of `classes` classes; without any *out keeps its value.
+ * noun: "a resnet". */
 clt_status clt_model_read_class_weights(const clt_model_builder *b, const char *noun, int64_t classes,
                                         const double **out);
-/* Its key; losses: what it does to the loss. */
+/* The key model.class_weights of a config; losses: text about its effect on the loss. */
 #define CLT_MODEL_CLASS_WEIGHTS(losses)                                                                      \
     CLT_KEY_FLOATS("model.class_weights", 0, false, 1e6, "[]",                                               \
                    "a list, one number for each class: its weight in the loss, for instance more for rare "  \
@@ -47,16 +49,16 @@ clt_status clt_model_read_class_weights(const clt_model_builder *b, const char *
 #define CLT_MODEL_ENTROPY_WEIGHTS                                                                            \
     "the cross entropy is divided by the sum of the targets' weights, as PyTorch's is; []: all are 1"
 clt_status clt_model_read_bool(const clt_model_builder *b, const char *key, bool *out);
-/* A word out of choices ("a|b|c"). */
+/* Reads one of the words in `choices` ("a|b|c"). */
 clt_status clt_model_read_word(const clt_model_builder *b, const char *key, const char *choices,
                                const char **out);
 
-/* Index of a field in inputs->field, -1 none. */
+/* Index of a field in inputs->field; -1: there is none. */
 int clt_model_find_field(const clt_model_inputs *inputs, const char *name);
 
-/* What a loss takes behind predictions and targets where the data mixes samples (data.mixup, data.cutmix): the
- * fields y2 and share, by their index. *count: 2, or 0 where nothing is mixed. CLT_ECONFIG for a loss that has
- * no inputs for them. */
+/* If the data mixes samples (data.mixup, data.cutmix), a loss has two more inputs after predictions and
+ * targets: the fields y2 and share, whose indices `field` receives. *count: 2, or 0 if nothing is mixed.
+ * CLT_ECONFIG for a loss without these inputs. */
 clt_status clt_model_mixed_fields(const clt_model_inputs *inputs, const clt_op *loss, int field[2],
                                   int *count);
 

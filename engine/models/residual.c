@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Residual networks (residual.h). The layers of a block stand in the order convolution, norm, sum, ReLU, and
- * the shortcut's before them, so that a plan can compute a norm, the sum and the ReLU as one. */
+ * Builds residual networks. In a block the shortcut's layers come first, then convolution, norm, sum and
+ * ReLU, so that a plan can fuse a norm with the sum and the ReLU that follow it. */
 #include "engine/models/residual.h"
 
 #include <stdio.h>
@@ -65,8 +65,8 @@ static clt_status add_relu(clt_residual *r, const block *at, const char *rest)
     return clt_conv_net_next(&r->net, "relu", block_name(name, at, rest), NULL, NULL);
 }
 
-/* The shortcut: the block's input, or a convolution of it where size or channels change. The block starts at
- * its own input again. */
+/* Adds the shortcut: the block's input, or a convolution of it if size or channels change. Afterwards net.at
+ * is the block's input again. */
 static clt_status add_shortcut(clt_residual *r, const block *at, int64_t out, int32_t *shortcut)
 {
     char name[64];

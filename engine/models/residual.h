@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Residual networks of images and of volumes: a stem, four stages of blocks whose input is added to their
- * output, and a classifier. The layers have torchvision's names, "layer1.0.conv1" to "fc". Sources: He et al.
- * 2016, Deep Residual Learning (arXiv:1512.03385); torchvision's resnet.py (the stride of a bottleneck is in its
- * 3x3 convolution, known as v1.5); Xie et al. 2017, ResNeXt (arXiv:1611.05431) for groups. */
+ * output, and a classifier. The layers have torchvision's names, "layer1.0.conv1" to "fc". Sources: He et
+ * al. 2016, Deep Residual Learning (arXiv:1512.03385); torchvision's resnet.py (the stride of a bottleneck
+ * is in its 3x3 convolution, known as v1.5); Xie et al. 2017, ResNeXt (arXiv:1611.05431) for groups. */
 #ifndef ENGINE_MODELS_RESIDUAL_H
 #define ENGINE_MODELS_RESIDUAL_H
 
@@ -13,15 +13,15 @@ typedef struct clt_residual {
     clt_conv_net net;
     int64_t depth;           /* 10, 18, 34: basic blocks; 50, 101, 152: bottlenecks */
     int64_t width;           /* channels of the stem and of the first stage */
-    int64_t groups;          /* of the windows of bottlenecks */
+    int64_t groups;          /* groups of the 3-wide convolutions of bottlenecks */
     int64_t width_per_group; /* channels of a group in the first stage; 0: width */
     bool zero_init;          /* the last norm of each block starts at zero */
     bool large_stem;         /* 7 wide, stride 2, then a pool of stride 2; else 3 wide at full size */
 } clt_residual;
 
-/* Reads the keys that both families have, builds the graph. CLT_ECONFIG names the key that is wrong. */
+/* Reads the keys that both families have and builds the graph. CLT_ECONFIG names the key that is wrong. */
 clt_status clt_residual_build(clt_residual *r);
-/* Whether the depth is one of those above; *bottleneck: what its blocks are. */
+/* True if networks of this depth are known; *bottleneck: their blocks are bottlenecks. */
 bool clt_residual_known(int64_t depth, bool *bottleneck);
 
 #define CLT_RESIDUAL_KEYS                                                                                    \
@@ -36,7 +36,7 @@ bool clt_residual_known(int64_t depth, bool *bottleneck);
                      "the factors of the last norm of each block start at 0, so that a block starts as the " \
                      "identity"),                                                                            \
         CLT_CONV_NET_SMOOTHING
-/* Rules of these keys. */
+/* Adds the rules of these keys. */
 void clt_residual_rules(clt_config_rules *rules, const char *noun, const char *depths);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trained gpt as a folder that Hugging Face's transformers loads with from_pretrained: config.json,
+ * Writes a trained gpt as a folder that Hugging Face's transformers loads with from_pretrained: config.json,
  * generation_config.json, model.safetensors with GPT-2's names, and the tokenizer. */
 #ifndef ENGINE_PRETRAINED_HF_EXPORT_H
 #define ENGINE_PRETRAINED_HF_EXPORT_H
@@ -14,7 +14,8 @@ typedef struct clt_hf_exported {
     char tokenizer[400]; /* description of the tokenizer; "": the run has none, and none was written */
 } clt_hf_exported;
 
-/* Can the folder be created? CLT_EUSAGE: it exists and is not empty, or it would lie inside a checkpoint. */
+/* Checks that the folder can be created. CLT_EUSAGE: it exists and is not empty, or it is inside a
+ * checkpoint. */
 clt_status clt_hf_export_place(const char *folder);
 /* Writes the folder: first under another name beside it, with every file synced, then one rename, so that it
  * appears complete or not at all. saved: opened with its tensors. dtype: f32, f16 or bf16. CLT_EUNSUPPORTED:

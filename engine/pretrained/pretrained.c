@@ -160,7 +160,8 @@ static void read_dropout(clt_pretrained *p)
             CLT_PRESET_MISSING, NULL);
 }
 
-/* Files are known whose tensors say otherwise, so that the key of a config counts; the tensors are compared anyway. */
+/* Reads whether the output layer is tied. The config's key decides, because the tensors of some known files
+ * suggest otherwise; the tensors are compared later in any case. */
 static void read_tied(clt_pretrained *p)
 {
     bool tied = read_bool(p, "tie_word_embeddings", true);

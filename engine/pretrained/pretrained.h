@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models of other programs, as folders written by `save_pretrained` of Hugging Face's transformers:
- * translates their config.json into keys of our config, and finds their tokenizer. The weights themselves are
- * opened by clt_weights_open and compared with the model by clt_weights_check. Knows the GPT-2 family; needs
- * no device. */
+ * Reads models of other programs from folders written by `save_pretrained` of Hugging Face's transformers:
+ * translates their config.json into keys of our config, and finds their tokenizer. The weights themselves
+ * are opened by clt_weights_open and compared with the model by clt_weights_check. Knows the GPT-2 family;
+ * needs no device. */
 #ifndef ENGINE_PRETRAINED_PRETRAINED_H
 #define ENGINE_PRETRAINED_PRETRAINED_H
 
@@ -22,7 +22,7 @@ const clt_config_presets *clt_pretrained_presets(clt_pretrained *p, bool trainin
 /* Writes a config, as JSON for the user to edit, that trains these weights further on a text. */
 clt_status clt_pretrained_config(const clt_pretrained *p, clt_str *out);
 
-/* Can the config's tokenizer be the one of the weights at `path`? (Only a folder can tell.) CLT_EDATA: its
+/* Compares the config's tokenizer with the one of the weights at `path`, if that is a folder. CLT_EDATA: the
  * number of tokens differs. A warning is logged if the number is the same but the tokens differ. */
 clt_status clt_pretrained_check_tokenizer(const char *path, const clt_config *config);
 

@@ -92,7 +92,7 @@ clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char
 }
 
 typedef struct target {
-    const char *folder; /* of the checkpoint that is being written */
+    const char *folder; /* the temporary folder of the checkpoint that is being written */
     clt_manifest manifest;
 } target;
 

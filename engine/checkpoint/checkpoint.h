@@ -67,7 +67,7 @@ clt_status clt_named_tensors_check_finite(const clt_named_tensor *tensors, int c
 clt_status clt_weights_open(const char *path, clt_safetensors **out);
 
 /* --- checkpoints --- */
-/* A text file of a checkpoint, in addition to those that this room writes itself. */
+/* A text file of a checkpoint, in addition to the files that this room writes itself. */
 typedef struct clt_checkpoint_file {
     const char *name; /* without a folder: "config.json" */
     const char *text;

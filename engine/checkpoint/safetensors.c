@@ -25,16 +25,17 @@ struct clt_safetensors {
     clt_json_doc *header; /* owns every name */
     const clt_json *metadata;
     clt_named_tensor *tensors;        /* in file order */
-    const char **types;               /* of each tensor, as in the file */
+    const char **types;               /* type of each tensor, as the file names it */
     const clt_named_tensor **by_name; /* sorted */
     int count;
-    clt_safetensors **parts; /* of several files opened as one, which has no mapping of its own */
+    clt_safetensors **parts; /* the files that were opened as one, which then has no mapping of its own */
     int n_parts;
 };
 
 #define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
 
-/* A type that the engine cannot store is no fault of the file: it matters only if somebody needs the tensor. */
+/* A type that the engine cannot store is no fault of the file: it matters only if somebody needs the
+ * tensor. */
 static clt_status read_dtype(const char *path, const clt_json *value, entry *e)
 {
     const clt_json *dtype = clt_json_get(value, "dtype");
@@ -76,7 +77,7 @@ static clt_status read_shape(const char *path, const clt_json *value, clt_named_
             dims[ndim] = extent;
     }
     tensor->shape =
-        clt_shape_make(ndim, dims); /* of more dimensions than are supported: no shape of a parameter */
+        clt_shape_make(ndim, dims); /* if there are more dimensions than supported, no parameter fits */
     *bytes = empty ? 0 : product;
     return CLT_OK;
 }

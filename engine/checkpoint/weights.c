@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finding weights from the path that a user gives: one safetensors file, several of them with an index, or
- * the folder that contains either. Everything else is refused, and the message says what to do. Knows nothing
- * of models. */
+ * the folder that contains either. Everything else is refused, and the message says what to do. Knows
+ * nothing of models. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static clt_status refuse_folder(const char *path)
              path);
 }
 
-#define HEAD_BYTES 9 /* of a safetensors file: the length of its header, and the header's first character */
+#define HEAD_BYTES 9 /* what a safetensors file begins with: length of the header, and its first character */
 
 static bool read_head(const char *path, unsigned char head[HEAD_BYTES])
 {

@@ -35,13 +35,12 @@ typedef struct listing {
     clt_model_builder b;
     graph_layer *layers;
     int count;
-    clt_names names; /* of the layers, with their positions in the list */
-    int *numbered;   /* by op: how many layers without a name have been named after it */
+    clt_names names; /* names of the layers, with their positions in the list */
+    int *numbered;   /* for each op: how many layers without a name have been named after it */
     clt_findings findings;
 } listing;
 
-/* --- findings: every mistake is reported on a line of its own; errors that only follow from it are not
- * --- */
+/* --- findings: one line for each mistake; errors that only follow from another one are left out --- */
 
 static void finding(listing *l, const clt_json *value, graph_layer *layer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -24,7 +24,7 @@ typedef struct clt_model_field {
 typedef struct clt_model_inputs {
     int n_fields;
     clt_model_field field[CLT_MODEL_MAX_FIELDS];
-    double scale, mean, std; /* for x; 1, 0, 1 change nothing */
+    double scale, mean, std; /* applied to x; 1, 0, 1 change nothing */
     /* > 0: each of this many channels of x has its own mean and std */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
@@ -80,7 +80,7 @@ typedef struct clt_model_published {
 
 /* A model family. Each one has a file that defines this record, and a line in engine/config/families.def. */
 typedef struct clt_model_family {
-    const clt_config_part *part; /* what the config knows of it: name, keys, rules */
+    const clt_config_part *part; /* the family's name, keys and rules in the config */
     const char *noun;            /* for messages: "an mlp" */
     clt_status (*build)(const clt_json *model, const clt_json_doc *doc, const clt_model_inputs *inputs,
                         clt_graph *graph);

@@ -15,15 +15,15 @@
 
 /* Sums for one target over the samples of this rank so far. */
 typedef struct target_sums {
-    double mean, spread; /* of the targets: their mean, and the sum of squares around it */
-    double squares;      /* of the errors */
-    double absolute;
+    double mean, spread; /* mean of the targets, and the sum of their squared distances from it */
+    double squares;      /* sum of the squared errors */
+    double absolute;     /* sum of the absolute errors */
 } target_sums;
 
 struct clt_regression_reader {
     int32_t prediction, target; /* tensors */
-    clt_dtype dtype;            /* of the targets */
-    int64_t samples, elements;  /* of a micro-batch; of a sample */
+    clt_dtype dtype;            /* type of the targets */
+    int64_t samples, elements;  /* samples of a micro-batch; targets of a sample */
     double unit;                /* factor from the model's unit to the unit of the data's targets */
     float *predictions;
     void *targets;

@@ -18,7 +18,7 @@ struct clt_eval_volumes {
     clt_window_weights weights;
     bool has_ignore;
     int64_t ignore;
-    float *logits;          /* of a micro-batch */
+    float *logits;          /* prediction of a micro-batch */
     int64_t waiting;        /* windows in `logits` that are still to be added */
     int64_t volume, window; /* the next window, and its volume */
     clt_slide *slide;       /* class map of that volume; NULL: no window of it was added yet */

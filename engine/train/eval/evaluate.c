@@ -25,7 +25,7 @@ typedef struct eval_sums {
     double record[CLT_MAX_LOSSES][4];
     double class_weights[CLT_MAX_LOSSES]; /* sums over the targets, for losses that have them */
     double samples;
-    double bytes; /* of the text that the target tokens represent */
+    double bytes; /* length of the text that the target tokens represent */
 } eval_sums;
 
 /* How many micro-batches this rank evaluates of the first `batches` (0: of all). They are dealt to the ranks

@@ -20,7 +20,7 @@ typedef struct clt_predictor {
     clt_dtype dtype;  /* type of the field x */
     int64_t bound;    /* integers of x are indices below this bound; 0: they are numbers */
     bool flattens;    /* the model accepts samples of any shape with the same number of elements */
-    int64_t elements; /* of one input sample */
+    int64_t elements; /* numbers of one input sample */
     /* predictions per sample: 1, except for models that predict positions of a sequence */
     int64_t rows;
     int64_t outputs;     /* numbers per prediction */

@@ -51,7 +51,7 @@ int64_t clt_slide_not_finite(const clt_slide *slide);
  * mask give to the class. The Dice of a class is the mean over the volumes whose masks have it (as MONAI's
  * DiceMetric); the mean Dice is the mean over all classes but the background, class 0. */
 typedef struct clt_dice {
-    int64_t both[CLT_SLIDE_CLASSES], mask[CLT_SLIDE_CLASSES], map[CLT_SLIDE_CLASSES]; /* of this volume */
+    int64_t both[CLT_SLIDE_CLASSES], mask[CLT_SLIDE_CLASSES], map[CLT_SLIDE_CLASSES]; /* this volume */
     double sum[CLT_SLIDE_CLASSES], volumes[CLT_SLIDE_CLASSES];                        /* earlier volumes */
 } clt_dice;
 

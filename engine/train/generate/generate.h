@@ -42,7 +42,7 @@ typedef struct clt_generate_options {
 
 typedef struct clt_generate_result {
     int prompt_tokens, new_tokens; /* new_tokens: with the end-of-text token, which is not printed */
-    bool ended;                    /* by the end-of-text token */
+    bool ended;                    /* the end-of-text token ended the text */
     double prompt_seconds, new_seconds;
 } clt_generate_result;
 

@@ -36,7 +36,7 @@ void clt_description_close(clt_description *d); /* NULL is fine */
 typedef struct clt_layer_row {
     char name[96];        /* "fc1", "blocks 2 to 12, each" */
     const char *op;       /* "" for blocks */
-    clt_shape shape;      /* of output 0; ndim 0: a loss, or blocks */
+    clt_shape shape;      /* shape of output 0; ndim 0: a loss, or blocks */
     int64_t parameters;   /* number of its own parameters, in all repetitions */
     uint64_t activations; /* bytes of its outputs and of what it keeps for the backward pass */
 } clt_layer_row;

@@ -21,7 +21,7 @@ typedef struct clt_saved_tensor {
 typedef struct clt_saved_source {
     int rank;           /* the rank whose device has it */
     clt_store_piece in; /* elements that are read; the last ones may be padding that files lack */
-    float *data;        /* in the order of the device */
+    float *data;        /* values, in the device's order of dimensions */
     ocl_pinned *pinned; /* memory of `data`; NULL: ordinary memory */
 } clt_saved_source;
 

@@ -231,8 +231,7 @@ static bool kept_anyway(const clt_retention *r, int64_t step)
     return (r->major > 0 && step % r->major == 0) || step == r->best;
 }
 
-/* Keeps `step`, the keep - 1 newest others, and checkpoints that another retention rule keeps; deletes the
- * rest. */
+/* Deletes all but `step`, the keep - 1 newest others, and checkpoints that another retention rule keeps. */
 static clt_status delete_older(const char *folder, int64_t step, const clt_step_list *list,
                                const clt_retention *r)
 {

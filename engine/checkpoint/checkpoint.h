@@ -104,8 +104,7 @@ typedef struct clt_retention {
 clt_status clt_checkpoint_save_retaining(const char *folder, const clt_checkpoint_content *content,
                                          const clt_retention *retention);
 
-/* --- checkpoints that several processes write together: begin by one of them, write_part by each, place by
- * one --- */
+/* --- checkpoints of several processes: one calls begin, each calls write_part, one calls place --- */
 
 /* Elements [first, first + count) of a tensor in the memory of one process, in row-major order. With
  * `transposed` > 0 (f32 only) memory has another order of dimensions than the file: the one that precedes
@@ -130,8 +129,7 @@ void clt_part_add(clt_part *part, const clt_part *other);
  * nothing of the folder is left. */
 clt_status clt_checkpoint_begin(const char *folder, const char *tag, const clt_checkpoint_content *content,
                                 clt_part *part);
-/* Writes the pieces, syncs, and adds them to *part. CLT_ENUMERIC: a value is not finite, and nothing was
- * written. */
+/* Writes the pieces, syncs, adds them to *part. CLT_ENUMERIC: a value is not finite; nothing was written. */
 clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
                                      const clt_checkpoint_content *content, const clt_tensor_piece *pieces,
                                      int n, clt_part *part);

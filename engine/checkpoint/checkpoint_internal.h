@@ -55,8 +55,7 @@ typedef struct clt_tensor_file {
 } clt_tensor_file;
 clt_status clt_tensor_file_make(const clt_checkpoint_content *content, int index, clt_tensor_file *out);
 void clt_tensor_file_free(clt_tensor_file *file);
-/* Makes the tensor files in a folder, in their full size, with their headers, and synced. Adds the headers
- * to *part. */
+/* Makes the tensor files in their full size, with their headers, and syncs. Adds the headers to *part. */
 clt_status clt_tensor_files_create(const char *folder, const clt_checkpoint_content *content, clt_part *part);
 /* The folder in which a checkpoint is written: folder/step_N.tmp-TAG. */
 clt_status clt_checkpoint_temporary(const char *folder, int64_t step, const char *tag, clt_str *out);

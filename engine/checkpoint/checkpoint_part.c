@@ -88,8 +88,7 @@ static void end_runs(part_file *f, const run_sum *sum)
     f->share ^= clt_crc64_move(sum->value, f->plan.size - sum->end);
 }
 
-/* A rectangle of a transposed matrix. Rows and columns are counted as in memory; in the file they are
- * swapped. */
+/* A rectangle of a transposed matrix. Rows and columns are as in memory; in the file they are swapped. */
 typedef struct block {
     uint64_t row, rows, column, columns;
     uint64_t length[2]; /* elements of a row in memory, of a row in the file */
@@ -118,8 +117,7 @@ static clt_status write_block(part_file *f, const block *b, const float *values)
     return CLT_OK;
 }
 
-/* Rows and columns in memory of the matrices that a transposed tensor consists of. shape: the tensor's, in
- * the file. */
+/* Rows and columns in memory of the matrices of a transposed tensor. shape: the tensor's, in the file. */
 static void matrix_of(const clt_tensor_piece *piece, const clt_shape *shape, uint64_t *rows,
                       uint64_t *columns)
 {
@@ -282,8 +280,7 @@ clt_status clt_checkpoint_write_part(const char *folder, const char *tag,
 
 /* --- reading back --- */
 
-/* Adds bytes [from, to) of a file to the checksum. Reads blocks, because a mapping counts as memory of the
- * process. */
+/* Adds bytes [from, to) of a file to the checksum. Reads them: a mapping counts as the process's memory. */
 static clt_status sum_bytes(int fd, const char *path, uint64_t from, uint64_t to, run_sum *sum)
 {
     uint8_t *buffer;

@@ -34,8 +34,7 @@ struct clt_safetensors {
 
 #define REFUSE(...) CLT_FAIL(CLT_ECHECKPOINT, __VA_ARGS__)
 
-/* A type that the engine cannot store is no fault of the file: it matters only if somebody needs the
- * tensor. */
+/* A type that the engine cannot store is no error of the file: it matters only if the tensor is needed. */
 static clt_status read_dtype(const char *path, const clt_json *value, entry *e)
 {
     const clt_json *dtype = clt_json_get(value, "dtype");

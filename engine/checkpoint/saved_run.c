@@ -204,8 +204,7 @@ static clt_status choose_class_names(clt_saved_run *saved, const clt_saved_run_o
     return status;
 }
 
-/* data.micro_batch auto: takes the size that the training found, unless the command line gives another
- * one. */
+/* data.micro_batch auto: takes the size that the training found, unless the command line gives another. */
 static clt_status choose_micro_batch(clt_saved_run *saved, const clt_saved_run_options *o)
 {
     char text[32];

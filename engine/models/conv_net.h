@@ -45,11 +45,9 @@ clt_status clt_conv_net_join(clt_conv_net *net, const char *op, const char *name
                              const clt_attr_given *attrs);
 /* Adds a conv2d or conv3d with weights N(0, sqrt(2/fan_out)), as in residual networks of PyTorch. */
 clt_status clt_conv_net_conv(clt_conv_net *net, const char *name, const clt_conv_layer *layer);
-/* Adds a norm with factor 1 and shift 0. zero: the factor starts at 0, so that the norm's output starts as
- * zeros. */
+/* Adds a norm with factor 1 and shift 0. zero: the factor starts at 0, and so does the norm's output. */
 clt_status clt_conv_net_norm(clt_conv_net *net, const char *name, bool zero);
-/* Adds a loss with model.class_weights and these attributes (up to 4, ended by a NULL name), which reads
- * inputs. */
+/* Adds a loss of `inputs` with model.class_weights and up to 4 attributes, ended by a NULL name. */
 clt_status clt_conv_net_loss(clt_conv_net *net, const char *op, const char *name, const int32_t *inputs,
                              int n_inputs, const clt_attr_given *attrs);
 /* Adds the mean over all pixels or voxels, the linear layer "fc" with PyTorch's initial values, and

@@ -2,8 +2,7 @@
  *
  * The cnn3d family: residual networks that classify volumes such as CT scans, the layers of resnet with
  * three-dimensional windows. Tensors have the names of MedicalNet's and MONAI's ResNets, whose weights fit
- * if the stem is the same. Source: Chen et al. 2019, Med3D (arXiv:1904.00625). Knows the keys of the model
- * section. */
+ * if the stem is the same. Source: Chen et al. 2019, Med3D (arXiv:1904.00625). Knows the model section. */
 #include "engine/models/residual.h"
 
 #include <string.h>

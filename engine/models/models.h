@@ -42,7 +42,7 @@ clt_status clt_model_build(const clt_json *model, const clt_json_doc *doc, const
 clt_status clt_model_mark(clt_graph *graph, const char *key, const char *pattern,
                           void (*mark)(clt_param *param));
 
-/* Returns CLT_ECONFIG for a pattern that matches no parameter; names the key and the parameter perhaps
+/* Fails for a pattern without matches: CLT_ECONFIG names the key and the parameter that was perhaps
  * meant. */
 clt_status clt_model_no_parameter(const clt_graph *graph, const char *key, const char *pattern);
 

@@ -14,8 +14,7 @@ typedef struct clt_hf_exported {
     char tokenizer[400]; /* description of the tokenizer; "": the run has none, and none was written */
 } clt_hf_exported;
 
-/* Checks that the folder can be created. CLT_EUSAGE: it exists and is not empty, or it is inside a
- * checkpoint. */
+/* Checks that the folder can be created. CLT_EUSAGE: it is not empty, or it is inside a checkpoint. */
 clt_status clt_hf_export_place(const char *folder);
 /* Writes the folder: first under another name beside it, with every file synced, then one rename, so that it
  * appears complete or not at all. saved: opened with its tensors. dtype: f32, f16 or bf16. CLT_EUNSUPPORTED:

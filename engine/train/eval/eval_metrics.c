@@ -114,8 +114,7 @@ static bool counts_correct(const clt_graph *graph)
     return false;
 }
 
-/* Checks that evaluations will give the figure by which the best checkpoint is chosen and a run ends
- * early. */
+/* Checks that evaluations will give the figure that chooses the best checkpoint and ends a run early. */
 static clt_status check_best(const clt_job *job, const clt_class_view *view)
 {
     const clt_config *c = job->config;

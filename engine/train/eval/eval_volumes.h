@@ -10,9 +10,9 @@
 
 typedef struct clt_eval_volumes clt_eval_volumes;
 
-/* *out becomes NULL if the evaluation data is not read as windows, or the model predicts no classes of
- * voxels. batches > 0: takes only volumes whose windows all lie in the first `batches` micro-batches, but at
- * least one. */
+/* *out: NULL if the evaluation data is not read as windows, or the model predicts no classes of voxels.
+ * batches > 0: takes only volumes whose windows all lie in the first `batches` micro-batches, but at least
+ * one. */
 clt_status clt_eval_volumes_begin(clt_run *run, int64_t batches, clt_eval_volumes **out);
 /* The windows of this rank's volumes; there may be none. */
 clt_source *clt_eval_volumes_source(const clt_eval_volumes *e);

@@ -84,8 +84,7 @@ void clt_eval_language(double nats, double targets, double bytes, clt_eval_metri
     m->bits_per_byte = bytes > 0 ? nats / log(2) / bytes : NAN;
 }
 
-/* Runs `all` micro-batches and adds up their loss records. Predictions are added to `volumes` if not
- * NULL. */
+/* Runs `all` micro-batches and adds up their loss records. volumes: receives predictions if not NULL. */
 static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eval_volumes *volumes,
                               eval_sums *sums)
 {
@@ -144,8 +143,7 @@ static clt_status sum_batches(clt_run *run, clt_feed *feed, int64_t all, clt_eva
     return status;
 }
 
-/* The number of targets of loss `at` beyond those that an earlier loss with the same target field
- * counted. */
+/* Targets of loss `at` beyond the ones that an earlier loss with the same target field counted. */
 static int64_t new_targets(const clt_graph *graph, const eval_sums *sums, int at)
 {
     double counted = 0;

@@ -130,8 +130,7 @@ void clt_predictor_close(clt_predictor *p)
     free(p);
 }
 
-/* Inputs of type f32 are scaled here, in double, as when training data is read. Integers are scaled on the
- * device. */
+/* Inputs of type f32 are scaled here, in double, as when training data is read; integers on the device. */
 static clt_status read_scaling(clt_predictor *p)
 {
     const clt_config *c = p->saved->config;

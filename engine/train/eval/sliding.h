@@ -41,8 +41,7 @@ void clt_slide_destroy(clt_slide *slide); /* NULL is fine */
 clt_status clt_slide_add(clt_slide *slide, const float *logits);
 /* After the last window: passes the remaining planes to the caller. */
 clt_status clt_slide_finish(clt_slide *slide);
-/* The number of voxels so far that have a logit that is not finite; their class is chosen from the other
- * logits. */
+/* Voxels so far with a logit that is not finite; their class is chosen from the other logits. */
 int64_t clt_slide_not_finite(const clt_slide *slide);
 
 /* --- Dice --- */

@@ -120,8 +120,7 @@ static clt_status give_logits(const clt_decoder *d)
     return o->logits ? o->logits(o->context, d->logits, known_tokens(d)) : CLT_OK;
 }
 
-/* Feeds the tokens from number `first` on into an empty key-value cache. told: the caller gets their
- * logits. */
+/* Feeds the tokens from number `first` on into an empty key-value cache. told: passes on their logits. */
 static clt_status prefill(clt_decoder *d, size_t first, bool told)
 {
     d->used = 0;

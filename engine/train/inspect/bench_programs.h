@@ -24,8 +24,7 @@ typedef struct clt_bench_programs_options {
     const char *extra;  /* further options for every build; "" for none */
     int threads;        /* concurrent builds; 0: as many as for a training */
     const char *folder; /* NULL, or where logs and binaries are kept */
-    /* Called on any thread, never concurrently. begin: before the first build; each: when a build has
-     * ended. */
+    /* Called on any thread, never concurrently. begin: before the first build; each: after a build. */
     void (*begin)(void *context, const ocl_device_desc *device, size_t count);
     void (*each)(void *context, const clt_built *built);
     void *context;

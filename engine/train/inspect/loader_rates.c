@@ -18,8 +18,7 @@ static double process_cpu(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Places the fields of a slot one after the other. Returns the bytes of a slot; *sample: bytes of one
- * sample. */
+/* Places the fields of a slot one after the other; returns its bytes. *sample: bytes of one sample. */
 static uint64_t place_fields(const clt_job *job, clt_loader_options *o, uint64_t *sample)
 {
     uint64_t bytes = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `cltrain bench loader`: how fast the loader's threads read, decode and change samples, without a
- * device. */
+ * `cltrain bench loader`: how fast the loader's threads read and prepare samples, without a device. */
 #ifndef ENGINE_TRAIN_LOADER_RATES_H
 #define ENGINE_TRAIN_LOADER_RATES_H
 

@@ -249,7 +249,7 @@ static void add_folder(table *t, const clt_run *run, const char *run_dir)
                   : "only when it is stopped");
 }
 
-/* Adds the rows about the job. run: NULL if there is none yet. taken: NULL if no weights are taken from a
+/* Adds the rows about the job. run: NULL if there is none yet. taken: NULL if no weights come from a
  * file. */
 static void add_job(table *t, const clt_job *job, const ocl_device_desc *d, const clt_run *run,
                     const clt_weights_taken *taken)

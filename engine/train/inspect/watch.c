@@ -87,8 +87,8 @@ static clt_status make_trace(clt_watch *w, size_t commands)
 static clt_status start(clt_watch *w)
 {
     const clt_plan *plan = w->run->job->train;
-    /* commands, two transfers per micro-batch and per sum, the reporter's reads, a snapshot of every
-     * tensor */
+    /* commands, two transfers per micro-batch and per sum, the reporter's reads, a snapshot of all
+     * tensors */
     size_t commands = clt_plan_commands(plan) + 2 * (size_t)w->run->job->accumulation + 2 * plan->n_sums + 4;
     size_t capacity = commands * (size_t)(w->options.depth + 2) + 3 * plan->graph->n_params + 8;
     clt_status status = ocl_record_start(w->run->device, capacity);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computes checksums of the store's slabs on the device, and of received data on the host, and compares
- * them. */
+ * Computes checksums of slabs on the device, and of received data on the host, and compares them. */
 #include "engine/train/saved/checksum.h"
 
 #include <stdlib.h>

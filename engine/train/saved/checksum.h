@@ -12,8 +12,7 @@
 
 typedef struct clt_checksums clt_checksums;
 
-/* A range [first, end) of elements of each slab; first is the start of a chunk. end 0: the range is
- * empty. */
+/* A range [first, end) of elements of each slab; first is the start of a chunk. end 0: empty. */
 typedef struct clt_checksum_ranges {
     uint64_t first[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS], end[CLT_ARENA_COUNT][CLT_MAX_STORE_SLABS];
 } clt_checksum_ranges;

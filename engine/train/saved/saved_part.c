@@ -93,7 +93,7 @@ bool clt_saved_part_own(const clt_run *run, const clt_saved_part *p, int tensor,
 }
 
 /* The part of a replicated tensor that this writer saves: what lies in its share of the slab. False:
- * nothing. */
+ * none. */
 static bool in_share(const clt_store_layout *layout, const clt_saved_tensor *of, int writer, int writers,
                      clt_store_piece *piece)
 {

@@ -38,8 +38,7 @@ typedef struct clt_saved_part {
 /* Makes the part of writer number `writer`; -1: this rank writes nothing. Tensors that every rank has are
  * divided among the first `writers` writers. */
 clt_status clt_saved_part_make(clt_run *run, int writer, int writers, clt_saved_part *out);
-/* Piece number `index` of the elements of a divided tensor that only this rank has; false: there are no
- * more. */
+/* Piece number `index` of this rank's elements of a divided tensor; false: there are no more. */
 bool clt_saved_part_own(const clt_run *run, const clt_saved_part *part, int tensor, int64_t index,
                         clt_store_piece *piece);
 /* Adds a piece of tensor number `tensor`, which the device of `rank` has. */

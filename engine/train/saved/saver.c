@@ -257,8 +257,7 @@ static clt_status make(clt_saver *s, const char *folder)
 {
     clt_run *run = s->run;
     CLT_TRY(clt_saved_ranks_open(run, folder, &s->ranks));
-    /* devices of different kinds may differ in the last bits, so one rank writes all of the replicated
-     * tensors */
+    /* devices of different kinds may differ in the last bits, so one rank writes all replicated tensors */
     CLT_TRY(clt_saved_part_make(run, s->ranks.writer, run->kinds_differ ? 1 : s->ranks.writers, &s->part));
     CLT_TRY(clt_saved_ranks_list(run, &s->ranks, &s->part));
     say_share(s);
@@ -432,8 +431,7 @@ static void close_rounds(clt_saver *s, saver_round rest)
     set_phase(s, s->run->ranks.rank == 0 && rest != ROUND_ALL ? SAVER_WORKING : SAVER_IDLE, rest);
 }
 
-/* All ranks have read the new checkpoint: older ones are deleted only if it has the bytes that were
- * written. */
+/* All ranks have read the new checkpoint: older ones are deleted if it has the bytes that were written. */
 static void end_verification(clt_saver *s, const clt_error *error, const clt_part *read)
 {
     bool same = error->status == CLT_OK && memcmp(read, &s->all, sizeof *read) == 0;

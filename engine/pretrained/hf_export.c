@@ -203,8 +203,8 @@ static clt_status write_text(const hf_export *x, const char *name, clt_str *text
     return status;
 }
 
-/* The id of a role, if the model has a row for it. A text begins with the end-of-text token where no token is
- * made for that, as with GPT-2. */
+/* The id of the token with a role; -1 if there is none or the model has no row for it. Without a token for
+ * the begin of a text, the end-of-text token has that role, as in GPT-2. */
 static int64_t id_of(const hf_export *x, clt_token_role role)
 {
     int64_t id = x->tokenizer ? clt_tokenizer_role(x->tokenizer, role) : -1;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands as data. A phase of a plan is a flat list of them: kernel, library GEMM, copy, fill, host call
- * (communication). Emitting needs no device; an executor (cl/exec/exec.h) later builds programs,
- * resolves tensors and binds arguments. Tensors are plain numbers here: what they mean is the owner's
- * business. */
+ * (communication). Emitting needs no device; an executor (cl/exec/exec.h) later builds programs, resolves
+ * tensors and binds arguments. Tensors are plain numbers here, whose meaning only the owner knows. */
 #ifndef CL_COMMAND_H
 #define CL_COMMAND_H
 
@@ -61,8 +60,8 @@ typedef enum ocl_command_kind {
     OCL_CMD_HOST  /* calls back into the owner (communication); args list the tensors it reads and writes */
 } ocl_command_kind;
 
-/* Of a kernel. Products of windows with every operand of an epilogue have the most, 40 (test_cl_gemm_forms); the emitter
- * refuses more than there is room for. */
+/* Most arguments of a command; the emitter refuses more. Products of windows with every operand of an
+ * epilogue have the most, 40 (test_cl_gemm_forms). */
 #define OCL_MAX_ARGS 44
 
 struct ocl_buffer;
@@ -88,10 +87,10 @@ typedef struct ocl_command {
     const char *label;   /* what it computes: "fc1.forward" (owner's arena) */
     const char *layer;   /* the model's layers that it computes, "fc1+act1" (owner's arena), or "" */
     const char *variant; /* name of the variant that emitted it, or "" */
-    /* What planning can do without if a driver refuses the command (cl/command/fallback.h): */
+    /* For planning again if a driver refuses the command (cl/command/fallback.h): */
     const struct ocl_variant *made_by; /* NULL: no variant */
     const char *form;                  /* its tile, for a matrix product; NULL: none */
-    uint32_t needs;                    /* capabilities because of which this command was chosen */
+    uint32_t needs;                    /* capabilities that led to the choice of this command */
     int32_t node;                      /* owner's op id, -1 none */
     const char *family;                /* KERNEL: source file without ".cl": "elementwise" */
     const char *kernel;                /* KERNEL: function name */
@@ -99,13 +98,13 @@ typedef struct ocl_command {
     int n_args;
     ocl_arg args[OCL_MAX_ARGS];
     uint32_t work_dim;
-    size_t global[3], local[3]; /* never 0: the choice is not left to the driver */
+    size_t global[3], local[3]; /* never 0: the driver does not choose the group size */
     bool free_local;            /* 1D: local[0] may be halved; the result does not depend on it */
     struct ocl_gemm *gemm;      /* GEMM (list's arena) */
     const ocl_library *library; /* GEMM: the library that computes it; NULL: this build has none */
     int32_t host_code;          /* HOST: passed to the callback */
     bool host_waits;            /* HOST: lets the device wait for something, such as other ranks */
-    uint32_t derives; /* bits of the owner's: see ocl_derivation; 0: it runs whenever its list does */
+    uint32_t derives; /* the owner's bits (ocl_derivation); 0: the command runs whenever its list does */
     double flops;     /* floating point operations, for reports */
 } ocl_command;
 
@@ -117,8 +116,8 @@ typedef struct ocl_command_list {
 } ocl_command_list;
 void ocl_command_list_free(ocl_command_list *list); /* frees the array, not the arena */
 
-/* A derived tensor: a function of one other tensor, `source`, and of nothing else. The owner may keep it as long as
- * the source stays as it is; then its commands, whose `derives` says so, are left out of later runs
+/* A derived tensor: a function of one other tensor, `source`, and of nothing else. The owner may keep it
+ * while the source does not change; its commands, marked by `derives`, are then left out of later runs
  * (ocl_exec_run_without). */
 typedef struct ocl_derivation {
     int32_t source;
@@ -126,12 +125,12 @@ typedef struct ocl_derivation {
     clt_dtype dtype;
     uint64_t elements;
     const char *name;
-    uint64_t bytes; /* that its commands read and write */
-    double flops;   /* of the work of one run that reads it: whether keeping it pays */
+    uint64_t bytes; /* bytes that its commands read and write */
+    double flops;   /* operations of the work that reads it in one run: decides whether keeping it pays */
 } ocl_derivation;
 typedef struct ocl_derived {
     int32_t tensor; /* OCL_NO_TENSOR_ID: it is not kept */
-    bool there;     /* commands that were emitted before compute it */
+    bool there;     /* earlier commands already compute it */
     uint32_t derives;
 } ocl_derived;
 
@@ -143,7 +142,7 @@ typedef struct ocl_emitter {
     const char *label; /* copied into every command, as is the layer (NULL: none) */
     const char *layer;
     const char *variant;
-    const struct ocl_variant *made_by; /* the variant of that name, or NULL */
+    const struct ocl_variant *made_by; /* the variant named `variant`, or NULL */
     const char *form;
     int32_t node;
     clt_status status;
@@ -176,7 +175,7 @@ void ocl_define(ocl_emitter *e, const char *name, int64_t value);
 void ocl_define_text(ocl_emitter *e, const char *name, const char *value);
 /* An option of clBuildProgram itself, "-cl-...". */
 void ocl_build_option(ocl_emitter *e, const char *option);
-/* A tensor argument, of which the kernel accesses `elements` elements of `dtype` (for byte counts).
+/* A tensor argument. The kernel accesses `elements` elements of `dtype` (for byte counts).
  * ref.offset is in bytes and a multiple of the element size; the kernel gets (__global T *buffer, ulong
  * offset_in_elements). */
 void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_dtype dtype,
@@ -184,21 +183,20 @@ void ocl_arg_tensor(ocl_emitter *e, ocl_access access, ocl_tensor_ref ref, clt_d
 void ocl_arg_in(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
 void ocl_arg_out(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
 void ocl_arg_inout(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements);
-/* Output that is written (accumulate false) or added to (true); also passes the flag as the next int
+/* An output that the kernel writes (accumulate false) or adds to (true). The flag is passed as the next int
  * argument. */
 void ocl_arg_grad(ocl_emitter *e, int32_t tensor, clt_dtype dtype, uint64_t elements, bool accumulate);
 void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);
-/* Marks the argument that was emitted last as the bound of the work: if it is 0, every work-item returns at
- * once without memory accesses. A child process uses that to launch the kernel at full size only to have it
- * compiled. */
+/* Marks the last emitted argument as the bound of the work: if it is 0, every work-item returns at once
+ * without memory accesses. A child process then launches the kernel at full size only to have it compiled. */
 void ocl_arg_is_bound(ocl_emitter *e);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);
 void ocl_arg_tile_counter(ocl_emitter *e); /* cl/kernels/tile_counter.clh */
-/* Notes that the open kernel was chosen because the device has these capabilities. The needs of its variant,
- * and groups of more than 64 items, are noted automatically. */
+/* Notes that the open kernel was chosen because the device has these capabilities. The needs of its
+ * variant, and of groups of more than 64 items, are noted automatically. */
 void ocl_kernel_needs(ocl_emitter *e, uint32_t caps);
 /* Ends a kernel whose work-items are independent of their group: global is rounded up to a multiple of
  * `local`, which becomes smaller if the device allows no larger groups for this kernel; local 0: a standard
@@ -219,8 +217,8 @@ typedef struct ocl_span_use {
     uint32_t element_bytes;
     uint64_t bytes;
 } ocl_span_use;
-/* A product that a library computes (ocl_emit_library_gemm of cl/gemm/gemm.h): copies the `size` bytes of
- * `gemm`. use: of c, a and b. */
+/* Emits a product that a library computes (ocl_emit_library_gemm of cl/gemm/gemm.h). Copies the `size`
+ * bytes of `gemm`. use: how c, a and b are accessed, in this order. */
 void ocl_emit_library(ocl_emitter *e, const ocl_library *library, const struct ocl_gemm *gemm, size_t size,
                       double flops, const ocl_span_use use[3]);
 /* Tensors that the host code reads or writes are added with ocl_arg_tensor before ocl_host_end. */
@@ -228,8 +226,8 @@ void ocl_host_begin(ocl_emitter *e, int32_t code);
 void ocl_host_waits(ocl_emitter *e); /* sets host_waits */
 void ocl_host_end(ocl_emitter *e);
 int32_t ocl_workspace(ocl_emitter *e, clt_dtype dtype, uint64_t elements, const char *name);
-/* Returns a derived tensor. *make: the caller emits what computes it, and then calls ocl_derive_end in any case. What is
- * not kept is workspace, which is computed whenever the list runs. */
+/* Returns a derived tensor. If *make, the caller emits the commands that compute it. It calls
+ * ocl_derive_end in any case. A tensor that is not kept is workspace, computed whenever the list runs. */
 int32_t ocl_derive_begin(ocl_emitter *e, const ocl_derivation *derivation, bool *make);
 void ocl_derive_end(ocl_emitter *e);
 /* Value of a tunable (cl/command/variant.h) in the tuning record, else fallback, the variant's own choice. A

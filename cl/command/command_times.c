@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder's spans of one list, added up by command. */
+ * Adds up the recorder's spans of one list by command. */
 #include "cl/command/command_times.h"
 
 #include <stdlib.h>

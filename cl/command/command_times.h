@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long each command of a list takes, added up over runs: what benches and checks ask of the recorder
- * (cl/command/record.h). */
+ * How long each command of a list takes, added up over runs. Benches and checks get it from the recorder
+ * (cl/command/record.h) this way. */
 #ifndef CL_COMMAND_TIMES_H
 #define CL_COMMAND_TIMES_H
 
@@ -24,7 +24,7 @@ typedef struct ocl_command_times {
  * else CLT_EUNSUPPORTED. */
 clt_status ocl_command_times_start(ocl_device *device, const ocl_command_list *list, int runs,
                                    ocl_command_times **out);
-/* Waits for the commands under way and adds up their times; CLT_EDEVICE when a time is missing. */
+/* Waits for the commands under way and adds up their times. CLT_EDEVICE when a time is missing. */
 clt_status ocl_command_times_collect(ocl_command_times *times);
 void ocl_command_times_stop(ocl_command_times *times); /* NULL is fine */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is given up for a refused command, the smallest thing first:
+ * Decides what is given up for a refused command, the smallest thing first:
  *   1. capabilities that are mere optimisations of kernels (non-temporal stores, prefetch): if the kernel is
  *      refused without them too, they were not the cause and are restored;
  *   2. for wgmma: stream-k or line sums of a tile; the tile of groups of 384 items; then the large tiles,
  *      which need more local memory than any driver reports, at most FORMS_MAX of them one by one and then
- *      all; then wgmma itself, in favour of `mma`, which does the same products: a driver that refuses a
- *      small one of these programs refuses all;
+ *      all; then wgmma itself, in favour of `mma`, which does the same products, because a driver that
+ *      refuses a small wgmma program refuses all;
  *   3. the tile of a matrix product, in favour of the next best one, at most FORMS_MAX times;
  *   4. capabilities that the variant used without needing them: matrix units, groups of 256 items, wide
  *      vectors;
@@ -79,8 +79,7 @@ static bool drop_decoration(ocl_device_desc *desc, const ocl_refusal *r, char *w
             clear_suspicion(desc);
         return false;
     }
-    /* another kernel is refused now, so dropping the capability has helped the former one: it stays
-     * dropped */
+    /* another kernel is refused now, so dropping the capability helped the previous one: it stays dropped */
     if (!again) {
         desc->suspected_caps = 0;
         snprintf(desc->suspected_in, sizeof desc->suspected_in, "%s", r->kernel);
@@ -121,15 +120,15 @@ static bool give_up_wgmma(ocl_device_desc *desc, const ocl_refusal *r, char *wha
     bool addition = strstr(r->form, " stream") != NULL || strstr(r->form, " line_sums") != NULL;
     if (addition && give_up_form(desc, r, what, size))
         return true;
-    if (caps & OCL_CAP_WGMMA_WIDE) /* that concerns a single tile */
+    if (caps & OCL_CAP_WGMMA_WIDE) /* only one tile needs it */
         return drop(desc, OCL_CAP_WGMMA_WIDE, what, size);
     if (!(caps & OCL_CAP_WGMMA_LARGE))
         return drop(desc, OCL_CAP_WGMMA, what, size);
     return give_up_form(desc, r, what, size) || drop(desc, OCL_CAP_WGMMA_LARGE, what, size);
 }
 
-/* Kernels without optional capabilities are launched in groups of this size. A kernel that needs many
- * registers may have a lower limit than others, but not that low. */
+/* Group size of kernels without optional capabilities. A kernel that needs many registers may have a lower
+ * limit than others, but one below this size means that the driver's limit is low for every kernel. */
 #define PLAIN_GROUP 64
 
 static bool give_up_groups(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t size)
@@ -155,9 +154,10 @@ bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *r, char *what, size_t
     uint32_t extra = r->needs & ~r->variant->needs & desc->caps & ~optimisations;
     if (extra & OCL_CAPS_UNITS)
         return drop(desc, extra & OCL_CAPS_UNITS, what, size);
-    /* it is restored if the kernel is refused without it too, since */
+    /* Only suspected, because all tiles of matrix units need it: restored if the kernel is refused without
+     * it too. */
     if (extra == OCL_CAP_WG256 && !again) {
-        desc->suspected_caps = extra; /* all tiles of matrix units need it */
+        desc->suspected_caps = extra;
         snprintf(desc->suspected_in, sizeof desc->suspected_in, "%s", r->kernel);
     }
     if (extra != 0 && !(extra == OCL_CAP_WG256 && again))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What to do when a driver refuses a command: its program does not build, it cannot be launched, or it fails
- * when it is run for the first time. The planner gives up the smallest thing that the command needed
- * (cl/command/fallback.c has the order), and plans again, if necessary down to the variants that every device
- * can run. All of it lives in the device's description, so planning stays pure and equal refusals lead to
- * equal plans. It knows nothing of the planner. */
+ * What to do when a driver refuses a command: its program does not build, it cannot be launched, or it
+ * fails when it is run for the first time. The planner gives up the smallest thing that the command needed
+ * (cl/command/fallback.c has the order) and plans again, if necessary down to the variants that every
+ * device can run. What was given up is stored in the device's description, so planning stays pure and equal
+ * refusals lead to equal plans. This file knows nothing of the planner. */
 #ifndef CL_FALLBACK_H
 #define CL_FALLBACK_H
 
@@ -12,31 +12,31 @@
 #include "cl/command/variant.h"
 #include "cl/device/answers.h"
 
-/* A refused command and what it was made from. It has no pointers into the command list, which is freed when
- * the plan is made again.
- */
+/* A refused command and its origin. It has no pointers into the command list, which is freed when the plan
+ * is made again. */
 typedef struct ocl_refusal {
     bool refused;               /* false: the failure was not a refused command */
     bool lost;                  /* the device's context is unusable */
-    bool lasting;               /* the same would be refused at the next start; set by the planner */
+    bool lasting;               /* the next start would meet the same refusal; set by the planner */
     const ocl_variant *variant; /* NULL: no variant made it */
     char form[OCL_FORM_TEXT];
     uint32_t needs;
-    /* largest group that the driver accepts for this kernel; 0: that was not the reason */
+    /* largest group that the driver accepts for this kernel; 0: the group size was not the reason */
     uint32_t group_limit;
     char kernel[64], label[96]; /* for a library's call the kernel is "" */
 } ocl_refusal;
 
 void ocl_refusal_of(const ocl_command *command, ocl_refusal *out);
 
-/* Gives up the next thing that the command can do without: a capability, a tile or a variant; `what` gets its
- * description: "capability nontemporal", "tile bm=64 bn=64 of variant 'tile'", "variant 'group'". False:
- * nothing is left to give up. */
+/* Gives up the next thing that the command can do without: a capability, a tile or a variant. `what` gets
+ * its description: "capability nontemporal", "tile bm=64 bn=64 of variant 'tile'", "variant 'group'".
+ * False: nothing is left to give up. */
 bool ocl_give_up(ocl_device_desc *desc, const ocl_refusal *refusal, char *what, size_t size);
 
-/* What was given up is remembered with the device's answers (cl/device/answers.h), so that the next start
- * plans without it at once; `cltrain devices --again` forgets it. Only refusals that would come again may be
- * remembered, not those caused by a lack of memory or a lost context. Defined in cl/probes/asking_child.c. */
+/* The denials of a device: what was given up on it. They are remembered with the device's answers
+ * (cl/device/answers.h), so that the next start plans without it at once; `cltrain devices --again` forgets
+ * them. Only refusals that would come again may be remembered, not ones caused by a lack of memory or a lost
+ * context. Defined in cl/probes/asking_child.c. */
 const ocl_denials *ocl_device_denials(const ocl_device *device); /* borrowed */
 void ocl_device_remember_denials(ocl_device *device, const ocl_denials *denials);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of events of commands under way: faults.h. Nothing here waits. */
+ * Keeps the events of commands under way, removes those that have ended, and remembers the first failure.
+ * Nothing here waits. */
 #include "cl/command/faults_internal.h"
 
 #include <stdio.h>
@@ -10,18 +11,18 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-/* A command, or a group of them. Texts are copied: the executor that owns a command may have been destroyed
- * when its event is checked. */
+/* A command, or a group of commands. Texts are copied, because the executor that owns a command may have
+ * been destroyed when its event is checked. */
 typedef struct command_under_way {
     cl_event event;
     uint64_t number;
     int count;
-    /* of the first and the last one */
+    /* of the group's first and last command */
     char what[2][48];   /* "blk0.attn.qkv.forward" */
     char kernel[2][40]; /* "" where no kernel runs */
 } command_under_way;
 
-#define GROUP 16 /* commands for which one event stands, at most */
+#define GROUP 16 /* most commands for which one event stands */
 
 struct ocl_faults {
     command_under_way *list; /* sorted by number */
@@ -214,7 +215,7 @@ bool ocl_wait_for_callback(ocl_device *device, pthread_cond_t *changed, pthread_
     return !failed;
 }
 
-/* "command 'fc1.forward', kernel gemm_simple, which", or the same of a group. */
+/* Writes "command 'fc1.forward', kernel gemm_simple, which", or the same for a group. */
 static void tell(const command_under_way *c, char *text, size_t size)
 {
     const char *first = c->kernel[0], *last = c->kernel[1];

@@ -10,9 +10,9 @@
 clt_status ocl_faults_create(ocl_device *device);
 void ocl_faults_destroy(ocl_device *device);
 
-/* Commands that were enqueued on one in-order queue since the last one that had an event. */
+/* Commands enqueued on one in-order queue since the last command that had an event. */
 typedef struct ocl_group {
-    /* of the first and the last one: the command's label, or the buffer's name; the kernel's name or "" */
+    /* of the first and the last command: its label, or the buffer's name; the kernel's name, or "" */
     const char *what[2], *kernel[2];
     int count;
 } ocl_group;
@@ -24,8 +24,9 @@ void ocl_group_add(ocl_group *group, const char *what, const char *kernel);
 clt_status ocl_faults_add(ocl_device *device, ocl_group *group, cl_event event);
 /* The same for a single command. */
 clt_status ocl_faults_add_one(ocl_device *device, const char *what, const char *kernel, cl_event event);
-/* Gives a group whose last command has no event the event of a marker. CLT_EDEVLOST: the driver refuses even
- * the marker, so a command has failed: the first one that is known to, or one of the group. */
+/* Gives the event of a marker to a group whose last command has no event. CLT_EDEVLOST: the driver refuses
+ * even the marker, so a command has failed; the error names the first command known to have failed, else
+ * the group. */
 clt_status ocl_faults_close(ocl_device *device, cl_command_queue queue, ocl_group *group);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffers with accounting, pinned host memory, events, and the transfers between them. It exists so that
- * memory is checked before a driver is asked, and so that every message names the buffer. It must not know
- * what a buffer holds. */
+ * Buffers with accounting, pinned host memory, events, and transfers. Memory is checked here before a
+ * driver is asked, and every message names the buffer. This file must not know what a buffer holds. */
 #include "cl/command/faults_internal.h"
 #include "cl/command/memory.h"
 #include "cl/command/record_internal.h"
@@ -65,8 +64,8 @@ static void link_buffer(ocl_device *device, ocl_buffer *buffer)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Device memory of a CPU device is host memory: buffers from this size on get huge pages, which drivers' own
- * allocations do not request. */
+/* Device memory of a CPU device is host memory: buffers of at least this many bytes get huge pages, which
+ * drivers' own allocations do not request. */
 #define OWN_PAGES_FROM (UINT64_C(8) << 20)
 
 static void CL_CALLBACK free_pages(cl_mem mem, void *data)
@@ -78,8 +77,7 @@ static void CL_CALLBACK free_pages(cl_mem mem, void *data)
 }
 
 /* Creates a buffer on our own pages, which hold zeros. zeroed: the pages are prefaulted now
- * (clt_pages_prefault), as a fill would do.
- */
+ * (clt_pages_prefault), as a fill would do. */
 static cl_mem create_on_pages(ocl_device *device, uint64_t bytes, bool zeroed, const char *what, void **data,
                               cl_int *code)
 {
@@ -117,7 +115,7 @@ static cl_mem create_mem(ocl_device *device, uint64_t bytes, bool zeroed, void *
         mem = create_on_pages(device, bytes, zeroed, what, pages, code);
     if (mem != NULL)
         return mem;
-    /* An empty tensor needs a buffer to bind too. */
+    /* A kernel argument needs a buffer even for an empty tensor. */
     return clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes < 64 ? 64 : (size_t)bytes, NULL, code);
 }
 
@@ -265,7 +263,7 @@ void *ocl_pinned_data(ocl_pinned *pinned)
 
 /* Events */
 
-/* Called after the host has waited: fails if a command that has ended has failed. */
+/* Called after the host has waited: fails if an ended command has failed. */
 static clt_status all_well(ocl_device *device)
 {
     return ocl_commands_check(device, ocl_commands_enqueued(device));
@@ -298,8 +296,7 @@ static ocl_device *device_of(cl_event event)
     return ocl_device_of_queue(queue);
 }
 
-/* Quirk poll_events: for an event that has already ended, the callback is made here, on the caller's
- * thread. */
+/* Quirk poll_events: if the event has already ended, calls the callback here, on the caller's thread. */
 static bool ended_by_poll(ocl_event *event)
 {
     const ocl_device *device = device_of(ocl_event_raw(event));
@@ -406,8 +403,9 @@ clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
     return status == CLT_OK ? status : clt_fail_prefix(status, "clearing '%s': ", dst->what);
 }
 
-/* Called after each asynchronous command: flushes other queues than the compute queue at once, since commands
- * of another queue wait for them, and any queue whose caller keeps an event (PoCL starts no command before a flush). */
+/* Called after each asynchronous command. Flushes at once every queue but the compute queue, since commands
+ * of other queues wait for it, and any queue whose caller keeps an event (PoCL starts no command before a
+ * flush). */
 static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event raw, ocl_event **done)
 {
     if (done != NULL)
@@ -417,8 +415,8 @@ static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event ra
     return CLT_OK;
 }
 
-/* Adds a transfer's event to the list of commands under way and, if they want it, gives it to the caller and
- * the recorder. */
+/* Adds a transfer's event to the list of commands under way, and gives it to the caller and the recorder if
+ * they want it. */
 static clt_status after_transfer(ocl_device *device, const ocl_span *span, const char *what, cl_event raw,
                                  ocl_event **done)
 {
@@ -595,7 +593,7 @@ clt_status ocl_user_event_create(ocl_device *device, ocl_event **out)
 
 void ocl_user_event_complete(ocl_event *event)
 {
-    /* the call fails only for an event that is none, or that was completed before */
+    /* the call fails only if `event` is not a user event or was completed before */
     (void)clSetUserEventStatus(ocl_event_raw(event), CL_COMPLETE);
 }
 

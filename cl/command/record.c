@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder's ring and the meter. Nothing here waits: times are asked of events whose commands the caller
- * knows to have ended, and an event that has none yet counts as one without times. */
+ * The recorder's ring and the meter. Nothing here waits: the caller knows that the commands have ended when
+ * it asks for their times, and a command whose event still has no times is reported without times. */
 #include "cl/command/record_internal.h"
 
 #include <stdlib.h>
@@ -18,8 +18,8 @@ typedef struct record_loss {
     uint64_t count;
 } record_loss;
 
-/* The number of tags for which losses are counted separately: more than a caller ever has under way. When
- * they are used up, the last entry counts for all newer tags. */
+/* Number of tags whose losses are counted separately; a caller never has more under way. When all are in
+ * use, the last entry counts for all newer tags. */
 #define LOSSES 64
 
 struct ocl_recorder {
@@ -122,7 +122,7 @@ static void read_times(const record_entry *e, ocl_span *span)
                  stamp(e->end, CL_PROFILING_COMMAND_END, &span->end_ns);
     if (known && span->all)
         known = stamp(e->end, CL_PROFILING_COMMAND_QUEUED, &span->queued_ns);
-    /* the marker before the command ended when its first device command could begin */
+    /* the marker before the command ended at the time from which its first device command could begin */
     if (known && e->start != NULL && stamp(e->start, CL_PROFILING_COMMAND_END, &first) &&
         first < span->start_ns)
         span->start_ns = first;
@@ -130,7 +130,7 @@ static void read_times(const record_entry *e, ocl_span *span)
         span->queued_ns = span->start_ns = span->end_ns = 0;
 }
 
-/* Takes the number of losses of the tags up to `tag`; those of later tags stay. */
+/* Returns and removes the losses of the tags up to `tag`; losses of later tags stay. */
 static uint64_t take_losses(struct ocl_recorder *r, int64_t tag)
 {
     uint64_t count = 0;

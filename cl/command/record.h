@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder: when the commands of a device ran, without waiting for any of them. It keeps the events of
- * what is enqueued in a ring of fixed size and hands their times over when the caller knows that the commands
- * have ended. Beside it the meter: processor time that the main thread spends inside OpenCL calls. Both are
- * for the one thread that enqueues. What a tag means is the owner's business. */
+ * The recorder tells when the commands of a device ran, without waiting for any of them. It keeps the
+ * events of enqueued commands in a ring of fixed size and hands their times over when the caller knows that
+ * the commands have ended. The meter measures the processor time that the main thread spends inside OpenCL
+ * calls. Both are for the one thread that enqueues. Only the owner knows what a tag means. */
 #ifndef CL_RECORD_H
 #define CL_RECORD_H
 
@@ -23,9 +23,9 @@ typedef enum ocl_span_kind {
     OCL_SPAN_COPY     /* ocl_copy_async */
 } ocl_span_kind;
 
-/* AFTER_WAIT: a host command that lets the device wait stands before it in the executor's list.
- * A stretch is a sequence of commands that an executor enqueues without host commands in between. Its first
- * command has the flag OPENS and its last one CLOSES; a single command has both. */
+/* A stretch is a sequence of commands that an executor enqueues without host commands in between. Its first
+ * command has the flag OPENS and its last one CLOSES; a single command has both. AFTER_WAIT: the executor's
+ * list has a host command that lets the device wait before this command. */
 enum { OCL_SPAN_OPENS = 1, OCL_SPAN_CLOSES = 2, OCL_SPAN_AFTER_WAIT = 4 };
 
 typedef struct ocl_span {
@@ -41,8 +41,8 @@ typedef struct ocl_span {
     uint64_t queued_ns, start_ns, end_ns;
 } ocl_span;
 
-/* ocl_record_start: makes a recorder for `capacity` commands in flight; CLT_EUNSUPPORTED when the device's
- * queues give no times. The level is OFF at first. */
+/* Makes a recorder for `capacity` commands in flight. CLT_EUNSUPPORTED when the device's queues give no
+ * times. The level is OFF at first. */
 clt_status ocl_record_start(ocl_device *device, size_t capacity);
 /* Ends recording and drops commands that were not taken. ocl_device_close calls it too. */
 void ocl_record_stop(ocl_device *device);
@@ -53,9 +53,9 @@ void ocl_record_set(ocl_device *device, ocl_record_level level, int64_t tag);
 typedef void (*ocl_span_fn)(void *context, const ocl_span *span);
 uint64_t ocl_record_take(ocl_device *device, int64_t tag, ocl_span_fn fn, void *context);
 
-/* Processor time of the main thread inside the OpenCL calls of executors and transfers while the meter is on.
- * Reading the clock twice per call costs about as much as the call itself, and half of that is counted as
- * inside; it can be corrected by timing the same work without the meter. */
+/* Processor time of the main thread inside the OpenCL calls of executors and transfers while the meter is
+ * on. Reading the clock twice per call costs about as much as the call itself, and half of that cost is
+ * counted as inside. Timing the same work without the meter shows the correction. */
 typedef struct ocl_meter_reading {
     double inside; /* seconds */
     uint64_t calls;

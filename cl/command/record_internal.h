@@ -10,11 +10,11 @@
 
 /* The current level; OFF without a recorder. */
 ocl_record_level ocl_record_level_of(const ocl_device *device);
-/* Records a command; takes ownership of both events. Tag, level and host time are filled in here. Only while
- * the level is not OFF. */
+/* Records a command; takes ownership of both events. Fills in tag, level and host time. To be called only
+ * while the level is not OFF. */
 void ocl_record_add(ocl_device *device, const ocl_span *span, cl_event start, cl_event end);
 
-/* code = (call); while the meter is on, adds the thread's CPU time of the call. */
+/* code = (call); while the meter is on, adds the CPU time that the thread spent in the call. */
 #define OCL_METERED(device, code, call)                                                                      \
     do {                                                                                                     \
         double ocl_metered_ = (device)->meter.on ? clt_thread_cpu() : 0.0;                                   \

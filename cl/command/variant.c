@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Choosing a variant: the first of an ordered list that the device's capabilities allow and that accepts the
- * problem. Every refusal has a reason, which goes to the debug log or, when nothing accepts, into the error.
- * It must not know what a problem is. */
+ * Chooses a variant: the first of an ordered list that the device's capabilities allow and that accepts the
+ * problem. Every refusal has a reason, which goes to the debug log or, when no variant accepts, into the
+ * error. This file must not know what a problem is. */
 #include "cl/command/variant.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ static const ocl_variant *first_that_accepts(const ocl_variant *const *list, con
     return NULL;
 }
 
-/* If the driver refused the variants that are fast on this device, a slow variant is taken. */
+/* Takes a variant that is slow on this device, when the driver has refused the fast ones. */
 static const ocl_variant *any_that_works(const ocl_variant *const *list, const void *problem,
                                          const ocl_device_desc *device, const char *what, clt_str *reasons)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one record that describes an implementation of anything: a kernel family's group or lane form, a GEMM
- * backend, an op's forward or backward. Lists are ordered; the last entry always accepts; refusals are logged
+ * The record that describes an implementation: the group or lane style of a kernel family, a GEMM backend,
+ * an op's forward or backward. Lists are ordered, and their last entry always accepts. Refusals are logged
  * with their reason. */
 #ifndef CL_VARIANT_H
 #define CL_VARIANT_H
@@ -10,18 +10,18 @@
 #include "cl/device/device.h"
 
 /* One tunable integer of a variant and the values worth trying. The variant reads it with ocl_tuned
- * (cl/command/command.h) and decides itself when no record gives a value. Not every combination need be
- * possible: emit refuses those that are not. In a variant's list, tunables that change the program come
- * first, so that the tuner varies them last. */
+ * (cl/command/command.h) and decides itself when no record gives a value. `emit` refuses impossible
+ * combinations of values. In a variant's list, tunables that change the program come first, so that the
+ * tuner varies them last. */
 typedef struct ocl_tunable {
     const char *name;
     int count;
     int values[20];
 } ocl_tunable;
 
-/* The kind of device on which a variant's kernels are fast. On others they give the same results, but slowly,
- * so ocl_variant_accepts refuses them there. This is the only place where the choice of kernels depends on
- * the kind of device. */
+/* The kind of device on which a variant's kernels are fast. On others they give the same results, but
+ * slowly, so ocl_variant_accepts refuses them there. This is the only place where the choice of kernels
+ * depends on the kind of device. */
 typedef enum ocl_kernel_style {
     OCL_KERNEL_ANY,    /* good on any device, or the last resort */
     OCL_KERNEL_LANES,  /* vectors of sixteen in one work-item, with large private tiles */
@@ -29,7 +29,7 @@ typedef enum ocl_kernel_style {
     /* work-groups that hold blocks in local memory with barriers: not for CPUs, whose compilers may even
      * hang (PoCL 3.0) */
     OCL_KERNEL_BLOCKS,
-    OCL_KERNEL_UNITS, /* matrix units, which are emulated elsewhere; which types they have, accepts knows */
+    OCL_KERNEL_UNITS, /* matrix units, emulated on other devices; `accepts` checks the types that they have */
 } ocl_kernel_style;
 
 typedef struct ocl_variant {
@@ -54,15 +54,15 @@ bool ocl_is_given_up(const ocl_device_desc *desc, const ocl_variant *variant, co
 bool ocl_variant_accepts(const ocl_variant *variant, const void *problem, const ocl_device_desc *device,
                          char *reason, size_t size);
 
-/* True if the variant is written for another kind of device. It is accepted here with OCL_QUIRK_ANY_STYLE
- * only, or because the driver refused all that suits. */
+/* True if the variant is written for another kind of device. It is accepted here only with
+ * OCL_QUIRK_ANY_STYLE, or because the driver refused all suitable variants. */
 bool ocl_variant_is_foreign(const ocl_variant *variant, const ocl_device_desc *device);
 
-/* ocl_variant_select: the first variant of the NULL-terminated list that the device's capabilities allow and
- * that accepts the problem; `force` (may be NULL) takes only the variant of that name. Refusals go to the
- * debug log as "what: variant: reason". When the driver refused some of the list (cl/command/fallback.h) and
- * no other variant accepts, one that refuses only because it is slow here is taken. CLT_EUNSUPPORTED when
- * none accepts (or the forced one refuses), with all reasons. */
+/* Finds the first variant of the NULL-terminated list that the device's capabilities allow and that accepts
+ * the problem; `force` (may be NULL) allows only the variant of that name. Refusals go to the debug log as
+ * "what: variant: reason". When the driver refused some of the list (cl/command/fallback.h) and no other
+ * variant accepts, takes one that refuses only because it is slow here. CLT_EUNSUPPORTED when none accepts
+ * (or the forced one refuses), with all reasons. */
 clt_status ocl_variant_select(const ocl_variant *const *list, const void *problem,
                               const ocl_device_desc *device, const char *what, const char *force,
                               const ocl_variant **out);

@@ -404,8 +404,8 @@ clt_status ocl_fill_zero(ocl_buffer *dst, uint64_t offset, uint64_t bytes)
 }
 
 /* Called after each asynchronous command. Flushes at once every queue but the compute queue, since commands
- * of other queues wait for it, and any queue whose caller keeps an event (PoCL starts no command before a
- * flush). */
+ * of other queues wait for its commands, and any queue whose caller keeps an event (PoCL starts no command
+ * before a flush). */
 static clt_status after_enqueue(ocl_device *device, ocl_queue queue, cl_event raw, ocl_event **done)
 {
     if (done != NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The record of a device's answers, pure, and its text. */
+ * The record of a device's answers, and writing and reading its text. Pure: no file, no device. */
 #include "cl/device/answers.h"
 
 #include <inttypes.h>
@@ -69,7 +69,7 @@ static void add_text(clt_hash64_state *state, const char *text)
 
 clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key)
 {
-    /* Emulated units have answers of their own, and a preloaded library may change what the driver does. */
+    /* Emulated units answer differently, and a preloaded library may change the driver's behaviour. */
     static const char *const variables[] = {"CLTRAIN_EMULATE", "LD_PRELOAD"};
     clt_hash64_state state;
     uint64_t kernels;
@@ -232,7 +232,7 @@ ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap)
     return report;
 }
 
-/* --- devices of one model, of which one is broken --- */
+/* --- a broken device among several of one model --- */
 
 clt_status ocl_answers_apply_refusal(ocl_answers *answers, const char *spec)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device answered when it was asked for each capability: the record of its probes and self-tests, with
- * the reason of every answer that is not yes. It is kept in a file of the user's cache, one for each device
- * with its driver and these kernels, so that a device is asked once. A file that is damaged, of another
- * device or older than the kernels is ignored. It must not know how a question is asked. */
+ * The record of a device's answers to probes and self-tests, one for each capability, with the reason of
+ * every answer that is not yes. It is kept in the user's cache, in one file for each device, driver and
+ * version of the kernels, so that a device is asked once. A file that is damaged, belongs to another device
+ * or is older than the kernels is ignored. This file must not know how a question is asked. */
 #ifndef CL_ANSWERS_H
 #define CL_ANSWERS_H
 
@@ -11,7 +11,8 @@
 #include "engine/json/json.h"
 
 #define OCL_ITEM_NAME 40 /* size of a question's name, in bytes */
-/* Names of questions; other ones are named after their capability, tests after OCL_TEST_PREFIX. */
+/* Names of questions. Other probes have the name of their capability; names of tests begin with
+ * OCL_TEST_PREFIX. */
 #define OCL_ITEM_BASIC "basic"
 #define OCL_ITEM_GROUP_LIMIT "group_limit"
 #define OCL_ITEM_LARGER_GROUPS "larger_groups"
@@ -33,8 +34,7 @@ typedef struct ocl_item {
     char reason[OCL_REASON_SIZE];
 } ocl_item;
 
-/* A device that cannot be used, although others of the same model may work, with the question that it
- * failed. */
+/* A device that cannot be used, with the question that it failed. Others of the same model may work. */
 #define OCL_REFUSED_SPEC 32
 typedef struct ocl_refused_device {
     char spec[OCL_REFUSED_SPEC]; /* its index, and a hash of the variables that renumber devices */
@@ -42,8 +42,8 @@ typedef struct ocl_refused_device {
 } ocl_refused_device;
 #define OCL_REFUSED_MAX 16
 
-/* What the driver refused when a plan's executors were created (cl/command/fallback.h), so that plans do
- * without it from the start. */
+/* Something that the driver refused when a plan's executors were created (cl/command/fallback.h); later
+ * plans do without it from the start. */
 typedef struct ocl_denial {
     char variant[64]; /* name of the variant */
     char form[OCL_FORM_TEXT];
@@ -55,10 +55,10 @@ typedef struct ocl_denials {
 } ocl_denials;
 
 typedef struct ocl_answers {
-    uint64_t key;    /* of device, driver and kernels */
+    uint64_t key;    /* ocl_answers_key */
     uint32_t probed; /* capabilities that were not masked; all their probes are answered */
-    /* The sets of capabilities for which all self-tests have been answered: which tests are needed depends on
-     * the capabilities in use. */
+    /* The sets of capabilities for which all self-tests have been answered: which tests are needed depends
+     * on the capabilities in use. */
     int n_tested;
     uint32_t tested[OCL_TESTED_MAX];
     int count;
@@ -69,8 +69,8 @@ typedef struct ocl_answers {
     ocl_denials denials;
 } ocl_answers;
 
-/* Identity of the questions: device, driver, kernels, version of cltrain, the requested style, and
- * environment variables that change the answers. */
+/* Hash of everything that the answers depend on: device, driver, kernels, version of cltrain, the requested
+ * style, and environment variables. */
 clt_status ocl_answers_key(const ocl_device_desc *device, ocl_style style, uint64_t *key);
 
 const ocl_item *ocl_answers_find(const ocl_answers *answers, const char *name);
@@ -80,17 +80,16 @@ bool ocl_item_is_test(const ocl_item *item);
 bool ocl_answers_lost_test(const ocl_answers *answers);
 /* Adds an item or replaces the one of its name. CLT_EINTERNAL when there is no room. */
 clt_status ocl_answers_set(ocl_answers *answers, const ocl_item *item);
-/* The capabilities that are in use: their probe and (with tests) all their self-tests were answered with
- * yes.
- */
+/* The capabilities in use: their probe and (with tests) all their self-tests were answered with yes. */
 uint32_t ocl_answers_caps(const ocl_answers *answers, uint32_t emulated, bool tests);
-/* Notes, or tells, that for this mask all probes and (with tests) all self-tests have been answered. */
+/* note_asked notes that for this mask all probes and (with tests) all self-tests have been answered;
+ * were_asked returns whether they have. */
 void ocl_answers_note_asked(ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
 bool ocl_answers_were_asked(const ocl_answers *answers, uint32_t mask, uint32_t emulated, bool tests);
-/* Fills in the sizes that were found by questions: local_proven_bytes, local_retargeted_bytes,
+/* Fills in the sizes that questions found: local_proven_bytes, local_retargeted_bytes,
  * local_argument_bytes, local_report_factor, kernel_group_limit, larger_groups. */
 void ocl_answers_sizes(const ocl_answers *answers, ocl_device_desc *device);
-/* The question because of which the device cannot be used at all; NULL: it can be used. */
+/* The failed question that makes the device unusable; NULL: it can be used. */
 const ocl_item *ocl_answers_refusal(const ocl_answers *answers, bool tests);
 /* The state of a capability and, if it was lost, the first reason. */
 ocl_cap_report ocl_answers_report(const ocl_answers *answers, int cap);
@@ -102,8 +101,8 @@ bool ocl_answer_from_name(const char *name, ocl_answer *out);
 /* Text of the file: JSON with a hash of itself as its last member. Answers that may differ the next time (an
  * OpenCL call failed) are left out. */
 clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *device, clt_str *out);
-/* CLT_EDATA says what is wrong with it. Refused devices and denials from before the last restart of the
- * machine are left out. */
+/* Reads such a text; CLT_EDATA says what is wrong with it. Refused devices and denials from before the last
+ * restart of the machine are left out. */
 clt_status ocl_answers_parse(const char *text, size_t length, const char *source, ocl_answers *out);
 
 /* Devices of one model share a file, and one of them may be broken. ocl_answers_apply_refusal turns the
@@ -112,13 +111,13 @@ clt_status ocl_answers_parse(const char *text, size_t length, const char *source
 clt_status ocl_answers_apply_refusal(ocl_answers *answers, const char *spec);
 void ocl_answers_note(const ocl_answers *answers, const char *spec, ocl_answers *file);
 
-/* Adds the denials of `more`; those for which there is no room are left out. */
+/* Adds the denials of `more` as long as there is room. */
 void ocl_denials_add(ocl_denials *denials, const ocl_denials *more);
 bool ocl_denials_any(const ocl_denials *denials);
 bool ocl_denials_has(const ocl_denials *denials, const ocl_denial *denial);
 bool ocl_denials_equal(const ocl_denials *a, const ocl_denials *b); /* in any order */
-/* As a JSON object. Reading ignores capabilities that this program does not know; CLT_EDATA says what is
- * wrong. */
+/* Denials as a JSON object. Reading ignores capabilities that this program does not know; CLT_EDATA says
+ * what is wrong. */
 void ocl_denials_write(const ocl_denials *denials, clt_json_writer *w);
 clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_denials *out);
 
@@ -129,7 +128,7 @@ clt_status ocl_answers_path(const ocl_device_desc *device, uint64_t key, char **
 /* The answers for this device. There are no items when there is no file; an invalid file is reported and
  * ignored. Fails only for lack of memory. */
 clt_status ocl_answers_load(const char *path, const ocl_device_desc *device, uint64_t key, ocl_answers *out);
-/* Keeps what the file has about other devices of this model. */
+/* Writes the file; its entries for other devices of this model stay. */
 clt_status ocl_answers_save(const char *path, const ocl_device_desc *device, const ocl_answers *answers);
 
 #endif

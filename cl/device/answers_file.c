@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file of a device's answers in the user's cache. It must not know what is asked. */
+ * Reads and writes the file of a device's answers in the user's cache. It must not know what is asked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,8 +68,8 @@ static clt_status read_file(const char *path, const ocl_device_desc *device, uin
     return CLT_OK;
 }
 
-/* Names a device in the list of refused ones: by its index and a hash of the variables that renumber devices,
- * such as CUDA_VISIBLE_DEVICES, which schedulers set for each process. */
+/* Names a device in the list of refused ones: by its index and a hash of the variables that renumber
+ * devices, such as CUDA_VISIBLE_DEVICES, which schedulers set for each process. */
 static void name_device(const ocl_device_desc *device, char out[OCL_REFUSED_SPEC])
 {
     static const char *const variables[] = {

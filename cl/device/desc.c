@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device descriptions as plain data: the generic one, capability lists as text, and which description a SPEC
- * names. Nothing here calls OpenCL, so that planning and its tests need no driver. */
+ * Device descriptions as plain data: the generic description, capability lists as text, and matching a SPEC
+ * with descriptions. Nothing here calls OpenCL, so that planning and its tests need no driver. */
 #include "cl/device/internal.h"
 
 #include <ctype.h>
@@ -234,8 +234,8 @@ static bool same_platform(const ocl_device_desc *a, const ocl_device_desc *b)
     return na == nb && memcmp(a->spec, b->spec, na) == 0;
 }
 
-/* What SPEC says about these devices. A whole name comes before a part, because one device's name may be a part of
- * another's: "RTX 4060" and "RTX 4060 Ti". */
+/* The kind of SPEC, given these devices. A whole name comes before a part, because one device's name may be
+ * a part of another's: "RTX 4060" and "RTX 4060 Ti". */
 static spec_kind kind_of_spec(const ocl_device_desc *const *list, int count, const char *spec)
 {
     spec_kind kind = classify_spec(spec);

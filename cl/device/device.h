@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Platforms, devices and what they can do. A device description is plain data (no handle), so that planning
- * needs no device; an open device owns the context, the queues and the program cache. Capabilities come from
- * probe kernels that were built and run, never from an extension string alone and never from a device name;
- * known-bad drivers sit in one quirk table. This room knows nothing of models or training. */
+ * Platforms, devices and their capabilities. A device description is plain data (no handle), so that
+ * planning needs no device; an open device owns the context, the queues and the program cache. Capabilities
+ * come from probe kernels that were built and run, never from an extension string alone and never from a
+ * device name; known-bad drivers sit in one quirk table. This room knows nothing of models or training. */
 #ifndef CL_DEVICE_H
 #define CL_DEVICE_H
 
@@ -39,9 +39,9 @@
 /* Any matrix units for f16. */
 #define OCL_CAPS_F16_UNITS (OCL_CAP_MMA_F16 | OCL_CAP_MMA_F16_K8 | OCL_CAP_WMMA_F16)
 
-/* The matrix units that CLTRAIN_EMULATE may name. Kernels for matrix units emulate them through local memory
- * when another compiler than NVIDIA's compiles them, so any device can do what a GPU with these units does:
- * the same choices, storage and results, but slowly. */
+/* The matrix units that CLTRAIN_EMULATE may name. When the compiler is not NVIDIA's, kernels for matrix
+ * units emulate them through local memory, so any device can imitate a GPU with these units: the same
+ * choices, storage and results, but slowly. */
 #define OCL_CAPS_UNITS (OCL_CAPS_F16_UNITS | OCL_CAP_MMA_BF16 | OCL_CAP_MMA_TF32)
 
 typedef enum ocl_cap_index {
@@ -57,7 +57,7 @@ enum {
 };
 #define OCL_CAPS_ALL (~0u)
 
-/* Answer of a device to the question for a capability. A capability is used only after a probe kernel and
+/* Answer of a device to the question whether it has a capability. It is used only after a probe kernel and
  * self-tests of the kernels that use it have succeeded, all in a child process (cl/probes/asking.h). */
 typedef enum ocl_answer {
     OCL_ANSWER_NOT_ASKED, /* it depends on another capability, which the device does not have */
@@ -77,10 +77,10 @@ typedef struct ocl_cap_report {
     char reason[OCL_REASON_SIZE]; /* "" when the answer is yes */
 } ocl_cap_report;
 const char *ocl_answer_name(ocl_answer answer); /* "yes", "crashed" */
-/* the device should have the capability but it does not work */
+/* The device should have the capability, but it does not work. */
 bool ocl_answer_is_loss(ocl_answer answer);
 
-/* Quirk effects: what the engine does differently for drivers in the quirk table. */
+/* Effects of quirks, in which drivers differ (cl/device/quirks.c). */
 enum {
     /* callbacks set on events that have already ended are lost: poll first */
     OCL_QUIRK_POLL_EVENTS = 1 << 0,
@@ -102,9 +102,9 @@ enum {
  * for GPUs are not refused on CPU devices because they are slow there. A macro, because an enumerator must
  * fit an int. */
 #define OCL_QUIRK_ANY_STYLE (1u << 31)
-/* The checker sets this, too, on CPU devices: kernels of variants that are written for other kinds of devices
- * are compiled without optimisation, because their speed does not matter here and compiling takes most of the
- * time. */
+/* The checker sets this, too, on CPU devices: kernels of variants that are written for other kinds of
+ * devices are compiled without optimisation, because their speed does not matter here and compiling takes
+ * most of the time. */
 #define OCL_QUIRK_FOREIGN_UNOPTIMISED (1u << 30)
 
 #define OCL_NAME_SIZE 128
@@ -132,7 +132,7 @@ typedef struct ocl_device_desc {
     bool is_cpu, is_gpu;
     uint32_t caps;          /* OCL_CAP_* after masking */
     uint32_t masked_caps;   /* capabilities that the caller masked (ocl_open_options) */
-    uint32_t emulated_caps; /* capabilities that it does not have but emulates: see OCL_CAPS_UNITS */
+    uint32_t emulated_caps; /* capabilities that it emulates (OCL_CAPS_UNITS) */
     uint32_t quirks;        /* OCL_QUIRK_* */
     uint32_t compute_units;
     uint32_t max_clock_mhz;
@@ -140,21 +140,20 @@ typedef struct ocl_device_desc {
     uint32_t vector_floats;
     uint32_t compute_capability; /* NVIDIA: major*10+minor, 0 elsewhere */
     uint64_t max_work_group;     /* work-items, as reported for the device */
-    /* Largest group that it allows for a plain kernel, which may be smaller than max_work_group; 0:
-     * unknown. */
+    /* Largest group for a plain kernel, which may be smaller than max_work_group; 0: unknown. */
     uint64_t kernel_group_limit;
     /* A group size that was shown to work although the driver reports a smaller limit for every kernel; 0:
      * the reported limits are real. */
     uint64_t larger_groups;
     uint64_t max_work_item[3];
     uint64_t local_bytes, constant_bytes;
-    /* Local memory of a work-group that was shown to work, by a kernel that declares as much statically; at
-     * least local_bytes. NVIDIA's driver reports 48 KiB and runs kernels with more. */
+    /* Bytes of local memory of a work-group that were shown to work, by a kernel with a static array of this
+     * size; at least local_bytes. NVIDIA's driver reports 48 KiB and runs kernels with more. */
     uint64_t local_proven_bytes;
-    /* The same of programs that are loaded back for sm_90a (cl/program/retarget.h), of which the driver may
-     * take more; 0: no more than local_bytes was shown to work. */
+    /* The same for programs loaded back for sm_90a (cl/program/retarget.h), which may get more; 0: no more
+     * than local_bytes was shown to work. */
     uint64_t local_retargeted_bytes;
-    /* The same of local memory that is an argument of the kernel, in all programs; 0: no more than
+    /* The same for local memory that is an argument of the kernel, in all programs; 0: no more than
      * local_bytes was shown to work. */
     uint64_t local_argument_bytes;
     /* CL_KERNEL_LOCAL_MEM_SIZE divided by the size of the kernel's local arrays, where it was shown that the
@@ -165,7 +164,7 @@ typedef struct ocl_device_desc {
     uint64_t usable_bytes;    /* min(reported, what the host and control group allow on CPU devices, share per
                                  rank) */
     uint64_t max_alloc_bytes; /* largest single buffer */
-    uint32_t align_bytes;     /* alignment every tensor offset keeps (>= 64, from MEM_BASE_ADDR_ALIGN) */
+    uint32_t align_bytes;     /* alignment of every tensor's offset (>= 64, from MEM_BASE_ADDR_ALIGN) */
     bool rounds_correctly;    /* has a build option for correctly rounded f32 division and square root */
     double profiling_resolution_ns;
     ocl_given_up given_up[OCL_GIVEN_UP_MAX];
@@ -199,8 +198,8 @@ static inline uint64_t ocl_group_items(const ocl_device_desc *device, uint64_t w
     return wanted;
 }
 
-/* Bytes of local memory of a work-group: as reported, or more if more was shown to work with programs as the
- * driver builds them, or with retargeted ones. */
+/* Bytes of local memory of a work-group: as reported, or more if more was shown to work, with programs as
+ * the driver builds them or with retargeted programs. */
 static inline uint64_t ocl_desc_max_local(const ocl_device_desc *device, bool retargeted)
 {
     uint64_t proven = retargeted ? device->local_retargeted_bytes : device->local_proven_bytes;
@@ -221,9 +220,9 @@ const char *ocl_quirk_name(uint32_t bit);
 #define OCL_DEVICE_FILE_NAME 96
 void ocl_device_file_name(const ocl_device_desc *device, char *out, size_t size);
 
-/* To be called before the first OpenCL call of a process: divides a CPU device's memory (usable_bytes) among
- * the `local_ranks` ranks on this host, and its threads (POCL_MAX_PTHREAD_COUNT) among those of them that share
- * this one's cores. */
+/* To be called before the first OpenCL call of a process: divides a CPU device's memory (usable_bytes)
+ * among the `local_ranks` ranks on this host, and its threads (POCL_MAX_PTHREAD_COUNT) among the
+ * `core_ranks` ranks that share this rank's cores. */
 void ocl_prepare_process(int local_ranks, int core_ranks);
 
 /* Every device of every platform, in platform order. CLT_EDEVICE with an explanation (see doctor) when there
@@ -231,8 +230,9 @@ void ocl_prepare_process(int local_ranks, int core_ranks);
  * 0. */
 clt_status ocl_list_devices(ocl_device_desc **out, int *count);
 
-/* How many devices ranks would be dealt out over: those of one platform that SPEC names (NULL: as for
- * ocl_open_options). *cpu: they are CPUs, which ranks share. CLT_EDEVICE as for ocl_device_open. */
+/* Number of devices among which ranks would be distributed: the devices of one platform that SPEC names
+ * (NULL: as for ocl_open_options). *cpu: they are CPUs, which ranks share. CLT_EDEVICE as for
+ * ocl_device_open. */
 clt_status ocl_count_devices(const char *spec, int *count, bool *cpu);
 
 typedef struct ocl_device ocl_device;
@@ -240,14 +240,14 @@ typedef struct ocl_event ocl_event; /* memory.h */
 typedef enum ocl_queue {
     OCL_QUEUE_COMPUTE,
     OCL_QUEUE_COPY,
-    /* reads to the host and writes from it that go beside both; they exist after ocl_device_open_queue */
+    /* reads to the host and writes from it, beside the other two queues; open after ocl_device_open_queue */
     OCL_QUEUE_OUT,
     OCL_QUEUE_IN,
     OCL_QUEUE_COUNT
 } ocl_queue;
 
-/* Lane style (capability wide_vectors) or groups: the faster one is found by timing when the device is asked.
- * It is not timed when a checkpoint states the style of its run, because the two styles round sums
+/* Lane style (capability wide_vectors) or groups: the faster one is found by timing when the device is
+ * asked. It is not timed when a checkpoint states the style of its run, because the two styles round sums
  * differently. */
 typedef enum ocl_style { OCL_STYLE_ASKED, OCL_STYLE_LANES, OCL_STYLE_GROUPS } ocl_style;
 const char *ocl_style_name(ocl_style style); /* "asked", "lanes", "groups" */
@@ -257,8 +257,8 @@ typedef struct ocl_open_options {
     const char *spec;   /* as --device takes it; NULL: the first GPU, else the CPU */
     uint32_t caps_mask; /* OCL_CAPS_ALL, or fewer to imitate a weaker device */
     bool profiling;     /* queues with CL_QUEUE_PROFILING_ENABLE */
-    /* The same on CPU devices only, where it has no measurable cost; drivers of GPUs were seen to take up to
-     * 1.8 times as long with it. */
+    /* Profiling on CPU devices only, where it has no measurable cost; drivers of GPUs were seen to take up
+     * to 1.8 times as long with it. */
     bool profiling_on_cpu;
     int local_rank;  /* picks the local_rank-th device of those that match, if there are several GPUs */
     bool checker;    /* for the checker: capabilities that failed only their self-test are used */
@@ -268,22 +268,22 @@ typedef struct ocl_open_options {
 
 /* Opens a device: capabilities as remembered or asked for, context, in-order compute queue, in-order copy
  * queue. A device that cannot run kernels is skipped with a warning, unless SPEC is its index or name.
- * CLT_EDEVICE names the SPEC, what there is, and what to do. */
+ * CLT_EDEVICE names the SPEC, the devices that exist, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
 void ocl_device_close(ocl_device *device);
 /* Creates an in-order queue that a device does not have from the start. */
 clt_status ocl_device_open_queue(ocl_device *device, ocl_queue queue);
-/* Called when the last open device of the process has been closed; a later function replaces an earlier one.
- * For libraries with caches of their own. */
+/* Registers a function to be called when the last open device of the process has been closed; it replaces an
+ * earlier one. For libraries with caches of their own. */
 void ocl_device_when_last_closes(void (*fn)(void));
 const ocl_device_desc *ocl_device_describe(const ocl_device *device);
 /* The state of a capability of an open device, by the capability's index. */
 ocl_cap_report ocl_device_cap_report(const ocl_device *device, int cap);
 
-/* ocl_doctor: looks for the reasons why there is no device: ICD files read, the library each one names and
- * whether it loads (with the loader's message), OCL_ICD_VENDORS and friends, /dev nodes and their
- * permissions, platforms that have no device. Appends findings as lines; *healthy is true when at least one
- * device could be opened and a probe ran. */
+/* ocl_doctor: looks for the reasons why there is no device: ICD files, the library that each one names and
+ * whether it loads (with the loader's message), OCL_ICD_VENDORS and similar variables, /dev nodes and their
+ * permissions, platforms without a device. Reports each finding; *healthy is true when at least one device
+ * could be opened and a probe ran. */
 typedef enum ocl_finding_level {
     OCL_FINDING_OK,
     OCL_FINDING_NOTE,
@@ -293,8 +293,8 @@ typedef enum ocl_finding_level {
 typedef void (*ocl_finding_fn)(void *context, ocl_finding_level level, const char *text, const char *advice);
 clt_status ocl_doctor(ocl_finding_fn report, void *context, bool *healthy);
 
-/* One wrapper turns an OpenCL code into a status and message: "doing what on which object:
- * CL_OUT_OF_RESOURCES (-5)". */
+/* Turns an OpenCL code into a status and the message "doing what on which object: CL_OUT_OF_RESOURCES
+ * (-5)". */
 clt_status ocl_fail(int cl_code, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 const char *ocl_error_name(int cl_code);
@@ -305,7 +305,7 @@ typedef struct ocl_counters {
         host_waits;
     uint64_t programs_loaded;      /* of programs_built: loaded from our cache of binaries */
     uint64_t programs_new;         /* programs that no cache had when they were asked for */
-    uint64_t programs_in_children; /* of programs_built: compiled before by a child process */
+    uint64_t programs_in_children; /* of programs_built: compiled earlier by a child process */
     uint64_t binaries_refused;     /* cached binaries that were damaged or that the driver rejected */
     double build_seconds;
 } ocl_counters;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Platforms and devices as their drivers describe them: every property that the program asks for, in the
- * order in which the platforms list them. A driver that fails is left out, by name. Nothing is opened or
- * tried. */
+ * Lists platforms and devices, in the platforms' order, with every property that the program needs, as
+ * their drivers report them. A driver that fails is left out with a warning that names it. Nothing is
+ * opened or tried. */
 #include "cl/device/internal.h"
 #include "cl/device/listing.h"
 #include "cl/device/pocl.h"
@@ -124,9 +124,8 @@ static clt_status ask_compute_capability(cl_device_id id, uint32_t *out)
     return CLT_OK;
 }
 
-/* All of these queries exist in OpenCL 1.2. A query that fails must not count as 0, which would choose other
- * kernels.
- */
+/* All of these queries exist in OpenCL 1.2. A failed query must not count as 0, which would choose other
+ * kernels. */
 static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
 {
     size_t items[16] = {0};
@@ -154,8 +153,8 @@ static clt_status describe_limits(cl_device_id id, ocl_device_desc *desc)
     desc->profiling_resolution_ns = (double)resolution;
     CLT_TRY(ocl_device_ask(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof rounding, &rounding));
     desc->rounds_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
-    /* device memory is host memory: use what the system and the control group have left, divided by the
-     * ranks */
+    /* device memory is host memory: use the memory that system and control group have left, divided by the
+     * number of ranks */
     if (desc->is_cpu) {
         uint64_t share = clt_memory_available() / (uint64_t)ocl_ranks_here();
         if (share < desc->usable_bytes)
@@ -253,7 +252,7 @@ static const char *memory_limit(char *text, size_t size)
     return text;
 }
 
-/* A variable of the user may lead the loader past the drivers that the system has. */
+/* A variable set by the user may keep the loader from the system's drivers. */
 static const char *hidden_drivers(char *text, size_t size)
 {
     char entry[256];

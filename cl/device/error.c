@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OpenCL codes as names, and the one wrapper that turns a code into a status with a message. It exists so
- * that no caller maps codes by itself; it must not know what the caller was computing. */
+ * OpenCL codes as names, and the only function that turns a code into a status with a message, so that no
+ * caller maps codes itself. It must not know what the caller was computing. */
 #include "cl/device/device.h"
 
 #include <CL/cl.h>
@@ -70,7 +70,7 @@
 
 /* CL_PLATFORM_NOT_FOUND_KHR of the ICD loader; it is defined in an extension header. */
 #define PLATFORM_NOT_FOUND (-1001)
-/* What NVIDIA's driver says of a kernel that touched memory outside its buffers; no header names it. */
+/* Code of NVIDIA's driver for a kernel that touched memory outside its buffers; no header names it. */
 #define NVIDIA_ILLEGAL_ACCESS (-9999)
 
 const char *ocl_error_name(int cl_code)
@@ -99,7 +99,7 @@ static clt_status status_of(int cl_code)
         return CLT_EDEVMEM;
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_INVALID_COMMAND_QUEUE:
-    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: /* of a command for which a blocking one waited */
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: /* a blocking call waited for a command that failed */
         return CLT_EDEVLOST;
     case PLATFORM_NOT_FOUND:
     case CL_DEVICE_NOT_FOUND:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of cl/ share, and no other room includes: the structs behind the opaque handles. */
+ * The structs of the opaque handles, and functions that the files of cl/ share. No other room includes it. */
 #ifndef CL_INTERNAL_H
 #define CL_INTERNAL_H
 
@@ -20,8 +20,8 @@ struct ocl_recorder;
 struct ocl_faults;
 struct ocl_binary_cache;
 
-/* The largest number of threads or processes that build at the same time; each takes some hundred MiB of host
- * memory. */
+/* The largest number of threads or processes that build at the same time; each takes some hundred MiB of
+ * host memory. */
 #define OCL_BUILDERS_MAX 8
 
 struct ocl_device {
@@ -121,8 +121,8 @@ typedef struct ocl_found {
 
 /* enumerate.c: every device of every platform; free() the array. */
 clt_status ocl_enumerate(ocl_found **out, int *count);
-/* The device among `count` descriptions that SPEC names: its index, and how many devices of its platform
- * match (ranks are dealt out over them). CLT_EDEVICE says what there is. Pure. */
+/* Finds the device that SPEC names among `count` descriptions: its index, and the number of matching
+ * devices of its platform (ranks are distributed among them). CLT_EDEVICE lists the devices. Pure. */
 clt_status ocl_spec_match(const ocl_device_desc *const *list, int count, const char *spec, int local_rank,
                           int *index, int *matches);
 /* Whether SPEC is the index or name of a device, and not "any", "cpu" or "gpu". */
@@ -157,7 +157,7 @@ typedef struct ocl_question {
     /* Whether to ask the question now; if not, `why` gets the reason, or stays empty if that may change.
      * NULL: always. */
     bool (*wanted)(const ocl_probe_state *state, char *why, size_t size);
-    /* Fills in answer, value and reason; a status says what failed: a refused build counts as REFUSED. */
+    /* Fills in answer, value and reason. Fails if a call fails; a refused build then counts as REFUSED. */
     clt_status (*ask)(const ocl_probe_state *state, ocl_item *item);
     uint32_t parameter;
 } ocl_question;
@@ -178,18 +178,17 @@ typedef struct ocl_asker {
     clt_status (*begun)(const ocl_item *item);
     clt_status (*ended)(const ocl_item *item);
     ocl_device *device; /* the device if it is open, to be closed by the caller; else NULL */
-    /* renewed: another process can go on. After a failure that lasts as long as this process does
-     * (OCL_QUIRK_LASTING_FAILURES) the questions then end, and `spent` is set. */
+    /* renewed: another process can go on, so this one stops asking and sets `spent` after a failure that
+     * lasts as long as the process (OCL_QUIRK_LASTING_FAILURES). */
     bool renewed, spent;
-    /* Called when the programs of probes or self-tests begin to be built ahead, whenever one of `total` is
-     * built, and when that is over. NULL: each program is built when its question is asked. If a build fails
-     * in a way that says nothing about the program, `spent` is set and the end is not told. */
+    /* Called when building the programs of probes or self-tests ahead begins, after each of `total`
+     * programs, and at the end. NULL: each program is built when its question is asked. If a build fails in
+     * a way that says nothing about the program, `spent` is set and the end is not reported. */
     clt_status (*ahead)(ocl_ahead phase, int done, int total);
 } ocl_asker;
 clt_status ocl_ask_here(ocl_asker *asker);
-/* asking.c, the child's side: asks once more, with other values of --have and --no-tests than on the command
- * line.
- */
+/* asking.c, the child's side: asks again, with other values of --have and --no-tests than on the command
+ * line. */
 clt_status ocl_asking_again(ocl_asker *asker, const char *have, bool with_tests);
 /* asking_child.c: the device's answers, remembered or asked for in children. CLT_EDEVICE when the device was
  * refused; the answers are filled in even then. */
@@ -199,7 +198,7 @@ clt_status ocl_ask(const ocl_found *found, const ocl_open_options *options, ocl_
  * them. */
 clt_status ocl_device_ask(cl_device_id id, cl_device_info what, size_t size, void *out);
 clt_status ocl_device_ask_text(cl_device_id id, cl_device_info what, char **out);
-/* pci.c: its place on the PCI bus, "" if the driver does not tell. */
+/* pci.c: the device's place on the PCI bus, "" if the driver does not report it. */
 void ocl_device_ask_pci(cl_device_id id, char *out, size_t size);
 clt_status ocl_device_extensions(cl_device_id id, char **out);
 /* quirks.c: fills desc->quirks from the table. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Listing devices in a child first: see listing.h. It calls no OpenCL function itself, except in the child.
- */
+ * Lists devices in a child process first, and finds the drivers that crash or hang there, so that they can
+ * be left out. It calls no OpenCL function itself, except in the child. */
 #include "cl/device/listing.h"
 
 #include <limits.h>
@@ -103,7 +103,7 @@ static uint64_t hash_text(const char *text)
     return clt_hash64(text, strlen(text));
 }
 
-/* Hash of a file's identity: if it is replaced, other devices may be listed. */
+/* Hash of a file's identity. If the file is replaced, other devices may be listed. */
 static uint64_t hash_file(const char *path)
 {
     struct stat info;
@@ -252,7 +252,7 @@ static void remember(const sources *s)
 /* --- asking --- */
 
 /* Whether a child can list the devices with the current environment; if not, `why` gets the reason. *sure
- * becomes false if that may be different at the next start. */
+ * becomes false if the next start may have another result. */
 static clt_status lists(const char *program, bool *good, bool *sure, char *why, size_t size)
 {
     static const char *const arguments[] = {"probe", "--list", NULL};
@@ -270,8 +270,8 @@ static clt_status lists(const char *program, bool *good, bool *sure, char *why, 
         stale_cache = true;
     *good = event == CLT_CHILD_LINE && strcmp(line, "done") == 0;
     clt_child_stop(child, &end);
-    /* SIGKILL may come from a temporary lack of memory. A time-out is remembered; otherwise every start would
-     * wait for it */
+    /* SIGKILL may come from a temporary lack of memory. A time-out is remembered; otherwise every start
+     * would wait for it */
     *sure = *sure && (*good || event == CLT_CHILD_SILENT || end.signal != SIGKILL);
     if (event == CLT_CHILD_SILENT)
         snprintf(why, size, "it did not answer in %g s", limit);
@@ -315,8 +315,8 @@ static clt_status name_living(const sources *s, size_t end)
     return status;
 }
 
-/* Adds one driver after the other; one that crashes or hangs alone, or together with those before it, is left
- * out. */
+/* Adds one driver after the other, and leaves out each that crashes or hangs alone or together with the
+ * drivers kept so far. */
 static clt_status find_dead(const sources *s, const char *program, bool *sure)
 {
     char no_driver[OCL_REASON_SIZE] = "";
@@ -385,7 +385,7 @@ static clt_status apply(const sources *s)
     return name_living(s, s->n);
 }
 
-/* Finds out, or recalls, which drivers do harm, and leaves them out. */
+/* Finds out, or recalls, which drivers crash or hang, and leaves them out. */
 static clt_status settle(sources *s)
 {
     make_key(s);
@@ -395,7 +395,7 @@ static clt_status settle(sources *s)
     return CLT_OK;
 }
 
-/* Loads what a driver opens by name and the linker would not find. */
+/* Loads the libraries that a driver opens by name and the linker would not find. */
 static void load_siblings_of(const char *library)
 {
     char *path = ocl_icd_locate(library);

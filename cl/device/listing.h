@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Protection against drivers that crash or hang the process as soon as they are loaded or list their devices.
- * Before the first OpenCL call of a process a child process lists the devices; when it crashes or hangs,
- * children find out which drivers do that, and the loader of this process is given the others. The result for
- * a set of drivers is remembered until one of their files or the environment changes, or the machine is
- * restarted. */
+ * Protection against drivers that crash or hang the process as soon as they are loaded or list their
+ * devices. Before the first OpenCL call of a process a child process lists the devices; when it crashes or
+ * hangs, children find out which drivers do that, and the loader of this process is given the others. The
+ * result for a set of drivers is remembered until one of their files or the environment changes, or the
+ * machine is restarted. */
 #ifndef CL_LISTING_H
 #define CL_LISTING_H
 
@@ -18,9 +18,9 @@ typedef struct ocl_dead_driver {
     char reason[OCL_REASON_SIZE];
 } ocl_dead_driver;
 
-/* Leaves harmful drivers out, and loads what the others open by name and the linker would not find
- * (cl/drivers/siblings.h). Only the first call of a process does anything. CLT_EDEVICE: the drivers cannot be
- * told apart, or none is left. */
+/* Leaves harmful drivers out, and loads the libraries that the others open by name and the linker would not
+ * find (cl/drivers/siblings.h). Only the first call of a process does anything. CLT_EDEVICE: it cannot be
+ * found out which driver is harmful, or none is left. */
 clt_status ocl_listing_prepare(void);
 /* The drivers that are left out because they crash or hang. */
 int ocl_listing_dead(const ocl_dead_driver **list);

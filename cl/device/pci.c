@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a device is on the PCI bus, by the extension that its driver has for it: Khronos', NVIDIA's or AMD's. It tells
- * devices apart that are listed under other numbers in other processes. */
+ * Finds a device's place on the PCI bus, by Khronos', NVIDIA's or AMD's extension. The place identifies a
+ * device whose index differs between processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When PoCL's cache is looked at, and what is told of it: pocl.h. It calls no OpenCL function, and must not know how
- * the cache is laid out. */
+ * Decides when PoCL's cache of kernels is checked, and reports what was found. It calls no OpenCL function,
+ * and must not know how the cache is laid out. */
 #include "cl/device/pocl.h"
 
 #include <fcntl.h>
@@ -33,12 +33,12 @@ const ocl_pocl_report *ocl_pocl_done(void)
     return &the_report;
 }
 
-/* --- when a large cache was looked at --- */
+/* --- when a large cache was last checked --- */
 
-/* The stamp is a file whose time says when all files were looked at. Each process takes it away when it
+/* The stamp is a file whose time says when all files were last checked. Each process removes it when it
  * begins and puts it back, with that time, when it ends by itself, so that it is missing after a process
- * that was ended by force. Of processes side by side each puts down the time of its own look, though another
- * one may have been ended by force since: what that one left is then found when the stamp is older than
+ * that was killed. Parallel processes each write the time of their own check, so a stamp may exist although
+ * another process was killed meanwhile; damage from that one is found when the stamp is older than
  * OCL_POCL_SECONDS. */
 static struct {
     char *path;
@@ -64,7 +64,7 @@ static clt_status stamp_path(const char *folder, char **out)
     return status;
 }
 
-/* Whether all files were looked at a short time ago. */
+/* Removes the stamp; returns whether all files were checked a short time ago. */
 static bool take_stamp(void)
 {
     struct stat info;
@@ -92,7 +92,7 @@ static void put_stamp(void)
 static void begin_stamp(const char *folder)
 {
     if (stamp_path(folder, &stamp.path) != CLT_OK)
-        clt_error_clear(); /* without a cache folder all files are looked at by each process */
+        clt_error_clear(); /* without a cache folder each process checks all files */
     stamp.owner = getpid();
     (void)clock_gettime(CLOCK_REALTIME, &stamp.when);
 }
@@ -109,7 +109,8 @@ static void tell_removed(uint64_t removed)
             removed == 1 ? "it is" : "they are", removed == 1 ? "it" : "them");
 }
 
-/* Looks at the files in the folder in use; *closed gets a folder into which this user may not write, or NULL. */
+/* Looks at the files in the folder in use; *closed gets a folder into which this user may not write, or
+ * NULL. */
 static uint64_t look(uint64_t *files, char **closed)
 {
     clt_pocl_mended mended;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one table of what is known of drivers, most of it bad: {match, effect, why, link}. Everything that a
- * probe kernel can find out belongs in probes.c instead. No other file may decide anything by the name of a
- * device or driver. */
+ * The table of the quirks of drivers: {match, effect, why, link}. Everything that a probe kernel can find
+ * out belongs in probes.c instead. No other file may decide anything by the name of a device or driver. */
 #include "cl/device/internal.h"
 
 #include <string.h>

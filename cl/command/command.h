@@ -190,7 +190,8 @@ void ocl_arg_i32(ocl_emitter *e, int32_t value);
 void ocl_arg_u32(ocl_emitter *e, uint32_t value);
 void ocl_arg_u64(ocl_emitter *e, uint64_t value);
 /* Marks the last emitted argument as the bound of the work: if it is 0, every work-item returns at once
- * without memory accesses. A child process then launches the kernel at full size only to have it compiled. */
+ * without memory accesses. A child process then launches the kernel at full size only to have it
+ * compiled. */
 void ocl_arg_is_bound(ocl_emitter *e);
 void ocl_arg_f32(ocl_emitter *e, float value);
 void ocl_arg_local(ocl_emitter *e, uint64_t bytes);

@@ -211,7 +211,8 @@ void ocl_desc_generic(ocl_device_desc *out);
 const char *ocl_cap_name(int index);
 /* Writes "local,wg256,fp64"; returns buffer. */
 const char *ocl_caps_text(uint32_t caps, char *buffer, size_t size);
-/* Parses a --caps list: "all", "none", "local,fp64", "-local" (all but). CLT_EUSAGE with the nearest name. */
+/* Parses a --caps list: "all", "none", "local,fp64", "-local" (all but). CLT_EUSAGE with the nearest
+ * name. */
 clt_status ocl_caps_parse(const char *text, uint32_t *mask);
 const char *ocl_quirk_name(uint32_t bit);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The structs of the opaque handles, and functions that the files of cl/ share. No other room includes it. */
+ * The structs of the opaque handles, and functions that the files of cl/ share. No other room includes
+ * it. */
 #ifndef CL_INTERNAL_H
 #define CL_INTERNAL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds driver libraries that no ICD entry names and makes entries for them in a private folder. It must load
- * no library (a broken driver ends the process in its constructor) and must not call OpenCL: the loader reads
- * its variables in the first call. */
+ * Finds driver libraries that no ICD entry names and makes entries for them in a private folder. It must
+ * load no library (a broken driver ends the process in its constructor) and must not call OpenCL: the
+ * loader reads its variables in the first call. */
 #include "cl/drivers/icd.h"
 
 #include <dirent.h>
@@ -26,9 +26,9 @@
 #define MAX_NAMES 4
 #define MAX_FOLDERS 10
 
-/* Entries are assigned to a vendor by the stem of their library's file name, so that no second version of a
- * driver is added beside one that the system already names: two in one process would list a device twice, or
- * conflict. */
+/* Entries are assigned to a vendor by the stem of their library's file name. So no second version of a
+ * driver is added beside one that the system already names: two in one process would list a device twice,
+ * or conflict. */
 typedef struct vendor {
     const char *name;
     /* file name of our entry for it; sorted after the system's, so that device indices do not change */
@@ -152,9 +152,8 @@ static char *locate_vendor(const vendor *v)
     return path;
 }
 
-/* Looks through the system's entries for one vendor: whether one of them leads to a library, else which one
- * names it.
- */
+/* Searches the system's entries for one vendor: whether one of them leads to a library, else which one
+ * names it. */
 static void find_vendor(preparation *p, int index)
 {
     const vendor *v = &vendors[index];
@@ -256,7 +255,7 @@ static bool has_other_driver(const preparation *p)
     return false;
 }
 
-/* rusticl lists only devices of Mesa drivers that RUSTICL_ENABLE names. This enables those of GPUs whose
+/* rusticl lists only devices of Mesa drivers that RUSTICL_ENABLE names. Enables the drivers of GPUs whose
  * vendor's own OpenCL driver is missing and, if there is no other driver at all, Mesa's driver for CPUs. */
 static void enable_rusticl(const preparation *p)
 {
@@ -310,9 +309,8 @@ static clt_status make_folder(const preparation *p)
     return status;
 }
 
-/* Sets the loader's variable, and a second variable by which child processes know that cltrain set the
- * first.
- */
+/* Sets the loader's variable, and a second variable that tells child processes that cltrain set the
+ * first. */
 static void name_folder(ocl_icd_report *r, const char *folder)
 {
     setenv(r->variable, folder, 1);
@@ -349,8 +347,8 @@ static void repair(preparation *p)
     }
 }
 
-/* Whether nothing is to be done, because the cltrain that started this process or the user has chosen the
- * drivers, or the repair is switched off. */
+/* Whether nothing is to be done: the parent cltrain or the user has chosen the drivers, or the repair is
+ * switched off. */
 static bool is_chosen(ocl_icd_report *r)
 {
     static const char *const variables[] = {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"};
@@ -374,8 +372,8 @@ static bool is_chosen(ocl_icd_report *r)
     return true;
 }
 
-/* Whether the loader of this process reads the variable that the user set, and it names a folder or a file of entries:
- * OCL_ICD_FILENAMES names libraries. */
+/* Whether this process's loader reads the variable that the user set, and the variable names a folder or a
+ * file of entries (OCL_ICD_FILENAMES names libraries). */
 static bool leads_to_entries(const char *variable)
 {
     ocl_loader_reads reads = ocl_loader_variables();
@@ -384,7 +382,7 @@ static bool leads_to_entries(const char *variable)
                                                          : false;
 }
 
-/* The entries that the user chose: of a folder, or one file. */
+/* Reads the entries that the user chose: a folder of them, or one file. */
 static clt_status read_chosen(preparation *p)
 {
     const char *chosen = p->report->chosen, *end = strrchr(chosen, '.');
@@ -399,7 +397,7 @@ static clt_status read_chosen(preparation *p)
     return CLT_OK;
 }
 
-/* Entries with line ends of another system lead the loader nowhere: it is given copies. */
+/* Gives the loader copies of entries that it cannot read, such as ones with another system's line ends. */
 static void rewrite_chosen(preparation *p)
 {
     ocl_icd_report *r = p->report;

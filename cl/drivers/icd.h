@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drivers that no ICD entry names. Containers often have NVIDIA's library and no entry for it, a driver that
- * was unpacked into a folder has none either, and the OpenCL loader then finds no platform. Before the first
- * OpenCL call of a process cltrain therefore makes a private folder of entries, those of the system and one
- * for each driver library found besides, and names it to the loader by the variable that this loader reads.
- */
+ * Drivers that no ICD entry names. Containers often have NVIDIA's library without an entry for it, and so
+ * does a driver that was unpacked into a folder; the OpenCL loader then finds no platform. So before the
+ * first OpenCL call of a process cltrain makes a private folder with the system's entries and one for each
+ * further driver library that it finds, and passes it to the loader in the variable that this loader
+ * reads. */
 #ifndef CL_ICD_H
 #define CL_ICD_H
 
@@ -27,7 +27,7 @@ typedef struct ocl_icd_driver {
     char *entry;        /* the system's ICD file that names it by a wrong path or name, or NULL */
 } ocl_icd_driver;
 
-#define OCL_ICD_FILE_PREFIX "zz-cltrain-" /* of our entries, so that they sort after the system's */
+#define OCL_ICD_FILE_PREFIX "zz-cltrain-" /* lets our entries sort after the system's */
 #define OCL_ICD_MAX_DRIVERS 8
 
 typedef struct ocl_icd_report {
@@ -46,7 +46,7 @@ typedef struct ocl_icd_report {
 
 /* Makes the entries. It must be called before the first OpenCL call of a process; only the first call does
  * anything, and any thread may make it. It changes environment variables (OCL_ICD_VENDORS, RUSTICL_ENABLE),
- * loads no driver and never fails: what could not be done is in the report, which belongs to the process.
+ * loads no driver and never fails: the report, which belongs to the process, says what could not be done.
  * Environment variables of the user:
  *   OCL_ICD_VENDORS, OCL_ICD_FILENAMES, OPENCL_VENDOR_PATH
  *                            if set, the user chose the drivers: none is added; ICD files that some
@@ -56,18 +56,17 @@ typedef struct ocl_icd_report {
  *   CLTRAIN_ICD_SYSTEM       the folder of the system's entries instead of /etc/OpenCL/vendors, for tests */
 const ocl_icd_report *ocl_icd_prepare(void);
 
-/* The variable of the user that keeps the loader from the system's drivers, and in `entry` the path of an ICD file
- * there whose library is present; NULL if there is no such variable or file. Only to be asked when no driver was found.
- */
+/* The user's variable that keeps the loader from the system's drivers; NULL if there is none. `entry` gets
+ * the path of an ICD file of the system whose library is present; NULL, too, if there is no such file. To
+ * be called only when no driver was found. */
 const char *ocl_icd_hiding(char *entry, size_t size);
 
 /* Looks for a library of NVIDIA's driver by its name in the usual folders outside the linker's search path;
  * NULL if it is in none. Free with free(). */
 char *ocl_icd_locate_nvidia(const char *name);
 
-/* Which of Mesa's drivers rusticl is to use, given the kernel drivers of the GPUs (a NULL after the last) and
- * the vendors whose own OpenCL driver is there; "" for none: rusticl has no device unless it is told. Pure.
- */
+/* Chooses the value of RUSTICL_ENABLE: the Mesa drivers that rusticl is to use, given the GPUs' kernel
+ * drivers (a NULL after the last) and the vendors whose own OpenCL driver is present; "": none. Pure. */
 void ocl_icd_rusticl_drivers(const char *const *kernel_drivers, bool amd, bool intel, bool any_other,
                              char *out, int size);
 

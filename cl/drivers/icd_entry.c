@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads ICD entries and finds the libraries that they name, as the dynamic linker would, without loading any.
- * It must not know which drivers there are, nor what is wrong with an entry. */
+ * Reads ICD entries and finds the libraries that they name, as the dynamic linker would, without loading
+ * any. It must not know which drivers there are, nor what is wrong with an entry. */
 #include "cl/drivers/icd_entry.h"
 
 #include <dirent.h>
@@ -23,7 +23,8 @@
 
 /* Entries */
 
-/* Cuts the text to its first line, without blanks at its ends and the mark of UTF-8 that some editors put before it. */
+/* Cuts the text to its first line, without blanks at both ends and without the UTF-8 byte order mark of some
+ * editors. */
 static size_t trim_line(char *line)
 {
     line[strcspn(line, "\r\n")] = '\0';
@@ -126,8 +127,8 @@ static bool read_elf_start(const char *path, unsigned char start[ELF_BYTES])
     return got;
 }
 
-/* Whether the library is for this processor and word size; systems keep those of others in neighbouring
- * folders. */
+/* Whether the library is for this processor and word size; systems keep libraries of other ones in
+ * neighbouring folders. */
 static bool fits_machine(const char *path)
 {
     unsigned char start[ELF_BYTES], own[ELF_BYTES];
@@ -165,8 +166,8 @@ char *ocl_icd_locate_in(const char *pattern, const char *name)
 }
 
 #ifdef __GLIBC__ /* dlinfo can give the list */
-/* Searches the dynamic linker's list of folders: run paths and LD_LIBRARY_PATH, or (standard) the folders that
- * the linker searches after its cache. */
+/* Searches the dynamic linker's list of folders: run paths and LD_LIBRARY_PATH, or (standard) the folders
+ * that the linker searches after its cache. */
 static char *in_search_path(const char *name, bool standard)
 {
     char loader[OCL_LOADER_PATH], *path = NULL;
@@ -220,7 +221,7 @@ static uint32_t cache_word(const uint8_t *data)
     return value;
 }
 
-/* A text inside the cache that ends inside it, or NULL. */
+/* The text at this offset, or NULL if it does not lie entirely inside the cache. */
 static const char *cache_text(const uint8_t *cache, size_t size, uint32_t offset)
 {
     return offset < size && memchr(cache + offset, '\0', size - offset) != NULL ? (const char *)cache + offset

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ICD entries: the files by which OpenCL's loader finds drivers. Each names one driver library in its first
- * line. Reading them and finding the library that is meant, without loading anything: a driver's constructors
- * may end the process. */
+ * Reads ICD entries, the files by which OpenCL's loader finds drivers (each names one driver library in its
+ * first line), and finds their libraries. Loads nothing, because a driver's constructors may end the
+ * process. */
 #ifndef CL_ICD_ENTRY_H
 #define CL_ICD_ENTRY_H
 
@@ -23,18 +23,18 @@ typedef struct ocl_icd_entry {
 /* Reads one file. Fails only for lack of memory. */
 clt_status ocl_icd_entry_read(const char *path, ocl_icd_entry *out);
 void ocl_icd_entry_free(ocl_icd_entry *entry);
-/* The folder's *.icd files, sorted by name. *error is errno when the folder cannot be read (then there are
- * none). Fails only for lack of memory. */
+/* Reads the folder's *.icd files, sorted by name. If the folder cannot be read, *error gets errno and there
+ * are no entries. Fails only for lack of memory. */
 clt_status ocl_icd_folder_read(const char *folder, ocl_icd_entry **out, size_t *count, int *error);
 void ocl_icd_entries_free(ocl_icd_entry *entries, size_t count);
 
-/* Where the dynamic linker would find a library that the OpenCL loader opens by this name: a path, which must
- * be a shared library for this processor, or a bare name, which is looked for in the linker's search path and
- * cache. NULL when it would find none, or on lack of memory. Free with free(). */
+/* The path at which the dynamic linker would find a library that the OpenCL loader opens by this name: a
+ * path, which must be a shared library for this processor, or a bare name, which is looked for in the
+ * linker's search path and cache. NULL when the linker would find none, or on lack of memory. Free with
+ * free(). */
 char *ocl_icd_locate(const char *library);
-/* The first library of that bare name in the folders that a pattern (glob) matches, or NULL. Free with
- * free().
- */
+/* The first library of this bare name in the folders that a glob pattern matches, or NULL. Free with
+ * free(). */
 char *ocl_icd_locate_in(const char *pattern, const char *name);
 
 #endif

@@ -36,8 +36,8 @@ static clt_status write_files(const char *folder, const ocl_icd_file *files, siz
     return CLT_OK;
 }
 
-/* Whether the folder belongs to this user and holds these entries. (A machine that lost power may have left
- * empty files.) */
+/* Whether the folder belongs to this user and holds these entries. A power failure may have left empty
+ * files. */
 static bool holds_files(const char *folder, const ocl_icd_file *files, size_t count)
 {
     bool same = clt_private_folder_check(folder) == CLT_OK;

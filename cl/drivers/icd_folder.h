@@ -15,8 +15,8 @@ typedef struct ocl_icd_file {
 
 /* Makes the folder, or finds the one that an earlier process made. It is in the user's cache, under a name
  * that is a hash of its entries, and appears by a rename, so that other processes never see it incomplete.
- * Without a usable cache it is a temporary folder, which is removed when the process ends. Only this user can
- * write to either. CLT_ESTORAGE. Free with free(). */
+ * Without a usable cache it is a temporary folder, which is removed when the process ends. Only this user
+ * can write to either. CLT_ESTORAGE. Free with free(). */
 clt_status ocl_icd_folder_make(const ocl_icd_file *files, size_t count, char **out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks the file of the OpenCL loader which variables it reads. */
+ * Finds the OpenCL loader's file and searches it for the names of the variables that it reads. */
 #include "cl/drivers/icd_loader.h"
 
 #include <CL/cl.h>
@@ -27,8 +27,8 @@ bool ocl_loader_file(char *buffer, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
-/* Whether the loader's file contains the variable's name, NUL-terminated: trace messages contain names of
- * variables too. */
+/* Whether the loader's file contains the variable's name, NUL-terminated, because trace messages contain
+ * names of variables too. */
 static bool holds(const clt_mapping *file, const char *variable)
 {
     return memmem(file->data, file->size, variable, strlen(variable) + 1) != NULL;

@@ -14,10 +14,10 @@ const char *ocl_header_version(void);
 /* The file of the OpenCL loader in this process; false if the linker cannot tell. */
 bool ocl_loader_file(char *buffer, size_t size);
 
-/* Which variables the loader reads. Loaders differ, and those of NVIDIA and AMD have the same file name as
- * the free ones. So the loader's file is searched for the variables' names, without calling an OpenCL
- * function, since the first call already makes the loader read its variables. Their meaning was found by
- * experiments with ocl-icd 2.3.1 and Khronos' loader 2023.04.17:
+/* The variables that the loader reads. Loaders differ, and NVIDIA's and AMD's have the same file name as
+ * the free ones. So the loader's file is searched for the variables' names. No OpenCL function is called,
+ * since the first call already makes the loader read its variables. Their meaning was found by experiments
+ * with ocl-icd 2.3.1 and Khronos' loader 2023.04.17:
  *   OCL_ICD_VENDORS      both: a folder of .icd files that replaces the system's. ocl-icd also accepts one
  *                        .icd file or one library; with that Khronos' loader finds no driver
  *   OCL_ICD_FILENAMES    Khronos' loader only: libraries (no .icd files), separated by colons, which come

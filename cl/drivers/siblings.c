@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which libraries NVIDIA's OpenCL library opens by name, where they are, and loading them from there. The
- * names were read in the libraries of drivers 470 to 580. It must not know OpenCL. */
+ * Knows which libraries NVIDIA's OpenCL library opens by name, finds them and loads them. The names were
+ * read in the libraries of drivers 470 to 580. It must not know OpenCL. */
 #include "cl/drivers/siblings.h"
 
 #include <ctype.h>
@@ -92,7 +92,8 @@ static char *beside_target(const char *library, const char *name)
     return realpath(library, real) != NULL ? beside(real, name) : NULL;
 }
 
-/* Takes the first place whose file has the driver's version; without one, the first place of all. */
+/* Takes the first place whose file has the driver's version; if there is none, the first place with a
+ * file. */
 static void find_one(const char *library, const char *version, ocl_sibling *out)
 {
     char *linked = ocl_icd_locate(out->name);

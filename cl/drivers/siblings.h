@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The siblings of NVIDIA's OpenCL library: libraries of the same driver that it opens by name while it works
- * (to reach the device, to compile, to assemble). It names no folder, so the dynamic linker must find them.
- * Where the driver lies outside the linker's search path, as in many containers, the linker finds none, or a
- * stale one of another version; then there is no platform, or every build fails with an empty log. A library
- * that is already in the process is found by its name, wherever it lies: so cltrain loads the right siblings
- * before the first OpenCL call. */
+ * The siblings of NVIDIA's OpenCL library: libraries of the same driver that it opens by name while it
+ * works (to reach the device, to compile, to assemble). It names no folder, so the dynamic linker must find
+ * them. Where the driver lies outside the linker's search path, as in many containers, the linker finds
+ * none, or a stale one of another version; then there is no platform, or every build fails with an empty
+ * log. The linker finds a library that is already loaded by its name, wherever its file is, so cltrain
+ * loads the right siblings before the first OpenCL call. */
 #ifndef CL_SIBLINGS_H
 #define CL_SIBLINGS_H
 
@@ -16,7 +16,7 @@
 #define OCL_DRIVER_VERSION 32
 
 typedef struct ocl_sibling {
-    char name[64];   /* by which the driver opens it */
+    char name[64];   /* name by which the driver opens it */
     const char *use; /* what fails without it; NULL: not every version of the driver has it */
     char *path;      /* where it is, NULL: nowhere */
     /* the dynamic linker finds this very file by the name alone */
@@ -32,14 +32,14 @@ typedef struct ocl_siblings {
 
 /* Whether this is NVIDIA's OpenCL library, by its file's name or, if that is a link, its target's. */
 bool ocl_has_siblings(const char *library);
-/* Looks for the siblings of the driver's library with that path, without loading anything: beside it, where
- * the dynamic linker looks, in the usual folders; one of the driver's own version comes before all others.
- * Free with ocl_siblings_free. */
+/* Looks for the siblings of the driver's library at this path, without loading anything: beside it, where
+ * the dynamic linker looks, and in the usual folders. A file of the driver's own version comes before all
+ * others. Free with ocl_siblings_free. */
 void ocl_siblings_find(const char *library, ocl_siblings *out);
 void ocl_siblings_free(ocl_siblings *siblings);
-/* Loads each sibling of the driver's own version that the dynamic linker would not find. Constructors of the
- * libraries run, so a child process must have loaded them before. A sibling that the process has already loaded
- * stays. */
+/* Loads each sibling of the driver's own version that the dynamic linker would not find. Constructors of
+ * the libraries run, so a child process must have loaded them before. A sibling that the process has
+ * already loaded stays. */
 void ocl_siblings_load(const ocl_siblings *siblings);
 
 /* The first version number in a text ("580.65.06"): numbers with one or two points between them; "" without

@@ -8,16 +8,17 @@
 #include "cl/device/device.h"
 
 /* Measured limits (cl/measure/measure.c): FMA peak in GFLOP/s and streaming bandwidth in GB/s, best of
- * several runs, on this device now. stream: triad with the best kind of stores; plain_stream: triad with
- * plain stores; copy, read: best kind. seconds = rough time budget. */
+ * several runs. stream: triad with the best kind of stores; plain_stream: triad with plain stores; copy,
+ * read: with the best kind. seconds: approximate time budget. */
 typedef struct ocl_limits {
     double fma_peak_gflops, stream_gbs, plain_stream_gbs, copy_gbs, read_gbs, h2d_gbs, d2h_gbs, launch_us;
 } ocl_limits;
 clt_status ocl_measure_limits(ocl_device *device, double seconds, ocl_limits *out);
 
-/* The cost of launching an empty kernel in microseconds: alone, until the host knows that it has ended, and
- * as one of many in a row, as in a step: without events, and with one each that is kept and looked at. It
- * includes time stamps if the device was opened with them (ocl_open_options.profiling). */
+/* The cost of launching an empty kernel in microseconds. alone_us: one launch, until the host knows that it
+ * has ended. in_row_us: one of many in a row, as in a step, without events; in_row_event_us: with an event
+ * for each that is kept and checked. Includes time stamps if the device was opened with them
+ * (ocl_open_options.profiling). */
 typedef struct ocl_launch_times {
     double alone_us, in_row_us, in_row_event_us;
 } ocl_launch_times;
@@ -25,8 +26,8 @@ clt_status ocl_measure_launches(ocl_device *device, double seconds, ocl_launch_t
 
 /* A STREAM benchmark over three arrays far larger than the caches (cl/measure/stream.c), for ratios: the
  * bandwidth of memory that is shared with other programs varies from second to second, so a measurement is
- * compared with streams run just before and after it. On a device without non-temporal stores those are plain
- * stores. Blocks. */
+ * compared with streams run just before and after it. A device without non-temporal stores uses plain
+ * stores instead. Blocks. */
 typedef struct ocl_stream ocl_stream;
 clt_status ocl_stream_create(ocl_device *device, ocl_stream **out);
 clt_status ocl_stream_triad(const ocl_stream *stream, bool nontemporal, double *gbs);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measured limits of a device: FMA peak, memory streams (cl/measure/stream.c), transfers, launches. They are
- * the denominators of every "percent of peak" that is reported, so each is the best of several short runs, in
- * the best of several forms. It must not know what is compared with them. */
+ * Measured limits of a device: FMA peak, memory streams (cl/measure/stream.c), transfers, launches. They
+ * are the denominators of every reported "percent of peak", so each is the best of several short runs, in
+ * the best of several forms. This file must not know what is compared with them. */
 #include <string.h>
 
 #include "cl/command/faults_internal.h"
@@ -89,9 +89,9 @@ typedef struct fma_candidate {
     double flops; /* flops of one work-item and round */
 } fma_candidate;
 
-/* Vector width and number of the chains: together they should fill the registers and not exceed them. Sixteen
- * 256-bit registers hold 8 x 12 or 16 x 6, thirty-two of 512 bits 16 x 12 and more, of 128 bits 4 x 12 or 8 x
- * 12. */
+/* Vector width x number of chains; together they should fill the registers and not exceed them. Sixteen
+ * 256-bit registers hold 8 x 12 or 16 x 6; thirty-two registers of 512 bits hold 16 x 12 and more, of 128
+ * bits 4 x 12 or 8 x 12. */
 #define FMA_LANE(width, count)                                                                               \
     {                                                                                                        \
         "measure_fma_lane_" #width "x" #count, true, 2.0 * width *count                                      \
@@ -108,7 +108,7 @@ static const fma_candidate fma_candidates[] = {
     {"measure_fma_group_16", false, 2 * 16},
 };
 #define LOOK_SECONDS 1e-3 /* duration of one run when trying every candidate */
-/* duration of one run of the best: long compared with a launch and with disturbances */
+/* duration of one run of the best candidate: long compared with a launch and with disturbances */
 #define RUN_SECONDS 5e-3
 
 static clt_status set_fma_args(const bench *b, cl_kernel kernel, cl_uint rounds)
@@ -122,7 +122,8 @@ static clt_status set_fma_args(const bench *b, cl_kernel kernel, cl_uint rounds)
     return CLT_OK;
 }
 
-/* Writes different numbers near 1 to the beginning of the second array, so that no compiler can know them. */
+/* Writes different numbers near 1 to the beginning of the second array, so that no compiler can know
+ * them. */
 static clt_status write_starts(const bench *b)
 {
     cl_float start[START_FLOATS];
@@ -192,9 +193,9 @@ static clt_status measure_fma(const bench *b, double budget, ocl_limits *out)
 
 /* Streams */
 
-/* Bandwidth of the best form of one kind of stream. The forms that suit the device by its capabilities get
- * the time; others are first tried on a small part of the arrays, where caches make them look faster rather
- * than slower. *plain: the best with plain stores. */
+/* Bandwidth of the best form of one kind of stream. Most of the time goes to the forms that suit the
+ * device's capabilities; other forms are first tried on a small part of the arrays, where caches make them
+ * look faster rather than slower. *plain: the best with plain stores. */
 static clt_status measure_stream(const bench *b, ocl_stream_kind kind, double budget, double *plain,
                                  double *best)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams through memory: triad, copy and read over arrays that no cache holds. They are the denominators of
- * every "share of the memory's speed". It must not know what is compared with them. */
+ * Streams through memory: triad, copy and read over arrays that are too large for any cache. They are the
+ * denominators of every "share of the memory's speed". This file must not know what is compared with
+ * them. */
 #include "cl/measure/stream.h"
 
 #include <stdio.h>
@@ -98,8 +99,8 @@ clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_s
     return status;
 }
 
-/* First touch: on NUMA systems, pages are placed near the core that first writes them, so the kernels do that
- * in the order in which they stream. */
+/* First touch: on NUMA systems, pages are placed near the core that first writes them, so kernels write the
+ * arrays once in the order in which they stream later. */
 static clt_status first_touch(const ocl_stream *s)
 {
     stream_launch l;
@@ -110,8 +111,9 @@ static clt_status first_touch(const ocl_stream *s)
     return status;
 }
 
-/* The three arrays together are four times the last-level cache, so that nothing of one pass is cached in the
- * next, and large enough for a pass to be long compared with a launch; at most a quarter of the memory. */
+/* The three arrays together are four times the last-level cache, so that no pass finds data of the previous
+ * one in the cache, and large enough for a pass to be long compared with a launch; at most a quarter of the
+ * memory. */
 static uint64_t array_bytes(const ocl_device *device)
 {
     const ocl_device_desc *desc = &device->desc;

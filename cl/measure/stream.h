@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What cl/measure/measure.c needs of cl/measure/stream.c beyond the public calls: every kind of stream, style
+ * Calls of cl/measure/stream.c for cl/measure/measure.c beyond the public ones: every kind of stream, style
  * and store. */
 #ifndef CL_STREAM_H
 #define CL_STREAM_H
@@ -33,9 +33,9 @@ clt_status ocl_stream_program(ocl_device *device, ocl_program **out);
 bool ocl_stream_has(const ocl_stream *stream, ocl_stream_form form);
 /* The form with plain stores that suits the device by its capabilities. */
 ocl_stream_form ocl_stream_plain_form(const ocl_stream *stream);
-/* Shortest time of at least `runs` runs over the first 1/part of the arrays, until the budget is spent, in
- * GB/s, counting the bytes that the kernel accesses; a cache that reads lines before they are written
- * (write-allocate) moves more. */
+/* Bandwidth in GB/s by the shortest of at least `runs` runs over the first 1/part of the arrays, until the
+ * budget is spent. Counts the bytes that the kernel accesses; a cache that reads lines before they are
+ * written (write-allocate) moves more. */
 clt_status ocl_stream_best(const ocl_stream *stream, ocl_stream_kind kind, ocl_stream_form form, int part,
                            int runs, double budget, double *gbs);
 

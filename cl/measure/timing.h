@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Timing by the clock: batches long enough that the clock and the last wait do not count, and the median of
- * them. It must not know what runs. */
+ * Timing by the clock: the median of batches that are so long that the costs of the clock and of the last
+ * wait are negligible. It must not know what runs. */
 #ifndef CL_TIMING_H
 #define CL_TIMING_H
 
@@ -22,8 +22,8 @@ clt_status ocl_time(ocl_batch_fn batch, void *context, double warm_up, double se
  * *seconds: duration of the batch. */
 clt_status ocl_time_batch(ocl_batch_fn batch, void *context, double least, int most, int *runs,
                           double *seconds);
-/* Times a tuner's trial: one batch of at least 4 ms, after one run that does not count when *runs is 0, as it is
- * before the first time. *ns: nanoseconds of a run. */
+/* Times a tuner's trial: one batch of at least 4 ms. If *runs is 0, as before the first call, one untimed
+ * run comes first. *ns: nanoseconds of a run. */
 clt_status ocl_time_trial(ocl_batch_fn batch, void *context, int most, int *runs, double *ns);
 /* Median of n > 0 values (the mean of the middle two if n is even); sorts them. */
 double ocl_median(double *values, int n);

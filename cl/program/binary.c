@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recognises binaries of programs by their first bytes and, where they are texts, reads the lines that say
- * for what they are. Nothing is run or loaded. */
+ * Recognises binaries of programs by their first bytes; in binaries that are texts it reads the lines that
+ * name version, target and memory. Nothing is run or loaded. */
 #include "cl/program/binary.h"
 
 #include <stdint.h>

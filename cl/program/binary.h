@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A short description of a compiled program: format and target of its binary, and register spills that the
- * compiler reported. For reports from machines to which there is no access later.
- */
+ * compiler reported. For reports from machines to which there is no access later. */
 #ifndef CL_BINARY_H
 #define CL_BINARY_H
 
@@ -16,7 +15,7 @@
  * Local memory of PTX is the largest stack of a function: arrays that the compiler could not keep in
  * registers. Pure. */
 const char *ocl_binary_describe(const void *data, size_t size, char out[OCL_BINARY_TEXT]);
-/* The same for the binary of a built program; "" when the driver gives none. */
+/* Describes the binary of a built program; "" when the driver gives none. */
 const char *ocl_program_describe(const ocl_program *program, char out[OCL_BINARY_TEXT]);
 
 #endif

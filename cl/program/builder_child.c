@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The child's side of builders: builds the programs that the parent sends, and launches their kernels: one
- * group of a small launch, or all of a large one with its bound set to 0, on memory of its own that is zero.
- * Launches only make the driver compile: their results are ignored, and tile counters are set so that no work
- * is left. */
+ * The child's side of builders: builds the programs that the parent sends, and launches their kernels on its
+ * own zeroed memory: one group of a small launch, or all of a large launch with its bound set to 0. Launches
+ * only make the driver compile: their results are ignored, and tile counters are set so that no work is
+ * left. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,7 +163,7 @@ static clt_status say_ready(const ocl_device *device)
     return clt_child_say("ready %s", clt_hash64_text(key, text));
 }
 
-/* Changes from answering questions to building: opens the device. */
+/* Switches the child from answering questions to building, which needs an open device. */
 static clt_status open_device(server *s)
 {
     ocl_asker *asker = s->asker;

@@ -3,12 +3,12 @@
  * The parent's side of builders: starting a child, sending it what to build, and distinguishing a compiler
  * that failed from a child that was lost. The text that children read: a line `program FAMILY OPTIONS`; for
  * each launch a line `launch KERNEL DIMENSIONS GLOBAL*3 LOCAL*3`, a line `arg KIND VALUE` for each argument
- * and `run`; then `end`. A large launch, with OCL_SMALL_LAUNCH work-items or more in a dimension, is run in
- * its size, and told only when a bound can be told as 0; of others one group is run. Fields are separated by
- * tabs. They answer `ready KEY`, and for each program `built` or `failed`, then `done`. A child that has
- * asked a device understands two more lines before those: `ask TESTS HAVE`, which it answers as it did its
- * command line (cl/probes/asking.h), and `open`, which it answers by `ready KEY`. `error STATUS TEXT` is the
- * last line of one that cannot go on. */
+ * and `run`; then `end`. Fields are separated by tabs. A large launch, with OCL_SMALL_LAUNCH work-items or
+ * more in a dimension, is run in full size, and sent only if it has a bound that can be sent as 0; of other
+ * launches one group is run. Children answer `ready KEY`, and for each program `built` or `failed`, then
+ * `done`. A child that has asked a device understands two more lines before these: `ask TESTS HAVE`, which
+ * it answers like its command line (cl/probes/asking.h), and `open`, which it answers by `ready KEY`. `error
+ * STATUS TEXT` is the last line of a child that cannot go on. */
 #include "cl/program/builders.h"
 
 #include <inttypes.h>
@@ -64,7 +64,7 @@ void ocl_builders_adopt(uint64_t key, clt_child *child)
         clt_child_stop(child, NULL);
 }
 
-/* Takes a waiting child for the device `key` (NULL: for any device); NULL: there is none. */
+/* Takes a waiting child for the device `key` (NULL: for any device). Returns NULL if there is none. */
 static clt_child *take_waiting(const uint64_t *key)
 {
     clt_child *child = NULL;
@@ -86,8 +86,8 @@ void ocl_builders_forget(void)
 
 /* --- starting --- */
 
-/* The child's greeting has the key of its device, which is compared because device indices may differ between
- * processes. */
+/* The child's greeting has the key of its device, which is compared because device indices may differ
+ * between processes. */
 static clt_status await_greeting(ocl_builder *builder)
 {
     const ocl_device *device = builder->device;
@@ -103,9 +103,8 @@ static clt_status await_greeting(ocl_builder *builder)
     return CLT_OK;
 }
 
-/* A builder made of a waiting child, whose driver is already loaded; NULL: there is none. A child that has
- * ended in the meantime is skipped.
- */
+/* Makes a builder of a waiting child, whose driver is already loaded. Returns NULL if there is none. Skips
+ * children that have ended in the meantime. */
 static ocl_builder *adopted_builder(const ocl_device *device)
 {
     static const char open[] = "open\n";
@@ -195,7 +194,7 @@ static void write_argument(const ocl_program_wish *wish, const ocl_command *c, i
     }
 }
 
-/* Whether a launch is large: drivers may run other code for it than for a small one. */
+/* Whether a launch is large: drivers may run different code for large and small launches. */
 static bool is_large(const ocl_command *c)
 {
     for (unsigned i = 0; i < c->work_dim; i++)
@@ -231,7 +230,7 @@ static void write_job(const ocl_program_wish *wish, clt_str *out)
 
 /* --- building --- */
 
-/* What the end of a child means for the program that it was building. */
+/* Decides what the end of a child means for the program that it was building. */
 static clt_status judge(ocl_builder *builder, const ocl_program_wish *wish, clt_child_event event)
 {
     const ocl_device_desc *desc = &builder->device->desc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Building programs in child processes. Some drivers' compilers hold one lock for the whole process, so that
- * threads only wait for each other (OCL_QUIRK_SERIAL_BUILDS); what they compile is kept on disk, by the
- * driver or by us (cl/program/program_cache.c). So children compile, several at a time, and this process
- * takes the results from the cache. A compiler that crashes ends a child: for this process it is a program
- * that does not build. PoCL compiles most at a kernel's first launch: there children launch one group of each
- * kernel, over memory of their own. It must not know what is built. */
+ * threads only wait for each other (OCL_QUIRK_SERIAL_BUILDS); the driver or we (cl/program/program_cache.c)
+ * keep their results on disk. So children compile, several at a time, and this process takes the results
+ * from the cache. A compiler that crashes ends only a child; this process sees a program that does not
+ * build. PoCL does most of its compiling at a kernel's first launch, so children launch one group of each
+ * kernel, on memory of their own. This file must not know what is built. */
 #ifndef CL_BUILDERS_H
 #define CL_BUILDERS_H
 
@@ -22,8 +22,8 @@ typedef struct ocl_program_wish {
     size_t n_launches;
     ocl_extent_fn extent;
     void *extent_context;
-    bool ahead;          /* for an executor that is created later: a failure is reported then and not now */
-    clt_status *outcome; /* gets the status of its build, CLT_OK if that was not needed; may be NULL */
+    bool ahead;          /* for an executor that is created later, which then reports a failure */
+    clt_status *outcome; /* gets the status of the build, CLT_OK if none was needed; may be NULL */
 } ocl_program_wish;
 
 typedef struct ocl_builder ocl_builder; /* one child process */
@@ -35,14 +35,14 @@ bool ocl_builders_help(const ocl_device *device);
  * started. */
 clt_status ocl_builder_start(const ocl_device *device, ocl_builder **out);
 void ocl_builder_stop(ocl_builder *builder);
-/* Has the child build the program and run its launches. CLT_EBUILD: the compiler crashed the child or did not
- * return; the message names the program, and the builder cannot be used any more. CLT_OK in all other cases,
- * even if the build failed in the child: this process will then get the same failure. *usable false: start
- * another builder. */
+/* Has the child build the program and run its launches. CLT_EBUILD: the compiler crashed the child or did
+ * not return; the message names the program, and the builder cannot be used any more. CLT_OK in all other
+ * cases, even if the build failed in the child: this process will then get the same failure. *usable false:
+ * start another builder. */
 clt_status ocl_builder_build(ocl_builder *builder, const ocl_program_wish *wish, bool *usable);
 
-/* Keeps a child that has answered the questions about the device with this key (ocl_answers_key, style asked)
- * as its next builder, since the driver's compiler is already loaded there. ocl_builders_forget ends all
+/* Keeps a child that has answered the questions about a device as the device's next builder, since it has
+ * already loaded the driver's compiler. key: ocl_answers_key, style asked. ocl_builders_forget ends all
  * waiting children, as does closing any device. A child ends with the thread that started it, so the same
  * thread must open the device. */
 struct clt_child;

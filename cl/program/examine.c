@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds programs one by one and keeps what their compiler says. It must not know what the programs do. */
+ * Builds programs and keeps what the compiler reports of each. It must not know what the programs do. */
 #include "cl/program/examine.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 /* --- what a log says --- */
 
-/* The number in front of each `words` of the text; keeps the largest. */
+/* Updates *largest with the numbers that stand before `words` in the text. */
 static void number_before(const char *log, const char *words, int64_t *largest)
 {
     for (const char *at = log; (at = strstr(at, words)) != NULL; at += strlen(words)) {
@@ -109,7 +109,7 @@ static clt_status build(const examination *x, size_t index)
     return x->options->folder != NULL ? keep(x, index, program) : CLT_OK;
 }
 
-/* What the compiler said of a program that it refused. */
+/* Keeps the compiler's message about a program that it refused. */
 static void keep_error(const examination *x, size_t index)
 {
     const ocl_examined *e = &x->programs[index];

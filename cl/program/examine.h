@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a device's compiler builds programs: for each of them the time, and what it says about registers,
- * spills and memory. For reports from machines to which there is no access later, and for whoever changes a
- * kernel. */
+ * How a device's compiler builds programs: the time of each build, and the compiler's report of registers,
+ * spills and memory. For reports from machines to which there is no access later, and for work on
+ * kernels. */
 #ifndef CL_EXAMINE_H
 #define CL_EXAMINE_H
 
 #include "cl/program/binary.h"
 #include "cl/program/programs.h"
 
-/* What an assembler says of the kernels of a program: the largest of each; -1: it did not say. */
+/* Resources of a program's kernels, as the assembler reports them: the largest value of each; -1: not
+ * reported. */
 typedef struct ocl_resources {
     int registers;              /* of a work-item */
     int64_t spilled_bytes;      /* of a work-item: stores and loads of registers that did not fit */
@@ -32,14 +33,14 @@ typedef struct ocl_examine_options {
     const char *extra;
     int threads;        /* builds at a time, at most 8; 0: as many as for a training */
     const char *folder; /* NULL, or a folder for NUMBER-FAMILY.log and .ptx or .bin of each program */
-    /* Called on any thread, but by one at a time, as soon as a program was built. */
+    /* Called as soon as a program was built, on any thread, but never by two at a time. */
     void (*each)(void *context, size_t index, const ocl_examined *program);
     void *context;
 } ocl_examine_options;
 /* Builds the programs from their sources, not from cltrain's cache, and asks NVIDIA's compiler for its
- * report. A program that does not build does not stop the others. Drivers may take programs from caches of their
- * own, and may compile most at the first launch of a kernel (PoCL). The device keeps the programs until it is
- * closed, but no later build of this process is taken from cltrain's cache. */
+ * report. A program that does not build does not stop the others. Drivers may take programs from their own
+ * caches, and PoCL does most of its compiling at a kernel's first launch. The device keeps the programs
+ * until it is closed, but no later build of this process is taken from cltrain's cache. */
 void ocl_examine(ocl_device *device, const ocl_examine_options *options, ocl_examined *programs,
                  size_t count);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fills of a buffer, by the driver or, where its own are wrong (OCL_QUIRK_FILL_BY_KERNEL), by a kernel. */
+ * Fills a buffer, by the driver's command or, where that is wrong (OCL_QUIRK_FILL_BY_KERNEL), by a
+ * kernel. */
 #include "cl/program/program_internal.h"
 
 size_t ocl_fill_items(uint64_t count)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs: one build per (family, options) and device, from our cache of binaries or from the source, the
- * compiler's log always kept. A failed build leaves its full source and log in a file and says where. It must
- * not know what a kernel computes. */
+ * Programs: one build per (family, options) and device, from our cache of binaries or from the source. The
+ * compiler's log is always kept. A failed build leaves its full source and log in files, and the message
+ * names the source's. This file must not know what a kernel computes. */
 #include "cl/device/internal.h"
 #include "cl/kernels/program_source.h"
 #include "cl/program/program_internal.h"
@@ -33,7 +33,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-/* Writes base.cl and base.log into a folder that is the user's alone; false when it cannot. */
+/* Writes base.cl and base.log into the user's private folder; false when it cannot. */
 static bool save_in(const char *folder, const char *base, const char *source, const char *log, char *path,
                     size_t size)
 {
@@ -61,8 +61,8 @@ static void save_failed_build(const char *family, const char *options, const cha
     if (saved)
         return;
     clt_error_clear();
-    /* a folder of everybody: the name has the user's number, and a folder of somebody else or a link is not
-     * used */
+    /* in a folder that all users share: the name has the user's number, and a link or another user's folder
+     * is not used */
     snprintf(fallback, sizeof fallback, "%s/cltrain-crash-%lu", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp",
              (unsigned long)geteuid());
     struct stat info;
@@ -201,8 +201,8 @@ static clt_status load_or_compile(ocl_device *device, ocl_program *program, cons
     return CLT_OK;
 }
 
-/* Source and full options of a program. Free the source with free() and the options with clt_str_free(), also
- * on failure. */
+/* Source and full options of a program. Free the source with free() and the options with clt_str_free(),
+ * also on failure. */
 static clt_status text_of(const char *family, const char *options, char **source, clt_str *full_options)
 {
     char file_name[128], kernel[128];

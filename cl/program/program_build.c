@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Building the programs of a command list, several at a time: clBuildProgram may be called by several threads
- * for different programs, and a compiler needs a second or more for each of dozens. Where threads would wait
- * for each other, each has a child process (cl/program/builders.h). Programs with the largest sources are
- * begun first, so that no builder is left alone with one at the end; of those that fail the one that was
- * begun first is reported, so that the message does not depend on who was faster. It must not know what is
- * built.
- */
+ * Building the programs of a command list, several at a time: clBuildProgram may be called by several
+ * threads for different programs, and a compiler needs a second or more for each of dozens. Where threads
+ * would wait for each other, each has a child process (cl/program/builders.h). Programs with the largest
+ * sources are begun first, so that no builder is left alone with one at the end. If several programs fail,
+ * the one that was begun first is reported, so that the message does not depend on timing. It must not know
+ * what is built. */
 #include "cl/device/internal.h"
 #include "cl/kernels/program_source.h"
 #include "cl/program/builders.h"
@@ -29,7 +28,7 @@ typedef struct build_job {
     bool known;      /* it is in a cache */
     double began;    /* when a builder took it */
     bool ended;
-    bool told; /* that it takes long */
+    bool told; /* a message has said that it takes long */
 } build_job;
 
 typedef struct build_pool {
@@ -105,8 +104,8 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
     *child = NULL; /* not replaced: a new child would end with this thread */
     if (status != CLT_EBUILD)
         return status;
-    /* A full disk or a lack of memory can end a compiler too: only if it happens twice the program is to
-     * blame. */
+    /* A full disk or a lack of memory can end a compiler too, so the program is to blame only if it happens
+     * twice. */
     clt_error_clear();
     start_child(pool->device, &another);
     if (another == NULL)
@@ -144,15 +143,15 @@ static void tell(build_pool *pool, ocl_progress_fn progress, void *context)
     pthread_mutex_lock(&pool->lock);
 }
 
-/* How many seconds a build may take before it is told. */
+/* Seconds that a build may take before a message reports it. */
 static double slow_build(void)
 {
     const char *text = getenv("CLTRAIN_BUILD_SECONDS");
     return text != NULL && atof(text) > 0.0 ? atof(text) : 120.0;
 }
 
-/* Says once of each build that it takes long, so that a compiler that never returns is known by its kernel.
- * Builds of a single builder run on the caller's thread, and nobody watches them. Called with the lock held. */
+/* Reports each slow build once, so that the kernel on which a compiler hangs is known. Builds of a single
+ * builder run on the caller's thread and are not watched. Called with the lock held. */
 static void tell_slow(build_pool *pool, double limit)
 {
     double now = clt_now();

@@ -3,11 +3,11 @@
  * Binaries of built programs, kept on disk for drivers that compile slowly and keep nothing themselves
  * (Intel's CPU runtime needs minutes at every start), and for containers that lose the driver's own cache. A
  * file holds all that its binary depends on: device, driver, host, options and the whole source, compared in
- * full before the binary is used, and a hash over everything. So a file that is damaged, of another driver or
- * of another program is never used, and what was built from source replaces it. The folder belongs to this
- * user alone. Of drivers that keep programs themselves the folder holds marks, empty files: this program was
- * built before, so that it is probably in the driver's cache. Nothing here fails a build. It must not know
- * what the programs are for. */
+ * full before the binary is used, and a hash over everything. So a file that is damaged, or belongs to
+ * another driver or program, is never used; a new build from source replaces it. The folder belongs to this
+ * user alone. For drivers that keep programs themselves the folder holds marks: an empty file says that the
+ * program was built before and so is probably in the driver's cache. Nothing here fails a build. This file
+ * must not know what the programs are for. */
 #include "cl/device/internal.h"
 #include "cl/program/program_internal.h"
 
@@ -64,8 +64,8 @@ static void add_platform_version(clt_str *key, cl_platform_id platform)
     clt_error_clear();
 }
 
-/* Adds the processor to the key: code for a CPU uses the instructions of this one, and a home folder may be
- * shared by many hosts. */
+/* Adds the processor to the key: compiled code uses the instructions of this processor, and many hosts may
+ * share a home folder. */
 static void add_processor(clt_str *key)
 {
     char *text = NULL;

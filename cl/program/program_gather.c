@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The programs of work that comes later: the work is begun on a device that gives out no program, which
- * fails, and the programs that it asked for are built together. So the list of programs exists once, in the
- * code that uses them. */
+ * Builds the programs of later work together: the work is begun on a device that notes every requested
+ * program and returns none, so the work fails; then the noted programs are built. So the list of programs
+ * exists only once, in the code that uses them. */
 #include "cl/program/builders.h"
 #include "cl/program/program_internal.h"
 
@@ -12,7 +12,7 @@
 struct ocl_gathered {
     ocl_program_wish *wishes; /* their texts are owned */
     size_t count, capacity;
-    clt_status status; /* why a wish could not be noted */
+    clt_status status; /* CLT_OK, or why a program could not be noted */
 };
 
 void ocl_gathered_free(struct ocl_gathered *gathered)
@@ -66,7 +66,7 @@ clt_status ocl_programs_note(ocl_device *device, const ocl_program_wish *wishes,
     CLT_FAIL(CLT_EUNSUPPORTED, "programs are only noted now, and built later");
 }
 
-/* Whether the failure tells something about the program, which fails in the same way when it is used. */
+/* Whether the failure is the program's own, so that it will fail in the same way when it is used. */
 static bool is_refusal(clt_status status)
 {
     return status == CLT_OK || status == CLT_EBUILD || status == CLT_EUNSUPPORTED;

@@ -18,7 +18,7 @@ struct ocl_program {
 
 /* program.c */
 void ocl_program_destroy(struct ocl_program *program);
-/* Releases every program of the device; no kernel of them may be in use. */
+/* Releases every program of the device; none of their kernels may be in use. */
 void ocl_programs_forget(ocl_device *device);
 /* ocl_program_get without a saved source on failure: for probes, for which a failed build is a normal
  * answer. */
@@ -26,7 +26,7 @@ clt_status ocl_program_try(ocl_device *device, const char *family, const char *o
 /* The log of the last build, "" if there is none; free() it. */
 clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out);
 bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
-/* Whether building it will be quick (ocl_binary_known). */
+/* Whether building the program will be quick (ocl_binary_known). */
 bool ocl_program_known(const ocl_device *device, const char *family, const char *options);
 
 /* retarget.c: replaces a built program, and its log, by the same program for sm_90a. CLT_EBUILD,
@@ -44,11 +44,10 @@ int ocl_build_threads(const ocl_device *device, size_t programs);
 clt_status ocl_programs_build(ocl_device *device, const struct ocl_program_wish *wishes, size_t count,
                               ocl_progress_fn progress, void *progress_context, size_t *failed);
 
-/* program_gather.c: building the programs of later work together. After ocl_programs_gather the device gives
- * out no program: whoever asks for one fails with CLT_EUNSUPPORTED, and it is noted.
- * ocl_programs_build_gathered ends that and builds what was noted. A program that the compiler refuses is no
- * failure there, since whoever uses it gets that failure again; of another kind of failure (no memory, a
- * lost device) the status is returned. */
+/* program_gather.c: building the programs of later work together. After ocl_programs_gather the device only
+ * notes requested programs, and each request fails with CLT_EUNSUPPORTED. ocl_programs_build_gathered ends
+ * that and builds the noted programs. A program that the compiler refuses is no failure there, since its
+ * user will get that failure again; other failures (no memory, a lost device) are returned. */
 clt_status ocl_programs_gather(ocl_device *device);
 clt_status ocl_programs_build_gathered(ocl_device *device, ocl_progress_fn progress, void *progress_context);
 /* Notes programs; always fails. */

@@ -6,12 +6,14 @@
 
 #include "cl/device/device.h"
 
-/* `family` is the source file without ".cl"; options as in ocl_command. Sources are embedded; the environment
- * variable CLTRAIN_KERNEL_DIR reloads them from a folder. `#include "x.clh"` lines are resolved by us, so that
- * a driver's cache cannot miss a change. Standard options (-cl-std=CL1.2 ...) are added inside. */
+/* `family` is the source file without ".cl"; options as in ocl_command. Sources are embedded; the
+ * environment variable CLTRAIN_KERNEL_DIR reloads them from a folder. cltrain itself resolves `#include
+ * "x.clh"` lines, so that a driver's cache cannot miss a change, and adds the standard options
+ * (-cl-std=CL1.2 ...). */
 typedef struct ocl_program ocl_program;
 clt_status ocl_program_get(ocl_device *device, const char *family, const char *options, ocl_program **out);
-/* The programs that were built since the device was opened: an array that also holds all texts; free() it. */
+/* Lists the programs built since the device was opened, in one array that also holds all texts; free()
+ * it. */
 typedef struct ocl_program_info {
     const char *family, *options;
     double seconds;  /* time of the build, on one thread */

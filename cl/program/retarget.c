@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a built program's PTX for sm_90 to the same program for sm_90a (cl/program/retarget.h says why). Any
- * failure counts as a failed build of the program, and is handled by the caller's fallback. */
+ * Turns a built program's PTX for sm_90 into the same program for sm_90a (cl/program/retarget.h says why).
+ * Any failure counts as a failed build of the program, and the caller's fallback handles it. */
 #include "cl/program/retarget.h"
 
 #include <stdbool.h>
@@ -53,7 +53,8 @@ static bool next_line(const char *text, size_t size, size_t *at, line *out)
     return true;
 }
 
-/* Takes a number from the start of the line; false when there is none, or one that no memory has. */
+/* Takes a number from the start of the line; false when there is none, or one too large for a memory
+ * size. */
 static bool take_number(line *l, uint64_t *number)
 {
     size_t n = 0;
@@ -71,8 +72,8 @@ static int shown(line l)
 
 /* --- the array in local memory --- */
 
-/* What the text says of local memory. The compiler declares the array with at most 48 KiB, and its size is
- * in a comment (cl/kernels/wgmma.clh). */
+/* What the text says about local memory. The compiler declares the array with at most 48 KiB; a comment has
+ * the real size (cl/kernels/wgmma.clh). */
 typedef struct memory {
     uint64_t wanted;   /* bytes that the program needs; 0: no line has said it */
     uint64_t declared; /* bytes of the array */
@@ -90,7 +91,7 @@ static bool is_declaration(line l)
     return begins(l, ".shared ");
 }
 
-/* Parts a declaration: `head` ends with the bracket, `tail` begins with the other one. */
+/* Splits a declaration: `head` ends with the opening bracket, `tail` begins with the closing one. */
 static bool part_declaration(line l, line *head, uint64_t *bytes, line *tail)
 {
     const char *bracket = memchr(l.text, '[', l.length);

@@ -23,13 +23,14 @@
 /* NVIDIA's compiler and assembler then report registers and spills in the build log. */
 #define OCL_VERBOSE_OPTION "-cl-nv-verbose"
 
-/* Appends the text for sm_90a of `size` bytes of PTX for sm_90: its .target, .version 8.0 at least,
- * instructions for the lines that begin with "//sm_90a: " (SM90A of cl/kernels/wgmma.clh), and the size that
- * the line "//sm_90a-shared: BYTES" gives (WGMMA_MEMORY) for its only array in local memory; a program whose
- * kernels get local memory as an argument has neither. The result ends
- * with a NUL if the input does (some drivers count it in the size, others do not). CLT_EUNSUPPORTED with the
- * reason when the input is not such PTX, when one of the instructions that every product needs is missing in
- * these lines, or when the size or the array is missing, ambiguous or impossible. Pure. */
+/* Converts `size` bytes of PTX for sm_90 and appends the text for sm_90a. It gets the new .target, a
+ * .version of at least 8.0, instructions in place of the lines that begin with "//sm_90a: " (SM90A of
+ * cl/kernels/wgmma.clh), and for its only array in local memory the size that the line "//sm_90a-shared:
+ * BYTES" gives (WGMMA_MEMORY). A program whose kernels get local memory as an argument has neither array nor
+ * line. The result ends with a NUL if the input does (some drivers count it in the size, others do not).
+ * CLT_EUNSUPPORTED with the reason when the input is not such PTX, when one of the instructions that every
+ * product needs is missing in these lines, or when the size or the array is missing, ambiguous or
+ * impossible. Pure. */
 clt_status ocl_retarget_text(const char *ptx, size_t size, clt_str *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The families that have records, found by name. It must not know what any of them computes. */
+ * Registers the families that have tuning records, and finds them by name. It must not know what they
+ * compute. */
 #include "cl/tune/families.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The families that have records, found by name. */
+ * Registers the families that have tuning records, and finds them by name. */
 #ifndef CL_FAMILIES_H
 #define CL_FAMILIES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The choice of a family's variant for a problem, and its emission. It must not know what is computed. */
+ * Chooses a family's variant for a problem and emits it. It must not know what is computed. */
 #include "cl/tune/family.h"
 
 #include <stdlib.h>
@@ -131,7 +131,7 @@ static clt_status emit_with(ocl_emitter *e, const void *problem, const choice *c
     const char *outer_form = e->form;
     const ocl_choice *outer_record = e->record;
     ocl_choice *outer_asked = e->asked;
-    if (e->record != c->record) /* a part of the tuner's candidate that has tunables of its own */
+    if (e->record != c->record) /* a part of the tuner's candidate, which has its own tunables */
         e->asked = NULL;
     e->variant = c->variant->name;
     e->made_by = c->variant;

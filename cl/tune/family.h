@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A kernel family: the implementations of one computation (matrix products, an op's forward or backward
- * direction), how one of them is chosen for a problem, and how they are measured. The choice is the same for
- * every family: a variant that is asked for by name, one that the environment prefers, the one of a tuning
- * record, the family's own standard. It must not know what a family computes. */
+ * direction), how one of them is chosen for a problem, and how they are measured. Every family chooses in
+ * the same order: a variant that is asked for by name, one that the environment prefers, the variant of a
+ * tuning record, the family's own standard. This file must not know what a family computes. */
 #ifndef CL_FAMILY_H
 #define CL_FAMILY_H
 
 #include "cl/tune/tuning.h"
 
-/* How the tuner measures problems of a family; problems that are too large are measured at a smaller size. */
+/* How the tuner measures problems of a family; problems that are too large are measured at a smaller
+ * size. */
 typedef struct ocl_family_bench {
     /* Makes operands and a reference result; data: from `describe`. */
     clt_status (*create)(ocl_device *device, const ocl_device_desc *desc, const void *data, void **bench);
@@ -17,8 +18,8 @@ typedef struct ocl_family_bench {
     /* The problem that is passed to the variants' accepts functions: as it is measured, or the original
      * one. */
     const void *(*problem)(const void *bench, bool measured);
-    /* Builds the commands of exactly this candidate. desc: has the records for problems inside of it. `asked`
-     * gets the values that it runs with, as far as they are known. */
+    /* Builds the commands of exactly this candidate. desc: has the records for problems that are parts of
+     * it. `asked` gets the values that it runs with, as far as they are known. */
     clt_status (*ready)(void *bench, const ocl_device_desc *desc, const ocl_choice *candidate,
                         ocl_choice *asked, void **ready);
     void (*release)(void *bench, void *ready);
@@ -35,8 +36,10 @@ typedef struct ocl_family {
     const char *name;
     const char *sources;  /* prefix of the names of its kernel files (or of files that they include) */
     const char *variable; /* environment variable that names a preferred variant; NULL: none */
-    const ocl_variant *const *others; /* of a family with the same variable: their names prefer none here */
-    /* The problem as words, on which a choice depends (cl/tune/tuning.h compares them); returns buffer. */
+    const ocl_variant *const *others; /* variants of another family with the same variable: valid names that
+                                       * prefer no variant here */
+    /* The problem as the words on which the choice depends (cl/tune/tuning.h compares them); returns
+     * buffer. */
     const char *(*problem)(const void *problem, char *buffer, size_t size);
     double (*flops)(const void *problem);
     /* The name of the standard choice; NULL: the first variant that accepts. */
@@ -51,8 +54,8 @@ typedef struct ocl_family {
  * The problem is added to emitter->log. `what` is for messages. */
 clt_status ocl_family_emit(ocl_emitter *emitter, const ocl_family *family, const void *problem,
                            const char *what, const char *force);
-/* The choice without a record: the variant that `force` names, or the environment prefers, or the standard
- * choice. */
+/* The choice without a record: the variant that `force` names, else the one that the environment prefers,
+ * else the standard choice. */
 clt_status ocl_family_choose(const ocl_family *family, const void *problem, const ocl_device_desc *device,
                              const char *what, const char *force, const ocl_variant **out);
 /* The standard choice, without force, environment and records. */
@@ -62,7 +65,7 @@ clt_status ocl_family_standard(const ocl_family *family, const void *problem, co
 const char *ocl_family_preferred(const ocl_family *family);
 /* The variant of that name, or NULL. */
 const ocl_variant *ocl_family_variant(const ocl_family *family, const char *name);
-/* Adds the problem to the log (NULL: does nothing); record: the record that was used, or NULL. */
+/* Adds the problem to the log (NULL: does nothing). record: the record that was used, or NULL. */
 clt_status ocl_family_log(ocl_tuning_log *log, const ocl_family *family, const void *problem,
                           const ocl_choice *record);
 

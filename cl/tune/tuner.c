@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The search for the fastest candidate. It exists apart from measuring so that its rules can be tested: what
- * is tried in which order, what is dropped, what wins. It must not know what a candidate computes. */
+ * The search for the fastest candidate. It is separate from measuring so that its rules can be tested: which
+ * candidates are tried in which order, which are dropped, which wins. It must not know what a candidate
+ * computes. */
 #include "cl/tune/tuner.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ static bool over(search *s)
     return s->out_of_time;
 }
 
-/* Whether a failure only means that the candidate cannot be used; a few failures mean that nothing can run
+/* Whether a failure only means that the candidate cannot be used. After the other failures nothing can run
  * any more. */
 static bool is_impossible(clt_status status)
 {
@@ -132,8 +133,7 @@ static bool looked_at(const search *s, const ocl_choice *candidate)
 }
 
 /* Measures one candidate, unless it was measured before. candidate->ns: its time, 0 when it cannot be
- * used.
- */
+ * used. */
 static clt_status attempt(search *s, ocl_choice *candidate)
 {
     void *ready = NULL;
@@ -227,7 +227,7 @@ static clt_status complete_base(const ocl_variant *variant, int n, ocl_choice *b
     return CLT_OK;
 }
 
-/* Tries all values of one tunable; the others are as in the variant's best so far. */
+/* Tries all values of one tunable; the other tunables keep the variant's best values so far. */
 static clt_status one_tunable(search *s, const ocl_variant *variant, int index, int n, int tunable)
 {
     const ocl_tunable *t = &variant->tunables[tunable];
@@ -376,7 +376,7 @@ static clt_status decide(search *s)
 static clt_status search_all(search *s, const ocl_choice *seed)
 {
     s->standard = choice_of(s, s->t->standard->name);
-    /* without regard to the time limit, since everything is compared with it */
+    /* the default is measured whatever the time limit, since everything is compared with it */
     CLT_TRY(attempt(s, &s->standard));
     if (s->standard.ns <= 0)
         CLT_DEBUG("tuning %s: the default, %s, cannot be used", s->t->problem, s->standard.variant);

@@ -21,9 +21,10 @@ typedef struct ocl_tune_target {
     const ocl_variant *standard; /* the standard choice */
     const char *only;            /* try only this variant; NULL: all */
     /* Makes a candidate ready to run; `asked` gets the values that it runs with, as far as they are known. A
-     * failure, here or in time or check, drops the candidate; CLT_ENOMEM and CLT_EDEVLOST end the search. */
+     * failure of prepare, time or check drops the candidate; CLT_ENOMEM and CLT_EDEVLOST end the search. */
     clt_status (*prepare)(void *context, const ocl_choice *candidate, void **ready, ocl_choice *asked);
-    /* Nanoseconds of one execution, the mean of as many as the clock needs. The first call warms up. */
+    /* Nanoseconds of one execution: the mean over enough executions for the clock. The first call warms
+     * up. */
     clt_status (*time)(void *context, void *ready, double *ns);
     /* Runs it and compares the result with the reference; *right false: `why` says what is wrong. */
     clt_status (*check)(void *context, void *ready, bool *right, char *why, size_t size);
@@ -38,7 +39,7 @@ typedef struct ocl_tune_target {
 typedef struct ocl_tune_limits {
     double deadline;        /* now() when the search ends with what it has */
     int rounds;             /* timings of a candidate, of which the median is taken */
-    int finals;             /* timings of the default and the best candidate in turn at the end */
+    int finals;             /* timings each of the default and the best candidate, alternately, at the end */
     int max_candidates;     /* per problem */
     double abandon, margin; /* a candidate slower than abandon * best is dropped after one timing; the winner
                                must be faster than the default by the part margin */
@@ -52,15 +53,16 @@ typedef struct ocl_tune_result {
     char standard[OCL_TUNE_NAME]; /* variant of the default */
     /* numbers of candidates: measured, dropped because slow, impossible, with wrong results */
     int tried, abandoned, failed, wrong;
-    /* bits by index in the list: variants that were hopelessly slow, and other measured variants */
+    /* bit i: variant i of the list was hopelessly slow; was measured and was not */
     uint32_t behind, near;
     bool complete; /* false: the time ran out, or only one variant was tried */
     bool found;    /* false: not even the default could be measured */
 } ocl_tune_result;
 
-/* ocl_tune_search: measures the default, each variant as it is, then values of the tunables of the fast ones:
- * all combinations where there are few, else one tunable after the other from the best so far. `seed` (may be
- * NULL): an earlier choice, tried early. A candidate becomes the best only after its result was checked. */
+/* ocl_tune_search: measures the default, each variant as it is, then values of the tunables of the fast
+ * variants: all combinations if there are few, else one tunable after the other, starting from the best so
+ * far. `seed` (may be NULL): an earlier choice, tried early. A candidate becomes the best only after its
+ * result was checked. */
 clt_status ocl_tune_search(const ocl_tune_target *target, const ocl_tune_limits *limits,
                            const ocl_choice *seed, ocl_tune_result *result);
 

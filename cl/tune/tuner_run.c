@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tuning on a device: which problems in which order and for how long, and the target that the search sees,
- * made of the bench of a problem's family. It must not know what a family computes, where problems come from
- * nor where records go. */
+ * Tuning on a device: decides which problems are tuned, in which order and for how long, and makes the
+ * search's target from the bench of a problem's family. It must not know what a family computes, where
+ * problems come from or where records go. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,8 +147,8 @@ static clt_status report(tuning_run *r, const ocl_tuning_use *use, const ocl_tun
                         .calls = use->calls,
                         .flops = use->flops,
                         .result = result};
-    /* If only the default was measured, nothing is recorded and the next run continues, unless other variants
-     * were excluded. */
+    /* If only the default was measured, nothing is recorded and the next run continues, unless other
+     * variants were excluded. */
     if (result->found && (result->complete || result->tried > 1 || is_restricted(use)))
         CLT_TRY(remember(r, &result->choice));
     if (r->options->row != NULL)
@@ -262,9 +262,8 @@ static int by_cost(const void *a, const void *b)
     return strcmp(x->problem, y->problem);
 }
 
-/* Half of the time is divided by cost and half evenly, since building candidates takes as long for small
- * problems.
- */
+/* Half of the time is divided by cost and half evenly, since building candidates takes equally long for
+ * small problems. */
 static clt_status tune_all(tuning_run *r, const ocl_tuning_use *const *uses, size_t count)
 {
     double total = 0.0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sets of tuning records: adding, finding the record that serves a problem, judging whether a record can be
- * used, and the log of what a plan asked for. Pure: no file, no device. It must not know what a family
+ * Sets of tuning records: adding records, finding the record for a problem, judging whether a record can be
+ * used, and the log of the problems of a plan. Pure: no file, no device. It must not know what a family
  * computes. */
 #include "cl/tune/tuning.h"
 

@@ -2,8 +2,8 @@
  *
  * Tuning records: for a problem of a kernel family ("gemm", "NN m=512 n=512 k=512 batch=1 f32*f32->f32")
  * which variant with which values of its tunables is fastest on one device with one driver. They exist
- * because that can be measured and not computed. A record only ever chooses among what a variant declares, so
- * a bad one costs time and never correctness. Everything here is pure: files are cl/tune/tuning_store.c's
+ * because that can be measured and not computed. A record only ever chooses among what a variant declares,
+ * so a bad one costs time and never correctness. Everything here is pure: files are cl/tune/tuning_store.c's
  * business, measuring is cl/tune/tuner.h's. It must not know what a family computes. */
 #ifndef CL_TUNING_H
 #define CL_TUNING_H
@@ -51,7 +51,7 @@ typedef struct ocl_tuning {
     /* records are for exactly their problems, not for similar ones (from a checkpoint) */
     bool exact;
     ocl_style style;     /* style in which the checkpoint's run computed; ASKED: unknown */
-    bool has_denials;    /* the checkpoint states denials: */
+    bool has_denials;    /* the checkpoint states `denials` */
     ocl_denials denials; /* what the driver had refused (cl/command/fallback.h) */
     ocl_choice *records;
     size_t count, capacity;
@@ -63,7 +63,7 @@ clt_status ocl_tuning_copy(const ocl_tuning *tuning, ocl_tuning **out);
 /* Adds a record, or replaces the one of the same family and problem. */
 clt_status ocl_tuning_set(ocl_tuning *tuning, const ocl_choice *record);
 void ocl_tuning_remove(ocl_tuning *tuning, const char *family, const char *problem);
-/* Adds the records of `from`; `replace`: also those of problems that have one. */
+/* Adds the records of `from`; `replace`: they replace records of the same problems, which else stay. */
 clt_status ocl_tuning_merge(ocl_tuning *tuning, const ocl_tuning *from, bool replace);
 /* The record of exactly this problem, or NULL. */
 const ocl_choice *ocl_tuning_exact(const ocl_tuning *tuning, const char *family, const char *problem);
@@ -83,8 +83,8 @@ bool ocl_choice_equal(const ocl_choice *a, const ocl_choice *b); /* variant and 
 /* Writes "lane mr=6 nv=2"; returns buffer. */
 const char *ocl_choice_text(const ocl_choice *record, char *buffer, size_t size);
 #define OCL_CHOICE_TEXT 320
-/* The variant that a record names, when it is in the list, the device has what it needs, it accepts the
- * problem, and it declares every value; else NULL with the reason. */
+/* The variant that a record names, if it is in the list, the device has the capabilities that it needs, it
+ * accepts the problem, and it declares every value; else NULL with the reason. */
 const ocl_variant *ocl_choice_variant(const ocl_choice *record, const ocl_variant *const *list,
                                       const void *problem, const ocl_device_desc *device, char *reason,
                                       size_t size);
@@ -93,8 +93,8 @@ const ocl_variant *ocl_choice_variant(const ocl_choice *record, const ocl_varian
 
 /* The set as a JSON object. measured: with times; without them, equal choices give equal text. */
 void ocl_tuning_write(const ocl_tuning *tuning, bool measured, clt_json_writer *w);
-/* CLT_EDATA says what is wrong with the object. Records of families whose kernels have changed since are left
- * out and counted in *outdated (may be NULL). */
+/* CLT_EDATA says what is wrong with the object. Records of families whose kernels have changed since are
+ * left out and counted in *outdated (may be NULL). */
 clt_status ocl_tuning_read(const clt_json *object, const char *source, ocl_tuning **out, int *outdated);
 /* A file: the object with a hash of every byte before it as its last member. */
 clt_status ocl_tuning_print(const ocl_tuning *tuning, clt_str *out);
@@ -107,7 +107,7 @@ clt_status ocl_tuning_parse(const char *text, size_t length, const char *source,
  * registered variants and tunables. */
 clt_status ocl_family_hash(const char *family, uint64_t *hash);
 
-/* --- what a plan asked for --- */
+/* --- the log of a plan's problems --- */
 
 /* A problem that was emitted. */
 typedef struct ocl_tuning_use {
@@ -116,7 +116,7 @@ typedef struct ocl_tuning_use {
     size_t size;
     int64_t calls;
     double flops; /* of one call */
-    bool tuned;   /* a record was used: */
+    bool tuned;   /* `record` was used */
     ocl_choice record;
 } ocl_tuning_use;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of tuning records: where they are, reading with all checks, replacing by rename. It must not know
- * what a record is about. */
+ * Finds the files of tuning records, reads them with all checks, and replaces them by a rename. It must not
+ * know what a record is about. */
 #include "cl/tune/tuning_store.h"
 
 #include <ctype.h>
@@ -147,7 +147,7 @@ clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out)
 
 /* Changing */
 
-#define LOCK_TRIES 200 /* of 10 ms: a save takes less than one */
+#define LOCK_TRIES 200 /* tries, 10 ms apart; a save takes less than 10 ms */
 
 /* Locks the folder, so that processes that save at the same time do not overwrite each other's records. The
  * wait is limited, in case the file system has no locks or the lock's holder is stopped. Returns the lock's

@@ -2,8 +2,8 @@
  *
  * Tuning records on disk: one file per device with driver in a private folder of the user's cache, and sets
  * that ship inside the program (cl/params). A file is used only if it is undamaged and belongs to this
- * device, driver and kernels; otherwise it is ignored with a warning, and replaced the next time something is
- * measured. */
+ * device, driver and kernels; otherwise it is ignored with a warning, and replaced the next time something
+ * is measured. */
 #ifndef CL_TUNING_STORE_H
 #define CL_TUNING_STORE_H
 
@@ -16,11 +16,11 @@ clt_status ocl_tuning_folder(char **out);
 /* The file of a device in it. Free with free(). */
 clt_status ocl_tuning_path(const ocl_device_desc *device, char **out);
 
-/* ocl_tuning_load: records of this device, those on disk before those that ship; an empty set when there is
- * nothing. Fails only for lack of memory. */
+/* ocl_tuning_load: the records of this device; records on disk take precedence over shipped ones. The set is
+ * empty if there are none. Fails only for lack of memory. */
 clt_status ocl_tuning_load(const ocl_device_desc *device, ocl_tuning **out);
-/* ocl_tuning_save: adds records to the device's file, which replaces those of the same problems. The folder
- * is made with mode 0700; the file appears by a rename; processes that save at once take turns.
+/* ocl_tuning_save: adds records to the device's file, replacing records of the same problems. The folder is
+ * made with mode 0700; the file appears by a rename; processes that save at the same time take turns.
  * CLT_ESTORAGE. */
 clt_status ocl_tuning_save(const ocl_device_desc *device, const ocl_tuning *records);
 /* Removes the device's file; *removed tells whether there was one. */
@@ -32,10 +32,10 @@ typedef void (*ocl_tuning_file_fn)(void *context, const char *path, const ocl_tu
                                    const char *defect);
 clt_status ocl_tuning_list(ocl_tuning_file_fn fn, void *context);
 
-/* Sets that ship: the files of cl/params; ends with a NULL name. They may give "*" as driver and 0 as compute
- * units (any), and "*" as hash of a family. */
+/* Sets that ship: the files of cl/params; ends with a NULL name. They may give "*" as driver and 0 as
+ * compute units (any), and "*" as hash of a family. */
 extern const ocl_embedded_source ocl_embedded_params[];
-/* Adds the records of those sets of the table that fit the device. A set that cannot be read is reported. */
+/* Adds the records of the table's sets that fit the device. A set that cannot be read is reported. */
 clt_status ocl_tuning_add_shipped(ocl_tuning *tuning, const ocl_device_desc *device,
                                   const ocl_embedded_source *table);
 

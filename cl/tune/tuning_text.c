@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tuning records as text: JSON that is read strictly, with a hash of its own as its last member when it is a
- * file. A record is accepted only if everything in it is valid, because a file may be truncated, edited,
- * copied from another machine or older than the kernels. It must not know where files are. */
+ * Tuning records as JSON, read strictly; in a file the last member is a hash of the text before it. A record
+ * is accepted only if everything in it is valid, because a file may be truncated, edited, copied from
+ * another machine or older than the kernels. It must not know where files are. */
 #include "cl/tune/tuning.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks a device all questions in this process. The child's side of asking does the same, but announces every
- * question to the parent before asking it, and sends each answer at once; and it builds the programs of many
- * questions at the same time before it asks them. */
+ * Asks a device all questions in this process. The child's side of asking also announces every question to
+ * the parent before asking it, sends each answer at once, and builds the programs of many questions at the
+ * same time before it asks them. */
 #include "cl/probes/asking.h"
 
 #include <inttypes.h>
@@ -114,9 +114,9 @@ static bool may_pass(clt_status status)
     return status != CLT_OK && status != CLT_ENOMEM && status != CLT_EBUILD && status != CLT_EUNSUPPORTED;
 }
 
-/* The outcome of two tries, of which the first failed. If both fail, the first one's reason is kept: the
- * second may say no more than that the device fails. Where failures last as long as the process, the first
- * failure causes whatever the second try says, and another process must go on. */
+/* The outcome of two tries after the first one failed. If both fail, the first reason is kept, since the
+ * second may only say that the device fails. Where failures last as long as the process, the second try
+ * tells nothing, and another process must go on. */
 static clt_status second_try(asking *a, clt_status status, const clt_error *first, clt_status second)
 {
     bool lasts = a->asker->renewed && (a->asker->found->desc.quirks & OCL_QUIRK_LASTING_FAILURES) != 0;
@@ -153,7 +153,7 @@ static bool is_mine(const asking *a, int share)
     return a->asker->share == OCL_ALL_SHARES || a->asker->share == share;
 }
 
-/* Whether this process has to answer the question, if its answer is wanted. */
+/* Whether the question is still open and belongs to this process's share and mask. */
 static bool is_left(const asking *a, const ocl_question *q)
 {
     return is_mine(a, share_of(q)) && is_open_question(a, q->name) &&
@@ -228,13 +228,13 @@ static clt_status ask_test(asking *a, const ocl_self_test *t, bool *asked)
 
 /* --- building ahead --- */
 
-/* Compilers take most of the time of all questions, so the programs of the questions that are left are
- * built at the same time, before the first of them is asked: the programs of the probes once the first
- * answer tells what kind of device it is, and the programs of the self-tests when all probes are answered.
- * Only the building is moved; a program that the compiler refuses is built again by its question, which
- * then has the failure. Programs of questions that turn out to be unnecessary cost at most their building:
- * a capability is taken to be there until a probe says otherwise, and of sizes that are asked in ascending
- * order only the smallest is built. */
+/* Compilers take most of the time of all questions, so the programs of the questions that are left are built
+ * at the same time, before the first of them is asked: the programs of the probes once the first answer
+ * tells what kind of device it is, and the programs of the self-tests when all probes are answered. Only the
+ * building is moved; a program that the compiler refuses is built again by its question, which then has the
+ * failure. A capability is assumed to be present until a probe says otherwise, so some programs are built
+ * for questions that turn out to be unnecessary; of sizes that are asked in ascending order only the
+ * smallest is built. */
 
 /* Notes the programs of a question as it would be asked with the answers of `guess`, and adds the likely
  * answer. */

@@ -4,8 +4,8 @@
  * and NVIDIA's context is unusable after an illegal address. So the questions are asked in a child process,
  * and each is announced before it is asked. If the child crashes or hangs, that is the answer to the
  * announced question, and another child continues with the others. Questions that the caller's mask makes
- * unnecessary are never asked. Answers are remembered (cl/device/answers.h). It must not know what the
- * kernels of a self-test compute: the room that knows registers them here. */
+ * unnecessary are never asked. Answers are remembered (cl/device/answers.h). This file must not know what
+ * the kernels of a self-test compute: their room registers the tests here. */
 #ifndef CL_ASKING_H
 #define CL_ASKING_H
 
@@ -18,14 +18,15 @@ typedef struct ocl_self_test {
     const char *name;
     uint32_t drops; /* capabilities that are lost when it fails; 0: the device is refused */
     const void *data;
-    /* 0 or 1: two children run the tests of a share each; tests of a share use the same programs */
+    /* 0 or 1: each of two children runs the tests of one share; tests of a share use the same programs */
     int share;
 } ocl_self_test;
 
 typedef struct ocl_self_test_set {
     const ocl_self_test *tests;
     int count;
-    /* Whether the engine uses this on such a device; the description has the capabilities known so far. */
+    /* Whether the engine uses the tested kernels on such a device; the description has the capabilities
+     * known so far. */
     bool (*wanted)(const ocl_self_test *test, const ocl_device_desc *device);
     /* *right false: `reason` says what was wrong. Returns a failure only if a call failed. */
     clt_status (*run)(const ocl_self_test *test, ocl_device *device, bool *right, char *reason, size_t size);
@@ -39,11 +40,10 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 
 /* --- the child's side, for the program's hidden command --- */
 
-/* Answers for the device `spec` on the pipe of engine/host/child.h. style: of ocl_style_name. have: the
- * answers known so far, "item=yes:drops:value,...". share: questions and self-tests of that share only,
- * OCL_ALL_SHARES all of them. one_by_one: never builds two programs at the same time, as is done otherwise
- * before many questions are asked. stay: afterwards serves as a builder that reads standard input
- * (cl/program/builders.h). */
+/* Answers for the device `spec` on the pipe of engine/host/child.h. style: a name of ocl_style_name. have:
+ * the answers known so far, "item=yes:drops:value,...". share: only questions and self-tests of this share;
+ * OCL_ALL_SHARES: all. one_by_one: builds no programs ahead, several at the same time. stay: serves
+ * afterwards as a builder that reads standard input (cl/program/builders.h). */
 #define OCL_ALL_SHARES (-1)
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,
                             bool with_tests, int share, bool one_by_one, bool stay);

@@ -42,10 +42,10 @@ typedef struct interview {
     ocl_ahead phase;  /* what the child builds ahead at present */
     int n_ahead;      /* number of programs */
     double ahead_began;
-    bool one_by_one; /* children build one program after the other, since one was lost while it built ahead */
+    bool one_by_one; /* children build one program at a time, because one was lost while it built ahead */
     bool greeted, done;
     bool spent;        /* the child leaves the other questions to another one */
-    clt_status status; /* the child's failure, when it reports that it cannot go on: */
+    clt_status status; /* the child's failure, with `error`, when it reports that it cannot go on */
     char error[512];
 } interview;
 
@@ -59,7 +59,7 @@ static double limit_of(const interview *v)
     return own > 0.0 ? own : test ? TEST_SECONDS : PROBE_SECONDS;
 }
 
-/* The child tells this again whenever a program is built, so that the time limit is for one program. */
+/* The child sends this line again whenever a program is built, so that the time limit is for one program. */
 static bool take_ahead(interview *v, const char *line)
 {
     int phase, done, total;
@@ -76,7 +76,7 @@ static bool take_ahead(interview *v, const char *line)
     return true;
 }
 
-/* False: no child writes such a line. */
+/* False: the line is malformed. */
 static bool take_begin(interview *v, const char *line)
 {
     ocl_item item = {0};
@@ -258,10 +258,11 @@ static clt_status run_child(interview *v, const char *program)
 
 /* --- two children --- */
 
-/* On CPU devices, questions take a second of one core and self-tests several: two children ask a share of
- * them each, at the same time. Questions of one share do not depend on answers of the other, so their answers
- * are kept however the children end. Self-tests do: each child assumes that the other's tests succeed. So if
- * anything fails, the self-test answers of both are dropped, and one child runs all tests in their order. */
+/* On CPU devices, questions take a second of one core and self-tests several, so two children each ask a
+ * share of them at the same time. Questions of one share do not depend on answers of the other, so their
+ * answers are kept however the children end. Self-tests do depend: each child assumes that the other's tests
+ * succeed. So if anything fails, the self-test answers of both are dropped, and one child runs all tests in
+ * their order. */
 typedef struct companion {
     interview own;
     ocl_answers answers;
@@ -293,8 +294,8 @@ static clt_child *kept_child(const interview *v)
     return NULL;
 }
 
-/* Runs one child for each share, or the waiting one. Both are started by this thread, since children end with
- * the thread that starts them. *well: both have answered all their questions. */
+/* Runs one child for each share, or the child that waits with it. This thread starts both, since children
+ * end with the thread that starts them. *well: both have answered all their questions. */
 static clt_status run_shares(interview *v, const char *program, bool tests, clt_child *kept[2], bool *well)
 {
     companion *c;
@@ -340,8 +341,8 @@ static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
     answers->count = kept;
 }
 
-/* As run_child, for the questions that two children can ask at the same time. One child asks the rest;
- * usually nothing is left, and the two children are kept waiting. */
+/* Like run_child, but two children ask at the same time. One child asks what is left over; usually nothing
+ * is, and the two children are kept waiting. */
 static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
 {
     ocl_answers *before;
@@ -366,8 +367,7 @@ static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
     return status;
 }
 
-/* If the driver compiles serially, the two children are kept as builders for the training that begins now.
- */
+/* Keeps the two children as builders for the training that begins now, if the driver compiles serially. */
 static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 {
     uint64_t key;
@@ -382,7 +382,7 @@ static void keep_or_stop(const ocl_found *found, bool keep, clt_child *kept[2])
 
 /* --- all children --- */
 
-/* What shall be known about a device. */
+/* The answers that the caller wants about a device. */
 typedef struct wishes {
     uint32_t mask;
     bool again, tests;
@@ -406,8 +406,8 @@ static clt_status ask_without_child(const ocl_found *found, const wishes *w, ocl
     return status;
 }
 
-/* If no question has the failure that ended the building ahead, building at the same time may be the cause,
- * which a training does too. */
+/* Warns if building ahead failed but no question did: building several programs at the same time may be the
+ * cause, and a training does that too. */
 static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answers)
 {
     for (int i = 0; i < answers->count; i++)
@@ -467,8 +467,8 @@ static bool is_complete(const ocl_answers *answers, const wishes *w)
                                   ocl_answers_refusal(answers, w->tests) != NULL);
 }
 
-/* Ranks of one host start at the same time: one asks, and the others wait for its answers, with a time limit.
- * Returns the lock's descriptor; below 0: none. */
+/* Ranks of one host start at the same time: one asks, and the others wait for its answers, with a time
+ * limit. Returns the lock's descriptor; below 0: none. */
 static int take_turn(const char *path)
 {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices: choosing by SPEC, opening with a context and two in-order queues, closing.
- * It exists so that everybody else holds an ocl_device and never a platform. It must not know what runs on
- * the device. */
+ * Devices: choosing by SPEC, opening with a context and two in-order queues, closing. All other files hold
+ * an ocl_device and never a platform. This file must not know what runs on the device. */
 #include "cl/command/faults_internal.h"
 #include "cl/command/memory.h"
 #include "cl/command/record.h"
@@ -22,7 +21,7 @@
 #include "engine/host/last_words.h"
 
 static int rank_count = 1;      /* ranks on this host, from ocl_prepare_process */
-static int core_rank_count = 1; /* those of them that share this one's cores */
+static int core_rank_count = 1; /* ranks among them that share this rank's cores */
 
 /* Open devices, so that an event can be traced back to its device and the last close can clean up. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -44,8 +43,8 @@ void ocl_prepare_process(int local_ranks, int core_ranks)
 {
     rank_count = local_ranks > 1 ? local_ranks : 1;
     core_rank_count = core_ranks > 1 ? core_ranks : 1;
-    /* PoCL 3 reads the first variable, PoCL 4 and later the second; values set by the user stay. By itself it
-     * starts a thread for every core of the machine, also in a process that may run on few of them. */
+    /* PoCL 3 reads the first variable, PoCL 4 and later the second; values set by the user stay. By itself
+     * it starts a thread for every core of the machine, also in a process that may run on few of them. */
     static const char *const names[] = {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"};
     bool all = rank_count == 1 && clt_cpu_count() >= sysconf(_SC_NPROCESSORS_ONLN);
     if (all || getenv(names[0]) != NULL || getenv(names[1]) != NULL)
@@ -159,7 +158,7 @@ static clt_status register_device(ocl_device *device)
     return status;
 }
 
-/* True when it was the last one. */
+/* True when it was the last open device. */
 static bool unregister_device(ocl_device *device)
 {
     pthread_mutex_lock(&open_lock);
@@ -278,7 +277,8 @@ static clt_status choose_usable(ocl_found *found, int count, const ocl_open_opti
     return clt_error_put(&first);
 }
 
-/* CLTRAIN_STYLE=lanes or groups: this style, whichever is faster and whatever a checkpoint states. */
+/* CLTRAIN_STYLE=lanes or groups asks for this style, even if it is slower or a checkpoint states another
+ * one. */
 static clt_status style_of_environment(ocl_style *style)
 {
     const char *text = getenv("CLTRAIN_STYLE");
@@ -287,8 +287,8 @@ static clt_status style_of_environment(ocl_style *style)
     return CLT_OK;
 }
 
-/* Compilers of drivers write files. Where these may not grow, a driver that refuses a kernel for that is not
- * to be blamed for it, and what it answers is not to be kept. */
+/* Compilers of drivers write files. With a lower limit on file size, a driver may refuse kernels only
+ * because of the limit, so its answers must not be kept. */
 #define LEAST_FILE_BYTES (256u << 10)
 static clt_status check_file_limit(void)
 {

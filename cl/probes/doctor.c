@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why is there no device? Looks at what the OpenCL loader looks at (doctor_drivers.c), at device nodes
- * and their permissions, and at what the platforms answer, and reports findings by the name of the file or
- * library at fault. It prints nothing and must not know who reads the findings. */
+ * Finds out why there is no device: checks the files that the OpenCL loader reads (doctor_drivers.c), device
+ * nodes and their permissions, and the answers of the platforms. Findings name the file or library at fault.
+ * It prints nothing and must not know who reads the findings. */
 #include "cl/device/internal.h"
 #include "cl/device/listing.h"
 #include "cl/device/pocl.h"
@@ -161,7 +161,7 @@ static bool check_listing(ocl_doctor_state *d)
     return status == CLT_OK;
 }
 
-/* PoCL's cache of kernels, which was looked at before its library was loaded. */
+/* Reports on PoCL's cache of kernels, which was checked before its library was loaded. */
 static void tell_pocl(ocl_doctor_state *d)
 {
     char advice[600] =

@@ -23,7 +23,8 @@ void ocl_finding(ocl_doctor_state *d, ocl_finding_level level, const char *advic
 /* doctor_drivers.c: the loader, the variables and ICD files that it reads, the libraries that they name, and
  * what cltrain added (cl/drivers/icd.h). */
 void ocl_doctor_drivers(ocl_doctor_state *d);
-/* What to do when no driver is found: to unset the variable that leads past the system's drivers, or to install one. */
+/* Advice when no driver is found: unset the variable that hides the system's drivers, or install a
+ * driver. */
 #define OCL_ADVICE_SIZE 512
 const char *ocl_doctor_other_drivers(char buffer[OCL_ADVICE_SIZE]);
 /* doctor_nvidia.c: whether NVIDIA's OpenCL library has the other libraries of its driver, and whether all of

@@ -79,7 +79,7 @@ static void tell_sibling(ocl_doctor_state *d, const ocl_siblings *all, const ocl
             s->path);
 }
 
-/* Whether the compiler is in its older library, which another name has. */
+/* Whether the compiler is in its older library, which has another name. */
 static bool has_older_compiler(const ocl_siblings *all)
 {
     for (int i = 0; i < all->count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running one probe kernel and turning its result into an answer. Knows no question. */
+ * Runs one probe kernel and turns its result into an answer. It must not know the questions. */
 #include "cl/probes/probes_internal.h"
 
 #include <stdarg.h>
@@ -20,7 +20,7 @@ void ocl_probe_release(ocl_probe_objects *o)
         clReleaseMemObject(o->out);
 }
 
-/* Nobody promises local memory of that size, so whatever code refuses it is an answer, unless the queue
+/* No driver promises local memory of this size, so every error code counts as a refusal, unless the queue
  * does not work any more. */
 static clt_status local_refused(const ocl_device *device, const ocl_probe *run, cl_int code)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The questions that probe kernels answer (cl/kernels/probe.cl, probe_wgmma.cl): each builds and runs one and
- * checks what it computed. Announced extensions only decide what is worth trying; a device's name decides
- * nothing. Who asks, in which process, and what a crash means is cl/probes/asking.h's business. */
+ * The questions that probe kernels answer (cl/kernels/probe.cl, probe_wgmma.cl): each builds and runs one
+ * and checks its results. Announced extensions only decide what is worth trying; a device's name decides
+ * nothing. cl/probes/asking.h decides in which process the questions are asked, and what a crash means. */
 #include "cl/probes/probes_internal.h"
 
 #include <inttypes.h>
@@ -261,7 +261,7 @@ static clt_status ask_local_memory(const ocl_probe_state *state, ocl_item *item)
     return try_local_memory(state, state->question->parameter, item);
 }
 
-/* The same with local memory as an argument, in several groups at the same time. */
+/* Like ask_local_memory, with local memory as an argument, in several groups at the same time. */
 static clt_status ask_local_argument(const ocl_probe_state *state, ocl_item *item)
 {
     enum { GROUP = 64, ITEMS = 4 * GROUP };
@@ -342,10 +342,10 @@ static clt_status ask_local_report(const ocl_probe_state *state, ocl_item *item)
 
 #define LANE_LIMIT 3.0
 
-/* Lane style pays if one work-item per group with float16 vectors is about as fast as groups of scalar items.
- * A GPU that runs one item of each group on a SIMD unit of width 16 to 64 is slower by that factor, a CPU is
- * not: the limit of 3 is far from both, so that a busy machine does not change the answer. The work grows
- * until launch costs are negligible. */
+/* Lane style pays if one work-item per group with float16 vectors is about as fast as groups of scalar
+ * items. A GPU that runs one item of each group on a SIMD unit of width 16 to 64 is slower by that factor, a
+ * CPU is not: the limit of 3 is far from both, so that a busy machine does not change the answer. The work
+ * grows until launch costs are negligible. */
 /* It is a program of its own: PoCL 3.0 crashes compiling it, and leaves a damaged file in its cache. */
 static clt_status race(ocl_device *device, float *in, float *out, double *group_time, double *lane_time)
 {
@@ -466,8 +466,8 @@ static bool want_local_report(const ocl_probe_state *state, char *why, size_t si
     return ocl_probe_has(state, OCL_CAP_LOCAL);
 }
 
-/* Only NVIDIA's driver is known to run kernels with more than it reports. Each size is tried only if the next
- * smaller one works. */
+/* Only NVIDIA's driver is known to run kernels with more than it reports. Each size is tried only if the
+ * next smaller one works. */
 static bool want_local_memory(const ocl_probe_state *state, char *why, size_t size)
 {
     if (!ocl_probe_want_ptx(state, why, size) || !ocl_probe_has(state, OCL_CAP_LOCAL))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The questions about matrix units: which of their instructions a device runs, and that they multiply. */
+ * The questions about matrix units: which of their instructions a device runs with right results. */
 #include "cl/probes/probes_internal.h"
 
 #include <math.h>
@@ -88,8 +88,8 @@ clt_status ocl_probe_ask_unit(const ocl_probe_state *state, ocl_item *item)
     return ocl_answer_yes(item, 0);
 }
 
-/* The most local memory that a program for sm_90a was shown to get: as an array or, if that gives more, as an
- * argument of *by_argument bytes; else 0. */
+/* The most local memory that a program for sm_90a was shown to get: as an array or, if that gives more, as
+ * an argument of *by_argument bytes; else 0. */
 static uint64_t most_local(const ocl_device_desc *desc, uint64_t *by_argument)
 {
     uint64_t argument = desc->local_argument_bytes;
@@ -190,8 +190,8 @@ bool ocl_probe_want_wgmma(const ocl_probe_state *state, char *why, size_t size)
     return ocl_probe_has(state, OCL_CAP_PTX) && ocl_probe_has(state, OCL_CAP_LOCAL);
 }
 
-/* What the driver takes of other programs says nothing here, since its assembler has a limit for each
- * target. The largest size that works is wanted, and each is a question of its own: one that crashes the
+/* The driver's assembler has a limit for each target, so sizes that work in other programs say nothing here.
+ * The largest size that works is wanted. Each size is a separate question, so that one that crashes the
  * driver leaves the smaller ones. */
 bool ocl_probe_want_wgmma_memory(const ocl_probe_state *state, char *why, size_t size)
 {

@@ -21,7 +21,7 @@ bool ocl_loader_file(char *buffer, size_t size);
  *   OCL_ICD_VENDORS      both: a folder of .icd files that replaces the system's. ocl-icd also accepts one
  *                        .icd file or one library; with that Khronos' loader finds no driver
  *   OCL_ICD_FILENAMES    Khronos' loader only: libraries (no .icd files), separated by colons, which come
- *                        before those of the folder
+ *                        before the libraries of the folder
  *   OPENCL_VENDOR_PATH   ocl-icd only: a folder, unless OCL_ICD_VENDORS is set */
 typedef struct ocl_loader_reads {
     bool vendors;       /* OCL_ICD_VENDORS names a folder */

@@ -42,7 +42,7 @@ void ocl_self_tests_register(const ocl_self_test_set *set);
 
 /* Answers for the device `spec` on the pipe of engine/host/child.h. style: a name of ocl_style_name. have:
  * the answers known so far, "item=yes:drops:value,...". share: only questions and self-tests of this share;
- * OCL_ALL_SHARES: all. one_by_one: builds no programs ahead, several at the same time. stay: serves
+ * OCL_ALL_SHARES: all. one_by_one: never builds several programs at the same time. stay: serves
  * afterwards as a builder that reads standard input (cl/program/builders.h). */
 #define OCL_ALL_SHARES (-1)
 clt_status ocl_asking_serve(const char *spec, const char *mask, const char *style, const char *have,

@@ -287,8 +287,8 @@ static clt_status style_of_environment(ocl_style *style)
     return CLT_OK;
 }
 
-/* Compilers of drivers write files. With a lower limit on file size, a driver may refuse kernels only
- * because of the limit, so its answers must not be kept. */
+/* Compilers of drivers write files. With a lower limit on file size, a driver may refuse kernels
+ * only because of the limit, and such answers must not be kept, so opening fails. */
 #define LEAST_FILE_BYTES (256u << 10)
 static clt_status check_file_limit(void)
 {

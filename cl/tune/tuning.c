@@ -377,7 +377,7 @@ clt_status ocl_tuning_log_add(ocl_tuning_log *log, const char *family, const cha
     use->calls = 1;
     use->flops = flops;
     use->tuned = record != NULL;
-    if (record != NULL) { /* stored under this problem's name: the record may be that of a similar problem */
+    if (record != NULL) { /* stored under this problem's name: the record may come from a similar one */
         use->record = *record;
         snprintf(use->record.problem, sizeof use->record.problem, "%s", problem);
     }

@@ -13,7 +13,7 @@ typedef struct attr_problems {
     const clt_node *node;
     const clt_json_doc *doc;
     int count;
-    uint32_t said; /* required attributes that a message has already named, bit i = attribute i */
+    uint32_t said; /* bit i: a message has already named the required attribute i */
 } attr_problems;
 
 static void problem(attr_problems *p, const clt_json *value, const char *key, const char *what)
@@ -153,8 +153,8 @@ static bool read_value(clt_graph *graph, const clt_attr_spec *spec, const clt_js
     return false;
 }
 
-/* Checks the range of a value of the right type, or looks it up among the choices. value: the JSON value, for
- * its position; NULL: the attribute was given by code. */
+/* Checks the range of a number, or looks a word up among the choices. `value` gives the position for
+ * messages; NULL: the attribute was given by code. */
 static void check_value(attr_problems *p, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
     char what[256];
@@ -188,10 +188,9 @@ static void parse_one(clt_graph *graph, attr_problems *p, const clt_attr_spec *s
     problem(p, value, spec->name, what);
 }
 
-/* The attribute that an unknown key probably stands for: the most similar of the missing required ones, or
- * the only missing one if there is just one unknown key; else the most similar of all. *missing: it is a
- * missing required one.
- */
+/* The attribute that an unknown key probably stands for: the most similar of the missing required ones; or
+ * the only missing one, if no other key is unknown; else the most similar of all. *missing: the result is a
+ * required attribute that is missing. */
 static const char *meant(const clt_op *op, const clt_json *attrs, const char *key, bool *missing)
 {
     const char *required[CLT_MAX_ATTRS], *names[CLT_MAX_ATTRS + 4] = {"op", "name", "inputs", "share"};
@@ -229,7 +228,7 @@ static void unknown_key(attr_problems *p, const clt_json *attrs, const clt_json 
         n += snprintf(what + n, sizeof what - (size_t)n, " %s", op->attrs[i].name);
     snprintf(what + n, sizeof what - (size_t)n, "%s)", op->n_attrs ? "" : " none");
     problem(p, value, key, what);
-    for (int i = 0; i < op->n_attrs; i++) /* already named: it is not reported as missing too */
+    for (int i = 0; i < op->n_attrs; i++) /* not reported as missing too */
         if (missing && op->attrs[i].name == near)
             p->said |= 1u << i;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Short forms for the cases of op_<name>_ref.c: those that are checked and those that are timed. */
+ * Short forms for the test cases and timed cases of op_<name>_ref.c. */
 #ifndef ENGINE_OPS_CASE_H
 #define ENGINE_OPS_CASE_H
 
@@ -12,7 +12,7 @@
     {                                                                                                        \
         __VA_ARGS__                                                                                          \
     }
-/* Inputs of a case; the dimensions begin with the micro-batch. */
+/* Inputs of a case; their dimensions begin with the micro-batch. */
 #define CLT_CASE_F32(...)                                                                                    \
     {                                                                                                        \
         CLT_F32, CLT_FILL_NORMAL, 0, CLT_CASE_DIMS(__VA_ARGS__)                                              \
@@ -50,19 +50,19 @@
     {                                                                                                        \
         dtype, CLT_FILL_NAN, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                   \
     }
-/* Normal numbers, to one in `every` of which 120 is added: a maximum taken over only a part of a row makes
- * exp overflow. Not checked by finite differences. */
+/* Normal numbers; one in `every` has 120 added: exp overflows if a row's maximum is taken over only a part
+ * of the row. Not checked by finite differences. */
 #define CLT_CASE_PEAKS(dtype, every, ...)                                                                    \
     {                                                                                                        \
         dtype, CLT_FILL_PEAKS, every, CLT_CASE_DIMS(__VA_ARGS__)                                             \
     }
 #define CLT_CASE_COUNT(cases) (int)(sizeof(cases) / sizeof((cases)[0]))
-/* The last members of a clt_op_ref: the sizes at which the op is timed. */
+/* The last members of an initializer of clt_op_ref: the sizes at which the op is timed. */
 #define CLT_TIMED(cases) .timed = cases, .n_timed = CLT_CASE_COUNT(cases)
 
-/* A case of a clt_op_ref: its name, its attributes as in a config (or NULL), what the checker does with it, its
+/* A case of a clt_op_ref: its name, its attributes as in a config (or NULL), flags for the checker, its
  * inputs. */
-enum { CLT_SMALL = 1, CLT_EXACT = 2 }; /* see clt_op_case */
+enum { CLT_SMALL = 1, CLT_EXACT = 2 }; /* members `small` and `exact` of clt_op_case */
 #define CLT_CASE(case_name, text, flags, ...)                                                                \
     {                                                                                                        \
         .name = case_name, .attrs = text, .inputs = {__VA_ARGS__}, .small = ((flags)&CLT_SMALL) != 0,        \
@@ -70,17 +70,16 @@ enum { CLT_SMALL = 1, CLT_EXACT = 2 }; /* see clt_op_case */
         .n_inputs = (int)(sizeof((clt_case_input[]){__VA_ARGS__}) / sizeof(clt_case_input))                  \
     }
 
-/* A case of sums over many equal numbers, for which one chain of f32 additions would be wrong: the bound is
- * 5e-5 of the result, whatever the size. */
+/* A case that sums many equal numbers, where a single chain of f32 additions would be too inexact. The bound
+ * is 5e-5 of the result for any size. */
 #define CLT_CASE_DEEP(case_name, text, ...)                                                                  \
     {                                                                                                        \
         .name = case_name, .attrs = text, .inputs = {__VA_ARGS__}, .tolerance = 200.0, .rounding = 2e-5,     \
         .equal = true, .n_inputs = (int)(sizeof((clt_case_input[]){__VA_ARGS__}) / sizeof(clt_case_input))   \
     }
 
-/* Timed cases of one f32 input: one of GPT-2 124M with 4 x 64 tokens, which fits into the caches of most
- * CPUs, and one far larger than any cache. 768 columns are the model's width, 3072 that of its hidden
- * layer. */
+/* Timed cases of one f32 input. "gpt2": 4 x 64 tokens of GPT-2 124M, which fit into the caches of most CPUs;
+ * "large": far larger than any cache. 768 is the width of the model, 3072 the width of its hidden layer. */
 #define CLT_TIMED_768(word, text)                                                                            \
     CLT_CASE(word "gpt2", text, 0, CLT_CASE_F32(4, 64, 768)),                                                \
         CLT_CASE(word "large", text, 0, CLT_CASE_F32(64, 512, 768))

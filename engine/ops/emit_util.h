@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small things that emission code of many ops needs: work-group sizes by device, refusals, index widths,
- * argument checks. Knows device descriptions and emitters, no op in particular. */
+ * Small helpers for emitting many ops: work-group sizes for a device, refusals, index widths, checks of
+ * arguments. Knows device descriptions and emitters, no op in particular. */
 #ifndef ENGINE_OPS_EMIT_UTIL_H
 #define ENGINE_OPS_EMIT_UTIL_H
 
@@ -16,8 +16,8 @@ static inline uint64_t clt_group_limit(const ocl_device_desc *device)
     return limit < probed ? limit : probed;
 }
 
-/* Work-group size of kernels with one light item per element. Devices that prefer vectors are CPUs, which pay
- * per group, so theirs is large. */
+/* Work-group size of kernels with one light item per element. It is large for CPUs (devices that prefer
+ * vectors), which pay for each group. */
 static inline uint64_t clt_local_flat(const ocl_device_desc *device)
 {
     if (ocl_prefers_lanes(device) && device->max_work_group && ocl_group_limit(device) >= 512)
@@ -47,8 +47,8 @@ static inline uint64_t clt_local_group(const ocl_device_desc *device, uint64_t e
     return local;
 }
 
-/* Items of a work-group as a record asks for them, else the standard; CLT_EUNSUPPORTED where the device
- * cannot run so many. To be asked for before anything is emitted. */
+/* *items: the work-items of a group that the tuning record asks for, else `standard`. CLT_EUNSUPPORTED if
+ * the device cannot run groups of this size. Call it before emitting anything. */
 static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint64_t standard, uint64_t *items)
 {
     *items = (uint64_t)ocl_tuned(e, name, (int)standard);
@@ -57,7 +57,7 @@ static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint6
                  (unsigned long long)*items);
     return CLT_OK;
 }
-/* The values worth trying where a group works on one row, and where every item has a row of its own. */
+/* Values worth trying: ITEMS where a group works on one row, LOCAL where every item has its own row. */
 #define CLT_TUNABLE_ITEMS                                                                                    \
     {                                                                                                        \
         "items", 4,                                                                                          \
@@ -73,8 +73,8 @@ static inline clt_status clt_tuned_items(ocl_emitter *e, const char *name, uint6
         }                                                                                                    \
     }
 
-/* Defines WIDE when element indices need 64 bits. The limit is half the 32-bit range, since the global size
- * is rounded up. */
+/* Defines WIDE if element indices need 64 bits: from half the 32-bit range on, since the global size is
+ * rounded up. */
 static inline void clt_define_wide(ocl_emitter *e, uint64_t elements)
 {
     ocl_define(e, "WIDE", elements >= (1ull << 31));
@@ -89,7 +89,7 @@ static inline void clt_define_ahead(ocl_emitter *e)
     }
 }
 
-/* Checks that a number fits into 32 bits, with which kernels count it; if not, the emission fails. */
+/* Fails the emission if `value`, which kernels count in 32 bits, does not fit. */
 static inline void clt_check_size32(ocl_emitter *e, int64_t value, const char *what)
 {
     if (value < 0 || value > INT32_MAX)
@@ -100,7 +100,7 @@ static inline void clt_check_size32(ocl_emitter *e, int64_t value, const char *w
                         e->label ? e->label : "a command", what, (long long)value, INT32_MAX));
 }
 
-/* Adds a size as a 32-bit argument, after that check. */
+/* Adds a size as a 32-bit argument after clt_check_size32. */
 static inline void clt_arg_size32(ocl_emitter *e, int64_t value, const char *what)
 {
     clt_check_size32(e, value, what);
@@ -122,8 +122,8 @@ static inline void clt_arg_step(ocl_emitter *e, const clt_call *call)
     ocl_arg_in(e, call->step, CLT_U32, (uint64_t)clt_call_elements(call, call->step));
 }
 
-/* Resolves an axis attribute, where 0 is the batch dimension and negative values count from the end. The
- * batch dimension itself is an error. */
+/* Resolves an axis attribute: 0 is the batch dimension, which is an error; negative values count from the
+ * end. */
 static inline clt_status clt_infer_axis(const clt_infer *ctx, int64_t given, int ndim, int *axis)
 {
     int64_t a = given < 0 ? given + ndim : given;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two host commands of an exchange: see exchange.h. */
+ * Emits the two host commands of an exchange between ranks. */
 #include "engine/ops/exchange.h"
 
-/* Both commands name both tensors, whose memory is in use from the first to the second. */
+/* Both commands name both tensors, because their memory is in use from the first command to the second. */
 static void emit_half(ocl_emitter *e, const clt_call *call, clt_host_code code, int32_t own, int32_t all,
                       uint64_t elements)
 {

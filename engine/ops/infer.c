@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ops declare while their shapes are inferred. */
+ * The declarations that an op makes while its shapes are inferred: outputs, views, parameters, saved
+ * tensors. */
 #include "engine/ops/infer.h"
 
 #include <stdio.h>
@@ -59,7 +60,7 @@ clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape)
     return CLT_OK;
 }
 
-/* A shared layer uses its owner's parameter of the same suffix. */
+/* A layer with `share` uses the parameter of the same suffix of that layer. */
 static clt_status share_param(clt_infer *ctx, const char *suffix, const clt_shape *shape)
 {
     const clt_node *owner = ctx->graph->nodes[ctx->node->share];
@@ -93,7 +94,7 @@ clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *
     param->name = param->file_name = clt_graph_tensor(graph, tensor)->name;
     param->shape = *shape;
     param->init = init;
-    bool shift = strcmp(suffix, "bias") == 0; /* whatever its shape */
+    bool shift = strcmp(suffix, "bias") == 0; /* never decays, whatever its shape */
     param->group = shape->ndim >= 2 && !shift ? CLT_GROUP_DECAY : CLT_GROUP_NO_DECAY;
     param->lr_scale = 1.0f;
     param->shard_dim = -1;

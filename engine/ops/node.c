@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adding a node: its op by name, its inputs, attributes and shapes. */
+ * Adds a node to a graph: finds its op, checks its inputs and attributes, infers its shapes. */
 #include "engine/ops/infer.h"
 #include "engine/ops/node.h"
 
@@ -66,7 +66,7 @@ static clt_status new_node(clt_graph *graph, const clt_op *op, const char *name,
     return CLT_OK;
 }
 
-/* A node with its inputs, not in the graph yet; its attributes come next. */
+/* Makes a node with its inputs; its attributes come next, and it is not in the graph yet. */
 static clt_status begin_node(clt_graph *graph, const char *op_name, const char *name, const char *share,
                              const int32_t *inputs, int n_inputs, clt_node **out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nodes: a graph is built by adding one op after the other. */
+ * Nodes: a graph is built by adding one node after another. */
 #ifndef ENGINE_OPS_NODE_H
 #define ENGINE_OPS_NODE_H
 
@@ -42,7 +42,7 @@ typedef struct clt_attr_given {
     {                                                                                                        \
         .name = key, .type = CLT_ATTR_FLOATS, .numbers = values, .n_list = count                             \
     }
-/* CLT_ATTRS(CLT_A_INT("out", 10), CLT_A_BOOL("bias", false)) */
+/* A list of attributes: CLT_ATTRS(CLT_A_INT("out", 10), CLT_A_BOOL("bias", false)) */
 #define CLT_ATTRS(...)                                                                                       \
     (const clt_attr_given[])                                                                                 \
     {                                                                                                        \
@@ -52,15 +52,16 @@ typedef struct clt_attr_given {
         }                                                                                                    \
     }
 
-/* Adds a node: its op by name, its own name (NULL: "<op><n>"), the layer whose parameters it shares (NULL:
- * none), inputs, attributes (NULL: defaults). Checks attributes, input count, shapes. CLT_ECONFIG /
- * CLT_ESHAPE name the layer, what is wrong, and the nearest valid word. out: the node. */
+/* Adds a node. op: its name; name: of the node (NULL: "<op><n>"); share: the layer whose parameters it uses
+ * (NULL: none); attrs: NULL: defaults. Checks attributes, the number of inputs and shapes: CLT_ECONFIG or
+ * CLT_ESHAPE, with a message that names the layer, the fault and the nearest valid word. *out: the node,
+ * owned by the graph. */
 clt_status clt_graph_add_op(clt_graph *graph, const char *op, const char *name, const char *share,
                             const int32_t *inputs, int n_inputs, const clt_attr_given *attrs, clt_node **out);
 
-/* clt_graph_add: the same for layers that users write. `attrs` is a JSON object with attribute values (NULL:
- * defaults); keys "op", "name", "inputs", "share" in it are ignored. `doc` (may be NULL) gives positions for
- * messages. */
+/* clt_graph_add: the same for layers that users write. `attrs` is a JSON object of attributes (NULL:
+ * defaults); its keys "op", "name", "inputs" and "share" are ignored. `doc` (may be NULL) gives positions
+ * for messages. */
 clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, const clt_json *attrs,
                          const clt_json_doc *doc, const int32_t *inputs, int n_inputs, const char *share,
                          clt_node **out);
@@ -68,10 +69,10 @@ clt_status clt_graph_add(clt_graph *graph, const char *op, const char *name, con
 clt_status clt_graph_add_text(clt_graph *graph, const char *op, const char *name, const char *attrs,
                               const int32_t *inputs, int n_inputs, clt_node **out);
 
-/* Fills node->attr from a JSON object (or NULL) and the op's attribute list: unknown keys, wrong types and
- * values out of range are CLT_ECONFIG, all of them in one message. */
+/* Fills node->attr from a JSON object (or NULL) by the op's list of attributes. Unknown keys, wrong types
+ * and values out of range are CLT_ECONFIG; one message names all of them. */
 clt_status clt_attrs_parse(clt_graph *graph, clt_node *node, const clt_json *attrs, const clt_json_doc *doc);
-/* The same from attributes that code gives; a name or type that the op does not have is CLT_EINTERNAL. */
+/* The same for attributes given by code; a name or type that the op does not have is CLT_EINTERNAL. */
 clt_status clt_attrs_take(clt_graph *graph, clt_node *node, const clt_attr_given *attrs);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an op is. One op = op_<name>.c (attributes, shapes, saved tensors, variants, commands) +
- * op_<name>_ref.c (double reference of both directions and test cases) + a line in ops.def + its kernel
- * family. The same record drives configs, plans, the checker, benchmarks and profiles. An op knows the graph
- * and the emitter; it knows nothing of plans, stores or training. */
+ * The record of an op. One op = op_<name>.c (attributes, shapes, saved tensors, variants, commands) +
+ * op_<name>_ref.c (reference of both directions in double precision, and test cases) + a line in ops.def +
+ * its kernels. Configs, plans, the checker, benchmarks and profiles all read this record. An op knows the
+ * graph and the emitter; it knows nothing of plans, stores or training. */
 #ifndef ENGINE_OPS_OP_H
 #define ENGINE_OPS_OP_H
 
@@ -27,13 +27,13 @@ typedef struct clt_attr_spec {
     const char *name;
     clt_attr_type type;
     bool required;
-    double default_value, min, max; /* INT, FLOAT, BOOL (0/1); CHOICE: index; INTS, FLOATS: each element */
+    double default_value, min, max; /* BOOL: 0 or 1; CHOICE: index; INTS, FLOATS: each element */
     const char *choices;            /* CHOICE */
     const char *help;               /* with unit where there is one */
     bool no_default;                /* leaving it out has a meaning of its own, which `help` explains */
 } clt_attr_spec;
 
-/* Rows of a table of attributes. Limits of 0 and 0: there are none. */
+/* Rows of a table of attributes. Both limits 0: no limits. */
 #define CLT_SPEC_INT(word, value, least, most, text)                                                         \
     {                                                                                                        \
         .name = word, .type = CLT_ATTR_INT, .default_value = value, .min = least, .max = most, .help = text  \
@@ -56,7 +56,7 @@ typedef struct clt_attr_spec {
     {                                                                                                        \
         .name = word, .type = CLT_ATTR_CHOICE, .default_value = value, .choices = words, .help = text        \
     }
-/* One that has no default: INT or INTS. */
+/* A required attribute; kind: INT or INTS. */
 #define CLT_SPEC_NEEDED(kind, word, least, most, text)                                                       \
     {                                                                                                        \
         .name = word, .type = CLT_ATTR_##kind, .required = true, .min = least, .max = most, .help = text     \
@@ -72,25 +72,25 @@ typedef enum clt_doc_data {
     CLT_DOC_DECODE   /* x (1) i32 below 256, position (1) i32, y a class below 10 */
 } clt_doc_data;
 
-/* What `cltrain ops` prints for an op besides its formula (summary) and its attributes. */
+/* What `cltrain ops` prints for an op beside its summary and its attributes. */
 typedef struct clt_op_doc {
-    const char *text;    /* what it is used for, in sentences */
+    const char *text;    /* its use, in sentences */
     const char *inputs;  /* a line for each: name, shape, types */
     const char *output;  /* NULL: none (a loss) */
     const char *params;  /* learned parameters with shapes, NULL: none */
     const char *example; /* a layer as in model.layers; NULL: not for configs */
-    /* Layers that, put before and after the example, make a complete model for the data. NULL: before: none;
-     * after: a linear layer and cross_entropy. */
+    /* Layers that make a complete model of the example, put before and after it. before NULL: none; after
+     * NULL: a linear layer and cross_entropy. */
     const char *before, *after;
     clt_doc_data data;
 } clt_op_doc;
 
-/* Work of neighbouring nodes that was fused into a node: into a GEMM (engine/plan/passes/fuse_gemm.c), or the
- * residual sum into other ops (fuse_residual.c). Tensor ids; -1: none. */
+/* Work of neighbouring nodes that is fused into this node: into a GEMM (engine/plan/passes/fuse_gemm.c), or
+ * a residual sum into other ops (fuse_residual.c). Members are tensor ids; -1: none. */
 typedef struct clt_epilogue {
     ocl_activation activation;
-    int32_t pre;      /* forward: where the input of the activation is stored as well */
-    int32_t residual; /* forward: is added to the output of the activation */
+    int32_t pre;      /* forward: also store the input of the activation here */
+    int32_t residual; /* forward: added to the output of the activation */
     /* backward: the input of the fused `activation`; din[0] is then the gradient of that input */
     int32_t dact;
 } clt_epilogue;
@@ -102,22 +102,23 @@ typedef struct clt_call {
     const clt_node *node;
     const ocl_device_desc *device;
     bool training;
-    /* forward also updates the node's buffers, which happens once for each micro-batch */
+    /* forward also updates the node's buffers; set once for each micro-batch */
     bool update_buffers;
     bool
-        tf32; /* products of f32 may round their operands to 10 bits of mantissa, as the emitter does (precision.matmul) */
-    bool again; /* forward is repeated for the backward pass: see CLT_OP_REPEATS_BY_SAVED */
-    /* More than 1: statistics of a micro-batch are those of the samples of so many ranks (engine/ops/exchange.h), of
-     * which at least `present` have a micro-batch. absent: only what a rank without one contributes is emitted. */
+        tf32; /* f32 products may round their operands to 10 bits of mantissa (config key precision.matmul) */
+    bool again; /* forward is repeated for backward, see CLT_OP_REPEATS_BY_SAVED */
+    /* If `ranks` is more than 1, statistics of a micro-batch are taken over the samples of all these ranks
+     * (engine/ops/exchange.h), of which at least `present` have a micro-batch. absent: this rank has none;
+     * emit only what it contributes to the exchange. */
     int32_t ranks, present;
     bool absent;
     int32_t in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
-    /* forward: not NULL: output 0 is normalised by the moments of its channels over all else (rows of its memory,
-     * which is channels-last); a variant that can make them while it stores the output leaves them there, others leave
-     * 0 blocks. */
+    /* Forward: if not NULL, output 0 will be normalised by the moments of its channels, taken over all other
+     * dimensions (the rows of its memory, which is channels-last). A variant that can compute them while it
+     * stores the output fills this in; other variants set 0 blocks. */
     ocl_moments *moments;
     const ocl_moments
-        *moments_of_input; /* forward: those of input 0, if the work that made it left them; or NULL */
+        *moments_of_input; /* forward: moments of input 0 if its producer left them, else NULL */
     int32_t step;          /* step block (SB_WORDS u32) */
     int32_t constant;      /* the node's constant (clt_infer_constant), -1 */
     clt_epilogue epilogue;
@@ -129,7 +130,7 @@ typedef struct clt_call {
     bool dparam_accumulate[CLT_MAX_NODE_PARAMS];
     /* Losses: forward adds to the node's record (4 floats, engine/ops/loss/loss.h) in the tensor `losses`. */
     int32_t losses;
-    bool record;        /* backward writes the loss record too, since the forward work was dropped */
+    bool record;        /* backward also writes the loss record, since the forward work was dropped */
     int32_t loss_scale; /* backward: tensor whose element 0 is the f32 loss scale; -1: scale 1 */
 } clt_call;
 
@@ -144,11 +145,11 @@ typedef struct clt_ref_call {
     const clt_node *node; /* attributes; shapes are in the tensors */
     int n_in, n_out, n_param, n_saved;
     clt_ref_tensor in[CLT_MAX_IN], out[CLT_MAX_OUT], param[CLT_MAX_NODE_PARAMS], saved[CLT_MAX_SAVED];
-    /* backward: dout given; din and dparam arrive zeroed and are added to; data NULL = not wanted */
+    /* backward: dout is given; din and dparam arrive zeroed and are added to; data NULL: not wanted */
     clt_ref_tensor dout[CLT_MAX_OUT], din[CLT_MAX_IN], dparam[CLT_MAX_NODE_PARAMS];
     /* For parameters that are buffers: when training, forward writes their new values here. */
     clt_ref_tensor buffer[CLT_MAX_NODE_PARAMS];
-    /* Where din[i] is a difference that can be much smaller than its terms: the magnitude of those terms, to
+    /* If din[i] is a difference that can be much smaller than its terms: the magnitude of these terms, to
      * which rounding errors are relative. Same size as din[i]; arrives zeroed and is added to; NULL if
      * din[i].data is NULL. */
     double *din_terms[CLT_MAX_IN];
@@ -160,13 +161,14 @@ typedef struct clt_ref_call {
     double loss_norm; /* 1 / normaliser */
     double loss_scale;
     double loss_record[4];
-    /* Magnitudes of the terms that were added to loss_record[0] and [1]: forward adds to them. Where terms
-     * cancel, rounding errors are relative to these. */
+    /* Magnitudes of the terms of loss_record[0] and [1]; forward adds to them. Where terms cancel, rounding
+     * errors are relative to these. */
     double loss_terms[2];
-    /* Ranks that exchange records, 1: none does. This one is rank `rank`; the others' records are clt_op_ref.peer's. */
+    /* Number of ranks that exchange records (1: no exchange); this is rank `rank`. Others:
+     * clt_op_ref.peer. */
     int ranks, rank;
-    /* the others' records in the backward pass are of gradients that are 0: for finite differences, which know this
-     * rank's outputs alone */
+    /* In the backward pass the gradients of the other ranks are 0: for finite differences, which know only
+     * the outputs of this rank. */
     bool peers_quiet;
 } clt_ref_call;
 
@@ -177,7 +179,7 @@ typedef enum clt_fill {
     CLT_FILL_BINARY, /* 0 or 1 */
     CLT_FILL_WHOLE,  /* whole numbers from -3 to 3 */
     CLT_FILL_WIDE,   /* N(0,1) times 8 */
-    CLT_FILL_STRAY,  /* integers in [0, fill_max), and some that are fill_max or, in signed types, -1 */
+    CLT_FILL_STRAY,  /* integers in [0, fill_max), and some out of range: fill_max or, in signed types, -1 */
     CLT_FILL_NAN,    /* N(0,1), and some NaN */
     /* N(0,1), with 120 added to one in fill_max elements: exp of the distance to another element overflows */
     CLT_FILL_PEAKS,
@@ -200,16 +202,16 @@ typedef struct clt_op_case {
     double tolerance; /* 0: the op's default. Error is |got - ref| <= tolerance * eps32 * (magnitude) */
     bool exact; /* with inputs that are small integers (-3 to 3) the result is exact: no error is allowed */
     bool small; /* runs in --quick and under the interpreter */
-    /* The case is repeated with the micro-batch one, two and three samples later in the global batch: a
-     * Philox block has four random numbers, and a sample may start at each of them. */
+    /* Repeat the case with the micro-batch one, two and three samples later in the global batch: a Philox
+     * block has four random numbers, and a sample may start at each of them. */
     bool four_starts;
-    bool remembers;  /* parts of the output keep their old content, so two runs are not compared bitwise */
+    bool remembers;  /* parts of the output keep old content: two runs are not compared */
     double rounding; /* relative rounding error of 16-bit values between the op's products; 0: none */
-    int ranks;       /* that exchange records (exchange.h) while training, see clt_op_ref.peer; 0: as 1 */
-    /* All numbers that are not whole, of inputs, parameters and gradients, are one and the same, so that all
-     * rounding errors of a long sum have one sign. */
+    int ranks;       /* ranks that exchange records in training (clt_op_ref.peer); 0: as 1 */
+    /* All numbers that are not whole (inputs, parameters, gradients) have the same value, so that the
+     * rounding errors of a long sum all have the same sign. */
     bool equal;
-    int tuned; /* 1 + index of the value that each tunable of a variant of backward gets; 0: it decides */
+    int tuned; /* backward: 1 + the index of each tunable's value; 0: the variant decides */
 } clt_op_case;
 
 typedef struct clt_op_ref {
@@ -222,17 +224,17 @@ typedef struct clt_op_ref {
      * the op: "large" -> bench ops 'softmax.large'. */
     const clt_op_case *timed;
     int n_timed;
-    /* Element of the record that another rank gives in a pass, an f32 number, where cases have ranks. */
+    /* For cases with ranks: element `element` (f32) of the record that rank `rank` gives in a pass. */
     double (*peer)(const clt_ref_call *call, bool backward, int rank, int64_t element);
 } clt_op_ref;
 
 enum {
-    CLT_OP_LOSS = 1 << 0,    /* adds to the losses; has no output for other nodes */
-    CLT_OP_VIEW = 1 << 1,    /* output 0 shares the bytes of input 0; no forward command */
-    CLT_OP_RANDOM = 1 << 2,  /* uses the step block's seed */
-    CLT_OP_SUM = 1 << 3,     /* y = x0 + x1 + ...: may be fused into a neighbour as its residual */
-    CLT_OP_CORRECT = 1 << 4, /* a loss whose record counts correct predictions, from which accuracy follows */
-    CLT_OP_MOVE = 1 << 5,    /* copies elements of any type, including integers, unchanged */
+    CLT_OP_LOSS = 1 << 0,          /* adds to the losses; has no output for other nodes */
+    CLT_OP_VIEW = 1 << 1,          /* output 0 shares the bytes of input 0; no forward command */
+    CLT_OP_RANDOM = 1 << 2,        /* uses the step block's seed */
+    CLT_OP_SUM = 1 << 3,           /* y = x0 + x1 + ...: a neighbour may compute it as its residual */
+    CLT_OP_CORRECT = 1 << 4,       /* a loss that counts correct predictions, for accuracy */
+    CLT_OP_MOVE = 1 << 5,          /* copies elements of any type, including integers, unchanged */
     CLT_OP_EVAL_IDENTITY = 1 << 6, /* y = x when not training */
     CLT_OP_FUSED = 1 << 7,         /* made by the plan's passes, not available in configs */
     CLT_OP_CHEAP = 1 << 8,         /* one pass over its input: cheap to recompute */
@@ -240,29 +242,30 @@ enum {
     CLT_OP_CONVERTS = 1 << 10,     /* its inputs and outputs may have different floating types */
     CLT_OP_GEMM = 1 << 11,         /* output 0 comes from one GEMM, which can have an epilogue */
     CLT_OP_GEMM_DX = 1 << 12,      /* the gradient of input 0 comes from one GEMM with an epilogue too */
-    /* elementwise: with inputs of one shape, they and the output may lie in any one layout */
+    /* elementwise: inputs of one shape and the output may have any layout, if all have the same */
     CLT_OP_ANY_LAYOUT = 1 << 13,
-    /* y[p] = row in[0][p] of parameter 0, whose gradient gets row p of the output's gradient, for any number of
-     * positions p */
+    /* Row p of output 0 is row in[0][p] of parameter 0, whose gradient gets row p of the output's gradient
+     * added; any number of positions p. */
     CLT_OP_ROWS = 1 << 14,
-    /* Gradients of inputs and of parameters are separate problems: each has a choice of variant and commands of
-     * its own. */
+    /* Gradients of inputs and gradients of parameters are separate problems, each with its own variant and
+     * its own commands. */
     CLT_OP_SPLIT_BACKWARD = 1 << 15,
-    /* reads the layout of its tensors: they may lie in any, if it is the same for all inputs and the output */
+    /* reads the layout of its tensors: any layout works, if all inputs and the output have the same */
     CLT_OP_ALL_ONE_LAYOUT = 1 << 16,
-    /* forward work that is repeated for the backward pass (clt_call.again) reads what the first one saved, and does
-     * not compute it again: statistics, whose passes over the input would cost more than the output itself */
+    /* Forward work that is repeated for the backward pass (clt_call.again) reads the saved tensors of the
+     * first run instead of computing them again: statistics, whose passes over the input would cost more
+     * than the output. */
     CLT_OP_REPEATS_BY_SAVED = 1 << 17,
-    CLT_OP_EXCHANGES = 1 << 18, /* with call.ranks its works may exchange records with those of other ranks */
-    /* training forward needs the moments of input 0 for each channel, unless its buffers are frozen, and takes those
-     * that the work before it made (clt_call.moments_of_input) */
+    CLT_OP_EXCHANGES = 1 << 18, /* with call.ranks its work may exchange records with other ranks */
+    /* Forward in training needs the moments of each channel of input 0, unless the node's buffers are
+     * frozen, and uses those that the work before it left (clt_call.moments_of_input). */
     CLT_OP_TAKES_MOMENTS = 1 << 19,
     CLT_OP_REGRESSION = 1 << 20 /* a loss that measures how far predictions and targets are apart */
 };
 
 typedef struct clt_op {
     const char *name;    /* word in configs: "softmax" */
-    const char *summary; /* one line: formula */
+    const char *summary; /* formula, one line */
     const clt_op_doc *doc;
     const clt_attr_spec *attrs;
     int n_attrs;
@@ -274,49 +277,48 @@ typedef struct clt_op {
      * tensors. A VIEW has no forward variants. An op without backward variants is not differentiable: inputs
      * that need a gradient are refused. */
     ocl_family forward, backward;
-    /* The layout that the node takes its inputs in and gives its outputs in, as far as they have three dimensions
-     * or more; no function: row-major. Gradients have the layouts of their tensors. Inputs that never carry a
-     * gradient are row-major. */
+    /* The layout of the node's inputs and outputs that have three or more dimensions; NULL: row-major. A
+     * gradient has the layout of its tensor. Inputs that never carry a gradient are row-major. */
     clt_layout (*layout)(const clt_node *node, const ocl_device_desc *device);
     /* Inputs that never carry a gradient (indices, targets), bit i = input i. */
     uint32_t no_grad_inputs;
-    /* Inputs whose gradient equals that of the output if they have the same number of elements, bit i = input
-     * i. */
+    /* Inputs whose gradient equals the output's gradient if they have the same number of elements, bit i =
+     * input i. */
     uint32_t same_grad_inputs;
-    /* Parameters that are 16-bit copies in half-precision runs (operands of products), bit i = parameter
-     * i. */
+    /* Parameters that are read as 16-bit copies in half-precision runs (operands of products), bit i =
+     * parameter i. */
     uint32_t narrow_params;
-    /* What files of PyTorch hold of a layer like this and the op has no use for: ends of names,
+    /* Ends of the names of tensors that PyTorch's files hold for such a layer and that the op does not use;
      * NULL-terminated. */
     const char *const *unused_in_files;
     /* Inputs that may be overwritten by their gradient, bit i = input i. */
     uint32_t in_place_inputs;
-    /* A variant, and those whose names begin with its name, that rounds values between two products to the
-     * 16-bit storage type, as matrix units need them (NULL: none), and the error that this may add to its
-     * results: in half units of that type, relative to the largest result. */
+    /* Variants whose names begin with `rounding_variant` (NULL: none) round values between two products to
+     * the 16-bit storage type, as matrix units need them. roundings: the error that this may add to the
+     * results, in half units of that type, relative to the largest result. */
     const char *rounding_variant;
     double roundings;
-    /* A variant whose results are rounded even where inputs are small integers, since it multiplies by fractions;
-     * NULL: none; and its tolerance, as clt_op_ref.tolerance. */
+    /* The variant whose results are rounded even if inputs are small integers, since it multiplies by
+     * fractions (NULL: none), and its tolerance, as clt_op_ref.tolerance. */
     const char *inexact_variant;
     double inexact_tolerance;
-    /* For the fuse pass: the activation of a GEMM's epilogue that computes this op. OCL_ACT_NONE or no
-     * function: there is none. */
+    /* For the fuse pass: the activation of a GEMM's epilogue that computes this op. OCL_ACT_NONE, or NULL:
+     * none does. */
     ocl_activation (*activation)(const clt_node *node);
-    /* For the fuse pass: whether the op can add epilogue.residual to its output; no function: it cannot. */
+    /* For the fuse pass: whether the op can add epilogue.residual to its output; NULL: it cannot. */
     bool (*takes_residual)(const clt_node *node);
-    /* For the fold pass (engine/plan/passes/pass_fold.c): lets the node apply the activation to its result itself. With
-     * `sum` the pass will give it one more input like its result, which it adds before the activation. False:
-     * it cannot, and the node is as it was. NULL: the op never can. */
+    /* For the fold pass (engine/plan/passes/pass_fold.c): lets the node apply the activation to its own
+     * result. With `sum` the pass then gives it one more input of the result's shape, which it adds before
+     * the activation. False: it cannot, and the node is unchanged. NULL: the op never can. */
     bool (*fold)(clt_node *node, bool sum, ocl_activation activation);
     /* For a loss: the op that computes it together with the GEMM of its first input; NULL: none. */
     const struct clt_op *with_gemm;
     const clt_op_ref *ref;
 } clt_op;
 
-/* The variants fn_variant_<first> and fn_variant_<last> of `clt_status fn(ocl_emitter *, const clt_call *, ...)`,
- * whose third argument tells which of them it is: one for devices that like work-groups, and one for vectors,
- * which any device can run. */
+/* Defines the variants fn_variant_<first> and fn_variant_<last> of `clt_status fn(ocl_emitter *, const
+ * clt_call *, ...)`, whose third argument says which variant is meant. The first is for devices that like
+ * work-groups; the last is for devices that like vectors, and any device can run it. */
 #define CLT_TWO_VARIANTS(fn, first, first_value, caps, first_tunables, last, last_value, last_tunables)      \
     static clt_status fn##_##first(ocl_emitter *e, const void *call)                                         \
     {                                                                                                        \
@@ -335,25 +337,24 @@ typedef struct clt_op {
         .name = #last, .tunables = last_tunables, .emit = fn##_##last, .written_for = OCL_CAP_WIDE_VECTORS};
 #define CLT_TWO_LISTED(fn, first, last)                                                                      \
     static const ocl_variant *const fn##_variants[] = {&fn##_variant_##first, &fn##_variant_##last, NULL};
-/* fn_variants = {group, row, NULL}: a work-group for each row (true), or an item (false). */
+/* fn_variants = {group, row, NULL}: fn gets true: a work-group for each row; false: an item for each row. */
 #define CLT_GROUP_ROW_VARIANTS(fn, group_tunables, row_tunables)                                             \
     CLT_TWO_VARIANTS(fn, group, true, OCL_CAP_LOCAL, group_tunables, row, false, row_tunables)               \
     CLT_TWO_LISTED(fn, group, row)
-/* fn_variants = {flat, row, NULL}: an item for each element (false), or for each row (true). */
+/* fn_variants = {flat, row, NULL}: fn gets false: an item for each element; true: an item for each row. */
 #define CLT_FLAT_ROW_VARIANTS(fn)                                                                            \
     CLT_TWO_VARIANTS(fn, flat, false, 0, NULL, row, true, NULL)                                              \
     CLT_TWO_LISTED(fn, flat, row)
 
 const clt_op *clt_op_find(const char *name); /* NULL if there is none */
-/* For a name that is not an op: clt_op_near gives the op that is probably meant, by its name in other tools
- * or by similar spelling, or NULL; clt_op_hint gives the text to put after "there is no op 'x'". Ops that
- * only plans make are never suggested. */
+/* For a name that is not an op. clt_op_near: the op that is probably meant, by its name in other tools or by
+ * similar spelling, or NULL. clt_op_hint: text to put after "there is no op 'x'". Ops that only plans make
+ * are never suggested. */
 const clt_op *clt_op_near(const char *name);
 const char *clt_op_hint(const char *name, char *buffer, size_t size);
 /* All registered ops in the order of ops.def. */
 const clt_op *const *clt_op_list(int *count);
-/* The value of an attribute by name; asserts that it exists.
- */
+/* The value of an attribute by name; an empty one if the op has none of this name. */
 const clt_attr *clt_node_attr(const clt_node *node, const char *name);
 
 /* Helpers for emission (engine/ops/elementwise/op_emit.c). */
@@ -361,7 +362,7 @@ static inline const clt_tensor *clt_call_tensor(const clt_call *call, int32_t id
 {
     return clt_graph_tensor(call->graph, id);
 }
-/* Defines DT or another type of a kernel: ocl_define_text(e, name, clt_dtype_name(dtype)). */
+/* Defines `name`, such as DT, as a type of a kernel. */
 void clt_define_dtype(ocl_emitter *e, const char *name, clt_dtype dtype);
 /* dst = src, elementwise, between storage types. */
 void clt_emit_convert(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t src, clt_dtype src_type,
@@ -369,7 +370,7 @@ void clt_emit_convert(ocl_emitter *e, int32_t dst, clt_dtype dst_type, int32_t s
 /* dst (+)= src, elementwise; used by views and sums. */
 void clt_emit_copy_grad(ocl_emitter *e, int32_t dst, int32_t src, clt_dtype dtype, uint64_t elements,
                         bool accumulate);
-/* Zeros the elements [first, first + elements) of a gradient by a kernel: some drivers do a fill command on a
+/* Zeros elements [first, first + elements) of a gradient by a kernel: some drivers run a fill command on a
  * single compute unit. */
 void clt_emit_zero(ocl_emitter *e, int32_t dst, uint64_t first, clt_dtype dtype, uint64_t elements);
 

@@ -108,7 +108,7 @@ static const other_name other_names[] = {
     {"rnn", NULL, "there are no recurrent layers"},
 };
 
-/* Lower case, without '_' and '-'; cut off at the buffer's end. */
+/* Copies `name` in lower case, without '_' and '-', cut off at the buffer's end. */
 static void plain_name(const char *name, char *out, size_t size)
 {
     size_t n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages about ops: see op_page.h. */
+ * Documentation of ops as texts, Markdown and JSON, made from their records. */
 #include "engine/ops/op_page.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "engine/base/text.h"
 #include "engine/json/json.h"
 
-#define UNBOUNDED 2147483647.0 /* limits from here on are only technical and are not printed */
+#define UNBOUNDED 2147483647.0 /* limits this large are only technical and are not printed */
 
 static const char *type_word(clt_attr_type type)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Documentation of ops, made from their records: `cltrain ops` and docs/ops.md. Knows records, prints to
- * strings only. */
+ * Documentation of ops, made from their records: `cltrain ops` and docs/ops.md. Prints to strings only. */
 #ifndef ENGINE_OPS_OP_PAGE_H
 #define ENGINE_OPS_OP_PAGE_H
 
@@ -10,14 +9,13 @@
 
 #define CLT_ATTR_TEXT 160
 
-/* "integer, 1 to 65536", "none, tanh"; returns buffer. */
+/* The valid values as text: "integer, 1 to 65536", "none, tanh". Returns buffer. */
 const char *clt_attr_valid_text(const clt_attr_spec *spec, char buffer[CLT_ATTR_TEXT]);
-/* "required", "0.5", "true", "none"; "" if leaving it out has a meaning of its own. */
+/* The default: "required", "0.5", "true", "none"; "" if leaving it out has a meaning of its own. */
 const char *clt_attr_default_text(const clt_attr_spec *spec, char buffer[CLT_ATTR_TEXT]);
-/* Notes about the op in one or two sentences (it is a loss, costs nothing, is random); "" if there are
- * none. */
+/* Notes about the op in one or two sentences (it is a loss, costs nothing, has no gradient), or "". */
 const char *clt_op_notes(const clt_op *op, char buffer[CLT_ATTR_TEXT * 2]);
-/* A complete model.layers with the example; nothing for ops that are not available in configs. */
+/* A complete model.layers with the op's example; nothing for ops that are not available in configs. */
 clt_status clt_op_example_list(const clt_op *op, clt_str *out);
 
 /* Documentation as Markdown (docs/ops.md, all ops) and as JSON (all ops, or only one). */

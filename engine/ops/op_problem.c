@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attributes and inputs of a call, copied. Knows no op. */
+ * Describes a call of an op by copies of its attributes and inputs, and formats it. Knows no op. */
 #include "engine/ops/op_problem.h"
 
 #include <stdio.h>

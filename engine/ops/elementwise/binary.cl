@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums of up to four inputs and products of two. The last input may be broadcast: it has `period` elements,
- * which repeat along the others. Knows flat arrays only.
+ * Sums of up to four inputs, and products of two. The last input may be broadcast: its `period` elements
+ * repeat along the others. Knows flat arrays only.
  *
  *   -DMUL=0|1  -DNIN=1..4 (2 with MUL)  -DBCAST=0|1: the last input is broadcast
  *   -DDT=type read  -DBT=type of the last input  -DGT=type written

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Affine maps with constants for every channel: the op cast. Channel c of an element with index i is
- * i / inner % CHANNELS: inner is the size of a channel's plane where channels lie one after the other, and 1
- * where they are the last dimension in memory. Knows flat arrays only.
+ * Affine maps with constants for each channel: the op cast. Element i belongs to channel i / inner %
+ * CHANNELS. inner: the size of a channel's plane if channels lie one after the other, 1 if they are the last
+ * dimension in memory. Knows flat arrays only.
  *
  * -DDT=type read  -DGT=type written  -DCHANNELS=2..8  -DSHIFTED=1: y = x * factor + shift, 0: without shift
  * -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
@@ -53,7 +53,7 @@ ELEMENTWISE void channels_affine(__global STORAGE(GT) *restrict y, ulong y0, int
     y += y0 + base;
     x += x0 + base;
 #if LS == 1
-    /* one item has a run of elements: it counts along, and divides once */
+    /* an item has a run of elements: it counts the channel up, and divides once */
     uint channel = (uint)(base / inner % CHANNELS), left = inner - (uint)(base % inner);
     for (uint k = 0; k < size;) {
         uint end = min(size, k + left);

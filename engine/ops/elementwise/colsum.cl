@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deterministic sums down the columns of a matrix, for parameter gradients and for inputs that were
- * broadcast. Every column is summed by itself: the rows of a block in order, then the blocks in order (a
- * second launch, of the same kernel), so that a result depends neither on the width of a tile nor on the
- * device. A single block is written straight to the result. Knows rows and columns only.
+ * Deterministic sums down the columns of a matrix, for gradients of parameters and of broadcast inputs. Each
+ * column is summed by itself: the rows of a block in order, then the blocks in order (a second launch of the
+ * same kernel), so that a result depends neither on the width of a tile nor on the device. A single block is
+ * written straight to the result. Knows rows and columns only.
  *
- * An item of the lane form owns many columns, whose running sums stay in the first-level cache while it reads
- * ROWS rows side by side: one where rows follow each other in memory, a single long stream, several where its
- * columns are a part of each row. An item of the flat form owns four neighbouring columns, or one, and loads
- * the elements of many rows before it adds the first, because no other item hides how long memory takes.
+ * An item of the lane form owns many columns, whose running sums stay in the first-level cache while it
+ * reads ROWS rows side by side: one row if rows follow each other in memory, which is one long stream;
+ * several if its columns are a part of each row. An item of the flat form owns four neighbouring columns, or
+ * one, and loads the elements of many rows before it adds the first, because no other item hides the latency
+ * of memory.
  *
- * -DHAVE_P=what p sums, PRODUCT_* of reduce_shared.clh; q = sum dy
+ * -DHAVE_P=terms of p, PRODUCT_* of reduce_shared.clh; q = sum dy
  * -DHAVE_Q=0|1  -DDT=type of x  -DDYT=type of dy  -DGT=type written (f32 for partial sums)
  * -DLS=items of a group, 1 in the lane form  -DROWS=rows side by side in the lane form
  * -DVECTORS=1: an item of the flat form owns four columns; tensors begin at multiples of 16 bytes, and cols
@@ -93,7 +94,7 @@
 
 #if LS == 1
 /* sums[c] += the terms of `count` rows from `row` on, sixteen columns at a time. A constant count lets the
- * compiler unroll. */
+ * compiler unroll the loop. */
 #define ADD_ROWS(count)                                                                                      \
     for (uint c = 0; c + LANES <= width; c += LANES) {                                                       \
         IF_P(float16 sp = vload16(0, sum_p + c);)                                                            \
@@ -114,8 +115,8 @@
         }                                                                                                    \
     }
 #else
-/* MOST: the rows whose elements are under way at the same time; FEW: the rows that are read at once after the
- * last full MOST. */
+/* MOST: rows whose loads are in flight at the same time; FEW: rows that are loaded at once after the last
+ * full MOST. */
 #define FEW (MOST / 4)
 #if VECTORS
 #define MOST (HAVE_P ? 8 : 16)
@@ -131,8 +132,8 @@
 #define KEEP(v, k, count) clt_keep(v, k, count)
 #endif
 
-/* sum_p, sum_q += the terms of `count` rows from row r of the block on, in their order. Loads of the rows
- * from `count` to `most` repeat the last row, so that they are under way together as well. */
+/* sum_p, sum_q += the terms of `count` rows from row r of the block on, in their order. Loads of rows
+ * `count` to `most` repeat the last row, so that they are in flight together as well. */
 #define ADD_DOWN(most, count)                                                                                \
     {                                                                                                        \
         REAL of_dy[most];                                                                                    \

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Emission of column sums: the cut of the rows into blocks, the tiles of columns, one to three stages. Knows
- * the kernel family colsum, no op in particular. */
+ * Emission of column sums: divides the rows into blocks and the columns into tiles, in one to three stages.
+ * Knows the kernel family colsum, no op in particular. */
 #include "cl/kernels/kernel_shared.clh"
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/elementwise/reduce_shared.clh"
 #include "engine/ops/emit_util.h"
 
-/* Up to MANY_BLOCKS * MANY_ROWS rows there are about as many blocks as rows in a block, so that rounding
- * errors grow only with the square root of the rows and the second stage is short. With many columns a single
- * block keeps the device busy, and there is no second stage. More rows make more blocks, each of MANY_ROWS
- * rows, whose sums are added in two stages; rows beyond MAX_BLOCKS * MANY_ROWS make the blocks longer. */
+/* With up to MANY_BLOCKS * MANY_ROWS rows there are about as many blocks as rows in a block, so that
+ * rounding errors grow only with the square root of the number of rows, and the second stage is short. With
+ * many columns a single block keeps the device busy, without a second stage. With more rows there are more
+ * blocks of MANY_ROWS rows, whose sums are added in two stages; beyond MAX_BLOCKS * MANY_ROWS rows the
+ * blocks become longer. */
 #define MIN_BLOCK_ROWS 16
 #define MANY_BLOCKS 256
 #define MANY_ROWS 256    /* of a block */
@@ -18,11 +19,11 @@
 #define MANY_COLUMNS 16384
 #define ONE_STAGE_ROWS 256
 
-/* The smallest number of columns of an item in lane style, and the number of groups wanted for each compute
+/* The smallest number of columns of an item in lane style, and the wanted number of groups per compute
  * unit. */
 #define MIN_TILE 64
 #define GROUPS_PER_UNIT 8
-/* Rows that are read side by side where a tile is only a part of each row: with one matrix and with two.
+/* Rows that are read side by side if a tile is only a part of each row: with one matrix, and with two.
  * Hardware prefetchers follow a limited number of streams. */
 #define ROWS_OF_ONE 8
 #define ROWS_OF_TWO 4
@@ -70,7 +71,7 @@ uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t 
     return tile;
 }
 
-/* Whether an item in flat style has a vector of four columns: where so few items keep the device busy. */
+/* True if an item in flat style takes four columns as a vector: if a quarter of the items is enough. */
 #define QUAD_ITEMS_PER_UNIT 64
 static bool takes_vectors(const ocl_device_desc *device, const column_launch *l, clt_style style)
 {

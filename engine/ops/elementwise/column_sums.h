@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Deterministic sums down the columns of a matrix (colsum.cl): gradients of biases, norms and broadcast
- * inputs. How rows are cut into blocks depends on the matrix alone, never on the device, and so do results.
- */
+ * inputs. The division of rows into blocks, and so the result, depends on the matrix alone, never on the
+ * device. */
 #ifndef ENGINE_OPS_COLUMN_SUMS_H
 #define ENGINE_OPS_COLUMN_SUMS_H
 
 #include "engine/ops/elementwise/elementwise.h"
 
-/* What is summed; a tensor id of -1: the tensor is absent, or the sum not wanted.
+/* The sums; a tensor id of -1: the tensor is absent, or the sum is not wanted.
  *   x absent:             q = sum over rows of dy
  *   x, no stats:          p = sum of dy * x,                     q = sum of dy
  *   x and rstd:           p = sum of dy * x * rstd,              q = sum of dy
@@ -20,20 +20,20 @@ typedef struct clt_column_sums {
     int64_t rows, cols;
 } clt_column_sums;
 
-/* Blocks of rows: `count` of `rows` each (the last may have fewer). */
+/* `count` blocks of `rows` rows each (the last may have fewer). */
 typedef struct clt_column_blocks {
     uint64_t count, rows;
 } clt_column_blocks;
 clt_column_blocks clt_column_blocks_of(int64_t rows, int64_t cols);
-/* -DCHAINS=1 for a kernel whose blocks have more than SUM_STEPS rows: it adds their sums in chains. Others
- * have no code for that, which would cost registers. */
+/* Defines CHAINS=1 for a kernel whose blocks have more than SUM_STEPS rows: it adds their sums in chains.
+ * Other kernels are built without that code, which would cost registers. */
 void clt_define_chains(ocl_emitter *e, const clt_column_blocks *blocks);
-/* Number of columns of an item in lane style; smaller if there were too few items for the device. Results do
- * not depend on it. */
+/* Number of columns of an item in lane style; smaller if there would be too few items for the device.
+ * Results do not depend on it. */
 uint64_t clt_column_tile(const ocl_device_desc *device, uint64_t cols, uint64_t blocks);
 
-/* Emits all stages. Workspace: for each of p and q 4*cols*blocks bytes, blocks <= 256, or rows/256 and at
- * most 32768 where these are more, and another 1/180 of that; none for a single block. */
+/* Emits all stages. Workspace in bytes, for each of p and q: 4*cols*blocks, with at most 256 blocks, or for
+ * more rows rows/256 and at most 32768 blocks; and another 1/180 of that. None for a single block. */
 void clt_emit_column_sums(ocl_emitter *e, const clt_call *call, const clt_column_sums *sums, clt_style style);
 /* The sums of one matrix: out (cols) (+)= sum over rows of dy (rows,cols). */
 void clt_emit_column_sum(ocl_emitter *e, const clt_call *call, int32_t out, bool accumulate, int32_t dy,

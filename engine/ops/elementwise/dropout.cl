@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dropout: y = x * scale where the element's uniform number is >= p, else 0. The mask is a function of the
- * step block and of the element's place in the global batch, so backward recomputes it, and it does not
- * depend on the number of ranks. One Philox block serves four consecutive elements; the first block of a
+ * Dropout: y = x * scale if the element's uniform number is >= p, else 0. The mask is a function of the step
+ * block and of the element's index in the global batch. So backward computes it again, and it does not depend
+ * on the number of ranks. One Philox block serves four consecutive elements; the first block of a
  * micro-batch may begin before its first element. Knows flat arrays only.
  *
  * -DDT=type read  -DGT=type written  -DRESIDUAL=1: forward adds a tensor of the type written  -DLS, -DVEC:
@@ -39,8 +39,8 @@
 
 #define DROPPED(word, p) (clt_uniform(word) < (p))
 
-/* The four elements of one Philox block, as far as they exist. `at` is the index of the first; it wraps
- * around (below 0) when that one belongs to the previous sample. */
+/* The elements of one Philox block that exist, at most four. `at` is the index of the first; it wraps around
+ * (below 0) if that element belongs to the previous sample. */
 static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                  __global const STORAGE(GT) * r, uint4 words, ulong at, ulong elements,
                                  float p, float scale)
@@ -56,7 +56,7 @@ static inline void dropout_block(__global STORAGE(GT) * y, int accumulate, __glo
 }
 
 #if LS != 1
-/* The same for a block whose four elements all exist, at addresses that are aligned for vectors of four. */
+/* The same for a block whose four elements all exist, at addresses aligned for vectors of four. */
 static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                 __global const STORAGE(GT) * r, uint4 words, ulong at, float p, float scale)
 {
@@ -69,8 +69,8 @@ static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __glob
 #endif
 
 #if LANE_FORM
-/* Sixteen elements. The sign bits of `words` are flipped, because vector units have only signed
- * comparisons. */
+/* Sixteen elements. `words` and the threshold have their sign bits flipped, because vector units only have
+ * signed comparisons. */
 #define SIXTEEN(at, words)                                                                                   \
     do {                                                                                                     \
         float16 x_ = LOAD16(DT, x, at) * scale;                                                              \
@@ -78,8 +78,8 @@ static inline void dropout_quad(__global STORAGE(GT) * y, int accumulate, __glob
         STREAM16_GRAD(GT, y, at, PLUS(LOAD16, at, as_float16(as_int16(x_) & ~dropped_)), accumulate);        \
     } while (0)
 
-/* Does whole Philox blocks, eight at a time; the first has the index `index`, whose upper half must not
- * change among them. Returns how many of the `blocks` it has done. */
+/* Does whole Philox blocks, eight at a time; the first has the index `index`, and the upper half of the
+ * indices must not change among them. Returns how many of the `blocks` are done. */
 static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                   __global const STORAGE(GT) * r, const philox_start *s, uint index,
                                   uint blocks, float p, float scale)
@@ -98,9 +98,9 @@ static inline uint dropout_eights(__global STORAGE(GT) * y, int accumulate, __gl
 }
 #endif
 
-/* Forward and backward: y (+)= mask(x), or r + mask(x). `count` is the number of blocks of the launch, at
- * least those that hold an element; `elements` of them exist. Blocks at the edges are done one by one, and so
- * are all blocks of a group in which the lower half of the index would overflow. No restrict: Oclgrind 21.10
+/* Forward and backward: y (+)= mask(x), or r + mask(x). `count`: blocks of the launch, at least all that
+ * hold an element; `elements`: number of elements that exist. Done one by one are blocks at the edges, and
+ * all blocks of a group in which the lower half of the index would overflow. No restrict: Oclgrind 21.10
  * does not support it in functions that are inlined into a loop. */
 static inline void dropout_body(__global STORAGE(GT) * y, int accumulate, __global const STORAGE(DT) * x,
                                 __global const STORAGE(GT) * r, __global const uint *sb, ulong per_sample,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Emission of kernels built on elements.clh: launch geometry of the two styles, sums and products, the
- * variant pairs of elementwise ops. Knows emitters and element counts, no op in particular. */
+ * Emission of kernels built on elements.clh: launch geometry of the two styles, sums and products of
+ * tensors, pairs of variants of elementwise ops. Knows emitters and element counts, no op in particular. */
 #ifndef ENGINE_OPS_ELEMENTWISE_H
 #define ENGINE_OPS_ELEMENTWISE_H
 
@@ -11,13 +11,13 @@
  * elements. lane (CPUs): groups of one item, which does a long run of elements with vectors. */
 typedef enum clt_style { CLT_STYLE_FLAT, CLT_STYLE_LANE } clt_style;
 
-/* The style for helper commands, which are not chosen from a list of variants. */
+/* The device's style, for helper commands, which have no list of variants to choose from. */
 clt_style clt_style_of(const ocl_device_desc *device);
 /* Defines LS, the number of items of a group in this style, and returns it. */
 uint64_t clt_define_group(ocl_emitter *e, clt_style style);
 /* Defines NT=1 (non-temporal stores) for a kernel in lane style that writes `elements` of `dtype` with
- * STREAM16 (lanes.clh) at aligned addresses, if the result is larger than the caches and not accumulated, and
- * the device has such stores. Only for kernels with little arithmetic: the others are faster without. */
+ * STREAM16 (lanes.clh) at aligned addresses, if the device has such stores, and the result is larger than
+ * the caches and not accumulated. Only for kernels with little arithmetic: others are faster without. */
 void clt_define_stores(ocl_emitter *e, clt_style style, clt_dtype dtype, uint64_t elements, bool accumulate);
 /* Whether NT was defined for the command. */
 bool clt_stores_past_caches(const ocl_command *command);
@@ -27,8 +27,8 @@ void clt_elementwise_begin(ocl_emitter *e, const char *family, const char *kerne
 void clt_elementwise_end(ocl_emitter *e, uint64_t count, double flops, clt_style style);
 /* Defines `name` as the type of tensor `id`. */
 void clt_define_type_of(ocl_emitter *e, const char *name, const clt_call *call, int32_t id);
-/* Adds tensor `id` as an argument with its own type; the kernel reads, or writes, `elements` elements of
- * it. */
+/* Adds tensor `id` as an argument with its own type; the kernel reads, or writes, `elements` of its
+ * elements. */
 void clt_arg_in_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements);
 void clt_arg_out_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements);
 void clt_arg_grad_of(ocl_emitter *e, const clt_call *call, int32_t id, uint64_t elements, bool accumulate);

@@ -16,19 +16,19 @@
  * source  Hendrycks & Gimpel 2016, arXiv:1606.08415 (gelu, silu)
  * tested  verify -t 'relu*', 'gelu*', ...; relu exact, others tol 8-32 */
 
-/* What specialises the kernels for an activation. */
+/* What the kernels are specialised with for one activation. */
 typedef struct activation {
     const char *fn, *dfn;
     bool from_output;
     int flops_fwd, flops_bwd;
-    ocl_activation epilogue; /* epilogue of a GEMM that can replace the op */
+    ocl_activation epilogue; /* a GEMM's epilogue that can replace the op */
 } activation;
 
 static const clt_attr_spec gelu_attrs[] = {
     CLT_SPEC_CHOICE("approximate", CLT_GELU_NONE, "none|tanh",
                     "none: x Phi(x) with the error function; tanh: the approximation GPT-2 was trained with"),
 };
-/* In counts of operations erf is one, as tanh and exp are. */
+/* Counts of flops: erf counts as one operation, like tanh and exp. */
 static const activation gelu_erf = {"clt_gelu_erf", "clt_dgelu_erf", false, 5, 10, OCL_ACT_GELU_ERF};
 static const activation gelu_tanh = {"clt_gelu_tanh", "clt_dgelu_tanh", false, 9, 16, OCL_ACT_GELU_TANH};
 
@@ -44,7 +44,7 @@ static clt_status activation_infer(clt_infer *ctx)
     return clt_infer_out(ctx, clt_infer_in(ctx, 0)->dtype, &shape);
 }
 
-/* Functions of one or two instructions: their time is that of the memory accesses. */
+/* True for functions of one or two instructions: their time is spent on memory accesses. */
 static bool is_light(const char *fn)
 {
     static const char *const names[] = {"clt_relu", "clt_drelu", "clt_dtanh_y", "clt_dsigmoid_y"};

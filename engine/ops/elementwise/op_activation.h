@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of activations without attributes, which makes their op records, references and cases. One line
- * is one op. gelu has an attribute and is written out beside them. Knows names and formulas only. */
+ * The table of activations without attributes, from which their op records, references and cases are made;
+ * one line is one op. gelu has an attribute and is written out in both files. Knows names and formulas
+ * only. */
 #ifndef ENGINE_OPS_OP_ACTIVATION_H
 #define ENGINE_OPS_OP_ACTIVATION_H
 
 #include "engine/ops/op.h"
 
-/* name, formula, kernel function, kernel derivative, derivative takes y (else x), flops forward and backward
- * of one element (an exp, tanh or division counts as one), y in double from x, dy/dx in double from x and y,
- * tolerance, whether it is exact on integers. Tolerances: OpenCL allows errors of 5 ulp for tanh, 3 ulp for
- * exp and 2.5 ulp for division, and y is at most the magnitude that errors are relative to. */
+/* name, formula, kernel function, kernel derivative, whether the derivative takes y (else x), flops forward
+ * and backward of one element (an exp, tanh or division counts as one), epilogue, y in double from x, dy/dx
+ * in double from x and y, tolerance, whether it is exact on integers. Tolerances: OpenCL allows errors of 5
+ * ulp for tanh, 3 ulp for exp and 2.5 ulp for division; errors are relative to a magnitude of at least
+ * |y|. */
 #define CLT_ACTIVATION_MAP(X)                                                                                \
     X(relu, "y = max(x, 0)", "clt_relu", "clt_drelu", false, 1, 2, OCL_ACT_RELU, (x < 0 ? 0 : x),            \
       (x > 0 ? 1 : 0), 1, true)                                                                              \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op bias, and the bias commands that other ops share: a broadcast addition and a column sum. Knows rows
- * and columns, no model. */
+ * The op bias, and the commands for a bias that other ops share: a broadcast addition and a column sum.
+ * Knows rows and columns, no model. */
 #include "engine/ops/elementwise/bias.h"
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"

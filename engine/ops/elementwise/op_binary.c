@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ops add and multiply. Inputs after the first may lack leading dimensions: they repeat along the first.
- * Knows flat arrays, no model. */
+ * The ops add and multiply. Inputs after the first may lack leading dimensions, along which they are
+ * repeated. Knows flat arrays, no model. */
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 

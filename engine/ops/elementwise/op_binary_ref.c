@@ -61,8 +61,8 @@ static const clt_op_case add_cases[] = {
              CLT_CASE_F32(9, 13), CLT_CASE_F32(9, 13), CLT_CASE_F32(13), CLT_CASE_F32(9, 13)),
 };
 
-/* Column sums of R rows, in blocks: errors stay below eps * sqrt(R) of the sum's size, about 16 for the
- * longest. */
+/* Column sums of R rows, in blocks: errors stay below eps * sqrt(R) of the sum's size, at most about 16 eps
+ * here. */
 static const clt_op_case multiply_cases[] = {
     CLT_CASE("bf16", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 5, 55),
              CLT_CASE_FLOAT(CLT_BF16, 5, 55)),

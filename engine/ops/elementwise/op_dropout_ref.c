@@ -42,7 +42,7 @@ static const clt_op_case dropout_cases[] = {
      .four_starts = true},
     CLT_CASE("half", "{\"p\":0.5}", CLT_SMALL | CLT_EXACT, CLT_CASE_F32(3, 7, 11)),
     CLT_CASE("none", "{\"p\":0}", CLT_EXACT, CLT_CASE_F32(3, 5)),
-    /* blocks that are left over after the vectors of eight blocks, and a part of a block */
+    /* some blocks remain after the vectors of eight blocks, and the last block is partial */
     {.name = "edge",
      .attrs = "{\"p\":0.5}",
      .n_inputs = 1,

@@ -10,8 +10,8 @@
 
 #include "engine/ops/emit_util.h"
 
-/* Elements of one item: enough to amortise the cost of a group on CPUs, few enough to fill all units of a
- * GPU. */
+/* Elements of one item: in lane style enough to amortise the cost of a group on CPUs, in flat style few
+ * enough to fill all compute units of a GPU. */
 #define LANE_CHUNK 4096
 #define FLAT_CHUNK 4
 #define FLAT_GROUP 64
@@ -152,7 +152,7 @@ void clt_emit_binary(ocl_emitter *e, const clt_call *call, const clt_binary_laun
     clt_define_type_of(e, "BT", call, l->in[l->n_in - 1]);
     clt_define_type_of(e, "GT", call, l->y);
     clt_define_stores(e, style, clt_call_dtype(call, l->y), l->elements,
-                      /* aligned vectors need a broadcast input of whole vectors */
+                      /* aligned vectors need a period of whole vectors */
                       l->accumulate || l->period % 16 != 0);
     clt_arg_grad_of(e, call, l->y, l->elements, l->accumulate);
     for (int i = 0; i + 1 < l->n_in; i++)

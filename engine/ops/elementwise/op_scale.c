@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ops scale and cast: affine maps, the second from the storage type of a batch field. Knows flat arrays,
- * no model. */
+ * The ops scale and cast: affine maps; cast also converts from the storage type of a batch field. Knows flat
+ * arrays, no model. */
 #include "engine/ops/elementwise/elementwise.h"
 
 #include <math.h>
@@ -33,20 +33,20 @@ static const clt_attr_spec cast_attrs[] = {
     CLT_SPEC_FLOATS("std", 1, 1e-30, 1e30, "divides what is left; a list: one for each channel"),
 };
 
-/* y = (x - centre) * factor + shift; factor and shift are computed in double and rounded once. centre: 0, or for
- * integers that f32 may not hold the whole number next to the one that becomes 0. */
+/* y = (x - centre) * factor + shift; factor and shift are computed in double and rounded once. centre: 0;
+ * or, for integers that f32 may not hold, the integer nearest to the x that is mapped to 0. */
 typedef struct affine {
     int64_t centre;
     float factor, shift;
 } affine;
 
-/* Integers of which f32 cannot hold the product with every factor: bytes are exact enough. */
+/* Integer types whose numbers, or products with a factor, f32 cannot hold; bytes are exact enough. */
 static bool is_wide(clt_dtype dtype)
 {
     return dtype == CLT_U16 || dtype == CLT_I32 || dtype == CLT_U32;
 }
 
-/* scale, mean and std as for cast. */
+/* The map of cast with a centre, for one mean and std. */
 static affine centred(double scale, double mean, double std)
 {
     const double least = -0x1p31, most = 0x1p32;
@@ -56,7 +56,7 @@ static affine centred(double scale, double mean, double std)
     return (affine){centre, (float)(scale / std), (float)(((double)centre * scale - mean) / std)};
 }
 
-/* How many channels have constants of their own; 1: all have the same. */
+/* Number of channels with constants of their own; 1: all channels have the same. */
 static int channels_of(const clt_node *node)
 {
     if (node->op->attrs == scale_attrs)
@@ -65,7 +65,7 @@ static int channels_of(const clt_node *node)
     return means > stds ? means : stds;
 }
 
-/* dtype: of x. */
+/* The map of a channel; dtype: the type of x. */
 static affine affine_of(const clt_node *node, clt_dtype dtype, int channel)
 {
     if (node->op->attrs == scale_attrs)
@@ -119,7 +119,7 @@ static clt_status cast_infer(clt_infer *ctx)
     return clt_infer_out(ctx, CLT_F32, &shape);
 }
 
-/* A kernel that has constants for every channel. */
+/* Emits a kernel with constants for each channel. */
 static void emit_channels(ocl_emitter *e, const clt_call *call, clt_style style, uint64_t n, bool backward)
 {
     int32_t to = backward ? call->din[0] : call->out[0], from = backward ? call->dout[0] : call->in[0];

@@ -66,9 +66,9 @@ static const clt_op_case cast_cases[] = {
              CLT_CASE_INDEX(CLT_U8, 256, 3, 5, 7)),
     CLT_CASE("u8_large", "{\"scale\":0.00392156862745098}", 0, CLT_CASE_INDEX(CLT_U8, 256, 17, 784)),
     CLT_CASE("u16", "{\"scale\":0.5,\"mean\":4}", 0, CLT_CASE_INDEX(CLT_U16, 65536, 3, 333)),
-    /* Numbers below 2^24 convert exactly. */
+    /* integers below 2^24 convert exactly */
     CLT_CASE("i32", NULL, CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_I32, 1 << 24, 1, 33)),
-    /* Numbers that f32 cannot hold, whose differences from the mean it can. */
+    /* integers that f32 cannot hold, but whose differences from the mean it can */
     CLT_CASE("i32_offset", "{\"mean\":16777216}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_INDEX(CLT_I32, 1 << 25, 3, 37)),
     CLT_CASE("u32_offset", "{\"scale\":0.25,\"mean\":4194304,\"std\":0.5}", CLT_EXACT,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations: y = FN(x) and dx = dy * DFN(v), where v is x, or y for the functions whose derivative is
- * simplest in y. The functions are those of functions.clh; those that no other kernel needs are here. Knows
- * flat arrays only.
+ * Activations: y = FN(x) and dx = dy * DFN(v), where v is x, or y for functions whose derivative is simplest
+ * in y. The functions are from functions.clh; those that no other kernel needs are here. Knows flat arrays
+ * only.
  *
  * -DFN=function  -DDFN=derivative  -DSTAGED=1: the function has two parts (functions.clh)  -DDT=type of
  * x, y, v  -DDYT=type of dy  -DGT=type of dx  -DLS, -DVEC: see elements.clh  -DNT: see lanes.clh */
@@ -42,9 +42,8 @@
 UNARY_FUNCTIONS(float, ONE)
 UNARY_FUNCTIONS(REALS, VECTOR)
 
-/* Does whole stages of STAGE elements: all of a stage go through the function's first part, into an array
- * that fits into the first-level cache, and then through its second part. Returns the number of elements
- * done. */
+/* Does whole stages of STAGE elements: the function's first part for all of them, into an array that fits
+ * into the first-level cache, then its second part. Returns the number of elements done. */
 #if STAGED && LS == 1
 #define STAGE 256
 static inline uint unary_stages(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, uint size)

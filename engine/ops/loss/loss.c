@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reduction of per-row losses into a loss record, shared by every loss. Knows rows of three floats, no
- * loss in particular. */
+ * Reduces per-row losses to a loss record, for every loss. Knows rows of three floats, no loss in
+ * particular. */
 #include "engine/ops/loss/loss.h"
 #include "engine/ops/emit_util.h"
 
-/* Up to this many rows are summed in one stage. More are summed in parts of about sqrt(rows), but of no more
- * than MAX_PART_ROWS, and many parts in parts again, which keeps rounding errors small: of a few hundred
- * additions, however many rows there are. */
+/* Up to this many rows are summed in one stage. More rows are first summed in parts of about sqrt(rows)
+ * rows, at most MAX_PART_ROWS; many parts are summed in parts again. So rounding errors stay those of a few
+ * hundred additions for any number of rows. */
 #define ONE_STAGE_ROWS 64
 #define MAX_PARTS 256
 #define MAX_PART_ROWS 256
@@ -28,7 +28,7 @@ clt_status clt_infer_class_weights(clt_infer *ctx, int64_t classes)
     return clt_infer_constant(ctx, CLT_CLASS_WEIGHTS, weights->number, classes);
 }
 
-/* Adds up `*n` rows in parts: the parts and their number take the place of the rows and theirs. */
+/* Sums `*n` rows in parts; *rows and *n become the parts and their number. */
 static void emit_parts(ocl_emitter *e, int32_t *rows, uint64_t *n)
 {
     uint64_t wanted = 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loss records (engine/ops/loss/loss.h): a deterministic sum of per-row {loss, counted, correct}, of parts first
- * where the rows are many, and the update of the record of four floats. Knows nothing of what a row is. */
+ * Loss records (engine/ops/loss/loss.h): a deterministic sum of per-row {loss, counted, correct}, first in
+ * parts if there are many rows, and the update of the record of four floats. Does not know the meaning of a
+ * row. */
 #include "common.clh"
 #include "step_block.clh"
 
@@ -26,8 +27,8 @@ __kernel void loss_fwd_part(__global float *part, ulong part0, __global const fl
     part[2] = correct;
 }
 
-/* record (4) = or += {loss * weight / normaliser, loss, counted, correct} of part (parts,3); one item.
- * Micro-batch 0 writes, with SB_FLAG_APART every one. */
+/* record (4) = or += {loss * weight / normaliser, loss, counted, correct} summed over part (parts,3); one
+ * item. Micro-batch 0 writes the record; with SB_FLAG_APART every micro-batch does. */
 __kernel void loss_fwd_record(__global float *record, ulong record0, __global const float *part, ulong part0,
                               __global const uint *sb, ulong sb0, uint parts, float weight, uint loss_index)
 {

@@ -6,17 +6,19 @@
 #include "engine/ops/loss/loss.h"
 #include "engine/ops/spatial/spatial.h"
 
-/* dice_loss: loss of a sample = mean over classes of w (1 - (2 sum(p t) + s) / (sum(p) + sum(t) + s)), sums over its
- *         voxels, w = class_weights, or 1; p = softmax or sigmoid of x, t = onehot(target); with squared_pred sum(p^2) instead of sum(p)
- * shapes  x (N,C,...), which lies channels-last in memory, target (N,...) -> record (4); saves slope (N,C,2), the
+/* dice_loss: loss of a sample = mean over classes of w (1 - (2 sum(p t) + s) / (sum(p) + sum(t) + s)), sums
+ * over
+ *         its voxels; w = class_weights or 1, p = softmax or sigmoid of x, t = onehot(target); squared_pred:
+ *         sum(p^2) instead of sum(p)
+ * shapes  x (N,C,...), channels-last in memory, target (N,...) -> record (4); saves slope (N,C,2), the
  *         derivatives with respect to sum(p) and sum(p t). With C = 1 the target is 0 or 1
  * dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32
  * grads   dx: write or accumulate; the mean is over the samples of the global batch          units   none
  * memory  workspace 12*N*C*blocks + 4*N*C + 12*N bytes, blocks <= 1024
- * errors  CLT_ESHAPE: types, not one target per voxel, more than 256 classes; a target out of range (the loader
- *         refuses it) gives NaN
+ * errors  CLT_ESHAPE: types, not one target per voxel, more than 256 classes; a target out of range
+ *         (which the loader refuses) gives NaN
  * source  Milletari, Navab & Ahmadi 2016, arXiv:1606.04797; as monai.losses.DiceLoss with
- *         smooth_nr = smooth_dr; its weight has no number for a background that is left out, class_weights has one
+ *         smooth_nr = smooth_dr, but class_weights also has a number for a background that is left out
  * tested  verify -t 'dice_loss*', tol 64 */
 
 enum { DICE_SOFTMAX, DICE_SIGMOID }; /* choices of `activation` */
@@ -87,8 +89,8 @@ static clt_status dice_loss_infer(clt_infer *ctx)
 
 typedef struct dice {
     const clt_call *call;
-    uint64_t samples, classes, voxels; /* voxels: of a sample */
-    uint64_t blocks, block;            /* of a sample's voxels */
+    uint64_t samples, classes, voxels; /* voxels of one sample */
+    uint64_t blocks, block;            /* `blocks` blocks of `block` voxels for each sample */
 } dice;
 
 static dice measure(const clt_call *call)

@@ -26,7 +26,7 @@ static dice_sizes sizes_of(const clt_ref_call *call)
     return d;
 }
 
-/* The factor of a class's loss in that of its sample. */
+/* Weight of one class in the sample's loss. */
 static double share_of(const clt_ref_call *call, const dice_sizes *d, int64_t c)
 {
     const clt_attr *weights = clt_node_attr(call->node, "class_weights");
@@ -51,7 +51,7 @@ static double probability(const clt_ref_call *call, const dice_sizes *d, int64_t
     return 1 / sum;
 }
 
-/* 1 where the voxel is of class c, -1 where it does not count. */
+/* 1: the voxel is of class c; 0: it is not; -1: the voxel does not count. */
 static int is_class(const clt_ref_call *call, const dice_sizes *d, int64_t n, int64_t c, int64_t v)
 {
     const clt_attr *ignore = clt_node_attr(call->node, "ignore_index");
@@ -110,7 +110,7 @@ static void dice_loss_forward(clt_ref_call *call)
     }
 }
 
-/* The gradient of a voxel's logits from that of its probabilities. */
+/* Adds the gradient of a voxel's logits; g: the gradient of its probabilities. */
 static void add_gradient(clt_ref_call *call, const dice_sizes *d, int64_t n, int64_t v, const double *g)
 {
     double scale = d->weight * call->loss_norm * call->loss_scale, mean = 0;
@@ -179,7 +179,7 @@ static const clt_op_case dice_loss_timed[] = {
     CLT_CASE("volume", NULL, 0, CLT_CASE_F32(2, 4, 96, 96, 96), CLT_CASE_INDEX(CLT_U8, 4, 2, 96, 96, 96)),
 };
 
-/* exp and sums as in cross_entropy; the sums of few voxels are small, and what is divided by them large. */
+/* exp and sums as in cross_entropy; sums over few voxels are small, so quotients by them are large. */
 extern const clt_op_ref clt_op_dice_loss_ref;
 const clt_op_ref clt_op_dice_loss_ref = {
     dice_loss_forward,         dice_loss_backward, dice_loss_cases, CLT_CASE_COUNT(dice_loss_cases), 64,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reference of mse; formulas and test cases are in pointwise_loss_ref.c. */
+ * Double-precision reference of mse; its formulas and test cases are in pointwise_loss_ref.c. */
 #include "engine/ops/case.h"
 #include "engine/ops/loss/pointwise_loss.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the losses that are a sum over elements share: mse, l1, bce_with_logits. */
+ * What the losses that are a sum over elements (mse, l1, bce_with_logits) have in common. */
 #ifndef ENGINE_OPS_POINTWISE_LOSS_H
 #define ENGINE_OPS_POINTWISE_LOSS_H
 
@@ -35,11 +35,11 @@ clt_status clt_pointwise_loss_backward(ocl_emitter *e, const clt_call *call, clt
     CLT_GROUP_ROW_VARIANTS(name##_forward, NULL, NULL)                                                       \
     CLT_ELEMENTWISE_VARIANTS(name##_backward)
 
-/* The double reference of both directions (pointwise_loss_ref.c). */
+/* The double-precision references (pointwise_loss_ref.c). */
 void clt_pointwise_loss_ref_forward(clt_ref_call *call, clt_pointwise_kind kind);
 void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind);
-/* Cases, for the initialiser of an array; TARGET(dims...): the input of f32 targets. clt_pointwise_cases are
- * those of the losses whose targets are any numbers. */
+/* Cases for the initialiser of an array; TARGET(dims...) is the input of f32 targets. clt_pointwise_cases
+ * are the cases for losses whose targets are any numbers. */
 #define CLT_POINTWISE_CASES 9
 #define CLT_POINTWISE_CASE_LIST(TARGET)                                                                      \
     CLT_CASE("one", NULL, CLT_SMALL, CLT_CASE_F32(1, 1), TARGET(1, 1)),                                      \

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Table lookup y = w[index] and its gradient without float atomics: positions are sorted by index (stably),
- * then each table row is the sum of its positions in ascending order, many of them in chains (long_sum.clh),
- * so the result is the same in every run.
- * The loader refuses indices out of range; any that remains is clamped, so that nothing is read out of
- * bounds, and gives NaN, so that the error is noticed.
+ * then each table row is the sum over its positions in ascending order; long sums are added in chains
+ * (long_sum.clh). So the result is the same in every run. The loader refuses indices out of range. Any that
+ * remains is clamped, so that nothing is read out of bounds, and gives NaN, so that the error is noticed.
  *
  * -DDT=type of y  -DWT=type of w  -DGT=type of dw  -DIT=type of the indices  -DWIDE=1: 64-bit element indices
  * -DNT, -DAHEAD: see lanes.clh */
@@ -33,8 +32,8 @@ static inline uint embedding_index(__global const STORAGE(IT) * index, ulong p, 
     return (uint)clamp(v, 0L, (long)vocab - 1);
 }
 
-/* Whether the index at position p is in range. Compared with the clamped index and not with 0, because Mesa
- * 22's compiler assumes that an int widened to long is never negative. */
+/* Whether the index at position p is in range. It is compared with the clamped index, not with 0, because
+ * the compiler of Mesa 22 assumes that an int widened to long is never negative. */
 static inline bool embedding_in_range(__global const STORAGE(IT) * index, ulong p, uint vocab)
 {
     return (long)embedding_index(index, p, vocab) == (long)index[p];
@@ -83,12 +82,12 @@ __kernel void embedding_fwd_row(__global STORAGE(DT) * y, ulong y0, __global con
         STORE(DT, y, d, LOAD(WT, w, d));
 }
 
-/* Clamps a position that an earlier kernel of the sort has written: if that kernel failed, the memory holds
- * anything, and the failure must not cause accesses out of bounds. */
+/* Clamps a position that an earlier kernel of the sort wrote: if that kernel failed, the memory holds
+ * anything, which must not cause accesses out of bounds. */
 #define POSITION(p) min(p, positions - 1)
 
-/* Counting sort by one work-item: start (vocab+1) = first slot of each row, order (positions) = positions by
- * index, ascending inside a row. */
+/* Counting sort by one work-item: start (vocab+1) = first slot of each row; order (positions) = positions
+ * sorted by index, ascending within a row. */
 __kernel void embedding_bwd_w_sort_row(__global uint *start, ulong start0, __global uint *order, ulong order0,
                                        __global const STORAGE(IT) * index, ulong index0, uint positions,
                                        uint vocab)
@@ -110,15 +109,14 @@ __kernel void embedding_bwd_w_sort_row(__global uint *start, ulong start0, __glo
     }
     for (uint p = 0; p < positions; p++)
         order[start[embedding_index(index, p, vocab)]++] = p;
-    /* each start[v] has been advanced to the end of row v, which is the start of row v + 1: shift by one
-     * row */
+    /* each start[v] now is the end of row v, which is the start of row v + 1: shift by one row */
     for (uint v = vocab; v > 0; v--)
         start[v] = start[v - 1];
     start[0] = 0;
 }
 
 /* The parallel counting sort has four kernels. count (vocab) arrives zeroed. Counts by integer atomics are
- * exact, but the order in which slots are assigned varies from run to run; the last kernel restores a fixed
+ * exact, but the order in which slots are assigned varies between runs; the last kernel restores a fixed
  * order by ranking the positions of each row. */
 __kernel void embedding_bwd_w_count_group(__global uint *count, ulong count0,
                                           __global const STORAGE(IT) * index, ulong index0, uint positions,
@@ -129,8 +127,8 @@ __kernel void embedding_bwd_w_count_group(__global uint *count, ulong count0,
         atomic_inc(count + count0 + embedding_index(index + index0, p, vocab));
 }
 
-/* start (vocab+1) = exclusive sums of count (vocab); cursor (vocab) = a copy, from which slots are assigned.
- * One work-group. */
+/* start (vocab+1) = exclusive prefix sums of count (vocab); cursor (vocab) = a copy, from which slots are
+ * assigned. One work-group. */
 __kernel void embedding_bwd_w_scan_group(__global uint *start, ulong start0, __global uint *cursor,
                                          ulong cursor0, __global const uint *count, ulong count0, uint vocab)
 {
@@ -170,7 +168,7 @@ __kernel void embedding_bwd_w_scatter_group(__global uint *slots, ulong slots0, 
         slots[slots0 + slot] = p;
 }
 
-/* order[first + rank of the position inside its row] = position, by comparison with the others of the row. */
+/* order[first + rank] = position; rank: how many positions of the same row are smaller. */
 __kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __global const uint *slots,
                                          ulong slots0, __global const uint *start, ulong start0,
                                          __global const STORAGE(IT) * index, ulong index0, uint positions,
@@ -188,7 +186,7 @@ __kernel void embedding_bwd_w_rank_group(__global uint *order, ulong order0, __g
     order[order0 + POSITION(first + rank)] = p;
 }
 
-/* dw (vocab,dim) (+)= sums of dy (positions,dim); one item per (column, row). Rows without a position become
+/* dw (vocab,dim) (+)= sums of dy (positions,dim); one item per element of dw. Rows without a position become
  * zero unless gradients are accumulated. */
 __kernel void embedding_bwd_w_group(__global STORAGE(GT) * dw, ulong dw0, int accumulate,
                                     __global const STORAGE(DT) * dy, ulong dy0, __global const uint *start,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op concat: tensors one after the other along one dimension. Moves elements of any type; knows no model.
- */
+ * The op concat: joins tensors along one dimension. Moves elements of any type; knows no model. */
 #include "engine/ops/emit_util.h"
 #include "engine/ops/shape/window.h"
 
@@ -44,7 +43,7 @@ static clt_status concat_infer(clt_infer *ctx)
     return clt_infer_out(ctx, dtype, &y);
 }
 
-/* The place of the axis among the dimensions as they lie in memory. */
+/* The position of the axis among the dimensions in memory order. */
 static int concat_axis(const clt_call *call)
 {
     const clt_tensor *y = clt_call_tensor(call, call->out[0]);
@@ -55,7 +54,8 @@ static int concat_axis(const clt_call *call)
     return axis == 1 ? ndim - 1 : axis - 1;
 }
 
-/* The window of y that input `index` fills; *start, its beginning on the axis, is advanced. */
+/* The window of y that input `index` fills; *start: its first element in a row of y, advanced to the next
+ * window. */
 static clt_window concat_window(const clt_call *call, int index, int64_t *start)
 {
     clt_shape x = clt_tensor_memory_shape(clt_call_tensor(call, call->in[index]));

@@ -4,7 +4,7 @@
 #include "engine/ops/case.h"
 
 /* Forward (back = false): copies every input to its part of the output. Backward: adds that part of the
- * output's gradient to every wanted gradient. */
+ * output's gradient to the input's gradient, if it is wanted. */
 static void concat_move(clt_ref_call *call, bool back)
 {
     const clt_shape *y = &call->out[0].shape;

@@ -54,8 +54,8 @@ static embedding_sizes embedding_measure(const clt_call *call)
     return s;
 }
 
-/* Defines NT (non-temporal stores) and AHEAD (prefetch) for the variant row, which writes `elements` of
- * `dtype` in whole rows of `dim`. */
+/* Defines NT (non-temporal stores) and AHEAD (prefetch) for the variant row, which writes `elements`
+ * elements of `dtype` in whole rows of `dim`. */
 static void embedding_define_row(ocl_emitter *e, clt_dtype dtype, int64_t elements, int64_t dim,
                                  bool accumulate)
 {
@@ -78,7 +78,7 @@ static clt_status embedding_forward(ocl_emitter *e, const clt_call *call, bool b
         embedding_define_row(e, dtype, (int64_t)elements, s.dim, false);
     ocl_arg_out(e, call->out[0], dtype, elements);
     ocl_arg_in(e, call->in[0], s.index_dtype, (uint64_t)s.positions);
-    /* at most one row per position is read, whatever the table's size */
+    /* at most one row of the table is read per position */
     ocl_arg_in(e, call->param[0], w_dtype,
                (uint64_t)((s.positions < s.vocab ? s.positions : s.vocab) * s.dim));
     ocl_arg_u64(e, (uint64_t)s.positions);
@@ -102,7 +102,7 @@ static void embedding_sum(ocl_emitter *e, const clt_call *call, const embedding_
     clt_define_wide(e, elements);
     if (by_row)
         embedding_define_row(e, w_dtype, (int64_t)elements, s->dim, call->dparam_accumulate[0]);
-    /* accumulating touches at most one row per position, whatever the size of the table */
+    /* accumulating touches at most one row of the table per position */
     if (call->dparam_accumulate[0] && s->positions < s->vocab)
         elements = read;
     ocl_arg_grad(e, call->dparam[0], w_dtype, elements, call->dparam_accumulate[0]);

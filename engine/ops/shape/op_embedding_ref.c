@@ -37,8 +37,8 @@ static void embedding_backward(clt_ref_call *call)
     }
 }
 
-/* Forward copies: no error. The gradient of a row is a sum over the positions with its index, up to 2000 here
- * ("one_row"), with an error of about sqrt(2000) = 45 eps. */
+/* Forward copies: no error. The gradient of a row is a sum over the positions with its index, up to 2000
+ * here ("one_row"), with an error of about sqrt(2000) = 45 eps. */
 static const clt_op_case embedding_cases[] = {
     CLT_CASE("one", "{\"vocab\":1,\"dim\":1}", CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_U8, 1, 1, 1)),
     CLT_CASE("odd", "{\"vocab\":5,\"dim\":3}", CLT_SMALL | CLT_EXACT, CLT_CASE_INDEX(CLT_U8, 5, 3, 7)),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op positional: adds a learned row to each place of a sequence. A bias over all features of a sample, so
- * the commands are those of bias. Knows sequences and features, no model. */
+ * The op positional: adds a learned row to each position of a sequence. It is a bias over all features of a
+ * sample and uses the commands of bias. Knows sequences and features, no model. */
 #include "engine/ops/elementwise/bias.h"
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"

@@ -38,7 +38,7 @@ static clt_status slice_infer(clt_infer *ctx)
     return clt_infer_out(ctx, x->dtype, &shape);
 }
 
-/* The window of x that y holds; y has no elements besides it. */
+/* The window of x that y holds; y has no other elements. */
 static clt_window slice_window(const clt_call *call)
 {
     const clt_shape *shape = &clt_call_tensor(call, call->in[0])->shape;

@@ -46,7 +46,8 @@ static clt_status transpose_infer(clt_infer *ctx)
     return clt_infer_out(ctx, x->dtype, &shape);
 }
 
-/* y, row-major of sizes `dim`, reads x at `stride`. Neighbouring dimensions that stay together are merged. */
+/* y is row-major with sizes `dim` and reads x with strides `stride`. Dimensions that stay neighbours are
+ * merged. */
 typedef struct transpose_plan {
     int ndim;
     int64_t dim[CLT_MAX_DIMS], stride[CLT_MAX_DIMS];
@@ -130,7 +131,7 @@ static void transpose_tile(ocl_emitter *e, const transpose_plan *p, int32_t y, i
     ocl_kernel_end_1d(e, tiles * TILE_ITEMS, TILE_ITEMS, 0.0);
 }
 
-/* How the kernels in lane style loop over a permutation: see transpose.cl. */
+/* The loops of the kernels in lane style over a permutation, see transpose.cl. */
 typedef struct transpose_walk {
     uint64_t cell, p, q, tile_p, tile_q;
     uint64_t p_stride_x, q_stride_y;
@@ -145,10 +146,10 @@ static uint64_t walk_tiles(const transpose_walk *w)
            clt_div_up(w->q, w->tile_q);
 }
 
-/* Tile sizes: contiguous runs in y are long, because every run costs a TLB look-up, and those in x at least
- * two cache lines; cells are contiguous anyway. Tiles are smaller if there were too few for the device. They
- * take half of the area that the kernel can hold: rows of x at a distance of a power of two map to the same
- * cache sets, which must hold the lines of this tile and the prefetched ones of the next. */
+/* Tile sizes. Contiguous runs in y are long, because each run costs a TLB look-up; runs in x are at least
+ * two cache lines; cells are contiguous anyway. Tiles are smaller if there would be too few for the device.
+ * They take half of the area that the kernel can hold: rows of x at a distance of a power of two map to the
+ * same cache sets, which must hold the lines of this tile and the prefetched lines of the next. */
 #define LONG_RUN 64
 #define WALK_AREA (TRANSPOSE_AREA / 2)
 #define CELL_EDGE 64

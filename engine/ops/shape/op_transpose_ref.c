@@ -45,7 +45,7 @@ static const clt_op_case transpose_cases[] = {
      .n_inputs = 1,
      .inputs = {CLT_CASE_F32(4, 150, 75)},
      .exact = true},
-    /* two-byte elements have their own transposition and stores; whole vectors, and a rest */
+    /* two-byte elements have their own transposition and stores; whole vectors and a remainder */
     {.name = "swap_bf16",
      .attrs = "{\"perm\":[0,2,1]}",
      .n_inputs = 1,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Permutation of dimensions. The host merges dimensions that stay together, so that what arrives here has at
- * most six, left-padded with ones. Forms: flat (one item per element), tile (a group moves a tile through
- * local memory), lane and cells (one item moves a tile whose lines it reads and writes whole). Knows element
- * sizes and strides only.
+ * Permutation of dimensions. The host merges dimensions that stay together, so at most six are left, padded
+ * with ones on the left. Forms: flat (one item per element), tile (a group moves a tile through local
+ * memory), lane and cells (one item moves a tile, whose cache lines it reads and writes whole). Knows
+ * element sizes and strides only.
  *
  * -DDT=type of both  -DGRAD=1: the output is added to on request  -DWIDE=1: 64-bit element indices
  * -DPREFETCH=1: see below  -DSHUFFLES, -DNT: see lanes.clh */
@@ -69,16 +69,16 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_A
 
 /* --- lane forms ---
  *
- * Two dimensions of the permutation are walked in tiles: P, the one that y holds innermost, and Q, the one
- * that x does; cells of `cell` elements, 1 in the form lane, are contiguous in both. The other dimensions are
- * outer ones, at most four. A group is one tile; neighbouring groups follow x's rows, so that reads are long
- * streams of whole lines and stores write whole lines too. */
+ * Two dimensions of the permutation are walked in tiles: P, the innermost dimension of y, and Q, the
+ * innermost dimension of x. A cell of `cell` elements (1 in the form lane) is contiguous in both. At most
+ * four other dimensions are outer loops. A group is one tile; neighbouring groups follow the rows of x, so
+ * that reads are long streams of whole cache lines, and stores write whole lines too. */
 #define LANE_ARGS                                                                                            \
     uint p_size, uint q_size, uint tile_p, uint tile_q, uint cell, ulong p_stride_x, ulong q_stride_y,       \
         uint o1, uint o2, uint o3, ulong xs0, ulong xs1, ulong xs2, ulong xs3, ulong ys0, ulong ys1,         \
         ulong ys2, ulong ys3
 
-/* This group's tile: moves x and y to its first element; sizes in width_p, width_q. */
+/* Moves x and y to the first element of this group's tile, of width_p x width_q cells. */
 #define LANE_TILE                                                                                            \
     uint tiles_p = (p_size + tile_p - 1) / tile_p, tiles_q = (q_size + tile_q - 1) / tile_q;                 \
     ulong rest = get_group_id(0), next = rest / tiles_q;                                                     \
@@ -146,8 +146,8 @@ __kernel void transpose_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_A
 #endif
 
 #if SHORT && SHUFFLES
-/* TURN8 for elements of two bytes: whole pairs of vectors are interleaved, whereas for four bytes it is their
- * halves. */
+/* TURN8 for elements of two bytes. The first steps interleave whole vectors, where TURN8 for four bytes
+ * interleaves halves. */
 #define WOVEN_LOW1(a, b) a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3
 #define WOVEN_HIGH1(a, b) a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7
 #define WOVEN_LOW2(a, b) a.s0, a.s1, b.s0, b.s1, a.s2, a.s3, b.s2, b.s3
@@ -190,7 +190,7 @@ static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) * x, 
 #endif
 }
 
-#ifndef PREFETCH /* 1: the next tile's cache lines are prefetched, where the compiler has a builtin for it */
+#ifndef PREFETCH /* 1: prefetch the next tile's cache lines, if the compiler has a builtin */
 #define PREFETCH 0
 #endif
 #if PREFETCH && defined(__clang__)
@@ -200,8 +200,8 @@ static inline void turn8(CELL *turned, uint ld, __global const STORAGE(DT) * x, 
 #endif
 #define LINE (64 / sizeof(STORAGE(DT))) /* elements of x in a cache line */
 
-/* Tiles of up to AREA elements, transposed in the first-level cache. Rows of x are far apart, so the hardware
- * prefetcher does not recognise the next tile. */
+/* Moves a tile of up to AREA elements, transposed in the first-level cache. Rows of x are far apart, so the
+ * hardware prefetcher does not foresee the next tile. */
 #define AREA TRANSPOSE_AREA
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_lane(
     __global STORAGE(DT) *restrict y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *restrict x,
@@ -251,7 +251,7 @@ static inline void move_cell(__global STORAGE(DT) *restrict y ACCUMULATE_ARG,
 }
 
 /* The same for cells of more than one element. The longer dimension is the outer loop, so that x and y are
- * accessed as a few parallel streams. */
+ * accessed in few parallel streams. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_cells(
     __global STORAGE(DT) *restrict y, ulong y0 ACCUMULATE_ARG, __global const STORAGE(DT) *restrict x,
     ulong x0, LANE_ARGS)
@@ -270,8 +270,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void transpose_fwd_cells
     }
 }
 
-/* Swap of the last two of three merged dimensions through local memory, so that reads and writes both run
- * along rows: y (d0,d2,d1) = x (d0,d1,d2); work-groups of TILE x ROWS items move tiles of TILE x TILE. */
+/* Swaps the last two of three merged dimensions through local memory, so that reads and writes both run
+ * along rows: y (d0,d2,d1) = x (d0,d1,d2). A work-group of TILE x ROWS items moves a tile of TILE x TILE
+ * elements. */
 #define TILE TRANSPOSE_TILE
 #define ROWS TRANSPOSE_ROWS
 #if GRAD

@@ -29,8 +29,8 @@ static void window_end(ocl_emitter *e, uint64_t outer, uint64_t length, bool by_
                          0.0);
 }
 
-/* Defines NT (non-temporal stores, lanes.clh) for the row kernels, if everything that they write consists of
- * whole, aligned vectors of 16. written: number of elements written. */
+/* Defines NT (non-temporal stores, lanes.clh) for the row kernels, if all that they write are whole, aligned
+ * vectors of 16. written: number of elements written. */
 static void define_stores(ocl_emitter *e, const clt_window *w, clt_dtype dtype, uint64_t written,
                           bool accumulate, bool by_row)
 {

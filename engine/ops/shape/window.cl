@@ -43,7 +43,7 @@
 #define PUT16(p, v) vstore16((v), 0, (p))
 #endif
 
-/* y[0..n) = x[0..n); elements of x `ahead` of the current one are prefetched. */
+/* y[0..n) = x[0..n); prefetches x `ahead` elements in advance. */
 static inline void window_copy(__global STORAGE(DT) * y, __global const STORAGE(DT) * x, ulong n, ulong ahead)
 {
     ulong k = 0;
@@ -63,8 +63,8 @@ static inline void window_clear(__global STORAGE(DT) * y, ulong n)
         y[k] = 0;
 }
 
-/* y[o * y_stride + k] = x[o * x_stride + k] for k < run, o < outer; the windows begin y1 and x1 elements into
- * their rows. One item per element. */
+/* y[o * y_stride + k] = x[o * x_stride + k] for k < run, o < outer; in each row the windows begin at
+ * elements y1 and x1. One item per element. */
 __kernel void window_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
                               __global const STORAGE(DT) * x, ulong x0, ulong outer, ulong run,
                               ulong y_stride, ulong y1, ulong x_stride, ulong x1)
@@ -103,8 +103,8 @@ __kernel void window_fwd_row(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
     window_copy(y + first, x + first, end - first, o + ROWS_AHEAD < outer ? ROWS_AHEAD * x_stride : 0);
 }
 
-/* The window's gradient where everything outside it is zero: y[o * y_stride + k] = x[o * run + k - y1]
- * inside, 0 outside. One item per element of y. */
+/* Gradient of a window, zero outside of it: y[o * y_stride + k] = x[o * run + k - y1] inside, 0 outside. One
+ * item per element of y. */
 __kernel void window_bwd_flat(__global STORAGE(DT) * y, ulong y0, __global const STORAGE(DT) * x, ulong x0,
                               ulong outer, ulong run, ulong y_stride, ulong y1)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies of a window of one dimension between two tensors seen as (outer, run) rows: what slice and concat
- * are made of. */
+ * Copies a window of one dimension between two tensors, which are seen as (outer, run) rows: for slice and
+ * concat. */
 #ifndef ENGINE_OPS_WINDOW_H
 #define ENGINE_OPS_WINDOW_H
 
 #include "engine/ops/op.h"
 
-/* A window: `outer` rows of `run` elements. In y it begins at element y_start of rows of y_stride elements,
- * in x at x_start of rows of x_stride. */
+/* A window of `outer` rows of `run` elements. In y it begins at element y_start of each row of y_stride
+ * elements, in x at element x_start of each row of x_stride elements. */
 typedef struct clt_window {
     int64_t outer, run, y_stride, y_start, x_stride, x_start;
 } clt_window;
@@ -20,7 +20,7 @@ void clt_emit_window(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, cons
 /* y = x inside the window and zero outside; x holds nothing but the window. */
 void clt_emit_window_pad(ocl_emitter *e, int32_t y, int32_t x, clt_dtype dtype, const clt_window *w,
                          bool by_row);
-/* Product of the dimensions after `axis`, and of those before it. */
+/* Product of the dimensions after (inner) and before (outer) `axis`. */
 int64_t clt_window_inner(const clt_shape *shape, int axis);
 int64_t clt_window_outer(const clt_shape *shape, int axis);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ops avg_pool and adaptive_avg_pool: means of windows over images and volumes. Knows windows, no model. */
+ * The ops avg_pool and adaptive_avg_pool: means of windows over images and volumes. Knows windows, no
+ * model. */
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/emit_util.h"
 #include "engine/ops/spatial/pool.h"
@@ -8,11 +9,11 @@
 /* avg_pool, adaptive_avg_pool: y = sum of each window / number of its elements
  * shapes  x (N,C,H,W) or (N,C,D,H,W) -> y (N,C,sizes...)
  * dtypes  x,y f32|f16|bf16; accumulates f32              units   none
- * grads   dx = sum over the windows that contain the element of dy / number of its elements: write or accumulate
- * memory  a mean of everything (global pooling) adds up blocks of places, so that many work-items share the work and
- *         rounding errors stay small: a workspace of 4*N*C*blocks bytes, blocks <= 32768 (column_sums.h); else none
- * errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding of more than half of the kernel
- * source  torch.nn.AvgPool2d, AvgPool3d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, whose results these are
+ * grads   dx = sum of dy / window's number of elements over windows with the element: write or accumulate
+ * memory  global pooling adds up blocks of places, so that many work-items share the work and rounding errors
+ *         stay small: a workspace of 4*N*C*blocks bytes, blocks <= 32768 (column_sums.h); else none
+ * errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding > kernel / 2
+ * source  torch.nn.AvgPool2d, AvgPool3d, AdaptiveAvgPool2d, AdaptiveAvgPool3d: the same results
  * tested  verify -t '*avg_pool*', tol 16, or exact; golden values of PyTorch in test_golden_spatial */
 
 static const clt_attr_spec avg_pool_attrs[] = {
@@ -32,7 +33,7 @@ static bool is_global(const clt_spatial *s)
     return true;
 }
 
-/* Windows of `size` places that follow each other in a row of `places`. */
+/* Adjacent windows of `size` places in a row of `places` places. */
 static clt_pool in_a_row(const clt_spatial *s, int64_t places, int64_t size, float share)
 {
     return (clt_pool){.s = {.dims = 2,
@@ -48,7 +49,7 @@ static clt_pool in_a_row(const clt_spatial *s, int64_t places, int64_t size, flo
 
 #define MOST_IN_A_ROW 256 /* sums of blocks that are added in one stage */
 
-/* All places of a sample are a row; sums of its blocks, and of blocks of these, until their sum is left. */
+/* Treats a sample as one row; adds blocks of places, then blocks of these sums, until one is left. */
 static void emit_global(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *l, clt_style style)
 {
     const clt_spatial *s = &pool->s;

@@ -4,7 +4,7 @@
 #include "engine/ops/case.h"
 #include "engine/ops/spatial/pool_ref.h"
 
-/* The number that a window's sum is divided by: elements in the input, or those in the input and its padding. */
+/* The divisor of a window's sum: its elements in the input, or in the input and its padding. */
 static double divisor(const clt_ref_call *call, const clt_ref_pool *p,
                       const clt_ref_window w[CLT_SPATIAL_MAX])
 {
@@ -19,7 +19,7 @@ static double divisor(const clt_ref_call *call, const clt_ref_pool *p,
     return product;
 }
 
-/* Adds up the window of `output` in x, or, where dx is not NULL, adds its gradient dy to dx. */
+/* dx NULL: returns the sum of the window in x; else adds its gradient dy to dx. */
 static double visit(const clt_ref_pool *p, const clt_ref_window w[CLT_SPATIAL_MAX], const double *x,
                     double *dx, double dy)
 {
@@ -105,7 +105,7 @@ static const clt_op_case adaptive_cases[] = {
     CLT_CASE("volume", "{\"output\":[2,3,1]}", 0, CLT_CASE_F32(2, 17, 5, 7, 6)),
     CLT_CASE("bf16", "{\"output\":3}", 0, CLT_CASE_FLOAT(CLT_BF16, 2, 16, 7, 8)),
 };
-/* The global pooling of ResNet-50, and that of a volume. */
+/* The global pooling of ResNet-50, and of a volume. */
 static const clt_op_case adaptive_timed[] = {
     CLT_CASE("resnet_global", NULL, 0, CLT_CASE_F32(8, 2048, 7, 7)),
     CLT_CASE("global_large", NULL, 0, CLT_CASE_F32(64, 2048, 7, 7)),

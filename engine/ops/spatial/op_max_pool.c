@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ops max_pool and adaptive_max_pool: the largest element of windows over images and volumes. Knows windows, no
- * model. */
+ * The ops max_pool and adaptive_max_pool: the largest element of windows over images and volumes. Knows
+ * windows, no model. */
 #include "engine/ops/emit_util.h"
 #include "engine/ops/spatial/pool.h"
 
-/* max_pool, adaptive_max_pool: y = largest element of each window, the first of equal ones in the order depth, height,
- * width; NaN is larger than everything, and the last NaN of a window is the one that gets its gradient
- * shapes  x (N,C,H,W) or (N,C,D,H,W) -> y (N,C,sizes...); saves the number of the largest element within its window,
- *         (N,sizes...,C) u8, or u16 or i32 for windows of more than 256 or 65536 elements
+/* max_pool, adaptive_max_pool: y = largest element of each window, the first of equal ones in the order
+ * depth, height, width; NaN is larger than everything, and the gradient goes to the last NaN of a window
+ * shapes  x (N,C,H,W) or (N,C,D,H,W) -> y (N,C,sizes...); saves the number of each largest element within its
+ *         window, (N,sizes...,C) u8, or u16 or i32 for windows of more than 256 or 65536 elements
  * dtypes  x,y f32|f16|bf16                               units   none
- * grads   dx = sum of dy over the windows whose largest element it is: write or accumulate. Each element gathers
- *         from the windows that contain it, so that overlapping windows need no atomic operations
- * memory  the saved numbers: one byte for each output, when training. Finding the largest element again in the
- *         backward pass would read x, which is 4 to 16 times as many bytes, and would keep it until then
- * errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding of more than half of the kernel
- * source  torch.nn.MaxPool2d, MaxPool3d, AdaptiveMaxPool2d, AdaptiveMaxPool3d, whose results these are
+ * grads   dx = sum of dy over the windows whose largest element it is: write or accumulate. Each element
+ *         gathers from the windows that contain it, so overlapping windows need no atomics
+ * memory  the saved numbers: one byte for each output, in training. To find the largest elements again in
+ *         backward would read x, which is 4 to 16 times as many bytes, and keep it until then
+ * errors  CLT_ESHAPE: an integer x, other dimensions, windows that do not fit, padding > kernel / 2
+ * source  torch.nn.MaxPool2d, MaxPool3d, AdaptiveMaxPool2d, AdaptiveMaxPool3d: the same results
  * tested  verify -t '*max_pool*', exact; golden values of PyTorch in test_golden_spatial */
 
 static const clt_attr_spec max_pool_attrs[] = {

@@ -6,14 +6,14 @@
 #include "engine/ops/case.h"
 #include "engine/ops/spatial/pool_ref.h"
 
-/* Where the largest element of a window is: its place within the channel (-1: there is none), its number within
- * the window, and its value. */
+/* The largest element of a window: its index within the channel (-1: there is none), its number within the
+ * window, and its value. */
 typedef struct largest {
     int64_t place, number;
     double value;
 } largest;
 
-/* Elements of the largest window, by which they are numbered. */
+/* Number of elements of the largest window; elements are numbered by it. */
 static int64_t most_elements(const clt_ref_pool *p, int dim)
 {
     int64_t most = 0;
@@ -52,7 +52,7 @@ static void max_pool_forward(clt_ref_call *call)
             for (int64_t o = 0; o < out; o++) {
                 largest l = largest_of(&p, call->in[0].data + (n * channels + c) * in, o);
                 call->out[0].data[(n * channels + c) * out + o] = l.value;
-                call->saved[0].data[(n * out + o) * channels + c] = (double)l.number; /* lies as in memory */
+                call->saved[0].data[(n * out + o) * channels + c] = (double)l.number; /* in memory order */
             }
 }
 
@@ -94,7 +94,7 @@ static const clt_op_case max_pool_cases[] = {
     CLT_CASE("bf16", "{\"kernel\":2,\"stride\":2}", CLT_EXACT, CLT_CASE_PEAKS(CLT_BF16, 5, 2, 32, 6, 8)),
     CLT_CASE("channel", "{\"kernel\":2}", 0, CLT_CASE_F32(2, 1, 4, 6, 40)),
     CLT_CASE("many_rows", "{\"kernel\":[2,2,1]}", 0,
-             CLT_CASE_F32(3, 1, 150, 150, 2)), /* more than groups fit */
+             CLT_CASE_F32(3, 1, 150, 150, 2)), /* more rows than groups in a launch */
     CLT_CASE("blocks", "{\"kernel\":3,\"stride\":2,\"padding\":1}", 0, CLT_CASE_F32(3, 48, 31, 33)),
 };
 /* The stem of ResNet-50 on images of 224 x 224, and the first pooling of a 3-D network. */
@@ -102,8 +102,8 @@ static const clt_op_case max_pool_timed[] = {
     CLT_CASE("resnet_stem", "{\"kernel\":3,\"stride\":2,\"padding\":1}", 0, CLT_CASE_F32(8, 64, 112, 112)),
     CLT_CASE("volume", "{\"kernel\":2}", 0, CLT_CASE_F32(2, 32, 64, 96, 96)),
 };
-/* An element's gradient is the sum of one gradient for each window whose largest element it is, up to
- * sixteen, and each addition rounds. */
+/* An element's gradient is the sum of the gradients of up to sixteen windows, namely all whose largest
+ * element it is; each addition rounds. */
 const clt_op_ref clt_op_max_pool_ref = {
     max_pool_forward,         max_pool_backward, max_pool_cases, CLT_CASE_COUNT(max_pool_cases), 4,
     CLT_TIMED(max_pool_timed)};

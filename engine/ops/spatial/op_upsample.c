@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op upsample: images and volumes made larger by a whole factor. Knows grids, no model. */
+ * The op upsample: enlarges images and volumes by whole factors. Knows grids, no model. */
 #include "engine/ops/emit_util.h"
 #include "engine/ops/spatial/pool.h"
 
 /* upsample: y (scale times as large) = x repeated, or interpolated between neighbouring elements
  * shapes  x (N,C,H,W) or (N,C,D,H,W) -> y (N,C,scale*sizes...)
  * dtypes  x,y f32|f16|bf16; computes in f32              units   none
- * grads   dx = sum over the outputs that the element has a part in: write or accumulate, gathered without atomics
+ * grads   dx = sum over the outputs computed from the element: write or accumulate; gathered, no atomics
  * memory  no workspace
  * errors  CLT_ESHAPE: an integer x, other dimensions, align_corners with mode nearest
  * source  torch.nn.Upsample with scale_factor. Output o is at (o + 0.5) / scale - 0.5 of the input, or with
@@ -24,7 +24,7 @@ static const clt_attr_spec upsample_attrs[] = {
         "linear: the outermost elements of x and y lie on each other; otherwise the edges of the image do"),
 };
 
-/* in: the sizes of x; out: those of y; the kernel and the stride are the factors. */
+/* in: the sizes of x; out: the sizes of y; kernel and stride: the factors. */
 static clt_spatial sizes_of(const clt_node *node, const clt_shape *in)
 {
     clt_spatial s = clt_spatial_of(node, in, false);

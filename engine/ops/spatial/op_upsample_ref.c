@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Double-precision reference and cases of upsample, by PyTorch's formulas in floating-point numbers, while the
- * kernels compute positions in whole numbers. Knows formulas only. */
+ * Double-precision reference and cases of upsample, by PyTorch's formulas in floating point; the kernels
+ * compute positions in integers. Knows formulas only. */
 #include <math.h>
 
 #include "engine/ops/case.h"
@@ -24,7 +24,7 @@ static scaling scaling_of(const clt_ref_call *call)
     return u;
 }
 
-/* The two elements of x in one dimension that output o is made of, and their weights. */
+/* In one dimension: the two elements of x from which output o is computed, and their weights. */
 static void neighbours(const scaling *u, int dim, int64_t o, int64_t at[2], double weight[2])
 {
     int64_t in = u->s.in[dim], out = u->s.out[dim];
@@ -43,7 +43,7 @@ static void neighbours(const scaling *u, int dim, int64_t o, int64_t at[2], doub
     weight[0] = 1 - weight[1];
 }
 
-/* Output `o` of a channel: from x, or, where dx is not NULL, its gradient dy to dx. */
+/* dx NULL: returns output `o` of a channel, from x; else adds its gradient dy to dx. */
 static double visit(const scaling *u, int64_t o, const double *x, double *dx, double dy)
 {
     int64_t at[CLT_SPATIAL_MAX][2];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launch geometry on channels-last tensors: see places.h. */
+ * Computes the launch geometry of kernels on channels-last tensors. */
 #include "engine/ops/spatial/places.h"
 
 #include "engine/ops/elementwise/column_sums.h"
 #include "engine/ops/elementwise/reduce_shared.clh"
 #include "engine/ops/emit_util.h"
 
-/* Elements that an item in lane style moves, if there are enough of them for all compute units: enough to
- * amortise the cost of a group. */
+/* Elements that an item in lane style moves, if there are enough of them for all compute units: this
+ * amortises the cost of a group. */
 #define LANE_ELEMENTS 65536
 #define GROUPS_PER_UNIT 8
-/* The most groups in the second dimension of a launch, a limit of NVIDIA's drivers. */
+/* NVIDIA's drivers limit the groups in the second dimension of a launch to this. */
 #define MOST_GROUPS 65535
 
 clt_places clt_places_of(const clt_spatial *s, const int64_t sizes[CLT_SPATIAL_MAX], double moved)
@@ -31,7 +31,7 @@ void clt_places_begin(ocl_emitter *e, clt_places *p, const char *family, const c
     p->items = clt_define_group(e, style);
     if (style == CLT_STYLE_LANE)
         clt_define_ahead(e);
-    /* aligned vectors need places of whole vectors */
+    /* aligned vectors need whole vectors of channels */
     clt_define_stores(e, style, type, clt_places_elements(p), accumulate || p->channels % 16 != 0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows of pooling ops and the emission of pool.cl: see pool.h. */
+ * Computes the windows of pooling ops and emits the kernels of pool.cl. */
 #include "engine/ops/spatial/pool.h"
 
 #include "engine/ops/emit_util.h"
@@ -19,7 +19,7 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/* Sizes that are rounded up, but every window must start within the input or the padding before it. */
+/* Output sizes rounded up; but every window must start in the input or in the padding before it. */
 static void round_up(clt_spatial *s)
 {
     for (int i = 0; i < CLT_SPATIAL_MAX; i++) {
@@ -40,7 +40,7 @@ static int64_t largest_window(int64_t in, int64_t out)
     return most;
 }
 
-/* Whether some window has another number of elements than the first one. */
+/* Whether sums of different windows are divided by different numbers of elements. */
 static bool sizes_differ(const clt_pool *pool)
 {
     const clt_spatial *s = &pool->s;
@@ -68,7 +68,7 @@ clt_pool clt_pool_of(const clt_node *node, const clt_shape *in)
             s->kernel[i] = largest_window(s->in[i], s->out[i]);
             divides = divides && s->in[i] % s->out[i] == 0;
         }
-        /* windows of equal size that lie side by side slide, too, which takes fewer divisions */
+        /* adjacent windows of equal size follow the sliding rule, too, which takes fewer divisions */
         pool.adaptive = !divides;
         for (int i = 0; divides && i < CLT_SPATIAL_MAX; i++)
             s->stride[i] = s->kernel[i];
@@ -107,7 +107,7 @@ static uint64_t elements_of(const clt_spatial *s, const int64_t sizes[CLT_SPATIA
     return (uint64_t)(s->n * s->channels * clt_spatial_volume(sizes));
 }
 
-/* Elements of the windows of one output, counting those outside of the input: an upper bound of the work. */
+/* Elements of one output's window, including any outside of the input: an upper bound of the work. */
 static double window_elements(const clt_pool *pool)
 {
     return (double)clt_spatial_volume(pool->s.kernel);

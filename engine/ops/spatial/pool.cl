@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows over the spatial dimensions of channels-last images and volumes: sums over windows, their spreading back,
- * and maxima. A window of the sliding rule starts at o * stride - padding and has `window` elements, `dilation` apart;
- * one of the adaptive rule goes from floor(o * in / out) to ceil((o + 1) * in / out). Elements outside of the input
- * count as zero in sums and as -inf in maxima. Everything is gathered: each result is computed by one item, in a
- * fixed order, so that neither atomic operations nor the division of the work among items affect it.
- * Knows windows, no op: averages, maxima and upsampling by repetition are made of these kernels.
+ * Windows over the spatial dimensions of channels-last images and volumes: sums over windows, the reverse of
+ * sums, and maxima. A window of the sliding rule starts at o * stride - padding and has `window` elements,
+ * `dilation` apart; a window of the adaptive rule goes from floor(o * in / out) to ceil((o + 1) * in / out).
+ * Elements outside of the input count as zero in sums and as -inf in maxima. Everything is gathered: one
+ * item computes each result in a fixed order, so that neither atomics nor the division of the work among
+ * items affect it. Knows windows, no op: averages, maxima and upsampling by repetition use these kernels.
  *
  * Geometry: places.clh, over the grid of the results.
  *
  * -DDT=type read  -DGT=type written  -DDYT=type of dy  -DIT=type of the index: u8, u16 or i32
- * -DSTRIDE_D, -DSTRIDE_H, -DSTRIDE_W: constants, as they are divided by  -DADAPTIVE=0|1: the rule
- * -DDILATED=0|1: whether a dilation is not 1  -DINDEX=0|1: whether maxima store where they were
- * -DOWN_SIZE=0|1: whether windows differ in their number of elements, by which sums are divided; otherwise the
- * argument share is the factor  -DCOUNT_PAD=0|1: whether padding counts among them  -DLS, -DNT, -DAHEAD */
+ * -DSTRIDE_D, -DSTRIDE_H, -DSTRIDE_W: strides, constants because they are divisors  -DADAPTIVE=0|1: the rule
+ * -DDILATED=0|1: whether a dilation is not 1  -DINDEX=0|1: whether maxima store their numbers
+ * -DOWN_SIZE=0|1: whether each sum is divided by its window's number of elements; otherwise the argument
+ * share is the factor  -DCOUNT_PAD=0|1: whether that number counts padding  -DLS, -DNT, -DAHEAD */
 #include "common.clh"
 #include "lanes.clh"
 #include "types.clh"
@@ -67,8 +67,8 @@ typedef struct pool_axis {
 #define APART(a) 1
 #endif
 
-/* What a window covers in one dimension: its first element inside of the input, the elements of the window
- * before that one, how many are inside, and how many a sum is divided by. */
+/* A window's span in one dimension: its first element inside of the input, how many of its elements lie
+ * before that, how many lie inside, and the divisor of a sum. */
 typedef struct pool_span {
     int first, before, count, size;
 } pool_span;
@@ -92,7 +92,7 @@ static inline pool_span pool_span_of(int o, pool_axis a)
     return s;
 }
 
-/* The windows that may contain element i: from first to last; none if last is smaller. */
+/* Range of the windows that may contain element i; empty if last < first. */
 typedef struct pool_reach {
     int first, last;
 } pool_reach;
@@ -127,8 +127,8 @@ static inline int pool_number(int i, int o, pool_axis a)
 #endif
 }
 
-/* The distances of neighbouring planes and rows of the inputs (in) or of the results of pooling (out), in
- * elements. */
+/* Distances in elements between neighbouring planes and rows, of the inputs (in) or of the results of
+ * pooling (out). */
 #define STEPS_OF(size)                                                                                       \
     const ulong row_step = (ulong)wide.size * channels, plane_step = (ulong)high.size * row_step
 #define AT(size, i, j, k)                                                                                    \
@@ -169,7 +169,7 @@ KERNEL pool_sum(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_ARG
     FOR_PLACES(SUM_ROW, SUM_PLACE)
 }
 
-/* y (N,D,H,W,C) (+)= sum over the windows that contain the element, of x (N,OD,OH,OW,C) * the window's factor. */
+/* y (N,D,H,W,C) (+)= sum of x (N,OD,OH,OW,C) * the window's factor over all windows with this element. */
 KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_ARGS)
 {
     AXES;
@@ -211,7 +211,7 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
 
 /* --- maxima --- */
 
-/* An index is the number of the largest element within its window: (i * kernel of height + j) * kernel of width
+/* The number of an element within its window, which is the index: (i * height of the kernel + j) * its width
  * + k. */
 #define CODE(i, j, k) (((i)*high.window + (j)) * wide.window + (k))
 #define INTS int
@@ -234,8 +234,9 @@ KERNEL pool_spread(GRAD_OF(GT, y), IN_OF(DT, x), AXES_ARGS, float share, PLACES_
 #define GIVE_INDEX(N, i, v) (void)(v);
 #endif
 
-/* y, index (N,OD,OH,OW,C): the largest element of the window, the first of equal ones, and its number. NaN is
- * larger than everything. A window without an element gives -inf and a number that no element of the input has. */
+/* y, index (N,OD,OH,OW,C): the largest element of the window (the first of equal ones) and its number. NaN
+ * is larger than everything. A window without an element inside gives -inf and a number that no element of
+ * the input has. */
 KERNEL pool_max_fwd(OUT_OF(DT, y) INDEX_ARG, IN_OF(DT, x), AXES_ARGS, PLACES_ARGS)
 {
     AXES;
@@ -280,7 +281,7 @@ KERNEL pool_max_fwd(OUT_OF(DT, y) INDEX_ARG, IN_OF(DT, x), AXES_ARGS, PLACES_ARG
     FOR_PLACES(MAX_ROW, MAX_PLACE)
 }
 
-/* dx (N,D,H,W,C) (+)= sum of dy over the windows whose largest element this is. */
+/* dx (N,D,H,W,C) (+)= sum of dy over the windows that have this element as the largest. */
 KERNEL pool_max_bwd(GRAD_OF(GT, dx), IN_OF(DYT, dy), IN_OF(IT, index), AXES_ARGS, PLACES_ARGS)
 {
     AXES;

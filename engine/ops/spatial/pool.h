@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Emission of pool.cl: sums over windows, their spreading back, and maxima. Knows windows; averages, maxima and
- * upsampling by repetition are made of it. */
+ * Emission of pool.cl: sums over windows, their gradients, and maxima. Knows windows; averages, maxima and
+ * upsampling by repetition use it. */
 #ifndef ENGINE_OPS_POOL_H
 #define ENGINE_OPS_POOL_H
 
 #include "engine/ops/spatial/places.h"
 
-/* The windows of a pooling op. Of `s`, in and out are the sizes before and after. */
+/* The windows of a pooling op; s.in and s.out are the sizes before and after it. */
 typedef struct clt_pool {
     clt_spatial s;
     bool adaptive;  /* windows divide the input; s.kernel is the size of the largest one */
-    bool own_size;  /* windows differ in the number of elements that sums are divided by */
-    bool count_pad; /* padding counts among them */
+    bool own_size;  /* sums of different windows have different divisors */
+    bool count_pad; /* the divisor counts padding, too */
     float share;    /* unless own_size: the factor of every sum */
 } clt_pool;
 
@@ -29,8 +29,8 @@ typedef struct clt_pool {
             "everything"                                                                                     \
     }
 
-/* What the records of all pooling ops, and of their descriptions, have in common: variants_ is what the op's variants are
- * named after. */
+/* The members that the records of all pooling ops, and their descriptions, have in common. variants_: the
+ * beginning of the names of the op's lists of variants. */
 #define CLT_POOL_OP(infer_, variants_)                                                                       \
     .min_in = 1, .max_in = 1, .infer = infer_, .forward = {.variants = variants_##_forward_variants},        \
     .backward = {.variants = variants_##_backward_variants}, .layout = clt_spatial_layout
@@ -39,31 +39,31 @@ typedef struct clt_pool {
     .before = "{\"op\": \"reshape\", \"shape\": [1, 28, 28]}, ",                                             \
     .after = ", {\"op\": \"flatten\"}, {\"op\": \"linear\", \"out\": 10}, {\"op\": \"cross_entropy\"}"
 
-/* The windows of a node, whose input has that shape: by its attributes kernel, stride, padding, dilation and
- * ceil_mode, or `output`. Sums are divided by the number of elements of their window, as count_include_pad
+/* The windows of a node for an input of shape `in`: by its attributes kernel, stride, padding, dilation and
+ * ceil_mode, or `output`. Each sum is divided by the number of elements of its window, as count_include_pad
  * says. */
 clt_pool clt_pool_of(const clt_node *node, const clt_shape *in);
-/* Checks the input and the attributes of a pooling op, and declares its output. CLT_ESHAPE where a window does
- * not fit, or where the padding is more than half of the kernel, as windows of padding alone have no maximum
- * and no average. */
+/* Checks the input and the attributes of a pooling op, and declares its output. CLT_ESHAPE if a window does
+ * not fit, or if the padding is more than half of the kernel: windows of padding alone have no maximum and
+ * no average. */
 clt_status clt_pool_infer(clt_infer *ctx);
 
-/* y (+)= sums of x over the windows. Types are those of the arrays. */
+/* y (+)= sums of x over the windows. */
 typedef struct clt_pool_launch {
     int32_t y, x;
     clt_dtype y_type, x_type;
     bool accumulate;
 } clt_pool_launch;
 void clt_emit_pool_sum(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, clt_style style);
-/* The other way: y, of the sizes `in`, (+)= for each element the sum of x, of the sizes `out`, over the windows
- * that contain it. */
+/* The reverse: element i of y, which has the sizes `in`, (+)= the sum of x, which has the sizes `out`, over
+ * the windows that contain i. */
 void clt_emit_pool_spread(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch,
                           clt_style style);
-/* Maxima, and which element of its window each one is: index, -1 if it is not wanted. */
+/* y = maxima; index = the number of each one within its window, of the type given; -1: not wanted. */
 clt_dtype clt_pool_index_type(const clt_pool *pool);
 void clt_emit_pool_max(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, int32_t index,
                        clt_style style);
-/* The launch's x is the gradient of the maxima, y that of the input. */
+/* launch->x: gradient of the maxima; launch->y: gradient of the input. */
 void clt_emit_pool_max_bwd(ocl_emitter *e, const clt_pool *pool, const clt_pool_launch *launch, int32_t index,
                            clt_style style);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows of the double-precision references of pooling ops, by PyTorch's formulas and without the code that
- * the kernels are launched with. Knows formulas only. */
+ * Windows for the double-precision references of pooling ops, by PyTorch's formulas and independent of the
+ * code that launches the kernels. Knows formulas only. */
 #ifndef ENGINE_OPS_POOL_REF_H
 #define ENGINE_OPS_POOL_REF_H
 
 #include "engine/ops/spatial/spatial.h"
 
-/* Sizes of a call: of attributes and of the tensors' shapes; dimensions that an image lacks are 1. */
+/* Sizes from a call's attributes and shapes; dimensions that an image lacks are 1. */
 typedef struct clt_ref_pool {
     clt_spatial s;
     bool adaptive;
@@ -24,8 +24,8 @@ static inline clt_ref_pool clt_ref_pool_of(const clt_ref_call *call)
     return p;
 }
 
-/* Window o of a dimension: the elements begin + k * step, for k from 0 to count - 1, some of which may lie
- * outside. */
+/* Window o of a dimension: elements begin + k * step for 0 <= k < count; some may lie outside of the
+ * input. */
 typedef struct clt_ref_window {
     int64_t begin, count, step;
 } clt_ref_window;
@@ -39,7 +39,7 @@ static inline clt_ref_window clt_ref_window_of(const clt_ref_pool *p, int dim, i
     return (clt_ref_window){o * s->stride[dim] - s->padding[dim], s->kernel[dim], s->dilation[dim]};
 }
 
-/* Windows of the three dimensions for output number `index` of a channel. */
+/* The windows in the three dimensions of output `index` of a channel. */
 static inline void clt_ref_windows(const clt_ref_pool *p, int64_t index,
                                    clt_ref_window window[CLT_SPATIAL_MAX])
 {
@@ -49,7 +49,7 @@ static inline void clt_ref_windows(const clt_ref_pool *p, int64_t index,
     }
 }
 
-/* The place within a channel of element (i, j, k) of the windows; -1 outside of the input. */
+/* Index within the channel of element (i, j, k) of the windows; -1: outside of the input. */
 static inline int64_t clt_ref_place(const clt_ref_pool *p, const clt_ref_window window[CLT_SPATIAL_MAX],
                                     int64_t i, int64_t j, int64_t k)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes of sliding windows: see spatial.h. */
+ * Sizes of sliding windows from attributes and shapes, and their checks, for all ops on images and
+ * volumes. */
 #include "engine/ops/spatial/spatial.h"
 
 #include <string.h>

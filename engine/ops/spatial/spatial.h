@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ops on images (N,C,H,W) and volumes (N,C,D,H,W) share: the sizes of a window that slides over the
- * spatial dimensions, read from the attributes kernel, stride, padding and dilation. Everything is kept in
- * three dimensions: an image is a volume whose first spatial dimension is 1. Knows no op. */
+ * Sizes of windows that slide over the spatial dimensions of images (N,C,H,W) and volumes (N,C,D,H,W), read
+ * from the attributes kernel, stride, padding and dilation. All sizes are kept in three dimensions: an image
+ * is a volume whose first spatial dimension is 1. Knows no op. */
 #ifndef ENGINE_OPS_SPATIAL_H
 #define ENGINE_OPS_SPATIAL_H
 
@@ -20,7 +20,7 @@ typedef struct clt_spatial {
     int64_t dilation[CLT_SPATIAL_MAX];
 } clt_spatial;
 
-/* Rows of an op's table of attributes; a list of one value counts for all spatial dimensions. */
+/* Rows of an op's table of attributes; a list of one value holds for all spatial dimensions. */
 #define CLT_SPATIAL_KERNEL                                                                                   \
     CLT_SPEC_NEEDED(INTS, "kernel", 1, 65536, "size of the window in each spatial dimension, or one for all")
 #define CLT_SPATIAL_STRIDE(standard)                                                                         \
@@ -44,13 +44,13 @@ typedef struct clt_spatial {
 clt_status clt_spatial_check(const clt_infer *ctx, int dims);
 /* The value of an attribute, or NULL if the op does not have it. */
 const clt_attr *clt_spatial_attr(const clt_node *node, const char *name);
-/* The values of a list attribute for the spatial dimensions of a tensor with `dims` of them; dimensions that
- * it lacks get `absent`, and so do all of them when the attribute is not set or the op does not have it. */
+/* The values of a list attribute for a tensor with `dims` spatial dimensions. Dimensions that it lacks get
+ * `absent`; all get it if the attribute is not set or the op does not have it. */
 void clt_spatial_list(const clt_node *node, const char *name, int dims, int64_t absent,
                       int64_t out[CLT_SPATIAL_MAX]);
-/* All sizes for an input of that shape, which clt_spatial_check has accepted. `out` follows from a window
- * that slides: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1, 0 or less where the window
- * does not fit. kernel_stride: the stride is that of the kernel unless it is set. */
+/* All sizes for an input of shape `in`, which clt_spatial_check has accepted. out is the size for sliding
+ * windows: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1; 0 or less if the window does
+ * not fit. kernel_stride: the stride is the kernel's size unless it is set. */
 clt_spatial clt_spatial_of(const clt_node *node, const clt_shape *in, bool kernel_stride);
 /* CLT_ESHAPE unless the window fits into the padded input in every dimension. */
 clt_status clt_spatial_fits(const clt_infer *ctx, const clt_spatial *s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linear interpolation between the elements of channels-last images and volumes, and its gradient. Output o lies at
- * max(0, o * multiply + add) / divide of the input, a fraction of whole numbers: neither the element before it nor the
- * weights of its two neighbours suffer from rounding. Gradients are gathered: each element of the input adds up what
- * the outputs around it have for it. Knows grids, no op.
+ * Linear interpolation between the elements of channels-last images and volumes, and its gradient. Output o
+ * lies at position max(0, o * multiply + add) / divide of the input, a fraction of integers, so that neither
+ * the element before it nor the weights of its two neighbours suffer from rounding. Gradients are gathered:
+ * each element of the input adds up the contributions of the outputs around it. Knows grids, no op.
  *
  * Geometry: places.clh, over the grid of the results.
  *
@@ -48,7 +48,7 @@ static inline upsample_pair upsample_pair_of(int o, upsample_axis a)
     return p;
 }
 
-/* The outputs between the neighbours of element i: from first to last. */
+/* Range of the outputs that lie between the two neighbours of element i. */
 typedef struct upsample_reach {
     int first, last;
 } upsample_reach;
@@ -63,8 +63,8 @@ static inline upsample_reach upsample_reach_of(int i, upsample_axis a)
     return r;
 }
 
-/* The weight of element i in output o, times `divide`. The outermost elements have all of the outputs beyond
- * them. */
+/* The weight of element i in output o, times `divide`. Outputs beyond an outermost element take all from
+ * that element. */
 static inline float upsample_weight(int i, int o, upsample_axis a)
 {
     int at = clamp(o * a.multiply + a.add, 0, (a.in - 1) * a.divide);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run of the checker: options, device, filters, names, reports. The other files of this room say what is
- * checked. */
+ * A run of the checker: options, device, filters, names, reports. The other files of this room define the
+ * checks. */
 #include "engine/verify/verify.h"
 
 #include <fnmatch.h>
@@ -157,7 +157,7 @@ void clt_verify_repeat(const clt_verify_options *o, const char *name, uint64_t s
         }
 }
 
-/* True for failures after which no check can work any more on this device or machine. */
+/* True for failures after which no check can work on this device or machine. */
 static bool ends_run(clt_status status)
 {
     return status == CLT_EDEVLOST || status == CLT_ENOMEM || status == CLT_EDEVICE;
@@ -190,16 +190,16 @@ clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *ou
     return CLT_OK;
 }
 
-/* On a CPU device without wide vectors (Mesa's llvmpipe) the compiler splits vectors into so much code that
- * compiling a kernel written for them takes minutes. Such variants are only checked by a full run, not with
- * `small`. */
+/* On a CPU device without wide vectors (Mesa's llvmpipe), compiling a kernel written for them takes minutes,
+ * because the compiler splits vectors into much code. With `small` such variants are skipped; a full run
+ * checks them. */
 static bool is_costly(const clt_verify_session *session, ocl_answer answer)
 {
     return session->options->small && session->desc.is_cpu && answer == OCL_ANSWER_NO;
 }
 
-/* On a CPU kernels for bf16 and for f16 are the same but for the conversions, whose every value `known` checks; compiling
- * them is a fifth of what the quick list costs. */
+/* On a CPU, kernels for bf16 and for f16 differ only in the conversions, of which `known` checks every
+ * value. Compiling the kernels for bf16 would take a fifth of the quick list's time. */
 static bool is_like_f16(const clt_verify_session *session, const clt_verify_item *item)
 {
     return item->bf16 && session->options->own_forms && session->desc.is_cpu;
@@ -282,7 +282,7 @@ static clt_status begin(clt_verify_session *session)
                              .profiling = (o->modes & CLT_VERIFY_PERF) != 0};
     CLT_TRY(ocl_device_open(&open, &session->device));
     session->desc = *ocl_device_describe(session->device);
-    /* Not in self-tests (clt_verify_on), which must prove the very programs that a training uses. */
+    /* Not in self-tests (clt_verify_on), which must prove exactly the programs that a training uses. */
     if (session->desc.is_cpu && !(session->modes & CLT_VERIFY_PERF))
         session->desc.quirks |= OCL_QUIRK_FOREIGN_UNOPTIMISED;
     return CLT_OK;
@@ -313,7 +313,7 @@ static clt_status end(clt_verify_session *session, clt_status status)
                               session->desc.name);
 }
 
-/* What a run checks. */
+/* The subjects that a run checks. */
 typedef struct verify_subjects {
     const clt_op *const *ops;
     int count;
@@ -400,7 +400,7 @@ clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out)
     names.context = out;
     *out = 0;
     clt_status status = clt_verify_run(&names, &summary);
-    if (status == CLT_EUSAGE && summary.matched == 0) { /* the run itself reports that nothing matches */
+    if (status == CLT_EUSAGE && summary.matched == 0) { /* clt_verify_run reports that nothing matches */
         clt_error_clear();
         status = CLT_OK;
     }

@@ -8,7 +8,7 @@
 
 #include "engine/verify/verify_internal.h"
 
-/* No power of two, so that a factor that is missing, doubled or inverted changes every bit. */
+/* Not a power of two: results change visibly if the factor is missing, doubled or inverted. */
 #define LOSS_SCALE 24.0
 
 /* Numbers of the random streams. */
@@ -38,8 +38,8 @@ static clt_status fill_tensor(clt_verify_data *data, const clt_graph *graph, int
     return CLT_OK;
 }
 
-/* Seeds, positions and normalisers are arbitrary, except where results must be exact. None is zero, so that
- * the check notices if one is not used. */
+/* Seeds, positions and normalisers are arbitrary, except if results must be exact. None is zero, so that the
+ * check notices if one is not used. */
 static void make_step(clt_verify_data *data, int64_t micro_batch, clt_verify_stream stream, bool part)
 {
     uint64_t base = (clt_verify_word(&stream, 0) & 0xfffff) + 1;
@@ -103,7 +103,7 @@ static clt_status ref_new(clt_verify_data *data, const clt_graph *graph, int32_t
     return CLT_OK;
 }
 
-/* Allocates an input's gradient, and the size of its terms. */
+/* Allocates an input's gradient and the magnitudes of its terms. */
 static clt_status ref_new_gradient(clt_verify_data *data, const clt_graph *graph, int32_t id,
                                    clt_ref_tensor *out, double **terms)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What linear and linear_cross_entropy share: attributes and parameters. Implemented in op_linear.c. */
+ * The attributes and parameters that linear and linear_cross_entropy share; implemented in op_linear.c. */
 #ifndef ENGINE_OPS_LINEAR_H
 #define ENGINE_OPS_LINEAR_H
 
 #include "engine/ops/op.h"
 
-/* Choices of the attribute `init`, in this order; other ops may have more behind them. */
+/* Choices of the attribute `init`, in this order; other ops may have more after them. */
 #define CLT_LINEAR_INITS "kaiming_uniform|kaiming_normal|xavier|normal|zeros"
 enum clt_linear_init {
     CLT_LINEAR_KAIMING_UNIFORM,
@@ -26,7 +26,7 @@ clt_init clt_linear_init(const clt_node *node);
                         "U(+-1/sqrt(in)), else zero"),                                                       \
         CLT_SPEC_FLOAT("init_std", 0.02, 0, 1000, "standard deviation of init normal")
 
-/* Checks input 0 and gives the shape of the product; the parameters come with clt_linear_params. */
+/* Checks input 0 and gives the product's shape; clt_linear_params declares the parameters. */
 clt_status clt_linear_shape(clt_infer *ctx, clt_shape *out);
 clt_status clt_linear_params(clt_infer *ctx);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op linear: a GEMM over all rows of the input whose epilogue adds the bias and whatever neighbours the
- * plan has fused into it. Knows matrices, no model. */
+ * The op linear: a GEMM over all rows of the input, whose epilogue adds the bias and the neighbouring work
+ * that the plan has fused into it. Knows matrices, no model. */
 #include <math.h>
 
 #include "engine/ops/elementwise/bias.h"

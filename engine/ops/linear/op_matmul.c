@@ -67,7 +67,7 @@ static clt_status matmul_infer(clt_infer *ctx)
     return clt_infer_out(ctx, dtype, &y);
 }
 
-/* One product of the op: c = scale * op(a) op(b) + beta * c over the whole batch. */
+/* Emits one product: c = scale * op(a) op(b) + beta * c over the whole batch. */
 static clt_status matmul_emit(ocl_emitter *e, const clt_call *call, const matmul_sizes *s, int64_t m,
                               int64_t n, int64_t k, int32_t a, bool ta, int32_t b, bool tb, int32_t c,
                               bool accumulate)
@@ -101,7 +101,7 @@ static clt_status matmul_forward(ocl_emitter *e, const void *problem)
     return matmul_emit(e, call, &s, s.m, s.n, s.k, call->in[0], s.ta, call->in[1], s.tb, call->out[0], false);
 }
 
-/* d op(a) = scale * dy op(b)^T (M,K) and d op(b) = scale * op(a)^T dy (K,P), each transposed back when its
+/* d op(a) = scale * dy op(b)^T (M,K) and d op(b) = scale * op(a)^T dy (K,P), each transposed back if its
  * operand was stored transposed. */
 static clt_status matmul_backward(ocl_emitter *e, const void *problem)
 {

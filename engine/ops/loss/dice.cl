@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The soft Dice loss of segmentation. A voxel (or pixel) has CLASSES logits side by side and a class number.
- * Forward adds up, for each sample and class, over blocks of voxels, SUM_STEPS at a time, and then over the
- * blocks, the probabilities p, the voxels t that are of the class, and what both share. From these follow the
- * loss of a sample, and the derivatives with respect to the sums, with which backward works voxel by voxel;
- * probabilities are computed again. A target out of range gives NaN. Samples beyond the step block's valid
- * count give {0, 0, 0} and a zero gradient.
+ * For each sample and class, forward sums the probabilities p, the voxels t of the class, and p * t, over
+ * blocks of voxels (SUM_STEPS at a time), then over the blocks. From these sums follow the loss of a sample
+ * and its derivatives with respect to the sums; backward uses these voxel by voxel and computes the
+ * probabilities again. A target out of range gives NaN. Samples beyond the step block's valid count give {0,
+ * 0, 0} and a zero gradient.
  *
  * -DDT=type of logits  -DGT=type of their gradient  -DTT=type of targets  -DCLASSES=number of logits
  * -DSIGMOID=0|1: sigmoids instead of a softmax  -DSQUARED=0|1: squares of p in the denominator
@@ -47,7 +47,7 @@ static inline bool dice_counts(int target, int ignore)
 {
     return !HAS_IGNORE || target != ignore;
 }
-/* With one class a voxel is of it or not. */
+/* With one class, a target is 0 or 1. */
 static inline bool dice_in_range(int target)
 {
     return target >= 0 && target < (CLASSES == 1 ? 2 : CLASSES);
@@ -57,7 +57,7 @@ static inline float dice_is(int target, int c)
     return (CLASSES == 1 ? target == 1 : target == c) ? 1.0f : 0.0f;
 }
 
-/* p: the probabilities of a voxel with the logits x. */
+/* p: the probabilities of the voxel that has the logits x. */
 static inline void dice_probabilities(__global const STORAGE(DT) * x, float *p)
 {
 #if SIGMOID
@@ -130,8 +130,8 @@ __kernel void dice_fwd_sums(__global float *part, ulong part0, __global const ST
 #endif
 
 /* part (samples,blocks,CLASSES,SUMS) -> term (samples,CLASSES): the class's share of the sample's loss;
- * slope (samples,CLASSES,2): its derivatives with respect to the sums of p and of p * t. An item for each sample
- * and class. */
+ * slope (samples,CLASSES,2): its derivatives with respect to the sums of p and of p * t. An item for each
+ * sample and class. */
 __kernel void dice_fwd_terms(__global float *term, ulong term0, __global float *slope, ulong slope0,
                              __global const float *part, ulong part0 WEIGHT_ARGS, uint samples, uint blocks,
                              float smooth)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The op reduce: sum, mean or maximum over any dimensions but the batch. Knows shapes and strides, no model.
- */
+ * The op reduce: sum, mean or maximum over any dimensions except the batch. Knows shapes and strides, no
+ * model. */
 #include <string.h>
 
 #include "engine/ops/elementwise/elementwise.h"
@@ -11,7 +11,7 @@
 
 /* reduce: y = sum, mean or max of x over `axes` (all but the batch by default)
  * shapes  x (N,...) -> y without the axes, or with size 1 there (keepdims)
- *         max saves the place of the first maximum among its elements, u32, shaped as y
+ *         max saves the index of the first maximum among each output's elements, u32, shaped as y
  * dtypes  x,y f32|f16|bf16; accumulates f32              units   none
  * grads   dx = dy, dy / count, or dy at the first maximum: write or accumulate
  * memory  no workspace
@@ -67,8 +67,8 @@ static clt_status reduce_infer(clt_infer *ctx)
     return CLT_OK;
 }
 
-/* The shape as the kernels see it: up to three kept and three reduced dimensions, innermost last; missing
- * ones have size 1. Kept and reduced dimensions cannot alternate more often with six dimensions. */
+/* The shape for the kernels: up to three kept and three reduced dimensions, innermost last, missing ones of
+ * size 1. Six dimensions cannot alternate between kept and reduced more often. */
 typedef struct reduce_view {
     uint64_t kept[3], kept_stride[3], reduced[3], reduced_stride[3];
     uint64_t outputs, count; /* elements of y; elements per output */
@@ -76,7 +76,7 @@ typedef struct reduce_view {
     int kind;
 } reduce_view;
 
-/* Adds a dimension outside of the present ones; it is merged with the last one if they are contiguous. */
+/* Adds the next outer dimension; merge: merges it with the dimension added last, as they are contiguous. */
 static void view_add(uint64_t *sizes, uint64_t *strides, int *at, bool merge, uint64_t size, uint64_t stride)
 {
     if (merge) {
@@ -139,11 +139,11 @@ static void reduce_shape_args(ocl_emitter *e, const reduce_view *v)
                                e->label ? e->label : "reduce", (unsigned long long)v->count));
 }
 
-/* How the work is divided among items: a group, or an item, for each output; or an item for each column, or
- * for several. */
+/* How the work is divided among items: a group or an item for each output; or an item for one column or for
+ * several. */
 typedef enum reduce_form { FORM_GROUP, FORM_COLUMN_FLAT, FORM_COLUMN_LANE, FORM_ROW } reduce_form;
-/* The smallest number of columns of an item in lane style, the number of groups wanted for each compute unit,
- * and the rows that are read side by side where a tile is only a part of each row. */
+/* In lane style: the smallest number of columns of an item, the wanted number of groups per compute unit,
+ * and the rows that are read side by side if a tile is only a part of each row. */
 #define MIN_TILE 64
 #define GROUPS_PER_UNIT 8
 #define ROWS_OF_TILES 8
@@ -207,7 +207,7 @@ static const char *const backward_kernels[] = {"reduce_bwd_group", "reduce_bwd_c
 static clt_status reduce_forward(ocl_emitter *e, const clt_call *call, reduce_form form)
 {
     reduce_view v = reduce_look(call);
-    bool index = v.kind == REDUCE_MAX && call->saved[0] >= 0; /* plans without backward may not save it */
+    bool index = v.kind == REDUCE_MAX && call->saved[0] >= 0; /* not saved by plans without backward */
     reduce_launch l;
     CLT_TRY(reduce_divide(e, &v, form, &l));
     ocl_kernel_begin(e, "reduce", forward_kernels[form]);

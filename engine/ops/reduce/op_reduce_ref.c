@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Double-precision reference and cases of reduce. Knows formulas only; it walks every element and finds its
+ * Double-precision reference and cases of reduce. Knows formulas only: it visits every element and finds its
  * output. */
 #include <math.h>
 #include <stdlib.h>
@@ -96,8 +96,8 @@ static void reduce_backward(clt_ref_call *call)
         CLT_CASE("mean_" word, "{\"kind\":\"mean\"" axes "}", small, CLT_CASE_F32(__VA_ARGS__)),             \
         CLT_CASE("max_" word, "{\"kind\":\"max\"" axes "}", CLT_EXACT | small, CLT_CASE_F32(__VA_ARGS__))
 
-/* Covered: every pattern of kept and reduced dimensions that the kernels distinguish, and sizes of 1 in every
- * position. */
+/* The cases cover every pattern of kept and reduced dimensions that the kernels distinguish, and a size of 1
+ * in every position. */
 static const clt_op_case reduce_cases[] = {
     SUM_MEAN_MAX("all", "", CLT_SMALL, 3, 5, 17),
     CLT_CASE("mean_bf16", "{\"kind\":\"mean\",\"axes\":[1]}", CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 37, 36)),
@@ -127,7 +127,7 @@ static const clt_op_case reduce_timed[] = {
     CLT_CASE("max_large", "{\"kind\":\"max\",\"axes\":[2]}", 0, CLT_CASE_F32(64, 1024, 1024)),
 };
 
-/* A sum of n terms in order, or in lanes, is within eps * sqrt(n) of the largest partial sum; n <= 1030 gives
- * less than half of this. */
+/* A sum of n terms, in order or in lanes, has an error of about eps * sqrt(n) of the largest partial sum; n
+ * <= 1030 gives less than half of this tolerance. */
 const clt_op_ref clt_op_reduce_ref = {
     reduce_forward, reduce_backward, reduce_cases, CLT_CASE_COUNT(reduce_cases), 16, CLT_TIMED(reduce_timed)};

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sum, mean and maximum over any set of dimensions, and their gradients. The tensor is seen as up to three
- * kept and three reduced dimensions with strides, innermost last. Forms: group (one work-group per output,
- * innermost dimension reduced), column (innermost dimension kept: a tile of neighbouring outputs per item,
- * which stay in the first-level cache while whole rows stream past them, or one output per item of a group),
- * row (one item per output, accepts everything). A maximum remembers where the first one was; NaN is greater
- * than everything. Sums of many elements are made in chains (long_sum.clh). Launches have one dimension per
- * kept dimension.
+ * kept and three reduced dimensions with strides, innermost last. Forms: group (one work-group per output;
+ * the innermost dimension is reduced); column (the innermost dimension is kept: one item per tile of
+ * neighbouring outputs, which stay in the first-level cache while whole rows stream past them, or one output
+ * per item of a group); row (one item per output; accepts everything). A maximum stores the index of the
+ * first one; NaN is greater than everything. Sums of many elements are made in chains (long_sum.clh).
+ * Launches have one dimension per kept dimension.
  *
  *   -DMAX=0|1  -DINDEX=0|1: store the index of the maximum
  *   -DDT=type of x and y  -DDYT=type of dy  -DGT=type of dx
  *   -DWG=work-group size of the kernels group  -DLS=items of a group of the kernels column
- *   -DROWS=with one item: rows read side by side (several where a tile is a part of each row)
+ *   -DROWS=rows that an item of a group of one reads side by side (several if a tile is a part of each row)
  *   -DNT: see lanes.clh */
 #include "common.clh"
 #include "lanes.clh"
@@ -49,8 +49,8 @@
 #define START 0.0f
 #endif
 
-/* Adds the running sum to the sum of all chains, and begins another one; END_SUM: then `sum` is the result. A
- * maximum is one chain. */
+/* END_CHAIN adds the running sum to the sum of all chains and begins another chain; END_SUM: then `sum` is
+ * the result. A maximum is one chain. */
 #if MAX
 #define END_CHAIN(type, all, rest, sum) (void)0
 #define END_SUM(type, all, rest, sum) ((void)(all), (void)(rest))
@@ -103,8 +103,7 @@ static inline bool reduce_same(float v, float top)
 }
 #define SHAPE k0, k1, k2, ks0, ks1, ks2, r0, r1, r2, rs0, rs1, rs2
 
-/* Finding the index of the first maximum: blocks of FIND elements are first tested with vectors for
- * containing it. */
+/* Finding the index of the first maximum: vectors first test whether a block of FIND elements contains it. */
 #define FIND 64
 static inline bool reduce_among(__global const STORAGE(DT) * p, float top)
 {
@@ -132,7 +131,7 @@ static inline uint reduce_find(__global const STORAGE(DT) * x, float top, SHAPE_
     return 0;
 }
 
-/* x (kept and reduced) -> y (kept) = factor * sum, or the maximum. */
+/* y (kept) = factor * sum of x (kept and reduced), or its maximum. */
 __kernel void reduce_fwd_row(__global STORAGE(DT) *restrict y, ulong y0 INDEX_OUT,
                              __global const STORAGE(DT) *restrict x, ulong x0, SHAPE_ARGS, float factor)
 {
@@ -321,7 +320,7 @@ __kernel __attribute__((reqd_work_group_size(LS, 1, 1))) void reduce_fwd_column(
 #endif
 }
 
-/* The gradient of an element from that of its output. */
+/* The gradient of an element from the gradient of its output. */
 #if MAX
 #define SHARE(grad, found, place) ((place) == (found) ? (grad) : 0.0f)
 #define SHARE16(grad, found, place) select((float16)(0.0f), (grad), (place) == (found))

@@ -2,9 +2,8 @@
  *
  * Checks of GEMM backends against the contract of cl/gemm/gemm.h: sizes around tile edges, every layout,
  * batches, shared and interleaved operands, offsets and row strides, scalars, storage types, epilogues.
- * Operands lie in buffers full of plausible numbers; every byte of C's buffer that does not belong to C must
- * not change. Every backend is checked with the tile that it chooses itself; verify_gemm_forms.c has the
- * tiles that it would not choose. */
+ * Operands lie in buffers full of plausible numbers; no byte of C's buffer outside of C may change. Each
+ * backend is checked with the tile that it chooses itself; verify_gemm_forms.c checks the other tiles. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,8 @@ static int64_t or_one(int64_t value)
     return value ? value : 1;
 }
 
-/* The sizes of the image and of the result, and their numbers of places. */
+/* Sizes of the image and of the result; *pixels and *places: their numbers of places, *taps: of the
+ * kernel. */
 static ocl_windows windows_of(const clt_gemm_windows *c, int64_t *pixels, int64_t *places, int64_t *taps)
 {
     ocl_windows w = {
@@ -45,8 +45,8 @@ static ocl_windows windows_of(const clt_gemm_windows *c, int64_t *pixels, int64_
     return w;
 }
 
-/* The product of a convolution: of the windows of an image with a weight or, for the gradient of the weight, of the
- * gradient of the result with these windows. */
+/* The product of a convolution: windows of an image times a weight; or, for the gradient of the weight, the
+ * gradient of the result times these windows. */
 static ocl_gemm make_windows(const clt_gemm_case *c)
 {
     int64_t pixels, places, taps;
@@ -69,9 +69,9 @@ static ocl_gemm make_windows(const clt_gemm_case *c)
     return g;
 }
 
-/* Rows and batch items that are further apart by odd numbers of elements, and operands that begin behind the start of
- * their tensors. Of an image of windows only the beginning can be moved; items that are groups of channels stay side by
- * side. */
+/* Moves rows and batch items further apart by odd numbers of elements, and the operands away from the start
+ * of their tensors. Of an image of windows only the beginning can be moved; items that are groups of
+ * channels stay side by side. */
 static void pad(const clt_gemm_case *c, const clt_verify_stream *s, ocl_gemm *g)
 {
     bool of_a = c->windows.operand == OCL_WINDOWS_A, of_b = c->windows.operand == OCL_WINDOWS_B;
@@ -105,7 +105,7 @@ static void pad_aligned(const clt_gemm_case *c, const clt_verify_stream *s, ocl_
     g->a.offset = g->b.offset = g->c.offset = 16 * (1 + clt_verify_word(s, 6) % 9);
 }
 
-/* Batch items side by side in the rows. */
+/* Puts batch items side by side in the rows. */
 static void interleave(ocl_gemm *g)
 {
     g->stride_a = g->lda;
@@ -143,7 +143,7 @@ static ocl_tensor_ref extra(const clt_gemm_case *c, int32_t tensor, uint64_t byt
     return (ocl_tensor_ref){tensor, c->form == FORM_ALIGNED ? bytes / 4 * 16 : bytes};
 }
 
-static ocl_moments wanted_moments; /* the bench has its own, and line sums */
+static ocl_moments wanted_moments; /* only marks the wish: the bench has its own, also for line sums */
 static ocl_line_sums wanted_line_sums[] = {{.accumulate = false}, {.accumulate = true}};
 
 static void add_epilogue(const clt_gemm_case *c, ocl_gemm *g)
@@ -222,7 +222,7 @@ static void close_run(clt_gemm_run *r)
 
 /* --- judging --- */
 
-/* Relative error of a sum of k equal products in one chain (kernel_shared.clh), which CLBlast has, and matrix
+/* Relative error of a sum of k equal products in one chain (kernel_shared.clh): CLBlast adds so, and matrix
  * units where they are emulated. `lane` and `simple` add chains of SUM_STEPS. */
 static double rounded_in_a_chain(const clt_gemm_run *r)
 {
@@ -230,8 +230,8 @@ static double rounded_in_a_chain(const clt_gemm_run *r)
     return r->problem->equal && !chains ? (double)r->bench->gemm.k / 3.0 * 0x1p-24 : 0.0;
 }
 
-/* Relative error that intermediate rounding adds: of the operands, and of the stored value to which the
- * activation is applied. */
+/* Relative error by intermediate rounding: of the operands, and of the stored value to which the activation
+ * is applied. */
 static double rounded_on_the_way(const ocl_gemm *g)
 {
     double operands = g->tf32 ? 0x1p-10 : 0.0, stored = 0.0;
@@ -240,7 +240,7 @@ static double rounded_on_the_way(const ocl_gemm *g)
     return operands + stored;
 }
 
-/* values: n results, n expected, n bounds, to which the error of a chain is added. */
+/* values: n results, n expected values, n bounds, to which the error of a chain is added. */
 static void compare(clt_gemm_run *r, const char *what, double *values, size_t n)
 {
     clt_verify_rule exact = {.exact = true};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of what a product computes besides C, where a backend can: the moments of C's stored columns, and
- * the sums of A's lines. */
+ * Checks of results that a product may compute besides C: the moments of C's stored columns, and sums of A's
+ * lines. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +12,16 @@
 
 /* --- moments --- */
 
-#define MOST_BLOCK_ROWS 128.0 /* whose distances from one of them a kernel adds up */
+#define MOST_BLOCK_ROWS 128.0 /* most rows whose distances from one of them a kernel sums */
 
-/* Of one column of C, of item z: what follows from the stored values c, and bounds for errors. Means of
- * blocks are rounded, by `unit`; what that adds to the squares of their distances from the mean of all is
- * at most (Cauchy-Schwarz) twice that, times the root of the rows times the squares. Sums of a block are
- * of distances from one of its rows, which may be the one that is farthest from the mean. Each addition
- * rounds the sum so far, which is half the sum on average; where many values are equal (ReLU's zeros, 16
- * bits) these errors have one sign. They count in the sum of squares and twice in the square of the sum.
- * The distance between two rows is at most twice the largest from the mean. Nothing else may depend on how
- * far the values are from 0. */
+/* For column j of C, of item z: the moments that follow from the stored values c, and bounds for their
+ * errors. Means of blocks are rounded, by `unit`. What this adds to the sum of squared distances from the
+ * total mean is at most (Cauchy-Schwarz) 2 * unit * sqrt(rows * squares). Sums of a block are over distances
+ * from one of its rows, which may be the row farthest from the mean. Each addition rounds the sum so far,
+ * which is half the sum on average; if many values are equal (ReLU's zeros, 16 bits), these errors have one
+ * sign. They count once in the sum of squares and twice in the square of the sum. The distance between two
+ * rows is at most twice the largest distance from the mean. Errors must not depend otherwise on how far the
+ * values are from 0. */
 static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_t j, double *mean,
                            double *square, double *bound_mean, double *bound_square)
 {
@@ -42,8 +42,8 @@ static void expect_moments(const ocl_gemm *g, const double *c, int64_t z, int64_
                     rows * unit * unit + 1e-30;
 }
 
-/* Whether the backend must make the moments that are wanted: `lane` always does; those with forms where k is not split
- * and C is stored in vectors. */
+/* Whether the backend must compute the wanted moments: `lane` always must; backends with forms must if k is
+ * not split and C is stored in vectors. */
 static bool must_make_moments(const clt_gemm_run *r)
 {
     bool unsplit = r->choice != NULL && ocl_choice_value(r->choice, "split", 0) == 1;
@@ -51,7 +51,7 @@ static bool must_make_moments(const clt_gemm_run *r)
            (strcmp(r->backend, "lane") == 0 || (unsplit && r->problem->form == FORM_ALIGNED));
 }
 
-/* Checks the moments that the run made; c: the stored values. */
+/* Checks the moments that the run computed; c: the stored values. */
 static clt_status judge_moments(clt_gemm_run *r, const double *c)
 {
     const ocl_gemm *g = &r->bench->gemm;
@@ -80,8 +80,8 @@ static clt_status judge_moments(clt_gemm_run *r, const double *c)
 
 /* --- line sums --- */
 
-/* Whether the backend must make the sums of A's lines that are wanted: `wgmma` does where its form leaves
- * local memory for the ones. */
+/* Whether the backend must compute the wanted sums of A's lines: `wgmma` must if its form leaves local
+ * memory for the ones. */
 static bool must_make_line_sums(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_gemm_run_desc(r);
@@ -100,7 +100,7 @@ static bool must_make_line_sums(const clt_gemm_run *r)
            ocl_wgmma_family.makes_line_sums(&r->bench->gemm, &desc, &form);
 }
 
-/* The sums of A's lines, added to what was there if `accumulate`, and bounds for the errors of adding in any order. */
+/* Expected sums of A's lines (plus the initial values if `accumulate`); bounds for adding in any order. */
 static void expect_line_sums(const clt_gemm_run *r, double *want, double *bound)
 {
     const ocl_gemm *g = &r->bench->gemm;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of what GEMM backends would not choose for a case: each of their tiles, matrix units of other
- * generations and types, parts of k, stream-k. It must not know how a result is judged. */
+ * Checks of forms that GEMM backends would not choose for a case: each of their tiles, matrix units of other
+ * generations and types, parts of k, stream-k. It does not know how a result is judged. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "cl/backends/gemm_wgmma.h"
 #include "engine/verify/cases/verify_gemm_run.h"
 
-/* Tiles of the backend `tile` that it would not choose for a problem of this size; every second one with
- * split-K in two parts. */
+/* Checks tiles of the backend `tile` that it would not choose for a problem of this size, every second one
+ * with split-K in two parts. */
 static clt_status check_tile_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
     for (int i = 0; ocl_tile_forms[i].bm; i++) {
@@ -31,8 +31,9 @@ static clt_status check_tile_forms(clt_verify_session *session, const clt_gemm_c
     return CLT_OK;
 }
 
-/* Blocks of the backend `lane` that it would not choose for a problem of this size or on this device: several
- * micro-panels and several blocks of k, with operand A packed or not, depending on the height of tiles. */
+/* Checks blocks of the backend `lane` that it would not choose for a problem of this size or on this device:
+ * several micro-panels and several blocks of k, with operand A packed or not, depending on the height of
+ * tiles. */
 static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_case *c)
 {
     static const struct {
@@ -45,7 +46,7 @@ static clt_status check_lane_forms(clt_verify_session *session, const clt_gemm_c
         ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "lane"};
         clt_gemm_case form = *c;
         char label[64];
-        /* every second one of a layout, since compiling takes most of the time */
+        /* only every second form of a layout, since compiling takes most of the time */
         if (!windows && (i + c->ta + c->tb) % 2 != 0)
             continue;
         form.small = forms[i].small && (windows || (!c->ta && !c->tb));
@@ -82,7 +83,7 @@ static clt_status check_mma_form(clt_verify_session *session, const clt_gemm_cas
     return clt_gemm_check_modes(session, c, label, "mma", &choice);
 }
 
-/* Checks every tile, each with one of the types in turn. */
+/* Checks every tile; the types take turns. */
 static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     for (int i = 0; ocl_mma_forms[i].bm; i++) {
@@ -97,7 +98,7 @@ static clt_status check_mma_forms(clt_verify_session *session, const clt_gemm_ca
     return CLT_OK;
 }
 
-/* Checks the instructions of older generations in their smallest tile, with every case. */
+/* Checks the instructions of an older generation, in their smallest tile. */
 static clt_status check_mma_generation(clt_verify_session *session, const clt_gemm_case *c, int sm)
 {
     ocl_choice choice = {.family = OCL_GEMM_FAMILY, .problem = "", .variant = "mma"};
@@ -116,8 +117,7 @@ static clt_status check_mma_generation(clt_verify_session *session, const clt_ge
     return clt_gemm_check_modes(session, &older, label, "mma", &choice);
 }
 
-/* The backend `mma` needs operands of equal type: every case is checked with each type that matrix units
- * have. */
+/* The backend `mma` needs operands of equal type: checks the case with each type that matrix units have. */
 static clt_status check_mma(clt_verify_session *session, const clt_gemm_case *c)
 {
     static const clt_dtype types[] = {CLT_F16, CLT_BF16, CLT_F32};
@@ -156,7 +156,8 @@ static clt_status check_wgmma_form(clt_verify_session *session, const clt_gemm_c
     return clt_gemm_check_modes(session, c, label, "wgmma", &choice);
 }
 
-/* The case with several tiles in each direction and more steps of k than any tile has pipeline slots. */
+/* The case enlarged: several tiles in each direction, and more steps of k than any tile has pipeline
+ * slots. */
 static clt_gemm_case several_tiles(const clt_gemm_case *c)
 {
     clt_gemm_case tiles = *c;
@@ -167,7 +168,7 @@ static clt_gemm_case several_tiles(const clt_gemm_case *c)
     return tiles;
 }
 
-/* Checks every tile, each with one of the types in turn. */
+/* Checks every tile; the types take turns. */
 static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_case *c, int turn)
 {
     clt_gemm_case tiles = several_tiles(c);
@@ -177,9 +178,9 @@ static clt_status check_wgmma_forms(clt_verify_session *session, const clt_gemm_
     return CLT_OK;
 }
 
-/* Stream-k on this number of compute units. Where there are more tiles than units, or a few more groups
- * than tiles, a group has parts of three tiles and more; each step of the only tile of deep_tiles has a
- * group of its own. */
+/* Stream-k for this number of compute units. If there are more tiles than units, or a few more groups than
+ * tiles, a group gets parts of three or more tiles; each step of the only tile of deep_tiles gets its own
+ * group. */
 static const struct {
     const char *name;
     clt_dtype type;
@@ -214,8 +215,8 @@ static clt_status check_wgmma_streams(clt_verify_session *session, const clt_gem
     return CLT_OK;
 }
 
-/* The backend `wgmma`, which exists on one kind of device only: every case with both types. It needs rows
- * that start at multiples of 16 bytes, so rows are padded to that. */
+/* The backend `wgmma`, which only one kind of device has: checks the case with both types. Rows must start
+ * at multiples of 16 bytes, so they are padded to that. */
 static clt_status check_wgmma(clt_verify_session *session, const clt_gemm_case *c)
 {
     static const clt_dtype types[] = {CLT_F16, CLT_BF16};

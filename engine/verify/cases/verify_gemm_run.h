@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One check of a product by a GEMM backend: the run of verify_gemm.c and what verify_gemm_additions.c judges of it. */
+ * One check of a product by a GEMM backend: the run, which verify_gemm.c makes and verify_gemm_additions.c
+ * judges, too. */
 #ifndef ENGINE_VERIFY_GEMM_RUN_H
 #define ENGINE_VERIFY_GEMM_RUN_H
 
@@ -19,8 +20,8 @@ typedef struct clt_gemm_run {
     ocl_gemm_ready *ready; /* NULL if the backend refused */
 } clt_gemm_run;
 
-/* The device for which the product is planned: the checked one, with the compute units that the case asks
- * for. */
+/* The device for which the product is planned: the checked one, with the number of compute units that the
+ * case asks for. */
 static inline ocl_device_desc clt_gemm_run_desc(const clt_gemm_run *r)
 {
     ocl_device_desc desc = clt_verify_desc(r->session);
@@ -37,14 +38,14 @@ static inline bool clt_gemm_has_windows(const clt_gemm_case *c)
 /* Checks the case in every mode, by the backend's own choice or with the tunables of `choice`. */
 clt_status clt_gemm_check_modes(clt_verify_session *session, const clt_gemm_case *c, const char *label,
                                 const char *backend, const ocl_choice *choice);
-/* Checks it with all that backends do not choose themselves (verify_gemm_forms.c). */
+/* Checks the case with all forms that backends would not choose themselves (verify_gemm_forms.c). */
 clt_status clt_gemm_check_forms(clt_verify_session *session, const clt_gemm_case *c);
 
-/* Checks what the run computed besides C and pre: the moments of C's columns, and the sums of A's lines. c: the
- * stored values of C, in its order. */
+/* Checks the results besides C and pre: moments of C's columns, and sums of A's lines. c: the stored values
+ * of C, in its order. */
 clt_status clt_gemm_judge_additions(clt_gemm_run *run, const double *c);
-/* Reads them, as numbers that show every bit; the caller frees *out. Bytes of those that the backend did not make are
- * zero. */
+/* Reads these results as numbers that show every bit; the caller frees *out. Results that the backend did
+ * not compute are zero bytes. */
 clt_status clt_gemm_read_additions(clt_gemm_run *run, double **out, size_t *bytes);
 
 #endif

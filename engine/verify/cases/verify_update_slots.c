@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The check of the update: compares parameters, their states and averages after a step with double
- * precision. */
+ * Compares parameters, their states and averages after an update with double precision. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/verify/cases/verify_update_run.h"
 
-/* Reference and error bounds of a parameter's elements. The bounds come from the rounding of the terms that
- * are added, not of their sum. */
+/* Reference and error bounds of a parameter's elements. The bounds come from the rounding of the added
+ * terms, not of their sum. */
 typedef struct expected {
     double *got[3], *want[3], *bound[3]; /* p, m, v */
 } expected;
@@ -111,7 +110,7 @@ static clt_status check_slot(clt_update_run *r, const clt_store_slot *slot, cons
     return status;
 }
 
-/* The average must follow the device's parameters, and start with the first of them. */
+/* Checks that the average follows the device's parameters; after the first update it equals them. */
 static clt_status check_average(clt_update_run *r, const clt_store_slot *slot)
 {
     clt_dtype type = r->plan->store->working;

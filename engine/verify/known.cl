@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels for the checker's known answers: the generator and the 16-bit conversions of common.clh by
- * themselves. Knows nothing else.
+ * Kernels for the checker's known answers: they run the random generator and the 16-bit conversions of
+ * common.clh alone. Knows nothing else.
  *
  *   -DDT=f16 or bf16
- *   -DWIDTH=1, 4, 8 or 16: elements of an item, converted by common.clh, quads.clh and lanes.clh; 2: a word of
- *       a fragment, made by mma_registers.clh
+ *   -DWIDTH=1, 4, 8 or 16: elements of an item, converted by common.clh, quads.clh and lanes.clh; 2: a word
+ *       of a fragment, made by mma_registers.clh
  *   -DROUNDING=1 or 2: for known_round only
  *   -DMMA_SM, -DMMA_BF16, -DMMA_TF32, -DMMA_ROUND_EVEN: see mma.clh */
 #include "common.clh"
@@ -19,7 +19,7 @@
 #ifndef WIDTH
 #define WIDTH 1
 #endif
-/* which rounding known_round tests: 1 that of an epilogue, 2 that of operands of matrix units */
+/* the rounding that known_round tests: 1 in an epilogue, 2 of operands of matrix units */
 #ifndef ROUNDING
 #define ROUNDING 0
 #endif

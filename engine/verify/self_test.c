@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which of the checker's cases decide whether a capability may be used: cases of the kernels that use it, in
- * sizes that are no multiple of any tile, compared with double precision on the host. Only what the engine
- * would use on such a device is run, with few programs, because compiling takes most of the time. Knows no
- * kernel. */
+ * Which cases of the checker decide whether a capability may be used: cases of kernels that use it, in sizes
+ * that are not multiples of any tile, compared with double precision on the host. Only kernels that the
+ * engine would use on such a device are run, in few programs, because compiling takes most of the time.
+ * Knows no kernel. */
 #include "engine/verify/self_test.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #define SEED 20231 /* the same data every time, because results are cached */
 
-/* The kinds of devices on which the engine uses what a test is about. */
+/* Kinds of devices: those on which the engine uses the tested kernels. */
 typedef enum device_kind {
     ANY_DEVICE,
     WITH_LANES,    /* style lanes (float16 vectors), mostly CPUs */
@@ -30,8 +30,8 @@ typedef struct test_cases {
 } test_cases;
 
 /* For every device: the variants that accept everything. In style lanes these kernels use float16 vectors,
- * but can do without them. That style is tested first, so that a driver that fails with it loses wide_vectors
- * and not the device. */
+ * but also work without them. This style is tested first, so that a driver that fails in it loses
+ * wide_vectors and not the device. */
 #define FLOOR_CASES                                                                                          \
     {                                                                                                        \
         "gemm.odd_nt[simple]/correct", "relu.tail[flat]/correct", "known.philox/correct"                     \
@@ -45,9 +45,9 @@ static const test_cases floor_cases = {ANY_DEVICE, FLOOR_CASES};
 static const test_cases update_lane_cases = {WITH_LANES, UPDATE_CASES};
 static const test_cases update_cases = {WITHOUT_LOCAL, UPDATE_CASES};
 static const test_cases update_group_cases = {WITH_GROUPS, {"update.adamw[group]/correct"}};
-/* Kernels of style lanes with prefetching, and with nontemporal stores (which a bitwise check uses for arrays
- * of any size). If these fail, the next test shows whether the style works without them. The product is one
- * whose program a training builds as well. */
+/* Kernels of style lanes with prefetching, and with nontemporal stores (which a bitwise check uses for
+ * arrays of any size). If these fail, the next test shows whether the style works without them. The product
+ * uses a program that training builds as well. */
 static const test_cases prefetch_cases = {WITH_LANES, {"gemm.deep_columns[lane]/correct"}};
 static const test_cases nontemporal_cases = {WITH_LANES, {"relu.chunk[lane]/bitwise"}};
 static const test_cases lane_cases = {WITH_LANES, {"gemm.deep_columns[lane]/correct"}};
@@ -57,7 +57,7 @@ static const test_cases group_cases = {WITH_GROUPS,
                                         "gemm.odd_tn[tile]/correct", "gemm.odd_tt[tile]/correct",
                                         "softmax.odd[group]/correct", "layernorm.odd[group]/correct"}};
 /* Not on CPUs: compiling takes long there, PoCL 3.0 hangs in it, and products and the update are useful
- * without it. */
+ * without this. */
 static const test_cases attention_cases = {
     ON_GPUS, {"attention.odd[group]/correct", "layernorm.vectors[blocks]/correct"}};
 static const test_cases large_group_cases = {WITHOUT_UNITS, {"gemm.tails_nn[tile_64x64x16_4x4_k1]/correct"}};
@@ -72,7 +72,7 @@ static const test_cases large_group_cases = {WITHOUT_UNITS, {"gemm.tails_nn[tile
 static const test_cases f16_cases = UNIT_CASES("f16", "attention.f16_odd[mma]/correct");
 static const test_cases bf16_cases = UNIT_CASES("bf16", "attention.bf16_shared[mma]/correct");
 /* All layouts, both types, and more steps of k than pipeline slots. The largest tiles are tested separately,
- * so that losing them leaves the others. */
+ * so that the others remain if they fail. */
 static const test_cases wgmma_large_cases = {WITH_GROUPS,
                                              {"gemm.tails_nt[wgmma_bf16_128x256_s4_k1]/correct",
                                               "gemm.tails_tn[wgmma_bf16_256x128_s4_k2]/correct",
@@ -90,12 +90,12 @@ static const test_cases wgmma_cases = {WITH_GROUPS,
                                         "gemm.large_tt[wgmma_f16]/correct", "gemm.deep[wgmma_bf16]/correct",
                                         "gemm.tails_tn[wgmma_f16_64x64_s2_stream29]/correct"}};
 static const test_cases tf32_cases = UNIT_CASES("tf32", NULL);
-/* The older instructions are used for products alone. */
+/* The older instructions are only used for products. */
 static const test_cases wmma_cases = UNIT_CASES("f16", NULL);
 
-/* A test of an addition to a kernel (such as prefetching) comes before the test of the kernel, so that
- * failing it costs only the addition. The last number says which of two child processes runs the test on
- * CPUs; both take about as long. */
+/* The test of an addition to a kernel (such as prefetching) comes before the test of the kernel, so that its
+ * failure costs only the addition. The last number says which of two child processes runs the test on CPUs;
+ * both take about as long. */
 static const ocl_self_test tests[] = {
     {"floor_lanes", OCL_CAP_WIDE_VECTORS, &floor_lane_cases, 0},
     {"floor", 0, &floor_cases, 0},
@@ -139,7 +139,7 @@ static bool wanted(const ocl_self_test *test, const ocl_device_desc *device)
     }
 }
 
-/* The first case with a wrong result, or that the driver did not carry out (status). */
+/* The first failure: a wrong result, or a case that the driver did not carry out (status). */
 typedef struct finding {
     bool wrong;
     clt_status status;
@@ -190,7 +190,7 @@ static clt_status run(const ocl_self_test *test, ocl_device *device, bool *right
 static void note(const ocl_self_test *test, ocl_device *device)
 {
     const test_cases *cases = test->data;
-    char reason[64]; /* every case fails when it asks for its first program */
+    char reason[64]; /* unused: every case fails when it asks for its first program */
     for (size_t i = 0; i < sizeof cases->names / sizeof cases->names[0] && cases->names[i]; i++) {
         (void)run_case(device, cases->names[i], &(finding){.reason = reason, .size = sizeof reason});
         clt_error_clear();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The checker: compares every op, every variant and every GEMM backend with double-precision references, on
- * random data with a printed seed, with guard zones, outputs filled with NaN, and offsets that are not zero.
- * Also: integers that must be exact, gradients against finite differences, bitwise equality of a second run,
- * and masks of capabilities. */
+ * random data from a printed seed, with guard zones, outputs filled with NaN, and nonzero offsets. It also
+ * checks integers that must be exact, gradients against finite differences, bitwise equality of a second
+ * run, and masked capabilities. */
 #ifndef ENGINE_VERIFY_VERIFY_H
 #define ENGINE_VERIFY_VERIFY_H
 
@@ -28,7 +28,7 @@ enum {
 };
 
 typedef struct clt_verify_result {
-    uint64_t index;   /* number of matching checks before it */
+    uint64_t index;   /* number of matching checks before this one */
     const char *name; /* "softmax.odd[row]/correct" */
     clt_verify_state state;
     clt_status status;   /* not CLT_OK: the check could not be carried out; state is SKIP or FAIL */
@@ -38,7 +38,7 @@ typedef struct clt_verify_result {
     const char *repeat;  /* the command that repeats the check */
 } clt_verify_result;
 
-/* A case whose checks can be run next. The checks of a case share kernels and are run one after the other. */
+/* A case whose checks can be run next. They share kernels and are run one after the other. */
 typedef struct clt_verify_claim {
     uint64_t index; /* number of matching checks before it */
     const char *subject, *op_case;
@@ -49,9 +49,9 @@ typedef struct clt_verify_options {
     /* Patterns (globs) of names, separated by commas. "/mode" and "[variant]" may be left out; '[' is not
      * special. NULL: all names. */
     const char *pattern;
-    /* A pattern, or NULL. If it is set, `pattern` is the whole name of one check: it is run alone, and if it
-     * passes, again as the last of the checks that `after` names (with small, own_forms and shards), because
-     * the failure may depend on what an earlier check left behind. */
+    /* A pattern, or NULL. If set, `pattern` is the whole name of one check. It is run alone; if it passes,
+     * it is run again as the last of the checks that `after` names (with small, own_forms and shards),
+     * because the failure may depend on what an earlier check left behind. */
     const char *after;
     unsigned modes; /* CLT_VERIFY_*; 0: correct, grad and bitwise */
     const char *device_spec;
@@ -61,8 +61,8 @@ typedef struct clt_verify_options {
     int shard, shards; /* run part `shard` (from 0) of `shards` parts; shards 0 or 1: everything */
     uint64_t seed;     /* 0: taken from the clock; it is printed */
     void (*opened)(void *context, const ocl_device_desc *device); /* may be NULL */
-    /* Called before each case; false: its checks are left out. NULL: all run. With a function the list is
-     * gone through twice, so that cases that were left to others in pass 0 can be claimed in pass 1. */
+    /* Called before each case; false: its checks are left out. NULL: all run. If set, the list is gone
+     * through twice, so that cases that were left to others in pass 0 can be claimed in pass 1. */
     bool (*claim)(void *context, const clt_verify_claim *claim);
     /* Called before each check; may be NULL. index: number of matching checks before it. */
     void (*begun)(void *context, uint64_t index, const char *name);
@@ -76,15 +76,15 @@ typedef struct clt_verify_summary {
     double seconds;
 } clt_verify_summary;
 
-/* CLT_ECHECK when a check failed; the summary is filled in every case. */
+/* CLT_ECHECK if a check failed; the summary is always filled in. */
 clt_status clt_verify_run(const clt_verify_options *options, clt_verify_summary *summary);
 /* The same in worker processes, among which the cases are divided; results are delivered one at a time as
  * they come. A check in which the driver crashes, loses the device or takes longer than `limit` seconds
- * fails, and a new worker goes on after it. jobs: most workers; 0: as many as are useful (one if speed is
- * measured). If no worker can be started, the checks run in this process. */
+ * fails, and a new worker goes on after it. jobs: largest number of workers; 0: as many as are useful (one
+ * if speed is measured). If no worker can be started, the checks run in this process. */
 clt_status clt_verify_run_apart(const clt_verify_options *options, double limit, int jobs,
                                 clt_verify_summary *summary);
-/* The number of checks that match the options, including shards; needs no device. */
+/* *out: the number of checks that match the options, including shards; needs no device. */
 clt_status clt_verify_count(const clt_verify_options *options, uint64_t *out);
 /* The worker's side, for a hidden command of the program: sends results to the parent process. */
 clt_status clt_verify_work(const clt_verify_options *options);

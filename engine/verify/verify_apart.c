@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checks in worker processes: a driver that crashes or hangs makes only one check fail. A worker names each
- * check before it runs it; if it dies, a new worker goes on after that check. Compiling kernels takes most of
- * the time, and a driver whose compiler holds a lock (PoCL) uses one core per process, so there are several
- * workers, each watched by a thread. A case is given to the first worker that asks for it. In its first pass
- * over the list a worker gets subjects that no other worker has begun, because cases of one op often share
- * kernels; in its second pass it gets whatever is left. */
+ * check before it runs it; if it dies, a new worker goes on after that check. There are several workers,
+ * each watched by a thread, because compiling kernels takes most of the time, and a driver whose compiler
+ * holds a lock (PoCL) uses one core per process. A case is given to the first worker that asks for it. In
+ * its first pass over the list a worker gets subjects that no other worker has begun, because cases of one
+ * op often share kernels; in its second pass it gets any cases that are left. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +20,13 @@
 #define SEND_SECONDS 60.0   /* limit for a worker to read one line */
 #define MAX_WORKERS 16
 #define GPU_WORKERS 4 /* each has its own context in the device's memory */
-/* the same where a device with this much memory stands in a host with this many cores */
+/* the same for a device with this much memory in a host with this many cores */
 #define LARGE_GPU_WORKERS 8
 #define LARGE_GPU_BYTES (UINT64_C(32) << 30)
 #define LARGE_GPU_CORES 8
-#define LEAST_CHECKS 24 /* least number of checks per worker, because starting a worker takes time, too */
+#define LEAST_CHECKS 24 /* least number of checks per worker, because starting one takes time */
 
-/* A case that a worker has claimed; or a subject, all of whose cases its first worker gets in pass 0. */
+/* A case that a worker has claimed; or a subject, whose cases all go to its first worker in pass 0. */
 typedef struct share {
     char *name;
     int worker;   /* number of the worker */
@@ -62,9 +62,9 @@ typedef struct watcher {
     clt_thread *thread;
     clt_child *child;
     bool running, done, opened;
-    int ended;      /* checks that this process has finished */
+    int ended;      /* number of checks that this process has finished */
     bool helped;    /* one of its processes has opened the device */
-    bool left;      /* it has given up: the other workers do the rest */
+    bool left;      /* it has given up: other workers do the rest */
     uint64_t index; /* of the current or last check */
     char name[256], op_case[256];
     clt_status error; /* error that the process reported when it ended */
@@ -113,7 +113,7 @@ static void drop(shares *list)
     free(list->items);
 }
 
-/* May this worker run the case? *from receives the index of the first check that it may run. */
+/* Decides whether this worker may run the case; *from: index of the first check that it may run. */
 static clt_status decide(watcher *w, int pass, const char *subject, const char *op_case, bool *take,
                          uint64_t *from)
 {
@@ -355,7 +355,7 @@ static void *watch(void *context)
 
 /* --- all of them --- */
 
-/* How many workers are useful; known when the first one has opened the device. */
+/* Number of useful workers; call it when the first worker has opened the device. */
 static int wanted(const supervisor *s, int jobs)
 {
     int cores = clt_cpu_count(), n = jobs > 0 ? jobs : cores;
@@ -370,8 +370,8 @@ static int wanted(const supervisor *s, int jobs)
     return n < 1 ? 1 : n > MAX_WORKERS ? MAX_WORKERS : n;
 }
 
-/* The first worker opens the device alone, so that drivers are listed and probed only once and its kind is
- * known. */
+/* Starts workers. The first one opens the device alone, so that drivers are listed and probed only once, and
+ * the kind of the device is known. */
 static clt_status run_workers(supervisor *s, int jobs)
 {
     watcher *watchers;

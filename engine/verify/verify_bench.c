@@ -3,7 +3,7 @@
  * The bench of one op case: a graph of one node (or two nodes that share their inputs), its plan with guard
  * zones around every tensor, and images of the slabs on the host. A run uploads whole slabs and reads them
  * back, so that every byte is checked: bytes that a phase may not write, including inputs and parameters,
- * must not change. Knows plans; does not know which results are right. */
+ * must not change. Knows plans, but not which results are right. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,8 @@ bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_grap
            clt_dtype_is_float(clt_graph_tensor(graph, node->in[index])->dtype);
 }
 
-/* Inputs with a batch dimension are batch fields; others (for instance vectors that are added to rows) are
- * tensors of that class. */
+/* Inputs with a batch dimension are batch fields; other inputs, such as vectors that are added to rows, are
+ * tensors of class CLT_TC_FIELD, too. */
 static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *ids)
 {
     for (int i = 0; i < c->n_inputs; i++) {
@@ -42,7 +42,7 @@ static clt_status add_inputs(clt_graph *graph, const clt_op_case *c, int32_t *id
     return CLT_OK;
 }
 
-/* Gradients of the outputs are given as fields. */
+/* Adds fields for the gradients of the outputs. */
 static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
                             const clt_verify_setup *setup, const clt_node *node, int32_t *douts)
 {
@@ -105,7 +105,7 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
 
 /* --- plan --- */
 
-/* The variant with that name, or NULL. */
+/* The variant named `name`, or NULL; *last: it is the last of the list. */
 static const ocl_variant *find_variant(const ocl_variant *const *list, const char *name, bool *last)
 {
     for (size_t i = 0; list && name && list[i]; i++)
@@ -116,8 +116,8 @@ static const ocl_variant *find_variant(const ocl_variant *const *list, const cha
     return NULL;
 }
 
-/* Extracts the reason from "... none accepts (group: the device lacks local)", if the forced variant
- * refused. */
+/* If the forced variant refused: extracts the reason from "... none accepts (group: the device lacks
+ * local)". */
 static bool refusal(const clt_verify_subject *subject, char *reason, size_t size)
 {
     const char *open = strstr(clt_error_text(), "none accepts (");
@@ -177,7 +177,7 @@ clt_status clt_verify_host(void *context, const ocl_command *command)
 
 /* --- plan --- */
 
-/* Only the last variant of a list must accept everything. */
+/* True unless the variant is the last of a list, which must accept everything. */
 static bool may_refuse(const clt_verify_subject *subject)
 {
     bool last_forward = false, last_backward = false;
@@ -186,8 +186,8 @@ static bool may_refuse(const clt_verify_subject *subject)
     return !((!forward || last_forward) && (!backward || last_backward));
 }
 
-/* The checker writes inputs and reads results in the layout that the op takes them in, so that its kernels
- * alone are checked and timed, without transpositions. */
+/* Gives tensors the layouts that the op uses for them, so that only its own kernels are checked and timed,
+ * without transpositions. */
 static void set_layouts(clt_graph *graph, const ocl_device_desc *desc, const clt_verify_bench *bench)
 {
     for (int k = 0; k < bench->copies; k++) {
@@ -206,8 +206,8 @@ static void set_layouts(clt_graph *graph, const ocl_device_desc *desc, const clt
     }
 }
 
-/* The values of the variant's tunables that the case asks for, as if the tuner tried them; *out NULL:
- * none. */
+/* The values of the variant's tunables that the case asks for, as if the tuner tried them; *out is NULL if
+ * there are none. */
 static clt_status tuned_of(const clt_verify_subject *subject, const clt_verify_setup *setup,
                            ocl_choice *choice, const ocl_choice **out)
 {
@@ -272,7 +272,7 @@ static bool is_offered(const clt_verify_session *session, const clt_verify_subje
 }
 
 /* Plans as for training on this device. If the variant refuses because it would be slow here, plans again
- * with a description for which it accepts. */
+ * with a device description for which it accepts. */
 static clt_status make_plan(clt_verify_session *session, const clt_verify_subject *subject,
                             const clt_verify_setup *setup, clt_verify_outcome *outcome,
                             clt_verify_bench *bench)
@@ -367,7 +367,7 @@ size_t clt_verify_elements(const clt_verify_bench *b, int32_t tensor)
     return (size_t)clt_shape_elements(&clt_verify_tensor(b, tensor)->shape);
 }
 
-/* Where element `i` in row-major order lies in memory, in elements. */
+/* Position in memory, in elements, of the element with row-major index `i`. */
 static size_t memory_index(const clt_tensor *t, size_t i)
 {
     if (t->layout == CLT_LAYOUT_ROW_MAJOR || t->shape.ndim < 3)
@@ -444,7 +444,7 @@ static void mark_writable(clt_verify_bench *b, clt_phase phase)
     }
 }
 
-/* Names the tensor to which the byte belongs, or after which it lies. */
+/* Fails the check; names the tensor that contains the byte, or that begins nearest to it. */
 static void blame(const clt_verify_bench *b, clt_phase phase, int32_t slab, size_t where,
                   clt_verify_outcome *outcome)
 {

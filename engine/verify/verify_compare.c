@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Judging results: limits of errors, percentiles, results that prove nothing because they are zero, bytes
+ * Judges results: limits of errors, percentiles, results that prove nothing because they are zero, bytes
  * that must not change. Works on plain arrays, so that tests can insert faults. Knows nothing of ops or
  * devices. */
 #include <math.h>
@@ -9,10 +9,10 @@
 
 #include "engine/verify/verify_internal.h"
 
-#define PERCENTILE_MIN 100 /* with so many elements the 99th percentile has a limit, too */
+#define PERCENTILE_MIN 100 /* from this many elements on, the 99th percentile has a limit, too */
 #define TRUST_MIN 16
-/* The mean squared error relative to the mean square of the reference has a limit, too, for tensors with
- * enough elements. It detects relative errors of small results (softmax over many columns). */
+/* From this many elements on, the mean squared error relative to the mean square of the reference has a
+ * limit, too. It detects relative errors of small results (softmax over many columns). */
 #define NMSE_MIN 16
 #define NMSE_LIMIT 1e-10
 /* A result may be the small difference of large terms. Their rounding may add this many units of eps32,
@@ -54,11 +54,11 @@ typedef struct judgement {
     double worst; /* largest error in units of its bound */
     size_t worst_at, loose;
     double error, size; /* sums of squares */
-    double left;        /* square sum of the errors that rounding of terms explains */
+    double left;        /* sum of squares of the errors that rounding of terms explains */
 } judgement;
 
-/* The error of one element in units of its bound, less what rounding to the storage type explains: 0 is
- * exact, above 1 is wrong. */
+/* The error of one element in units of its bound, after subtracting what rounding to the storage type
+ * explains: 0 is exact, above 1 is wrong. */
 static double judge(double got, double want, double bound, double storage)
 {
     if (isnan(want))
@@ -137,7 +137,7 @@ void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const dou
     clt_verify_compare_rounded(outcome, what, got, reference, n, rule, 0.0);
 }
 
-/* The value that is stored of a result with no other error than its rounding to 16 bits. */
+/* `value` as stored in `dtype`, rounded once. */
 static double stored(clt_dtype dtype, double value)
 {
     union {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random data of the checker. Every array is a stream of its own, keyed by seed, case and number of the
- * array, so that a single case gets the same data alone as in a full run. Values are representable in the
- * storage type. Knows nothing of ops. */
+ * Random data of the checker. Every array is its own stream, keyed by seed, case and number of the array, so
+ * that a case alone gets the same data as in a full run. Values are representable in the storage type. Knows
+ * nothing of ops. */
 #include <math.h>
 #include <string.h>
 

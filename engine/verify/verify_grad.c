@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of the references: their gradients are compared with central differences of their own forward
- * direction, in double precision, for some single elements and for random directions over all elements. Needs
- * no device. */
+ * Checks the references: compares their gradients with central differences of their own forward direction,
+ * in double precision, for a few single elements and for random directions over all elements. Needs no
+ * device. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct grad_check {
     clt_verify_outcome *outcome;
 } grad_check;
 
-/* The function that is differentiated: the weighted sum of the outputs, or the loss. */
+/* The differentiated function: the weighted sum of the outputs, or the loss. */
 static double objective(const grad_check *g)
 {
     clt_ref_call *call = g->call;
@@ -40,7 +40,7 @@ static double objective(const grad_check *g)
     return sum;
 }
 
-/* The slope along `direction` (NULL: of element `at` alone), and a bound of its rounding error. */
+/* The slope along `direction` (NULL: of element `at` alone); *noise: a bound of its rounding error. */
 static double slope(const grad_check *g, clt_ref_tensor *x, const double *direction, int64_t at, double h,
                     double *noise)
 {
@@ -60,8 +60,8 @@ static double slope(const grad_check *g, clt_ref_tensor *x, const double *direct
     return (value[0] - value[1]) / (2.0 * h);
 }
 
-/* Tries several step sizes, because a kink within the step (relu, max, l1) spoils the result for some of
- * them. */
+/* Tries several step sizes, because a kink within the step (relu, max, l1) spoils the result for some
+ * sizes. */
 static void check_slope(const grad_check *g, const char *name, clt_ref_tensor *x, const double *direction,
                         int64_t at, double want)
 {

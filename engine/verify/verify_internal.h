@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the checker's files share: the session (device, seed, filters), the outcome of one check, random data,
- * comparison, and the bench on which one op case runs. Only engine/verify and its tests include it. */
+ * What the checker's files share: the session (device, seed, filters), the outcome of one check, random
+ * data, comparison, and the bench on which one op case runs. Only engine/verify and its tests include it. */
 #ifndef ENGINE_VERIFY_VERIFY_INTERNAL_H
 #define ENGINE_VERIFY_VERIFY_INTERNAL_H
 
@@ -29,7 +29,7 @@ typedef struct clt_verify_session {
     double started;    /* time when it began, in seconds */
 } clt_verify_session;
 
-/* The result of one check. The first failure is kept; error and limit are those of the worst comparison. */
+/* The result of one check. The first failure is kept; error and limit belong to the worst comparison. */
 typedef struct clt_verify_outcome {
     clt_verify_state state;
     double error, limit, ms;
@@ -45,36 +45,36 @@ typedef struct clt_verify_item {
 } clt_verify_item;
 
 /* True if the check must be run now: it passes all filters, and names are not only being listed. Sets
- * session->name. A check that the quick list leaves to the whole one is reported as SKIP. */
+ * session->name. A check that only a full run includes is reported as SKIP in a quick run. */
 bool clt_verify_wants(clt_verify_session *session, const clt_verify_item *item, clt_verify_outcome *outcome);
-/* Reports the check that clt_verify_wants allowed. A failure of the check becomes its outcome; returned are
- * only errors that must end the whole run. */
+/* Reports the check that clt_verify_wants allowed. A failure of the check becomes its outcome; only errors
+ * that must end the whole run are returned. */
 clt_status clt_verify_finish(clt_verify_session *session, clt_verify_outcome *outcome, clt_status status);
-/* False, with outcome SKIP, if the device lost one of the capabilities (bits) that a variant is written for:
- * the driver was wrong, crashed or hung when it was probed, and would be again; the engine uses another
- * variant. With `small` also if a CPU device does not have the capability. On devices without local memory
- * always true, because there is no other variant. `what` names the variant: "variant lane". */
+/* False, with outcome SKIP, if the device lost one of the capabilities `caps` that a variant is written for:
+ * the driver was wrong, crashed or hung when it was probed, and would again; the engine uses another
+ * variant. With `small`, also false if a CPU device lacks the capability. Always true on devices without
+ * local memory, because they have no other variant. `what` names the variant: "variant lane". */
 bool clt_verify_offers(const clt_verify_session *session, const char *what, uint32_t caps,
                        clt_verify_outcome *outcome);
-/* The device description with which a variant is planned. Variants for other kinds of devices accept it, too,
- * unless only the device's own variants are to be checked. */
+/* The device description with which a variant is planned. Variants for other kinds of devices accept it,
+ * too, unless only the device's own variants are to be checked. */
 ocl_device_desc clt_verify_desc(const clt_verify_session *session);
 /* Sets the outcome, unless the check has failed already. */
 void clt_verify_set(clt_verify_outcome *outcome, clt_verify_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool clt_verify_bad(const clt_verify_outcome *outcome); /* state is not PASS */
-/* True if one of the patterns, which commas separate, matches the name, the name without mode, the name
- * without mode and variant, or the subject. In these globs '[' and '\' are not special. NULL matches
+/* True if one of the patterns, separated by commas, matches the name, the name without mode, the name
+ * without mode and variant, or the subject. '[' and '\' are not special in these globs. NULL matches
  * everything. */
 bool clt_verify_match(const char *patterns, const char *name);
 
-/* The command that repeats a check. after: other checks ran before it, which the command repeats as well if
+/* The command that repeats a check. after: other checks ran before it; the command repeats them as well if
  * the check does not fail alone. */
 void clt_verify_repeat(const clt_verify_options *options, const char *name, uint64_t seed, const char *spec,
                        bool after, char *out, size_t size);
 clt_status clt_verify_check_options(const clt_verify_options *options);
 uint64_t clt_verify_fresh_seed(void);
-/* CLT_ECHECK when anything failed, CLT_EUSAGE when nothing matched. */
+/* CLT_ECHECK if anything failed, CLT_EUSAGE if nothing matched. */
 clt_status clt_verify_verdict(const clt_verify_options *options, const clt_verify_summary *summary,
                               uint64_t matched, const char *spec, const char *device);
 
@@ -88,7 +88,7 @@ clt_status clt_verify_updates(clt_verify_session *session);
 clt_status clt_verify_run_ops(const clt_verify_options *options, const clt_op *const *ops, int count,
                               clt_verify_summary *summary);
 
-/* Runs the checks that options select, with their modes and seed, on a device that is open already. */
+/* Runs the checks that `options` select, with their modes and seed, on an open device. */
 clt_status clt_verify_on(ocl_device *device, const clt_verify_options *options, clt_verify_summary *summary);
 
 /* --- fills: verify_fill.c --- */
@@ -110,7 +110,7 @@ typedef struct clt_verify_filler {
     bool unrounded;  /* real numbers keep all bits of a double, so that no two are equal */
     bool equal;      /* all numbers that would be random are CLT_VERIFY_EQUAL, or 1 */
 } clt_verify_filler;
-#define CLT_VERIFY_EQUAL 0.5772156649015329 /* sums of it and of its square round in one direction */
+#define CLT_VERIFY_EQUAL 0.5772156649015329 /* sums of it, and of its square, always round in one direction */
 void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, const clt_verify_stream *stream);
 
 /* --- comparison: verify_compare.c --- */
@@ -120,28 +120,29 @@ void clt_verify_fill(double *out, size_t n, const clt_verify_filler *filler, con
 typedef struct clt_verify_rule {
     double tolerance;    /* in units of eps32 * max(1, largest |reference| of the tensor) */
     clt_dtype dtype;     /* storage type: with 16 bits, its rounding is allowed in addition */
-    bool exact;          /* no error but one rounding to the storage type, to nearest, of 16 bits */
+    bool exact;          /* no error except one rounding to nearest to a 16-bit storage type */
     const double *terms; /* size of the terms whose difference an element is; NULL: use its own size */
 } clt_verify_rule;
 
-/* Each error must be within the rule's bound; of 100 or more elements at most one in a hundred may exceed
+/* Each error must be within the rule's bound. Of 100 or more elements, at most one in a hundred may exceed
  * half of it. NaN and infinity must be equal in both. */
 void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got,
                         const double *reference, size_t n, const clt_verify_rule *rule);
-/* The same for results computed from intermediate values that were rounded: each error may be larger by
- * `relative` times the same magnitude, and the mean squared error accordingly. */
+/* The same for results computed from rounded intermediate values: each error may be larger by `relative`
+ * times the same magnitude, and the mean squared error accordingly. */
 void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, const double *got,
                                 const double *reference, size_t n, const clt_verify_rule *rule,
                                 double relative);
-/* The same with a bound for each element, which is the unit of the reported error. `relative` bounds the root
- * of the mean squared error. */
+/* The same with a bound for each element, which is the unit of the reported error. `relative` bounds the
+ * root mean squared error. */
 void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, const double *got,
                                const double *reference, const double *bound, size_t n, clt_dtype dtype,
                                double relative);
-/* MISTRUST if of at least 16 elements fewer than the fraction `share`, or none, are not zero. */
+/* MISTRUST if there are 16 or more elements and less than the fraction `share` of them, or none, is
+ * nonzero. */
 void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n,
                       double share);
-/* Finds the first byte that differs although writable[i] is 0; writable NULL: no byte is writable. */
+/* Finds the first byte i that differs although writable[i] is 0; writable NULL: no byte is writable. */
 bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8_t *writable, size_t n,
                         size_t *where);
 
@@ -157,12 +158,12 @@ bool clt_verify_changed(const uint8_t *before, const uint8_t *after, const uint8
 typedef struct clt_verify_subject {
     const clt_op *op;
     const clt_op_case *op_case;
-    const char *variant; /* NULL: the one that the device would use */
+    const char *variant; /* NULL: the variant that the device would use */
 } clt_verify_subject;
 
 typedef struct clt_verify_setup {
     clt_plan_mode mode; /* CHECK, or EVAL */
-    int copies;         /* number of nodes that read the same inputs; the second one's gradients accumulate */
+    int copies;         /* nodes that read the same inputs; gradients of the second accumulate */
     uint32_t want_in;   /* bits of the inputs that want a gradient, if they can have one */
     bool want_params;
     bool frozen_buffers; /* the node computes as in evaluation, with the current values of its buffers */
@@ -176,12 +177,12 @@ typedef struct clt_verify_setup {
 
 typedef struct clt_verify_bench {
     ocl_device *device;
-    clt_phase phase;    /* that runs */
+    clt_phase phase;    /* the running phase */
     clt_ref_call peers; /* for records of other ranks: node, shapes of inputs, ranks */
     clt_plan *plan;
     clt_slab_pool *pool;
     clt_realized *realized;
-    ocl_choice tuned; /* of a case that says so */
+    ocl_choice tuned; /* tunables that the case asks for */
     int copies;
     clt_node *node[CLT_VERIFY_COPIES];
     int32_t in[CLT_MAX_IN];
@@ -189,28 +190,28 @@ typedef struct clt_verify_bench {
     uint8_t *before[CLT_MAX_PLAN_SLABS], *after[CLT_MAX_PLAN_SLABS], *writable[CLT_MAX_PLAN_SLABS];
 } clt_verify_bench;
 
-/* Cases with ranks: sets ranks and the one that is computed. */
+/* For cases with ranks: sets the number of ranks and the computed rank. */
 void clt_verify_set_ranks(const clt_op_case *c, clt_ref_call *call);
-/* The host function of a bench, which is its context: gives the records of other ranks. */
+/* Host function of a bench (its context): gives the records of other ranks. */
 clt_status clt_verify_host(void *bench, const ocl_command *command);
-/* Sets nodes, inputs and plan of a bench, for a device with that description. */
+/* Sets nodes, inputs and plan of a bench for a device with the description `desc`. */
 clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject *subject,
                            const clt_verify_setup *setup, clt_verify_bench *bench);
 /* Plans and realises. If the variant refuses, *outcome is SKIP with its reason, *out is NULL and the result
- * CLT_OK. */
+ * is CLT_OK. */
 clt_status clt_verify_bench_create(clt_verify_session *session, const clt_verify_subject *subject,
                                    const clt_verify_setup *setup, clt_verify_outcome *outcome,
                                    clt_verify_bench **out);
 void clt_verify_bench_destroy(clt_verify_bench *bench);
 /* Fills `before` with the pattern. */
 void clt_verify_bench_clear(clt_verify_bench *bench, uint32_t pattern);
-/* Put: writes values of a tensor into `before`. Get: reads them from `after`. The values are in row-major
- * order, whatever the layout of the tensor is. */
+/* Put: writes values of a tensor into `before`. Get: reads them from `after`. Values are in row-major order,
+ * whatever the tensor's layout. */
 void clt_verify_bench_put(clt_verify_bench *bench, int32_t tensor, const double *values);
 void clt_verify_bench_put_bytes(clt_verify_bench *bench, int32_t tensor, const void *bytes);
 void clt_verify_bench_get(const clt_verify_bench *bench, int32_t tensor, double *out);
-/* Uploads `before`, runs the phase, reads `after`. The check fails if a byte changed that does not belong to
- * a tensor that the phase may write. */
+/* Uploads `before`, runs the phase, reads `after`. The check fails if a byte changed outside of the tensors
+ * that the phase may write. */
 clt_status clt_verify_bench_run(clt_verify_bench *bench, clt_phase phase, clt_verify_outcome *outcome);
 /* verify_perf.c: times both directions of the bench and writes the times into the outcome. */
 clt_status clt_verify_time(clt_verify_bench *bench, clt_verify_outcome *outcome);
@@ -246,7 +247,7 @@ clt_status clt_verify_data_make(clt_verify_data *data, const clt_graph *graph,
 clt_status clt_verify_ref_make(clt_verify_data *data, const clt_graph *graph,
                                const clt_verify_subject *subject, const clt_node *node, int copy,
                                bool training, clt_ref_call *call);
-/* Can input `index` have a gradient? */
+/* True if input `index` can have a gradient. */
 bool clt_verify_takes_gradient(const clt_verify_subject *subject, const clt_graph *graph,
                                const clt_node *node, int index);
 

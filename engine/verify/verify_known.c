@@ -147,7 +147,7 @@ static clt_status check_philox(clt_verify_session *session, clt_verify_outcome *
 /* --- 16-bit storage --- */
 
 #define HALVES 65536u
-#define AROUND 4u /* floats per pattern: its value, and three around the middle to its neighbour */
+#define AROUND 4u /* floats per pattern: its value, and three around the midpoint to its neighbour */
 
 static float widen(clt_dtype dt, uint32_t h)
 {
@@ -245,7 +245,7 @@ static clt_status check_storage(clt_verify_session *session, clt_dtype dt, uint3
     return status;
 }
 
-/* Checks the rounding to a 16-bit type in an epilogue whose result is stored as f32. */
+/* Checks an epilogue's rounding to a 16-bit type whose result is stored as f32. */
 static clt_status check_epilogue(clt_verify_session *session, clt_dtype dt, uint32_t width,
                                  clt_verify_outcome *outcome)
 {
@@ -266,7 +266,7 @@ static clt_status check_epilogue(clt_verify_session *session, clt_dtype dt, uint
     return status;
 }
 
-/* Number of values for the check of rounding to the 10 bits of mantissa that matrix units use of f32. */
+/* Number of values for checking the rounding of f32 to the 10 bits of mantissa that matrix units use. */
 #define OPERANDS 4096u
 
 static clt_status check_operand(clt_verify_session *session, bool even, clt_verify_outcome *outcome)
@@ -290,7 +290,7 @@ static clt_status check_operand(clt_verify_session *session, bool even, clt_veri
     return CLT_OK;
 }
 
-/* True if matrix units' instructions convert to fragments; false if that is emulated. */
+/* True if instructions of matrix units convert to fragments; false if the conversion is emulated. */
 static bool makes_fragments(const clt_verify_session *session, clt_dtype dt)
 {
     return (session->desc.caps & OCL_CAP_PTX) == 0 || ocl_mma_generation(dt, &session->desc) >= 75;
@@ -334,7 +334,7 @@ static clt_status check_checksum(clt_verify_session *session, bool group, clt_ve
     return CLT_OK;
 }
 
-/* --- fills by a kernel, for devices whose own fill command cannot be trusted --- */
+/* --- fills by a kernel, for devices with an untrusted fill command --- */
 
 #define FILL_BYTES 1024u
 #define FILL_FIRST 5u   /* elements */

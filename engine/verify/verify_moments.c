@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Moments that a convolution hands to the batch norm after it (engine/plan/moments.c): the mean and variance that the
- * norm saves, against the mean and variance of the stored convolution in double precision. Each algorithm, and sizes of
- * the image that fill Winograd's tiles of 2 and of 4 places, end one place beyond them or leave a part of one. */
+ * Checks moments that a convolution hands to the batch norm after it (engine/plan/moments.c): compares the
+ * mean and variance that the norm saves with those of the stored convolution in double precision. Covers
+ * each algorithm, and sizes of the image that fill Winograd's tiles of 2 and of 4 places, exceed them by one
+ * place, or leave a partial tile. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static clt_status make_graph(moments_run *r)
     return clt_graph_add_text(r->graph, "l1", "loss", "{}", with, 2, &loss);
 }
 
-/* Plans the case. An algorithm that refuses it, or makes no moments, is a SKIP. */
+/* Plans the case. SKIP if the algorithm refuses it or computes no moments. */
 static clt_status make_plan(moments_run *r, const clt_verify_session *session, const char *algorithm,
                             clt_verify_outcome *outcome)
 {
@@ -72,7 +73,7 @@ static clt_status make_plan(moments_run *r, const clt_verify_session *session, c
                                 .force_variant = algorithm};
     CLT_TRY(make_graph(r));
     clt_graph *graph = r->graph;
-    r->graph = NULL; /* the plan's from here on */
+    r->graph = NULL; /* now owned by the plan */
     clt_status status = clt_plan_compute(graph, &desc, &options, &r->plan);
     if (status == CLT_EUNSUPPORTED && strstr(clt_error_text(), "none accepts (")) {
         clt_verify_set(outcome, CLT_VERIFY_SKIP, "%s", clt_error_text());
@@ -115,8 +116,8 @@ done:
     return status;
 }
 
-/* Rounded means of blocks leave errors of the variance of their size times the deviation; a sum of squares would leave
- * errors of the size of the mean's square. */
+/* Rounding of the means of blocks leaves errors of about its size times the deviation in the variance; a
+ * plain sum of squares would leave errors relative to the mean's square. */
 static clt_status judge(const moments_run *r, clt_verify_outcome *outcome)
 {
     int64_t rows = BATCH * r->c->height * r->c->width;
@@ -128,7 +129,7 @@ static clt_status judge(const moments_run *r, clt_verify_outcome *outcome)
     CLT_TRY_GOTO(clt_realized_read(r->realized, r->norm->saved[0], mean), done);
     CLT_TRY_GOTO(clt_realized_read(r->realized, r->norm->saved[1], rstd), done);
     for (int64_t c = 0; c < RESULTS && !clt_verify_bad(outcome); c++) {
-        double sum = 0, apart = 0; /* y lies with its channels last, as moments need it */
+        double sum = 0, apart = 0; /* y is channels-last, as moments need it */
         for (int64_t i = 0; i < rows; i++)
             sum += (double)y[i * RESULTS + c];
         for (int64_t i = 0; i < rows; i++)

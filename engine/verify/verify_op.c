@@ -64,7 +64,7 @@ static void put_data(op_run *r, uint32_t pattern)
         clt_verify_bench_put(b, b->plan->loss_scale, &r->data.loss_scale);
 }
 
-/* Sets initial values of the loss records, because a later micro-batch adds to them. */
+/* Sets initial values of the loss records, to which a later micro-batch adds. */
 static void put_losses(op_run *r)
 {
     double record[CLT_MAX_LOSSES * 4];
@@ -118,7 +118,7 @@ static clt_status check_tensor(op_run *r, int32_t id, const tensor_check *check)
     return CLT_OK;
 }
 
-/* A sum of terms of both signs: rounding errors are relative to the magnitudes of the terms. */
+/* Checks a sum of terms of both signs: rounding errors are relative to the terms' magnitudes. */
 static void check_sum(op_run *r, const char *what, double got, double want, double terms)
 {
     const clt_verify_rule exact = {.dtype = CLT_F32, .exact = true};
@@ -173,7 +173,7 @@ static clt_status check_forward(op_run *r)
                 CLT_TRY(check_tensor(r, r->bench->plan->graph->params[call->node->param[i]].tensor,
                                      &(tensor_check){.reference = call->buffer[i].data, .factor = 1.0}));
         check_record(r, k);
-        /* backward starts from the outputs as they were stored, so that their rounding is not its error */
+        /* backward starts from the outputs as stored, so that their rounding is not an error of backward */
         for (int i = 0; i < call->n_out; i++)
             if (call->out[i].dtype == CLT_F16 || call->out[i].dtype == CLT_BF16)
                 clt_verify_bench_get(r->bench, call->node->out[i], call->out[i].data);
@@ -221,7 +221,7 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
     return CLT_OK;
 }
 
-/* BACKWARD_ADD: parameter gradients have initial values that are added to; input gradients are written. */
+/* Checks BACKWARD_ADD: it adds to the initial parameter gradients, and writes input gradients. */
 static clt_status check_add(op_run *r)
 {
     const clt_graph *graph = r->bench->plan->graph;
@@ -265,7 +265,7 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
 /* Properties of the data of a run. */
 typedef struct data_kind {
     bool integers;
-    uint32_t samples_on; /* position in the global batch of the first sample of the micro-batch */
+    uint32_t samples_on; /* how many samples later in the global batch the micro-batch begins */
 } data_kind;
 
 static clt_status run_data(clt_verify_session *session, const clt_verify_subject *subject,
@@ -303,7 +303,7 @@ static clt_status check_setup(clt_verify_session *session, const clt_verify_subj
     return status;
 }
 
-/* Finds inputs that can have a gradient, the number of parameters, and whether some of them are buffers. */
+/* Finds the inputs that can have a gradient, the number of parameters, and whether some are buffers. */
 static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int *params, bool *buffers)
 {
     clt_verify_bench scratch = {0};
@@ -321,8 +321,8 @@ static clt_status look(const clt_verify_subject *subject, uint32_t *inputs, int 
     return CLT_OK;
 }
 
-/* Checks each gradient without the others: in training the first layer needs none for its input, and a frozen
- * layer none for its weights. */
+/* Checks each gradient without the others: in training, the first layer needs no gradient of its input, and
+ * a frozen layer none of its weights. */
 static clt_status check_alone(clt_verify_session *session, const clt_verify_subject *subject, uint32_t inputs,
                               int params, clt_verify_outcome *outcome)
 {
@@ -401,7 +401,7 @@ static bool is_result(const clt_verify_bench *b, const clt_tensor *t)
            (t->id == b->plan->losses && b->plan->graph->n_losses > 0);
 }
 
-/* Keeps the results of a run, to compare them with those of the next run, which may be on another bench. */
+/* Keeps the results of a run, to compare the next run with them, which may be on another bench. */
 static clt_status keep_bits(const op_run *r, uint8_t *kept[CLT_MAX_PLAN_SLABS])
 {
     const clt_verify_bench *b = r->bench;
@@ -414,7 +414,7 @@ static clt_status keep_bits(const op_run *r, uint8_t *kept[CLT_MAX_PLAN_SLABS])
     return CLT_OK;
 }
 
-/* Compares with `kept`, the slabs after a run of the plan `first`, which is of the same graph. */
+/* Compares the slabs with `kept`: the slabs after a run of `first`, another plan of the same graph. */
 static void compare_bits(op_run *r, const clt_plan *first, uint8_t *const kept[CLT_MAX_PLAN_SLABS],
                          const char *what)
 {
@@ -445,7 +445,7 @@ static bool any_past_caches(const clt_plan *plan)
 
 /* Large arrays are written with nontemporal stores. Plans the same op for this device with almost no cache,
  * so that these stores are used; results must be equal. If the op has no such stores, the plan is the same
- * and nothing is run. */
+ * and is not run. */
 static clt_status bits_past_caches(clt_verify_session *session, const clt_verify_setup *setup, op_run *r,
                                    uint8_t *const kept[CLT_MAX_PLAN_SLABS])
 {
@@ -476,7 +476,7 @@ static clt_status check_bits(clt_verify_session *session, const clt_verify_setup
     return clt_verify_bad(r->outcome) ? CLT_OK : bits_past_caches(session, setup, r, kept);
 }
 
-/* Makes a bench with every gradient and runs one check on it; does nothing if the variant refuses. */
+/* A check that on_bench runs on a bench with every gradient; nothing is run if the variant refuses. */
 typedef clt_status (*bench_check)(clt_verify_session *session, const clt_verify_setup *setup, op_run *r);
 
 static clt_status on_bench(clt_verify_session *session, const clt_verify_subject *subject,

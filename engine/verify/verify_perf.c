@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times of a case's commands, for the checker's mode `perf`. Results are not checked here. */
+ * Times a case's commands, for the checker's mode `perf`. Results are not checked here. */
 #include <stdio.h>
 
 #include "cl/command/command_times.h"

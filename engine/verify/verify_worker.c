@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The worker's side of checks in worker processes (verify_apart.c is the parent's). A worker asks before it
- * runs the checks of a case, and names each check before it runs it. Lines that it writes:
+ * The worker's side of checks in worker processes; verify_apart.c is the parent's side. A worker asks before
+ * it runs the checks of a case, and names each check before it runs it. Lines that it writes:
  *     device KIND SPEC NAME               the device is open; KIND is cpu or other
  *     claim PASS INDEX SUBJECT CASE       may I run the checks of this case?
  *     begin INDEX NAME                    this check starts
@@ -20,8 +20,8 @@
 
 /* State that the callbacks share. */
 typedef struct worker {
-    clt_status said;   /* of the lines to the parent: after an error the parent no longer reads */
-    char op_case[256]; /* the case that was asked for last, with its subject and pass */
+    clt_status said;   /* status of writing to the parent, which after an error no longer reads */
+    char op_case[256]; /* the last case asked for, with its subject and pass */
     bool ours;         /* the parent's answer: run it */
     uint64_t from;     /* first check to run */
     char *line;        /* the line that contains the answer */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matrix products that the checker tries: sizes around tile edges, every layout, batches, shared and
- * interleaved operands, scalars, storage types, epilogues, with and without the alignment that vector loads
- * need. Knows no backend. */
+ * The matrix products with which the checker tests: sizes around tile edges, every layout, batches, shared
+ * and interleaved operands, scalars, storage types, epilogues, with and without the alignment that vector
+ * loads need. Knows no backend. */
 #include "engine/verify/cases/verify_gemm_cases.h"
 
 #define LAYOUTS(word, ...)                                                                                   \
@@ -14,7 +14,7 @@
     }
 
 /* With these factors, sums of products of small integers often lie between two 16-bit numbers, also exactly
- * in the middle, so that the stored results show how they were rounded. */
+ * in the middle, so the stored results show how they were rounded. */
 #define TIES_F16 (365.0f / 256.0f)
 #define TIES_BF16 (45.0f / 32.0f)
 
@@ -63,7 +63,7 @@ const clt_gemm_case clt_gemm_cases[] = {
     {.name = "shared_b", .m = 5, .n = 33, .k = 12, .tb = true, .batch = 4, .form = FORM_SHARED},
     {.name = "deep", .m = 7, .n = 9, .k = 1025, .tb = true},
     LAYOUTS("micro_panels", .m = 29, .n = 149, .k = 500, .form = FORM_PADDED, .lane_forms = true),
-    /* Beyond a chain of sums (long_sum.clh), and so deep that one chain would break the bounds. */
+    /* k exceeds one chain of sums (long_sum.clh) so far that a single chain would break the bounds. */
     {.name = "chains",
      .m = 19,
      .n = 37,
@@ -279,8 +279,9 @@ const clt_gemm_case clt_gemm_cases[] = {
      .form = FORM_ALIGNED},
     LAYOUTS("large", .m = 257, .n = 255, .k = 253, .form = FORM_PADDED),
     {.name = "large_batch", .m = 256, .n = 256, .k = 256, .batch = 2},
-    /* Windows of images: forward and image gradients (NT, NN), gradients of the weight (TN). Sizes that vectors divide
-     * and sizes that they do not, windows that reach over every edge, steps over several rows of the image. */
+    /* Windows of images: forward and gradients of the image (NT, NN), gradients of the weight (TN). Sizes
+     * that are multiples of vectors and sizes that are not, windows that reach over every edge, steps over
+     * several rows of the image. */
     {.name = "windows_nt",
      .n = 40,
      .tb = true,
@@ -303,7 +304,7 @@ const clt_gemm_case clt_gemm_cases[] = {
      .mma = "mma_f16",
      .windows = {OCL_WINDOWS_A, 2, {1, 17, 15}, {1, 7, 7}, {1, 2, 2}, .padding = {0, 3, 3}, .channels = 3}},
     {.name =
-         "windows_nn_phase", /* negative padding, more places than the image has, another layout of the weight */
+         "windows_nn_phase", /* negative padding, more places than the image, another layout of the weight */
      .n = 24,
      .beta = 1.0f,
      .small = true,
@@ -311,7 +312,7 @@ const clt_gemm_case clt_gemm_cases[] = {
      .mma = "mma_tf32",
      .windows =
          {OCL_WINDOWS_A, 2, {1, 7, 6}, {1, 2, 3}, .padding = {0, -1, 1}, .out = {1, 8, 7}, .channels = 40}},
-    {.name = "windows_nt_epilogue", /* every operand that an epilogue has: the most arguments of a kernel */
+    {.name = "windows_nt_epilogue", /* all operands of an epilogue: the most arguments of a kernel */
      .n = 19,
      .tb = true,
      .small = true,
@@ -382,7 +383,7 @@ const clt_gemm_case clt_gemm_cases[] = {
      .m = 24,
      .ta = true,
      .windows = {OCL_WINDOWS_B, 71, {1, 2, 3}, {1, 2, 2}, .channels = 8}},
-    /* Several micro-panels and blocks of k of `lane`. */
+    /* Several micro-panels, and several blocks of k, of `lane`. */
     {.name = "windows_micro_panels_nt",
      .n = 149,
      .tb = true,
@@ -440,8 +441,8 @@ const clt_gemm_case clt_gemm_cases[] = {
      .m = 128,
      .ta = true,
      .windows = {OCL_WINDOWS_B, 1, {1, 28, 28}, {1, 1, 1}, {1, 2, 2}, .channels = 64}},
-    /* Moments: rows and columns that fill no tile, blocks of several tiles, groups side by side, each storage type; and
-     * columns far from 0, where sums of squares would cancel. */
+    /* Moments: numbers of rows and columns that fill no tile, blocks of several tiles, groups side by side,
+     * each storage type; and columns far from 0, where sums of squares would cancel. */
     {.name = "moments",
      .m = 61,
      .n = 45,
@@ -530,7 +531,7 @@ const clt_gemm_case clt_gemm_cases[] = {
      .moments = true,
      .mma = "mma_tf32",
      .windows = {OCL_WINDOWS_A, 3, {1, 6, 5}, {1, 3, 3}, .padding = {0, 1, 1}, .channels = 8, .groups = 3}},
-    /* Sums of A's lines: lines that fill no tile, more than one tile of columns, which take turns, parts of k. */
+    /* Sums of A's lines: lines that fill no tile; several tiles of columns, which take turns; parts of k. */
     {.name = "line_sums_bf16",
      .m = 88,
      .n = 312,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matrix products with which every GEMM backend is checked: plain data in a file of its own, which shows
+ * The matrix products with which every GEMM backend is checked, as plain data in a file of its own: it shows
  * what is covered. */
 #ifndef ENGINE_VERIFY_GEMM_CASES_H
 #define ENGINE_VERIFY_GEMM_CASES_H
@@ -21,8 +21,8 @@ typedef enum clt_gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } clt_gemm_extra;
 /* Whether sums of A's lines are wanted, and where they go. */
 typedef enum clt_gemm_line_sums { LINE_SUMS_NONE, LINE_SUMS_STORED, LINE_SUMS_ADDED } clt_gemm_line_sums;
 
-/* A or B is the matrix of windows of an image of n samples: m, k and n of the product that follow from it are 0 in the
- * case. With groups the batch items are groups of channels. */
+/* A or B is the matrix of windows of an image of n samples; the m, k and n of the product that follow from
+ * it are 0 in the case. With groups, the batch items are groups of channels. */
 typedef struct clt_gemm_windows {
     int operand;                                                     /* OCL_WINDOWS_... */
     int64_t n, in[3], kernel[3], stride[3], dilation[3], padding[3]; /* stride, dilation 0 mean 1 */

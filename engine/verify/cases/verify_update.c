@@ -3,8 +3,8 @@
  * Checks of the update: norm, clipping, skipped steps, loss scale, schedule and every optimizer, in each
  * variant, compared with double precision, and run twice for bitwise equality. A case is a small net whose
  * parameters differ in group, learning rate and size. The net is never run: gradients are written into the
- * store, the update runs several times, and after each run the whole store is read back, so that gaps between
- * parameters and frozen parameters are checked, too. Knows plans and stores. */
+ * store, the update runs several times, and after each run the whole store is read back, so that gaps
+ * between parameters and frozen parameters are checked, too. Knows plans and stores. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,10 +20,10 @@ static const clt_arena_kind float_arenas[CLT_IMAGES] = {CLT_ARENA_PARAM, CLT_ARE
 
 /* --- the net --- */
 
-/* x -> linear "first" (the case's size) -> linear "second" (frozen weight) -> two losses: a weight with
- * weight decay, biases without, one parameter whose learning rate is halved and one whose learning rate is
- * zero. A deeper net has two more linear layers between them, one of the transposed size and one of the first
- * size. */
+/* x -> linear "first" (of the case's size) -> linear "second" (its weight frozen) -> two losses: a weight
+ * with weight decay, biases without, one parameter with half the learning rate and one with learning rate
+ * zero. A deeper net has two more linear layers between them, one of the transposed size and one of the
+ * first size. */
 static clt_status make_graph(const clt_update_case *c, clt_graph **out)
 {
     clt_graph *graph;
@@ -82,7 +82,7 @@ static clt_status make_images(clt_update_run *r)
     const clt_store_layout *layout = r->plan->store;
     for (int32_t s = 0; s < layout->n_slabs; s++) {
         size_t n =
-            layout->slab_elements[s] + CLT_STORE_CHUNK; /* the last slab of gradients has one chunk more */
+            layout->slab_elements[s] + CLT_STORE_CHUNK; /* the last slab of gradients is one chunk longer */
         for (int a = 0; a < CLT_IMAGES; a++) {
             r->before[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
             r->after[a][s] = clt_arena_alloc(r->arena, n * sizeof(float));
@@ -113,7 +113,7 @@ static clt_status realise(const clt_verify_session *session, clt_update_run *r)
 
 /* --- data --- */
 
-/* Whether the case wants `what` of the parameter to be zero. */
+/* Whether the case sets part `what` of the parameter to zero. */
 static bool is_zero(const clt_update_run *r, uint32_t number, int what)
 {
     return number == 0 && (int)r->c->zero == what;
@@ -124,8 +124,8 @@ static double normal(const clt_update_run *r, const clt_verify_stream *stream, u
     return clt_rng_normal(r->seed, CLT_RNG_VERIFY, stream->number, stream->key, i);
 }
 
-/* A number exactly between two neighbours of the 16-bit type, the lower one odd or even: it must be rounded
- * to the even one. */
+/* A number exactly between two neighbours of the 16-bit type, of which the lower one is odd or even: it must
+ * be rounded to the even one. */
 static float tie(clt_dtype type, uint32_t i)
 {
     uint16_t h = (uint16_t)((type == CLT_F16 ? 0x3c00u : 0x3f80u) + i % 64u);
@@ -134,8 +134,7 @@ static float tie(clt_dtype type, uint32_t i)
     return 0.5f * a + 0.5f * b;
 }
 
-/* Fills parameters and moments. A parameter whose learning rate is zero keeps its values, which are such
- * ties. */
+/* Fills parameters and moments. A parameter with learning rate zero keeps its values, which are such ties. */
 static void fill_slot(clt_update_run *r, const clt_store_slot *slot, uint32_t number)
 {
     clt_verify_stream stream = clt_verify_stream_make(r->seed, r->c->name, 16 * number);
@@ -249,7 +248,7 @@ static double deviations(float *mean, float *variance, double x, uint32_t steps,
     return found;
 }
 
-/* Judges a step whose values are finite; true: it is a spike. */
+/* Updates the statistics by a step whose values are finite; true: the step is a spike. */
 static bool judge(clt_update_run *r, double norm)
 {
     const clt_spike_rule *rule = &r->c->spec.spike;
@@ -317,8 +316,8 @@ static void expect_word(clt_update_run *r, const char *name, double found, doubl
     expect_near(r, name, found, want, relative * fabs(want));
 }
 
-/* Mean, variance and deviations of the loss or the norm, whose newest value is x: errors of differences are
- * relative to the numbers that are subtracted, which may be much larger than the difference. */
+/* Compares mean, variance and deviations of the loss or of the norm, whose newest value is x. Errors of
+ * differences are relative to the subtracted numbers, which may be much larger than the difference. */
 static void expect_judged(clt_update_run *r, const char *const names[3], const float found[3],
                           const float want[3], double x)
 {
@@ -357,7 +356,7 @@ static void check_state(clt_update_run *r)
     r->state = r->found; /* the next step starts from the device's values */
 }
 
-/* Checks elements that the update must not change: all of them in a skipped step, else gaps and frozen
+/* Checks elements that the update must not change: all of them after a skipped step, else gaps and frozen
  * parameters. */
 static clt_status check_untouched(clt_update_run *r, bool good)
 {
@@ -385,7 +384,7 @@ static clt_status check_untouched(clt_update_run *r, bool good)
     return CLT_OK;
 }
 
-/* The 16-bit copies must be the new parameters rounded to nearest even, also in gaps. */
+/* Checks that the 16-bit copies are the new parameters rounded to nearest even, also in gaps. */
 static void check_narrow(clt_update_run *r, bool good)
 {
     const clt_store_layout *layout = r->store->layout;
@@ -475,7 +474,7 @@ static clt_status run_steps(clt_update_run *r)
     return CLT_OK;
 }
 
-/* Repeating the steps must give the same bits. */
+/* Checks that repeating the steps gives the same bits. */
 static clt_status check_bits(clt_update_run *r)
 {
     const clt_store_layout *layout = r->store->layout;
@@ -533,7 +532,7 @@ static clt_status check_variant(clt_verify_session *session, const clt_update_ca
     ocl_device_desc desc = clt_verify_desc(session);
     char reason[200], what[64];
     snprintf(what, sizeof what, "variant %s", variant->name);
-    if (mode == CLT_VERIFY_BITWISE && !c->small) /* the large case is only about sizes */
+    if (mode == CLT_VERIFY_BITWISE && !c->small) /* the large case only tests sizes */
         return CLT_OK;
     if (!clt_verify_wants(session, &item, &outcome))
         return CLT_OK;

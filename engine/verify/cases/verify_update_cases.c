@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cases of the update: every optimizer, and the rules that are common to all of them. */
+ * The cases of the update's check: every optimizer, and the rules that all of them have in common. */
 #include "engine/verify/cases/verify_update_cases.h"
 
 /* momentum, Nesterov */
 #define SGD(...) .optimizer = &clt_optimizer_sgd, .value = {__VA_ARGS__}
 /* beta1, beta2, eps */
 #define ADAM(name) .optimizer = &clt_optimizer_##name, .value = {0.85, 0.95, 1e-2}
-/* ... trust of all, limit of a norm */
+/* as ADAM, then trust of all, limit of a norm */
 #define LAMB(...) .optimizer = &clt_optimizer_lamb, .value = {0.85, 0.95, 1e-2, __VA_ARGS__}
-/* momentum, Nesterov, scale, rate of what AdamW updates, then as AdamW */
+/* momentum, Nesterov, scale, rate of the parameters that AdamW updates; then as ADAM */
 #define MUON(...) .optimizer = &clt_optimizer_muon, .value = {__VA_ARGS__, 0.85, 0.95, 1e-2}
 const clt_update_case clt_update_cases[] = {
     {.name = "sgd",
@@ -93,7 +93,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 47,
      .cols = 67,
      .small = true},
-    /* trust ratios of parameters whose own norm is 0, and of those whose update is */
+    /* trust ratios of parameters whose norm is 0, or whose update's norm is 0 */
     {.name = "lamb_zero",
      .spec = {LAMB(1, 0), .weight_decay = 0.2},
      .loss_scale = 1.0f,
@@ -144,7 +144,7 @@ const clt_update_case clt_update_cases[] = {
      .cols = 67,
      .deeper = true,
      .small = true},
-    /* in the order of sums that ranks with devices of different kinds agree on, and in several buffers */
+    /* with the order of sums that ranks with different kinds of devices agree on, in several buffers */
     {.name = "muon_plain",
      .spec = {MUON(0.9, 0, 1, 1), .weight_decay = 0.2, .order = {.plain = 1}},
      .storage = CLT_F16,
@@ -171,7 +171,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* gradients so small that the number that is added to the norm before the division matters */
+    /* gradients so small that the constant added to the norm before the division matters */
     {.name = "clip_small",
      .spec = {SGD(0.8, 0), .clip = 1e-7f},
      .loss_scale = 4.0f,
@@ -181,7 +181,7 @@ const clt_update_case clt_update_cases[] = {
      .gradients = 1e-7,
      .small = true},
     /* after two good steps the scale grows by a factor that f32 cannot represent; it falls by another such
-     * factor, and stops at the minimum */
+     * factor and stops at the minimum */
     {.name = "scale",
      .spec = {ADAM(adamw), .clip = 1.0f,
               .scaling = {.on = true,
@@ -196,7 +196,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* with three steps to compare with; a spike counts, too, and one before there are three steps is none */
+    /* compares with three steps; spikes count among them; before three steps nothing is a spike */
     {.name = "spike",
      .spec = {ADAM(adamw), .clip = 1.0f,
               .spike = {.action = CLT_SPIKE_SKIP, .loss = 4.0f, .gradient = 5.0f, .window = 3},
@@ -219,7 +219,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* the same values, which nobody judges: mean and deviation are kept all the same */
+    /* the same values without an action on spikes: mean and deviation are kept all the same */
     {.name = "spike_off",
      .spec = {SGD(0.9, 1), .spike = {.loss = 4.0f, .gradient = 5.0f, .window = 2}},
      .loss_scale = 1.0f,
@@ -227,7 +227,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* near the largest f32, where growing once more would give infinity */
+    /* near the largest f32: growing once more would give infinity */
     {.name = "scale_limit",
      .spec = {SGD(0, 0), .scaling = {.on = true,
                                      .dynamic = true,
@@ -241,7 +241,7 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* so many chunks that their partial sums are added up in two stages, in both styles */
+    /* enough chunks that their partial sums are added in two stages, in both styles */
     {.name = "spans",
      .spec = {SGD(0, 0), .clip = 1.0f},
      .loss_scale = 1.0f,

@@ -7,12 +7,12 @@
 
 #include "engine/plan/plan.h"
 
-/* The steps of a case are a string with a letter for each: a good step, or one that must be skipped. */
+/* The steps of a case are a string with one letter per step: a good step, or one that must be skipped. */
 #define GOOD 'g'
 #define INFINITE 'i' /* the last gradient of the last parameter is infinite */
 #define GRAD_NAN 'n' /* the first gradient is NaN */
 #define LOSS_NAN 'l' /* the last loss is NaN, the gradients are not */
-/* A step with large values, which is a spike once there are enough steps to compare it with: of the loss, of gradients. */
+/* A step with a large loss or large gradients, which is a spike if there are enough earlier steps. */
 #define HIGH_LOSS 'L'
 #define HIGH_NORM 'N'
 #define ENTRIES 4 /* entries of the schedule: fewer than steps, so the last entry is used several times */
@@ -28,14 +28,14 @@ typedef struct clt_update_case {
     double gradients;    /* size of gradients before the loss scale; 0: 0.1 */
     bool deeper;         /* the net has more layers (verify_update.c) */
     bool small;
-    /* After the weight's first chunk gradients are so small that a sum in f32 would not change when a chunk
-     * of them is added, unless rounding errors are compensated. */
+    /* After the weight's first chunk, gradients are so small that adding the sum of a chunk to an f32 total
+     * would not change it, unless rounding errors are compensated. */
     bool steep;
     enum {
         ZERO_NOTHING,
         ZERO_VALUES,
         ZERO_GRADIENTS
-    } zero; /* of the first weight, gradients with moments: its norm is 0 */
+    } zero; /* all 0 in the first weight (gradients: with moments), so that a norm is 0 */
 } clt_update_case;
 
 #define STEEP 0x1.6a09p-13 /* its square is less than half a unit in the last place of 1 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A case of the update's check while it runs, shared by the steps (verify_update.c) and the comparison of
- * parameters with the reference (verify_update_slots.c). */
+ * The state of one case of the update's check, which the steps (verify_update.c) and the comparison of
+ * parameters with the reference (verify_update_slots.c) share. */
 #ifndef ENGINE_VERIFY_UPDATE_RUN_H
 #define ENGINE_VERIFY_UPDATE_RUN_H
 
@@ -12,7 +12,7 @@
 
 enum { CLT_IMAGE_PARAM, CLT_IMAGE_GRAD, CLT_IMAGE_MOMENT1, CLT_IMAGE_MOMENT2, CLT_IMAGE_AVERAGE, CLT_IMAGES };
 
-/* A case on the device, and images on the host of all its arenas before and after a step. */
+/* A case on the device, and copies of all its arenas before and after a step on the host. */
 typedef struct clt_update_run {
     const clt_update_case *c;
     const char *variant;
@@ -32,8 +32,8 @@ typedef struct clt_update_run {
     char what[64];
 } clt_update_run;
 
-/* Compares a trained parameter, its states and its average after a step that was not skipped with the
- * reference. f: the factors that its elements have in common, except for the trust ratio. */
+/* Compares a trained parameter, its states and its average with the reference, after a step that was not
+ * skipped. f: the factors common to its elements, except the trust ratio. */
 clt_status clt_verify_slot(clt_update_run *run, const clt_store_slot *slot, clt_update_factors f);
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef ENGINE_VERIFY_FAMILY_LIST_H
 #define ENGINE_VERIFY_FAMILY_LIST_H
 
-/* To be called once by every program that reads or makes tuning records. */
+/* Every program that reads or makes tuning records calls this once. */
 void clt_families_register(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of ops on a device for timing, and the bench with which the tuner measures the families of ops:
- * results of a candidate are compared with those of the last variant of the list, the simplest one, which
- * accepts everything. Knows plans and no op. */
+ * Calls of ops on a device for timing, and the bench with which the tuner measures the families of ops. It
+ * compares a candidate's results with those of the list's last variant, the simplest one, which accepts
+ * everything. Knows plans and no op. */
 #include "engine/verify/speed/op_bench.h"
 
 #include <math.h>
@@ -136,14 +136,14 @@ typedef struct op_trial {
 
 typedef struct op_tuning {
     clt_op_problem problem;
-    clt_op_case op_case; /* its inputs and attributes are those of `problem` */
+    clt_op_case op_case; /* its inputs and attributes come from `problem` */
     ocl_device *device;
     op_trial *reference;
     clt_call call;
     float *want[MAX_RESULTS];
 } op_tuning;
 
-/* The tensors that the direction computes: gradients, or outputs and what is saved for backward. */
+/* The tensors that the direction computes: gradients, or outputs and saved tensors; returns their number. */
 static int results(const op_tuning *t, const clt_verify_bench *b, int32_t tensor[MAX_RESULTS])
 {
     const clt_node *node = b->node[0];
@@ -173,7 +173,7 @@ static void release(void *tuning, void *trial)
     free(t);
 }
 
-/* variant: a name, or NULL if there is a candidate. For gradients the forward pass is run first. */
+/* variant: a name, or NULL if there is a candidate. Runs forward first if the direction is backward. */
 static clt_status make_trial(op_tuning *t, const ocl_device_desc *desc, const char *variant,
                              const ocl_choice *candidate, ocl_choice *asked, op_trial **out)
 {
@@ -235,8 +235,8 @@ static double largest(const float *values, size_t n)
     return most;
 }
 
-/* Fails if all values of the reference are zero or one is infinite, because then every candidate would seem
- * right. */
+/* Runs the reference. Fails if all its values are zero or one is infinite, because then every candidate
+ * would seem right. */
 static clt_status make_reference(op_tuning *t, const ocl_device_desc *desc)
 {
     const ocl_variant *const *list =
@@ -316,8 +316,9 @@ static clt_status time_one(void *tuning, void *trial, double *ns)
     return clt_phase_trial_time(&((op_trial *)trial)->direction, ns);
 }
 
-/* How much the results of variants may differ, relative to the largest value of a tensor: sums have another
- * order, and values may be rounded to the storage type between two products. tf32 has f16's mantissa. */
+/* How much results of variants may differ, relative to the largest value of a tensor: sums have another
+ * order, and values may be rounded to the storage type between two products. tf32 has the same mantissa as
+ * f16. */
 static double tolerance(const op_tuning *t)
 {
     clt_dtype storage = t->problem.in[0].dtype;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One call of an op on a device, for everything that times it: random operands, runs of one direction. It
- * uses the checker's plan of a case, but does not check results. */
+ * One call of an op on a device, for all code that times it: random operands, runs of one direction. Uses
+ * the checker's plan of a case, but does not check results. */
 #ifndef ENGINE_VERIFY_OP_BENCH_H
 #define ENGINE_VERIFY_OP_BENCH_H
 
 #include "engine/verify/verify_internal.h"
 
-/* Plans a case for a device of that description, realises it and fills inputs, parameters and gradients. */
+/* Plans a case with the description `desc`, realises it and fills inputs, parameters and gradients. */
 clt_status clt_op_bench_create(ocl_device *device, const ocl_device_desc *desc,
                                const clt_verify_subject *subject, const clt_verify_setup *setup,
                                uint32_t phases, clt_verify_bench **out);
 
-/* Random data that is not compared with a reference: the same CLT_BENCH_BLOCK elements over and over. */
+/* Random data that is not compared with a reference: the same CLT_BENCH_BLOCK elements repeated. */
 #define CLT_BENCH_BLOCK 65536
 typedef struct clt_bench_fill {
     clt_dtype dtype;
@@ -30,13 +30,13 @@ typedef struct clt_phase_trial {
     clt_phase phase;
     int runs; /* in one timed batch; 0: not timed yet */
 } clt_phase_trial;
-/* Runs it so many times and waits for the end. */
+/* Runs the phase `runs` times and waits for the end. */
 clt_status clt_phase_trial_run(const clt_phase_trial *trial, int runs);
 /* Nanoseconds of one run. */
 clt_status clt_phase_trial_time(clt_phase_trial *trial, double *ns);
 
-/* Whether two results agree: no element differs by more than tolerance * the largest magnitude of `want`. Otherwise
- * `why` says which one. */
+/* True if two results agree: no element differs by more than tolerance * the largest magnitude of `want`.
+ * Otherwise `why` says which one differs. */
 bool clt_bench_equal(const float *got, const float *want, size_t n, double tolerance, const char *what,
                      char *why, size_t size);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measuring the speed of ops: runs the cases with realistic sizes (clt_op_ref.timed) on the device phase by
- * phase, and a stream (a memory bandwidth test) before and after each timing. Knows plans, and from the
- * commands their bytes, operations and kind of stores. */
+ * Measures the speed of ops: runs cases of realistic sizes (clt_op_ref.timed) on the device phase by phase,
+ * and a stream (a memory bandwidth test) before and after each timing. Knows plans, and the bytes,
+ * operations and kind of stores of commands. */
 #include "engine/verify/speed/speed.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ typedef struct speed_rounds {
     clt_realized *realized;
     ocl_command_times *times;
     size_t first, count; /* the commands of the phase */
-    bool large;          /* the data of the phase fits into no cache */
+    bool large;          /* the phase's data does not fit into any cache */
     speed_track *tracks; /* count + 1: the last one is for the whole phase */
     uint64_t *before;    /* count: total_ns of each command before this round */
     int rounds;
@@ -51,7 +51,7 @@ static clt_status run_streams(const clt_speed_session *s, speed_rounds *r, int a
     return ocl_stream_triad(s->stream, true, &r->stream[1][at]);
 }
 
-/* Runs the phase once between two streams. Data that fits into the caches was evicted by the stream, so the
+/* Runs the phase between two streams. The first stream evicts data that would fit into the caches, so the
  * phase is run once before it is timed. */
 static clt_status run_round(const clt_speed_session *s, clt_phase phase, speed_rounds *r)
 {
@@ -186,7 +186,7 @@ done:
     return status;
 }
 
-/* A case that does not fit into the machine's memory is left out. */
+/* Measures a case; leaves it out if it does not fit into the machine's memory. */
 static clt_status run_case(clt_speed_session *s, const clt_op *op, const clt_op_case *c)
 {
     char name[128];

@@ -14,12 +14,12 @@ typedef struct clt_speed_result {
     const char *direction;  /* "forward", "backward", "update" */
     const char *kernel;     /* NULL: the direction as a whole */
     double ms, gbs, gflops; /* medians of the rounds */
-    /* Bytes that must move / (time * GB/s of the stream with the same kind of stores right before and after);
+    /* Bytes that must move / (time * GB/s of the stream with the same kind of stores just before and after);
      * NAN: nothing moves. */
     double share;
     bool streams;        /* its arrays are far larger than the caches, and arithmetic does not limit it */
     bool nontemporal;    /* compared with the stream that uses nontemporal stores */
-    const char *refusal; /* not NULL: why it could not be run; then the values after `name` are undefined */
+    const char *refusal; /* not NULL: why it could not run; members after `name` are then undefined */
 } clt_speed_result;
 
 typedef struct clt_speed_options {
@@ -32,8 +32,8 @@ typedef struct clt_speed_options {
     void *context;
 } clt_speed_options;
 
-/* True if memory limits what was timed and it reaches less than `percent` of the stream. A share of NAN
- * counts as less. */
+/* True if memory limits what was timed and it reaches less than `percent` of the stream, or its share is
+ * NAN. */
 bool clt_speed_too_slow(const clt_speed_result *result, double percent);
 
 /* CLT_EUSAGE if the pattern matches no name. */

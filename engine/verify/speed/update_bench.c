@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Updates of a store with one matrix, and the bench with which the tuner measures them: after one update
- * parameters and optimizer states are compared with those of the last variant of the list, which accepts
- * everything. The matrix belongs to a net of one layer, which is never run. Knows plans and stores. */
+ * Updates of a store with one matrix, and the bench with which the tuner measures them. After one update it
+ * compares parameters and optimizer states with those of the list's last variant, which accepts everything.
+ * The matrix belongs to a net of one layer, which is never run. Knows plans and stores. */
 #include "engine/verify/speed/update_bench.h"
 
 #include <math.h>
@@ -116,7 +116,7 @@ fail:;
 
 /* --- the bench for the tuner --- */
 
-#define MOST_CHUNKS 8192 /* 32 MiB in each arena: more than caches hold, and enough work for any device */
+#define MOST_CHUNKS 8192 /* 32 MiB per arena: more than caches hold, enough work for any device */
 
 static const clt_arena_kind compared[] = {CLT_ARENA_PARAM, CLT_ARENA_OPT1, CLT_ARENA_OPT2, CLT_ARENA_EMA};
 enum { COMPARED = sizeof compared / sizeof compared[0] };
@@ -246,7 +246,7 @@ static clt_status time_one(void *tuning, void *trial, double *ns)
     return CLT_OK;
 }
 
-/* Allows for a norm that was summed in another order, and so for steps that differ in their last bits. */
+/* Allows for a norm summed in another order, so that steps differ in their last bits. */
 #define TOLERANCE 1e-5
 
 static clt_status check(void *tuning, void *trial, bool *right, char *why, size_t size)

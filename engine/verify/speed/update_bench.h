@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One update on a device, for everything that times it: the UPDATE phase on a store with one matrix, whose
+ * One update on a device, for all code that times it: the UPDATE phase on a store with one matrix, whose
  * values stay normal numbers over many updates. Results are not checked here. */
 #ifndef ENGINE_VERIFY_UPDATE_BENCH_H
 #define ENGINE_VERIFY_UPDATE_BENCH_H
@@ -16,7 +16,7 @@ typedef struct clt_update_bench {
     clt_realized *realized;
 } clt_update_bench;
 
-/* variant, candidate, asked: as in clt_plan_options. The spec's schedule_entries are replaced. */
+/* variant, candidate, asked: as in clt_plan_options. spec.schedule_entries is replaced. */
 typedef struct clt_update_bench_setup {
     clt_update_spec spec;
     clt_dtype storage;
@@ -26,7 +26,7 @@ typedef struct clt_update_bench_setup {
     ocl_choice *asked;
 } clt_update_bench_setup;
 
-/* Makes only the plan, for a device with that description. */
+/* Makes only the plan, for a device with the description `desc`. */
 clt_status clt_update_bench_plan(const ocl_device_desc *desc, const clt_update_bench_setup *setup,
                                  clt_plan **out);
 clt_status clt_update_bench_create(ocl_device *device, const ocl_device_desc *desc,

@@ -205,7 +205,7 @@ typedef struct clt_op_case {
     /* Repeat the case with the micro-batch one, two and three samples later in the global batch: a Philox
      * block has four random numbers, and a sample may start at each of them. */
     bool four_starts;
-    bool remembers;  /* parts of the output keep old content: two runs are not compared */
+    bool remembers;  /* parts of the output keep old content: no bitwise comparison of two runs */
     double rounding; /* relative rounding error of 16-bit values between the op's products; 0: none */
     int ranks;       /* ranks that exchange records in training (clt_op_ref.peer); 0: as 1 */
     /* All numbers that are not whole (inputs, parameters, gradients) have the same value, so that the

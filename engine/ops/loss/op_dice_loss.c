@@ -7,9 +7,8 @@
 #include "engine/ops/spatial/spatial.h"
 
 /* dice_loss: loss of a sample = mean over classes of w (1 - (2 sum(p t) + s) / (sum(p) + sum(t) + s)), sums
- * over
- *         its voxels; w = class_weights or 1, p = softmax or sigmoid of x, t = onehot(target); squared_pred:
- *         sum(p^2) instead of sum(p)
+ *         over its voxels; w = class_weights or 1, p = softmax or sigmoid of x, t = onehot(target);
+ *         squared_pred: sum(p^2) instead of sum(p)
  * shapes  x (N,C,...), channels-last in memory, target (N,...) -> record (4); saves slope (N,C,2), the
  *         derivatives with respect to sum(p) and sum(p t). With C = 1 the target is 0 or 1
  * dtypes  x f32|f16|bf16; target u8|u16|i32; arithmetic f32

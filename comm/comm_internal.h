@@ -2,8 +2,8 @@
  *
  * What the files and tests of this room share: the members of a group, messages with a deadline, and sums.
  * Other rooms use comm.h only. */
-#ifndef COMM_INTERNAL_H
-#define COMM_INTERNAL_H
+#ifndef COMM_COMM_INTERNAL_H
+#define COMM_COMM_INTERNAL_H
 
 #include "comm/comm.h"
 #include "comm/engine.h"

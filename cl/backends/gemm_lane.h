@@ -2,8 +2,8 @@
  *
  * How the GEMM backend `lane` (cl/backends/gemm_lane.c) divides a problem into blocks: plain arithmetic, for
  * its tests. */
-#ifndef CL_GEMM_LANE_H
-#define CL_GEMM_LANE_H
+#ifndef CL_BACKENDS_GEMM_LANE_H
+#define CL_BACKENDS_GEMM_LANE_H
 
 #include "cl/gemm/gemm.h"
 

@@ -2,8 +2,8 @@
  *
  * How the GEMM backend `mma` (cl/backends/gemm_mma.c) divides a problem into tiles, warps and parts: plain
  * arithmetic, for its tests and the checker. */
-#ifndef CL_GEMM_MMA_H
-#define CL_GEMM_MMA_H
+#ifndef CL_BACKENDS_GEMM_MMA_H
+#define CL_BACKENDS_GEMM_MMA_H
 
 #include "cl/gemm/gemm_forms.h"
 

@@ -2,8 +2,8 @@
  *
  * How the GEMM backend `tile` (cl/backends/gemm_tile.c) divides a problem into tiles and parts: plain
  * arithmetic, for its tests and the checker. */
-#ifndef CL_GEMM_TILE_H
-#define CL_GEMM_TILE_H
+#ifndef CL_BACKENDS_GEMM_TILE_H
+#define CL_BACKENDS_GEMM_TILE_H
 
 #include "cl/gemm/gemm_forms.h"
 

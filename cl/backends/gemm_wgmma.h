@@ -2,8 +2,8 @@
  *
  * How the GEMM backend `wgmma` (cl/backends/gemm_wgmma.c) divides a problem into tiles and parts: plain
  * arithmetic, for its tests and the checker. */
-#ifndef CL_GEMM_WGMMA_H
-#define CL_GEMM_WGMMA_H
+#ifndef CL_BACKENDS_GEMM_WGMMA_H
+#define CL_BACKENDS_GEMM_WGMMA_H
 
 #include "cl/gemm/gemm_forms.h"
 

@@ -3,8 +3,8 @@
  * Commands as data. A phase of a plan is a flat list of them: kernel, library GEMM, copy, fill, host call
  * (communication). Emitting needs no device; an executor (cl/exec/exec.h) later builds programs, resolves
  * tensors and binds arguments. Tensors are plain numbers here, whose meaning only the owner knows. */
-#ifndef CL_COMMAND_H
-#define CL_COMMAND_H
+#ifndef CL_COMMAND_COMMAND_H
+#define CL_COMMAND_COMMAND_H
 
 #include "cl/device/device.h"
 #include "engine/base/dtype.h"

@@ -2,8 +2,8 @@
  *
  * How long each command of a list takes, added up over runs. Benches and checks get it from the recorder
  * (cl/command/record.h) this way. */
-#ifndef CL_COMMAND_TIMES_H
-#define CL_COMMAND_TIMES_H
+#ifndef CL_COMMAND_COMMAND_TIMES_H
+#define CL_COMMAND_COMMAND_TIMES_H
 
 #include "cl/command/record.h"
 

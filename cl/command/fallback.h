@@ -5,8 +5,8 @@
  * (cl/command/fallback.c has the order) and plans again, if necessary down to the variants that every
  * device can run. What was given up is stored in the device's description, so planning stays pure and equal
  * refusals lead to equal plans. This file knows nothing of the planner. */
-#ifndef CL_FALLBACK_H
-#define CL_FALLBACK_H
+#ifndef CL_COMMAND_FALLBACK_H
+#define CL_COMMAND_FALLBACK_H
 
 #include "cl/command/command.h"
 #include "cl/command/variant.h"

@@ -11,8 +11,8 @@
  * last one of a range, for the last one before host code and for commands whose times are recorded. Such an
  * event stands for a group: the commands since the last event. CLTRAIN_EVENTS=each gives every command an
  * event on all devices. */
-#ifndef CL_FAULTS_H
-#define CL_FAULTS_H
+#ifndef CL_COMMAND_FAULTS_H
+#define CL_COMMAND_FAULTS_H
 
 #include <pthread.h>
 

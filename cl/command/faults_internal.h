@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How the files of cl/ that enqueue hand over the events of their commands. Nobody else includes it. */
-#ifndef CL_FAULTS_INTERNAL_H
-#define CL_FAULTS_INTERNAL_H
+#ifndef CL_COMMAND_FAULTS_INTERNAL_H
+#define CL_COMMAND_FAULTS_INTERNAL_H
 
 #include "cl/command/faults.h"
 #include "cl/device/internal.h"

@@ -2,8 +2,8 @@
  *
  * Device memory as slabs (one cl_mem each, no larger than the device's limit) and pinned host memory, and
  * the transfers between them. A tensor is (slab, byte offset); there are no sub-buffers. */
-#ifndef CL_MEMORY_H
-#define CL_MEMORY_H
+#ifndef CL_COMMAND_MEMORY_H
+#define CL_COMMAND_MEMORY_H
 
 #include "cl/device/device.h"
 

@@ -4,8 +4,8 @@
  * events of enqueued commands in a ring of fixed size and hands their times over when the caller knows that
  * the commands have ended. The meter measures the processor time that the main thread spends inside OpenCL
  * calls. Both are for the one thread that enqueues. Only the owner knows what a tag means. */
-#ifndef CL_RECORD_H
-#define CL_RECORD_H
+#ifndef CL_COMMAND_RECORD_H
+#define CL_COMMAND_RECORD_H
 
 #include "cl/command/command.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How the files of cl/ that enqueue report to the recorder and the meter. Nobody else includes it. */
-#ifndef CL_RECORD_INTERNAL_H
-#define CL_RECORD_INTERNAL_H
+#ifndef CL_COMMAND_RECORD_INTERNAL_H
+#define CL_COMMAND_RECORD_INTERNAL_H
 
 #include "cl/device/internal.h"
 #include "cl/command/record.h"

@@ -3,8 +3,8 @@
  * The record that describes an implementation: the group or lane style of a kernel family, a GEMM backend,
  * an op's forward or backward. Lists are ordered, and their last entry always accepts. Refusals are logged
  * with their reason. */
-#ifndef CL_VARIANT_H
-#define CL_VARIANT_H
+#ifndef CL_COMMAND_VARIANT_H
+#define CL_COMMAND_VARIANT_H
 
 #include "cl/command/command.h"
 #include "cl/device/device.h"

@@ -4,8 +4,8 @@
  * every answer that is not yes. It is kept in the user's cache, in one file for each device, driver and
  * version of the kernels, so that a device is asked once. A file that is damaged, belongs to another device
  * or is older than the kernels is ignored. This file must not know how a question is asked. */
-#ifndef CL_ANSWERS_H
-#define CL_ANSWERS_H
+#ifndef CL_DEVICE_ANSWERS_H
+#define CL_DEVICE_ANSWERS_H
 
 #include "cl/device/device.h"
 #include "engine/json/json.h"

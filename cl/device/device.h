@@ -4,8 +4,8 @@
  * planning needs no device; an open device owns the context, the queues and the program cache. Capabilities
  * come from probe kernels that were built and run, never from an extension string alone and never from a
  * device name; known-bad drivers sit in one quirk table. This room knows nothing of models or training. */
-#ifndef CL_DEVICE_H
-#define CL_DEVICE_H
+#ifndef CL_DEVICE_DEVICE_H
+#define CL_DEVICE_DEVICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  *
  * The structs of the opaque handles, and functions that the files of cl/ share. No other room includes
  * it. */
-#ifndef CL_INTERNAL_H
-#define CL_INTERNAL_H
+#ifndef CL_DEVICE_INTERNAL_H
+#define CL_DEVICE_INTERNAL_H
 
 #include <CL/cl.h>
 #include <pthread.h>

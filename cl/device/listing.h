@@ -5,8 +5,8 @@
  * hangs, children find out which drivers do that, and the loader of this process is given the others. The
  * result for a set of drivers is remembered until one of their files or the environment changes, or the
  * machine is restarted. */
-#ifndef CL_LISTING_H
-#define CL_LISTING_H
+#ifndef CL_DEVICE_LISTING_H
+#define CL_DEVICE_LISTING_H
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The OpenCL loader's name and version. */
-#ifndef CL_LOADER_TEXT_H
-#define CL_LOADER_TEXT_H
+#ifndef CL_DEVICE_LOADER_TEXT_H
+#define CL_DEVICE_LOADER_TEXT_H
 
 #include <stddef.h>
 

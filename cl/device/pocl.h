@@ -2,8 +2,8 @@
  *
  * Repairs PoCL's cache of kernels (engine/files/pocl_cache.h) before PoCL is loaded: chooses a usable
  * folder and removes truncated kernels. A warning reports both. */
-#ifndef CL_POCL_H
-#define CL_POCL_H
+#ifndef CL_DEVICE_POCL_H
+#define CL_DEVICE_POCL_H
 
 #include "engine/files/pocl_cache.h"
 

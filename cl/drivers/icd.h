@@ -5,8 +5,8 @@
  * first OpenCL call of a process cltrain makes a private folder with the system's entries and one for each
  * further driver library that it finds, and passes it to the loader in the variable that this loader
  * reads. */
-#ifndef CL_ICD_H
-#define CL_ICD_H
+#ifndef CL_DRIVERS_ICD_H
+#define CL_DRIVERS_ICD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * Reads ICD entries, the files by which OpenCL's loader finds drivers (each names one driver library in its
  * first line), and finds their libraries. Loads nothing, because a driver's constructors may end the
  * process. */
-#ifndef CL_ICD_ENTRY_H
-#define CL_ICD_ENTRY_H
+#ifndef CL_DRIVERS_ICD_ENTRY_H
+#define CL_DRIVERS_ICD_ENTRY_H
 
 #include <stdbool.h>
 #include <stddef.h>

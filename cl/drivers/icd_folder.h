@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A private folder of ICD entries, for the OpenCL loader to read in the place of the system's. */
-#ifndef CL_ICD_FOLDER_H
-#define CL_ICD_FOLDER_H
+#ifndef CL_DRIVERS_ICD_FOLDER_H
+#define CL_DRIVERS_ICD_FOLDER_H
 
 #include <stddef.h>
 

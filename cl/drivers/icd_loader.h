@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The OpenCL loader of this process: its file, and which variables it takes drivers from. */
-#ifndef CL_ICD_LOADER_H
-#define CL_ICD_LOADER_H
+#ifndef CL_DRIVERS_ICD_LOADER_H
+#define CL_DRIVERS_ICD_LOADER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * none, or a stale one of another version; then there is no platform, or every build fails with an empty
  * log. The linker finds a library that is already loaded by its name, wherever its file is, so cltrain
  * loads the right siblings before the first OpenCL call. */
-#ifndef CL_SIBLINGS_H
-#define CL_SIBLINGS_H
+#ifndef CL_DRIVERS_SIBLINGS_H
+#define CL_DRIVERS_SIBLINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

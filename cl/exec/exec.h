@@ -2,8 +2,8 @@
  *
  * Executors: a command list made ready for a device. Creating one builds (or finds) programs, creates one
  * kernel object for each kernel command and binds every argument; running one only enqueues. */
-#ifndef CL_EXEC_H
-#define CL_EXEC_H
+#ifndef CL_EXEC_EXEC_H
+#define CL_EXEC_EXEC_H
 
 #include "cl/command/command.h"
 #include "cl/command/memory.h"

@@ -2,8 +2,8 @@
  *
  * The executor's own structs, shared by cl/exec/exec_create.c (builds and binds) and cl/exec/exec.c
  * (enqueues). Nobody else includes it. */
-#ifndef CL_EXEC_INTERNAL_H
-#define CL_EXEC_INTERNAL_H
+#ifndef CL_EXEC_EXEC_INTERNAL_H
+#define CL_EXEC_EXEC_INTERNAL_H
 
 #include "cl/device/internal.h"
 #include "cl/exec/exec.h"

@@ -8,8 +8,8 @@
  *   backward   value = alpha * sum -> * activation'(dact) -> (+ beta * C) -> C
  * After it, if asked for, come the moments of the columns of C, computed from the values as stored
  * (ocl_moments). */
-#ifndef CL_GEMM_H
-#define CL_GEMM_H
+#ifndef CL_GEMM_GEMM_H
+#define CL_GEMM_GEMM_H
 
 #include "cl/command/command.h"
 #include "cl/command/memory.h"

@@ -2,8 +2,8 @@
  *
  * For backends that only multiply: tells whether a GEMM's epilogue can be a separate pass over C, and emits
  * that pass. */
-#ifndef CL_GEMM_EPILOGUE_H
-#define CL_GEMM_EPILOGUE_H
+#ifndef CL_GEMM_GEMM_EPILOGUE_H
+#define CL_GEMM_GEMM_EPILOGUE_H
 
 #include "cl/gemm/gemm.h"
 

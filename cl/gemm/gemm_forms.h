@@ -4,8 +4,8 @@
  * division is a form; the form that is fastest by the backend's cost model is chosen. Plain arithmetic, for
  * the backends `tile`, `mma` and `wgmma`, their tests and the checker. It must not know how a kernel
  * multiplies. */
-#ifndef CL_GEMM_FORMS_H
-#define CL_GEMM_FORMS_H
+#ifndef CL_GEMM_GEMM_FORMS_H
+#define CL_GEMM_GEMM_FORMS_H
 
 #include "cl/gemm/gemm.h"
 

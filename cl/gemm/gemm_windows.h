@@ -3,8 +3,8 @@
  * Products with an operand that is the matrix of windows of an image (ocl_gemm.windows): the kernel
  * arguments that describe it, and which of them can be read in tiles (gemm_window_tiles.clh). Plain
  * arithmetic. It must not know what the images are. */
-#ifndef CL_GEMM_WINDOWS_H
-#define CL_GEMM_WINDOWS_H
+#ifndef CL_GEMM_GEMM_WINDOWS_H
+#define CL_GEMM_GEMM_WINDOWS_H
 
 #include "cl/gemm/gemm.h"
 

@@ -3,8 +3,8 @@
  * One matrix product on a device, for all code that checks or times products (the checker, the tuner,
  * `cltrain bench gemm`, unit tests): operands with guard zones and values, a backend's commands for them,
  * runs, and a reference in double precision. It knows the contract of cl/gemm/gemm.h and no backend. */
-#ifndef CL_GEMM_BENCH_H
-#define CL_GEMM_BENCH_H
+#ifndef CL_GEMM_BENCH_GEMM_BENCH_H
+#define CL_GEMM_BENCH_GEMM_BENCH_H
 
 #include "cl/exec/exec.h"
 #include "cl/gemm/gemm.h"

@@ -3,8 +3,8 @@
  * One matrix product for the tuner: made small enough to measure, with operands that rotate through memory
  * as in a training step, and a cheap reference: the values are whole numbers, for which every correct
  * backend gives the same bits. It knows nothing of the search. */
-#ifndef CL_GEMM_TUNE_H
-#define CL_GEMM_TUNE_H
+#ifndef CL_GEMM_BENCH_GEMM_TUNE_H
+#define CL_GEMM_BENCH_GEMM_TUNE_H
 
 #include "cl/gemm_bench/gemm_bench.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernel sources that the build embeds (cl/kernels/embed.cmake writes the table). */
-#ifndef CL_KERNEL_SOURCE_H
-#define CL_KERNEL_SOURCE_H
+#ifndef CL_KERNELS_KERNEL_SOURCE_H
+#define CL_KERNELS_KERNEL_SOURCE_H
 
 #include <stddef.h>
 

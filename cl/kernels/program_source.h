@@ -2,8 +2,8 @@
  *
  * The source texts of kernels, with includes resolved, and reduced to the one kernel that a program is built
  * for. */
-#ifndef CL_PROGRAM_SOURCE_H
-#define CL_PROGRAM_SOURCE_H
+#ifndef CL_KERNELS_PROGRAM_SOURCE_H
+#define CL_KERNELS_PROGRAM_SOURCE_H
 
 #include <stddef.h>
 #include <stdint.h>

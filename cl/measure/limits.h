@@ -2,8 +2,8 @@
  *
  * Measurements of a device: its arithmetic and memory peaks, the cost of a launch, and a stream to compare
  * other measurements with. */
-#ifndef CL_LIMITS_H
-#define CL_LIMITS_H
+#ifndef CL_MEASURE_LIMITS_H
+#define CL_MEASURE_LIMITS_H
 
 #include "cl/device/device.h"
 

@@ -2,8 +2,8 @@
  *
  * Calls of cl/measure/stream.c for cl/measure/measure.c beyond the public ones: every kind of stream, style
  * and store. */
-#ifndef CL_STREAM_H
-#define CL_STREAM_H
+#ifndef CL_MEASURE_STREAM_H
+#define CL_MEASURE_STREAM_H
 
 #include "cl/command/memory.h"
 #include "cl/device/internal.h"

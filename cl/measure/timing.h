@@ -2,8 +2,8 @@
  *
  * Timing by the clock: the median of batches that are so long that the costs of the clock and of the last
  * wait are negligible. It must not know what runs. */
-#ifndef CL_TIMING_H
-#define CL_TIMING_H
+#ifndef CL_MEASURE_TIMING_H
+#define CL_MEASURE_TIMING_H
 
 #include "engine/base/status.h"
 

@@ -6,8 +6,8 @@
  * announced question, and another child continues with the others. Questions that the caller's mask makes
  * unnecessary are never asked. Answers are remembered (cl/device/answers.h). This file must not know what
  * the kernels of a self-test compute: their room registers the tests here. */
-#ifndef CL_ASKING_H
-#define CL_ASKING_H
+#ifndef CL_PROBES_ASKING_H
+#define CL_PROBES_ASKING_H
 
 #include "cl/device/answers.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the files of the doctor share. */
-#ifndef CL_DOCTOR_INTERNAL_H
-#define CL_DOCTOR_INTERNAL_H
+#ifndef CL_PROBES_DOCTOR_INTERNAL_H
+#define CL_PROBES_DOCTOR_INTERNAL_H
 
 #include "cl/device/device.h"
 

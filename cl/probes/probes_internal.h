@@ -2,8 +2,8 @@
  *
  * What the files of questions share: a run of a probe kernel (probe_run.c), the questions about matrix units
  * (probes_units.c). Nobody but cl/probes/probe*.c includes it. */
-#ifndef CL_PROBES_INTERNAL_H
-#define CL_PROBES_INTERNAL_H
+#ifndef CL_PROBES_PROBES_INTERNAL_H
+#define CL_PROBES_PROBES_INTERNAL_H
 
 #include "cl/device/internal.h"
 

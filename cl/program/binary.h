@@ -2,8 +2,8 @@
  *
  * A short description of a compiled program: format and target of its binary, and register spills that the
  * compiler reported. For reports from machines to which there is no access later. */
-#ifndef CL_BINARY_H
-#define CL_BINARY_H
+#ifndef CL_PROGRAM_BINARY_H
+#define CL_PROGRAM_BINARY_H
 
 #include <stddef.h>
 

@@ -6,8 +6,8 @@
  * from the cache. A compiler that crashes ends only a child; this process sees a program that does not
  * build. PoCL does most of its compiling at a kernel's first launch, so children launch one group of each
  * kernel, on memory of their own. This file must not know what is built. */
-#ifndef CL_BUILDERS_H
-#define CL_BUILDERS_H
+#ifndef CL_PROGRAM_BUILDERS_H
+#define CL_PROGRAM_BUILDERS_H
 
 #include "cl/command/command.h"
 

@@ -3,8 +3,8 @@
  * How a device's compiler builds programs: the time of each build, and the compiler's report of registers,
  * spills and memory. For reports from machines to which there is no access later, and for work on
  * kernels. */
-#ifndef CL_EXAMINE_H
-#define CL_EXAMINE_H
+#ifndef CL_PROGRAM_EXAMINE_H
+#define CL_PROGRAM_EXAMINE_H
 
 #include "cl/program/binary.h"
 #include "cl/program/programs.h"

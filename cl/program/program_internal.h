@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the files that build, keep and load programs share; nobody outside cl/ includes it. */
-#ifndef CL_PROGRAM_INTERNAL_H
-#define CL_PROGRAM_INTERNAL_H
+#ifndef CL_PROGRAM_PROGRAM_INTERNAL_H
+#define CL_PROGRAM_PROGRAM_INTERNAL_H
 
 #include "cl/device/internal.h"
 #include "cl/program/programs.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Programs: kernels built for a device, kept by family and options (docs/programs.md). */
-#ifndef CL_PROGRAMS_H
-#define CL_PROGRAMS_H
+#ifndef CL_PROGRAM_PROGRAMS_H
+#define CL_PROGRAM_PROGRAMS_H
 
 #include "cl/device/device.h"
 

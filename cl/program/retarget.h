@@ -6,8 +6,8 @@
  * gets the other target, the comments become instructions, and the text is loaded in place of the program.
  * The array in local memory gets its full size: the assemblers of some drivers take more than 48 KiB for
  * sm_90a alone. It must not know what the instructions do. */
-#ifndef CL_RETARGET_H
-#define CL_RETARGET_H
+#ifndef CL_PROGRAM_RETARGET_H
+#define CL_PROGRAM_RETARGET_H
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Registers the families that have tuning records, and finds them by name. */
-#ifndef CL_FAMILIES_H
-#define CL_FAMILIES_H
+#ifndef CL_TUNE_FAMILIES_H
+#define CL_TUNE_FAMILIES_H
 
 #include "cl/tune/family.h"
 

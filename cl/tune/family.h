@@ -4,8 +4,8 @@
  * direction), how one of them is chosen for a problem, and how they are measured. Every family chooses in
  * the same order: a variant that is asked for by name, one that the environment prefers, the variant of a
  * tuning record, the family's own standard. This file must not know what a family computes. */
-#ifndef CL_FAMILY_H
-#define CL_FAMILY_H
+#ifndef CL_TUNE_FAMILY_H
+#define CL_TUNE_FAMILY_H
 
 #include "cl/tune/tuning.h"
 

@@ -4,8 +4,8 @@
  * (cl/tune/tuner.c) is pure: it sees candidates through a table of functions and can be tested with invented
  * times. cl/tune/tuner_run.c measures on a device. A choice is trusted only when its result
  * was compared with a reference, and taken only when it beats the default by more than noise. */
-#ifndef CL_TUNER_H
-#define CL_TUNER_H
+#ifndef CL_TUNE_TUNER_H
+#define CL_TUNE_TUNER_H
 
 #include <stdatomic.h>
 

@@ -5,8 +5,8 @@
  * because that can be measured and not computed. A record only ever chooses among what a variant declares,
  * so a bad one costs time and never correctness. Everything here is pure: files are cl/tune/tuning_store.c's
  * business, measuring is cl/tune/tuner.h's. It must not know what a family computes. */
-#ifndef CL_TUNING_H
-#define CL_TUNING_H
+#ifndef CL_TUNE_TUNING_H
+#define CL_TUNE_TUNING_H
 
 #include "cl/command/variant.h"
 #include "cl/device/answers.h"

@@ -4,8 +4,8 @@
  * that ship inside the program (cl/params). A file is used only if it is undamaged and belongs to this
  * device, driver and kernels; otherwise it is ignored with a warning, and replaced the next time something
  * is measured. */
-#ifndef CL_TUNING_STORE_H
-#define CL_TUNING_STORE_H
+#ifndef CL_TUNE_TUNING_STORE_H
+#define CL_TUNE_TUNING_STORE_H
 
 #include "cl/kernels/kernel_source.h"
 #include "cl/tune/tuning.h"

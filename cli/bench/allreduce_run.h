@@ -2,8 +2,8 @@
  *
  * What `cltrain bench allreduce` measures: one sum over ranks, or its halves, a reduce-scatter and an all-gather, by several paths, and how fast the ranks' cores can
  * read and write memory at the same time. */
-#ifndef CLI_ALLREDUCE_RUN_H
-#define CLI_ALLREDUCE_RUN_H
+#ifndef CLI_BENCH_ALLREDUCE_RUN_H
+#define CLI_BENCH_ALLREDUCE_RUN_H
 
 #include "cl/command/memory.h"
 #include "comm/comm.h"

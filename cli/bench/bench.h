@@ -2,8 +2,8 @@
  *
  * What the parts of `cltrain bench` share: common options, and JSON records that can be compared with an
  * earlier file. */
-#ifndef CLI_BENCH_H
-#define CLI_BENCH_H
+#ifndef CLI_BENCH_BENCH_H
+#define CLI_BENCH_BENCH_H
 
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Prints commands, ready to be pasted, that may be useful after a run has ended. */
-#ifndef CLI_NEXT_COMMANDS_H
-#define CLI_NEXT_COMMANDS_H
+#ifndef CLI_COMMANDS_NEXT_COMMANDS_H
+#define CLI_COMMANDS_NEXT_COMMANDS_H
 
 #include "cli/screen/cmd.h"
 #include "engine/train/loop/trainer.h"

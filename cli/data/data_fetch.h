@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain data fetch. */
-#ifndef CLI_DATA_FETCH_H
-#define CLI_DATA_FETCH_H
+#ifndef CLI_DATA_DATA_FETCH_H
+#define CLI_DATA_DATA_FETCH_H
 
 #include "cli/screen/cmd.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Parts of cltrain data for images: packing a folder, showing samples, checking every image. */
-#ifndef CLI_DATA_IMAGES_H
-#define CLI_DATA_IMAGES_H
+#ifndef CLI_DATA_DATA_IMAGES_H
+#define CLI_DATA_DATA_IMAGES_H
 
 #include "cli/screen/cmd.h"
 #include "engine/config/config.h"

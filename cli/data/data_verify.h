@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain data verify. */
-#ifndef CLI_DATA_VERIFY_H
-#define CLI_DATA_VERIFY_H
+#ifndef CLI_DATA_DATA_VERIFY_H
+#define CLI_DATA_DATA_VERIFY_H
 
 #include "cli/screen/cmd.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finds real text on this machine for the demo: licence texts, C headers, scripts. */
-#ifndef CLI_DEMO_TEXT_H
-#define CLI_DEMO_TEXT_H
+#ifndef CLI_DATA_DEMO_TEXT_H
+#define CLI_DATA_DEMO_TEXT_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  *
  * A config that the program writes for a user: keys with values, in the sections and the order of a config that
  * people write. It knows nothing of data. */
-#ifndef CLI_DRAFT_H
-#define CLI_DRAFT_H
+#ifndef CLI_DATA_DRAFT_H
+#define CLI_DATA_DRAFT_H
 
 #include "engine/base/mem.h"
 

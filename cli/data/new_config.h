@@ -2,8 +2,8 @@
  *
  * What `cltrain new` finds in a file or folder, and the config that suits it. One function for each kind of data, each
  * in terms of the sources that training reads; nothing is printed. */
-#ifndef CLI_NEW_CONFIG_H
-#define CLI_NEW_CONFIG_H
+#ifndef CLI_DATA_NEW_CONFIG_H
+#define CLI_DATA_NEW_CONFIG_H
 
 #include "cli/data/draft.h"
 #include "engine/data/data.h"

@@ -3,8 +3,8 @@
  * What can be typed at a position of a command line, found from the commands' tables of options and the
  * schema of configs. The scripts that `cltrain completion` prints ask for it; they contain no knowledge of
  * cltrain. */
-#ifndef CLI_COMPLETE_H
-#define CLI_COMPLETE_H
+#ifndef CLI_HELP_COMPLETE_H
+#define CLI_HELP_COMPLETE_H
 
 #include "cli/screen/args.h"
 #include "cli/screen/cmd.h"

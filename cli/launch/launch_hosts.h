@@ -2,8 +2,8 @@
  *
  * The hosts of a job: a list of names or Open MPI's hostfile, and what each host says of its devices. Knows nothing
  * of jobs. */
-#ifndef CLI_LAUNCH_HOSTS_H
-#define CLI_LAUNCH_HOSTS_H
+#ifndef CLI_LAUNCH_LAUNCH_HOSTS_H
+#define CLI_LAUNCH_LAUNCH_HOSTS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  *
  * One start of the ranks of a job: `mpirun ... cltrain train ...`, or the command itself for one rank.
  * Signals to this process are passed on as SIGUSR2, which makes all ranks save and end. Knows nothing of restarts. */
-#ifndef CLI_LAUNCH_JOB_H
-#define CLI_LAUNCH_JOB_H
+#ifndef CLI_LAUNCH_LAUNCH_JOB_H
+#define CLI_LAUNCH_LAUNCH_JOB_H
 
 #include "cli/launch/launch_report.h"
 #include "cli/screen/cmd.h"

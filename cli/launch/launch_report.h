@@ -3,8 +3,8 @@
  * What Open MPI's mpirun prints on its error stream: the lines of the ranks, which are passed on, and its own
  * reports between two dashed lines. Those that only repeat how the job ended are kept back and read: which rank was
  * ended by which signal. Pure; knows nothing of processes. */
-#ifndef CLI_LAUNCH_REPORT_H
-#define CLI_LAUNCH_REPORT_H
+#ifndef CLI_LAUNCH_LAUNCH_REPORT_H
+#define CLI_LAUNCH_LAUNCH_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * Option parser: a table connects options with variables. An unknown option is an error that suggests the
  * most similar name. Every command has --help and --color, and values are checked when they are parsed. Knows
  * nothing of what the options do. */
-#ifndef CLI_ARGS_H
-#define CLI_ARGS_H
+#ifndef CLI_SCREEN_ARGS_H
+#define CLI_SCREEN_ARGS_H
 
 #include <stdbool.h>
 #include <stdint.h>

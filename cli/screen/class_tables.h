@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables about classes for the terminal: figures of each class, and the confusion matrix. */
-#ifndef CLI_CLASS_TABLES_H
-#define CLI_CLASS_TABLES_H
+#ifndef CLI_SCREEN_CLASS_TABLES_H
+#define CLI_SCREEN_CLASS_TABLES_H
 
 #include "engine/report/write/class_counts.h"
 

@@ -2,8 +2,8 @@
  *
  * What the commands share: the table of commands, the state of the process (ranks, stop flag) and helpers for
  * configs, files and output. The command line is the only room that prints and exits. */
-#ifndef CLI_CMD_H
-#define CLI_CMD_H
+#ifndef CLI_SCREEN_CMD_H
+#define CLI_SCREEN_CMD_H
 
 #include <stdatomic.h>
 #include <stdio.h>

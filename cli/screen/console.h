@@ -4,8 +4,8 @@
  * the work in progress and how long it will take. Lines above it stay. Otherwise plain lines without control
  * characters are printed, less often. A terminal that accepts no output does not block the run; lines that it
  * misses are counted. Knows the observer's records and nothing of training. */
-#ifndef CLI_CONSOLE_H
-#define CLI_CONSOLE_H
+#ifndef CLI_SCREEN_CONSOLE_H
+#define CLI_SCREEN_CONSOLE_H
 
 #include <pthread.h>
 

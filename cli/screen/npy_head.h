@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The header of .npy files that commands write. */
-#ifndef CLI_NPY_HEAD_H
-#define CLI_NPY_HEAD_H
+#ifndef CLI_SCREEN_NPY_HEAD_H
+#define CLI_SCREEN_NPY_HEAD_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  *
  * Commands and options of other tools: what to write here in their place. One table, whose every row a test
  * follows (tests/e2e/test_other_words.sh). Keys and values of a config: engine/config/config_foreign.h. */
-#ifndef CLI_OTHER_WORDS_H
-#define CLI_OTHER_WORDS_H
+#ifndef CLI_SCREEN_OTHER_WORDS_H
+#define CLI_SCREEN_OTHER_WORDS_H
 
 #include "engine/base/mem.h"
 

@@ -2,8 +2,8 @@
  *
  * Output of predictions as csv, JSON lines or npy, to the standard output or to a file, which appears only
  * when it is complete. Knows numbers and names of columns, no model. */
-#ifndef CLI_PREDICT_OUT_H
-#define CLI_PREDICT_OUT_H
+#ifndef CLI_SCREEN_PREDICT_OUT_H
+#define CLI_SCREEN_PREDICT_OUT_H
 
 #include <stdio.h>
 

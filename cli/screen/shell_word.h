@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Words of a command that a user can paste into a shell. */
-#ifndef CLI_SHELL_WORD_H
-#define CLI_SHELL_WORD_H
+#ifndef CLI_SCREEN_SHELL_WORD_H
+#define CLI_SCREEN_SHELL_WORD_H
 
 #include "engine/base/mem.h"
 

@@ -3,8 +3,8 @@
  * Tables for people. Columns are as wide as necessary on a screen of a given width. If there is not enough
  * room, the least important columns are left out, and long cells are wrapped within their own column. Text is
  * appended to a string; only table_print prints. */
-#ifndef CLI_TABLE_H
-#define CLI_TABLE_H
+#ifndef CLI_SCREEN_TABLE_H
+#define CLI_SCREEN_TABLE_H
 
 #include <stdbool.h>
 

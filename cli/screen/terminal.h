@@ -2,8 +2,8 @@
  *
  * The standard output as a screen: whether it is a terminal whose lines can be rewritten, its width, whether
  * it shows colours; and how many columns text takes there. Everything that prints asks here. */
-#ifndef CLI_TERMINAL_H
-#define CLI_TERMINAL_H
+#ifndef CLI_SCREEN_TERMINAL_H
+#define CLI_SCREEN_TERMINAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The options of `cltrain train`, which `cltrain launch` takes as well and passes on. */
-#ifndef CLI_TRAIN_ARGS_H
-#define CLI_TRAIN_ARGS_H
+#ifndef CLI_SCREEN_TRAIN_ARGS_H
+#define CLI_SCREEN_TRAIN_ARGS_H
 
 #include "cli/screen/args.h"
 #include "engine/base/mem.h"

@@ -3,8 +3,8 @@
  * The user's cache: the folder of each kind of cached file (tuning records, answers of device probes, built
  * programs, sources of failed builds), and folders to which nobody else may write. Cached files decide what
  * runs, so a folder to which others can write is neither read nor written. */
-#ifndef ENGINE_BASE_CACHE_FOLDER_H
-#define ENGINE_BASE_CACHE_FOLDER_H
+#ifndef ENGINE_FILES_CACHE_FOLDER_H
+#define ENGINE_FILES_CACHE_FOLDER_H
 
 #include "engine/base/status.h"
 

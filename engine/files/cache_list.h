@@ -3,8 +3,8 @@
  * The cached files of cltrain and its drivers in the user's cache folders: where they are, how large, and
  * how to remove them. Only files with the names of cached files are removed, so a folder that also holds
  * other files (CLTRAIN_CACHE_DIR may name any folder) keeps them. */
-#ifndef ENGINE_BASE_CACHE_LIST_H
-#define ENGINE_BASE_CACHE_LIST_H
+#ifndef ENGINE_FILES_CACHE_LIST_H
+#define ENGINE_FILES_CACHE_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CRC-32C (Castagnoli), the checksum of TensorBoard's event files. */
-#ifndef ENGINE_BASE_CRC32C_H
-#define ENGINE_BASE_CRC32C_H
+#ifndef ENGINE_FILES_CRC32C_H
+#define ENGINE_FILES_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>

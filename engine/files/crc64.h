@@ -2,8 +2,8 @@
  *
  * CRC-64/XZ (polynomial of ECMA-182, as xz and 7-Zip compute it): a checksum that several processes can
  * compute together, each from its part of a file. It finds accidents, not attackers. */
-#ifndef ENGINE_BASE_CRC64_H
-#define ENGINE_BASE_CRC64_H
+#ifndef ENGINE_FILES_CRC64_H
+#define ENGINE_FILES_CRC64_H
 
 #include <stddef.h>
 #include <stdint.h>

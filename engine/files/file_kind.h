@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tells from its first bytes what a file is, for messages about files of the wrong kind. */
-#ifndef ENGINE_BASE_FILE_KIND_H
-#define ENGINE_BASE_FILE_KIND_H
+#ifndef ENGINE_FILES_FILE_KIND_H
+#define ENGINE_FILES_FILE_KIND_H
 
 #include <stddef.h>
 

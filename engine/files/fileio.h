@@ -2,8 +2,8 @@
  *
  * Files and folders: whole reads (gzip aware), mapped reads, durable writes. Messages carry the path and
  * errno's text. */
-#ifndef ENGINE_BASE_FILEIO_H
-#define ENGINE_BASE_FILEIO_H
+#ifndef ENGINE_FILES_FILEIO_H
+#define ENGINE_FILES_FILEIO_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  *
  * Shared by the file code of this folder: one wording for every failed system call on a file (what was
  * being done, errno's text, what to do), and opening for reading. */
-#ifndef ENGINE_BASE_FILEIO_ERROR_H
-#define ENGINE_BASE_FILEIO_ERROR_H
+#ifndef ENGINE_FILES_FILEIO_ERROR_H
+#define ENGINE_FILES_FILEIO_ERROR_H
 
 #include <sys/stat.h>
 

@@ -4,8 +4,8 @@
  * process when a kernel there is cut off or may not be run, and has no device when it cannot make the
  * folder. So another folder is chosen where its own cannot be used, and files that are cut off are removed,
  * so that PoCL builds them again. Nothing here loads PoCL. */
-#ifndef ENGINE_BASE_POCL_CACHE_H
-#define ENGINE_BASE_POCL_CACHE_H
+#ifndef ENGINE_FILES_POCL_CACHE_H
+#define ENGINE_FILES_POCL_CACHE_H
 
 #include <stdbool.h>
 #include <stdint.h>

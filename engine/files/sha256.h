@@ -2,8 +2,8 @@
  *
  * SHA-256 (FIPS 180-4), for files from elsewhere whose SHA-256 is published. For cltrain's own files hash.h
  * is faster. */
-#ifndef ENGINE_BASE_SHA256_H
-#define ENGINE_BASE_SHA256_H
+#ifndef ENGINE_FILES_SHA256_H
+#define ENGINE_FILES_SHA256_H
 
 #include <stddef.h>
 

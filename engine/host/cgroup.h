@@ -2,8 +2,8 @@
  *
  * The limits of this process's control groups (versions 1 and 2, or both at once). Used by host.c. `root`
  * is a prefix of every path ("" on a real system), so that a test can use /proc and /sys of its own. */
-#ifndef ENGINE_BASE_CGROUP_H
-#define ENGINE_BASE_CGROUP_H
+#ifndef ENGINE_HOST_CGROUP_H
+#define ENGINE_HOST_CGROUP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * process. The child is the cltrain program with a command of its own; it answers with lines of text through
  * a pipe, each written before the next thing is begun, so that the parent knows what the child was doing
  * when it ended or fell silent. It must not know what the lines say. */
-#ifndef ENGINE_BASE_CHILD_H
-#define ENGINE_BASE_CHILD_H
+#ifndef ENGINE_HOST_CHILD_H
+#define ENGINE_HOST_CHILD_H
 
 #include <stdbool.h>
 #include <stddef.h>

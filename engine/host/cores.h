@@ -2,8 +2,8 @@
  *
  * Sets of cores, the cores near a device on the PCI bus, and binding this process's threads to cores. The
  * kernel's files are read under clt_sysfs(). Knows nothing of ranks. */
-#ifndef ENGINE_BASE_CORES_H
-#define ENGINE_BASE_CORES_H
+#ifndef ENGINE_HOST_CORES_H
+#define ENGINE_HOST_CORES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  *
  * The message for the case that foreign code ends the process: a driver that calls abort() gives no reason
  * that a user understands. The message is set beforehand, because a signal handler may not format text. */
-#ifndef ENGINE_BASE_LAST_WORDS_H
-#define ENGINE_BASE_LAST_WORDS_H
+#ifndef ENGINE_HOST_LAST_WORDS_H
+#define ENGINE_HOST_LAST_WORDS_H
 
 #include <signal.h>
 

@@ -2,8 +2,8 @@
  *
  * JSON: a strict reader on top of cJSON (positions of all values, no duplicate keys, exact integers, limits
  * of depth and size, valid UTF-8), and a streaming writer. No other room uses cJSON directly. */
-#ifndef ENGINE_BASE_JSON_H
-#define ENGINE_BASE_JSON_H
+#ifndef ENGINE_JSON_JSON_H
+#define ENGINE_JSON_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  *
  * The strict scanner that runs before cJSON: refuses everything that is not JSON by RFC 8259, and notes
  * where each value begins. Used by json.c alone; it must not know cJSON or the tree. */
-#ifndef ENGINE_BASE_JSON_SCAN_H
-#define ENGINE_BASE_JSON_SCAN_H
+#ifndef ENGINE_JSON_JSON_SCAN_H
+#define ENGINE_JSON_JSON_SCAN_H
 
 #include <stddef.h>
 #include <stdint.h>

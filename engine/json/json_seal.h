@@ -2,8 +2,8 @@
  *
  * JSON files with a checksum: the last member of the object is a hash of every byte before it. For records
  * that are valid only as a whole. Knows nothing of their content. */
-#ifndef ENGINE_BASE_JSON_SEAL_H
-#define ENGINE_BASE_JSON_SEAL_H
+#ifndef ENGINE_JSON_JSON_SEAL_H
+#define ENGINE_JSON_JSON_SEAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  *
  * Shared by the model families: reads of the model section, fields, conversion of integer inputs, positions
  * in messages. */
-#ifndef ENGINE_MODELS_INTERNAL_H
-#define ENGINE_MODELS_INTERNAL_H
+#ifndef ENGINE_MODELS_MODELS_INTERNAL_H
+#define ENGINE_MODELS_MODELS_INTERNAL_H
 
 #include "engine/models/models.h"
 #include "engine/ops/op.h"

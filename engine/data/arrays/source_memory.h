@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A source over arrays that the caller keeps in memory: the public API's data. */
-#ifndef ENGINE_DATA_SOURCE_MEMORY_H
-#define ENGINE_DATA_SOURCE_MEMORY_H
+#ifndef ENGINE_DATA_ARRAYS_SOURCE_MEMORY_H
+#define ENGINE_DATA_ARRAYS_SOURCE_MEMORY_H
 
 #include "engine/data/data.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The header of .npy files, for other formats whose folders may hold such files. */
-#ifndef ENGINE_DATA_SOURCE_NPY_H
-#define ENGINE_DATA_SOURCE_NPY_H
+#ifndef ENGINE_DATA_ARRAYS_SOURCE_NPY_H
+#define ENGINE_DATA_ARRAYS_SOURCE_NPY_H
 
 #include "engine/config/config.h"
 #include "engine/data/array_file.h"

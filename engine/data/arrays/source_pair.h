@@ -2,8 +2,8 @@
  *
  * Sources made of two array files, inputs (field x) and targets (field y): idx, npy and raw share everything
  * but the reading of a header. It must not know headers. */
-#ifndef ENGINE_DATA_SOURCE_PAIR_H
-#define ENGINE_DATA_SOURCE_PAIR_H
+#ifndef ENGINE_DATA_ARRAYS_SOURCE_PAIR_H
+#define ENGINE_DATA_ARRAYS_SOURCE_PAIR_H
 
 #include "engine/data/array_file.h"
 #include "engine/data/data.h"

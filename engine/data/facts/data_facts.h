@@ -4,8 +4,8 @@
  * vocabulary, counts, and a fingerprint of its content. A checkpoint keeps this as data.json, so that
  * generation, evaluation and prediction do not need the training data, and so that a resumed run can
  * recognise data that has moved. */
-#ifndef ENGINE_DATA_DATA_FACTS_H
-#define ENGINE_DATA_DATA_FACTS_H
+#ifndef ENGINE_DATA_FACTS_DATA_FACTS_H
+#define ENGINE_DATA_FACTS_DATA_FACTS_H
 
 #include "engine/base/hash.h"
 #include "engine/data/data.h"

@@ -4,8 +4,8 @@
  * what blank cells count as, mean and deviation. A checkpoint keeps it with the data's facts
  * (data_facts.h), so that every other table becomes the model's input in the same way, whatever the order
  * of its columns. It knows no files. */
-#ifndef ENGINE_DATA_TABLE_FACTS_H
-#define ENGINE_DATA_TABLE_FACTS_H
+#ifndef ENGINE_DATA_FACTS_TABLE_FACTS_H
+#define ENGINE_DATA_FACTS_TABLE_FACTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

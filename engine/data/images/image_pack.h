@@ -6,8 +6,8 @@
  * Layout, little-endian: a header of 80 bytes (pack_header in the source file), the images one after the
  * other, the index (a record of 40 bytes for each image), the names of classes and of images, each with a NUL.
  * The header has the XXH64 of the index and the names together, a record that of its image. */
-#ifndef ENGINE_DATA_IMAGE_PACK_H
-#define ENGINE_DATA_IMAGE_PACK_H
+#ifndef ENGINE_DATA_IMAGES_IMAGE_PACK_H
+#define ENGINE_DATA_IMAGES_IMAGE_PACK_H
 
 #include "engine/data/images/image_source.h"
 #include "engine/files/fileio.h"

@@ -4,8 +4,8 @@
  * class of a sample by its index; everything else is here. Fields: x (3,H,W) u8; y i32, the class; where
  * mixing is on also y2 i32, the class of the other sample, and share f32, the share of y (1 in
  * evaluation). */
-#ifndef ENGINE_DATA_IMAGE_SOURCE_H
-#define ENGINE_DATA_IMAGE_SOURCE_H
+#ifndef ENGINE_DATA_IMAGES_IMAGE_SOURCE_H
+#define ENGINE_DATA_IMAGES_IMAGE_SOURCE_H
 
 #include <pthread.h>
 

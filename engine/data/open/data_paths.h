@@ -2,8 +2,8 @@
  *
  * Finds the data of a saved config again. Relative paths of a config refer to the folder in which the
  * training was started; a command that opens its checkpoint may run in another folder, on another day. */
-#ifndef ENGINE_DATA_DATA_PATHS_H
-#define ENGINE_DATA_DATA_PATHS_H
+#ifndef ENGINE_DATA_OPEN_DATA_PATHS_H
+#define ENGINE_DATA_OPEN_DATA_PATHS_H
 
 #include "engine/config/config.h"
 

@@ -3,8 +3,8 @@
  * Published data sets into a folder: from the network with the program curl or wget, or from a local copy.
  * Every file is compared with its published SHA-256 before it gets its name, so a file that is there is whole
  * and the right one. It knows nothing of terminals. */
-#ifndef ENGINE_DATA_FETCH_H
-#define ENGINE_DATA_FETCH_H
+#ifndef ENGINE_DATA_OPEN_FETCH_H
+#define ENGINE_DATA_OPEN_FETCH_H
 
 #include "engine/base/mem.h"
 #include "engine/base/status.h"

@@ -4,8 +4,8 @@
  * and cut as in the run's evaluation), and text with a sample on each line (csv). Numbers are delivered as
  * they are written, without data.scale. Text of any length takes no more memory than its longest line. It
  * knows no model. */
-#ifndef ENGINE_DATA_ROWS_H
-#define ENGINE_DATA_ROWS_H
+#ifndef ENGINE_DATA_OPEN_ROWS_H
+#define ENGINE_DATA_OPEN_ROWS_H
 
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"

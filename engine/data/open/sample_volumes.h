@@ -2,8 +2,8 @@
  *
  * Makes volumes that look a little like CT, with masks or in a folder for each class, for trying out and
  * for tests. The same options give the same voxels. It knows nothing of configs and models. */
-#ifndef ENGINE_DATA_SAMPLE_VOLUMES_H
-#define ENGINE_DATA_SAMPLE_VOLUMES_H
+#ifndef ENGINE_DATA_OPEN_SAMPLE_VOLUMES_H
+#define ENGINE_DATA_OPEN_SAMPLE_VOLUMES_H
 
 #include <stdbool.h>
 #include <stddef.h>

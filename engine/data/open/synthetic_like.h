@@ -2,8 +2,8 @@
  *
  * A source of random samples with the fields, shapes and value ranges of a config's data, for benchmarks: the
  * data files are read only for their shapes; text needs none. */
-#ifndef ENGINE_DATA_SYNTHETIC_LIKE_H
-#define ENGINE_DATA_SYNTHETIC_LIKE_H
+#ifndef ENGINE_DATA_OPEN_SYNTHETIC_LIKE_H
+#define ENGINE_DATA_OPEN_SYNTHETIC_LIKE_H
 
 #include "engine/data/data.h"
 

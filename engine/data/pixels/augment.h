@@ -3,8 +3,8 @@
  * Augmentation of images: which part of an image a sample shows, mirrored or not, in which colours, and with
  * which other sample it is mixed. Every choice is a pure function of the seed, the epoch and the sample's
  * index. The words and formulas are torchvision's. It knows no files. */
-#ifndef ENGINE_DATA_AUGMENT_H
-#define ENGINE_DATA_AUGMENT_H
+#ifndef ENGINE_DATA_PIXELS_AUGMENT_H
+#define ENGINE_DATA_PIXELS_AUGMENT_H
 
 #include "engine/data/data.h"
 #include "engine/data/pixels/image.h"

@@ -4,8 +4,8 @@
  * convert("RGB") makes them; regions of them are resized as Pillow's BILINEAR does. Content decides on the
  * format, never a name. Every thread has memory of its own, which grows to its largest image and is used
  * again. It knows nothing of data sets. */
-#ifndef ENGINE_DATA_IMAGE_H
-#define ENGINE_DATA_IMAGE_H
+#ifndef ENGINE_DATA_PIXELS_IMAGE_H
+#define ENGINE_DATA_PIXELS_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

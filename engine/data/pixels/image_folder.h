@@ -3,8 +3,8 @@
  * Folders of images, CLASS/name.jpg: which files there are, in a fixed order (torchvision's ImageFolder).
  * Classes are the folders, by name in byte order; the files of a class come by folder and name in byte order.
  * It does not open files. */
-#ifndef ENGINE_DATA_IMAGE_FOLDER_H
-#define ENGINE_DATA_IMAGE_FOLDER_H
+#ifndef ENGINE_DATA_PIXELS_IMAGE_FOLDER_H
+#define ENGINE_DATA_PIXELS_IMAGE_FOLDER_H
 
 #include "engine/base/mem.h"
 #include "engine/base/status.h"

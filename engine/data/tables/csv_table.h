@@ -2,8 +2,8 @@
  *
  * A text file cut into cells: lines of cells between commas, semicolons or tabs, which may stand in double
  * quotes (RFC 4180) and then hold separators and line breaks. It must not know what the columns mean. */
-#ifndef ENGINE_DATA_CSV_TABLE_H
-#define ENGINE_DATA_CSV_TABLE_H
+#ifndef ENGINE_DATA_TABLES_CSV_TABLE_H
+#define ENGINE_DATA_TABLES_CSV_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

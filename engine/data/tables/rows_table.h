@@ -2,8 +2,8 @@
  *
  * Lines of a table whose columns are known, one after another, as the inputs of samples: what stands on the
  * standard input, and files whose cells are separated by blanks. It does not know where lines come from. */
-#ifndef ENGINE_DATA_ROWS_TABLE_H
-#define ENGINE_DATA_ROWS_TABLE_H
+#ifndef ENGINE_DATA_TABLES_ROWS_TABLE_H
+#define ENGINE_DATA_TABLES_ROWS_TABLE_H
 
 #include "engine/data/tables/table_columns.h"
 

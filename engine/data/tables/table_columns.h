@@ -2,8 +2,8 @@
  *
  * Columns of a table: found by name or number, learned from its training part (table_facts.h), and turned
  * into the numbers of a sample. It knows no targets. */
-#ifndef ENGINE_DATA_TABLE_COLUMNS_H
-#define ENGINE_DATA_TABLE_COLUMNS_H
+#ifndef ENGINE_DATA_TABLES_TABLE_COLUMNS_H
+#define ENGINE_DATA_TABLES_TABLE_COLUMNS_H
 
 #include "engine/config/config.h"
 #include "engine/data/facts/table_facts.h"

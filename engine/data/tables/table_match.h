@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whether a table that is known may be used for another one, as the config of the latter has it. */
-#ifndef ENGINE_DATA_TABLE_MATCH_H
-#define ENGINE_DATA_TABLE_MATCH_H
+#ifndef ENGINE_DATA_TABLES_TABLE_MATCH_H
+#define ENGINE_DATA_TABLES_TABLE_MATCH_H
 
 #include "engine/data/tables/table_columns.h"
 

@@ -3,8 +3,8 @@
  * Characters by tables of our own, so that ids depend on no library of the host: letters, numbers, white
  * space and characters of words (Unicode 16.0), and normal form C (Unicode 9.0). These are the versions that
  * the tokenizers library has. scripts/make_unicode_tables.py writes the tables. */
-#ifndef ENGINE_DATA_CHARACTERS_H
-#define ENGINE_DATA_CHARACTERS_H
+#ifndef ENGINE_DATA_TEXTS_CHARACTERS_H
+#define ENGINE_DATA_TEXTS_CHARACTERS_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  *
  * Paths as configs and the command line give them: a file, "@FILE" for the paths that a file lists, a folder
  * or a pattern of shards. It knows nothing of what the files hold. */
-#ifndef ENGINE_DATA_TEXT_PATHS_H
-#define ENGINE_DATA_TEXT_PATHS_H
+#ifndef ENGINE_DATA_TEXTS_TEXT_PATHS_H
+#define ENGINE_DATA_TEXTS_TEXT_PATHS_H
 
 #include "engine/base/mem.h"
 #include "engine/base/status.h"

@@ -3,8 +3,8 @@
  * Texts as people have them, read into memory: files (plain or .gz), folders, patterns, "@LIST", "-" for the
  * standard input (plain or packed), and JSON Lines. Each file, or each record of JSON Lines, is a document.
  * Files that are no text are refused by what they are. It knows nothing of tokens. */
-#ifndef ENGINE_DATA_TEXTS_H
-#define ENGINE_DATA_TEXTS_H
+#ifndef ENGINE_DATA_TEXTS_TEXTS_H
+#define ENGINE_DATA_TEXTS_TEXTS_H
 
 #include "engine/base/mem.h"
 #include "engine/files/fileio.h"

@@ -3,8 +3,8 @@
  * Letters, numbers, white space and characters of words in Unicode 16.0: runs of code points with equal
  * classes. Written by scripts/make_unicode_tables.py.
  */
-#ifndef ENGINE_DATA_UNICODE_CLASSES_H
-#define ENGINE_DATA_UNICODE_CLASSES_H
+#ifndef ENGINE_DATA_TEXTS_UNICODE_CLASSES_H
+#define ENGINE_DATA_TEXTS_UNICODE_CLASSES_H
 
 #include <stdint.h>
 

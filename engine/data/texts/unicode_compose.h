@@ -3,8 +3,8 @@
  * Canonical decompositions and combining classes of Unicode 9.0. Written by
  * scripts/make_unicode_tables.py.
  */
-#ifndef ENGINE_DATA_UNICODE_COMPOSE_H
-#define ENGINE_DATA_UNICODE_COMPOSE_H
+#ifndef ENGINE_DATA_TEXTS_UNICODE_COMPOSE_H
+#define ENGINE_DATA_TEXTS_UNICODE_COMPOSE_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * Training of a byte-level BPE tokenizer on the user's own text: texts are added, words counted, then the
  * most frequent pair of neighbours is merged, again and again. The result is a pure function of the text:
  * of pairs that are equally frequent the one with the smaller ids goes first. It knows nothing of files. */
-#ifndef ENGINE_DATA_BPE_TRAIN_H
-#define ENGINE_DATA_BPE_TRAIN_H
+#ifndef ENGINE_DATA_TOKENIZER_BPE_TRAIN_H
+#define ENGINE_DATA_TOKENIZER_BPE_TRAIN_H
 
 #include "engine/data/tokenizer/tokenizer.h"
 

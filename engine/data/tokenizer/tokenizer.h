@@ -7,8 +7,8 @@
  * tokens that are not special are found in every text. A tokenizer is read-only once opened and may be used
  * by any number of threads; each thread encodes through an encoder of its own. It knows nothing of samples or
  * models. */
-#ifndef ENGINE_DATA_TOKENIZER_H
-#define ENGINE_DATA_TOKENIZER_H
+#ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_H
+#define ENGINE_DATA_TOKENIZER_TOKENIZER_H
 
 #include "engine/base/mem.h"
 #include "engine/base/status.h"

@@ -2,8 +2,8 @@
  *
  * What the tokenizer's files share: the tables of a tokenizer and how they are filled, and the splitter of
  * text into words. Not for other rooms. */
-#ifndef ENGINE_DATA_TOKENIZER_INTERNAL_H
-#define ENGINE_DATA_TOKENIZER_INTERNAL_H
+#ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_INTERNAL_H
+#define ENGINE_DATA_TOKENIZER_TOKENIZER_INTERNAL_H
 
 #include "engine/data/tokenizer/tokenizer.h"
 

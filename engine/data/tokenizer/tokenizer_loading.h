@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the readers of a tokenizer's files share. Not for other files. */
-#ifndef ENGINE_DATA_TOKENIZER_LOADING_H
-#define ENGINE_DATA_TOKENIZER_LOADING_H
+#ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_LOADING_H
+#define ENGINE_DATA_TOKENIZER_TOKENIZER_LOADING_H
 
 #include "engine/data/tokenizer/tokenizer_internal.h"
 #include "engine/json/json.h"

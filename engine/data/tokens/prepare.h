@@ -2,8 +2,8 @@
  *
  * Text files to a folder of token shards: what `cltrain data prepare` does, and the check of such a folder.
  * The folder appears when it is complete, never before. It knows nothing of terminals. */
-#ifndef ENGINE_DATA_PREPARE_H
-#define ENGINE_DATA_PREPARE_H
+#ifndef ENGINE_DATA_TOKENS_PREPARE_H
+#define ENGINE_DATA_TOKENS_PREPARE_H
 
 #include "engine/base/mem.h"
 #include "engine/base/status.h"

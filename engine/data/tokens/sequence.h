@@ -8,8 +8,8 @@
  * tail that fills no window is left out. Evaluation takes the whole stream, in order, each target exactly
  * once: the last window ends at the end of the stream, and those of its targets that the window before it
  * has counted already are -1, so that a loss with ignore_index -1 leaves them out. */
-#ifndef ENGINE_DATA_SEQUENCE_H
-#define ENGINE_DATA_SEQUENCE_H
+#ifndef ENGINE_DATA_TOKENS_SEQUENCE_H
+#define ENGINE_DATA_TOKENS_SEQUENCE_H
 
 #include "engine/data/data.h"
 

@@ -2,8 +2,8 @@
  *
  * One shard of tokens as a file: the header of llm.c's data files, read and written, and files without one.
  * It knows nothing of streams or samples. */
-#ifndef ENGINE_DATA_TOKEN_SHARD_H
-#define ENGINE_DATA_TOKEN_SHARD_H
+#ifndef ENGINE_DATA_TOKENS_TOKEN_SHARD_H
+#define ENGINE_DATA_TOKENS_TOKEN_SHARD_H
 
 #include "engine/base/mem.h"
 #include "engine/base/status.h"

@@ -2,8 +2,8 @@
  *
  * Writes a stream of ids as numbered shards with llm.c's header: FOLDER/NAME_000.bin, NAME_001.bin ... The
  * files are durable once the writer was finished. It knows nothing of where ids come from. */
-#ifndef ENGINE_DATA_TOKEN_WRITER_H
-#define ENGINE_DATA_TOKEN_WRITER_H
+#ifndef ENGINE_DATA_TOKENS_TOKEN_WRITER_H
+#define ENGINE_DATA_TOKENS_TOKEN_WRITER_H
 
 #include "engine/json/json.h"
 

@@ -3,8 +3,8 @@
  * The NIfTI-1 and NIfTI-2 formats of medical volumes, in one file (.nii) or a pair of files (.hdr with the
  * header, .img with the voxels), each perhaps packed (.nii.gz): the header is read strictly, and whole
  * files are written. It knows the header and nothing else; numbers are read by array_file.h. */
-#ifndef ENGINE_DATA_NIFTI_H
-#define ENGINE_DATA_NIFTI_H
+#ifndef ENGINE_DATA_VOLUMES_NIFTI_H
+#define ENGINE_DATA_VOLUMES_NIFTI_H
 
 #include "engine/data/array_file.h"
 

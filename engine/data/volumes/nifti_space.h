@@ -6,8 +6,8 @@
  * One rule for all three: they come from the sform, if the header has one (sform_code above 0); else from
  * the qform and pixdim, if it has that (qform_code above 0); else pixdim gives distances, and directions
  * and place are unknown. */
-#ifndef ENGINE_DATA_NIFTI_SPACE_H
-#define ENGINE_DATA_NIFTI_SPACE_H
+#ifndef ENGINE_DATA_VOLUMES_NIFTI_SPACE_H
+#define ENGINE_DATA_VOLUMES_NIFTI_SPACE_H
 
 #include "engine/data/volumes/nifti.h"
 

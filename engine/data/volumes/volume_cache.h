@@ -3,8 +3,8 @@
  * A cache of things that are slow to make, such as unpacked volumes, for several threads: each thing is made by
  * one thread at a time, and those that were not used for the longest time are dropped when all together exceed
  * a limit of bytes. It does not know what the things are. */
-#ifndef ENGINE_DATA_VOLUME_CACHE_H
-#define ENGINE_DATA_VOLUME_CACHE_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUME_CACHE_H
+#define ENGINE_DATA_VOLUMES_VOLUME_CACHE_H
 
 #include "engine/base/mem.h"
 

@@ -3,8 +3,8 @@
  * Checks of volumes for `data verify`: every file is read to the end, and every bad one is told with its reason:
  * headers, cut files, voxels that are not finite, masks that are missing, of another size than their image, or
  * with values beyond the classes. The functions are those of clt_source_type. */
-#ifndef ENGINE_DATA_VOLUME_CHECK_H
-#define ENGINE_DATA_VOLUME_CHECK_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUME_CHECK_H
+#define ENGINE_DATA_VOLUMES_VOLUME_CHECK_H
 
 #include "engine/data/data.h"
 

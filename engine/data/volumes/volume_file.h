@@ -5,8 +5,8 @@
  * its voxels as boxes of f32 or as a mask of class numbers. Sizes are in the order of memory: depth,
  * height, width, of which width varies fastest (the x of NIfTI). It knows nothing of folders, patches and
  * caches. */
-#ifndef ENGINE_DATA_VOLUME_FILE_H
-#define ENGINE_DATA_VOLUME_FILE_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUME_FILE_H
+#define ENGINE_DATA_VOLUMES_VOLUME_FILE_H
 
 #include "engine/data/volumes/volume_pose.h"
 

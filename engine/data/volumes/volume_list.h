@@ -4,8 +4,8 @@
  * labelsTr as the Medical Segmentation Decathlon has them, also with nnU-Net's names:
  * imagesTr/NAME_0000.nii.gz, a file for each channel. Classification: CLASS/NAME.nii.gz. A single file is
  * a list of one volume without a target. Headers alone are read, so that a long list is quick. */
-#ifndef ENGINE_DATA_VOLUME_LIST_H
-#define ENGINE_DATA_VOLUME_LIST_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUME_LIST_H
+#define ENGINE_DATA_VOLUMES_VOLUME_LIST_H
 
 #include "engine/data/volumes/volume_file.h"
 

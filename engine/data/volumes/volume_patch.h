@@ -3,8 +3,8 @@
  * Boxes of volumes: where random patches of training lie and how they are varied, as pure functions of seed, epoch
  * and number of the sample; and the windows that cover a whole volume, for evaluation and prediction. It knows
  * sizes and numbers, no files. Axes are depth, height, width. */
-#ifndef ENGINE_DATA_VOLUME_PATCH_H
-#define ENGINE_DATA_VOLUME_PATCH_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUME_PATCH_H
+#define ENGINE_DATA_VOLUMES_VOLUME_PATCH_H
 
 #include "engine/data/data.h"
 

@@ -3,8 +3,8 @@
  * Bringing volumes to one orientation and one spacing: axes are exchanged and mirrored, and voxels resampled, so that
  * volumes of different scanners mean the same to a model. It knows sizes and numbers, no files. Sizes are in the order of
  * memory: depth, height, width, which are z, y, x of NIfTI. */
-#ifndef ENGINE_DATA_VOLUME_POSE_H
-#define ENGINE_DATA_VOLUME_POSE_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUME_POSE_H
+#define ENGINE_DATA_VOLUMES_VOLUME_POSE_H
 
 #include "engine/config/config.h"
 #include "engine/data/volumes/nifti_space.h"

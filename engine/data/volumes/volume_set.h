@@ -2,8 +2,8 @@
  *
  * A list of volumes with their voxels: boxes of images and masks, read through a cache that several threads
  * share, each volume perhaps brought to one size. It draws nothing at random. */
-#ifndef ENGINE_DATA_VOLUME_SET_H
-#define ENGINE_DATA_VOLUME_SET_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUME_SET_H
+#define ENGINE_DATA_VOLUMES_VOLUME_SET_H
 
 #include "engine/data/volumes/volume_cache.h"
 #include "engine/data/volumes/volume_list.h"

@@ -2,8 +2,8 @@
  *
  * What evaluation and prediction need of volumes beyond samples: evaluation data with masks is read as windows that
  * cover each volume in turn, and a prediction of a whole volume is put together from them. */
-#ifndef ENGINE_DATA_VOLUMES_H
-#define ENGINE_DATA_VOLUMES_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUMES_H
+#define ENGINE_DATA_VOLUMES_VOLUMES_H
 
 #include "engine/data/volumes/volume_patch.h"
 #include "engine/data/volumes/volume_pose.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state of a source of volumes, for source_nifti.c, nifti_config.c and volume_windows.c alone. */
-#ifndef ENGINE_DATA_VOLUMES_STATE_H
-#define ENGINE_DATA_VOLUMES_STATE_H
+#ifndef ENGINE_DATA_VOLUMES_VOLUMES_STATE_H
+#define ENGINE_DATA_VOLUMES_VOLUMES_STATE_H
 
 #include <stdatomic.h>
 

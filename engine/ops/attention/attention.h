@@ -2,8 +2,8 @@
  *
  * Declarations for the files of the op attention: the sizes of a call, the parts of emission that all
  * variants share (attention_emit.c), and the variants that have a file of their own. For no other op. */
-#ifndef ENGINE_OPS_ATTENTION_H
-#define ENGINE_OPS_ATTENTION_H
+#ifndef ENGINE_OPS_ATTENTION_ATTENTION_H
+#define ENGINE_OPS_ATTENTION_ATTENTION_H
 
 #include "engine/ops/emit_util.h"
 

@@ -6,8 +6,8 @@
  * the weight. Images are volumes of depth 1. Activations are channels-last in memory. The weight is stored
  * as (K, window..., C/groups), which files hold as (K, C/groups, window...). Knows no op; each algorithm has
  * a file of its own. */
-#ifndef ENGINE_OPS_CONV_H
-#define ENGINE_OPS_CONV_H
+#ifndef ENGINE_OPS_CONV_CONV_H
+#define ENGINE_OPS_CONV_CONV_H
 
 #include "engine/ops/spatial/spatial.h"
 

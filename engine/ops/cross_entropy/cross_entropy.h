@@ -2,8 +2,8 @@
  *
  * What the losses cross_entropy and linear_cross_entropy share: attributes, checks of the target, and the
  * kernels over some rows of a micro-batch. Implemented in op_cross_entropy.c. */
-#ifndef ENGINE_OPS_CROSS_ENTROPY_H
-#define ENGINE_OPS_CROSS_ENTROPY_H
+#ifndef ENGINE_OPS_CROSS_ENTROPY_CROSS_ENTROPY_H
+#define ENGINE_OPS_CROSS_ENTROPY_CROSS_ENTROPY_H
 
 #include "engine/ops/op.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The size of linear_cross_entropy's chunks of rows, which the fuse pass needs to know before it fuses. */
-#ifndef ENGINE_OPS_LINEAR_CROSS_ENTROPY_H
-#define ENGINE_OPS_LINEAR_CROSS_ENTROPY_H
+#ifndef ENGINE_OPS_CROSS_ENTROPY_LINEAR_CROSS_ENTROPY_H
+#define ENGINE_OPS_CROSS_ENTROPY_LINEAR_CROSS_ENTROPY_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  *
  * Emission of a bias (a vector added to every row) and its gradient, for the ops bias, linear and
  * positional. */
-#ifndef ENGINE_OPS_BIAS_H
-#define ENGINE_OPS_BIAS_H
+#ifndef ENGINE_OPS_ELEMENTWISE_BIAS_H
+#define ENGINE_OPS_ELEMENTWISE_BIAS_H
 
 #include "engine/ops/elementwise/elementwise.h"
 

@@ -3,8 +3,8 @@
  * Deterministic sums down the columns of a matrix (colsum.cl): gradients of biases, norms and broadcast
  * inputs. The division of rows into blocks, and so the result, depends on the matrix alone, never on the
  * device. */
-#ifndef ENGINE_OPS_COLUMN_SUMS_H
-#define ENGINE_OPS_COLUMN_SUMS_H
+#ifndef ENGINE_OPS_ELEMENTWISE_COLUMN_SUMS_H
+#define ENGINE_OPS_ELEMENTWISE_COLUMN_SUMS_H
 
 #include "engine/ops/elementwise/elementwise.h"
 

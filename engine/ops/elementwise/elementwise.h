@@ -2,8 +2,8 @@
  *
  * Emission of kernels built on elements.clh: launch geometry of the two styles, sums and products of
  * tensors, pairs of variants of elementwise ops. Knows emitters and element counts, no op in particular. */
-#ifndef ENGINE_OPS_ELEMENTWISE_H
-#define ENGINE_OPS_ELEMENTWISE_H
+#ifndef ENGINE_OPS_ELEMENTWISE_ELEMENTWISE_H
+#define ENGINE_OPS_ELEMENTWISE_ELEMENTWISE_H
 
 #include "engine/ops/op.h"
 

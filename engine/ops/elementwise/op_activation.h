@@ -3,8 +3,8 @@
  * The table of activations without attributes, from which their op records, references and cases are made;
  * one line is one op. gelu has an attribute and is written out in both files. Knows names and formulas
  * only. */
-#ifndef ENGINE_OPS_OP_ACTIVATION_H
-#define ENGINE_OPS_OP_ACTIVATION_H
+#ifndef ENGINE_OPS_ELEMENTWISE_OP_ACTIVATION_H
+#define ENGINE_OPS_ELEMENTWISE_OP_ACTIVATION_H
 
 #include "engine/ops/op.h"
 

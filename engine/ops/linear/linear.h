@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The attributes and parameters that linear and linear_cross_entropy share; implemented in op_linear.c. */
-#ifndef ENGINE_OPS_LINEAR_H
-#define ENGINE_OPS_LINEAR_H
+#ifndef ENGINE_OPS_LINEAR_LINEAR_H
+#define ENGINE_OPS_LINEAR_LINEAR_H
 
 #include "engine/ops/op.h"
 

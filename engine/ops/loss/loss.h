@@ -8,8 +8,8 @@
  * Forward kernels write per-row values; one deterministic reduction adds them up: micro-batch 0 writes the
  * record, later ones add. The normaliser's inverse comes from the step block (SB_NORM + loss index). The
  * gradient is d[0] times the loss scale. */
-#ifndef ENGINE_OPS_LOSS_H
-#define ENGINE_OPS_LOSS_H
+#ifndef ENGINE_OPS_LOSS_LOSS_H
+#define ENGINE_OPS_LOSS_LOSS_H
 
 #include "engine/ops/op.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the losses that are a sum over elements (mse, l1, bce_with_logits) have in common. */
-#ifndef ENGINE_OPS_POINTWISE_LOSS_H
-#define ENGINE_OPS_POINTWISE_LOSS_H
+#ifndef ENGINE_OPS_LOSS_POINTWISE_LOSS_H
+#define ENGINE_OPS_LOSS_POINTWISE_LOSS_H
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/loss/loss.h"

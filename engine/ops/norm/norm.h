@@ -3,8 +3,8 @@
  * Emission of the kernels of layernorm.cl, shared by the ops that normalise rows, layernorm and rmsnorm.
  * They differ in the node: its parameters are none, a factor, or a factor and a shift for each column; it
  * saves mean and rstd of each row where the mean is subtracted (layernorm), or rstd alone (rmsnorm). */
-#ifndef ENGINE_OPS_NORM_H
-#define ENGINE_OPS_NORM_H
+#ifndef ENGINE_OPS_NORM_NORM_H
+#define ENGINE_OPS_NORM_NORM_H
 
 #include "engine/ops/op_problem.h"
 

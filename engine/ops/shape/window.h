@@ -2,8 +2,8 @@
  *
  * Copies a window of one dimension between two tensors, which are seen as (outer, run) rows: for slice and
  * concat. */
-#ifndef ENGINE_OPS_WINDOW_H
-#define ENGINE_OPS_WINDOW_H
+#ifndef ENGINE_OPS_SHAPE_WINDOW_H
+#define ENGINE_OPS_SHAPE_WINDOW_H
 
 #include "engine/ops/op.h"
 

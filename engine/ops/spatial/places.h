@@ -2,8 +2,8 @@
  *
  * Launch geometry of kernels built on places.clh: divides the places (pixels or voxels) of a channels-last
  * tensor among work-items. Knows emitters and grids, no op. */
-#ifndef ENGINE_OPS_PLACES_H
-#define ENGINE_OPS_PLACES_H
+#ifndef ENGINE_OPS_SPATIAL_PLACES_H
+#define ENGINE_OPS_SPATIAL_PLACES_H
 
 #include "engine/ops/elementwise/elementwise.h"
 #include "engine/ops/spatial/spatial.h"

@@ -2,8 +2,8 @@
  *
  * Emission of pool.cl: sums over windows, their gradients, and maxima. Knows windows; averages, maxima and
  * upsampling by repetition use it. */
-#ifndef ENGINE_OPS_POOL_H
-#define ENGINE_OPS_POOL_H
+#ifndef ENGINE_OPS_SPATIAL_POOL_H
+#define ENGINE_OPS_SPATIAL_POOL_H
 
 #include "engine/ops/spatial/places.h"
 

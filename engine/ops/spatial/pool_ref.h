@@ -2,8 +2,8 @@
  *
  * Windows for the double-precision references of pooling ops, by PyTorch's formulas and independent of the
  * code that launches the kernels. Knows formulas only. */
-#ifndef ENGINE_OPS_POOL_REF_H
-#define ENGINE_OPS_POOL_REF_H
+#ifndef ENGINE_OPS_SPATIAL_POOL_REF_H
+#define ENGINE_OPS_SPATIAL_POOL_REF_H
 
 #include "engine/ops/spatial/spatial.h"
 

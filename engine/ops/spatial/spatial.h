@@ -3,8 +3,8 @@
  * Sizes of windows that slide over the spatial dimensions of images (N,C,H,W) and volumes (N,C,D,H,W), read
  * from the attributes kernel, stride, padding and dilation. All sizes are kept in three dimensions: an image
  * is a volume whose first spatial dimension is 1. Knows no op. */
-#ifndef ENGINE_OPS_SPATIAL_H
-#define ENGINE_OPS_SPATIAL_H
+#ifndef ENGINE_OPS_SPATIAL_SPATIAL_H
+#define ENGINE_OPS_SPATIAL_SPATIAL_H
 
 #include "engine/ops/infer.h"
 #include "engine/ops/op.h"

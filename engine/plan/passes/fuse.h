@@ -4,8 +4,8 @@
  * into other work is only marked dead and removed at the end, so that positions in the list stay valid. An
  * index from each tensor to the works that name it makes a query take time in proportion to its answer, not
  * to the list. */
-#ifndef ENGINE_PLAN_FUSE_H
-#define ENGINE_PLAN_FUSE_H
+#ifndef ENGINE_PLAN_PASSES_FUSE_H
+#define ENGINE_PLAN_PASSES_FUSE_H
 
 #include "engine/plan/plan.h"
 

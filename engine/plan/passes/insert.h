@@ -3,8 +3,8 @@
  * Inserting nodes into a graph: a pass walks over the nodes in order, places each of them, and adds
  * conversions before nodes that take their inputs in another form. Knows nodes, not why they are
  * inserted. */
-#ifndef ENGINE_PLAN_INSERT_H
-#define ENGINE_PLAN_INSERT_H
+#ifndef ENGINE_PLAN_PASSES_INSERT_H
+#define ENGINE_PLAN_PASSES_INSERT_H
 
 #include "engine/ops/node.h"
 

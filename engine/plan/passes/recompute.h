@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the parts of the recompute pass share: recomputed copies of tensors, and the new work list. */
-#ifndef ENGINE_PLAN_RECOMPUTE_H
-#define ENGINE_PLAN_RECOMPUTE_H
+#ifndef ENGINE_PLAN_PASSES_RECOMPUTE_H
+#define ENGINE_PLAN_PASSES_RECOMPUTE_H
 
 #include "engine/plan/plan_internal.h"
 

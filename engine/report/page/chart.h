@@ -3,8 +3,8 @@
  * Charts as HTML with inline SVG. Lines are drawn in an SVG that is stretched to the available width, while
  * labels are HTML, so that a chart is legible on a phone and on a wide screen without a script. Coordinates
  * are whole numbers, written as differences: five bytes per point. */
-#ifndef ENGINE_REPORT_CHART_H
-#define ENGINE_REPORT_CHART_H
+#ifndef ENGINE_REPORT_PAGE_CHART_H
+#define ENGINE_REPORT_PAGE_CHART_H
 
 #include "engine/base/mem.h"
 #include "engine/report/read/curve.h"

@@ -2,8 +2,8 @@
  *
  * A page that shows samples of images and volumes as training sees them, with their classes or masks: what `cltrain
  * data show` writes. One file without references to others. */
-#ifndef ENGINE_REPORT_DATA_PAGE_H
-#define ENGINE_REPORT_DATA_PAGE_H
+#ifndef ENGINE_REPORT_PAGE_DATA_PAGE_H
+#define ENGINE_REPORT_PAGE_DATA_PAGE_H
 
 #include "engine/report/page/data_picture.h"
 

@@ -2,8 +2,8 @@
  *
  * Pictures of samples: images, and slices of volumes, in gray levels where their values are no bytes of colours, with
  * the classes of their masks in colours on top. */
-#ifndef ENGINE_REPORT_DATA_PICTURE_H
-#define ENGINE_REPORT_DATA_PICTURE_H
+#ifndef ENGINE_REPORT_PAGE_DATA_PICTURE_H
+#define ENGINE_REPORT_PAGE_DATA_PICTURE_H
 
 #include "engine/data/data.h"
 

@@ -2,8 +2,8 @@
  *
  * Text for HTML pages. Names, samples, config values and messages come from outside. Whatever they contain,
  * it appears on the page as text and never as markup. */
-#ifndef ENGINE_REPORT_HTML_H
-#define ENGINE_REPORT_HTML_H
+#ifndef ENGINE_REPORT_PAGE_HTML_H
+#define ENGINE_REPORT_PAGE_HTML_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  *
  * A report on one or several runs as one self-contained HTML page: it needs no network and no other file, and
  * can be read without scripts. */
-#ifndef ENGINE_REPORT_REPORT_H
-#define ENGINE_REPORT_REPORT_H
+#ifndef ENGINE_REPORT_PAGE_REPORT_H
+#define ENGINE_REPORT_PAGE_REPORT_H
 
 #include "engine/report/read/run_record.h"
 

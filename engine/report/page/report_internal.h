@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the parts of the report's page share. No other file includes it. */
-#ifndef ENGINE_REPORT_REPORT_INTERNAL_H
-#define ENGINE_REPORT_REPORT_INTERNAL_H
+#ifndef ENGINE_REPORT_PAGE_REPORT_INTERNAL_H
+#define ENGINE_REPORT_PAGE_REPORT_INTERNAL_H
 
 #include "engine/report/page/html.h"
 #include "engine/report/page/report.h"

@@ -2,8 +2,8 @@
  *
  * Where the losses of two runs diverge: the first step at which they are not bitwise equal, and the step from
  * which on they differ by more than their own noise. */
-#ifndef ENGINE_REPORT_COMPARE_H
-#define ENGINE_REPORT_COMPARE_H
+#ifndef ENGINE_REPORT_READ_COMPARE_H
+#define ENGINE_REPORT_READ_COMPARE_H
 
 #include "engine/report/read/run_record.h"
 

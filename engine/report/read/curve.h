@@ -3,8 +3,8 @@
  * A curve over steps in bounded memory, for any number of values: neighbouring steps share a bin, which keeps
  * the least and the greatest value, so that no spike is lost. The width of bins doubles as the run grows;
  * while there are few steps, every value is kept. */
-#ifndef ENGINE_REPORT_CURVE_H
-#define ENGINE_REPORT_CURVE_H
+#ifndef ENGINE_REPORT_READ_CURVE_H
+#define ENGINE_REPORT_READ_CURVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

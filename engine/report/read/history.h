@@ -4,8 +4,8 @@
  * (a torn last line after a crash, garbage) are counted and skipped. Of steps that a resumed run repeated
  * only the newer ones are returned. The file may grow while it is read: after its end has been reached, a
  * further call returns new lines. */
-#ifndef ENGINE_REPORT_HISTORY_H
-#define ENGINE_REPORT_HISTORY_H
+#ifndef ENGINE_REPORT_READ_HISTORY_H
+#define ENGINE_REPORT_READ_HISTORY_H
 
 #include "engine/report/write/metrics_line.h"
 

@@ -3,8 +3,8 @@
  * What a run folder contains about a run, for reports, comparisons and `watch`: curves, events, sessions
  * (each start or resume begins one), config, and how it ended. Only reads; folders of older programs, without
  * events or times, are read as far as possible. */
-#ifndef ENGINE_REPORT_RUN_RECORD_H
-#define ENGINE_REPORT_RUN_RECORD_H
+#ifndef ENGINE_REPORT_READ_RUN_RECORD_H
+#define ENGINE_REPORT_READ_RUN_RECORD_H
 
 #include "engine/json/json.h"
 #include "engine/report/read/curve.h"

@@ -2,8 +2,8 @@
  *
  * A plot made of characters, for terminals: braille patterns, eight dots per character, if the terminal can
  * show them, else ASCII. */
-#ifndef ENGINE_REPORT_TEXT_PLOT_H
-#define ENGINE_REPORT_TEXT_PLOT_H
+#ifndef ENGINE_REPORT_READ_TEXT_PLOT_H
+#define ENGINE_REPORT_READ_TEXT_PLOT_H
 
 #include "engine/base/mem.h"
 #include "engine/report/read/curve.h"

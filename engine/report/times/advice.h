@@ -2,8 +2,8 @@
  *
  * The line of advice at the end of a run whose device was idle: which key to change, and why. A pure function
  * of measured numbers. */
-#ifndef ENGINE_REPORT_ADVICE_H
-#define ENGINE_REPORT_ADVICE_H
+#ifndef ENGINE_REPORT_TIMES_ADVICE_H
+#define ENGINE_REPORT_TIMES_ADVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>

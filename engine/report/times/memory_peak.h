@@ -2,8 +2,8 @@
  *
  * What occupies memory, by class, at the time of a step at which most memory is live. Computed from the plan
  * alone; needs no device. */
-#ifndef ENGINE_REPORT_MEMORY_PEAK_H
-#define ENGINE_REPORT_MEMORY_PEAK_H
+#ifndef ENGINE_REPORT_TIMES_MEMORY_PEAK_H
+#define ENGINE_REPORT_TIMES_MEMORY_PEAK_H
 
 #include "engine/plan/plan.h"
 

@@ -3,8 +3,8 @@
  * The profile: times of a step's commands on the device compared with the device's limits, idle times of the
  * compute queue, and what the host did. It adds up spans that others have recorded and measures nothing
  * itself, so that tests can pass in numbers of their own. */
-#ifndef ENGINE_REPORT_PROFILE_H
-#define ENGINE_REPORT_PROFILE_H
+#ifndef ENGINE_REPORT_TIMES_PROFILE_H
+#define ENGINE_REPORT_TIMES_PROFILE_H
 
 #include "cl/measure/limits.h"
 #include "engine/json/json.h"

@@ -3,8 +3,8 @@
  * The times of one step on the device, from the recorded spans: how long the compute queue was busy, where it
  * was idle, how fast transfers ran. Pure arithmetic on spans in the order in which they were enqueued; knows
  * neither devices nor files. */
-#ifndef ENGINE_REPORT_STEP_TIMES_H
-#define ENGINE_REPORT_STEP_TIMES_H
+#ifndef ENGINE_REPORT_TIMES_STEP_TIMES_H
+#define ENGINE_REPORT_TIMES_STEP_TIMES_H
 
 #include "cl/command/record.h"
 #include "engine/plan/plan.h"

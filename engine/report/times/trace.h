@@ -2,8 +2,8 @@
  *
  * Traces for Perfetto (ui.perfetto.dev) and chrome://tracing: what queues and threads did during a few steps,
  * in the "trace event" JSON that both read. The size is bounded. Knows spans, not devices. */
-#ifndef ENGINE_REPORT_TRACE_H
-#define ENGINE_REPORT_TRACE_H
+#ifndef ENGINE_REPORT_TIMES_TRACE_H
+#define ENGINE_REPORT_TIMES_TRACE_H
 
 #include "cl/command/record.h"
 #include "engine/base/span.h"

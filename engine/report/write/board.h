@@ -4,8 +4,8 @@
  * docs/tensorboard.md lists the tags. Each session of a run writes its own file, which supersedes what
  * earlier sessions wrote about its first step and later ones. Nothing here ends a run: problems are kept as a
  * text that is reported once. To be called by one thread at a time. */
-#ifndef ENGINE_REPORT_BOARD_H
-#define ENGINE_REPORT_BOARD_H
+#ifndef ENGINE_REPORT_WRITE_BOARD_H
+#define ENGINE_REPORT_WRITE_BOARD_H
 
 #include "engine/config/config.h"
 #include "engine/report/write/histogram.h"

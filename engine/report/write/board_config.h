@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A run's config as hyper-parameters for TensorBoard: the content of its plugin "hparams". Pure functions. */
-#ifndef ENGINE_REPORT_BOARD_CONFIG_H
-#define ENGINE_REPORT_BOARD_CONFIG_H
+#ifndef ENGINE_REPORT_WRITE_BOARD_CONFIG_H
+#define ENGINE_REPORT_WRITE_BOARD_CONFIG_H
 
 #include "engine/config/config.h"
 

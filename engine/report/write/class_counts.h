@@ -3,8 +3,8 @@
  * What an evaluation counts per class, on the host, from logits and targets: the confusion matrix, top-k hits and Dice; and the
  * figures that follow from the counts. Counts are whole numbers, so that those of several ranks add up to the same, whatever
  * the number of threads. Knows nothing of models, devices or data. */
-#ifndef ENGINE_REPORT_CLASS_COUNTS_H
-#define ENGINE_REPORT_CLASS_COUNTS_H
+#ifndef ENGINE_REPORT_WRITE_CLASS_COUNTS_H
+#define ENGINE_REPORT_WRITE_CLASS_COUNTS_H
 
 #include "engine/base/dtype.h"
 #include "engine/base/mem.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A histogram of many values: bins of equal width between the smallest and the largest finite one. */
-#ifndef ENGINE_REPORT_HISTOGRAM_H
-#define ENGINE_REPORT_HISTOGRAM_H
+#ifndef ENGINE_REPORT_WRITE_HISTOGRAM_H
+#define ENGINE_REPORT_WRITE_HISTOGRAM_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  *
  * A line about a step, an evaluation or a checkpoint, for the console and log.txt. Pure functions, which know
  * neither terminals nor files. */
-#ifndef ENGINE_REPORT_LINES_H
-#define ENGINE_REPORT_LINES_H
+#ifndef ENGINE_REPORT_WRITE_LINES_H
+#define ENGINE_REPORT_WRITE_LINES_H
 
 #include "engine/report/write/metrics.h"
 

@@ -2,8 +2,8 @@
  *
  * Records with the numbers of a step and of an evaluation. The trainer fills them in; lines, files and pages
  * are made from them. */
-#ifndef ENGINE_REPORT_METRICS_H
-#define ENGINE_REPORT_METRICS_H
+#ifndef ENGINE_REPORT_WRITE_METRICS_H
+#define ENGINE_REPORT_WRITE_METRICS_H
 
 #include "engine/graph/graph.h"
 

@@ -3,8 +3,8 @@
  * One line of metrics.jsonl as numbers. A file can contain anything, so whatever is not the JSON that a run
  * writes is refused. A hand-written scanner reads the lines of steps, of which a long run has millions;
  * everything that it does not expect is read by the strict reader of engine/json/json.h. */
-#ifndef ENGINE_REPORT_METRICS_LINE_H
-#define ENGINE_REPORT_METRICS_LINE_H
+#ifndef ENGINE_REPORT_WRITE_METRICS_LINE_H
+#define ENGINE_REPORT_WRITE_METRICS_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * Writes the wire format of Protocol Buffers: fields are appended to a string; a nested message is built in a
  * string of its own and then appended as a field. It knows no message type. Lack of memory is remembered in
  * the string (clt_str_check). */
-#ifndef ENGINE_REPORT_PROTOBUF_H
-#define ENGINE_REPORT_PROTOBUF_H
+#ifndef ENGINE_REPORT_WRITE_PROTOBUF_H
+#define ENGINE_REPORT_WRITE_PROTOBUF_H
 
 #include "engine/base/mem.h"
 

@@ -2,8 +2,8 @@
  *
  * The run folder: lock, config.resolved.json, metrics.jsonl, log.txt, checkpoints/. It is created when
  * everything else has been checked, so that a run that cannot start leaves nothing behind. */
-#ifndef ENGINE_REPORT_RUNDIR_H
-#define ENGINE_REPORT_RUNDIR_H
+#ifndef ENGINE_REPORT_WRITE_RUNDIR_H
+#define ENGINE_REPORT_WRITE_RUNDIR_H
 
 #include "engine/config/config.h"
 #include "engine/report/write/histogram.h"

@@ -3,8 +3,8 @@
  * config.resolved.json of a run folder: the config of the run as it is now. When a resumed run becomes longer
  * or finds its data in another place, the file is updated and the earlier one is kept as
  * config.resolved.N.json. */
-#ifndef ENGINE_REPORT_RUNDIR_CONFIG_H
-#define ENGINE_REPORT_RUNDIR_CONFIG_H
+#ifndef ENGINE_REPORT_WRITE_RUNDIR_CONFIG_H
+#define ENGINE_REPORT_WRITE_RUNDIR_CONFIG_H
 
 #include "engine/config/config.h"
 

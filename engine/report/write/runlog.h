@@ -3,8 +3,8 @@
  * Copies what the library logs during a run (warnings; with log.level debug also refused variants and the
  * like) into the run's log.txt. Lines from the beginning on are included: they wait until there is a run
  * folder. Knows the run folder, not what a run does. */
-#ifndef ENGINE_REPORT_RUNLOG_H
-#define ENGINE_REPORT_RUNLOG_H
+#ifndef ENGINE_REPORT_WRITE_RUNLOG_H
+#define ENGINE_REPORT_WRITE_RUNLOG_H
 
 #include "engine/report/write/rundir.h"
 

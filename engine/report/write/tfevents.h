@@ -3,8 +3,8 @@
  * TensorBoard's event file. A record consists of a length and its checksum, an Event message and its
  * checksum. Records wait in memory and are written about once a second; of a truncated file the complete
  * records are read. To be called by one thread at a time. */
-#ifndef ENGINE_REPORT_TFEVENTS_H
-#define ENGINE_REPORT_TFEVENTS_H
+#ifndef ENGINE_REPORT_WRITE_TFEVENTS_H
+#define ENGINE_REPORT_WRITE_TFEVENTS_H
 
 #include "engine/base/mem.h"
 

@@ -3,8 +3,8 @@
  * Metrics of an evaluation beyond its loss, from counts by class (engine/report/write/class_counts.h). The
  * host counts the predictions of each micro-batch, which it reads from the device. Runs that ask for none of
  * these metrics read nothing. */
-#ifndef ENGINE_TRAIN_EVAL_METRICS_H
-#define ENGINE_TRAIN_EVAL_METRICS_H
+#ifndef ENGINE_TRAIN_EVAL_EVAL_METRICS_H
+#define ENGINE_TRAIN_EVAL_EVAL_METRICS_H
 
 #include "engine/report/write/class_counts.h"
 #include "engine/train/run/run.h"

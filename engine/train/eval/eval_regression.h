@@ -3,8 +3,8 @@
  * Figures of a regression beside its loss: mean absolute error and root of the mean squared error, in the
  * unit of the data's targets even if the model computes in another one, and R2. The host computes them in
  * double from the predictions of each micro-batch, which it reads from the device. */
-#ifndef ENGINE_TRAIN_EVAL_REGRESSION_H
-#define ENGINE_TRAIN_EVAL_REGRESSION_H
+#ifndef ENGINE_TRAIN_EVAL_EVAL_REGRESSION_H
+#define ENGINE_TRAIN_EVAL_EVAL_REGRESSION_H
 
 #include "engine/report/write/metrics.h"
 #include "engine/train/run/run.h"

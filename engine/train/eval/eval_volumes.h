@@ -3,8 +3,8 @@
  * Evaluation of segmentations whose data is read as windows (engine/data/volumes/volumes.h): computes the
  * Dice of whole volumes in addition to the loss over windows. The class map of a volume is put together from
  * the predictions of its windows (sliding.h). Volumes are dealt to the ranks in turn. */
-#ifndef ENGINE_TRAIN_EVAL_VOLUMES_H
-#define ENGINE_TRAIN_EVAL_VOLUMES_H
+#ifndef ENGINE_TRAIN_EVAL_EVAL_VOLUMES_H
+#define ENGINE_TRAIN_EVAL_EVAL_VOLUMES_H
 
 #include "engine/train/run/run.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Evaluating a model on data, without training it. */
-#ifndef ENGINE_TRAIN_EVALUATE_H
-#define ENGINE_TRAIN_EVALUATE_H
+#ifndef ENGINE_TRAIN_EVAL_EVALUATE_H
+#define ENGINE_TRAIN_EVAL_EVALUATE_H
 
 #include "engine/train/job/run_options.h"
 

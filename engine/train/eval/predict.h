@@ -2,8 +2,8 @@
  *
  * Predictions of a trained classifier or regression: runs the evaluation plan with the weights of a saved
  * run and reads the prediction (the input of the first loss) after each micro-batch. */
-#ifndef ENGINE_TRAIN_PREDICT_H
-#define ENGINE_TRAIN_PREDICT_H
+#ifndef ENGINE_TRAIN_EVAL_PREDICT_H
+#define ENGINE_TRAIN_EVAL_PREDICT_H
 
 #include "engine/checkpoint/saved_run.h"
 #include "engine/train/run/run.h"

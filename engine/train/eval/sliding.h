@@ -7,8 +7,8 @@
  * and a voxel gets the class with the largest mean. Windows are ordered by depth, so a plane is complete as
  * soon as a window begins at a deeper plane. Sums are kept only for as many planes as a window has: 4 *
  * classes * depth of a window * height * width bytes, however deep the volume is. */
-#ifndef ENGINE_TRAIN_SLIDING_H
-#define ENGINE_TRAIN_SLIDING_H
+#ifndef ENGINE_TRAIN_EVAL_SLIDING_H
+#define ENGINE_TRAIN_EVAL_SLIDING_H
 
 #include "engine/data/volumes/volumes.h"
 #include "engine/models/models.h"

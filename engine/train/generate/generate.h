@@ -2,8 +2,8 @@
  *
  * Generation from trained models: language models token by token with a key-value cache, window models byte
  * by byte. */
-#ifndef ENGINE_TRAIN_GENERATE_H
-#define ENGINE_TRAIN_GENERATE_H
+#ifndef ENGINE_TRAIN_GENERATE_GENERATE_H
+#define ENGINE_TRAIN_GENERATE_GENERATE_H
 
 #include "engine/train/job/run_options.h"
 

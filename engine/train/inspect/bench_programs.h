@@ -2,8 +2,8 @@
  *
  * `cltrain bench build`: measures how long the device's compiler takes for the programs of a config, and
  * whether they build and spill registers. */
-#ifndef ENGINE_TRAIN_BENCH_PROGRAMS_H
-#define ENGINE_TRAIN_BENCH_PROGRAMS_H
+#ifndef ENGINE_TRAIN_INSPECT_BENCH_PROGRAMS_H
+#define ENGINE_TRAIN_INSPECT_BENCH_PROGRAMS_H
 
 #include "cl/program/examine.h"
 #include "engine/base/mem.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `cltrain bench step`: measures how long a training step takes. */
-#ifndef ENGINE_TRAIN_BENCH_STEP_H
-#define ENGINE_TRAIN_BENCH_STEP_H
+#ifndef ENGINE_TRAIN_INSPECT_BENCH_STEP_H
+#define ENGINE_TRAIN_INSPECT_BENCH_STEP_H
 
 #include "engine/config/config.h"
 #include "engine/train/job/observer.h"

@@ -2,8 +2,8 @@
  *
  * What a config would train and what that would need, for `plan`, `estimate` and `train --dry-run`. Nothing
  * is allocated on a device, and no kernel of the model is built. */
-#ifndef ENGINE_TRAIN_DESCRIBE_H
-#define ENGINE_TRAIN_DESCRIBE_H
+#ifndef ENGINE_TRAIN_INSPECT_DESCRIBE_H
+#define ENGINE_TRAIN_INSPECT_DESCRIBE_H
 
 #include "engine/train/job/job.h"
 

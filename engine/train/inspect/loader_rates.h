@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `cltrain bench loader`: how fast the loader's threads read and prepare samples, without a device. */
-#ifndef ENGINE_TRAIN_LOADER_RATES_H
-#define ENGINE_TRAIN_LOADER_RATES_H
+#ifndef ENGINE_TRAIN_INSPECT_LOADER_RATES_H
+#define ENGINE_TRAIN_INSPECT_LOADER_RATES_H
 
 #include "engine/config/config.h"
 #include "engine/data/data.h"

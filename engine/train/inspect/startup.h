@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The start-up table: describes a run before its first step. */
-#ifndef ENGINE_TRAIN_STARTUP_H
-#define ENGINE_TRAIN_STARTUP_H
+#ifndef ENGINE_TRAIN_INSPECT_STARTUP_H
+#define ENGINE_TRAIN_INSPECT_STARTUP_H
 
 #include "engine/train/run/run.h"
 

@@ -4,8 +4,8 @@
  * step's metrics, collects the profile and the trace, and gives advice at the end. Transfers and the ends of
  * phases are recorded in every step; all commands are recorded in a few steps, or in every step when
  * profiling. If the driver gives no time stamps, all figures are NAN. */
-#ifndef ENGINE_TRAIN_WATCH_H
-#define ENGINE_TRAIN_WATCH_H
+#ifndef ENGINE_TRAIN_INSPECT_WATCH_H
+#define ENGINE_TRAIN_INSPECT_WATCH_H
 
 #include "engine/report/times/profile.h"
 #include "engine/train/run/run.h"

@@ -4,8 +4,8 @@
  * from it. Keys that only affect where and how fast it runs may differ; the run may get longer, and its
  * schedule with it; the data may be in another place if its content is the same. Any other difference is
  * an error. */
-#ifndef ENGINE_TRAIN_CONTINUATION_H
-#define ENGINE_TRAIN_CONTINUATION_H
+#ifndef ENGINE_TRAIN_JOB_CONTINUATION_H
+#define ENGINE_TRAIN_JOB_CONTINUATION_H
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/job/job.h"

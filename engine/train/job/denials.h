@@ -3,8 +3,8 @@
  * Denials: capabilities and variants that a driver refused (cl/command/fallback.h). Lists the ones that a
  * device description does without, and removes listed ones from a description. Also: how a rank identifies
  * its device to the others. */
-#ifndef ENGINE_TRAIN_DENIALS_H
-#define ENGINE_TRAIN_DENIALS_H
+#ifndef ENGINE_TRAIN_JOB_DENIALS_H
+#define ENGINE_TRAIN_JOB_DENIALS_H
 
 #include "cl/device/answers.h"
 

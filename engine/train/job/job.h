@@ -3,8 +3,8 @@
  * A job: everything that is decided before a device allocates anything. It is made from a config, a device
  * description and the number of ranks, and holds data sources, batch sizes, schedule and plans. Apart from
  * opening data files, making a job is a pure function. */
-#ifndef ENGINE_TRAIN_JOB_H
-#define ENGINE_TRAIN_JOB_H
+#ifndef ENGINE_TRAIN_JOB_JOB_H
+#define ENGINE_TRAIN_JOB_JOB_H
 
 #include "engine/config/config.h"
 #include "engine/data/facts/data_facts.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The observer: receives everything that a run reports. Nothing in the engine prints. */
-#ifndef ENGINE_TRAIN_OBSERVER_H
-#define ENGINE_TRAIN_OBSERVER_H
+#ifndef ENGINE_TRAIN_JOB_OBSERVER_H
+#define ENGINE_TRAIN_JOB_OBSERVER_H
 
 #include "engine/report/write/metrics.h"
 

@@ -2,8 +2,8 @@
  *
  * Options of a run that are not in its config, set by the command line, the public API or a test; and the
  * result of a run. */
-#ifndef ENGINE_TRAIN_RUN_OPTIONS_H
-#define ENGINE_TRAIN_RUN_OPTIONS_H
+#ifndef ENGINE_TRAIN_JOB_RUN_OPTIONS_H
+#define ENGINE_TRAIN_JOB_RUN_OPTIONS_H
 
 #include <stdatomic.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Learning-rate schedules as pure functions of the update number. */
-#ifndef ENGINE_TRAIN_SCHEDULE_H
-#define ENGINE_TRAIN_SCHEDULE_H
+#ifndef ENGINE_TRAIN_JOB_SCHEDULE_H
+#define ENGINE_TRAIN_JOB_SCHEDULE_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  * The tuning records of a run: which ones are in force (from the checkpoint that it resumes, from disk, or
  * measured at the start), the same on all ranks; and which of them its plans use. Checkpoints save the used
  * ones, and a resumed run keeps them (pinned). This file does not know how kernels are measured. */
-#ifndef ENGINE_TRAIN_TUNED_H
-#define ENGINE_TRAIN_TUNED_H
+#ifndef ENGINE_TRAIN_JOB_TUNED_H
+#define ENGINE_TRAIN_JOB_TUNED_H
 
 #include "cl/tune/tuner.h"
 #include "comm/comm.h"

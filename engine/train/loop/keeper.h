@@ -3,8 +3,8 @@
  * The keeper: the policy on checkpoints. It decides when they are saved, and what happens when one cannot be
  * written: training goes on with a warning, and older checkpoints stay; three failures in a row end the
  * run. All ranks have one and decide the same. */
-#ifndef ENGINE_TRAIN_KEEPER_H
-#define ENGINE_TRAIN_KEEPER_H
+#ifndef ENGINE_TRAIN_LOOP_KEEPER_H
+#define ENGINE_TRAIN_LOOP_KEEPER_H
 
 #include "engine/train/job/run_options.h"
 #include "engine/train/saved/saver.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the trainer's files share: trainer.c (the loop) and trainer_*.c (decisions, reports). */
-#ifndef ENGINE_TRAIN_TRAINER_LOOP_H
-#define ENGINE_TRAIN_TRAINER_LOOP_H
+#ifndef ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
+#define ENGINE_TRAIN_LOOP_TRAINER_LOOP_H
 
 #include "engine/report/write/lines.h"
 #include "engine/report/write/rundir.h"

@@ -4,8 +4,8 @@
  * (cl/command/fallback.h) are removed from the device description on all ranks with that device. And since
  * parameters must stay bitwise equal on all ranks, the update adds up in the same order on all of them,
  * whatever their devices. */
-#ifndef ENGINE_TRAIN_AGREEMENT_H
-#define ENGINE_TRAIN_AGREEMENT_H
+#ifndef ENGINE_TRAIN_RANKS_AGREEMENT_H
+#define ENGINE_TRAIN_RANKS_AGREEMENT_H
 
 #include "engine/train/run/run.h"
 

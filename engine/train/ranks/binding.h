@@ -3,8 +3,8 @@
  * Threads near the device: on a host with several NUMA nodes the threads of a rank (loader, communication,
  * writer, the driver's own) run on the cores of the node that its GPU is attached to, so that what they
  * copy crosses no link between nodes. */
-#ifndef ENGINE_TRAIN_BINDING_H
-#define ENGINE_TRAIN_BINDING_H
+#ifndef ENGINE_TRAIN_RANKS_BINDING_H
+#define ENGINE_TRAIN_RANKS_BINDING_H
 
 #include "engine/host/cores.h"
 #include "engine/train/run/run.h"

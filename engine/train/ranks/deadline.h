@@ -4,8 +4,8 @@
  * reports as its work. Around work whose duration differs between ranks (start, evaluation, checkpoints,
  * samples) the deadline is parallel.start_deadline; in plain steps it is parallel.deadline, or follows
  * from the duration of steps. */
-#ifndef ENGINE_TRAIN_DEADLINE_H
-#define ENGINE_TRAIN_DEADLINE_H
+#ifndef ENGINE_TRAIN_RANKS_DEADLINE_H
+#define ENGINE_TRAIN_RANKS_DEADLINE_H
 
 #include "comm/comm.h"
 #include "engine/config/config.h"

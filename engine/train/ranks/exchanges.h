@@ -4,8 +4,8 @@
  * statistics of synchronised batch norms. Each rank gives a record and gets the records of all ranks. A
  * device needs these for its next command, so exchanges are urgent and do not queue after gradients
  * (comm.h). They are all-gathers, so every rank combines the same records in the same order. */
-#ifndef ENGINE_TRAIN_EXCHANGES_H
-#define ENGINE_TRAIN_EXCHANGES_H
+#ifndef ENGINE_TRAIN_RANKS_EXCHANGES_H
+#define ENGINE_TRAIN_RANKS_EXCHANGES_H
 
 #include "cl/command/command.h"
 #include "engine/train/ranks/flight.h"

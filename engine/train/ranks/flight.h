@@ -3,8 +3,8 @@
  * A flight: one collective that runs while the device computes. Data is read from the device, then the
  * communication thread runs the collective, then the result is written back (sync.h shows the queues).
  * Only clt_flight_end waits. This file knows neither what the data means nor when it is needed. */
-#ifndef ENGINE_TRAIN_FLIGHT_H
-#define ENGINE_TRAIN_FLIGHT_H
+#ifndef ENGINE_TRAIN_RANKS_FLIGHT_H
+#define ENGINE_TRAIN_RANKS_FLIGHT_H
 
 #include <pthread.h>
 

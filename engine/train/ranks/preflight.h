@@ -3,8 +3,8 @@
  * What ranks check before they build anything: that all have the same program, config and data, a GPU of
  * their own and links that work; and what may make them slow: different devices or drivers, too few
  * cores. */
-#ifndef ENGINE_TRAIN_PREFLIGHT_H
-#define ENGINE_TRAIN_PREFLIGHT_H
+#ifndef ENGINE_TRAIN_RANKS_PREFLIGHT_H
+#define ENGINE_TRAIN_RANKS_PREFLIGHT_H
 
 #include "engine/base/hash.h"
 #include "engine/base/mem.h"

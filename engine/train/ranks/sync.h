@@ -18,8 +18,8 @@
  * The communication thread starts a sum when the read has ended, and completes the event that the write
  * waits for. If a sum fails, the event is completed all the same, so that no queue stops for ever; every
  * result from then on counts as spoiled (cl/command/faults.h) and the run ends with the sum's error. */
-#ifndef ENGINE_TRAIN_SYNC_H
-#define ENGINE_TRAIN_SYNC_H
+#ifndef ENGINE_TRAIN_RANKS_SYNC_H
+#define ENGINE_TRAIN_RANKS_SYNC_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * The feed: moves micro-batches from the loader's pinned slots to a plan's input tensors. An upload on the
  * copy queue goes to a staging ring on the device, then a device copy on the compute queue goes to the
  * inputs. The host waits for neither. */
-#ifndef ENGINE_TRAIN_FEED_H
-#define ENGINE_TRAIN_FEED_H
+#ifndef ENGINE_TRAIN_RUN_FEED_H
+#define ENGINE_TRAIN_RUN_FEED_H
 
 #include "engine/data/data.h"
 #include "engine/plan/realize.h"

@@ -2,8 +2,8 @@
  *
  * The list of differences between a file of weights and a model, reported together. Tensors of equal layers
  * share a line, and keys of the model section that would fit the file are named. */
-#ifndef ENGINE_TRAIN_MISFIT_H
-#define ENGINE_TRAIN_MISFIT_H
+#ifndef ENGINE_TRAIN_RUN_MISFIT_H
+#define ENGINE_TRAIN_RUN_MISFIT_H
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/graph/graph.h"

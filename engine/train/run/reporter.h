@@ -3,8 +3,8 @@
  * The reporter: reads the state block and the loss records of each step without blocking the host, and
  * returns them when they have arrived, one or more steps late. It also limits how far the host runs ahead of
  * the device. */
-#ifndef ENGINE_TRAIN_REPORTER_H
-#define ENGINE_TRAIN_REPORTER_H
+#ifndef ENGINE_TRAIN_RUN_REPORTER_H
+#define ENGINE_TRAIN_RUN_REPORTER_H
 
 #include "cl/command/memory.h"
 #include "engine/graph/step_block.h"

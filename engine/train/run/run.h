@@ -4,8 +4,8 @@
  * run_objects.c (device objects), step.c (one step), sync.c (gradients over ranks), evaluate.c, diagnose.c
  * (first bad tensor), trainer.c (the loop) and, in engine/train/saved, save.c (parameter files, --init),
  * resume.c and foreign.c. */
-#ifndef ENGINE_TRAIN_RUN_H
-#define ENGINE_TRAIN_RUN_H
+#ifndef ENGINE_TRAIN_RUN_RUN_H
+#define ENGINE_TRAIN_RUN_RUN_H
 
 #include "comm/comm.h"
 #include "engine/plan/realize.h"

@@ -4,8 +4,8 @@
  * this rank saves of the parameter and optimizer arenas. The writer of a checkpoint computes the same from
  * the data that the host received; if a bit has changed on the way, an error names the tensor and nothing is
  * saved. This file must not know what a checkpoint looks like. */
-#ifndef ENGINE_TRAIN_CHECKSUM_H
-#define ENGINE_TRAIN_CHECKSUM_H
+#ifndef ENGINE_TRAIN_SAVED_CHECKSUM_H
+#define ENGINE_TRAIN_SAVED_CHECKSUM_H
 
 #include "cl/exec/exec.h"
 #include "engine/state/store.h"

@@ -3,8 +3,8 @@
  * Facts about a table (engine/data/facts/table_facts.h) that a run saved: means, deviations and words. A run
  * that resumes from its checkpoint or starts from its weights uses the same facts, because the weights were
  * trained with them. */
-#ifndef ENGINE_TRAIN_KNOWN_TABLE_H
-#define ENGINE_TRAIN_KNOWN_TABLE_H
+#ifndef ENGINE_TRAIN_SAVED_KNOWN_TABLE_H
+#define ENGINE_TRAIN_SAVED_KNOWN_TABLE_H
 
 #include "engine/data/facts/data_facts.h"
 #include "engine/train/run/run.h"

@@ -3,8 +3,8 @@
  * The part of a checkpoint that a rank writes, and the host memory for it. Of tensors that every rank has,
  * each writer saves an equal share of each arena; of tensors that are divided among ranks, a rank saves its
  * own part. A single rank writes everything. */
-#ifndef ENGINE_TRAIN_SAVED_PART_H
-#define ENGINE_TRAIN_SAVED_PART_H
+#ifndef ENGINE_TRAIN_SAVED_SAVED_PART_H
+#define ENGINE_TRAIN_SAVED_SAVED_PART_H
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run/run.h"

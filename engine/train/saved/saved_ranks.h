@@ -3,8 +3,8 @@
  * Ranks that write checkpoints together: finds out which of them see the folder, sends pieces of the others
  * to rank 0, and tells all ranks whether their parts were written. The functions are collective; with one
  * rank nothing is communicated. */
-#ifndef ENGINE_TRAIN_SAVED_RANKS_H
-#define ENGINE_TRAIN_SAVED_RANKS_H
+#ifndef ENGINE_TRAIN_SAVED_SAVED_RANKS_H
+#define ENGINE_TRAIN_SAVED_SAVED_RANKS_H
 
 #include <limits.h>
 

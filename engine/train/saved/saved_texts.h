@@ -4,8 +4,8 @@
  * about the data) and, for a BPE vocabulary, tokenizer.json, with the tokenizer_config.json that says what
  * its special tokens are for. They are made once per run, so that a save does not depend on files that may
  * have changed since. saved_run.h reads them. */
-#ifndef ENGINE_TRAIN_SAVED_TEXTS_H
-#define ENGINE_TRAIN_SAVED_TEXTS_H
+#ifndef ENGINE_TRAIN_SAVED_SAVED_TEXTS_H
+#define ENGINE_TRAIN_SAVED_SAVED_TEXTS_H
 
 #include "engine/checkpoint/saved_run.h"
 #include "engine/train/run/run.h"

@@ -14,8 +14,8 @@
  * The writer threads do not communicate. A round ends when all ranks have reported that they have finished
  * it: with the words that ranks exchange in each step (trainer_decide.c), or because all of them wait for
  * the save. */
-#ifndef ENGINE_TRAIN_SAVER_H
-#define ENGINE_TRAIN_SAVER_H
+#ifndef ENGINE_TRAIN_SAVED_SAVER_H
+#define ENGINE_TRAIN_SAVED_SAVER_H
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/run/run.h"

@@ -2,8 +2,8 @@
  *
  * The matrix products with which every GEMM backend is checked, as plain data in a file of its own: it shows
  * what is covered. */
-#ifndef ENGINE_VERIFY_GEMM_CASES_H
-#define ENGINE_VERIFY_GEMM_CASES_H
+#ifndef ENGINE_VERIFY_CASES_VERIFY_GEMM_CASES_H
+#define ENGINE_VERIFY_CASES_VERIFY_GEMM_CASES_H
 
 #include "cl/gemm/gemm.h"
 

@@ -2,8 +2,8 @@
  *
  * One check of a product by a GEMM backend: the run, which verify_gemm.c makes and verify_gemm_additions.c
  * judges, too. */
-#ifndef ENGINE_VERIFY_GEMM_RUN_H
-#define ENGINE_VERIFY_GEMM_RUN_H
+#ifndef ENGINE_VERIFY_CASES_VERIFY_GEMM_RUN_H
+#define ENGINE_VERIFY_CASES_VERIFY_GEMM_RUN_H
 
 #include "cl/gemm_bench/gemm_bench.h"
 #include "engine/verify/cases/verify_gemm_cases.h"

@@ -2,8 +2,8 @@
  *
  * The description of a case of the update's check: an optimizer with its values, storage type, steps and
  * sizes. Knows plans. */
-#ifndef ENGINE_VERIFY_UPDATE_CASES_H
-#define ENGINE_VERIFY_UPDATE_CASES_H
+#ifndef ENGINE_VERIFY_CASES_VERIFY_UPDATE_CASES_H
+#define ENGINE_VERIFY_CASES_VERIFY_UPDATE_CASES_H
 
 #include "engine/plan/plan.h"
 

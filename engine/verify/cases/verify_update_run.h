@@ -2,8 +2,8 @@
  *
  * The state of one case of the update's check, which the steps (verify_update.c) and the comparison of
  * parameters with the reference (verify_update_slots.c) share. */
-#ifndef ENGINE_VERIFY_UPDATE_RUN_H
-#define ENGINE_VERIFY_UPDATE_RUN_H
+#ifndef ENGINE_VERIFY_CASES_VERIFY_UPDATE_RUN_H
+#define ENGINE_VERIFY_CASES_VERIFY_UPDATE_RUN_H
 
 #include "engine/plan/realize.h"
 #include "engine/state/store.h"

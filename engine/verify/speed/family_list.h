@@ -2,8 +2,8 @@
  *
  * Registers the families of ops and of the update with the tuner and its records (cl/tune/families.h),
  * together with the benches that measure them. */
-#ifndef ENGINE_VERIFY_FAMILY_LIST_H
-#define ENGINE_VERIFY_FAMILY_LIST_H
+#ifndef ENGINE_VERIFY_SPEED_FAMILY_LIST_H
+#define ENGINE_VERIFY_SPEED_FAMILY_LIST_H
 
 /* Every program that reads or makes tuning records calls this once. */
 void clt_families_register(void);

@@ -2,8 +2,8 @@
  *
  * One call of an op on a device, for all code that times it: random operands, runs of one direction. Uses
  * the checker's plan of a case, but does not check results. */
-#ifndef ENGINE_VERIFY_OP_BENCH_H
-#define ENGINE_VERIFY_OP_BENCH_H
+#ifndef ENGINE_VERIFY_SPEED_OP_BENCH_H
+#define ENGINE_VERIFY_SPEED_OP_BENCH_H
 
 #include "engine/verify/verify_internal.h"
 

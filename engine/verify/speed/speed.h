@@ -3,8 +3,8 @@
  * Speed of ops and optimizers at realistic sizes, as a fraction of the memory bandwidth that the device
  * reaches at the same time: a stream is run before and after everything that is timed. Results are not
  * checked here. */
-#ifndef ENGINE_VERIFY_SPEED_H
-#define ENGINE_VERIFY_SPEED_H
+#ifndef ENGINE_VERIFY_SPEED_SPEED_H
+#define ENGINE_VERIFY_SPEED_SPEED_H
 
 #include "cl/measure/limits.h"
 

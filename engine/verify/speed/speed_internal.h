@@ -2,8 +2,8 @@
  *
  * The session of the speed measurement, and timing one phase of a realised plan; shared by the files that
  * measure speed. */
-#ifndef ENGINE_VERIFY_SPEED_INTERNAL_H
-#define ENGINE_VERIFY_SPEED_INTERNAL_H
+#ifndef ENGINE_VERIFY_SPEED_SPEED_INTERNAL_H
+#define ENGINE_VERIFY_SPEED_SPEED_INTERNAL_H
 
 #include "engine/ops/op.h"
 #include "engine/plan/realize.h"

@@ -2,8 +2,8 @@
  *
  * One update on a device, for all code that times it: the UPDATE phase on a store with one matrix, whose
  * values stay normal numbers over many updates. Results are not checked here. */
-#ifndef ENGINE_VERIFY_UPDATE_BENCH_H
-#define ENGINE_VERIFY_UPDATE_BENCH_H
+#ifndef ENGINE_VERIFY_SPEED_UPDATE_BENCH_H
+#define ENGINE_VERIFY_SPEED_UPDATE_BENCH_H
 
 #include "cl/tune/family.h"
 #include "engine/plan/realize.h"

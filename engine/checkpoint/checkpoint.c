@@ -231,6 +231,15 @@ static bool kept_anyway(const clt_retention *r, int64_t step)
     return (r->major > 0 && step % r->major == 0) || step == r->best;
 }
 
+/* The number of checkpoints that delete_older() deletes. */
+static size_t surplus(const clt_step_list *list, int64_t step, const clt_retention *r)
+{
+    size_t others = 0, room = (size_t)r->keep - 1;
+    for (size_t i = 0; i < list->count; i++)
+        others += list->at[i].step != step && !kept_anyway(r, list->at[i].step);
+    return others > room ? others - room : 0;
+}
+
 /* Deletes all but `step`, the keep - 1 newest others, and checkpoints that another retention rule keeps. */
 static clt_status delete_older(const char *folder, int64_t step, const clt_step_list *list,
                                const clt_retention *r)
@@ -248,12 +257,12 @@ static clt_status delete_older(const char *folder, int64_t step, const clt_step_
     return status;
 }
 
-bool clt_checkpoint_exceeds(const char *folder, const clt_retention *r)
+bool clt_checkpoint_exceeds(const char *folder, int64_t step, const clt_retention *r)
 {
     clt_step_list list = {0};
     bool exceeds = r->keep > 0;
     if (exceeds && clt_steps_list(folder, CLT_STEP_COMPLETE, &list) == CLT_OK)
-        exceeds = list.count > (size_t)r->keep;
+        exceeds = surplus(&list, step, r) > 0;
     clt_error_clear();
     clt_steps_free(&list);
     return exceeds;
@@ -269,10 +278,11 @@ void clt_checkpoint_retain(const char *folder, int64_t step, const clt_retention
     clt_str_printf(&path, "%s/step_%" PRId64, folder, step);
     if (status == CLT_OK)
         status = clt_str_check(&path);
-    if (status == CLT_OK && list.count > (size_t)r->keep && !verified)
+    bool deletes = status == CLT_OK && surplus(&list, step, r) > 0;
+    if (deletes && !verified)
         status = clt_fail_prefix(clt_checkpoint_verify(path.text),
                                  "older checkpoints are kept, because the new one does not verify");
-    if (status == CLT_OK && list.count > (size_t)r->keep)
+    if (status == CLT_OK && deletes)
         status = delete_older(folder, step, &list, r);
     if (status != CLT_OK)
         CLT_WARN("deleting old checkpoints of %s: %s", folder, clt_error_text());

@@ -13,7 +13,7 @@
 /* The rows [first, first + rows) of the matrix of windows. */
 typedef struct chunk {
     const clt_conv *c;
-    int64_t first, rows, row_bytes; /* row_bytes: of all groups */
+    int64_t first, rows;
     bool pointwise;
     int32_t matrix; /* (groups, rows, taps * C/groups); the image where it is pointwise */
 } chunk;
@@ -37,9 +37,8 @@ static void arg_sizes(ocl_emitter *e, const chunk *k)
     ocl_arg_u64(e, (uint64_t)k->rows);
 }
 
-static void begin(ocl_emitter *e, const chunk *k, const char *kernel, clt_style style, uint64_t *items)
+static void begin(ocl_emitter *e, const char *kernel, clt_style style, uint64_t *items)
 {
-    (void)k;
     ocl_kernel_begin(e, "conv", kernel);
     *items = clt_define_group(e, style);
 }
@@ -63,7 +62,7 @@ static void emit_windows(ocl_emitter *e, const chunk *k)
     const clt_conv *c = k->c;
     clt_style style = clt_style_of(e->device);
     uint64_t items, elements = (uint64_t)(k->rows * per_group(c) * c->groups);
-    begin(e, k, "conv_windows", style, &items);
+    begin(e, "conv_windows", style, &items);
     clt_define_dtype(e, "DT", c->type_image);
     ocl_define(e, "PLACES", LANE_PLACES);
     ocl_arg_out(e, k->matrix, c->type_image, elements);
@@ -79,7 +78,7 @@ static void emit_gather(ocl_emitter *e, const chunk *k, bool accumulate, bool bi
     clt_style style = clt_style_of(e->device);
     uint64_t items, elements = (uint64_t)(k->rows * per_group(c) * c->groups);
     uint64_t image = (uint64_t)(clt_conv_pixels(c) * c->s.channels);
-    begin(e, k, "conv_gather", style, &items);
+    begin(e, "conv_gather", style, &items);
     clt_define_dtype(e, "GT", c->type_image);
     ocl_define(e, "PLACES", LANE_PLACES);
     ocl_define(e, "HAS_BIAS", bias);

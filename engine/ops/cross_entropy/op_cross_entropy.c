@@ -307,7 +307,7 @@ void clt_emit_cross_entropy(ocl_emitter *e, const clt_cross_entropy *s, bool gro
     cross_entropy_begin(e, s, group ? "cross_entropy_fwd_group" : "cross_entropy_fwd_row", wg);
     cross_entropy_rows_arg(e, s, OCL_WRITE, s->out, CLT_F32, 3);
     ocl_arg_out(e, s->stats, CLT_F32, 2 * s->rows);
-    ocl_arg_in(e, s->logits, s->dtype, s->rows * s->cols);
+    ocl_arg_in(e, s->logits, s->dtype, s->rows * s->stride);
     cross_entropy_target_args(e, s);
     clt_arg_step(e, s->call);
     cross_entropy_size_args(e, s);

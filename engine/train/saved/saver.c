@@ -163,7 +163,7 @@ static clt_status place(clt_saver *s)
     clt_checkpoint_content content = content_of(s, state.text);
     if (status == CLT_OK)
         status = clt_checkpoint_place(s->ranks.folder, s->ranks.tag, &content, &s->all);
-    s->exceeds = status == CLT_OK && clt_checkpoint_exceeds(s->ranks.folder, &s->retention);
+    s->exceeds = status == CLT_OK && clt_checkpoint_exceeds(s->ranks.folder, s->result.step, &s->retention);
     clt_str_free(&state);
     return status;
 }

@@ -366,6 +366,30 @@ static void keep_deletes_the_oldest(void **state)
     assert_string_equal(listing(), "step_50 step_60");
 }
 
+static void saved_and_kept(int64_t step, const clt_retention *r, bool exceeds, const char *left)
+{
+    must_save(step, 1.0F, 0);
+    if (clt_checkpoint_exceeds(folder, step, r) != exceeds)
+        fail_msg("step %d: exceeds is not %d", (int)step, exceeds);
+    clt_checkpoint_retain(folder, step, r, true);
+    assert_string_equal(listing(), left);
+}
+
+/* Checkpoints that stay for another reason than their age leave nothing to delete, so nothing is read back. */
+static void major_and_best_take_no_room(void **state)
+{
+    const clt_retention r = {.keep = 2, .major = 100, .best = 7};
+    (void)state;
+    saved_and_kept(7, &r, false, "step_7");
+    saved_and_kept(100, &r, false, "step_100 step_7");
+    saved_and_kept(101, &r, false, "step_100 step_101 step_7");
+    saved_and_kept(102, &r, false, "step_100 step_101 step_102 step_7");
+    saved_and_kept(103, &r, true, "step_100 step_102 step_103 step_7");
+    const clt_retention all = {.keep = 0, .best = -1}, one = {.keep = 1, .best = -1};
+    saved_and_kept(104, &all, false, "step_100 step_102 step_103 step_104 step_7");
+    saved_and_kept(105, &one, true, "step_105");
+}
+
 static void stale_folders_are_removed(void **state)
 {
     (void)state;
@@ -761,6 +785,7 @@ int main(int argc, char **argv)
         TEST(replaces_a_step_with_other_content),
         TEST(a_nan_is_refused_by_name),
         TEST(keep_deletes_the_oldest),
+        TEST(major_and_best_take_no_room),
         TEST(stale_folders_are_removed),
         TEST(random_damage_is_found_and_passed_over),
         TEST(swapped_files_are_found),

@@ -14,8 +14,9 @@ static clt_status no_way(const comm *c, const char *name, const char *why)
     for (size_t i = 0; comm_way_at(i); i++)
         if (!comm_way_at(i)->misfit(c, COMM_F32, COMM_SUM) && !comm_way_forbidden(c, comm_way_at(i)))
             clt_str_printf(&list, "%s%s", list.length ? ", " : "", comm_way_name(i));
-    clt_status status = clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "all-reduce by %s: %s; here are auto, %s",
-                                 name, why, list.text ? list.text : "no others");
+    clt_status status =
+        clt_fail(CLT_ECONFIG, __FILE__, __LINE__, "all-reduce by %s: %s; possible here: auto, %s", name, why,
+                 list.text ? list.text : "no others");
     clt_str_free(&list);
     return status;
 }

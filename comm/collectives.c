@@ -69,7 +69,7 @@ static clt_status check_call(const comm *c, const comm_call *call)
         CLT_FAIL(CLT_EINTERNAL, "%s was asked for %lld elements at %p", names[call->kind],
                  (long long)call->count, call->data);
     if (call->kind == COMM_ALL_REDUCE && half && call->op != COMM_SUM)
-        CLT_FAIL(CLT_EINTERNAL, "an all-reduce of a 16-bit type was asked for something else than the sum");
+        CLT_FAIL(CLT_EINTERNAL, "an all-reduce of a 16-bit type can only add up");
     if (call->kind == COMM_REDUCE_SCATTER && !half && call->type != COMM_F32)
         CLT_FAIL(CLT_EINTERNAL, "a reduce-scatter knows f32, f16 and bf16 only");
     if ((call->kind == COMM_REDUCE_SCATTER || call->kind == COMM_ALL_GATHER) && call->grain < 1)
@@ -209,7 +209,7 @@ clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out)
     if (status == CLT_OK && m->segment)
         m->own = comm_segment_part(m->segment, c->info.local_rank);
     else if (status == CLT_OK && posix_memalign(&m->own, 4096, (size_t)(bytes > 0 ? bytes : 1)) != 0)
-        status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "no memory for %lld bytes of gradients",
+        status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "no memory for the %lld bytes of a collective",
                           (long long)bytes);
     if (status != CLT_OK) {
         m->own = NULL;
@@ -279,8 +279,8 @@ static clt_status check_links(void *context)
     for (int64_t i = 0; i < LINK_BYTES; i++)
         if (in[i] != pattern(left, i))
             CLT_FAIL(CLT_ECOMM,
-                     "testing the links between ranks: of what rank %d sent, byte %lld arrived wrong", left,
-                     (long long)i);
+                     "testing the links between ranks: byte %lld of the data from rank %d arrived wrong",
+                     (long long)i, left);
     return CLT_OK;
 }
 

@@ -156,7 +156,7 @@ static comm_word own_word(comm_engine *e, bool inside)
                      .inside = inside};
     double now = clt_now();
     pthread_mutex_lock(&e->mutex);
-    (void)snprintf(own.phase, sizeof own.phase, "%s", e->phase[0] ? e->phase : "work without a name");
+    (void)snprintf(own.phase, sizeof own.phase, "%s", e->phase[0] ? e->phase : "unnamed work");
     own.seconds = now - (inside ? e->begun : e->phase_began);
     pthread_mutex_unlock(&e->mutex);
     return own;

@@ -256,7 +256,7 @@ const comm_way *comm_way_at(size_t index)
 const char *comm_way_forbidden(const comm *c, const comm_way *way)
 {
     if (c->order == COMM_REPEATED && way == &comm_way_native)
-        return "nobody knows in which order it adds up, so sums may differ from run to run "
+        return "its order of additions is unknown, so sums may differ from run to run "
                "(parallel.deterministic)";
     if (c->order == COMM_TREE && !way->is_tree(c))
         return "its sums depend on the number of ranks (parallel.rank_invariant)";

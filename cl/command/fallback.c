@@ -99,7 +99,7 @@ static bool give_up_variant(ocl_device_desc *desc, const ocl_refusal *r, char *w
     if ((desc->caps & OCL_CAP_LOCAL) && need_local >= VARIANTS_MAX) {
         desc->caps &= ~(uint32_t)OCL_CAP_LOCAL;
         if (n > 0 && (size_t)n < size)
-            snprintf(what + n, size - (size_t)n, " and, as the %dth one that needs it, capability local",
+            snprintf(what + n, size - (size_t)n, " and, after %d variants that need it, capability local",
                      need_local);
     }
     return true;

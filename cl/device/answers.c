@@ -467,7 +467,7 @@ static clt_status parse_item(const clt_json *object, const char *source, ocl_ite
     CLT_TRY(take_string(object, "reason", source, reason, sizeof reason));
     snprintf(item->reason, sizeof item->reason, "%.*s", OCL_REASON_SIZE - 1, reason);
     if (!ocl_answer_from_name(answer, &item->answer) || !is_kept(item))
-        CLT_FAIL(CLT_EDATA, "%s: '%s' is no answer that is kept", source, answer);
+        CLT_FAIL(CLT_EDATA, "%s: '%s' is none of the answers that can be kept", source, answer);
     const clt_json *number = clt_json_get(object, "value");
     if (number == NULL || clt_json_typeof(number) != CLT_JSON_NUMBER || !clt_json_int(number, &value) ||
         value < 0)

@@ -53,7 +53,7 @@ static clt_status read_file(const char *path, const ocl_device_desc *device, uin
         return CLT_OK;
     clt_status status = S_ISREG(info.st_mode)
                             ? clt_file_read(path, false, MAX_BYTES, CLT_EDATA, &text, &length)
-                            : clt_fail(CLT_EDATA, __FILE__, __LINE__, "%s: it is no file", path);
+                            : clt_fail(CLT_EDATA, __FILE__, __LINE__, "%s: it is not a regular file", path);
     if (status == CLT_OK)
         status = ocl_answers_parse(text, length, path, out);
     free(text);

@@ -268,10 +268,9 @@ static const char *hidden_drivers(char *text, size_t size)
 static const char *without_folder(void)
 {
     const ocl_pocl_report *pocl = ocl_pocl_done();
-    return pocl->looked && pocl->folder.path == NULL
-               ? " (PoCL has none without a folder for its kernels: name one with " CLT_POCL_FOLDER_VARIABLE
-                 ")"
-               : "";
+    return pocl->looked && pocl->folder.path == NULL ? " (PoCL offers no device without a folder for its "
+                                                       "kernels: name one with " CLT_POCL_FOLDER_VARIABLE ")"
+                                                     : "";
 }
 
 clt_status ocl_enumerate(ocl_found **out, int *count)

@@ -484,7 +484,7 @@ static int take_turn(const char *path)
 /* Warns that the answers cannot be stored, so that every start asks again, which takes seconds. */
 static void forgets(const ocl_found *found)
 {
-    CLT_WARN("what device %s '%s' can do cannot be remembered, so that every start asks it again: %s",
+    CLT_WARN("what device %s '%s' can do cannot be kept, so that every start asks the device again: %s",
              found->desc.spec, found->desc.name, clt_error_text());
     clt_error_clear();
 }

@@ -211,7 +211,7 @@ static clt_status obey(server *s, char *line)
     else
         good = false;
     if (!good)
-        CLT_FAIL(CLT_EUSAGE, "'%s' is nothing that a parent process tells", line);
+        CLT_FAIL(CLT_EUSAGE, "'%s' is no request of a parent process", line);
     return CLT_OK;
 }
 

@@ -132,8 +132,7 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
     const char *log = program->log[0] != '\0' ? program->log
                       : desc->compute_capability != 0 /* NVIDIA */
                           ? "(the compiler gave no log; perhaps one of the driver's libraries is missing or "
-                            "has another version: "
-                            "'cltrain doctor' tells)"
+                            "has another version; run 'cltrain doctor')"
                           : "(the compiler gave no log)";
     CLT_FAIL(CLT_EBUILD,
              "building kernel family '%s' for device %s '%s' (driver %s): %s (%d)\n  options: %s\n  source "

@@ -253,7 +253,7 @@ static cl_program load(ocl_device *device, const clt_str *key, const char *path,
     if (program != NULL) {
         (void)utimensat(AT_FDCWD, path, NULL, 0); /* marks it as recently used, so that it is trimmed last */
     } else {
-        CLT_DEBUG("a kept binary is not used and removed (%s): %s",
+        CLT_DEBUG("a kept binary was removed (%s): %s",
                   binary != NULL ? "the driver does not take it" : "damaged or of another program", path);
         (void)unlink(path);
         count_refused(device);

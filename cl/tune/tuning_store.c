@@ -49,7 +49,7 @@ static clt_status read_file(const char *path, ocl_tuning **out, int *outdated)
     *out = NULL;
     struct stat info; /* checked first, since opening a pipe would block */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        CLT_FAIL(CLT_EDATA, "%s: it is no file", path);
+        CLT_FAIL(CLT_EDATA, "%s: it is not a regular file", path);
     CLT_TRY(clt_file_read(path, false, OCL_TUNING_MAX_BYTES, CLT_EDATA, &text, &length));
     clt_status status = ocl_tuning_parse(text, length, path, out, outdated);
     free(text);

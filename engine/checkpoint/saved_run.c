@@ -91,8 +91,8 @@ static clt_status check_overrides(const clt_saved_run *saved, const char *text,
     if (status == CLT_OK && diff.length)
         status = clt_fail(
             CLT_ECONFIG, __FILE__, __LINE__,
-            "opening the saved run '%s': the run has kept what its table told, so that these keys can "
-            "no longer be changed; train anew\n%s",
+            "opening the saved run '%s': these keys were fixed when the run read its table; start a new "
+            "run to change them\n%s",
             saved->path, diff.text);
     clt_str_free(&diff);
     return status;

@@ -51,5 +51,5 @@ done
 
 expect_code 2 "$CLTRAIN" bench allreduce -b 1M -e 1K
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce --way telepathy
-expect_text 'here are auto, '
+expect_text 'possible here: auto, '
 finish

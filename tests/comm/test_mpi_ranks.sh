@@ -35,7 +35,7 @@ expect_awk 'the way is in metrics.jsonl' '/"event":"start"/ && /"allreduce":"nod
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train small.json train.steps=5 train.eval_every=0 parallel.allreduce=ring --out ring
 expect_awk 'the way asked for' '/"event":"start"/ && /"allreduce":"ring"/ { n++ } END { exit n != 1 }' ring/metrics.jsonl
 expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train small.json parallel.allreduce=halving --out halving
-expect_text 'parallel.allreduce.*power of two; here are auto, nodes, slices, ring, tree'
+expect_text 'parallel.allreduce.*power of two; possible here: auto, nodes, slices, ring, tree'
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train small.json parallel.allreduce=native --out native
 expect_text 'differ from run to run .parallel.deterministic.'
 

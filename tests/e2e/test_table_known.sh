@@ -126,9 +126,9 @@ expect_text "'loose/data.json'.*width"
 # --- what a run has kept cannot be overridden ---
 for word in data.target=z data.standardize=false data.scale=2 data.scale=1 'data.columns=["a"]' 'data.words=["a"]' data.fill=0 data.mean=1 data.std=2; do
     expect_code 2 "$CLTRAIN" eval run --on train "$word"
-    expect_text "the run has kept what its table told, .*train anew" "${word%%=*}: was"
+    expect_text "these keys were fixed when the run read its table; start a new run" "${word%%=*}: was"
     expect_code 2 "$CLTRAIN" predict run t.csv --out p.csv "$word"
-    expect_text 'the run has kept what its table told'
+    expect_text 'these keys were fixed when the run read its table'
 done
 expect_code 2 "$CLTRAIN" eval classes 'data.class_names=["c", "b", "a"]'
 for word in data.target=y data.standardize=true data.scale=0 data.fill=mean data.header=yes; do

@@ -109,7 +109,8 @@ static bool lane_tuned(ocl_emitter *e, const clt_attention *s, const char *const
 static clt_status lane_refuse(const clt_attention *s)
 {
     CLT_FAIL(CLT_EUNSUPPORTED,
-             "tiles of that many rows of %lld elements take more than %d bytes of private memory",
+             "tiles of as many rows as the tuning record says, of %lld elements, take more than %d bytes of "
+             "private memory",
              (long long)s->dim, LANE_MAX_PRIVATE);
 }
 
@@ -180,7 +181,8 @@ static clt_status attention_bwd_lane(ocl_emitter *e, const void *problem)
     f.shares = ocl_tuned(e, "shares", (int)lane_shares(s.batch * s.kv_heads, tiles, lane_units(e->device)));
     /* every share needs a tile, since it writes its copy of dq only with its first tile */
     if (f.shares > 1 && f.shares > tiles)
-        CLT_FAIL(CLT_EUNSUPPORTED, "%lld shares of %lld tiles", (long long)f.shares, (long long)tiles);
+        CLT_FAIL(CLT_EUNSUPPORTED, "%lld shares need as many tiles of keys; there are %lld",
+                 (long long)f.shares, (long long)tiles);
     to = g;
     for (int i = 0; i < 3; i++) {
         int64_t rows = s.batch * (i ? s.tk : s.tq), width = (i ? s.kv_heads : s.heads) * s.dim;

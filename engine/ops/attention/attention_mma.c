@@ -131,7 +131,8 @@ static const mma_form *tuned(ocl_emitter *e, const clt_call *call, const clt_att
 
 static clt_status refuse_tile(const clt_attention *s)
 {
-    CLT_FAIL(CLT_EUNSUPPORTED, "that tile does not fit heads of %lld elements on this device",
+    CLT_FAIL(CLT_EUNSUPPORTED,
+             "the tile of the tuning record does not fit heads of %lld elements on this device",
              (long long)s->dim);
 }
 

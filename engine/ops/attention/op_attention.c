@@ -195,8 +195,10 @@ static int64_t group_tuned(ocl_emitter *e, const clt_attention *s, bool backward
 
 static clt_status group_refuse(const clt_attention *s)
 {
-    CLT_FAIL(CLT_EUNSUPPORTED, "blocks of that many rows of %lld elements do not fit into local memory",
-             (long long)s->dim);
+    CLT_FAIL(
+        CLT_EUNSUPPORTED,
+        "blocks of as many rows as the tuning record says, of %lld elements, do not fit into local memory",
+        (long long)s->dim);
 }
 
 static bool group_accepts(const void *problem, const ocl_device_desc *device, char *reason, size_t size)

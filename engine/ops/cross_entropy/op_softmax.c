@@ -114,8 +114,8 @@ CLT_GROUP_ROW_VARIANTS(softmax_backward, group_tunables, row_tunables)
 
 extern const clt_op_ref clt_op_softmax_ref, clt_op_log_softmax_ref;
 static const clt_op_doc softmax_doc = {
-    .text = "Probabilities over the last dimension. Before the loss cross_entropy it must not stand, because "
-            "that includes it.",
+    .text = "Probabilities over the last dimension. Do not put it before the loss cross_entropy, which "
+            "includes it.",
     .inputs = "x: (N,...,C), f32, f16 or bf16",
     .output = "y: shape and type of x",
     .example = "{\"op\": \"softmax\"}",

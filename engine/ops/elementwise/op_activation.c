@@ -143,8 +143,8 @@ static const clt_op_doc tanh_doc = {
 };
 
 static const clt_op_doc sigmoid_doc = {
-    .text = "Results lie between 0 and 1. Before the loss bce_with_logits it must not stand, because that "
-            "includes it.",
+    .text = "Results lie between 0 and 1. Do not put it before the loss bce_with_logits, which includes "
+            "it.",
     .inputs = "x: any shape, f32, f16 or bf16",
     .output = "y: shape and type of x",
     .example = "{\"op\": \"sigmoid\"}",

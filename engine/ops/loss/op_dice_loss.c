@@ -23,7 +23,8 @@
 enum { DICE_SOFTMAX, DICE_SIGMOID }; /* choices of `activation` */
 
 static const clt_attr_spec dice_attrs[] = {
-    CLT_SPEC_CHOICE("activation", DICE_SOFTMAX, "softmax|sigmoid", "what makes probabilities of the logits"),
+    CLT_SPEC_CHOICE("activation", DICE_SOFTMAX, "softmax|sigmoid",
+                    "the function that turns logits into probabilities"),
     CLT_SPEC_BOOL("include_background", true, "class 0 counts, too"),
     CLT_SPEC_BOOL("squared_pred", false, "sums squares of the probabilities in the denominator"),
     CLT_SPEC_FLOAT("smooth", 1e-5, 0, 1e6, "added to numerator and denominator"),
@@ -37,9 +38,8 @@ static const clt_attr_spec dice_attrs[] = {
     {.name = CLT_CLASS_WEIGHTS,
      .type = CLT_ATTR_FLOATS,
      .max = 1e6,
-     .help = "a list, one number for each class: a factor of its loss, that of a background that is left "
-             "out, too; left out: all "
-             "are 1",
+     .help = "a list of one weight for each class, with one for a background that does not count, too; left "
+             "out: all are 1",
      .no_default = true},
 };
 

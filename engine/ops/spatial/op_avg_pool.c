@@ -18,7 +18,7 @@
 
 static const clt_attr_spec avg_pool_attrs[] = {
     CLT_SPATIAL_KERNEL,
-    CLT_SPATIAL_STRIDE("those of the kernel"),
+    CLT_SPATIAL_STRIDE("the size of the kernel"),
     CLT_SPATIAL_PADDING("zeros"),
     CLT_POOL_CEIL,
     CLT_SPEC_BOOL("count_include_pad", true, "count padding among the elements of a window"),

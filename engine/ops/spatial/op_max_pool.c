@@ -20,7 +20,7 @@
 
 static const clt_attr_spec max_pool_attrs[] = {
     CLT_SPATIAL_KERNEL,
-    CLT_SPATIAL_STRIDE("those of the kernel"),
+    CLT_SPATIAL_STRIDE("the size of the kernel"),
     CLT_SPATIAL_PADDING("elements of minus infinity"),
     CLT_SPATIAL_DILATION,
     CLT_POOL_CEIL,

@@ -202,7 +202,8 @@ clt_status clt_slide_add(clt_slide *s, const float *logits)
 clt_status clt_slide_finish(clt_slide *s)
 {
     if (s->next != clt_windows_count(&s->grid))
-        CLT_FAIL(CLT_EINTERNAL, "a volume ends after %lld windows", (long long)s->next);
+        CLT_FAIL(CLT_EINTERNAL, "only %lld of the %lld windows of a volume were added", (long long)s->next,
+                 (long long)clt_windows_count(&s->grid));
     return give_planes(s, s->grid.size[0]);
 }
 

@@ -28,8 +28,9 @@ static clt_status find_shapes(sampler *s)
     const clt_tensor *logits = clt_graph_tensor(graph, s->run->job->prediction);
     if (x < 0 || graph->fields[x].dtype != CLT_U8 || graph->fields[x].shape.ndim != 1 || !logits ||
         clt_shape_last(&logits->shape) != 256 || clt_shape_rows(&logits->shape) != graph->micro_batch)
-        CLT_FAIL(CLT_ECONFIG,
-                 "sampling: the model is no byte model (it must map a window of bytes x to 256 logits)");
+        CLT_FAIL(
+            CLT_ECONFIG,
+            "sampling: the model does not predict bytes (it must map a window of bytes x to 256 logits)");
     s->field = graph->fields[x].tensor;
     s->window = graph->fields[x].shape.dim[0];
     s->rows = graph->micro_batch;

@@ -169,7 +169,8 @@ static void add_training(table *t, const clt_job *job)
     add(t, "batch", "%lld samples a step%s%s%s", (long long)job->global_batch, parts, ranks, found);
     add(t, "steps", "%s", clt_startup_steps(job, steps, sizeof steps));
     if (reads.step_tokens > 0 && reads.passes > MOST_PASSES)
-        add(t, "hint", "that often a model learns the text by heart: take more text, or fewer train.steps");
+        add(t, "hint",
+            "with so many passes a model learns the text by heart: take more text, or fewer train.steps");
 }
 
 /* "0.1", or with optimizer.base_batch "0.1 x 1024/256 = 0.4" */

@@ -418,7 +418,7 @@ clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file
             compare(&list, &graph->params[i], taken);
     if (taken->tensors == 0 && taken->kept > 0)
         CLT_FAIL(CLT_ECONFIG,
-                 "--init-skip: '%.200s' names all %d parameters, so that nothing of '%.300s' is used; "
+                 "--init-skip: '%.200s' names all %d parameters, so nothing of '%.300s' is used; "
                  "without --init all of them start with their random initial values",
                  skip, taken->kept, path);
     compare_rest(&list, path, skip, taken != &own);

@@ -22,7 +22,8 @@ static clt_status load_state_tensor(clt_run *run, const clt_checkpoint *saved, c
     const clt_named_tensor *tensor = saved->optimizer ? clt_safetensors_find(saved->optimizer, name) : NULL;
     if (!tensor)
         CLT_FAIL(CLT_ECHECKPOINT,
-                 "resuming from '%s': the optimizer state has no tensor '%s'; was the optimizer another one?",
+                 "resuming from '%s': the optimizer state has no tensor '%s'; was it trained with another "
+                 "optimizer.type?",
                  saved->path, name);
     return clt_run_load_tensor(run, param, arena, tensor, saved->path);
 }

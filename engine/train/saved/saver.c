@@ -382,7 +382,7 @@ clt_status clt_saver_begin(clt_saver *s, int64_t step, const clt_saved_state *st
     if (!ended)
         return lost(s);
     if (!idle)
-        CLT_FAIL(CLT_EINTERNAL, "a checkpoint is begun before the one before has ended");
+        CLT_FAIL(CLT_EINTERNAL, "a checkpoint is begun while the one before it is still being saved");
     s->begun = clt_now();
     s->result.step = step;
     s->extra = *state;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer target for images and for packs of them. The first byte says what follows: 0 to 3 an image, of which
- * the whole, a part and a part at a smaller size are decoded; 4 a pack, whose images are all decoded. Not built
- * by default; build with
- *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_image.c \
- *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -ljpeg -lpng \
- *       -lm -lpthread -o fuzz_image */
+ * the whole, a part and a part at a smaller size are decoded; 4 a pack, whose images are all decoded. */
 #include "tests/fuzz/fuzz_data.h"
 
 #include "engine/data/images/image_pack.h"

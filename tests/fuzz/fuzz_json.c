@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for the JSON reader and writer, not part of the normal build:
- *     clang -g -O1 -std=c11 -D_GNU_SOURCE -I. -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_json.c \
- *         engine/base/[a-z]*.c -lcjson -lz -lm -lpthread -o fuzz_json && ./fuzz_json
- * A text is refused with a place, or accepted; then what the writer makes of it must read back as the same
- * tree. */
+ * libFuzzer target for the JSON reader and writer. A text is refused with a place, or accepted; then what the
+ * writer makes of it must read back as the same tree. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target for the safetensors reader, not part of the normal build: any bytes must give a file or a
- * message, never a crash, and what is accepted must be readable to its last byte.
- *
- *   clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -I. -o fuzz_safetensors \
- *       tests/fuzz/fuzz_safetensors.c engine/checkpoint/safetensors.c engine/base/[a-z]*.c -lcjson -lz -lm \
- *       -lpthread
- *   mkdir -p corpus && ./fuzz_safetensors -max_total_time=60 corpus */
+ * libFuzzer target for the safetensors reader: any bytes must give a file or a message, never a
+ * crash, and what is accepted must be readable to its last byte. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

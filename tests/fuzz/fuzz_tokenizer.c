@@ -2,12 +2,8 @@
  *
  * libFuzzer target for tokenizers. The first byte chooses: a tokenizer.json; a vocabulary and merges; or a text to train
  * on, encode and decode. NUL bytes part the files of a folder; the files that save_pretrained leaves beside a vocabulary
- * follow the first ones. Not built by default; build with
- *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokenizer.c \
- *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lm \
- *       -lpthread -o fuzz_tokenizer
- * Blind mutation hardly finds a vocabulary of 256 letters, so start from a seed corpus of small real ones.
- */
+ * follow the first ones. Blind mutation hardly finds a vocabulary of 256 letters, so start from a seed corpus of small
+ * real ones. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer target for token shards: the input is one shard, read as training and as evaluation data, with a
- * bound on ids. Not built by default; build with
- *   clang -std=c11 -D_GNU_SOURCE -I. -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_tokens.c \
- *       engine/data/[a-z]*.c engine/base/[a-z]*.c engine/config/[a-z]*.c -lcjson -lz -lm \
- *       -lpthread -o fuzz_tokens */
+ * bound on ids. */
 #include "tests/fuzz/fuzz_data.h"
 
 static clt_config *tokens_config(int fd)

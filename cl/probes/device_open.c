@@ -209,11 +209,11 @@ static clt_status take_answers(ocl_device *device, uint32_t mask, bool tests)
     uint32_t emulated, all = (1u << OCL_CAP_COUNT) - 1;
     CLT_TRY(ocl_emulated_caps(&emulated));
     uint32_t caps = ocl_caps_with_emulated(ocl_answers_caps(&device->answers, emulated, tests), emulated);
-    if (emulated != 0 && (caps & OCL_CAP_PTX))
+    if (emulated != 0 && desc->compute_capability != 0)
         CLT_FAIL(
             CLT_EUSAGE,
-            "environment variable CLTRAIN_EMULATE=%s: device '%s' runs inline PTX, so that kernels would "
-            "use its own matrix units",
+            "environment variable CLTRAIN_EMULATE=%s: device '%s' is an NVIDIA GPU, for which kernels use "
+            "instructions and no emulation",
             getenv("CLTRAIN_EMULATE"), desc->name);
     desc->caps = caps & mask;
     desc->emulated_caps = emulated & caps;

@@ -52,6 +52,7 @@ static double square(double v)
 
 typedef struct judgement {
     double worst; /* largest error in units of its bound */
+    double want;  /* of the element with that error */
     size_t worst_at, loose;
     double error, size; /* sums of squares */
     double left;        /* sum of squares of the errors that rounding of terms explains */
@@ -84,11 +85,12 @@ static void add_judgement(judgement *j, size_t i, double ratio, double got, doub
     if (ratio > j->worst || (i == 0 && ratio == 0.0)) {
         j->worst = ratio;
         j->worst_at = i;
+        j->want = want;
     }
 }
 
-static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got,
-                     const double *want, size_t n, double limit, double nmse_limit)
+static void conclude(clt_verify_outcome *o, const char *what, const judgement *j, const double *got, size_t n,
+                     double limit, double nmse_limit)
 {
     size_t at = j->worst_at;
     if (clt_verify_bad(o))
@@ -100,22 +102,22 @@ static void conclude(clt_verify_outcome *o, const char *what, const judgement *j
         o->limit = limit;
     }
     if (!(j->worst <= 1.0)) {
-        o->error = limit > 0.0 ? j->worst * limit : fabs(got[at] - want[at]);
+        o->error = limit > 0.0 ? j->worst * limit : fabs(got[at] - j->want);
         o->limit = limit;
         clt_verify_set(o, CLT_VERIFY_FAIL, "%s: element %zu of %zu is %.9g, the reference %.9g%s", what, at,
-                       n, got[at], want[at], limit > 0.0 ? "" : "; this case must be exact");
+                       n, got[at], j->want, limit > 0.0 ? "" : "; this case must be exact");
     } else if (n >= PERCENTILE_MIN && j->loose > n / 100) {
         clt_verify_set(
             o, CLT_VERIFY_FAIL,
             "%s: %zu of %zu elements use more than half of the error limit (worst: element %zu, %.9g, "
             "the reference %.9g); 1 in 100 may",
-            what, j->loose, n, at, got[at], want[at]);
+            what, j->loose, n, at, got[at], j->want);
     } else if (n >= NMSE_MIN && j->size > 1e-12 * (double)n && j->error > nmse_limit * j->size + j->left) {
         clt_verify_set(
             o, CLT_VERIFY_FAIL,
             "%s: the mean squared error is %.3g of the reference's mean square; at most %.3g (worst: "
             "element %zu, %.9g, the reference %.9g)",
-            what, j->error / j->size, nmse_limit + j->left / j->size, at, got[at], want[at]);
+            what, j->error / j->size, nmse_limit + j->left / j->size, at, got[at], j->want);
     }
 }
 
@@ -128,7 +130,7 @@ void clt_verify_compare_bounds(clt_verify_outcome *outcome, const char *what, co
         double storage = clt_dtype_rounding(dtype, reference[i]);
         add_judgement(&j, i, judge(got[i], reference[i], bound[i], storage), got[i], reference[i], storage);
     }
-    conclude(outcome, what, &j, got, reference, n, 1.0, NMSE_LIMIT + relative * relative);
+    conclude(outcome, what, &j, got, n, 1.0, NMSE_LIMIT + relative * relative);
 }
 
 void clt_verify_compare(clt_verify_outcome *outcome, const char *what, const double *got,
@@ -164,7 +166,7 @@ void clt_verify_compare_rounded(clt_verify_outcome *outcome, const char *what, c
         if (rule->terms && isfinite(rule->terms[i]))
             j.left += square(TERM_UNITS * CLT_VERIFY_EPS * rule->terms[i]);
     }
-    conclude(outcome, what, &j, got, reference, n, tolerance, NMSE_LIMIT + relative * relative);
+    conclude(outcome, what, &j, got, n, tolerance, NMSE_LIMIT + relative * relative);
 }
 
 void clt_verify_trust(clt_verify_outcome *outcome, const char *what, const double *got, size_t n,

@@ -293,7 +293,7 @@ static clt_status check_operand(clt_verify_session *session, bool even, clt_veri
 /* True if instructions of matrix units convert to fragments; false if the conversion is emulated. */
 static bool makes_fragments(const clt_verify_session *session, clt_dtype dt)
 {
-    return (session->desc.caps & OCL_CAP_PTX) == 0 || ocl_mma_generation(dt, &session->desc) >= 75;
+    return session->desc.compute_capability == 0 || ocl_mma_generation(dt, &session->desc) >= 75;
 }
 
 /* --- checksums of what is saved --- */
@@ -378,7 +378,7 @@ static clt_status check_roundings(clt_verify_session *session)
     } kinds[] = {{"f16_epilogue", CLT_F16, 1, false},   {"f16_epilogue_by_16", CLT_F16, 16, false},
                  {"bf16_epilogue", CLT_BF16, 1, false}, {"bf16_epilogue_by_16", CLT_BF16, 16, false},
                  {"tf32_away", CLT_F32, 1, false},      {"tf32_even", CLT_F32, 1, true}};
-    bool units = (session->desc.caps & OCL_CAP_PTX) != 0;
+    bool units = session->desc.compute_capability != 0; /* NVIDIA: the instructions, never their emulation */
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         clt_verify_item item = {"known", kinds[k].name, NULL, CLT_VERIFY_CORRECT, true, false};
         clt_verify_outcome outcome;

@@ -149,7 +149,7 @@ static clt_status same_program(const clt_told_preflight *first, const clt_told_p
              "the same on "
              "every host",
              rank, t->host, first->host, t->version, first->version,
-             strcmp(t->version, first->version) == 0 ? ", built from other sources" : "");
+             strcmp(t->version, first->version) == 0 ? ", which are different builds" : "");
 }
 
 static clt_status same_data(const clt_told_preflight *first, const clt_told_preflight *t, int rank)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dense arrays in files: see array_file.h. All sizes come from files that may be damaged or hostile, so each
- * one is compared with the bytes that are there before it is used. */
+ * Opens files that hold dense arrays, checks their sizes and converts their numbers. All sizes come from
+ * files that may be damaged or hostile, so each one is compared with the bytes that are there before it is
+ * used. */
 #include "engine/data/array_file.h"
 
 #include <string.h>
@@ -41,7 +42,8 @@ static bool starts_with(const clt_array_file *file, const char *text)
     return file->size >= length && memcmp(file->bytes, text, length) == 0;
 }
 
-/* Unpacks all of a gzip file, of which the header declares a number of bytes (0: unknown). */
+/* Unpacks all of a gzip file. `declared`: its unpacked bytes as its content's header declares them (0:
+ * unknown). */
 static clt_status unpack(clt_array_file *file, uint64_t declared)
 {
     size_t size = 0;
@@ -55,8 +57,9 @@ static clt_status unpack(clt_array_file *file, uint64_t declared)
     return CLT_OK;
 }
 
-/* Unpacks the beginning of a gzip file, in which its header is; the rest follows when that has declared its
- * size. Of a file that has no rest, all is unpacked with its checks. */
+/* Unpacks the beginning of a gzip file, which contains the array's header; the rest is unpacked once the
+ * header has declared the size. A file that is no longer than the beginning is unpacked whole, with all
+ * checks. */
 #define START_BYTES ((size_t)2 << 20)
 static clt_status unpack_start(clt_array_file *file)
 {
@@ -206,7 +209,7 @@ static inline uint64_t load_bits(const uint8_t *src, size_t width, bool swap)
     }
 }
 
-/* An integer element; u64 beyond int64 saturates, which no delivered type accepts anyway. */
+/* An integer element. A u64 above INT64_MAX saturates; no delivered type accepts such a value anyway. */
 static inline int64_t integer_of(uint64_t bits, clt_element element)
 {
     switch (element) {
@@ -260,7 +263,7 @@ static bool all_finite(const float *values, int64_t count)
     return bad == 0;
 }
 
-/* values: those of the elements from number `first` on; one of them is not finite. */
+/* Fails, naming the first value that is not finite. values[i] was read from element first + i. */
 static clt_status not_finite(const clt_array_file *file, int64_t sample, int64_t first, const float *values)
 {
     int64_t at = first;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One file that holds one dense array of numbers, sample after sample: what idx, npy and raw files have in
- * common once their header is read. It maps or unpacks the file, checks sizes before anybody trusts them, and
- * converts one sample at a time. It must not know any header format, nor what the numbers mean. */
+ * common once their header is read. It maps or unpacks the file, checks sizes before anybody trusts them,
+ * and converts one sample at a time. It must not know any header format, nor what the numbers mean. */
 #ifndef ENGINE_DATA_ARRAY_FILE_H
 #define ENGINE_DATA_ARRAY_FILE_H
 
@@ -35,17 +35,17 @@ size_t clt_element_bytes(clt_element element);
 bool clt_element_is_float(clt_element element);
 
 typedef struct clt_array_file {
-    const char *path;    /* borrowed: of the source's arena, for instance */
+    const char *path;    /* borrowed, for instance from the source's arena */
     clt_mapping mapping; /* the file, when it is read in place */
     char *unpacked;      /* the file's content, when it was a gzip file; owned */
     bool partial;        /* only the beginning of a gzip file is unpacked so far */
     const uint8_t *bytes;
     uint64_t size;
     /* Set by the reader of the header: */
-    uint64_t header; /* bytes in front of the numbers */
+    uint64_t header; /* bytes before the numbers */
     clt_element element;
     bool big_endian;
-    bool flags;      /* bytes that are false or true */
+    bool flags;      /* the elements are booleans, one byte each */
     clt_dtype dtype; /* type in which samples are delivered: U8, U16, I32 or F32 */
     int64_t samples;
     clt_shape shape; /* of one sample */
@@ -56,18 +56,18 @@ typedef struct clt_array_file {
     uint64_t sample_bytes;
 } clt_array_file;
 
-/* clt_array_file_open: maps `path`, or unpacks it when it starts with the gzip magic. `key` is the config key
- * that named it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even after a
- * failure. */
+/* clt_array_file_open: maps `path`, or unpacks it when it starts with the gzip magic. `key` is the config
+ * key that named it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even after
+ * a failure. */
 clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key);
-/* The same for a path that stays valid while the file is open; an unpacked file may have at most so many
- * bytes (0: as many as memory is available). */
+/* The same without a copy of `path`, which must stay valid while the file is open. A gzip file may unpack to
+ * at most `most` bytes (0: as many as memory is available). */
 clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, const char *key,
                                        uint64_t most);
 void clt_array_file_close(clt_array_file *file);
 
-/* Unpacks all of a gzip file, of which only the beginning is there until clt_array_file_fit: for a format
- * without a header. */
+/* Unpacks a gzip file to its end, for a format without a header. Without this call only its beginning is
+ * there until clt_array_file_fit. */
 clt_status clt_array_file_whole(clt_array_file *file);
 /* clt_array_file_fit: takes the array's dimensions (the first one counts samples) and checks that exactly
  * that many numbers follow the header; every product is checked for overflow. CLT_EDATA tells expected and
@@ -80,7 +80,8 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
 /* Writes `count` elements of a sample of a file whose dtype is F32, from element `first` on. */
 clt_status clt_array_file_read_part(const clt_array_file *file, int64_t sample, int64_t first, int64_t count,
                                     float *dst);
-/* One sample as it is stored, in double and without scale, mean and std. CLT_EDATA for a number that is not finite. */
+/* One sample as stored, in double, without scale, mean and std. CLT_EDATA for a number that is not
+ * finite. */
 clt_status clt_array_file_numbers(const clt_array_file *file, int64_t sample, double *out);
 /* Elements of one sample that differ from `ignore`. */
 int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data: sources (one file per format) give random access to samples made of named typed fields; the sampler
- * says which sample is at which place of an endless stream, as a pure function; the loader's threads fill
- * slots ahead of time. Fields upload raw (u8, u16). It knows nothing of devices: slots are host memory that
+ * Data: sources (one file per format) give random access to samples made of named typed fields; the sampler,
+ * a pure function, says which sample is at a position of an endless stream; the loader's threads fill slots
+ * ahead of time. Fields are uploaded raw (u8, u16). It knows nothing of devices: slots are host memory that
  * the caller provides (pinned). */
 #ifndef ENGINE_DATA_DATA_H
 #define ENGINE_DATA_DATA_H
@@ -18,8 +18,8 @@ typedef enum clt_split {
     CLT_SPLIT_TRAIN,
     CLT_SPLIT_EVAL,
     CLT_SPLIT_TRAIN_ONCE, /* the training data, read as evaluation reads: in order, each target once */
-    CLT_SPLIT_INPUT, /* data.path holds samples to predict: in order, as evaluation makes them, without targets */
-    CLT_SPLIT_INPUT_AGAIN /* the same, which was opened before: nothing is warned of */
+    CLT_SPLIT_INPUT, /* data.path holds samples to predict: in order, as in evaluation, without targets */
+    CLT_SPLIT_INPUT_AGAIN /* the same, opened once more: it does not warn again */
 } clt_split;
 
 typedef struct clt_source_field {
@@ -41,12 +41,12 @@ typedef struct clt_draw {
 #define CLT_INPUT_BYTES 6
 typedef enum clt_likeness {
     CLT_UNLIKE,
-    CLT_LIKE, /* but a file without a header, as its name may say, could begin like this */
+    CLT_LIKE, /* a file without a header, as its name may say, could begin like this too */
     CLT_SURE
 } clt_likeness;
 
-/* Told about every file of a folder that is checked: status CLT_OK and what it is, or why it is bad (the text of
- * the thread's error). False: no more files are wanted. */
+/* Called for each file of a folder that is checked. `text` describes the file if `status` is CLT_OK;
+ * otherwise it is the text of the thread's error. Returns false if no more files are wanted. */
 typedef bool (*clt_file_tell)(void *context, const char *path, clt_status status, const char *text);
 
 typedef struct clt_source_type {
@@ -56,18 +56,19 @@ typedef struct clt_source_type {
     /* Reads sample `index`: writes field i to to[i], unless that is NULL. Random choices, such as a crop,
      * depend on `draw` alone. Called from several threads at once. */
     clt_status (*read)(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
-    /* The numbers of x in sample `index` as they are stored, without data.scale and the like: an element of x each.
-     * Called where x is f32, of sources that are opened for it (clt_source_with). NULL: `read` gives them. */
+    /* Writes the numbers of x in sample `index` as they are stored, before normalisation, one for each
+     * element of x. Called if x is f32 and the source was opened for it (clt_source_with). NULL: `read`
+     * gives them. */
     clt_status (*numbers)(const clt_source *source, int64_t index, double *out);
-    /* Called when the model is known to be a regression on y: the source may bring y into another unit, which
-     * source->table tells, and another type. NULL: it never does. */
+    /* Called when the model is known to be a regression on y: the source may change the type of y and its
+     * unit, which source->table then states; *changed tells whether it did. NULL: it never does. */
     clt_status (*regress)(clt_source *source, bool *changed);
-    /* Number of elements of `field` in sample `index` that differ from ignore, for any draw. NULL: the sample
-     * is read and its elements are compared. */
+    /* Number of elements of `field` in sample `index` that differ from ignore, for any draw. NULL: the
+     * sample is read and its elements are compared. */
     int64_t (*count_valid)(const clt_source *source, int64_t index, int field, int64_t ignore);
-    /* The class (i32) that is the only element of `field` in sample `index`, so that targets are counted without reading
-     * the sample. False: the field is no such class. A sample that cannot be read and is replaced by another one has
-     * its own class here. NULL: no field is. */
+    /* The class (i32) of sample `index` if `field` has this one element, so that targets are counted without
+     * reading the sample. False: the field is something else. For a sample that cannot be read and is
+     * replaced by another one, this is still its own class. NULL: no field is such a class. */
     bool (*class_of)(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
     /* Appends, for messages, where sample `index` of `field` is stored ("'labels.idx', sample 17 (from byte
      * 25 on)"). NULL: messages give the index alone. */
@@ -79,17 +80,18 @@ typedef struct clt_source_type {
      * Called before any read whose values must be in bounds. */
     clt_status (*check_bound)(const clt_source *source, int field, int64_t bound, bool has_ignore,
                               int64_t ignore, bool *done);
-    /* Reads all that is stored of sample `index`, with all checks and nothing random. NULL: reading it does
-     * that. May be called by several threads. */
+    /* Reads everything stored for sample `index`, with all checks and without random choices. NULL: `read`
+     * does that. May be called by several threads. */
     clt_status (*check_sample)(const clt_source *source, int64_t index);
     /* Reads everything once, with all checks. NULL: every sample is read. */
     clt_status (*scan)(const clt_source *source);
     /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint. */
     void (*fingerprint)(const clt_source *source, clt_hash64_state *state);
-    /* Warns about data that can be trained on as the config says, though that is hardly meant. NULL: never. */
+    /* Warns about data that can be trained on as the config says, though the user hardly means that. NULL:
+     * never. */
     void (*advise)(const clt_source *source);
-    /* Number of bytes of text in the targets of sample `index`, without targets that equal `ignore` or that
-     * belong to an earlier sample too. NULL: the data is not text. Needs source->tokenizer. */
+    /* Number of bytes of text in the targets of sample `index`. Targets that equal `ignore`, or that belong
+     * to an earlier sample too, are not counted. NULL: the data is not text. Needs source->tokenizer. */
     int64_t (*target_bytes)(const clt_source *source, int64_t index, int64_t ignore);
 
     /* --- what is known before any file is opened --- */
@@ -100,15 +102,15 @@ typedef struct clt_source_type {
     /* Where the files of a folder must lie, a sentence for the message about a folder that is missing;
      * NULL: it says itself. */
     const char *layout;
-    const char *sample; /* a set of data fetch to try the format with; NULL: none */
+    const char *sample; /* a data set of `data fetch` to try the format with; NULL: none */
     bool holds_targets; /* inputs and targets are in the same file */
     /* the keys that a config without evaluation data should set: "data.eval_path and ..." */
     const char *eval_hint;
     /* Opens the tokenizer of a config whose data.tokenizer is empty; *out stays NULL when it is not known.
      * NULL: the data is not text. */
     clt_status (*default_tokenizer)(const clt_config *config, struct clt_tokenizer **out);
-    /* Sets the fields of a source of `samples` samples from the config and the tokenizer (NULL: unknown)
-     * alone. NULL: the fields follow from the files. */
+    /* Sets the fields of a source of `samples` samples from the config and the tokenizer (NULL: unknown),
+     * without opening files. NULL: the fields follow from the files. */
     clt_status (*shapes)(const clt_config *config, const struct clt_tokenizer *tokenizer, int64_t samples,
                          clt_source *source);
     bool (*shapes_known)(const clt_config *config); /* whether this config allows that; NULL: all do */
@@ -117,8 +119,8 @@ typedef struct clt_source_type {
      * path, or "". check_file NULL: a file cannot be checked without a config. */
     const char *suffix;
     clt_status (*check_file)(const char *path, const char *tokenizer, clt_str *out);
-    /* Data of many files: reads all of a config's, or of a folder (*mine false: it holds other things), and tells
-     * about each of them. NULL: there are no such folders. */
+    /* For data of many files: reads all files of a config, or of a folder, and calls `tell` for each. *mine
+     * false: the folder holds other things. NULL: the format has no such folders. */
     clt_status (*check_config)(const clt_config *config, clt_file_tell tell, void *context);
     clt_status (*check_folder)(const char *folder, clt_file_tell tell, void *context, bool *mine);
 
@@ -134,14 +136,15 @@ typedef struct clt_source_type {
 
 /* How a source is opened beside its config. All is borrowed while it is opened. */
 typedef struct clt_source_with {
-    /* What a saved run has learned of the inputs in its table; NULL: it is learned. */
+    /* What a saved run learned about the inputs from its table; NULL: it is learned from this data. */
     const struct clt_table *table;
-    /* The table counts only if the config takes its columns and target from this data; else all is learned, with a
-     * warning. */
+    /* `table` is used only if the config takes its columns and target from this data; else all is learned,
+     * with a warning. */
     bool table_may_differ;
-    /* The run's other facts: targets become numbers as its targets did. NULL: that is learned. */
+    /* The run's other facts, by which targets become numbers as they did there. NULL: these are learned. */
     const struct clt_data_facts *facts;
-    /* The open training data of the same config: evaluation data is read as it is. NULL: there is none. */
+    /* The open training data of the same config: evaluation data is read in the same way. NULL: there is
+     * none. */
     const clt_source *training;
     /* Only `numbers` is called, and not `read`; a table then needs no target if `table` is given. */
     bool numbers;
@@ -154,8 +157,8 @@ struct clt_source {
     int n_fields;
     clt_source_field fields[CLT_MAX_FIELDS];
     int64_t samples;
-    /* Shuffling leaves groups of so many neighbouring samples together, in their order, since they are read from
-     * the same file; it divides `samples`. 0 and 1: each sample by itself. */
+    /* Number of neighbouring samples that shuffling keeps together, in their order, since they are read from
+     * the same file; it divides `samples`. 0 and 1: each sample moves by itself. */
     int64_t together;
     /* Normalisation of x on the device: (x*scale - mean)/std. 1, 0, 1 when the config has none, and for
      * float data, which is normalised when it is read. */
@@ -164,7 +167,7 @@ struct clt_source {
     /* Channels, dimension 0 of x, that have a mean and std of their own; 0: all have the same. */
     int channels;
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
-    bool flags;    /* bytes of x are false and true, 0 and 1 */
+    bool flags;    /* x is booleans: bytes 0 and 1 */
     int64_t bytes; /* size of the raw data, for reports */
     /* Text and tokens: */
     const struct clt_tokenizer *tokenizer; /* NULL: unknown, or the data is not text */
@@ -174,15 +177,15 @@ struct clt_source {
     const char *const *class_names; /* of the targets 0, 1, ...; NULL: they have none */
     int64_t n_class_names;
     const char *
-        words; /* what shows that targets are words, not numbers ("line 5, column 'y': 'NA'"); NULL: they are not */
+        words; /* the first target that is not a number ("line 5, column 'y': 'NA'"); NULL: all are numbers */
     struct clt_table
-        *table; /* what the training part of a table told (table_facts.h); NULL: this is no table */
+        *table; /* facts learned from a table's training part (table_facts.h); NULL: this is no table */
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;
 };
 
-/* clt_source_open: CLT_EDATA messages name the file, the byte offset or sample where that helps, why, what to
- * do. */
+/* clt_source_open: CLT_EDATA messages name the file, the byte offset or sample where that helps, why, what
+ * to do. */
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out);
 clt_status clt_source_open_with(const clt_config *config, clt_split split, const clt_source_with *with,
                                 clt_source **out);
@@ -198,7 +201,7 @@ typedef struct clt_data_file {
 clt_status clt_data_file_config(const clt_data_file *file, clt_config **out);
 /* The format that data.type of a checked config names. */
 const clt_source_type *clt_source_type_of(const clt_config *config);
-/* Checks a file with check_file of the format that its name's ending tells. */
+/* Checks a file by check_file of the format to which the ending of its name belongs. */
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out);
 /* True when the config names evaluation data (or a split of the training data). */
 bool clt_source_has_eval(const clt_config *config);
@@ -210,8 +213,8 @@ clt_status clt_source_read_field(const clt_source *source, int64_t index, int fi
  */
 clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_draw draw, int field,
                                   int64_t ignore, void *scratch, int64_t *count);
-/* The sum of the weights of the elements of `field` in a sample: weights[value] for those in [0, n), 0 for others and
- * for `ignore`. scratch as above. */
+/* Sums weights[value] over the elements of `field` in a sample; values outside [0, n) and `ignore` count as
+ * 0. scratch: room for one sample of the field. */
 typedef struct clt_class_sum {
     const float *weights;
     int64_t n;
@@ -220,7 +223,7 @@ typedef struct clt_class_sum {
 } clt_class_sum;
 clt_status clt_source_sum_classes(const clt_source *source, int64_t index, clt_draw draw, int field,
                                   const clt_class_sum *classes, void *scratch, double *sum);
-/* Both for `elements` values of a type in memory. */
+/* The same two numbers for `elements` values in memory. */
 int64_t clt_count_valid(const void *values, clt_dtype dtype, int64_t elements, int64_t ignore);
 double clt_sum_classes(const clt_class_sum *classes, const void *values, clt_dtype dtype, int64_t elements);
 /* Element i of values of one of the types that sources have: u8, u16, i32 or f32. */
@@ -249,8 +252,8 @@ const char *clt_source_fingerprint(const clt_source *source, char text[CLT_HASH6
 int64_t clt_sample_index(uint64_t position, int64_t n, uint64_t seed, bool shuffle);
 /* The draw of the sample at that position. */
 clt_draw clt_sample_draw(uint64_t position, int64_t n, uint64_t seed);
-/* Index and draw of the sample at a position of a source's stream: where the source has groups, clt_sample_index
- * gives the order of these. */
+/* Index and draw of the sample at a position of a source's stream. If the source has groups (`together`),
+ * clt_sample_index orders these. */
 int64_t clt_source_sample(const clt_source *source, uint64_t position, uint64_t seed, bool shuffle,
                           clt_draw *draw);
 
@@ -261,10 +264,10 @@ typedef struct clt_slot {
     int32_t micro;         /* 0 .. accumulation-1 */
     uint64_t sample_base;  /* index of the first sample in the global batch */
     int64_t valid_samples; /* < micro_batch only in the last evaluation batch */
-    /* Number of targets of each loss in the whole global batch, without ignored ones; where classes have weights, the
-     * sum of those. */
+    /* For each loss, over the whole global batch: the number of its targets that are not ignored or, if its
+     * classes have weights, the sum of the weights of these targets. */
     double normaliser[CLT_MAX_LOSSES];
-    /* Evaluation, for losses whose classes have weights: the sum of those of the targets in this micro-batch. */
+    /* Evaluation, for losses with class weights: the sum of the weights of this micro-batch's targets. */
     double class_weights[CLT_MAX_LOSSES];
     double load_seconds;
     clt_error error; /* status != CLT_OK: loading failed, text says why */
@@ -277,7 +280,8 @@ typedef struct clt_loader_options {
     int source_field[CLT_MAX_FIELDS]; /* field of the source that fills graph field i */
     uint64_t offset[CLT_MAX_FIELDS];  /* bytes from the slot's start */
     int64_t micro_batch, global_batch;
-    /* Training: this rank computes so many micro-batches of a step, from number first_micro of the step. */
+    /* Training: of each step, this rank computes `accumulation` micro-batches, from number first_micro
+     * on. */
     int32_t accumulation;
     int64_t first_micro;
     int32_t rank, ranks; /* evaluation */
@@ -301,8 +305,8 @@ typedef struct clt_loader_options {
 } clt_loader_options;
 
 typedef struct clt_loader clt_loader;
-/* "auto": 75 % of the cores divided by the ranks that share them, rounded up: with two cores both can decode, since one
- * may otherwise wait for a kernel that the loader has interrupted. */
+/* Number of workers for "auto": 75 % of the cores, divided by the ranks that share them, rounded up. So with
+ * two cores both can decode; one may otherwise wait for a kernel that the loader has interrupted. */
 int clt_loader_auto_workers(int core_ranks);
 clt_status clt_loader_create(const clt_loader_options *options, clt_loader **out);
 /* Joins the threads; safe at any moment. Slots may still be released until the loader is destroyed. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets, and the next ticket
- * gets the next free slot, under one lock, so the lowest ticket that is not delivered yet always has a slot and the
- * consumer, which takes tickets in order, can never wait for one that nobody is able to fill. Workers fill a slot
- * together: each takes the next few samples of it, and a new slot is begun when all samples of the last one have been
- * taken. So any number of workers is busy with few slots, and a micro-batch is ready as early as they all can make
- * it. Its content is a pure function of its ticket: the number of workers changes nothing but the speed. It knows
- * nothing of devices. */
+ * The loader: threads fill slots ahead of the consumer. Micro-batches are numbered by tickets, and the next
+ * ticket gets the next free slot, under one lock, so the lowest ticket that is not delivered yet always has
+ * a slot and the consumer, which takes tickets in order, can never wait for one that nobody is able to fill.
+ * Workers fill a slot together: each takes the next few samples of it, and a new slot is begun when all
+ * samples of the last one have been taken. So any number of workers is busy with few slots, and a
+ * micro-batch is ready as early as they all can make it. Its content is a pure function of its ticket: the
+ * number of workers changes nothing but the speed. It knows nothing of devices. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,8 @@ static clt_class_sum class_sum_of(const counted_loss *loss)
     return (clt_class_sum){loss->weights, loss->n_weights, loss->has_ignore, loss->ignore};
 }
 
-/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. counting: a worker
- * reads the targets of this step, and others wait for its result. */
+/* Cache of the normalisers of recent steps, since all micro-batches of a step need the same ones. counting:
+ * a worker reads the targets of this step, and others wait for its result. */
 #define NORMALISER_CACHE 16
 typedef struct step_normaliser {
     bool known, counting;
@@ -52,7 +52,7 @@ typedef struct loader_worker {
     struct clt_loader *loader;
     clt_thread *thread;
     void *scratch; /* one sample of the largest counted field */
-    /* What it has done at a slot since `begin`, to be recorded as one span; `ticket` -1: nothing. */
+    /* Its work on one slot since `begin`, which is recorded as one span; `ticket` -1: none. */
     int64_t ticket, step;
     double begin, end;
 } loader_worker;
@@ -61,14 +61,14 @@ typedef struct loader_slot {
     clt_slot slot; /* must be the first member: a pointer to it is converted back to its loader_slot */
     int state;
     int64_t ticket;
-    /* FILLING: how many samples workers have taken, how many workers are at it, and the first sample of the piece that
-     * slot.error is about (INT64_MAX: no sample has failed) */
+    /* While FILLING. taken: samples that workers have taken. failed: the first sample of the piece that
+     * slot.error is about (INT64_MAX: no sample has failed). filling: workers that are filling pieces. */
     int64_t taken, failed;
     int filling;
 } loader_slot;
 
-/* Neighbouring samples of a slot, [first, last), which a worker fills at one go: as many as it fills in about
- * PIECE_SECONDS, so that the lock costs nothing beside them. */
+/* Samples [first, last) of a slot, which a worker fills in one go: as many as it fills in about
+ * PIECE_SECONDS, so that the time for the lock is negligible. */
 #define PIECE_SECONDS 1e-3
 typedef struct loader_piece {
     loader_slot *slot;
@@ -81,16 +81,16 @@ struct clt_loader {
     int n_losses;
     counted_loss losses[CLT_MAX_LOSSES];
     bool
-        counts_values; /* some loss has an ignore_index or class weights, so targets must be read to be counted */
-    int64_t tickets; /* number of micro-batches of this rank */
+        counts_values; /* some loss has an ignore_index or class weights, so targets are read to be counted */
+    int64_t tickets;   /* number of micro-batches of this rank */
     loader_slot *slots;
     loader_worker *workers;
 
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t has_work, has_ready, has_counted, is_idle;
     int64_t next_ticket, next_delivery;
-    loader_slot *open;     /* its samples have not all been taken; NULL: the next ticket is to be begun */
-    double sample_seconds; /* that a worker needs for a sample, on average of the latest ones; 0: unknown */
+    loader_slot *open;     /* the slot that has samples left to take; NULL: the next one must be begun */
+    double sample_seconds; /* time that a worker needs for a sample, averaged over recent ones; 0: unknown */
     bool failed;           /* a worker failed: no more samples are taken */
     bool delivered_failure;
     clt_error failure;
@@ -138,7 +138,7 @@ static int64_t sample_of(const clt_loader *loader, const clt_slot *slot, int64_t
     return clt_source_sample(o->source, position, o->seed, o->shuffle, draw);
 }
 
-/* What the targets of a sample add to the normaliser of a loss: of sample i of a filled slot, ... */
+/* What the targets of sample i of a filled slot add to the normaliser of a loss. */
 static double count_in_slot(const clt_loader *loader, const counted_loss *loss, const clt_slot *slot,
                             int64_t i)
 {
@@ -151,7 +151,7 @@ static double count_in_slot(const clt_loader *loader, const counted_loss *loss, 
                          : (double)clt_count_valid(values, field->dtype, elements, loss->ignore);
 }
 
-/* ... and of one that is not in this slot. */
+/* The same for a sample that is not in this slot: its targets are read from the source. */
 static clt_status count_in_source(loader_worker *worker, const counted_loss *loss, int64_t index,
                                   clt_draw draw, double *count)
 {
@@ -167,9 +167,9 @@ static clt_status count_in_source(loader_worker *worker, const counted_loss *los
     return CLT_OK;
 }
 
-/* Adds up the targets of all samples in the step's global batch, including those of other ranks. Where that is the
- * batch in `slot`, nothing is read again. Both ways add the samples' numbers in the same order, so that they agree to
- * the last bit. */
+/* Adds up the targets of all samples in the step's global batch, including the samples of other ranks. If
+ * `slot` holds the whole global batch, nothing is read again. Both ways add the samples in the same order,
+ * so that they agree to the last bit. */
 static clt_status count_step(loader_worker *worker, const clt_slot *slot, double value[CLT_MAX_LOSSES])
 {
     const clt_loader *loader = worker->loader;
@@ -196,7 +196,8 @@ static clt_status count_step(loader_worker *worker, const clt_slot *slot, double
     return CLT_OK;
 }
 
-/* Normalisers that more micro-batches need: the first worker counts without the lock, others wait for it. */
+/* The normalisers of a step of several micro-batches: the first worker counts without the lock, others wait
+ * for its result. */
 static clt_status share_count(loader_worker *worker, clt_slot *slot)
 {
     clt_loader *loader = worker->loader;
@@ -223,7 +224,8 @@ static clt_status share_count(loader_worker *worker, clt_slot *slot)
     return status;
 }
 
-/* The normalisers of a filled slot; in evaluation, which divides at its end, the weights of its targets. */
+/* Sets the normalisers of a filled slot; in evaluation, which divides at its end, the sums of class
+ * weights. */
 static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
 {
     const clt_loader *loader = worker->loader;
@@ -261,8 +263,8 @@ static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece
     return CLT_OK;
 }
 
-/* The status of what was read for a piece: of a file that was cut meanwhile, whatever came out of it, that is
- * the reason. */
+/* The status of reading a piece. If a file was cut off meanwhile, that is the error, whatever the reader
+ * returned. */
 static clt_status whole_files(clt_status status, const loader_piece *piece)
 {
     clt_error error;
@@ -300,7 +302,7 @@ static loader_slot *begin_slot(clt_loader *loader)
     return slot;
 }
 
-/* How many of the samples that are left a worker takes. */
+/* Number of samples that a worker takes of the `left` ones. */
 static int64_t piece_size(const clt_loader *loader, int64_t left)
 {
     if (loader->options.workers == 1)
@@ -326,8 +328,8 @@ static void end_span(loader_worker *worker)
     worker->ticket = -1;
 }
 
-/* Notes that the worker filled a piece from `begin` until now. Neighbouring pieces of a slot, and counting its targets,
- * make one span: a slot adds at most one for each worker. */
+/* Notes that the worker filled a piece from `begin` until now. Neighbouring pieces of a slot, and counting
+ * its targets, make one span: a slot adds at most one span for each worker. */
 static void extend_span(loader_worker *worker, const loader_slot *slot, double begin)
 {
     if (worker->ticket != slot->ticket) {
@@ -367,7 +369,7 @@ static bool take_work(loader_worker *worker, loader_piece *piece)
     return true;
 }
 
-/* The error of a slot is that of its first sample that failed: all samples before that one have been taken. */
+/* A slot keeps the error of its first piece that failed: all samples before that piece have been taken. */
 static void note_failure(clt_loader *loader, const loader_piece *piece, clt_status status)
 {
     clt_error error;
@@ -380,7 +382,7 @@ static void note_failure(clt_loader *loader, const loader_piece *piece, clt_stat
     pthread_cond_broadcast(&loader->has_work);
 }
 
-/* Counts the time of a piece, which ended with `status`. The last one of a slot makes it ready. */
+/* Counts the time of a piece, which ended with `status`. The last piece of a slot makes the slot ready. */
 static void end_piece(loader_worker *worker, const loader_piece *piece, clt_status status, double seconds)
 {
     clt_loader *loader = worker->loader;
@@ -501,7 +503,7 @@ static clt_status check_fields(clt_loader *loader)
     return CLT_OK;
 }
 
-/* Finds the field of the targets that are read to be counted. */
+/* Finds the field of the batch that holds the targets of a loss. */
 static clt_status find_targets(const clt_loader *loader, const clt_loss *loss, counted_loss *counted)
 {
     const clt_loader_options *o = &loader->options;
@@ -668,10 +670,9 @@ static loader_slot *ready_slot(clt_loader *loader)
     return NULL;
 }
 
-/* Called with the lock held. Every slot that becomes ready wakes all consumers; one whose slot was taken by
- * another consumer goes on to the next ticket, the end or the failure. A failure is kept and returned by
- * every later call too, since micro-batches are missing from there on.
- */
+/* Called with the lock held. Every slot that becomes ready wakes all consumers; a consumer that finds its
+ * slot taken by another waits for the next ticket, the end or the failure. A failure is kept and returned by
+ * every later call too, since micro-batches are missing from there on. */
 static clt_status next_locked(clt_loader *loader, clt_slot **out)
 {
     loader_slot *slot = NULL;

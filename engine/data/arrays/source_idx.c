@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The idx format, which MNIST and its relatives are published in: a big-endian header of 2 zero bytes, a type
- * byte, the number of dimensions, then one 32-bit size per dimension. Plain or packed with gzip. It knows the
- * header and nothing else. */
+ * The idx format, which MNIST and its relatives are published in: a big-endian header of 2 zero bytes, a
+ * type byte, the number of dimensions, then one 32-bit size per dimension. Plain or packed with gzip. It
+ * knows the header and nothing else. */
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/pixels/augment.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrays in memory as a source. */
+ * Copies samples from arrays that the caller keeps in memory. Opening checks that their numbers are
+ * finite. */
 #include "engine/data/arrays/source_memory.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inputs and targets in two array files: see source_pair.h. */
+ * Opens an input file and a target file as one source, normalises floats as they are read, and crops and
+ * flips images of bytes. */
 #include "engine/data/arrays/source_pair.h"
 
 #include <math.h>
@@ -41,7 +42,7 @@ clt_status clt_source_config_shape(const clt_config *config, const char *key, cl
     return CLT_OK;
 }
 
-/* The lists of data.mean and data.std, where they are lists. */
+/* Reads data.mean and data.std: one number for all channels, or a list with one for each. */
 static clt_status read_channels(clt_source *source, const clt_config *config)
 {
     int means = clt_config_list_count(config, "data.mean"), stds = clt_config_list_count(config, "data.std");
@@ -233,7 +234,7 @@ clt_status clt_pair_augment(clt_source *source, const clt_config *config, clt_sp
     return CLT_OK;
 }
 
-/* The part of an image that the draw shows. A gray image is one whose three channels are the same. */
+/* Reads the part of an image that the draw selects. A gray image becomes one with three equal channels. */
 static clt_status read_augmented(const clt_source *source, int64_t index, clt_draw draw, uint8_t *to)
 {
     const pair_state *s = source->state;

@@ -14,8 +14,8 @@ typedef clt_status (*clt_header_reader)(clt_array_file *file, const clt_config *
 
 clt_status clt_pair_open(clt_source *source, const clt_config *config, clt_split split,
                          clt_header_reader reader);
-/* Reads what the config says of crops and flips (augment.h), for inputs that are images of bytes: (H,W), (1,H,W)
- * or (3,H,W). CLT_ECONFIG where the config asks for them and the inputs are something else. */
+/* Reads the keys for crops and flips (augment.h), for inputs that are images of bytes: (H,W), (1,H,W) or
+ * (3,H,W). CLT_ECONFIG if the config sets them and the inputs are something else. */
 clt_status clt_pair_augment(clt_source *source, const clt_config *config, clt_split split);
 void clt_pair_close(clt_source *source);
 clt_status clt_pair_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
@@ -24,7 +24,7 @@ int64_t clt_pair_count_valid(const clt_source *source, int64_t index, int field,
 void clt_pair_locate(const clt_source *source, int64_t index, int field, clt_str *out);
 void clt_pair_fingerprint(const clt_source *source, clt_hash64_state *state);
 
-/* An implementation of check_file for such formats. */
+/* An implementation of check_file for these formats. */
 clt_status clt_pair_check_file(const char *path, clt_header_reader reader, clt_str *out);
 
 /* The shape in the list key (empty: a scalar); CLT_ECONFIG for dimensions below 1, too many of them or too

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * data.json: written from an open source; read from a checkpoint, which may come from anywhere, so every
- * member is checked. It knows nothing of checkpoints. */
+ * Writes data.json from an open source, and reads it from a checkpoint, which may come from anywhere, so
+ * every member is checked. It knows nothing else of checkpoints. */
 #include "engine/data/facts/data_facts.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static void take_tokens(const clt_source *source, clt_data_facts *facts)
              clt_tokenizer_is_bytes(source->tokenizer) ? "bytes" : "bpe");
 }
 
-/* Takes over the class names as they are: clt_source_open has refused those that JSON cannot hold. */
+/* Copies the class names as they are: clt_source_open has refused names that JSON cannot hold. */
 static clt_status take_class_names(const clt_source *source, clt_data_facts *facts)
 {
     for (int64_t i = 0; i < source->n_class_names; i++)
@@ -169,7 +169,7 @@ static void write_tokens(clt_json_writer *w, const clt_data_facts *facts)
     clt_jw_kstring(w, "tokenizer_xxh64", clt_hash64_text(facts->tokenizer_hash, hash));
 }
 
-/* One number, or a list of one for each channel. */
+/* Writes one number or, if count > 0, a list with one number for each channel. */
 static void write_numbers(clt_json_writer *w, const char *key, double one, const double *each, int count)
 {
     if (count == 0) {
@@ -255,7 +255,7 @@ static clt_status get_number(const reading *r, const char *key, double low, doub
     return CLT_OK;
 }
 
-/* One number, or a list of 2 to CLT_MAX_NUMBERS; *count: of the list, 0 for a number. */
+/* Reads one number, or a list of 2 to CLT_MAX_NUMBERS. *count: the length of the list; 0 for one number. */
 static clt_status get_numbers(const reading *r, const char *key, double *one, double *each, int *count)
 {
     const clt_json *value = clt_json_get(r->object, key);
@@ -286,7 +286,7 @@ static clt_status get_text(const reading *r, const char *key, char *out, size_t 
     return CLT_OK;
 }
 
-/* A member that may be absent. */
+/* Reads a member that may be absent. */
 #define IF_THERE(r, key, call)                                                                               \
     do {                                                                                                     \
         if (clt_json_get((r)->object, key))                                                                  \
@@ -370,7 +370,7 @@ static clt_status read_class_names(const reading *r, clt_data_facts *facts)
     return clt_str_check(&facts->class_names);
 }
 
-/* Its columns must give as many numbers as the field x has. */
+/* Reads the facts of a table; its columns must give as many numbers as the field x has. */
 static clt_status read_table(const reading *r, clt_data_facts *facts)
 {
     CLT_TRY(clt_arena_create(&facts->arena));
@@ -504,7 +504,8 @@ static void facts_close(clt_source *source)
     (void)source;
 }
 
-/* Always within bounds: the training run has checked its data against the model. */
+/* The training run has checked its data against the model; a value out of bounds means another checkpoint or
+ * config. */
 static clt_status facts_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {

@@ -35,15 +35,15 @@ typedef struct clt_data_facts {
     double channel_mean[CLT_MAX_NUMBERS], channel_std[CLT_MAX_NUMBERS];
     int64_t classes;       /* number of classes, when the target of a sample is a class; else 0 */
     int64_t n_class_names; /* 0: the classes have no names */
-    clt_str class_names;   /* byte for byte, one after the other, each with the NUL that ends it */
+    clt_str class_names;   /* one after the other, each with its final NUL */
     int64_t vocabulary;    /* tokens that the tokenizer has; 0: there is no tokenizer */
     /* mean over the training part; 0: unknown; 1 for the byte tokenizer */
     double bytes_per_token;
-    char tokenizer[32];                     /* "bytes", "bpe" (tokenizer.json lies beside data.json), or "" */
+    char tokenizer[32];                     /* "bytes", "bpe" (tokenizer.json is beside data.json) or "" */
     uint64_t tokenizer_hash;                /* clt_tokenizer_hash; 0 without a tokenizer */
     char fingerprint[CLT_HASH64_TEXT];      /* of the training data; "": unknown */
-    char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": there was none, or it is unknown */
-    clt_table *table; /* what its training part told of a table, in `arena`; NULL: the data is no table */
+    char eval_fingerprint[CLT_HASH64_TEXT]; /* of the evaluation data; "": none, or it is unknown */
+    clt_table *table;                       /* facts of a table, in `arena`; NULL: the data is no table */
     clt_arena *arena;
     /* The folder to which relative paths of the config refer, where the training was started: as an absolute
      * path, and as a path relative to the run folder. "": unknown. */
@@ -60,8 +60,8 @@ const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index);
 
 /* Appends the text of data.json. */
 clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out);
-/* Reads it. `source` is the file's name for messages. CLT_ECHECKPOINT names the member that is missing or
- * wrong, or the newer format. The caller frees the facts of a success. */
+/* Reads data.json. `source` is the file's name for messages. CLT_ECHECKPOINT names the member that is
+ * missing or wrong, or the newer format. The caller frees the facts after a success. */
 clt_status clt_data_facts_parse(const char *text, size_t length, const char *source, clt_data_facts *facts);
 /* Whether the text is a data.json of ours: JSON whose "format" says so. */
 bool clt_data_facts_ours(const char *text, size_t length);

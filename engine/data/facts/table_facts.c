@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a table's training part told: see table_facts.h. Reading checks every member, since a checkpoint may come from
- * anywhere. */
+ * Copies, compares, writes and reads the facts of a table. Reading checks every member, since a checkpoint
+ * may come from anywhere. */
 #include "engine/data/facts/table_facts.h"
 
 #include <limits.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the training part of a table told about its columns: which of them are the input, which hold words,
- * what blank cells count as, mean and deviation. A checkpoint keeps it with the data's facts
- * (data_facts.h), so that every other table becomes the model's input in the same way, whatever the order
- * of its columns. It knows no files. */
+ * Facts about a table's columns, learned from its training part: which columns are the input, which hold
+ * words, what blank cells count as, mean and deviation. A checkpoint keeps them with the data's facts
+ * (data_facts.h), so that every other table becomes the model's input in the same way, whatever the order of
+ * its columns. It knows no files. */
 #ifndef ENGINE_DATA_FACTS_TABLE_FACTS_H
 #define ENGINE_DATA_FACTS_TABLE_FACTS_H
 
@@ -26,32 +26,32 @@ typedef struct clt_table_column {
 
 typedef struct clt_table {
     int width;     /* columns of the training table */
-    int n_columns; /* those of the input, in the order of x */
+    int n_columns; /* of the input, in the order of x */
     clt_table_column *columns;
     int64_t elements; /* of x */
     const char *target;
     int target_number;
-    /* The model's target is (number - target_mean) / target_std, and so is what it predicts; false: it is
-     * the number. */
+    /* True: the model's targets and predictions are (number - target_mean) / target_std; false: they are the
+     * numbers themselves. */
     bool target_scaled;
     double target_mean, target_std;
 } clt_table;
 
-/* Elements of x that a column gives. */
+/* Number of elements of x that a column gives. */
 int64_t clt_table_elements(const clt_table_column *column);
-/* The same for a whole table: adds up all columns. */
+/* Number of elements of x that all columns give. */
 int64_t clt_table_count(const clt_table *table);
 /* Mean and std of each element of x: 0 and 1 for words. */
 void clt_table_norm(const clt_table *table, double *mean, double *std);
-/* A target or a prediction in the unit of the table. */
+/* Converts a target or a prediction to the unit of the table. */
 double clt_table_number(const clt_table *table, double value);
-/* Whether both make the same elements of x of numbers and words, and the same unit of targets. */
+/* Whether both tables turn the same cells into the same x, and targets into the same unit. */
 bool clt_table_same(const clt_table *a, const clt_table *b);
 
 clt_status clt_table_copy(const clt_table *table, clt_arena *arena, clt_table **out);
-/* Writes an object. */
+/* Writes the facts as a JSON object. */
 void clt_table_write(const clt_table *table, clt_json_writer *w);
-/* Reads it from the file `source`; CLT_ECHECKPOINT names what is wrong. */
+/* Reads such an object. `source`: the file's name for messages; CLT_ECHECKPOINT names what is wrong. */
 clt_status clt_table_read(const clt_json *object, const char *source, clt_arena *arena, clt_table **out);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packs of images: see image_pack.h. */
+ * Writes packs of images and reads them. Opening checks the header and the index, so that no record points
+ * outside the file. */
 #include "engine/data/images/image_pack.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "engine/data/pixels/image_folder.h"
 #include "engine/files/fileio_error.h"
 
-#define AT_ONCE 256 /* images that threads work on before they are written */
+#define AT_ONCE 256 /* images that threads prepare before they are written */
 
 typedef struct pack_header {
     char magic[8];
@@ -152,7 +153,7 @@ clt_status clt_pack_check(const clt_image_pack *pack, int64_t index)
 /* --- writing --- */
 
 typedef struct packed_image {
-    char *bytes; /* with free() */
+    char *bytes; /* freed with free() */
     size_t size;
     int width, height;
     clt_error error;
@@ -161,7 +162,7 @@ typedef struct packed_image {
 typedef struct packing {
     const clt_pack_options *o;
     clt_image_list list;
-    int64_t first; /* of the images in work */
+    int64_t first; /* number of the first image in `images` */
     packed_image *images;
     clt_pack_record *records;
     clt_str names; /* of classes, then of images */
@@ -170,7 +171,7 @@ typedef struct packing {
     char *temporary;
 } packing;
 
-/* The pixels of a decoded image, smaller if its shorter side is longer than asked for. */
+/* Makes the pixels of a decoded image, reduced if its shorter side is longer than `shorter`. */
 static clt_status to_pixels(const clt_encoded *encoded, const clt_view *view, int shorter, packed_image *out)
 {
     int w = encoded->width, h = encoded->height, least = w < h ? w : h;
@@ -231,7 +232,7 @@ static clt_status put(packing *p, const void *data, size_t size)
     return CLT_OK;
 }
 
-/* Writes one image that was made ready, or leaves it out. */
+/* Writes one prepared image, or leaves it out if it is bad. */
 static clt_status put_image(packing *p, const clt_image_file *file, packed_image *image,
                             clt_pack_result *result)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A folder of images as one file that is mapped: what `cltrain data prepare FOLDER --out FILE` writes. Images
- * keep their bytes, or are stored as pixels that were resized.
+ * A folder of images as one file, which readers map: `cltrain data prepare FOLDER --out FILE` writes it.
+ * Images keep their bytes, or are stored as resized pixels.
  *
  * Layout, little-endian: a header of 80 bytes (pack_header in the source file), the images one after the
- * other, the index (a record of 40 bytes for each image), the names of classes and of images, each with a NUL.
- * The header has the XXH64 of the index and the names together, a record that of its image. */
+ * other, the index (a record of 40 bytes for each image), the names of classes and of images, each with a
+ * NUL. The header has the XXH64 hash of index and names together; each record has the hash of its image. */
 #ifndef ENGINE_DATA_IMAGES_IMAGE_PACK_H
 #define ENGINE_DATA_IMAGES_IMAGE_PACK_H
 
@@ -15,10 +15,10 @@
 #define CLT_PACK_MAGIC "CLTIMGS1" /* the first bytes of a pack */
 
 typedef struct clt_pack_record {
-    uint64_t offset, name, hash; /* name: place among the names */
+    uint64_t offset, name, hash; /* name: its byte among the names */
     uint32_t size;
     int32_t class_number;
-    uint16_t width, height; /* of pixels of three bytes; 0: an encoded image */
+    uint16_t width, height; /* of stored pixels of three bytes; 0: an encoded image */
     uint32_t zero;
 } clt_pack_record;
 
@@ -32,8 +32,8 @@ typedef struct clt_image_pack {
 
 /* Whether a file begins like a pack. */
 bool clt_is_image_pack(const char *path);
-/* clt_pack_open: maps the file and checks the whole index. CLT_EDATA says what is wrong. Close it even after a
- * failure. */
+/* clt_pack_open: maps the file and checks the whole index. CLT_EDATA says what is wrong. Close it even after
+ * a failure. */
 clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pack);
 void clt_pack_close(clt_image_pack *pack);
 void clt_pack_image(const clt_image_pack *pack, int64_t index, clt_stored_image *out);
@@ -44,9 +44,9 @@ clt_status clt_pack_check(const clt_image_pack *pack, int64_t index);
 typedef struct clt_pack_options {
     const char *folder, *out;
     int resize;     /* above 0: store pixels whose shorter side is at most this */
-    bool skips_bad; /* leave out images that cannot be decoded; else the first ends the work */
+    bool skips_bad; /* leave out images that cannot be decoded; else the first one is an error */
     clt_status (*progress)(void *context, int64_t done, int64_t total);
-    void (*message)(void *context, const char *line); /* an image that is left out */
+    void (*message)(void *context, const char *line); /* for each image that is left out */
     void *context;
 } clt_pack_options;
 typedef struct clt_pack_result {

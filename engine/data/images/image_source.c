@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples of images: see image_source.h. Reading is a pure function of the index and the draw; bad samples are
- * replaced by the next good one, which does not depend on what was read before. */
+ * Makes samples of images: augmentation, mixtures, and replacement of bad samples. Reading is a pure
+ * function of the index and the draw; a bad sample is replaced by the next good one, whatever was read
+ * before. */
 #include "engine/data/images/image_source.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static bool mixes(const clt_config *config)
     return clt_config_float(config, "data.mixup") > 0 || clt_config_float(config, "data.cutmix") > 0;
 }
 
-/* Sets the fields; largest: the last class; alone and mixed as in the state. */
+/* Sets the fields. largest: the number of the last class; alone, mixed: as in clt_image_state. */
 static void make_fields(clt_source *source, const clt_augment *a, int64_t largest, bool alone, bool mixed)
 {
     const int64_t shape[3] = {3, a->height, a->width};
@@ -92,7 +93,7 @@ static int by_height(const void *a, const void *b)
 
 /* --- PNG files of 16 bits that hold fewer --- */
 
-#define LOW 16 /* of 256: less is left of 12 bits */
+#define LOW 16 /* of 256: the upper 8 of 16 bits stay below it if only 12 bits are used */
 
 static bool holds_low_bits(const clt_encoded *encoded, const clt_view *view)
 {
@@ -106,7 +107,7 @@ static bool holds_low_bits(const clt_encoded *encoded, const clt_view *view)
     return encoded->sixteen && most < LOW;
 }
 
-/* Warns of the first one, and counts. */
+/* Counts the PNG files of 16 bits that use only low bits, and warns of the first one. */
 static void note_low_bits(const clt_source *source, int64_t index)
 {
     clt_image_state *state = state_of(source);
@@ -125,7 +126,7 @@ static void note_low_bits(const clt_source *source, int64_t index)
     clt_str_free(&where);
 }
 
-/* Whether the image is such a one, which is told. */
+/* Whether the image is a PNG of 16 bits that uses only low bits; if so, it is counted. */
 static bool look_for_low_bits(const clt_source *source, int64_t index)
 {
     clt_stored_image stored;
@@ -203,7 +204,7 @@ static clt_status name_sample(const clt_source *source, int64_t index, clt_statu
     return result;
 }
 
-/* How much smaller a JPEG may be decoded so that what is shown need not be enlarged afterwards. */
+/* The factor by which a JPEG may be decoded smaller so that the crop need not be enlarged afterwards. */
 static int shrink_of(const clt_augment *a, const clt_cut *cut)
 {
     int shrink = 1;
@@ -213,7 +214,7 @@ static int shrink_of(const clt_augment *a, const clt_cut *cut)
     return shrink;
 }
 
-/* The box of pixels that are stored as they are. */
+/* Copies the box out of an image that is stored as pixels. */
 static clt_status stored_view(const clt_stored_image *image, clt_box box, clt_view *out)
 {
     size_t plane = (size_t)image->width * (size_t)image->height;
@@ -236,7 +237,7 @@ static clt_status stored_view(const clt_stored_image *image, clt_box box, clt_vi
     return CLT_OK;
 }
 
-/* The part of the image that a window of its resized form depends on, so that no more is decoded. */
+/* Narrows the box to what the window shows if nothing is resized, so that no more is decoded. */
 static clt_cut narrowed(clt_cut cut)
 {
     if (cut.width != cut.box.width || cut.height != cut.box.height)
@@ -282,7 +283,7 @@ static clt_status make_sample(const clt_source *source, int64_t index, clt_draw 
     clt_status status = make_planes(a, &stored, index, draw, planes);
     if (stored.mapping) {
         clt_map_used(stored.mapping);
-        if (status != CLT_OK) /* of a file that was cut, the reason is the file */
+        if (status != CLT_OK) /* if the file was cut off, that is the reason */
             CLT_TRY(clt_map_check_one(stored.mapping));
     }
     CLT_TRY(status);
@@ -311,7 +312,8 @@ static void note_bad(clt_image_state *state, int64_t index)
         CLT_WARN("%s; the next sample takes its place (data.on_bad_sample skip)", clt_error_text());
 }
 
-/* Makes sample *index or, where bad ones are skipped, the next good one, whose number *index becomes. */
+/* Makes sample *index. If it is bad and bad samples are skipped, makes the next good one and sets *index to
+ * it. */
 static clt_status make_good(const clt_source *source, int64_t *index, clt_draw draw, uint8_t *planes)
 {
     clt_image_state *state = state_of(source);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What formats of images share: fields, augmentation, mixtures, bad samples. A format gives the image and the
- * class of a sample by its index; everything else is here. Fields: x (3,H,W) u8; y i32, the class; where
- * mixing is on also y2 i32, the class of the other sample, and share f32, the share of y (1 in
- * evaluation). */
+ * The common part of formats of images: fields, augmentation, mixtures, bad samples. A format gives the
+ * image and the class of a sample by its index; everything else is here. Fields: x (3,H,W) u8; y i32, the
+ * class; if samples are mixed also y2 i32, the class of the other sample, and share f32, the share of y (1
+ * in evaluation). */
 #ifndef ENGINE_DATA_IMAGES_IMAGE_SOURCE_H
 #define ENGINE_DATA_IMAGES_IMAGE_SOURCE_H
 
@@ -11,21 +11,21 @@
 
 #include "engine/data/pixels/augment.h"
 
-/* The image of a sample: encoded, or pixels of three bytes or planes. It lives until the calling thread asks
- * for another one. */
+/* The image of a sample: encoded, as pixels of three bytes, or as three planes. It is valid until the
+ * calling thread asks for another one. */
 typedef enum clt_stored { CLT_STORED_ENCODED, CLT_STORED_RGB, CLT_STORED_PLANES } clt_stored;
 typedef struct clt_stored_image {
     clt_stored kind;
     const uint8_t *bytes;
     size_t size;                       /* encoded */
     int width, height;                 /* not encoded */
-    const struct clt_mapping *mapping; /* in which `bytes` are; NULL: in memory */
+    const struct clt_mapping *mapping; /* which holds `bytes`; NULL: they are in memory */
 } clt_stored_image;
 
-/* Base of the state of such sources: its first member. */
+/* Base of the state of sources of images; it is the first member. */
 typedef struct clt_image_state {
     clt_augment augment;
-    bool alone; /* one image without a class, to be predicted: there is only x, as in evaluation */
+    bool alone; /* images without classes, to be predicted: there is only x, as in evaluation */
     bool mixed; /* there are fields y2 and share */
     bool skips; /* data.on_bad_sample */
     clt_status (*get)(const clt_source *source, int64_t index, clt_stored_image *out);
@@ -35,24 +35,24 @@ typedef struct clt_image_state {
     pthread_mutex_t lock; /* guards what follows */
     bool lock_made;
     uint8_t *bad;       /* a bit for each sample that could not be read */
-    int64_t n_bad;      /* files */
-    int64_t n_replaced; /* samples */
-    int64_t n_low;      /* images of which only low bits were found */
+    int64_t n_bad;      /* images that could not be read */
+    int64_t n_replaced; /* samples replaced by another one */
+    int64_t n_low;      /* PNG files of 16 bits that use only low bits */
 } clt_image_state;
 
-/* Sets up state and source once samples and classes are known. `width`, `height`: of stored images that all
- * have one size, else 0. */
+/* Sets up state and source once samples and classes are known. `width`, `height`: the size of the stored
+ * images if all have the same, else 0. */
 clt_status clt_images_begin(clt_source *source, clt_image_state *state, const clt_config *config,
                             clt_split split, int width, int height);
 void clt_images_close(clt_source *source);
-/* The same fields without any file, and whether the config says all that they need (model.classes). */
+/* Sets the same fields without opening a file, which needs model.classes in the config (shapes_known). */
 bool clt_images_shapes_known(const clt_config *config);
 clt_status clt_images_shapes(clt_source *source, const clt_config *config, int width, int height);
 /* Looks at some images of the training data, and warns if most are much smaller than the samples that are
  * made of them, or if one is a PNG of 16 bits whose values are below 4096, so that almost nothing is left
  * of it in 8 bits. */
 void clt_images_advise(const clt_source *source);
-/* The second of the two. */
+/* Gives only the second of these warnings. */
 void clt_images_warn_low_bits(const clt_source *source);
 clt_status clt_images_read(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
 bool clt_images_class_of(const clt_source *source, int64_t index, clt_draw draw, int field, int32_t *value);
@@ -61,8 +61,8 @@ clt_status clt_images_check_bound(const clt_source *source, int field, int64_t b
 /* Decodes the whole image of a sample. */
 clt_status clt_images_check_sample(const clt_source *source, int64_t index);
 
-/* Classes of evaluation data as numbers of the training data's classes: number[i] for name i. CLT_EDATA names
- * a class that training does not have. */
+/* Classes of evaluation data as numbers of the training data's classes: number[i] for name i. CLT_EDATA
+ * names a class that training does not have. */
 clt_status clt_images_match(const char *const *names, int64_t count, const char *const *training,
                             int64_t training_count, int32_t *number);
 
@@ -73,7 +73,7 @@ clt_status clt_images_match(const char *const *names, int64_t count, const char 
                                      "tells their number at the end")
 /* Whether a folder has CIFAR's training files, as published or made by data fetch. */
 bool clt_is_cifar_folder(const char *path);
-/* Rules between these keys. */
+/* Checks the rules between these keys. */
 void clt_images_rules(clt_config_rules *rules);
 
 #endif

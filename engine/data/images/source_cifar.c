@@ -13,8 +13,8 @@
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, MOST_FILES = 8, MOST_NAMES = 100 };
 
-/* A file of records: the image of record i begins at `first` + i * `step`, its label `label` bytes from
- * there in the file of labels. */
+/* A file of records. The image of record i begins at byte first + i * step of `images`; its label is byte
+ * label_first + i * label_step of `labels` or, if that is not mapped, of `images`. */
 typedef struct cifar_file {
     const char *path;
     clt_mapping images, labels;
@@ -83,7 +83,7 @@ static cifar_file *next_file(cifar_state *s)
     return f;
 }
 
-/* A file of records. Records of 3073 bytes are CIFAR-10's, of 3074 bytes CIFAR-100's. */
+/* Adds a file of records: CIFAR-10's have 3073 bytes, CIFAR-100's 3074. */
 static clt_status add_records(clt_source *source, cifar_state *s, const char *path)
 {
     cifar_file *f = next_file(s);
@@ -114,7 +114,7 @@ static uint32_t big_u32(const uint8_t *b)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-/* The idx files of `data fetch cifar10`. */
+/* Adds the idx files of `data fetch cifar10`. */
 static clt_status add_idx(clt_source *source, cifar_state *s, const char *images, const char *labels)
 {
     cifar_file *f = next_file(s);
@@ -142,7 +142,7 @@ static clt_status add_idx(clt_source *source, cifar_state *s, const char *images
     return CLT_OK;
 }
 
-/* Opens what a folder has of a split, by the names under which the sets are published. */
+/* Opens the files of a split in a folder, by the names under which the sets are published. */
 static clt_status open_folder(clt_source *source, cifar_state *s, const char *folder, bool eval)
 {
     static const char *const train[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
@@ -182,8 +182,8 @@ static clt_status open_folder(clt_source *source, cifar_state *s, const char *fo
 static const char *const cifar10_names[] = {"airplane", "automobile", "bird",  "cat",  "deer",
                                             "dog",      "frog",       "horse", "ship", "truck"};
 
-/* The lines of batches.meta.txt or fine_label_names.txt; 0: there is no such file or it has another number of
- * names. */
+/* Reads the class names, one on each line of batches.meta.txt or fine_label_names.txt. *count 0: there is no
+ * such file, or it has another number of names. */
 static clt_status read_names(clt_source *source, const char *folder, const cifar_state *s, const char **names,
                              int *count)
 {
@@ -315,7 +315,7 @@ bool clt_is_cifar_folder(const char *path)
             has(path, "train-images-idx4-ubyte"));
 }
 
-/* A folder has the test images beside those for training. */
+/* A folder of CIFAR may have the test images too. */
 static bool cifar_has_eval(const clt_config *config)
 {
     const char *folder =
@@ -350,8 +350,8 @@ const clt_config_part clt_format_cifar = {
     .check = clt_images_rules,
 };
 
-/* Their names end in .bin, as those of raw files do: the run or the user says that they are CIFAR's. */
-static const char *const cifar_ends[] = {".bin", NULL}; /* raw numbers, too: the run decides */
+/* CIFAR's files end in .bin, as raw files may: the run or the user decides what a .bin file is. */
+static const char *const cifar_ends[] = {".bin", NULL};
 
 const clt_source_type clt_source_cifar = {
     .format = &clt_format_cifar,

@@ -37,7 +37,7 @@ static const char *name_of(const images_state *s, int64_t index)
     return s->packed ? clt_pack_name(&s->pack, index) : s->list.names.text + s->list.files[index].name;
 }
 
-/* Reads a whole file into this thread's memory, at most `most` bytes of it. */
+/* Reads the first `most` bytes of a file, or all of it, into this thread's memory. */
 static clt_status read_file(const char *path, int64_t most, clt_stored_image *out)
 {
     struct stat info;
@@ -123,7 +123,7 @@ static clt_status one_path(const clt_config *config, const char *key, const char
 
 typedef enum images_for { FOR_SAMPLES, FOR_CLASSES, FOR_INPUT } images_for;
 
-/* The classes of a folder or pack as names in the arena. */
+/* Opens a folder, a pack or a single image. *names, *count: its classes, unless it has none. */
 static clt_status open_set(clt_arena *arena, const char *path, images_for what, images_state *s,
                            const char *const **names, int64_t *count)
 {
@@ -158,7 +158,7 @@ static void close_set(images_state *s)
     clt_image_list_free(&s->list);
 }
 
-/* Evaluation data has the numbers of the training data's classes. */
+/* Gives the classes of evaluation data the numbers that they have in the training data. */
 static clt_status match_training(clt_source *source, const clt_config *config, images_state *s)
 {
     images_state training = {.path = NULL};
@@ -250,7 +250,7 @@ static void images_file_of(const clt_source *source, int64_t index, clt_str *out
         clt_str_printf(out, s->packed ? "%s%s" : "%s/%s", s->packed ? "" : s->path, name_of(s, index));
 }
 
-/* Names, classes and sizes of all images, and the beginnings of some at even distances. */
+/* Adds names, classes and sizes of all images, and the first bytes of some at even distances. */
 static void images_fingerprint(const clt_source *source, clt_hash64_state *state)
 {
     const images_state *s = source->state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Paths of a saved config: see data_paths.h. */
+ * Looks for the data of a saved config in the folders where it may be, and rewrites the config's paths. */
 #include "engine/data/open/data_paths.h"
 
 #include <glob.h>
@@ -26,8 +26,8 @@ static bool leads_somewhere(const char *path)
     return any;
 }
 
-/* Looks for a relative path in the old folders. *found (to be freed): the path that exists; NULL when nothing
- * has to change or nothing was found. */
+/* Looks for a relative path in the old folders. *found (to be freed): the path that exists; NULL: nothing
+ * has to change, or nothing was found. */
 static clt_status find(const char *path, const clt_data_places *places, char **found)
 {
     const char *const bases[] = {places->near, places->then};
@@ -54,7 +54,7 @@ typedef struct rewriting {
     bool changed;
 } rewriting;
 
-/* Rewrites one entry of a list file; its relative paths refer to the same folder as those of the config. */
+/* Rewrites one entry of a list file; its relative paths refer to the same folder as the config's. */
 static clt_status rewrite(void *context, const char *path)
 {
     rewriting *r = context;

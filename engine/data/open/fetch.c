@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Published data sets into a folder: fetch.h. For each file: is it there already, is there a local copy,
- * which mirror has it? */
+ * Gets published data sets into a folder. For each file: is it there already, is there a local copy, which
+ * mirror has it? */
 #include "engine/data/open/fetch.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static void tell(const fetching *f, const char *format, const char *a, const cha
 
 typedef enum verdict { RIGHT, PACKED_BY_OTHERS, NOT_PACKED, WRONG } verdict;
 
-/* Compares the whole file `data` with the published one. found: gets the hash of `data`. */
+/* Compares the whole file `data` with the published one. found: receives the hash of `data`. */
 static verdict judge(const clt_fetch_file *file, const char *data, size_t size, const char *path, char *found)
 {
     char inner[CLT_SHA256_TEXT];
@@ -87,8 +87,8 @@ static bool name_of(const clt_fetch_file *file, int n, char *name, size_t size)
     return true;
 }
 
-/* The local copy of a file: FROM itself, or in FROM, in FROM/SET, in FROM/raw (as PyTorch keeps MNIST). NULL
- * in *out: there is none. */
+/* Finds the local copy of a file: FROM itself, or in FROM, in FROM/SET, in FROM/raw (as PyTorch keeps
+ * MNIST). *out NULL: there is none. */
 static clt_status find_local(const fetching *f, const clt_fetch_file *file, char **out)
 {
     const char *folders[] = {"", f->set->name, "raw"};
@@ -157,8 +157,8 @@ static clt_status take_local(const fetching *f, const clt_fetch_file *file, cons
 
 /* --- the network --- */
 
-/* Checks the downloaded file PART: moves it to its place if it is the published one, else removes it (*right
- * false). */
+/* Checks the downloaded file `part`: moves it to `target` if it is the published one, else removes it
+ * (*right false). */
 static clt_status settle(const clt_fetch_file *file, const char *part, const char *target, bool *right,
                          char *found)
 {
@@ -370,7 +370,7 @@ static clt_status get_cifar10(const fetching *f)
     return status;
 }
 
-/* Makes the volumes that are not there, or not as they were made. */
+/* Makes the volumes, unless they are there with the right hashes. */
 static clt_status get_volumes(const fetching *f)
 {
     clt_arena *arena;
@@ -407,8 +407,7 @@ static void count_failure(void *context, const char *path, clt_status status, in
 
 static clt_status get_set(const fetching *f);
 
-/* Makes token shards from a text and a tokenizer; each of these two sets is in the folder of its name beside
- * this one. */
+/* Makes token shards from a text and a tokenizer: two sets, each in a folder of its name beside this one. */
 static clt_status get_shards(const fetching *f)
 {
     char *text = NULL, *beside[2] = {NULL, NULL}, *above = NULL, *manifest = NULL;

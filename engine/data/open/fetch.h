@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Published data sets into a folder: from the network with the program curl or wget, or from a local copy.
- * Every file is compared with its published SHA-256 before it gets its name, so a file that is there is whole
- * and the right one. It knows nothing of terminals. */
+ * Gets published data sets into a folder: from the network with the program curl or wget, or from a local
+ * copy. Every file is compared with its published SHA-256 before it gets its name, so a file that is there
+ * is complete and the right one. It knows nothing of terminals. */
 #ifndef ENGINE_DATA_OPEN_FETCH_H
 #define ENGINE_DATA_OPEN_FETCH_H
 
@@ -45,7 +45,7 @@ typedef struct clt_fetch_set {
 
 /* The sets; ends with a NULL name. */
 extern const clt_fetch_set clt_fetch_sets[];
-/* NULL: there is none of this name. */
+/* The set of this name; NULL: there is none. */
 const clt_fetch_set *clt_fetch_find(const clt_fetch_set *sets, const char *name);
 /* Bytes to download for a set, including the sets that it needs. */
 uint64_t clt_fetch_bytes(const clt_fetch_set *sets, const clt_fetch_set *set);
@@ -61,31 +61,32 @@ typedef struct clt_fetch_options {
      * or file, also as "file://...". */
     const char *from;
     int threads; /* for tokenising */
-    /* May be NULL; reports bytes of `what`. Any status but CLT_OK ends the work with that status; a partial
+    /* Reports bytes of `what`; may be NULL. Any status but CLT_OK ends the work with that status; a partial
      * file stays, and the next call continues it. */
     clt_status (*progress)(void *context, const char *what, uint64_t done, uint64_t total);
-    /* May be NULL: a line for the user about something unusual. */
+    /* Gives the user a line about something unusual; may be NULL. */
     void (*message)(void *context, const char *line);
     void *context;
 } clt_fetch_options;
 
 typedef struct clt_fetch_result {
     int files;      /* in the folder */
-    int there;      /* how many of them were there already */
-    uint64_t bytes; /* of all */
+    int there;      /* number of files that were there already */
+    uint64_t bytes; /* of all these files */
 } clt_fetch_result;
 
 /* CLT_EDATA: a file could not be downloaded or is not the published one (the message says how to get it by
  * hand); CLT_ESTORAGE: it cannot be written; CLT_EUSAGE: `from` cannot be used for this set. */
 clt_status clt_fetch(const clt_fetch_options *options, clt_fetch_result *result);
 
-/* Parts of the above, each in a file of its own. */
+/* Parts of clt_fetch, each in a file of its own. */
 
 /* Downloads url to the file `part`, continuing a partial file. CLT_EDATA with the message of curl or wget
  * when it fails. `expected`: the size in bytes, for progress; four times that size is the limit. */
 clt_status clt_fetch_download(const clt_fetch_options *options, const char *url, const char *what,
                               const char *part, uint64_t expected);
-/* The names of the files ofX/sphere/ct000.nii.gz", and makes them. */
+/* The names of the files of the set of volumes, such as "classes/sphere/ct000.nii.gz"; the next one makes
+ * them. */
 clt_status clt_fetch_volume_names(clt_arena *arena, const char ***names, int *count);
 clt_status clt_fetch_make_volumes(const char *out);
 /* Unpacks CIFAR-10's binary version, a tar archive in memory, to idx files in a folder. CLT_EDATA: it holds

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CIFAR-10's binary version: a tar archive of six batches of 10000 records (a label byte, then 3 x 32 x 32
- * bytes, channel first), into idx files of images (n,3,32,32) and labels (n). Sizes in the archive are
+ * Turns CIFAR-10's binary version, a tar archive of six batches of 10000 records (a label byte, then 3 x 32
+ * x 32 bytes, channel first), into idx files of images (n,3,32,32) and labels (n). Sizes in the archive are
  * checked against its end. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { BLOCK = 512, PIXELS = 3 * 32 * 32, RECORD = 1 + PIXELS, CLASSES = 10 };
 
-/* The size field of a tar header: octal digits; -1 if it holds something else. */
+/* Reads the size field of a tar header: octal digits; -1 if it holds something else. */
 static int64_t octal(const char *text, size_t size)
 {
     int64_t value = 0;
@@ -71,7 +71,7 @@ static clt_status write_file(const char *out, const char *split, const char *wha
     return status;
 }
 
-/* Batches FIRST to LAST (0: the test batch) as two idx files. */
+/* Writes batches `first` to `last` (0: the test batch) as two idx files. */
 static clt_status split(const char *tar, size_t size, int first, int last, const char *name, const char *out,
                         clt_fetch_result *result)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One file from the network, with the program curl or wget, which know proxies, certificates and
- * redirections; they are started directly, without a shell. */
+ * Downloads one file with the program curl or wget, which know proxies, certificates and redirections; they
+ * are started directly, without a shell. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static uint64_t size_of(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* Waits for the program while the file grows. */
+/* Waits until the program ends, and reports how the file grows. CLT_EDATA: the file becomes much too
+ * large. */
 static clt_status follow(const clt_fetch_options *o, clt_child *child, const char *url, const char *what,
                          const char *part, uint64_t expected)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of published data sets: where they are and what their files' hashes are. A new set is an entry
+ * The table of published data sets: their URLs, and the hashes of their files. A new set is an entry
  * here. */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The set of volumes that is made here: see fetch.h. */
+ * Makes the sample set of volumes, without a network, and lists its files. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples to predict, one after another: see rows.h. Array files are read by the sources of training. */
+ * Reads samples to predict, one after another: text line by line, other files by the sources of training. */
 #include "engine/data/open/rows.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ struct clt_rows {
     clt_rows_facts facts;
     char name[1024]; /* for messages */
     int64_t elements;
-    bool again;             /* was opened before */
+    bool again;             /* opened once more: no warnings */
     const clt_table *table; /* borrowed; NULL: the run had none */
     /* array files */
     clt_source *source;
@@ -85,7 +85,7 @@ static bool has_name_of(const char *path, const clt_source_type *type)
     return false;
 }
 
-/* The format that the file's name says, of several own; NULL: none. */
+/* The format to which the file's name belongs; `own` comes first if several have such names. NULL: none. */
 static const clt_source_type *named_type(const char *path, const clt_source_type *own)
 {
     int n;
@@ -98,7 +98,7 @@ static const clt_source_type *named_type(const char *path, const clt_source_type
     return NULL;
 }
 
-/* A table such as the run was trained on, with gzip: houses.csv.gz. */
+/* Whether the path is a table in the run's format, packed with gzip: houses.csv.gz. */
 static bool is_packed_table(const char *path, const clt_source_type *own)
 {
     char plain[1024];
@@ -109,7 +109,8 @@ static bool is_packed_table(const char *path, const clt_source_type *own)
     return has_name_of(plain, own);
 }
 
-/* The format of a folder: the run's own, unless it holds photos and the run was trained on something else. */
+/* The format of a folder: the run's own, unless the folder holds photos and the run was trained on something
+ * else. */
 static const clt_source_type *folder_type(const char *path, const clt_source_type *own)
 {
     const clt_source_type *images = clt_rows_type("images");
@@ -136,7 +137,7 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
     }
     if (!*type && own && clt_is_directory(path))
         *type = folder_type(path, own);
-    /* whoever claims names that end in .gz, such as .nii.gz, unpacks the file */
+    /* a format that claims names in .gz, such as .nii.gz, unpacks the file itself */
     if (*type && ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
         return CLT_OK;
     clt_likeness least = *type && (*type)->input_shapeless ? CLT_SURE : CLT_LIKE;
@@ -155,13 +156,13 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
 
 /* --- array files --- */
 
-/* Takes over rows->config. */
+/* Opens the source that rows->config describes. */
 static clt_status open_source(clt_rows *rows)
 {
-    /* messages of the source name this config key, which means nothing here */
+    /* messages of the source name this key, which means nothing to the user here */
     static const char prefix[] = "opening data.path: ";
-    /* Read once, a sample is not augmented. Of a folder that has images for both, those of evaluation
-     * count. */
+    /* Samples to predict are not augmented. If a folder has images for training and for evaluation, the
+     * latter are read. */
     const clt_source_type *type = clt_source_type_of(rows->config);
     clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
                       : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
@@ -208,10 +209,10 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
     const char *overrides[10] = {file.text,      "data.eval_path=[]", "data.split=0", name,
                                  "data.scale=1", "data.mean=0",       "data.std=1"};
     int count = 7;
-    /* a sample that cannot be read has no prediction: another one in its place would get its name */
+    /* a sample that cannot be read must not be replaced by another, whose prediction would get its name */
     if (clt_config_part_has(type->format, "data.on_bad_sample"))
         overrides[count++] = "data.on_bad_sample=stop";
-    /* Images of any size become what the run's samples are. */
+    /* Images of any size are resized to the size of the run's samples. */
     bool sized = clt_config_part_has(type->format, "data.size") && shape->ndim == 3;
     long long height = sized ? (long long)shape->dim[1] : 0, width = sized ? (long long)shape->dim[2] : 0;
     (void)snprintf(size, sizeof size, "data.size=[%lld,%lld]", height, width);
@@ -231,7 +232,7 @@ static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t 
 {
     const clt_source *source = rows->source;
     for (; *got < most && rows->at < source->samples; (*got)++, rows->at++) {
-        if (source->type->numbers && source->fields[0].dtype == CLT_F32) { /* f32 may not hold them */
+        if (source->type->numbers && source->fields[0].dtype == CLT_F32) { /* `read` rounds to f32 */
             CLT_TRY(source->type->numbers(source, rows->at, out));
             out += rows->elements;
             continue;
@@ -309,8 +310,8 @@ static bool take_number(char **at, double *value)
     return true;
 }
 
-/* The numbers of a line: how many there are, of which the first `elements` are stored; -1: the text at *bad
- * is no number. A separator is blanks, or one ',' or ';' with blanks around it. */
+/* Counts the numbers of a line, and stores the first `elements` of them; -1: the text at *bad is no number.
+ * A separator is blanks, or one ',' or ';' with blanks around it. */
 static int64_t take_numbers(char *line, int64_t elements, double *out, char **bad)
 {
     int64_t n = 0;
@@ -339,7 +340,8 @@ static int64_t take_numbers(char *line, int64_t elements, double *out, char **ba
     }
 }
 
-/* Whether the current line is a header: the first line, with a cell that is not a number. */
+/* Whether the current line is a header: the first line with text, and *bad, its first cell that is no
+ * number, is not empty. */
 static bool is_header(clt_rows *rows, const char *bad)
 {
     bool first = !rows->begun;
@@ -381,7 +383,7 @@ static char *text_of(const clt_rows *rows, size_t length)
     return rows->line + (mark ? 3 : 0);
 }
 
-/* One sample; *end: there are no more. */
+/* Reads one sample; *end: there are no more. */
 static clt_status next_line(clt_rows *rows, double *out, bool *end)
 {
     for (;;) {
@@ -409,7 +411,7 @@ static clt_status next_line(clt_rows *rows, double *out, bool *end)
     }
 }
 
-/* The same for lines of a table. */
+/* The same from lines of a table. */
 static clt_status next_table_line(clt_rows *rows, double *out, bool *end)
 {
     for (;;) {
@@ -429,7 +431,7 @@ static clt_status next_table_line(clt_rows *rows, double *out, bool *end)
     }
 }
 
-/* What the first line of a file has: the number of its cells, and whether blanks separate them. */
+/* The first line of a file: the number of its cells, and whether blanks separate them. */
 typedef struct first_line {
     int64_t cells;
     bool blanks;

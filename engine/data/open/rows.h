@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Samples to predict, read one after another: idx (plain or .gz), npy and raw f32 files, images (resized
+ * Reads samples to predict, one after another: idx (plain or .gz), npy and raw f32 files, images (resized
  * and cut as in the run's evaluation), and text with a sample on each line (csv). Numbers are delivered as
  * they are written, without data.scale. Text of any length takes no more memory than its longest line. It
  * knows no model. */
@@ -16,12 +16,12 @@ struct clt_table;
 
 /* The format of input with this name; NULL: none. */
 const struct clt_source_type *clt_rows_type(const char *name);
-/* The names of all of them, such as "idx, npy, raw, csv or nifti"; returns buffer. */
+/* The names of all formats of input, such as "idx, npy, raw, csv or nifti"; returns buffer. */
 const char *clt_rows_types(const char *between, const char *last, char *buffer, size_t size);
 
-/* The format of a file by its first bytes, then by its name. own: that of the run, which counts where
- * several formats have such names, and for folders; NULL: unknown. CLT_EUSAGE: nothing tells, and the
- * message asks for `option`, such as "--input-type ". */
+/* The format of a file by its first bytes, then by its name. own: the run's format, which comes first for
+ * folders and for names that several formats have; NULL: unknown. CLT_EUSAGE: neither bytes nor name tell;
+ * the message asks for `option`, such as "--input-type ". */
 clt_status clt_rows_guess_type(const char *path, const struct clt_source_type *own, const char *option,
                                const struct clt_source_type **type);
 
@@ -34,31 +34,31 @@ typedef struct clt_rows_facts {
     char header[128]; /* the beginning of a header line that was skipped, or "" */
 } clt_rows_facts;
 
-/* True for what can be opened and read only once: "-", the standard input, and a path that names a pipe, a
- * terminal or the like. */
+/* Whether a path can be opened and read only once: "-" (the standard input), a pipe, a terminal or the
+ * like. */
 bool clt_rows_once(const char *path);
 
-/* Input that can be read only once must be lines of numbers, separated by commas, spaces, tabs or
- * semicolons. type NULL: the type of a file follows from its first bytes, then from its name; CLT_EUSAGE
- * when neither tells. `shape`: the shape of a sample of the model; samples of raw files have it, lines of
- * text have as many numbers. `run`: the config of the run, NULL: unknown; a csv file with more columns
- * than the model has inputs is read as in training, without the target. `table`: what the run has learned
- * of its own table, NULL: it had none; then a csv file is read as one with the same columns, in any order
- * where they have names. CLT_EDATA names the file and what is wrong. */
+/* Opens an input. If it can be read only once, it must be lines of numbers, separated by commas, spaces,
+ * tabs or semicolons. type NULL: as clt_rows_guess_type finds it; CLT_EUSAGE if it cannot. `shape`: the
+ * shape of the model's samples; samples of raw files have it, lines of text have as many numbers. `run`: the
+ * run's config, NULL: unknown; a csv file with more columns than the model has inputs is read as in
+ * training, without the target. `table`: what the run has learned of its own table, NULL: it had none; a csv
+ * file is then read as a table with the same columns, in any order if they have names. CLT_EDATA names the
+ * file and what is wrong. */
 clt_status clt_rows_open(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                          const clt_config *run, const struct clt_table *table, clt_rows **out);
-/* The same for an input that was opened before: what there is to warn of was told then. */
+/* The same for an input that was opened before: without the warnings that were given then. */
 clt_status clt_rows_open_again(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                                const clt_config *run, const struct clt_table *table, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);
-/* The file that holds a sample alone, where the input is such a file, or a folder or pack of them: valid
- * until the next call. *path NULL: the input holds many samples. */
+/* The file that holds this sample and no other, if the input is such a file, or a folder or pack of them:
+ * valid until the next call. *path NULL: the input holds many samples. */
 clt_status clt_rows_file(clt_rows *rows, int64_t sample, const char **path);
 /* Reads the next samples, at most `most`; out gets the elements of each. *got 0: the end. CLT_EDATA: a value
- * that is not a finite number, or a line with too few or too many; the message names the file and the line or
- * sample. */
+ * that is not a finite number, or a line with too few or too many; the message names the file and the line
+ * or sample. */
 clt_status clt_rows_next(clt_rows *rows, int64_t most, double *out, int64_t *got);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Volumes for trying out: see sample_volumes.h. */
+ * Makes sample volumes: noise around the intensity of soft tissue, with brighter round lesions. */
 #include "engine/data/open/sample_volumes.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static bool inside(const lesion *l, const double at[3])
     return distance <= l->radius && !(l->hollow && distance < 0.6 * l->radius);
 }
 
-/* A lesion that lies in the volume as a whole. */
+/* Draws a lesion that lies wholly inside the volume. */
 static lesion draw_lesion(const clt_sample_options *o, const int64_t size[3], uint32_t volume,
                           uint64_t number)
 {
@@ -67,8 +67,8 @@ static void paint(const clt_sample_options *o, const int64_t size[3], uint32_t v
             }
 }
 
-/* Volume `number`: 2 * number is its image, or the full one of a class; 2 * number + 1 its mask, or the
- * hollow one. */
+/* The file of volume `number`: its image or, if `second`, its mask; without masks, the volume with a full
+ * or, if `second`, with a hollow lesion. */
 static void name_of(const clt_sample_options *o, int64_t number, bool second, char *name, size_t room)
 {
     static const char *const folders[2][2] = {{"sphere", "shell"}, {"images", "masks"}};
@@ -103,7 +103,7 @@ static clt_status write_volume(const clt_sample_options *o, int64_t number, bool
     return status;
 }
 
-/* One volume: with a mask, or of a class. */
+/* Makes one volume: with a mask, or of a class. */
 static clt_status make_volume(const clt_sample_options *o, int64_t number, bool hollow, int16_t *image,
                               uint8_t *mask)
 {

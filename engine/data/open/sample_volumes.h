@@ -11,7 +11,7 @@
 
 #include "engine/base/status.h"
 
-/* Intensities are those of CT in Hounsfield units (i16): soft tissue around 40, lesions around 140. Voxels
+/* Intensities are like CT's, in Hounsfield units (i16): soft tissue around 40, lesions around 140. Voxels
  * are 2.5 x 0.8 x 0.8 mm large, so that lesions, round in voxels, are ellipsoids in the body. */
 typedef struct clt_sample_options {
     const char *folder; /* made if it is missing */
@@ -19,15 +19,15 @@ typedef struct clt_sample_options {
                          * shell/ct000.nii ..., a full or a hollow lesion each */
     bool packed; /* .nii.gz */
     bool other_sizes; /* masks: every second volume has three quarters of the height */
-    int64_t count;    /* of volumes, or of each class */
+    int64_t count;    /* number of volumes, or of volumes of each class */
     int64_t seed;
     int64_t size[3]; /* depth, height, width; each at least 8 */
-    double noise;    /* its standard deviation in Hounsfield units */
+    double noise;    /* standard deviation in Hounsfield units */
 } clt_sample_options;
 
 clt_status clt_sample_volumes(const clt_sample_options *options);
-/* The name of file `number` of those that it makes, in the folder: "images/ct000.nii.gz"; false: there is
- * none. */
+/* The name of the made file `number`, relative to the folder: "images/ct000.nii.gz"; false: there is no such
+ * file. */
 bool clt_sample_name(const clt_sample_options *options, int64_t number, char *name, size_t room);
 
 #endif

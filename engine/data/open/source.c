@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of data formats, opening and closing of sources, and what holds for all formats: checks of index
- * values, counting of targets. It must not know any format. */
+ * The list of data formats, opening and closing of sources, and the work that all formats share: checks of
+ * index values, counting of targets. It must not know any format. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static bool ends_with(const char *path, const char *end)
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     const clt_source_type *type = NULL;
-    bool named = false; /* by an ending that is a format's own */
+    bool named = false; /* its ending is a format's own */
     for (size_t i = 0; i < N_TYPES; i++) {
         const char *suffix = types[i]->suffix;
         bool claimed = suffix && ends_with(path, suffix);
@@ -105,14 +105,14 @@ clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_st
     return type->check_file(path, tokenizer, out);
 }
 
-/* The published data set to which a missing path belongs, by where `cltrain data fetch` puts it; NULL:
- * none. */
+/* The published data set to which a missing path belongs, judged by the folder into which `cltrain data
+ * fetch` puts it; NULL: none. */
 static const clt_fetch_set *missing_set(const char *path)
 {
     return *path && !clt_file_exists(path) ? clt_fetch_of_path(path) : NULL;
 }
 
-/* Whether one of the paths of a key is missing; patterns are none. */
+/* Whether one of the paths of a key is missing; patterns never are. */
 static bool any_missing(const clt_config *config, const char *key)
 {
     bool missing = false;
@@ -123,8 +123,8 @@ static bool any_missing(const clt_config *config, const char *key)
     return missing;
 }
 
-/* Adds the command that makes missing data to a failure: `cltrain data fetch` of a published set, or of its
- * format, and where files must lie. */
+/* Adds to a failure the command that makes the missing data (`cltrain data fetch` of a published set, or the
+ * format's own command) and where files must lie. */
 static clt_status add_command(clt_status status, const clt_config *config)
 {
     static const char *const lists[] = {"data.path", "data.eval_path"};
@@ -157,7 +157,8 @@ static clt_status add_command(clt_status status, const clt_config *config)
                     clt_error_text(), set->kind == CLT_FETCH_VOLUMES ? "made" : "loaded", set->name);
 }
 
-/* Means and deviations of channels are for integers whose first dimension is channels. */
+/* Checks that means and deviations of channels are given only for integers whose first dimension is
+ * channels. */
 static clt_status check_channels(const clt_source *source)
 {
     char shape[CLT_SHAPE_TEXT];
@@ -189,7 +190,7 @@ static clt_status check_class_names(const clt_source *source)
     return CLT_OK;
 }
 
-/* data.scale 0: bytes become 0 to 1, unless mean and std are in the unit of bytes. */
+/* With data.scale 0, bytes become 0 to 1, unless mean and std are in the unit of bytes. */
 static void scale_bytes(clt_source *source, const clt_config *config)
 {
     double most = fmax(fabs(source->mean), fabs(source->std));
@@ -301,7 +302,7 @@ clt_status clt_source_read_field(const clt_source *source, int64_t index, int fi
     return clt_map_check();
 }
 
-/* One check for all samples: a file that was cut explains what was found in it. */
+/* Checks once, after all samples, whether a file was cut off meanwhile, which explains any other error. */
 static clt_status after_scan(clt_status found)
 {
     clt_status lost = clt_map_check();
@@ -317,7 +318,7 @@ clt_status clt_source_read_fields(const clt_source *source, int64_t index, void 
     return CLT_OK;
 }
 
-/* Fills scratch with the targets of a sample, without reading it where the format knows its class. */
+/* Fills scratch with the targets of a sample, without reading it if the format knows its class. */
 static clt_status read_targets(const clt_source *source, int64_t index, clt_draw draw, int field,
                                void *scratch)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random samples shaped like a config's data. */
+ * Makes random samples with the shapes of a config's data, without or with opening its files. */
 #include "engine/data/open/synthetic_like.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "engine/data/tokenizer/tokenizer.h"
 
 #define LIKE_SAMPLES 65536
-/* Samples are generated once, up to this many bytes, and then repeat. Generating them all the time would take
- * a core from a CPU device, which reading real data from memory does not. */
+/* Samples are generated once, up to this many bytes, and then repeat. Generating them all the time would
+ * take a core from a CPU device, while reading real data from memory does not. */
 #define POOL_BYTES (INT64_C(4) << 20)
 
 typedef struct like_pool {
@@ -19,7 +19,7 @@ typedef struct like_pool {
     uint8_t *field[CLT_MAX_FIELDS];
 } like_pool;
 
-/* The largest integer to draw; 255 where it is unknown. */
+/* The largest integer to draw; 255 if it is unknown. */
 static uint32_t largest_of(const clt_source_field *f)
 {
     return f->is_index && f->max_value >= 0 ? (uint32_t)f->max_value : 255;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A source of random samples with the fields, shapes and value ranges of a config's data, for benchmarks: the
- * data files are read only for their shapes; text needs none. */
+ * A source of random samples with the fields, shapes and value ranges of a config's data, for benchmarks:
+ * the data files are read only for their shapes; text needs none. */
 #ifndef ENGINE_DATA_OPEN_SYNTHETIC_LIKE_H
 #define ENGINE_DATA_OPEN_SYNTHETIC_LIKE_H
 
 #include "engine/data/data.h"
 
-/* Whether the config alone defines the fields, as for text with a known vocabulary, or images with model.classes. */
+/* Whether the config alone defines the fields, as for text with a known vocabulary, or images with
+ * model.classes. */
 bool clt_source_like_needs_no_files(const clt_config *config);
 clt_status clt_source_open_like(const clt_config *config, clt_source **out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The choices of augmentation: see augment.h. Random numbers are words of Philox blocks that belong to the
- * sample's index; kinds of choices have streams of their own, so that one never changes another. */
+ * Makes the random choices of augmentation. Random numbers are words of Philox blocks that belong to the
+ * sample's index; each kind of choice has a stream of its own, so that one never changes another. */
 #include "engine/data/pixels/augment.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include "engine/base/rng.h"
 
-/* Streams (op ids), and blocks of four words that each sample has in them. */
+/* Streams (op ids); in each, a sample has BLOCKS blocks of four words. */
 enum { STREAM_CROP, STREAM_FLIP, STREAM_COLOR, STREAM_MIX };
 #define BLOCKS 16
 #define CROP_TRIES 10
@@ -71,7 +71,7 @@ static clt_status read_size(const clt_config *config, int width, int height, clt
     return CLT_OK;
 }
 
-/* data.resize, or what it stands for. */
+/* data.resize or, if it is 0, its default. */
 static int read_resize(const clt_config *config, bool stored, const clt_augment *a)
 {
     int given = (int)clt_config_int(config, "data.resize"),
@@ -94,7 +94,7 @@ clt_status clt_augment_read(const clt_config *config, clt_split split, int width
     else if (strcmp(crop, "pad") == 0)
         a->crop = CLT_CROP_PAD;
     bool train = split == CLT_SPLIT_TRAIN;
-    /* What pads is evaluated as it is stored, or resized to the size of a sample. */
+    /* With crop pad, evaluation takes images as they are stored, or resized to the size of a sample. */
     a->resize = read_resize(config, stored, a);
     if (!train)
         a->crop = CLT_CROP_CENTER;
@@ -130,8 +130,8 @@ static void resized(int shorter, int width, int height, int *new_width, int *new
     *new_height = *new_height < 1 ? 1 : *new_height;
 }
 
-/* torchvision's RandomResizedCrop: a share of the area and a ratio of the sides, until they fit; else the
- * largest part in the middle with an allowed ratio. */
+/* torchvision's RandomResizedCrop: draws a share of the area and a ratio of the sides until the part fits;
+ * after CROP_TRIES tries takes the largest part in the middle with an allowed ratio. */
 static clt_box random_part(const clt_augment *a, random_words *r, int width, int height)
 {
     double area = (double)width * height, low = log(a->ratio[0]), high = log(a->ratio[1]);
@@ -155,8 +155,8 @@ static clt_box random_part(const clt_augment *a, random_words *r, int width, int
     return (clt_box){(width - w) / 2, (height - h) / 2, w, h};
 }
 
-/* Where a window of size `size` begins that lies in the middle of `whole_`: halves are rounded to even, as
- * torchvision's CenterCrop does. */
+/* Where a window of `size` in the middle of `whole_` begins; halves are rounded to even, as in torchvision's
+ * CenterCrop. */
 static int middle(int whole_, int size)
 {
     return whole_ >= size ? (int)lrint((whole_ - size) / 2.0) : -((size - whole_) / 2);
@@ -231,13 +231,14 @@ static double normal(random_words *r)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* The logarithm of a number from the gamma distribution (Marsaglia and Tsang 2000; for alpha below 1 one of
- * alpha + 1 times a power of a uniform number, as a logarithm since it may be too small for a double). */
+/* The logarithm of a number drawn from the gamma distribution (Marsaglia and Tsang 2000; for alpha below 1,
+ * a number for alpha + 1 times a power of a uniform number). The number itself may be too small for a
+ * double. */
 static double log_gamma_draw(random_words *r, double alpha)
 {
     double shift = alpha < 1 ? log(1 - uniform(r)) / alpha : 0, d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3,
            c = 1 / sqrt(9 * d);
-    for (int i = 0; i < 6; i++) { /* each try succeeds with more than 95 % */
+    for (int i = 0; i < 6; i++) { /* each try succeeds with a probability above 95 % */
         double x = normal(r), v = 1 + c * x, u = 1 - uniform(r);
         v = v * v * v;
         if (v > 0 && log(u) < 0.5 * x * x + d - d * v + d * log(v))

@@ -22,8 +22,8 @@ typedef struct clt_augment {
     double mixup, cutmix; /* parameters of the beta distribution; 0: off */
 } clt_augment;
 
-/* What a sample shows of an image of a given size: the image's `box` is resized to `width` by `height`, of
- * which `window` is taken, mirrored if `flip`. */
+/* The part of an image that a sample shows: the image's `box` is resized to `width` by `height`, and
+ * `window` of the result is taken, mirrored if `flip`. */
 typedef struct clt_cut {
     clt_box box;
     int width, height;
@@ -31,8 +31,8 @@ typedef struct clt_cut {
     bool flip;
 } clt_cut;
 
-/* Reads the keys below. `width`, `height`: of the data when all of it has one size, else 0. Evaluation: the
- * crop is center, and nothing is random. CLT_ECONFIG for values that do not fit together. */
+/* Reads the keys below. `width`, `height`: the size of the stored images if all have the same, else 0.
+ * Evaluation: the crop is center, and nothing is random. CLT_ECONFIG for values that do not fit together. */
 clt_status clt_augment_read(const clt_config *config, clt_split split, int width, int height,
                             clt_augment *out);
 
@@ -46,11 +46,11 @@ void clt_color_contrast(uint8_t *planes, size_t n, float factor);
 void clt_color_saturation(uint8_t *planes, size_t n, float factor);
 void clt_color_hue(uint8_t *planes, size_t n, float turn);
 
-/* Whether samples are anything else than the stored images of this size. */
+/* Whether samples differ from stored images of this size. */
 bool clt_augment_changes(const clt_augment *a, int width, int height);
 
-/* How a sample is mixed: with which other one, and which share of it stays. Mixup: x = share*x + (1-share)*x2.
- * Cutmix: `box` of x is replaced by that of x2, and share is what is left. */
+/* How a sample x is mixed with another one, x2. Mixup: x = share*x + (1-share)*x2. Cutmix: `box` of x is
+ * replaced by the same box of x2, and `share` is the part of x that is left. */
 typedef struct clt_mix {
     bool on, cut;
     int64_t partner;
@@ -61,7 +61,7 @@ bool clt_augment_mixes(const clt_augment *a);
 clt_mix clt_augment_mix(const clt_augment *a, clt_draw draw, int64_t index, int64_t samples);
 void clt_augment_blend(const clt_augment *a, const clt_mix *mix, uint8_t *x, const uint8_t *partner);
 
-/* Keys of what is seen of an image, and all keys. */
+/* The keys that choose a part of an image; all keys of augmentation. */
 #define CLT_CROP_KEYS                                                                                        \
     CLT_KEY_INTS(                                                                                            \
         "data.size", 1, 16384, "[]",                                                                         \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the formats of images share: recognition by content, limits, and the memory of threads. It must not
- * call a library of a format. */
+ * The common part of the image formats: recognition by content, limits, and the memory of threads. It must
+ * not call a library of a format. */
 #include "engine/data/pixels/image.h"
 #include "engine/files/file_kind.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Images: JPEG and PNG in memory become pixels of four bytes (red, green, blue, unused), as Pillow's
- * convert("RGB") makes them; regions of them are resized as Pillow's BILINEAR does. Content decides on the
- * format, never a name. Every thread has memory of its own, which grows to its largest image and is used
- * again. It knows nothing of data sets. */
+ * convert("RGB") makes them; regions of them are resized as Pillow's BILINEAR does. The content of a file
+ * decides its format, never its name. Every thread has memory of its own, which grows to its largest image
+ * and is used again. It knows nothing of data sets. */
 #ifndef ENGINE_DATA_PIXELS_IMAGE_H
 #define ENGINE_DATA_PIXELS_IMAGE_H
 
@@ -30,8 +30,8 @@ typedef struct clt_view {
     size_t stride;
 } clt_view;
 
-/* Memory of the calling thread that lives until it is asked for again under the same number, or the thread
- * ends. Contents are kept only while the size fits. NULL: out of memory, with the error set. */
+/* Memory of the calling thread that lives until the thread asks for the same number again, or ends. Its
+ * content is kept only while the size fits. NULL: out of memory, with the error set. */
 enum {
     CLT_SCRATCH_FILE,
     CLT_SCRATCH_PIXELS,
@@ -54,14 +54,14 @@ typedef struct clt_encoded {
 
 /* clt_image_header: size and format. CLT_EDATA says why the bytes are no image that can be read (empty, a
  * git-lfs pointer, another format by its name, too many pixels). The messages of this file name no file:
- * callers put that in front. */
+ * callers add it. */
 clt_status clt_image_header(const void *bytes, size_t size, clt_encoded *out);
 
-/* clt_image_decode: the pixels of `box`, which lies inside the image, exactly as a decoder of the whole image
- * gives them. shrink above 1 (2, 4, 8): of the box at 1/shrink of its size, which JPEG decoders do faster
- * (each pixel is a mean of the pixels that it replaces); images of other formats come in full size. Of a JPEG
- * that is whole (its end is there) only the rows down to the end of the box are decoded. CLT_EDATA: damaged or
- * cut off. The view lives until this thread decodes again. */
+/* clt_image_decode: the pixels of `box`, which lies inside the image, exactly as decoding the whole image
+ * gives them. shrink 2, 4 or 8: a JPEG's box comes at 1/shrink of its size, which is faster (each pixel is a
+ * mean of the pixels that it replaces); other formats come in full size. If the end marker of a JPEG is
+ * there, only the rows down to the end of the box are decoded. CLT_EDATA: damaged or cut off. The view lives
+ * until this thread decodes again. */
 clt_status clt_image_decode(const clt_encoded *image, clt_box box, int shrink, clt_view *out);
 
 /* A part of a view. */
@@ -71,15 +71,15 @@ static inline clt_view clt_view_part(const clt_view *view, clt_box box)
                       box.height, view->stride};
 }
 
-/* clt_image_resize: the window of a view's resized form. The view is resized to `width` by `height` with a
- * triangle filter that widens with the factor (antialiasing), as Pillow's BILINEAR; of the result `window` is
- * written to three planes of window.width*window.height bytes each, mirrored from left to right if `flip`.
- * Where nothing is resized the pixels are copied exactly; else they differ from Pillow's by at most one level.
- * Parts of the window outside of the resized form are 0. */
+/* clt_image_resize: resizes the view to `width` by `height` with a triangle filter that widens with the
+ * factor (antialiasing), as Pillow's BILINEAR, and writes `window` of the result to three planes of
+ * window.width*window.height bytes each, mirrored from left to right if `flip`. If the size stays the same,
+ * pixels are copied exactly; else they differ from Pillow's by at most one level. Parts of the window
+ * outside of the result are 0. */
 clt_status clt_image_resize(const clt_view *view, int width, int height, clt_box window, bool flip,
                             uint8_t *planes);
 
-/* Three planes as they lie in a sample, as pixels. */
+/* Converts three planes, as a sample has them, to pixels. */
 void clt_image_from_planes(const uint8_t *planes, int width, int height, uint8_t *pixels);
 
 /* Appends a PNG file of three planes of bytes (channels 3) or one (channels 1). */
@@ -95,7 +95,7 @@ clt_status clt_png_decode(const clt_encoded *image, clt_box box, clt_view *out);
 void clt_jpeg_forget(void *kept);
 /* Where the JPEG decoder keeps its object for the calling thread; NULL: out of memory. */
 void **clt_image_kept_decoder(void);
-/* Whether bytes begin like an image of a format that is read; 8 bytes tell. */
+/* Whether bytes begin like a JPEG or PNG; 8 bytes are enough. */
 bool clt_image_begins(const void *bytes, size_t size);
 /* CLT_EDATA, with the name of the format, for bytes that begin an image of another format than JPEG and
  * PNG, such as WebP. The message does not name the file. */

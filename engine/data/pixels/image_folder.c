@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists folders of images: see image_folder.h. Links are followed; names that begin with a point are passed
- * over. Only clt_is_image_file opens a file. */
+ * Lists folders of images. Links are followed; names that begin with a point are skipped. Only
+ * clt_is_image_file and clt_image_refuse_other_file open a file. */
 #include "engine/data/pixels/image_folder.h"
 
 #include <dirent.h>
@@ -17,7 +17,7 @@
 #include "engine/files/fileio_error.h"
 
 #define FIRST_BYTES 16 /* bytes that tell a format */
-#define MAX_DEPTH 16   /* links may make circles */
+#define MAX_DEPTH 16   /* links may form cycles */
 #define MAX_FILES ((size_t)1 << 31)
 
 static bool is_image_name(const char *name)
@@ -79,7 +79,8 @@ static clt_status read_names(const char *path, names *out)
     return status;
 }
 
-/* `inner`: the folder's path below the root, "CLASS" or "CLASS/more"; "": the root itself. */
+/* Adds the images of a folder and of the folders in it. `inner`: its path below the root, "CLASS" or
+ * "CLASS/more"; "": the root itself. */
 static clt_status list_class(const char *root, const char *inner, int depth, clt_image_list *list)
 {
     names found = {0}, folders = {0};
@@ -158,7 +159,8 @@ static bool is_folder_in(const char *root, const char *name)
     return folder;
 }
 
-/* Whether the folders of classes are one level further down: root is what holds "train" and "val". */
+/* If `root` holds parts of a data set, such as "train" and "val", the name of the part for training; else
+ * NULL. */
 static const char *deeper(const char *root)
 {
     static const char *const words[] = {"train", "training"};
@@ -242,7 +244,7 @@ bool clt_is_image_folder(const char *path)
     return yes;
 }
 
-/* How many bytes of a file's beginning were read. */
+/* Reads the beginning of a file; returns the number of bytes read. */
 static size_t read_first(const char *path, char first[FIRST_BYTES])
 {
     FILE *file = clt_is_regular(path) ? fopen(path, "rb") : NULL;

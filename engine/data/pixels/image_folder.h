@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Folders of images, CLASS/name.jpg: which files there are, in a fixed order (torchvision's ImageFolder).
- * Classes are the folders, by name in byte order; the files of a class come by folder and name in byte order.
- * It does not open files. */
+ * Classes are the folders, by name in byte order; the files of a class come by folder and name in byte
+ * order. Listing opens no files. */
 #ifndef ENGINE_DATA_PIXELS_IMAGE_FOLDER_H
 #define ENGINE_DATA_PIXELS_IMAGE_FOLDER_H
 
@@ -22,23 +22,22 @@ typedef struct clt_image_list {
     char **classes;
     size_t n_classes, class_capacity;
     uint64_t bytes; /* of all files */
-    int64_t others; /* files in class folders whose names are not those of images */
+    int64_t others; /* files in class folders that do not have names of images */
 } clt_image_list;
 
-/* clt_image_list_folder: CLT_EDATA: the folder cannot be read, has no folders of classes, or one of them has no
- * images. Free the list even after a failure. */
+/* clt_image_list_folder: lists the images of all classes. CLT_EDATA: the folder cannot be read, has no
+ * folders of classes, or one of them has no images. Free the list even after a failure. */
 clt_status clt_image_list_folder(const char *root, clt_image_list *list);
 void clt_image_list_free(clt_image_list *list);
 /* Whether at least half of the files in a folder and in its folders have names of images. */
 bool clt_folder_has_images(const char *path);
 /* Whether a folder has a folder with an image in it. */
 bool clt_is_image_folder(const char *path);
-/* All images of a folder and of the folders in it, in the order of their paths (the files of a folder
- * before the folders in it), without classes: to be predicted. CLT_EDATA: there are none. Free the list
+/* Lists all images of a folder and of the folders in it, without classes, for prediction, in the order of
+ * their paths (the files of a folder before the folders in it). CLT_EDATA: there are none. Free the list
  * even after a failure. */
 clt_status clt_image_list_all(const char *root, clt_image_list *list);
-/* CLT_EDATA, with the file's name and that of the format, for a file that is an image of another format
- * than JPEG and PNG. */
+/* CLT_EDATA, which names the file and its format, for an image of another format than JPEG and PNG. */
 clt_status clt_image_refuse_other_file(const char *path);
 /* Whether a path is a file that begins like an image. */
 bool clt_is_image_file(const char *path);

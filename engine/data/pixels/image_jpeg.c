@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JPEG by libjpeg-turbo: whole images or regions of them. The library reports errors by calling back; here
- * that becomes a jump out of it and a status. The only file that calls libjpeg. */
+ * JPEG by libjpeg-turbo: whole images or regions of them. The library reports errors by calling back; the
+ * callback here jumps out of the library, and a status is returned. The only file that calls libjpeg. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 /* Progressive files may have any number of scans, each of which takes a pass over the image; encoders make
  * about ten. */
 #define MAX_SCANS 200
-/* A decoder that leaves columns out needs those beside the region, from which colours are interpolated. */
+/* Columns to decode on each side of a region, since colours are interpolated from neighbouring columns. */
 #define MARGIN 32
 
 typedef struct jpeg_decoder {
@@ -33,8 +33,8 @@ static void leave(j_common_ptr info)
     longjmp(d->jump, 1);
 }
 
-/* Warnings that the library passes over with wrong or missing pixels are errors here. Others, such as unused
- * bytes between markers, change no pixel. */
+/* Warnings after which the library goes on with wrong or missing pixels are errors here. Others, such as
+ * unused bytes between markers, change no pixel. */
 static void on_message(j_common_ptr info, int level)
 {
     if (level >= 0)
@@ -104,7 +104,7 @@ static clt_status decoder_of_thread(jpeg_decoder **out)
     return CLT_OK;
 }
 
-/* After a jump: the decoder can be used again. */
+/* Makes the error after a jump; the decoder can then be used again. */
 static clt_status failed(jpeg_decoder *d)
 {
     bool no_memory = d->errors.msg_code == JERR_OUT_OF_MEMORY;
@@ -142,7 +142,7 @@ static bool has_end(const clt_encoded *image)
     return false;
 }
 
-/* Four inks, stored inverted, to colours, as Pillow does it. */
+/* Converts four inks (CMYK), stored inverted, to colours, as Pillow does it. */
 static void from_cmyk(uint8_t *row, int width)
 {
     for (int i = 0; i < width; i++) {
@@ -179,7 +179,7 @@ static clt_box shrunk(clt_box box, int shrink, const struct jpeg_decompress_stru
     return (clt_box){x, y, right - x, bottom - y};
 }
 
-/* Decodes into rows of `stride` bytes for the columns [left, left+columns) and the rows of the region. */
+/* Decodes the rows of the region, in the columns that are set up, into rows of `stride` bytes. */
 static void read_rows(struct jpeg_decompress_struct *info, clt_box region, uint8_t *pixels, size_t stride)
 {
     if (region.y > 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PNG by libpng: files in memory to pixels, and planes to a file. What is not needed for pixels (texts,
- * profiles, transparency) is passed over. The only file that calls libpng. */
+ * PNG by libpng: files in memory to pixels, and planes to a file. Chunks that pixels do not depend on
+ * (texts, profiles, transparency) are skipped. The only file that calls libpng. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "engine/data/pixels/image.h"
 
 #define CHUNK_LIMIT ((png_alloc_size_t)8 << 20) /* for chunks that are kept in memory */
-#define DEFLATE_MOST 1032                       /* the most that deflate can pack */
+#define DEFLATE_MOST 1032                       /* the largest factor by which deflate can compress */
 
 typedef struct png_reader {
     png_structp png;
     png_infop info;
     const uint8_t *bytes;
     size_t size, at;
-    bool no_memory; /* an allocation has failed; the library reports that in words of many kinds */
+    bool no_memory; /* an allocation has failed, which the library reports in various words */
     jmp_buf jump;
     char text[160];
 } png_reader;
@@ -45,7 +45,7 @@ static void leave(png_structp png, png_const_charp text)
     longjmp(r->jump, 1);
 }
 
-/* Among the warnings is the one for a wrong checksum of the pixels. */
+/* A wrong checksum of the pixels is only a warning of the library; here it is an error. */
 static void on_warning(png_structp png, png_const_charp text)
 {
     if (strstr(text, "IDAT"))
@@ -86,7 +86,7 @@ static void read_info(png_reader *r)
     png_set_read_fn(r->png, r, read_bytes);
     png_set_user_limits(r->png, CLT_IMAGE_MAX_SIDE, CLT_IMAGE_MAX_SIDE);
     png_set_chunk_malloc_max(r->png, CHUNK_LIMIT);
-    /* all known chunks that no pixel depends on */
+    /* skip all known chunks that no pixel depends on */
     png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_read_info(r->png, r->info);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Resizing with a triangle filter whose width is at least two pixels of the source and two of the result, so
- * that shrinking averages (Pillow's BILINEAR; torchvision's antialias). Rows are combined first, then columns,
- * in f32, rounded once. Every value depends on its inputs alone, in a fixed order: the same on every machine
- * with IEEE arithmetic. It knows pixels only. */
+ * that shrinking averages (Pillow's BILINEAR; torchvision's antialias). Rows are combined first, then
+ * columns, in f32, rounded once. Every value depends on its inputs alone, in a fixed order: the same on
+ * every machine with IEEE arithmetic. It knows pixels only. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct taps {
     const float *weight;
 } taps;
 
-/* How many source pixels one pixel of the result may depend on. */
+/* The largest number of source pixels on which one pixel of the result may depend. */
 static int most_taps(int from, int to)
 {
     double factor = (double)from / to;
@@ -77,7 +77,8 @@ static uint8_t to_byte(float value)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* Combines columns of one row: `columns` taps beginning at the source column `first`, one for each pixel. */
+/* Combines the columns of one row, which begins at the source column `first`: column[i] has the taps of
+ * pixel i. */
 static void combine_columns(const float *row, int first, const taps *column, int count, uint8_t *red,
                             size_t plane, int step)
 {
@@ -105,7 +106,7 @@ static void copy_row(const uint8_t *from, int count, uint8_t *red, size_t plane,
     }
 }
 
-/* The part [begin, end) of a window of `size` from `at` on that lies inside 0..limit, relative to the
+/* The part [*begin, *end) of a window [at, at + size) that lies inside [0, limit), relative to the
  * window. */
 static void inside(int at, int size, int limit, int *begin, int *end)
 {
@@ -118,8 +119,8 @@ typedef struct resizing {
     const clt_view *view;
     int width, height;
     clt_box window;
-    int left, right, top, bottom; /* of the window that lies inside the result */
-    uint8_t *first_pixel;         /* of the row 0 of the window: where column `left` goes */
+    int left, right, top, bottom; /* the part of the window that lies inside the result */
+    uint8_t *first_pixel;         /* where column `left` of the window's row 0 goes */
     int step;                     /* to the next column: 1, or -1 if mirrored */
     size_t plane;
 } resizing;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading a text file into cells, which are cut in place. */
+ * Reads a text file and cuts it into cells in place. */
 #include "engine/data/tables/csv_table.h"
 
 #include <math.h>
@@ -24,11 +24,11 @@ static char separator_of(const char *line)
     return semicolon ? ';' : ',';
 }
 
-/* The line break that ends the record at `line`: not one within a quoted cell. NULL: the text ends. *breaks
- * counts line breaks up to the next record. */
+/* The line break that ends the record at `line`; line breaks within quoted cells do not. NULL: the text ends
+ * first. *breaks counts line breaks up to the next record. */
 static char *record_end(char *line, char separator, int64_t *breaks)
 {
-    bool quoted = false, begins = true; /* begins: at the start of a cell, where quotes begin */
+    bool quoted = false, begins = true; /* begins: at the start of a cell, where a quote opens it */
     for (char *at = line; *at; at++) {
         if (*at == '\n') {
             ++*breaks;
@@ -36,7 +36,7 @@ static char *record_end(char *line, char separator, int64_t *breaks)
                 return at;
         }
         bool turn =
-            *at == '"' && (quoted || begins); /* doubled quotes within a cell end and begin it again */
+            *at == '"' && (quoted || begins); /* a doubled quote within a cell closes it and opens it again */
         quoted ^= turn;
         begins = !quoted && (*at == separator || turn || (begins && (*at == ' ' || *at == '\t')));
     }
@@ -109,7 +109,7 @@ static clt_status take_lines(clt_csv_table *t)
     int64_t number = 1, breaks = 0;
     char *line = t->text;
     if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
-        line += 3; /* the mark that some programs put in front of UTF-8 */
+        line += 3; /* the byte order mark that some programs put before UTF-8 */
     for (char *next; line; line = next, number += breaks) {
         if (t->lines == 0)
             t->separator = separator_of(line);
@@ -198,5 +198,3 @@ void clt_csv_unload(clt_csv_table *t)
     free(t->line);
     *t = (clt_csv_table){0};
 }
-
-/* A column for messages: its name in quotes, or its number. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A text file cut into cells: lines of cells between commas, semicolons or tabs, which may stand in double
- * quotes (RFC 4180) and then hold separators and line breaks. It must not know what the columns mean. */
+ * A text file cut into cells. Commas, semicolons or tabs separate the cells of a line; a cell in double
+ * quotes (RFC 4180) may hold separators and line breaks. It must not know what the columns mean. */
 #ifndef ENGINE_DATA_TABLES_CSV_TABLE_H
 #define ENGINE_DATA_TABLES_CSV_TABLE_H
 
@@ -22,26 +22,27 @@ typedef struct clt_csv_table {
     int columns;
     char **cell; /* (rows, columns); the first row holds the names when there is a header */
     size_t cells, capacity;
-    int64_t *line; /* number in the file of the line in which each row begins (empty lines are skipped) */
+    int64_t *line; /* of each row: the number of the line in which it begins (empty lines are skipped) */
     size_t lines, line_capacity;
     bool header;
 } clt_csv_table;
 
-/* header: whether the first line names the columns: "yes", "no", or "auto": when no cell of it is a number.
- * CLT_EDATA names the line that is wrong. The caller unloads it, also after a failure. */
+/* Reads and cuts a file. header: whether the first line names the columns: "yes", "no", or "auto" (if no
+ * cell of it is a number). CLT_EDATA names the line that is wrong. The caller unloads it, also after a
+ * failure. */
 clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header);
 void clt_csv_unload(clt_csv_table *t);
-/* Cuts a single line in place instead, whose text the caller keeps, after the names of a table that has
- * some (header): it is row 0. The first line fixes the separator and the number of cells. Its path is set
- * by the caller. */
+/* Cuts a single line in place instead of a file. It becomes row 0, after the names if the table has a
+ * header. The caller keeps the line's text and sets the table's path. The first line fixes the separator and
+ * the number of cells. */
 clt_status clt_csv_cut(clt_csv_table *t, char *line, int64_t number);
 /* Whether no cell of the first line is a number, so that it may name the columns. */
 bool clt_csv_begins_with_names(const clt_csv_table *t);
-/* Lines with a sample, and a cell of such a line; its number in the file. */
+/* The number of lines with a sample; a cell of such a line; the line's number in the file. */
 int64_t clt_csv_rows(const clt_csv_table *t);
 const char *clt_csv_cell(const clt_csv_table *t, int64_t row, int column);
 int64_t clt_csv_line(const clt_csv_table *t, int64_t row);
-/* A finite number that f32 can hold; a whole number of 32 bits. */
+/* Whether a cell is a finite number that f32 can hold; whether it is a whole number of 32 bits. */
 bool clt_csv_is_number(const char *cell, double *value);
 bool clt_csv_is_whole(const char *cell);
 

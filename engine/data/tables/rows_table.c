@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of a table whose columns are known: see rows_table.h. */
+ * Turns lines of a table whose columns are known into inputs, one line at a time. */
 #include "engine/data/tables/rows_table.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ bool clt_rows_table_has_blanks(const clt_table *table, const char *line)
     return words == table->n_columns || words == table->width;
 }
 
-/* A tab takes the place of blanks. */
+/* Replaces the blanks between two cells by a tab. */
 static void join_blanks(char *line)
 {
     char *to = line;
@@ -48,7 +48,8 @@ static bool has_known_name(const clt_rows_table *t)
     return false;
 }
 
-/* Whether the cells of the first line, by their places, can be a sample: a column of numbers holds no text. */
+/* Whether the first line can be a sample, with its cells by their places: a column of numbers holds no
+ * text. */
 static bool can_be_sample(const clt_rows_table *t, const int *at)
 {
     double value;
@@ -60,7 +61,8 @@ static bool can_be_sample(const clt_rows_table *t, const int *at)
     return true;
 }
 
-/* A first line names the columns if no cell of it is a number, unless it can be a sample as well. */
+/* A first line names the columns if no cell of it is a number, unless it can be a sample and has no known
+ * name. */
 static bool has_names(clt_rows_table *t)
 {
     int *at;
@@ -89,7 +91,7 @@ static clt_status begin(clt_rows_table *t, bool *names)
 
 /* --- all lines --- */
 
-/* Words that are told at the end outlast their line. */
+/* Copies the words that clt_rows_table_tell logs, since they must outlast their line. */
 static clt_status keep_words(clt_rows_table *t, int64_t line)
 {
     for (int i = 0; i < t->table->n_columns; i++) {
@@ -104,7 +106,7 @@ static clt_status keep_words(clt_rows_table *t, int64_t line)
 clt_status clt_rows_table_take(clt_rows_table *t, char *line, int64_t number, double *out, bool *names)
 {
     *names = false;
-    /* the first line fixes the separator of all */
+    /* the first line fixes the separator of all lines */
     if ((!t->columns || t->cut.separator == '\t') && clt_rows_table_has_blanks(t->table, line))
         join_blanks(line);
     CLT_TRY(clt_csv_cut(&t->cut, line, number));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables as text: a sample on each line, cells between commas, semicolons or tabs, one column of which is the
- * target. Cells may stand in double quotes (RFC 4180) and then hold line breaks. All other columns,
- * or those of data.columns, are the input (field x, f32): numbers, or words of which each is an element
- * (table_columns.h). A target column of words gives classes, numbered in the order of data.class_names or else
- * of the words; one of whole numbers stays as it is, one of other numbers is f32 (field y). Other tables are read
- * as the training part defines columns and targets. */
+ * Tables as text: each line is a sample, with commas, semicolons or tabs between cells; one column is the
+ * target. Cells may stand in double quotes (RFC 4180) and then hold line breaks. All other columns, or the
+ * columns in data.columns, are the input (field x, f32): numbers, or words, each of which is an element
+ * (table_columns.h). A target column (field y) of words gives classes, numbered in the order of
+ * data.class_names or else of the words; whole numbers stay as they are, other numbers are f32. The training
+ * part defines columns and targets, also for other tables. */
 #include "engine/data/arrays/source_pair.h"
 #include "engine/data/facts/data_facts.h"
 #include "engine/data/tables/csv_table.h"
@@ -24,18 +24,18 @@
 typedef enum target_kind { TARGET_NUMBERS, TARGET_WHOLE, TARGET_CLASSES } target_kind;
 
 typedef struct csv_state {
-    /* training: the training file, when the data comes from an evaluation file; it defines columns and targets */
+    /* training: the training file, if this data is an evaluation file; it defines columns and targets */
     clt_csv_table table, training;
-    clt_table *columns;     /* what the training part told; it belongs to the source's arena */
+    clt_table *columns;     /* learned from the training part, in the source's arena */
     int *at;                /* where the input's columns are in `table` */
-    clt_table_tally *tally; /* of each of them */
+    clt_table_tally *tally; /* one for each of them */
     bool told;
-    int target; /* column of `table`; -1: its targets are not read */
+    int target; /* column of the target in `table`; -1: targets are not read */
     const char *path;
     char target_text[80];
     target_kind kind;
-    bool scales_target; /* if a regression is trained on it */
-    const char *words;  /* the first target that is no number, with its place; NULL: all are */
+    bool scales_target; /* targets are standardised if the model is a regression */
+    const char *words;  /* the first target that is no number, with its place; NULL: all are numbers */
     const char **names; /* of classes */
     int64_t n_names;
     bool sorted;
@@ -98,7 +98,7 @@ static clt_status given_names(clt_source *source, const clt_config *config, csv_
     return s->names ? CLT_OK : CLT_ENOMEM;
 }
 
-/* -1: there is none of that name. */
+/* The number of the class `name`; -1: there is none. */
 static int64_t find_class(const csv_state *s, const char *name)
 {
     if (s->sorted)
@@ -111,8 +111,8 @@ static int64_t find_class(const csv_state *s, const char *name)
 
 /* --- what the training part tells --- */
 
-/* The rows of this split: of a table that is divided between training and evaluation, positions in a fixed
- * permutation of the rows. */
+/* Chooses the rows of this split. If the table is divided between training and evaluation, they are
+ * positions in a fixed permutation of its rows. */
 static clt_status choose_rows(const clt_config *config, bool eval, bool divided, int64_t rows,
                               clt_table_part *part)
 {
@@ -149,7 +149,8 @@ static clt_status training_table(clt_source *source, const clt_config *config, b
     return clt_csv_load(&s->training, source->arena, path, clt_config_string(config, "data.header"));
 }
 
-/* Takes the inputs from `known`, else learns them from the training part, and learns what the targets are. */
+/* Takes the inputs from `known`, else learns them from the training part, and learns what the targets
+ * are. */
 static clt_status learn(clt_source *source, const clt_config *config, bool own_file, bool divided,
                         const clt_table *known, csv_state *s)
 {
@@ -195,7 +196,7 @@ static clt_status kept_names(clt_source *source, const clt_data_facts *facts, cs
     return CLT_OK;
 }
 
-/* Takes over what a saved run has learned: targets are the kind of numbers that its targets were. */
+/* Takes over the facts of a saved run: targets become numbers of the kind that they were there. */
 static clt_status take_known(clt_source *source, const clt_config *config, csv_state *s)
 {
     const clt_data_facts *facts = source->with.facts;
@@ -212,7 +213,7 @@ static clt_status take_known(clt_source *source, const clt_config *config, csv_s
     return facts && facts->n_class_names > 0 ? kept_names(source, facts, s) : CLT_OK;
 }
 
-/* Takes over what the training data of the same config has told. */
+/* Takes over what was learned from the training data of the same config. */
 static clt_status take_training(clt_source *source, csv_state *s)
 {
     const csv_state *t = source->with.training->state;
@@ -253,7 +254,7 @@ static clt_status choose_columns(clt_source *source, const clt_config *config, c
     const clt_source_with *with = &source->with;
     bool known =
         with->table && !with->training && (!with->table_may_differ || fits(source, config, split, s));
-    if (with->training) /* which has decided whether the known table counts */
+    if (with->training) /* the training data has decided whether the known table is used */
         CLT_TRY(take_training(source, s));
     else if (known && (with->facts || with->numbers))
         CLT_TRY(take_known(source, config, s));
@@ -302,7 +303,7 @@ static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
     return CLT_OK;
 }
 
-/* Inputs of a row; numbers and norm have room for one sample. */
+/* Room for one sample: the numbers of a row, and the mean and std of each. */
 typedef struct csv_scratch {
     double *numbers, *mean, *std;
 } csv_scratch;
@@ -330,8 +331,8 @@ static clt_status fill_sample(const csv_state *s, const csv_scratch *scratch, in
     return s->target < 0 ? CLT_OK : fill_target(s, row, sample);
 }
 
-/* Samples are drawn from the rows in another order than the file's; of several bad rows the file's first one
- * is reported. `failure`: what reading the samples has found. */
+/* Reports the first bad row in the order of the file, since samples are rows in another order. `failure`:
+ * the error of the sample that was met first. */
 static clt_status first_bad_row(const csv_state *s, const csv_scratch *scratch, clt_status failure)
 {
     clt_error error;
@@ -415,7 +416,7 @@ static clt_status set_fields(clt_source *source, csv_state *s)
             if (!(s->names[i] = clt_arena_strdup(source->arena, s->names[i])))
                 return CLT_ENOMEM;
     }
-    s->path = s->table.path; /* of the arena */
+    s->path = s->table.path; /* in the arena */
     (void)snprintf(s->target_text, sizeof s->target_text, "none");
     if (s->target >= 0)
         clt_table_column_text(&s->table, s->target, s->target_text, sizeof s->target_text);
@@ -443,14 +444,15 @@ static clt_status csv_open(clt_source *source, const clt_config *config, clt_spl
     CLT_TRY(fill(source, config, split, divided, s));
     CLT_TRY(set_fields(source, s));
     clt_csv_unload(&s->training);
-    if (source->with.numbers) /* what was filled is told when the numbers are read */
+    if (source->with.numbers) /* blank cells are reported when the numbers are read */
         return CLT_OK;
     clt_table_tell(s->columns, &s->table, s->at, s->tally, s->table.path, source->samples);
     clt_csv_unload(&s->table);
     return CLT_OK;
 }
 
-/* The numbers of a regression: the whole ones are no classes, and with data.standardize they are standardised. */
+/* Standardises the targets of a regression, with data.standardize; whole numbers are then f32 and no
+ * classes. */
 static clt_status csv_regress(clt_source *source, bool *changed)
 {
     csv_state *s = source->state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Columns of a table: see table_columns.h. */
+ * Finds columns by name or number, learns them from the training part, and turns rows into numbers. */
 #include "engine/data/tables/table_columns.h"
 
 #include <math.h>
@@ -154,11 +154,11 @@ bool clt_table_moments(const clt_csv_table *t, int column, const clt_table_part 
             continue;
         double away = value - *mean;
         *mean += away / (double)++n;
-        squares += away * (value - *mean); /* sums of differences keep their digits */
+        squares += away * (value - *mean); /* differences from the mean do not lose digits */
         least = value < least ? value : least;
         most = value > most ? value : most;
     }
-    bool spread = n > 0 && most > least && sqrt(squares / (double)n) > 0; /* squares may vanish */
+    bool spread = n > 0 && most > least && sqrt(squares / (double)n) > 0; /* squares may underflow to 0 */
     *std = spread ? sqrt(squares / (double)n) : 1;
     if (n > 0 && !spread)
         *mean = least;
@@ -208,8 +208,8 @@ static bool is_listed(const learning *l, const int *listed, int column)
     "is no number, as other cells of the column are; leave missing cells blank (data.fill), name the "       \
     "column in data.words if all of its cells are words, or leave it out (data.columns)"
 
-/* What is wrong with a cell that is written as a number and is none that f32 holds; NULL: it is another
- * one. */
+/* Says what is wrong with a cell that is written as a number but that f32 cannot hold; NULL: it is something
+ * else. */
 static const char *unfit_number(const char *cell)
 {
     char *end;
@@ -220,8 +220,8 @@ static const char *unfit_number(const char *cell)
                                        : "is not finite; leave missing cells blank (data.fill)";
 }
 
-/* Whether the cells are words or numbers; a column of both is refused at its first word, and so is one of
- * numbers that are not finite. */
+/* Whether the cells are words or numbers. A column of both is refused at its first word, and a column of
+ * numbers at its first one that is not finite. */
 static clt_status judge_column(const learning *l, int column, bool *words)
 {
     int64_t numbers = 0, other = -1;
@@ -262,7 +262,7 @@ static clt_status learn_words(const learning *l, int column, clt_table_column *c
                  "reading '%s': column %s holds %lld different words, and each of them would be an input of "
                  "its own; leave the column out (data.columns), or make numbers of it",
                  l->t->path, name, (long long)c->n_words);
-    for (int64_t i = 0; i < c->n_words; i++) /* the table is freed */
+    for (int64_t i = 0; i < c->n_words; i++) /* copied, since the table is freed */
         if (!(c->words[i] = clt_arena_strdup(l->arena, c->words[i])))
             return CLT_ENOMEM;
     if (c->n_words > 20 && c->n_words > l->part->count / 2)
@@ -319,7 +319,7 @@ static clt_status own_name(const learning *l, int column, const char **out)
     return *out ? CLT_OK : CLT_ENOMEM;
 }
 
-/* A column that a key names in vain. */
+/* Refuses a column that a key names. */
 static clt_status refuse_named(const learning *l, const char *key, int column, const char *why)
 {
     char name[80];
@@ -358,7 +358,7 @@ static clt_status choose_columns(const learning *l, int target, int *column, int
     return CLT_OK;
 }
 
-/* data.words names columns of the input. */
+/* Checks that data.words names only columns of the input. */
 static clt_status check_listed(const learning *l, int target, const int *listed, int n_listed,
                                const int *column, int count)
 {
@@ -405,8 +405,8 @@ clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, con
 
 /* --- other tables --- */
 
-/* By name where there are names, else by place: that in the training table, or, in a table of the input's
- * columns alone (place >= 0), that among them. */
+/* Finds a column by its name if both tables have names, else by its place: `number` in the training table
+ * or, in a table of nothing but the input's columns, `place` among these (-1: the column is the target). */
 static clt_status locate(const clt_table *table, const clt_csv_table *t, const char *name, int number,
                          int place, int *at)
 {

@@ -11,28 +11,29 @@
 
 #define CLT_DECIMAL_COMMA " (is that a decimal comma? write a point)"
 
-/* Rows of a table: all of them, or `count` positions from `begin` on of a fixed order of them, which the
- * split between training and evaluation follows. */
+/* Rows of a table: `count` rows from `begin` on. If the table is divided between training and evaluation,
+ * these are positions in a fixed permutation of its rows. */
 typedef struct clt_table_part {
     int64_t begin, count, rows;
     bool divided;
 } clt_table_part;
 int64_t clt_table_part_row(const clt_table_part *part, int64_t sample);
 
-/* What was met while rows became numbers: cells of a column that are blank, and words that the training
- * part does not have; the line of the first one, and that word. */
+/* Counts for a column while rows become numbers: blank cells, and words that the training part does not
+ * have; the line of the first of them, and that word. */
 typedef struct clt_table_tally {
     int64_t blank, unknown, first_line;
     const char *word;
 } clt_table_tally;
 
-/* A column by its name, or by its number from 1, as the config key gives it. */
+/* Finds a column by its name, or by its number from 1. key: the config key that names it, for messages. */
 clt_status clt_table_find(const clt_csv_table *t, const char *key, const char *word, int *column);
 /* A column for messages: its name in quotes, or its number. */
 void clt_table_column_text(const clt_csv_table *t, int column, char *out, size_t size);
 /* A cell that is wrong: CLT_EDATA with file, line and column. what: "is no number". */
 clt_status clt_table_bad_cell(const clt_csv_table *t, int64_t row, int column, const char *what);
-/* Digits, a comma, digits: a number as many languages write it, or with separated thousands. */
+/* Whether a cell is digits, a comma, digits: a number as many languages write it, or with separated
+ * thousands. */
 bool clt_table_decimal_comma(const char *cell);
 /* Checks that a word can be kept in JSON: CLT_EDATA names its line and byte. what: "the class word". */
 clt_status clt_table_check_word(const clt_csv_table *t, int64_t row, int column, const char *what);
@@ -40,7 +41,7 @@ clt_status clt_table_check_word(const clt_csv_table *t, int64_t row, int column,
 clt_status clt_table_words(const clt_csv_table *t, int column, const clt_table_part *part, const char *what,
                            clt_arena *arena, const char ***words, int64_t *count);
 
-/* The place of a word among those that clt_table_words gave; -1: it is not among them. */
+/* The index of a word in the list of clt_table_words; -1: it is not there. */
 int64_t clt_table_word(const char *const *words, int64_t count, const char *word);
 
 /* Whether inputs and numeric targets are standardised: data.standardize, unless the config gives
@@ -51,18 +52,18 @@ bool clt_table_standardizes(const clt_config *config);
 bool clt_table_moments(const clt_csv_table *t, int column, const clt_table_part *part, double *mean,
                        double *std);
 /* Learns the input's columns. Whether a column holds words or numbers follows from all rows, the rest from
- * those of the part. */
+ * the rows of the part. */
 clt_status clt_table_learn(const clt_csv_table *t, const clt_config *config, const clt_table_part *part,
                            int target, clt_arena *arena, clt_table **out);
 
-/* Where the input's columns are in a table, by name where both have names: at[n_columns]. */
+/* Finds the input's columns in a table, by name if both have names: at[n_columns]. */
 clt_status clt_table_locate(const clt_table *table, const clt_csv_table *t, clt_arena *arena, int **at);
-/* Where the target is in it. */
+/* Finds the target's column in it. */
 clt_status clt_table_locate_target(const clt_table *table, const clt_csv_table *t, int *column);
 /* The elements of x of a row, before (x - mean) / std. tally: one for each column. */
 clt_status clt_table_numbers(const clt_table *table, const clt_csv_table *t, const int *at, int64_t row,
                              clt_table_tally *tally, double *out);
-/* Logs what the tally has. */
+/* Logs the blank cells and unknown words that were counted. */
 void clt_table_tell(const clt_table *table, const clt_csv_table *t, const int *at,
                     const clt_table_tally *tally, const char *path, int64_t rows);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comparing the columns of two tables: see table_match.h. */
+ * Compares the columns that a config takes from a table with the columns of a known table. */
 #include "engine/data/tables/table_match.h"
 
 typedef struct match {
     const clt_csv_table *t;
     const clt_config *config;
-    bool *wanted, *words; /* of each column: it is one of the input, and listed in data.words */
+    bool *wanted, *words; /* for each column: it is an input; data.words lists it */
 } match;
 
 /* Marks the columns that a list of the config names. */

@@ -42,8 +42,7 @@ static bool starts_with(const clt_array_file *file, const char *text)
     return file->size >= length && memcmp(file->bytes, text, length) == 0;
 }
 
-/* Unpacks all of a gzip file. `declared`: its unpacked bytes as its content's header declares them (0:
- * unknown). */
+/* Unpacks all of a gzip file. `declared`: the unpacked size that is expected at most (0: unknown). */
 static clt_status unpack(clt_array_file *file, uint64_t declared)
 {
     size_t size = 0;
@@ -130,8 +129,7 @@ static clt_status too_many(const clt_array_file *file)
 
 clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *dims)
 {
-    /* A batch adds one dimension to a sample's shape, and a sample's shape is the array's without the first
-     * one. */
+    /* A sample's shape lacks the array's first dimension, and a batch adds one dimension to it. */
     if (ndim < 1 || ndim > CLT_MAX_DIMS)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the array has %d dimensions, 1 to %d are supported (the first one counts "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One file that holds one dense array of numbers, sample after sample: what idx, npy and raw files have in
- * common once their header is read. It maps or unpacks the file, checks sizes before anybody trusts them,
- * and converts one sample at a time. It must not know any header format, nor what the numbers mean. */
+ * One file that holds one dense array of numbers, sample after sample: the common part of idx, npy and raw
+ * files once their header is read. It maps or unpacks the file, checks sizes before they are used, and
+ * converts one sample at a time. It must not know any header format, nor what the numbers mean. */
 #ifndef ENGINE_DATA_ARRAY_FILE_H
 #define ENGINE_DATA_ARRAY_FILE_H
 

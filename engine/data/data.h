@@ -98,9 +98,9 @@ typedef struct clt_source_type {
 
     /* Whether there is evaluation data although data.eval_path is empty. NULL: no. */
     bool (*has_eval)(const clt_config *config);
-    const char *made_by; /* the command that makes such data from usual files; NULL: none does */
-    /* Where the files of a folder must lie, a sentence for the message about a folder that is missing;
-     * NULL: it says itself. */
+    const char *made_by; /* the command that makes data of this format from usual files; NULL: none does */
+    /* A sentence for the message about a missing folder: where its files must lie. NULL: the format's own
+     * message says it. */
     const char *layout;
     const char *sample; /* a data set of `data fetch` to try the format with; NULL: none */
     bool holds_targets; /* inputs and targets are in the same file */
@@ -134,7 +134,7 @@ typedef struct clt_source_type {
     bool input_like_run;  /* keys of the run's config change what is read */
 } clt_source_type;
 
-/* How a source is opened beside its config. All is borrowed while it is opened. */
+/* How a source is opened, besides its config. All pointers are borrowed while it is opened. */
 typedef struct clt_source_with {
     /* What a saved run learned about the inputs from its table; NULL: it is learned from this data. */
     const struct clt_table *table;
@@ -184,12 +184,12 @@ struct clt_source {
     void *state;
 };
 
-/* clt_source_open: CLT_EDATA messages name the file, the byte offset or sample where that helps, why, what
- * to do. */
+/* clt_source_open: CLT_EDATA messages name the file (and byte offset or sample, where that helps), the
+ * reason, and what to do. */
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out);
 clt_status clt_source_open_with(const clt_config *config, clt_split split, const clt_source_with *with,
                                 clt_source **out);
-/* A file, and what a config must say to open it as the training data. */
+/* A file, and the keys with which a config opens it as the training data. */
 typedef struct clt_data_file {
     const clt_source_type *type;
     const char *path;
@@ -229,7 +229,7 @@ double clt_sum_classes(const clt_class_sum *classes, const void *values, clt_dty
 /* Element i of values of one of the types that sources have: u8, u16, i32 or f32. */
 double clt_number_at(const void *values, clt_dtype dtype, int64_t i);
 /* An implementation of `read` for formats whose fields are independent and not random: reads the wanted
- * fields one after the other. */
+ * fields one by one. */
 typedef clt_status (*clt_field_reader)(const clt_source *source, int64_t index, int field, void *dst);
 clt_status clt_source_read_fields(const clt_source *source, int64_t index, void *const *to,
                                   clt_field_reader reader);
@@ -280,8 +280,8 @@ typedef struct clt_loader_options {
     int source_field[CLT_MAX_FIELDS]; /* field of the source that fills graph field i */
     uint64_t offset[CLT_MAX_FIELDS];  /* bytes from the slot's start */
     int64_t micro_batch, global_batch;
-    /* Training: of each step, this rank computes `accumulation` micro-batches, from number first_micro
-     * on. */
+    /* Training: this rank computes micro-batches first_micro to first_micro + accumulation - 1 of each
+     * step. */
     int32_t accumulation;
     int64_t first_micro;
     int32_t rank, ranks; /* evaluation */

@@ -302,7 +302,7 @@ static loader_slot *begin_slot(clt_loader *loader)
     return slot;
 }
 
-/* Number of samples that a worker takes of the `left` ones. */
+/* Number of samples that a worker takes out of `left`. */
 static int64_t piece_size(const clt_loader *loader, int64_t left)
 {
     if (loader->options.workers == 1)

@@ -32,7 +32,7 @@ typedef struct clt_image_state {
     int32_t (*label)(const clt_source *source, int64_t index);
     /* Further checks of one sample, for data verify; NULL: none. */
     clt_status (*check)(const clt_source *source, int64_t index);
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards `bad` and the counts */
     bool lock_made;
     uint8_t *bad;       /* a bit for each sample that could not be read */
     int64_t n_bad;      /* images that could not be read */
@@ -45,12 +45,12 @@ typedef struct clt_image_state {
 clt_status clt_images_begin(clt_source *source, clt_image_state *state, const clt_config *config,
                             clt_split split, int width, int height);
 void clt_images_close(clt_source *source);
-/* Sets the same fields without opening a file, which needs model.classes in the config (shapes_known). */
+/* Sets the same fields without opening a file. shapes_known: the config allows that, since it gives
+ * model.classes. */
 bool clt_images_shapes_known(const clt_config *config);
 clt_status clt_images_shapes(clt_source *source, const clt_config *config, int width, int height);
-/* Looks at some images of the training data, and warns if most are much smaller than the samples that are
- * made of them, or if one is a PNG of 16 bits whose values are below 4096, so that almost nothing is left
- * of it in 8 bits. */
+/* Looks at some images of the training data, and warns if most are much smaller than the samples made of
+ * them, or if one is a PNG of 16 bits whose values are below 4096, so that in 8 bits it is almost black. */
 void clt_images_advise(const clt_source *source);
 /* Gives only the second of these warnings. */
 void clt_images_warn_low_bits(const clt_source *source);

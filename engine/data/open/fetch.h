@@ -85,8 +85,7 @@ clt_status clt_fetch(const clt_fetch_options *options, clt_fetch_result *result)
  * when it fails. `expected`: the size in bytes, for progress; four times that size is the limit. */
 clt_status clt_fetch_download(const clt_fetch_options *options, const char *url, const char *what,
                               const char *part, uint64_t expected);
-/* The names of the files of the set of volumes, such as "classes/sphere/ct000.nii.gz"; the next one makes
- * them. */
+/* Lists the files of the set of volumes, such as "classes/sphere/ct000.nii.gz". */
 clt_status clt_fetch_volume_names(clt_arena *arena, const char ***names, int *count);
 clt_status clt_fetch_make_volumes(const char *out);
 /* Unpacks CIFAR-10's binary version, a tar archive in memory, to idx files in a folder. CLT_EDATA: it holds

@@ -161,8 +161,8 @@ static clt_status open_source(clt_rows *rows)
 {
     /* messages of the source name this key, which means nothing to the user here */
     static const char prefix[] = "opening data.path: ";
-    /* Samples to predict are not augmented. If a folder has images for training and for evaluation, the
-     * latter are read. */
+    /* Samples to predict are not augmented. If a folder has images for training and for evaluation, its
+     * evaluation images are read. */
     const clt_source_type *type = clt_source_type_of(rows->config);
     clt_split split = !type->input_like_run                            ? CLT_SPLIT_TRAIN
                       : type->has_eval && type->has_eval(rows->config) ? CLT_SPLIT_EVAL
@@ -340,8 +340,8 @@ static int64_t take_numbers(char *line, int64_t elements, double *out, char **ba
     }
 }
 
-/* Whether the current line is a header: the first line with text, and *bad, its first cell that is no
- * number, is not empty. */
+/* Whether the current line is a header: the first line with text, if its first cell that is no number
+ * (`bad`) is not empty. */
 static bool is_header(clt_rows *rows, const char *bad)
 {
     bool first = !rows->begun;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes random samples with the shapes of a config's data, without or with opening its files. */
+ * Makes random samples with the shapes of a config's data, which follow from the config or else from its
+ * files. */
 #include "engine/data/open/synthetic_like.h"
 
 #include <stdlib.h>

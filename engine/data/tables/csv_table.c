@@ -36,7 +36,7 @@ static char *record_end(char *line, char separator, int64_t *breaks)
                 return at;
         }
         bool turn =
-            *at == '"' && (quoted || begins); /* a doubled quote within a cell closes it and opens it again */
+            *at == '"' && (quoted || begins); /* a doubled quote within a cell closes and reopens it */
         quoted ^= turn;
         begins = !quoted && (*at == separator || turn || (begins && (*at == ' ' || *at == '\t')));
     }
@@ -66,7 +66,7 @@ static char *skip_blanks(const clt_csv_table *t, char *at)
     return at;
 }
 
-/* Takes the cell at *at, without blanks around it, and moves *at to the next one; NULL after the last one of
+/* Takes the cell at *at, without blanks around it, and moves *at to the next one; NULL: it was the last of
  * the line. */
 static clt_status take_cell(clt_csv_table *t, char **at, int64_t line)
 {

@@ -451,7 +451,7 @@ static clt_status csv_open(clt_source *source, const clt_config *config, clt_spl
     return CLT_OK;
 }
 
-/* Standardises the targets of a regression, with data.standardize; whole numbers are then f32 and no
+/* If data.standardize holds, standardises the targets of a regression; whole numbers are then f32 and no
  * classes. */
 static clt_status csv_regress(clt_source *source, bool *changed)
 {

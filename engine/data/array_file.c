@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Opens files that hold dense arrays, checks their sizes and converts their numbers. All sizes come from
- * files that may be damaged or hostile, so each one is compared with the bytes that are there before it is
- * used. */
+ * files that may be damaged or hostile: each is compared with the bytes that are there before its use. */
 #include "engine/data/array_file.h"
 
 #include <string.h>
@@ -57,8 +56,7 @@ static clt_status unpack(clt_array_file *file, uint64_t declared)
 }
 
 /* Unpacks the beginning of a gzip file, which contains the array's header; the rest is unpacked once the
- * header has declared the size. A file that is no longer than the beginning is unpacked whole, with all
- * checks. */
+ * header has declared the size. A file without a rest is unpacked whole, with all checks. */
 #define START_BYTES ((size_t)2 << 20)
 static clt_status unpack_start(clt_array_file *file)
 {
@@ -326,8 +324,7 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
     bool as_is = width == clt_dtype_bytes(file->dtype) && (!swap || width == 1);
     if (as_is)
         memcpy(dst, src, file->sample_bytes);
-    /* The conversions are safe: when the source was opened, all values were checked against the delivered
-     * type. */
+    /* Safe conversions: when the source was opened, all values were checked against the delivered type. */
     for (int64_t i = 0; !as_is && i < file->sample_elements; i++) {
         int64_t value = integer_of(load_bits(src + (size_t)i * width, width, swap), file->element);
         if (file->dtype == CLT_U16) {

@@ -56,9 +56,9 @@ typedef struct clt_array_file {
     uint64_t sample_bytes;
 } clt_array_file;
 
-/* clt_array_file_open: maps `path`, or unpacks it when it starts with the gzip magic. `key` is the config
- * key that named it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even after
- * a failure. */
+/* clt_array_file_open: maps `path`, or unpacks it if it starts with the gzip magic. `key`: the config key
+ * that named it, for messages. Refuses missing and empty files and git-lfs pointers. Close it even if it
+ * fails. */
 clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const char *path, const char *key);
 /* The same without a copy of `path`, which must stay valid while the file is open. A gzip file may unpack to
  * at most `most` bytes (0: as many as memory is available). */
@@ -80,13 +80,11 @@ clt_status clt_array_file_read(const clt_array_file *file, int64_t sample, void 
 /* Writes `count` elements of a sample of a file whose dtype is F32, from element `first` on. */
 clt_status clt_array_file_read_part(const clt_array_file *file, int64_t sample, int64_t first, int64_t count,
                                     float *dst);
-/* One sample as stored, in double, without scale, mean and std. CLT_EDATA for a number that is not
- * finite. */
+/* One sample as stored, in double, without scale, mean and std. CLT_EDATA: a number is not finite. */
 clt_status clt_array_file_numbers(const clt_array_file *file, int64_t sample, double *out);
 /* Elements of one sample that differ from `ignore`. */
 int64_t clt_array_file_count_valid(const clt_array_file *file, int64_t sample, int64_t ignore);
-/* Smallest and largest number of an integer array; CLT_EDATA when one of them does not fit the delivered
- * type. */
+/* Smallest and largest number of an integer array. CLT_EDATA: one does not fit the delivered type. */
 clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_t *max);
 /* Byte offset in the (unpacked) file of an element of a sample. */
 uint64_t clt_array_file_offset(const clt_array_file *file, int64_t sample, int64_t element);

@@ -57,7 +57,7 @@ typedef struct clt_source_type {
      * depend on `draw` alone. Called from several threads at once. */
     clt_status (*read)(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
     /* Writes the numbers of x in sample `index` as they are stored, before normalisation, one for each
-     * element of x. Called if x is f32 and the source was opened for it (clt_source_with). NULL: `read`
+     * element of x. Called if x is f32 and the source was opened for it (clt_source_with). NULL: as `read`
      * gives them. */
     clt_status (*numbers)(const clt_source *source, int64_t index, double *out);
     /* Called when the model is known to be a regression on y: the source may change the type of y and its
@@ -87,8 +87,7 @@ typedef struct clt_source_type {
     clt_status (*scan)(const clt_source *source);
     /* Adds the content of the data to a fingerprint (fingerprint.h). NULL: the data has no fingerprint. */
     void (*fingerprint)(const clt_source *source, clt_hash64_state *state);
-    /* Warns about data that can be trained on as the config says, though the user hardly means that. NULL:
-     * never. */
+    /* Warns about data that fits the config, though the user hardly means to train on it. NULL: never. */
     void (*advise)(const clt_source *source);
     /* Number of bytes of text in the targets of sample `index`. Targets that equal `ignore`, or that belong
      * to an earlier sample too, are not counted. NULL: the data is not text. Needs source->tokenizer. */
@@ -138,13 +137,12 @@ typedef struct clt_source_type {
 typedef struct clt_source_with {
     /* What a saved run learned about the inputs from its table; NULL: it is learned from this data. */
     const struct clt_table *table;
-    /* `table` is used only if the config takes its columns and target from this data; else all is learned,
-     * with a warning. */
+    /* `table` is used only if the config takes its columns and target from this data; else a warning says
+     * that all is learned anew. */
     bool table_may_differ;
     /* The run's other facts, by which targets become numbers as they did there. NULL: these are learned. */
     const struct clt_data_facts *facts;
-    /* The open training data of the same config: evaluation data is read in the same way. NULL: there is
-     * none. */
+    /* The open training data of the same config: evaluation data is read in the same way. NULL: none. */
     const clt_source *training;
     /* Only `numbers` is called, and not `read`; a table then needs no target if `table` is given. */
     bool numbers;
@@ -209,8 +207,7 @@ void clt_source_close(clt_source *source);
 const clt_source_type *const *clt_source_types(int *count);
 /* One field of a sample, with the draw of evaluation. */
 clt_status clt_source_read_field(const clt_source *source, int64_t index, int field, void *dst);
-/* Elements of `field` in sample `index` that differ from ignore. scratch: room for one sample of the field.
- */
+/* Elements of `field` in sample `index` that differ from ignore. scratch: room for one sample's field. */
 clt_status clt_source_count_valid(const clt_source *source, int64_t index, clt_draw draw, int field,
                                   int64_t ignore, void *scratch, int64_t *count);
 /* Sums weights[value] over the elements of `field` in a sample; values outside [0, n) and `ignore` count as
@@ -280,8 +277,7 @@ typedef struct clt_loader_options {
     int source_field[CLT_MAX_FIELDS]; /* field of the source that fills graph field i */
     uint64_t offset[CLT_MAX_FIELDS];  /* bytes from the slot's start */
     int64_t micro_batch, global_batch;
-    /* Training: this rank computes micro-batches first_micro to first_micro + accumulation - 1 of each
-     * step. */
+    /* Training: of each step, this rank computes `accumulation` micro-batches from first_micro on. */
     int32_t accumulation;
     int64_t first_micro;
     int32_t rank, ranks; /* evaluation */

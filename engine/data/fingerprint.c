@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adds the content of a file to a fingerprint: all of a small file; the size and evenly spaced blocks of a
- * large one. */
+ * Adds the content of a file to a fingerprint: all of a small file; size and spaced blocks of a large
+ * one. */
 #include "engine/data/fingerprint.h"
 
 void clt_fingerprint_add(clt_hash64_state *state, const void *data, uint64_t size)

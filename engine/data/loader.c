@@ -196,8 +196,8 @@ static clt_status count_step(loader_worker *worker, const clt_slot *slot, double
     return CLT_OK;
 }
 
-/* The normalisers of a step of several micro-batches: the first worker counts without the lock, others wait
- * for its result. */
+/* The normalisers of a step of several micro-batches: one worker counts without the lock, others wait for
+ * it. */
 static clt_status share_count(loader_worker *worker, clt_slot *slot)
 {
     clt_loader *loader = worker->loader;
@@ -224,8 +224,7 @@ static clt_status share_count(loader_worker *worker, clt_slot *slot)
     return status;
 }
 
-/* Sets the normalisers of a filled slot; in evaluation, which divides at its end, the sums of class
- * weights. */
+/* Sets the normalisers of a filled slot; in evaluation, which divides at its end, sums of class weights. */
 static clt_status find_normalisers(loader_worker *worker, clt_slot *slot)
 {
     const clt_loader *loader = worker->loader;
@@ -263,8 +262,7 @@ static clt_status fill_piece(const clt_loader *loader, const loader_piece *piece
     return CLT_OK;
 }
 
-/* The status of reading a piece. If a file was cut off meanwhile, that is the error, whatever the reader
- * returned. */
+/* The status of reading a piece. If a file was cut off meanwhile, that is the error, whatever was read. */
 static clt_status whole_files(clt_status status, const loader_piece *piece)
 {
     clt_error error;

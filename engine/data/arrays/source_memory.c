@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies samples from arrays that the caller keeps in memory. Opening checks that their numbers are
- * finite. */
+ * Copies samples from arrays that the caller keeps in memory. Opening checks that they are finite. */
 #include "engine/data/arrays/source_memory.h"
 
 #include <math.h>

@@ -504,8 +504,7 @@ static void facts_close(clt_source *source)
     (void)source;
 }
 
-/* The training run has checked its data against the model: a value out of bounds shows a foreign
- * checkpoint. */
+/* The training run has checked its data against the model, so only a config of another run fails here. */
 static clt_status facts_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {

@@ -32,8 +32,8 @@ typedef struct clt_image_pack {
 
 /* Whether a file begins like a pack. */
 bool clt_is_image_pack(const char *path);
-/* clt_pack_open: maps the file and checks the whole index. CLT_EDATA says what is wrong. Close it even after
- * a failure. */
+/* clt_pack_open: maps the file and checks the whole index. CLT_EDATA says what is wrong. Close it even if it
+ * fails. */
 clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pack);
 void clt_pack_close(clt_image_pack *pack);
 void clt_pack_image(const clt_image_pack *pack, int64_t index, clt_stored_image *out);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Makes samples of images: augmentation, mixtures, and replacement of bad samples. Reading is a pure
- * function of the index and the draw; a bad sample is replaced by the next good one, whatever was read
- * before. */
+ * function of index and draw; the next good sample replaces a bad one, whatever was read before. */
 #include "engine/data/images/image_source.h"
 
 #include <stdlib.h>
@@ -312,8 +311,7 @@ static void note_bad(clt_image_state *state, int64_t index)
         CLT_WARN("%s; the next sample takes its place (data.on_bad_sample skip)", clt_error_text());
 }
 
-/* Makes sample *index. If it is bad and bad samples are skipped, makes the next good one and sets *index to
- * it. */
+/* Makes sample *index. If it is bad and bad samples are skipped, *index becomes the next good one. */
 static clt_status make_good(const clt_source *source, int64_t *index, clt_draw draw, uint8_t *planes)
 {
     clt_image_state *state = state_of(source);

@@ -2,8 +2,8 @@
  *
  * The common part of formats of images: fields, augmentation, mixtures, bad samples. A format gives the
  * image and the class of a sample by its index; everything else is here. Fields: x (3,H,W) u8; y i32, the
- * class; if samples are mixed also y2 i32, the class of the other sample, and share f32, the share of y (1
- * in evaluation). */
+ * class; if samples are mixed also y2 i32, the other sample's class, and share f32, the share of y (1 in
+ * evaluation). */
 #ifndef ENGINE_DATA_IMAGES_IMAGE_SOURCE_H
 #define ENGINE_DATA_IMAGES_IMAGE_SOURCE_H
 
@@ -45,8 +45,7 @@ typedef struct clt_image_state {
 clt_status clt_images_begin(clt_source *source, clt_image_state *state, const clt_config *config,
                             clt_split split, int width, int height);
 void clt_images_close(clt_source *source);
-/* Sets the same fields without opening a file. shapes_known: the config allows that, since it gives
- * model.classes. */
+/* Sets the same fields without opening a file. shapes_known: whether model.classes allows that. */
 bool clt_images_shapes_known(const clt_config *config);
 clt_status clt_images_shapes(clt_source *source, const clt_config *config, int width, int height);
 /* Looks at some images of the training data, and warns if most are much smaller than the samples made of

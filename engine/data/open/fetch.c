@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gets published data sets into a folder. For each file: is it there already, is there a local copy, which
- * mirror has it? */
+ * Gets published data sets into a folder. Tried for each file: the file already there, a local copy,
+ * mirrors. */
 #include "engine/data/open/fetch.h"
 
 #include <errno.h>
@@ -157,8 +157,8 @@ static clt_status take_local(const fetching *f, const clt_fetch_file *file, cons
 
 /* --- the network --- */
 
-/* Checks the downloaded file `part`: moves it to `target` if it is the published one, else removes it
- * (*right false). */
+/* Checks the downloaded file `part`: if it is the published one (*right), moves it to `target`, else removes
+ * it. */
 static clt_status settle(const clt_fetch_file *file, const char *part, const char *target, bool *right,
                          char *found)
 {

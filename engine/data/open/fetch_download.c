@@ -34,8 +34,7 @@ static uint64_t size_of(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* Waits until the program ends and reports how the file grows. CLT_EDATA: it exceeds four times
- * `expected`. */
+/* Waits for the program and reports how the file grows. CLT_EDATA: beyond four times `expected`. */
 static clt_status follow(const clt_fetch_options *o, clt_child *child, const char *url, const char *what,
                          const char *part, uint64_t expected)
 {

@@ -109,7 +109,7 @@ static bool is_packed_table(const char *path, const clt_source_type *own)
     return has_name_of(plain, own);
 }
 
-/* The format of a folder: the run's own, unless the folder holds photos and the run was trained on something
+/* The format of a folder: the run's own, unless it holds photos and the run was trained on something
  * else. */
 static const clt_source_type *folder_type(const char *path, const clt_source_type *own)
 {

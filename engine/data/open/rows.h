@@ -34,8 +34,7 @@ typedef struct clt_rows_facts {
     char header[128]; /* the beginning of a header line that was skipped, or "" */
 } clt_rows_facts;
 
-/* Whether a path can be opened and read only once: "-" (the standard input), a pipe, a terminal or the
- * like. */
+/* Whether a path can be read only once: "-" (the standard input), a pipe, a terminal or the like. */
 bool clt_rows_once(const char *path);
 
 /* Opens an input. If it can be read only once, it must be lines of numbers, separated by commas, spaces,

@@ -26,8 +26,7 @@ typedef struct clt_sample_options {
 } clt_sample_options;
 
 clt_status clt_sample_volumes(const clt_sample_options *options);
-/* The name of the made file `number`, relative to the folder: "images/ct000.nii.gz"; false: there is no such
- * file. */
+/* The name of made file `number` in the folder, "images/ct000.nii.gz"; false: there is no such file. */
 bool clt_sample_name(const clt_sample_options *options, int64_t number, char *name, size_t room);
 
 #endif

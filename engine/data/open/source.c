@@ -157,8 +157,7 @@ static clt_status add_command(clt_status status, const clt_config *config)
                     clt_error_text(), set->kind == CLT_FETCH_VOLUMES ? "made" : "loaded", set->name);
 }
 
-/* Checks that means and deviations of channels are given only for integers whose first dimension is
- * channels. */
+/* Lists of means and deviations are for samples of integers whose first dimension is channels. */
 static clt_status check_channels(const clt_source *source)
 {
     char shape[CLT_SHAPE_TEXT];

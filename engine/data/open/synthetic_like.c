@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes random samples with the shapes of a config's data, which follow from the config or else from its
- * files. */
+ * Makes random samples with the shapes of a config's data, known from the config or else from its files. */
 #include "engine/data/open/synthetic_like.h"
 
 #include <stdlib.h>

@@ -155,7 +155,7 @@ static clt_box random_part(const clt_augment *a, random_words *r, int width, int
     return (clt_box){(width - w) / 2, (height - h) / 2, w, h};
 }
 
-/* Where a window of `size` in the middle of `whole_` begins; halves are rounded to even, as in torchvision's
+/* Where a window in the middle of `whole_` begins; halves are rounded to even, as in torchvision's
  * CenterCrop. */
 static int middle(int whole_, int size)
 {
@@ -232,8 +232,7 @@ static double normal(random_words *r)
 }
 
 /* The logarithm of a number drawn from the gamma distribution (Marsaglia and Tsang 2000; for alpha below 1,
- * a number for alpha + 1 times a power of a uniform number). The number itself may be too small for a
- * double. */
+ * a number for alpha + 1 times a power of a uniform one). The number may be too small for a double. */
 static double log_gamma_draw(random_words *r, double alpha)
 {
     double shift = alpha < 1 ? log(1 - uniform(r)) / alpha : 0, d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3,

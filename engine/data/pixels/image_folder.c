@@ -159,8 +159,7 @@ static bool is_folder_in(const char *root, const char *name)
     return folder;
 }
 
-/* If `root` holds parts of a data set, such as "train" and "val", the name of the part for training; else
- * NULL. */
+/* If `root` holds parts of a data set, such as "train" and "val", the part for training; else NULL. */
 static const char *deeper(const char *root)
 {
     static const char *const words[] = {"train", "training"};

@@ -77,8 +77,7 @@ static uint8_t to_byte(float value)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* Combines the columns of one row, which begins at the source column `first`: column[i] has the taps of
- * pixel i. */
+/* Combines the columns of one row, which begins at source column `first`: column[i] has pixel i's taps. */
 static void combine_columns(const float *row, int first, const taps *column, int count, uint8_t *red,
                             size_t plane, int step)
 {
@@ -106,8 +105,7 @@ static void copy_row(const uint8_t *from, int count, uint8_t *red, size_t plane,
     }
 }
 
-/* The part [*begin, *end) of a window [at, at + size) that lies inside [0, limit), relative to the
- * window. */
+/* The part [*begin, *end), relative to the window [at, at + size), that lies inside [0, limit). */
 static void inside(int at, int size, int limit, int *begin, int *end)
 {
     *begin = at < 0 ? (-at < size ? -at : size) : 0;

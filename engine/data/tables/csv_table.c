@@ -66,8 +66,7 @@ static char *skip_blanks(const clt_csv_table *t, char *at)
     return at;
 }
 
-/* Takes the cell at *at, without blanks around it, and moves *at to the next one; NULL: it was the last of
- * the line. */
+/* Takes the cell at *at, without blanks around it, and moves *at to the next one (NULL: end of line). */
 static clt_status take_cell(clt_csv_table *t, char **at, int64_t line)
 {
     char *cell = skip_blanks(t, *at), *end;

@@ -28,8 +28,7 @@ typedef struct clt_csv_table {
 } clt_csv_table;
 
 /* Reads and cuts a file. header: whether the first line names the columns: "yes", "no", or "auto" (if no
- * cell of it is a number). CLT_EDATA names the line that is wrong. The caller unloads it, also after a
- * failure. */
+ * cell of it is a number). CLT_EDATA names the line that is wrong. Unload the table even after a failure. */
 clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header);
 void clt_csv_unload(clt_csv_table *t);
 /* Cuts a single line in place instead of a file. It becomes row 0, after the names if the table has a

@@ -48,8 +48,7 @@ static bool has_known_name(const clt_rows_table *t)
     return false;
 }
 
-/* Whether the first line can be a sample, with its cells by their places: a column of numbers holds no
- * text. */
+/* Whether the first line, read by places, can be a sample: a column of numbers holds no text. */
 static bool can_be_sample(const clt_rows_table *t, const int *at)
 {
     double value;
@@ -61,8 +60,7 @@ static bool can_be_sample(const clt_rows_table *t, const int *at)
     return true;
 }
 
-/* A first line names the columns if no cell of it is a number, unless it can be a sample and has no known
- * name. */
+/* A first line names the columns if no cell is a number, unless it can be a sample without known names. */
 static bool has_names(clt_rows_table *t)
 {
     int *at;

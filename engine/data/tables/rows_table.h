@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns lines of a table whose columns are known into inputs of samples, one line after another: lines of
- * the standard input, and of files whose cells are separated by blanks. It does not know where lines come
- * from. */
+ * Turns lines of a table whose columns are known into inputs of samples, one after another: lines of the
+ * standard input, and of files whose cells blanks separate. It does not know where lines come from. */
 #ifndef ENGINE_DATA_TABLES_ROWS_TABLE_H
 #define ENGINE_DATA_TABLES_ROWS_TABLE_H
 

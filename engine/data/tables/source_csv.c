@@ -149,8 +149,7 @@ static clt_status training_table(clt_source *source, const clt_config *config, b
     return clt_csv_load(&s->training, source->arena, path, clt_config_string(config, "data.header"));
 }
 
-/* Takes the inputs from `known`, else learns them from the training part, and learns what the targets
- * are. */
+/* Takes the inputs from `known`, else learns them from the training part; learns what the targets are. */
 static clt_status learn(clt_source *source, const clt_config *config, bool own_file, bool divided,
                         const clt_table *known, csv_state *s)
 {
@@ -451,8 +450,7 @@ static clt_status csv_open(clt_source *source, const clt_config *config, clt_spl
     return CLT_OK;
 }
 
-/* If data.standardize holds, standardises the targets of a regression; whole numbers are then f32 and no
- * classes. */
+/* If data.standardize holds, standardises a regression's targets; whole numbers are then f32, no classes. */
 static clt_status csv_regress(clt_source *source, bool *changed)
 {
     csv_state *s = source->state;

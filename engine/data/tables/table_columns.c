@@ -208,8 +208,7 @@ static bool is_listed(const learning *l, const int *listed, int column)
     "is no number, as other cells of the column are; leave missing cells blank (data.fill), name the "       \
     "column in data.words if all of its cells are words, or leave it out (data.columns)"
 
-/* What is wrong with a cell that is written as a number but that f32 cannot hold; NULL: it is something
- * else. */
+/* What is wrong with a cell that is written as a number that f32 cannot hold; NULL: it is something else. */
 static const char *unfit_number(const char *cell)
 {
     char *end;

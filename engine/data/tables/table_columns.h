@@ -32,8 +32,7 @@ clt_status clt_table_find(const clt_csv_table *t, const char *key, const char *w
 void clt_table_column_text(const clt_csv_table *t, int column, char *out, size_t size);
 /* A cell that is wrong: CLT_EDATA with file, line and column. what: "is no number". */
 clt_status clt_table_bad_cell(const clt_csv_table *t, int64_t row, int column, const char *what);
-/* Whether a cell is digits, a comma, digits: a number as many languages write it, or with separated
- * thousands. */
+/* Whether a cell is digits, a comma, digits: a decimal comma, or separated thousands. */
 bool clt_table_decimal_comma(const char *cell);
 /* Checks that a word can be kept in JSON: CLT_EDATA names its line and byte. what: "the class word". */
 clt_status clt_table_check_word(const clt_csv_table *t, int64_t row, int column, const char *what);

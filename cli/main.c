@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program: sets up signals, then ranks, then runs the command and turns its status into the exit code. */
+ * The program: sets up signals, then ranks, runs the command and turns its status into the exit code. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void log_line(void *context, clt_log_level level, const char *line)
     free(text);
 }
 
-/* CLTRAIN_LOG=debug shows more on stderr, from before a config is read, and overrides its log.level. */
+/* CLTRAIN_LOG sets the log level before a config is read, and overrides the config's log.level. */
 static void start_log(cmd_context *context)
 {
     const char *wanted = getenv("CLTRAIN_LOG");
@@ -54,14 +54,15 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
     } else if (!(entry->flags & CMD_HIDDEN)) {
         if (entry->flags & CMD_RANKS)
             comm_warn_if_alone();
-        /* A child process has its parent's settings, because otherwise their devices would differ. */
+        /* Not in child processes: they keep their parent's settings, so that both have the same devices. */
         ocl_prepare_process(1, 1);
     }
     return CLT_OK;
 }
 
-/* Every rank finds the same mistake in the command line or the config. Rank 0 reports it and ends the others,
- * which wait for that for a moment, so that it is reported once. True: rank 0 has told this rank to end. */
+/* Every rank finds the same mistake in the command line or the config. So that it is reported once, rank 0
+ * reports it and ends the others, which wait 2 s for that. True: a signal told this rank to end during that
+ * time. */
 static bool rank_0_says_it(const cmd_context *context, clt_status status)
 {
     struct timespec moment = {2, 0};
@@ -84,8 +85,9 @@ static int finish(cmd_context *context, clt_status status)
     return clt_status_exit_code(status);
 }
 
-/* A program that was started without one of its standard descriptors would be given its number for the next
- * file that it opens, and what is printed would end up there. False: it could not be opened. */
+/* If the program was started without one of the descriptors 0 to 2, the next file that it opens would get
+ * that number, and output would end up there; so /dev/null is opened in its place. False: it could not be
+ * opened. */
 static bool open_standard_descriptors(void)
 {
     int fd = open("/dev/null", O_RDWR);
@@ -126,8 +128,8 @@ int main(int argc, char **argv)
     bool option = argv[1][0] == '-';
     if (status == CLT_OK)
         status = option ? entry->run(&context, 1, argv) : entry->run(&context, argc - 1, argv + 1);
-    /* Output that could not be written is an error, now or earlier when the buffer was full. It is none for a
-     * training run (CMD_STOPS), whose work is done even if nobody reads its output. */
+    /* Output that could not be written, now or earlier, is an error; but not for a training run (CMD_STOPS),
+     * whose work is done even if nobody reads its output. */
     bool lost = fflush(stdout) == EOF || ferror(stdout);
     if (lost && status == CLT_OK && !(entry->flags & CMD_STOPS))
         status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing to the standard output failed");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over ranks by the paths that gradients can take: over memory that the ranks of a host share, which a device on the
- * CPU computes on, or read from a device with memory of its own; or over ordinary memory. It knows nothing of
- * sizes, tables or files. */
+ * Sums over ranks by the paths that gradients can take: memory that the ranks of a host share, used directly
+ * by a CPU device or as a stop for a device with its own memory; or a rank's own host memory. */
 #include "cli/bench/allreduce_run.h"
 
 #include <stdlib.h>
@@ -68,7 +67,7 @@ static clt_status sum_memory(allreduce_run *r, int64_t count, bool everywhere)
     return comm_request_wait(request);
 }
 
-/* The device computes on the memory that is summed. */
+/* The device computes on the memory that is summed, so mapping replaces copies. */
 static clt_status sum_zero_copy(allreduce_run *r, int64_t count)
 {
     uint64_t bytes = (uint64_t)(count * comm_type_bytes(r->type));
@@ -82,7 +81,8 @@ static clt_status sum_zero_copy(allreduce_run *r, int64_t count)
     return ocl_finish(r->device, OCL_QUEUE_COPY);
 }
 
-/* Reads from the device what this rank gives, or writes what it gets: with shares its own or everything. */
+/* give: reads this rank's contribution from the device; otherwise writes the result to it. Only this rank's
+ * shard is moved for the contribution to an all-gather and for the result of a reduce-scatter. */
 static clt_status transfer(allreduce_run *r, char *host, int64_t count, bool give)
 {
     int64_t size = comm_type_bytes(r->type), first = 0, length = count;
@@ -92,12 +92,13 @@ static clt_status transfer(allreduce_run *r, char *host, int64_t count, bool giv
     return give ? ocl_read(r->buffer, at, host + at, bytes) : ocl_write(r->buffer, at, host + at, bytes);
 }
 
-/* The device has memory of its own: each slice of the sum is written to it from where it lies. */
+/* The device has its own memory: each slice of the sum is written to it from the local rank's memory that
+ * holds the slice. */
 static clt_status sum_of_device(allreduce_run *r, int64_t count)
 {
     int64_t size = comm_type_bytes(r->type), first, length;
     const void *slice;
-    r->turn ^= 1; /* others may still read the last sum */
+    r->turn ^= 1; /* other ranks may still read the previous sum */
     comm_memory *m = r->memory[r->turn];
     CLT_TRY(transfer(r, comm_memory_own(m), count, true));
     CLT_TRY(sum_memory(r, count, false));
@@ -154,11 +155,11 @@ double allreduce_bytes_moved(const allreduce_run *r, int64_t count)
     double bytes = (double)(count * comm_type_bytes(r->type)), n = r->info->local_ranks;
     bool device = r->staging && !r->zero_copy;
     switch (r->kind) {
-    case COMM_REDUCE_SCATTER: /* read, a share written; written and a share read by the device */
+    case COMM_REDUCE_SCATTER: /* all read, a shard written; device: writes all, reads a shard */
         return bytes * (1 + 1 / n + (device ? 1 + 1 / n : 0));
-    case COMM_ALL_GATHER: /* the others' shares read and written; a share written and all read by the device */
+    case COMM_ALL_GATHER: /* the others' shards read and written; device: writes a shard, reads all */
         return bytes * (2 - 2 / n + (device ? 1 / n + 1 : 0));
-    default: /* written by the device, read, the slice written, read by it */
+    default: /* all read and written; device: writes all; all read, a slice written; device: reads all */
         return bytes * (device ? 1 + 1 + 1 / n + 1 : 2);
     }
 }

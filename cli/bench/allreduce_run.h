@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `cltrain bench allreduce` measures: one sum over ranks, or its halves, a reduce-scatter and an all-gather, by several paths, and how fast the ranks' cores can
- * read and write memory at the same time. */
+ * What `cltrain bench allreduce` measures: one sum over ranks, or one of its halves (reduce-scatter,
+ * all-gather), by several paths; and how fast the ranks' cores read and write memory at the same time. */
 #ifndef CLI_BENCH_ALLREDUCE_RUN_H
 #define CLI_BENCH_ALLREDUCE_RUN_H
 
 #include "cl/command/memory.h"
 #include "comm/comm.h"
 
-/* Buffers of one size for sums, of the largest size. */
+/* The buffers of all sums, as large as the largest sum. */
 typedef struct allreduce_run {
     comm *c;
     const comm_info *info;
@@ -16,34 +16,34 @@ typedef struct allreduce_run {
     comm_kind kind;  /* COMM_ALL_REDUCE, COMM_REDUCE_SCATTER or COMM_ALL_GATHER */
     int64_t bytes;   /* the largest size */
     bool staging;    /* a sum begins and ends in device memory */
-    bool own_memory; /* it does not use memory that local ranks share */
+    bool own_memory; /* sums do not use memory that local ranks share */
     ocl_device *device;
-    ocl_buffer *buffer; /* of a device with staging */
-    bool zero_copy;     /* which is `memory` itself */
+    ocl_buffer *buffer; /* with staging: the data in device memory */
+    bool zero_copy;     /* `buffer` is `memory[0]` itself: the device is a CPU */
     comm_memory *memory[2];
-    int turn; /* sums that stay spread alternate between the two */
+    int turn; /* which `memory` a sum uses: sums whose slices stay with their ranks alternate */
     void *plain;
 } allreduce_run;
 
-/* c, info, type, bytes, staging and own_memory are set; opens the device where one is needed. */
+/* The caller has set c, info, type, kind, bytes, staging and own_memory. Opens a device if `staging`. */
 clt_status allreduce_open(allreduce_run *r, const ocl_open_options *open);
 void allreduce_close(allreduce_run *r);
 
-/* The elements of a rank's share. */
+/* The first element and the length of a rank's shard of `count` elements. */
 void allreduce_share(const allreduce_run *r, int64_t count, int rank, int64_t *first, int64_t *length);
-/* Sums the first `count` elements in place, as gradients go; or of a reduce-scatter or all-gather, as shares do. */
+/* Runs the collective `kind` on the first `count` elements in place, by the path that training uses. */
 clt_status allreduce_sum(allreduce_run *r, int64_t count);
-/* The same numbers by the transport's own all-reduce, which blocks: from and to host memory, also with staging. */
+/* Sums by the transport's own all-reduce, which blocks; in host memory, even with staging. */
 clt_status allreduce_native(allreduce_run *r, int64_t count);
-/* The values that are summed, for filling and checking: from and to where a sum begins and ends. */
+/* Copy values to where a sum begins, to fill it, and from where it ends, to check it. */
 clt_status allreduce_put(allreduce_run *r, const void *values, int64_t count);
 clt_status allreduce_get(allreduce_run *r, void *values, int64_t count);
 
-/* Bytes that the memory of a host must read and write for one sum, for each local rank: those of the sum alone
- * on memory that is shared, and of the transfers where a device has memory of its own. */
+/* Bytes that a host's memory must read and write for one sum, for each local rank: the sum on shared memory
+ * and, if the device has its own memory, the transfers. */
 double allreduce_bytes_moved(const allreduce_run *r, int64_t count);
-/* Seconds in which `bytes` of each rank are read and written back in place: with `alone` by the core of rank 0
- * while the others wait, else by those of all ranks at the same time, until the slowest is done. Collective. */
+/* Collective. Seconds to read `bytes` of host memory and write them back in place. alone: the core of rank 0
+ * does it while the others wait; otherwise every rank does it for its own memory, and the slowest counts. */
 clt_status allreduce_pass(allreduce_run *r, int64_t bytes, bool alone, double *seconds);
 
 #endif

@@ -14,8 +14,8 @@ typedef struct bench_common {
     uint32_t caps_mask;
 } bench_common;
 
-/* The options of all parts, and before them what those that measure a device have; they come first in each
- * table. */
+/* Rows that come first in a part's table of options: BENCH_RECORDS in every part; BENCH_OPTIONS in the parts
+ * that measure a device. */
 #define BENCH_RECORDS(common)                                                                                \
     ARGS_TEXT("--json", "FILE", (common).json, "write the record as JSON; - for the standard output"),       \
         ARGS_TEXT("--compare", "FILE", (common).compare,                                                     \

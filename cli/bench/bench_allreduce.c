@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench allreduce: sums over ranks in the form of nccl-tests: sizes from -b to -e, each times -f, with time,
- * algorithm and bus bandwidth, and the number of wrong elements. With --staging each sum starts and ends in device
- * memory, as gradients do; --bound and --native measure, in turns with the sums, what they can be compared with. The paths are
- * those of allreduce_run.c; it knows ways by name only. */
+ * cltrain bench allreduce: times sums over ranks and prints them in the form of nccl-tests: for sizes from
+ * -b to -e, each -f times the one before, the time, algorithm and bus bandwidth, and number of wrong
+ * elements. With --staging each sum starts and ends in device memory, as gradients do. --bound and --native
+ * also measure, in turns with the sums, the speed of memory and the MPI library's all-reduce.
+ * allreduce_run.c runs the sums. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ typedef struct allreduce_bench {
     clt_json_writer writer;
 } allreduce_bench;
 
-/* "128M" as bytes; suffixes K, M, G of 1024. */
+/* Parses a size such as "128M" into bytes; the suffixes K, M and G are powers of 1024. */
 static clt_status parse_size(const char *option, const char *text, int64_t *out)
 {
     char *end;
@@ -37,7 +38,7 @@ static clt_status parse_size(const char *option, const char *text, int64_t *out)
     return CLT_OK;
 }
 
-/* Small whole numbers, whose sums are exact in every type for up to 8 ranks of 16-bit types and 2^19 of f32. */
+/* Integers from 0 to 30, whose sums are exact for up to 8 ranks in 16-bit types and 2^19 ranks in f32. */
 static double value_of(int64_t i, int rank)
 {
     return (double)((i + rank) % 31);
@@ -50,7 +51,8 @@ static clt_status fill(allreduce_bench *b, int64_t count)
     return allreduce_put(&b->run, b->values, count);
 }
 
-/* Of `length` values from `first` on, those that are not the sums of what the ranks from..to have. */
+/* Counts the wrong values among `length` values from index `first`: each must be the sum over the ranks from
+ * `from` to `to`. */
 static int64_t wrong_among(const allreduce_bench *b, int64_t first, int64_t length, int from, int to)
 {
     double sum[31] = {0};
@@ -84,7 +86,7 @@ static clt_status count_wrong(allreduce_bench *b, int64_t count, int64_t *wrong)
     return comm_all_reduce(b->run.c, wrong, 1, COMM_I64, COMM_SUM);
 }
 
-/* Seconds: the mean of all runs, and the best. */
+/* Seconds: the mean and the shortest of all runs. */
 typedef struct timing {
     double mean, best;
 } timing;
@@ -95,7 +97,7 @@ static void add_run(const allreduce_bench *b, timing *t, double seconds)
     t->best = t->best == 0 || seconds < t->best ? seconds : t->best;
 }
 
-/* A run begins when all ranks are there and ends when the slowest has its sum. */
+/* Times one sum: from when all ranks have arrived until the slowest has its result. */
 static clt_status time_sum(allreduce_bench *b, clt_status (*sum)(allreduce_run *, int64_t), int64_t count,
                            double *seconds)
 {
@@ -108,7 +110,7 @@ static clt_status time_sum(allreduce_bench *b, clt_status (*sum)(allreduce_run *
 
 typedef struct row {
     int64_t bytes, count, wrong;
-    timing sum, native, alone, together; /* alone, together: `bytes` read and written */
+    timing sum, native, alone, together; /* alone, together: allreduce_pass by rank 0, by all ranks */
 } row;
 
 static clt_status clear(allreduce_bench *b, int64_t count)
@@ -117,7 +119,7 @@ static clt_status clear(allreduce_bench *b, int64_t count)
     return allreduce_put(&b->run, b->values, count);
 }
 
-/* What is compared takes turns, since the speed of a machine that others use changes. */
+/* Runs each measurement once. They take turns, because the speed of a machine that others use changes. */
 static clt_status run_once(allreduce_bench *b, row *r, bool counts)
 {
     row unused = {0}, *to = counts ? r : &unused;
@@ -149,13 +151,13 @@ static clt_status measure(allreduce_bench *b, row *r)
     return CLT_OK;
 }
 
-/* Seconds for the bytes that must move, at the speed of all ranks' cores. */
+/* Least seconds for a sum: the bytes that it must move, at the speed of memory when all ranks use it. */
 static double bound_of(const allreduce_bench *b, const row *r)
 {
     return allreduce_bytes_moved(&b->run, r->count) / (2 * (double)r->bytes) * r->together.best;
 }
 
-/* Bytes that each rank must send, over those of the size. */
+/* Bytes that each rank must send, divided by the bytes of the data. */
 static double bus_factor(const allreduce_bench *b)
 {
     double n = b->run.info->ranks;
@@ -273,7 +275,7 @@ static clt_status run_sizes(allreduce_bench *b, clt_str *json)
     return CLT_OK;
 }
 
-/* The context owns the group, so that a failure is reported before it ends the other ranks. */
+/* The context owns the communicator, so that main can report a failure before it ends the other ranks. */
 static clt_status run(allreduce_bench *b, bench_common *common, cmd_context *context)
 {
     clt_str json = {0};

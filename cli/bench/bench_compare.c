@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compares a benchmark's JSON record with an earlier one. Times are the member "ms" of each row (rows are
- * identified by all members that are no measurements) or "step_ms"; rates are the member "value" of rows with
- * a "name". */
+ * Compares a benchmark's JSON record with an earlier one: the time of a step, "step_ms", and of each row the
+ * time "ms" or the rate "value". All members that are no measurements identify a row. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #include "cli/screen/terminal.h"
 #include "engine/json/json.h"
 
-#define SLOWER 1.10 /* with a larger ratio the check fails */
+#define SLOWER 1.10 /* a larger ratio of times makes the comparison fail */
 
 typedef struct comparison {
     int compared, slower, missing;
@@ -27,7 +26,7 @@ static bool is_measurement(const char *key)
     return false;
 }
 
-/* The text that identifies a row: "m 256 n 256 k 256 ta false ..." */
+/* Appends the text that identifies a row, such as "m 256 n 256 k 256 ta false ...". */
 static void identity(const clt_json *row, clt_str *out)
 {
     for (const clt_json *v = clt_json_first(row); v; v = clt_json_next(v)) {

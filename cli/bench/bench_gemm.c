@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench gemm: times matrix products of each backend on the device, after comparing results with
- * double precision, and shows the device's limits, measured in the same run. */
+ * cltrain bench gemm: times the matrix products of one or all backends on a device, after checking results
+ * against double precision, and measures the device's limits in the same run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 #define MAX_SIZES 64
 #define CHECKED 256 /* elements of a result that are compared */
 #define BATCHES 7   /* batches of runs that are timed; their median and the shortest are shown */
-/* Seconds of untimed runs. The first product of a process gets more, because threads, clocks and memory pages
- * are cold; so its position in the list does not matter. */
+/* Seconds of untimed runs before each measurement. The first product of a process gets more, because
+ * threads, clocks and memory pages are cold. */
 #define FIRST_WARM_UP 0.5
 #define WARM_UP 0.05
 
@@ -37,7 +37,7 @@ typedef struct gemm_bench {
     double seconds;
     bool untuned;
     ocl_tuning *tuning;   /* the device's tuning records, NULL with --untuned */
-    ocl_device_desc desc; /* the device, with these records */
+    ocl_device_desc desc; /* the device's description, which refers to `tuning` */
     clt_json_writer writer;
     int measured;
 } gemm_bench;
@@ -106,7 +106,7 @@ static void print_titles(void)
     table_print(&text);
 }
 
-/* A refusal is printed without the column for the choice, because its reason must not be cut off. */
+/* Prints a refusal in full if the screen has no room for the column `choice`, which shows the reason. */
 static void refused_row(const char *m, const char *n, const char *k, const char *layout, const char *backend,
                         const char *reason, clt_str *out)
 {
@@ -117,7 +117,7 @@ static void refused_row(const char *m, const char *n, const char *k, const char 
     clt_str_free(&line);
 }
 
-/* choice: tunables of the tuning record; or the reason why the backend refused, then there is no time. */
+/* choice: tunables of the tuning record; or why the backend refused, if `time` is "". */
 static void print_row(const gemm_bench *b, const ocl_gemm *g, const char *backend, const char *time,
                       const char *speed, const char *best, const char *choice)
 {
@@ -166,7 +166,7 @@ static void write_row(gemm_bench *b, const ocl_gemm *g, const ocl_tuning_log *lo
     b->measured++;
 }
 
-/* The backend that computed the product: that of the last command other than copies and fills. */
+/* The backend that computed the product: the last command with a variant, which copies and fills lack. */
 static const char *backend_of(const ocl_command_list *list)
 {
     for (size_t i = list->count; i-- > 0;)
@@ -191,8 +191,8 @@ static clt_status measure_ready(gemm_bench *b, ocl_gemm_ready *ready, const char
     return CLT_OK;
 }
 
-/* force NULL: the engine's choice. If all backends were asked for, one that refuses is reported and left
- * out. */
+/* force: the backend; NULL: the engine's choice. With --backend all, a backend that refuses is reported and
+ * skipped. */
 static clt_status measure_backend(gemm_bench *b, ocl_gemm_bench *bench, const char *force)
 {
     ocl_tuning_log log = {0}; /* receives the tuning record that is used */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench loader: how fast the data of a config can be read, decoded and augmented. */
+ * cltrain bench loader: measures how fast the data of a config is read, decoded and augmented. */
 #include <stdio.h>
 
 #include "cli/bench/bench.h"

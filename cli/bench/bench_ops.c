@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench ops: times ops and optimizers at realistic sizes and prints them as percentages of the
- * device's measured limits. Knows results, not ops. */
+ * cltrain bench ops: times ops and optimizers at realistic sizes and prints their speed, also in percent of
+ * the device's measured limits. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct ops_run {
     clt_json_writer writer;
     bool kernels;          /* also print a line for each command */
     double at_least;       /* percent; 0: no check */
-    int streams, too_slow; /* number of results that memory limits; number of these below at_least */
+    int streams, too_slow; /* results that memory limits; how many of these are below at_least */
 } ops_run;
 
 static const table_column columns[] = {{"case", 28, 16, 0, false}, {"direction", 9, 0, 0, false},
@@ -34,8 +34,8 @@ static void print_titles(void)
     table_print(&text);
 }
 
-/* "93 %"; with "n" if compared with a stream that uses nontemporal stores; in brackets if caches or
- * arithmetic limit the result. */
+/* "93%"; "93%n": compared with a stream that uses non-temporal stores; "(93%)": caches or arithmetic, not
+ * memory, limit the result. */
 static const char *share_text(const clt_speed_result *r, char *text, size_t size)
 {
     snprintf(text, size, "-");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench: dispatches to its parts, each of which has its own file here (`bench_gemm.c` and others), and
- * implements the two short ones, memory and step. */
+ * cltrain bench: dispatches to its parts and implements the two short ones, memory and step. The others have
+ * a file each, such as `bench_gemm.c`. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void memory_row(clt_json_writer *w, const char *name, double value, const
 
 typedef struct memory_results {
     ocl_limits limits;
-    ocl_launch_times stamped, plain; /* with and without the time stamps of device.timestamps */
+    ocl_launch_times stamped, plain; /* with and without time stamps (device.timestamps) */
     char binary[OCL_BINARY_TEXT];    /* kind of binary that the driver's compiler produces */
 } memory_results;
 
@@ -80,7 +80,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     memory_row(&w, "host_to_device", l->h2d_gbs, "GB/s");
     memory_row(&w, "device_to_host", l->d2h_gbs, "GB/s");
     clt_jw_end_array(&w);
-    /* here smaller is better, so these are not among the rows that --compare reads */
+    /* not among `rows`: --compare takes larger values there as better, and these are times */
     clt_jw_key(&w, "launches");
     clt_jw_array(&w);
     memory_row(&w, "launch", m->plain.alone_us, "us");
@@ -100,8 +100,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     clt_str_append(out, "\n");
 }
 
-/* Measures the limits, and kernel launches with and without time stamps, which need a device opened for
- * each. */
+/* Measures the limits, and kernel launches with and without time stamps; opens the device once for each. */
 static clt_status measure_memory(ocl_open_options options, double seconds, ocl_device_desc *desc,
                                  memory_results *out)
 {

@@ -23,9 +23,9 @@ typedef struct cache_row {
     uint64_t files, bytes; /* removed from this cache */
 } cache_row;
 
-/* Which caches to clear: those that were named; else cltrain's own, and with --all those of drivers that can be
- * cleared. `programs` notes which programs PoCL has cached, and `answers` may hold failures whose cause lies in PoCL's
- * cache: both are cleared together with it. */
+/* True if the cache is to be cleared: the user named it; or named none, and it is cltrain's own, or with
+ * --all a driver's. `programs` and `answers` are cleared together with `pocl`: `programs` lists the programs
+ * that PoCL has cached, and `answers` may hold failures that PoCL's cache caused. */
 static bool is_wanted(const clt_cache *cache, const cache_args *a, const args_result *r)
 {
     for (int i = 0; i < r->n_operands; i++) {
@@ -150,8 +150,8 @@ static clt_status print_json(const cache_row *rows, int count)
     return status;
 }
 
-/* Looks at all caches, clears the selected ones, and looks at those again. failed: why one of them could not
- * be cleared as a whole. */
+/* Looks at all caches, clears the selected ones, and looks at these again. failed: the last error of a cache
+ * that could not be cleared completely. */
 static clt_status look(cache_row *rows, int *count, const cache_args *a, const args_result *r,
                        clt_error *failed)
 {

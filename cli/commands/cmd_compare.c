@@ -114,7 +114,7 @@ static void put_runs(const comparison *c, int screen, clt_str *out)
     const bool shown[] = {true, true, true, eval, eval, perplexity, accuracy, true, true, true};
     table_column columns[10];
     memcpy(columns, all, sizeof all);
-    /* a column without any value is left out first, whatever the width of the screen */
+    /* a column without values is left out on any screen, so table_make must count it out first */
     for (int i = 0; i < 10; i++)
         if (!shown[i])
             columns[i].rank = 99;
@@ -318,7 +318,7 @@ static void csv_number(clt_str *out, double value)
     clt_str_printf(out, ",%s", isfinite(value) ? clt_double_text(value, text) : "");
 }
 
-/* Is the run the first one that differs in this key? Each key that differs becomes a column. */
+/* True if no earlier difference, of this run or one before it, has the same key: one column for each key. */
 static bool first_to_differ(const comparison *c, int run, size_t index)
 {
     const char *key = c->pairs[run].differences.items[index].key;
@@ -337,7 +337,7 @@ static const char *value_in(const comparison *c, int run, const clt_difference *
     return d->a; /* the value of the first run, which this run shares */
 }
 
-/* row 0: the titles; else run number row - 1 */
+/* Appends the columns of differing keys. row 0: their titles; else the values of run `row` - 1. */
 static void csv_keys(const comparison *c, int row, clt_str *out)
 {
     for (int i = 1; i < c->count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain devices: lists every OpenCL device with its capabilities, and why it lacks those that it should
- * have. */
+ * cltrain devices: lists every OpenCL device with its capabilities, and the reason for each capability that
+ * it should have but lacks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +94,7 @@ static void write_device(clt_json_writer *w, const device_view *view)
     clt_jw_end_object(w);
 }
 
-/* On a screen the list is wrapped only between names. */
+/* Appends the names of capabilities; on a screen with blanks between them, where the line may be wrapped. */
 static void append_caps(clt_str *out, uint32_t caps, int screen)
 {
     char text[256];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain doctor: prints the findings of the doctor in cl/. */
+ * cltrain doctor: prints the findings of ocl_doctor, which looks for reasons why no OpenCL device can be
+ * used. */
 #include <stdio.h>
 
 #include "cli/screen/args.h"
@@ -14,7 +15,7 @@ static void on_finding(void *context, ocl_finding_level level, const char *text,
     terminal_say_item(7, "%s  %s\n", names[level], text);
     if (advice && *advice)
         terminal_say_item(10, "       -> %s\n", advice);
-    fflush(stdout); /* a bad driver may crash the process in what comes next */
+    fflush(stdout); /* in the next check a bad driver may crash the process */
 }
 
 clt_status cmd_doctor(cmd_context *context, int argc, char **argv)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain eval RUN: loss, accuracy and figures of classes of a saved run, or of a weights file, on the evaluation data. */
+ * cltrain eval RUN: computes loss, accuracy and metrics of each class for a saved run or a weights file, on
+ * the evaluation data or, with --on train, the training data. */
 #include <math.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m, const 
     return status;
 }
 
-/* A loss that is not finite is an error. */
+/* Returns an error if the loss is not finite. */
 static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
 {
     if (isfinite(m->loss))
@@ -111,7 +112,7 @@ static clt_status check_args(eval_args *a, const args_result *r)
     return cmd_caps(a->caps, &a->caps_mask);
 }
 
-/* Opens the saved run, unless the weights come from a file, and the config, unless it is the run's. */
+/* Opens the saved run, unless the weights come from --init, and the CONFIG, unless the run's own is used. */
 static clt_status open_inputs(const eval_args *a, const args_result *r, clt_saved_run **saved,
                               clt_config **config)
 {
@@ -146,7 +147,7 @@ static clt_status write_confusion(const char *path, const clt_class_counts *clas
     return status;
 }
 
-/* What was asked for beside the line of figures. */
+/* Prints or writes what was asked for besides the line of metrics: --classes, --confusion, --json. */
 static clt_status print_more(const eval_args *a, const clt_eval_metrics *m, const clt_class_counts *classes)
 {
     clt_str text = {0};

@@ -20,8 +20,8 @@ static clt_status read_type(const char *text, clt_dtype *dtype)
     return CLT_OK;
 }
 
-/* Without --format the name decides: an existing folder, a slash at the end, or a name without a dot means a
- * folder. */
+/* Without --format the path decides: an existing folder, a slash at the end, or a name without a dot that is
+ * no existing file means a folder. */
 static clt_status read_format(const char *text, const char *out, bool *folder)
 {
     const char *slash = strrchr(out, '/'), *last = slash ? slash + 1 : out;
@@ -38,7 +38,7 @@ static clt_status read_format(const char *text, const char *out, bool *folder)
     return CLT_OK;
 }
 
-/* Without --weights a run that kept averages is exported as `eval` and `generate` use it. */
+/* Without --weights the moving averages are exported if there are any, as `eval` and `generate` use them. */
 static clt_status read_values(const char *text, clt_values *values)
 {
     *values = text && strcmp(text, "raw") == 0 ? CLT_VALUES_RAW : CLT_VALUES_AVERAGED;

@@ -13,7 +13,7 @@
 #include "engine/files/fileio.h"
 #include "engine/train/generate/generate.h"
 
-/* The logits of all tokens so far. */
+/* The logits of all tokens so far: rows x columns, a row for each token. */
 typedef struct kept_logits {
     float *values;
     size_t count, capacity;
@@ -37,7 +37,7 @@ static clt_status keep_logits(void *context, const float *logits, int count)
     return CLT_OK;
 }
 
-/* An array (tokens, vocabulary) of f32. */
+/* Writes the logits as an npy array (tokens, vocabulary) of f32. */
 static clt_status write_logits(const char *path, const kept_logits *kept)
 {
     const int64_t dim[] = {kept->rows, kept->columns};
@@ -56,8 +56,7 @@ static clt_status write_logits(const char *path, const kept_logits *kept)
     return status;
 }
 
-/* Prints the prompt when the first generated text arrives, so that it is not printed before an error
- * message. */
+/* Prints the prompt, once: when the first generated text arrives, so that no error comes after it. */
 static void print_prompt(generate_view *v)
 {
     if (v->prompt)

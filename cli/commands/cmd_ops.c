@@ -41,8 +41,7 @@ static void print_list(void)
                  "on a page.\n");
 }
 
-/* "inputs      x: ...": a label and text that is wrapped beside it. Each line of `lines` starts a new
- * line. */
+/* Appends a label and, wrapped beside it, a text: "inputs      x: ...". Keeps the line breaks of `lines`. */
 static void labelled(const char *label, const char *lines, int screen, clt_str *out)
 {
     for (const char *at = lines; at && *at;) {

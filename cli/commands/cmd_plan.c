@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain plan CONFIG and cltrain estimate CONFIG: what a training would run and how much memory it would
- * need on its device. */
+ * cltrain plan CONFIG and cltrain estimate CONFIG: show what a training would run, and how much memory it
+ * would need on its device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

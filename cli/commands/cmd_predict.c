@@ -22,11 +22,11 @@ typedef struct predict_args {
     int64_t top;
     const char *files[ARGS_MAX + 1];
     int n_files;
-    const clt_source_type *rows_type; /* NULL: by content and name */
+    const clt_source_type *rows_type; /* NULL: guessed from content and name */
     uint32_t caps_mask;
 } predict_args;
 
-/* Takes all paths of a key, in their order, as the evaluation does. */
+/* Takes all paths of a config key as input, in their order. */
 static clt_status take_paths(predict_args *a, const clt_config *c, const char *key)
 {
     int n = clt_config_list_count(c, key);
@@ -55,7 +55,8 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
         a->files[a->n_files++] = r->operands[i];
     if (a->n_files > 0)
         return CLT_OK;
-    /* data.path may be a folder that has the evaluation data, too; a part split from it is no input by itself */
+    /* The evaluation data may be in the folder data.path (`beside`). If the config only splits it off the
+     * training data, it has no files of its own to read. */
     const clt_source_type *type = clt_source_type_of(c);
     bool own = clt_config_list_count(c, "data.eval_path") > 0;
     bool splits = clt_config_part_has(type->format, "data.split");
@@ -94,7 +95,8 @@ static clt_status check_shape(const clt_predictor *p, const char *path, const cl
                   : "");
 }
 
-/* *files: some input is a folder of files with a sample each, so that each prediction names its file. */
+/* Checks the shapes of all inputs. Sets *files if one is a folder with a file for each sample, so that each
+ * prediction must name its file. */
 static clt_status check_files(const predict_args *a, const clt_predictor *p, bool *files)
 {
     for (int i = 0; i < a->n_files; i++) {
@@ -138,7 +140,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     CLT_TRY(
         clt_rows_open_again(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
     clt_status status = CLT_OK;
-    /* when samples are typed, each is answered at once */
+    /* an input that can be read only once may be typed, so each sample is answered at once */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
     while (status == CLT_OK && got > 0) {
         status = clt_rows_next(rows, most, x, &got);
@@ -223,7 +225,7 @@ static clt_status write_mask(const predict_args *a, clt_predictor *p)
     return CLT_OK;
 }
 
-/* One volume gives one mask, if the name to write to is that of a NIfTI file. */
+/* Predicts the mask of one volume, because --out names a NIfTI file. */
 static clt_status predict_mask(predict_args *a, const args_result *r, const clt_saved_run *saved)
 {
     clt_predictor *p;
@@ -246,7 +248,7 @@ static bool is_volume(const char *path)
     return clt_nifti_named(path) || clt_volume_is_pair(path);
 }
 
-/* A run that predicts masks has one volume to read and one mask to write. */
+/* Returns an error if the run predicts masks of volumes, which need --out MASK.nii.gz. */
 static clt_status refuse_mask_run(const predict_args *a, const clt_predictor *p)
 {
     bool folder = clt_is_directory(a->files[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain probe: the child process of other commands that tests what a driver can do. It answers on a private
- * pipe. */
+ * cltrain probe: the child process of other commands that tests what a driver can do. It answers on a
+ * private pipe. */
 #include <stdlib.h>
 
 #include "cl/device/listing.h"
@@ -11,7 +11,8 @@
 #include "cli/screen/cmd.h"
 #include "engine/host/child.h"
 
-/* For cltrain launch: a driver that lost a device may still list it to a process that has seen it before. */
+/* Counts devices for cltrain launch. A child process does it, because a driver that has lost a device may
+ * still list it to a process that has seen it before. */
 static clt_status count_devices(const char *spec)
 {
     int count;

@@ -12,7 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 
-/* Where the page is written: for one run beside its metrics, for several in the current folder. */
+/* Where the page goes by default: into the run's folder, or for several runs into the current one. */
 static clt_status default_path(clt_run_record *const *runs, int count, char **out)
 {
     return clt_path_join(count == 1 ? runs[0]->folder : ".", "report.html", out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain train CONFIG: runs the trainer and prints its reports. */
+ * cltrain train CONFIG, or --resume RUN: chooses the run folder, runs the trainer, shows its progress on the
+ * console and prints the result and the next commands. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +169,7 @@ static clt_status choose_saved_folder(const clt_saved_run *saved, const train_ar
     return CLT_OK;
 }
 
-/* An error that names the process if the run in the folder is still going on. */
+/* Returns an error that names the process if the run in the folder is still going on. */
 static clt_status check_ended(const char *run)
 {
     char *path = NULL;
@@ -180,7 +181,7 @@ static clt_status check_ended(const char *run)
     return clt_fail_prefix(status, "the run in '%s' is still going on", run);
 }
 
-/* An error for a run without a checkpoint, which cannot be resumed. */
+/* Returns an error if the run has no checkpoint, because it cannot be resumed. */
 static clt_status check_saved_anything(const char *run)
 {
     char *config = NULL;
@@ -267,7 +268,7 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     if (r.help)
         return CLT_OK;
     CLT_TRY(train_check_args(&a));
-    if (!context->comm) /* with several ranks none may end alone */
+    if (!context->comm) /* with several ranks, none may end alone */
         cmd_signals_starting();
     if (r.n_operands == 0)
         return train_saved(context, &a, &r);
@@ -281,12 +282,12 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     clt_status status = CLT_OK;
     bool automatic = a.resume && strcmp(a.resume, "auto") == 0;
     if (!a.out && automatic)
-        /* --resume auto needs the same name every time */
+        /* --resume auto must find the same folder every time, so no number is added */
         status = train_default_folder(r.operands[0], folder, sizeof folder);
     else if (!a.out && !a.dry_run)
         status = choose_folder(context, r.operands[0], folder, sizeof folder);
     if (status == CLT_OK)
-        /* a dry run writes nothing; with auto it looks into the folder */
+        /* a dry run writes nothing, and needs the folder only to look for a checkpoint (auto) */
         status = train(context, &a, config, a.dry_run && !automatic ? NULL : a.out ? a.out : folder);
     clt_config_destroy(config);
     return status;

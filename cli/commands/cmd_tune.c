@@ -53,7 +53,7 @@ static double gain(const ocl_choice *c)
     return c->ns > 0 && c->default_ns > 0 ? c->default_ns / c->ns : 1.0;
 }
 
-/* "lane kc=512", or "=" if the default is the fastest. */
+/* The fastest variant and its tunables, "lane kc=512", or "=" if the default is the fastest. */
 static const char *fastest(const ocl_choice *c, const char *standard, char *text, size_t size)
 {
     if (c->n_values == 0 && strcmp(c->variant, standard) == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain verify: runs the checker; prints failures and a summary, and with -v every check. */
+ * cltrain verify: checks the kernels of a device in child processes; prints failures and a summary, and with
+ * -v every check. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -65,7 +66,7 @@ static clt_status parse_shard(const char *text, int *shard, int *shards)
     CLT_FAIL(CLT_EUSAGE, "cltrain verify: --shard %s: expected I/N with 0 <= I < N, such as 0/4", text);
 }
 
-/* Shows which op is being checked; NULL: all checks are done. */
+/* Shows on the console which op is being checked. name: the check that has ended; NULL: all have. */
 static void tell_progress(verify_run *run, const char *name)
 {
     char what[64];
@@ -76,7 +77,7 @@ static void tell_progress(verify_run *run, const char *name)
         .progress(run->console, what, name ? (int64_t)run->done : 0, name ? (int64_t)run->total : -1);
 }
 
-/* "FAIL     gemm.f32  error 0.1, limit 0.01  0.5 ms" */
+/* Prints a line such as "FAIL     gemm.f32  error 0.1, limit 0.01  0.5 ms". */
 static void say_result(const clt_verify_result *result, bool failed)
 {
     clt_str line = {0}, out = {0};
@@ -146,7 +147,7 @@ static clt_status run_device(const verify_args *a, clt_verify_options *options, 
     return status;
 }
 
-/* Checks every device, even if checks on another one have failed. */
+/* Checks every device, even after a failure on another one. */
 static clt_status run_all(const verify_args *a, clt_verify_options *options, verify_run *run, int count[5])
 {
     ocl_device_desc *list = NULL;
@@ -184,7 +185,7 @@ static clt_status verify(const cmd_context *context, const verify_args *a)
     CLT_TRY(cmd_caps(a->caps, &options.caps_mask));
     CLT_TRY(cmd_can_write(a->json));
     CLT_TRY(cmd_can_write(a->junit));
-    if (options.seed == 0) /* choose it here, so that it is printed before anything can go wrong */
+    if (options.seed == 0) /* choose the seed here, so that it is printed before anything can go wrong */
         options.seed = (uint64_t)time(NULL) * 1000003u % 1000000000u + 1;
     run.list = (options.modes & CLT_VERIFY_LIST) != 0;
     console_init(&c, context);

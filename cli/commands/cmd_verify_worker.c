@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain verify-worker: the child process of `cltrain verify`, which runs the checks. */
+ * cltrain verify-worker: the child process of `cltrain verify` that runs the checks. */
 #include <stdlib.h>
 
 #include "cli/screen/args.h"

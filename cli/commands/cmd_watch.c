@@ -55,8 +55,7 @@ static clt_status open_run(watch *w)
     return status;
 }
 
-/* Reads new lines. If the file was truncated or replaced, as a resumed run does, it is read from its
- * beginning. */
+/* Reads new lines; or all lines, if the file was truncated or replaced, as a resumed run does. */
 static clt_status look(watch *w)
 {
     clt_metrics_line line;
@@ -270,8 +269,8 @@ static void screen_size(int *columns, int *rows)
 
 static struct termios usual;
 
-/* Switches to reading keys at once and without echo. Ctrl-C and Ctrl-Z become keys, too: as signals they
- * could end or stop the process while the terminal is in this mode. */
+/* Makes the terminal deliver keys at once and without echo. Ctrl-C and Ctrl-Z become keys as well: as
+ * signals they could end or stop the process while the terminal is in this mode. */
 static bool take_keys(void)
 {
     if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &usual) != 0)
@@ -284,8 +283,7 @@ static bool take_keys(void)
     return tcsetattr(STDIN_FILENO, TCSANOW, &quiet) == 0;
 }
 
-/* True for q, Ctrl-C, or Escape alone; sequences of arrow keys and of the mouse wheel begin with Escape,
- * too. */
+/* True for q, Ctrl-C, or Escape alone: arrow keys and the mouse wheel send Escape with more bytes. */
 static bool means_end(const char *typed, size_t size, struct pollfd *in)
 {
     if (typed[0] == 27)
@@ -296,7 +294,7 @@ static bool means_end(const char *typed, size_t size, struct pollfd *in)
     return false;
 }
 
-/* Waits until the next read; true if the user wants to quit. */
+/* Waits until the files are to be read again; true if the user wants to quit. */
 static bool wait_for_user(const watch *w, bool keys)
 {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -305,7 +303,7 @@ static bool wait_for_user(const watch *w, bool keys)
     ssize_t size = n > 0 ? read(STDIN_FILENO, typed, sizeof typed) : 0;
     if (size > 0 && means_end(typed, (size_t)size, &in))
         return true;
-    if (n > 0 && size <= 0) /* the input is closed, so poll() returns at once: wait without it */
+    if (n > 0 && size <= 0) /* poll() returns at once for a closed input, so wait without it */
         (void)poll(NULL, 0, (int)(LOOK_SECONDS * 1000));
     return *w->context->stop != 0;
 }
@@ -329,7 +327,7 @@ static clt_status print_once(watch *w)
     return status;
 }
 
-/* Reads the run's files; if there is no run yet, waits for one. */
+/* Reads the run's files. No run yet is no error. */
 static clt_status look_or_wait(watch *w)
 {
     clt_status status = look(w);
@@ -360,7 +358,7 @@ static clt_status show(const watch *w, clt_str *picture)
     return CLT_OK;
 }
 
-/* Redraws the screen in place until the run ends; what was drawn last stays. */
+/* Redraws the alternate screen until the run ends, then prints the last picture on the usual one. */
 static clt_status follow_on_screen(watch *w)
 {
     clt_str picture = {0};

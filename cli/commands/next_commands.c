@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands for after a run: see next_commands.h. */
+ * Prints the commands that resume, evaluate, use and report a run that has ended. */
 #include "cli/commands/next_commands.h"
 #include "cli/screen/shell_word.h"
 
@@ -8,8 +8,7 @@
 
 #include "engine/checkpoint/saved_run.h"
 
-/* Prints a line such as "go on     build/cltrain train --resume runs/mine"; rest: appended unchanged, or
- * "". */
+/* Prints a line such as "go on     build/cltrain train --resume runs/mine", with `rest` after the folder. */
 static void print_command(const cmd_context *context, const next_run *run, const char *what,
                           const char *command, const char *rest)
 {
@@ -40,7 +39,7 @@ static void print_command(const cmd_context *context, const next_run *run, const
     clt_str_free(&line);
 }
 
-/* Prints commands for using the model: generate for text, predict for others. */
+/* Prints commands that use the model: eval if there is evaluation data, and generate or predict. */
 static void print_uses(const cmd_context *context, const next_run *run)
 {
     clt_saved_run *saved;

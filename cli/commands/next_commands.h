@@ -7,15 +7,15 @@
 #include "cli/screen/cmd.h"
 #include "engine/train/loop/trainer.h"
 
-/* A run: its folder, its result, and the options besides its config (either may be NULL). */
+/* A run that has ended. `device` and `caps` are the values of its options, or NULL. */
 typedef struct next_run {
     const char *folder, *device, *caps;
     const clt_run_result *result;
-    bool ended;    /* all its steps were made */
+    bool ended;    /* it made all its steps */
     double epochs; /* train.epochs of the config */
 } next_run;
 
-/* Prints them; nothing for a run that left no checkpoint. */
+/* Prints nothing for a run that left no checkpoint. */
 void print_next_commands(const cmd_context *context, const next_run *run);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reports of the checker: see verify_report.h. */
+ * Collects the checker's results; writes them as JSON and JUnit XML; counts the reasons of skipped
+ * checks. */
 #include "cli/commands/verify_report.h"
 
 #include <stdlib.h>
@@ -192,7 +193,7 @@ typedef struct skip_reason {
     size_t count;
 } skip_reason;
 
-/* The reason without what names the variant at its beginning: "variant tile: " or "backend lane: ". */
+/* The reason without the name of the variant before it, such as "variant tile: " or "backend lane: ". */
 static const char *plain_reason(const char *reason)
 {
     static const char *const fronts[] = {"variant ", "backend "};
@@ -210,7 +211,8 @@ static int by_count(const void *a, const void *b)
     return x->count != y->count ? (x->count < y->count ? 1 : -1) : strcmp(x->text, y->text);
 }
 
-/* Returns the number of different reasons; `reasons` has room for one per skipped check. */
+/* Counts the skipped checks of each reason, the most frequent first. Returns the number of different
+ * reasons; `reasons` has room for one per check. */
 static size_t collect_reasons(const verify_report *report, skip_reason *reasons)
 {
     size_t n = 0;

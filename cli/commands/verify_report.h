@@ -8,7 +8,7 @@
 
 typedef struct verify_item {
     char *device, *name, *reason, *repeat;
-    int run; /* number of the device, from 0 */
+    int run; /* number of the device, from 1 */
     uint64_t index;
     clt_verify_state state;
     double error, limit, ms;
@@ -24,10 +24,10 @@ typedef struct verify_report {
 /* To be called before the results of another device are added. */
 void verify_report_device(verify_report *report);
 void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
-/* Writes the results in the order of the list of checks. Either path may be NULL. */
+/* Sorts the results into the order of the list of checks and writes them. Either path may be NULL. */
 clt_status verify_report_write(verify_report *report, const char *json, const char *junit, uint64_t seed);
 /* Prints the most frequent reasons why checks were skipped. own_forms: variants that the device does not use
- * were. */
+ * were skipped as well (--quick), which a line then says. */
 void verify_report_skips(const verify_report *report, bool own_forms);
 void verify_report_free(verify_report *report);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Option parser: see args.h. */
+ * Option parser: parses a command line by a table of options, prints --help, runs the parts of a command,
+ * and words the errors for unknown options. */
 #include "cli/screen/args.h"
 
 #include <ctype.h>
@@ -53,7 +54,7 @@ static const args_option *find(const args_usage *usage, const char *name, size_t
     return NULL;
 }
 
-/* The error for an option that other tools have, or that is a key of the config; CLT_OK: it is neither. */
+/* Returns an error if other tools have this option, or if it is a key of the config; CLT_OK otherwise. */
 static clt_status unknown_elsewhere(const args_usage *usage, const char *const *names, size_t count,
                                     const char *word, const char *value)
 {
@@ -77,7 +78,7 @@ static clt_status unknown_elsewhere(const args_usage *usage, const char *const *
     return status;
 }
 
-/* Whether only case and '_' for '-' differ. */
+/* True if the two are equal when case is ignored and '_' in `word` counts as '-'. */
 static bool is_spelled_like(const char *name, const char *word)
 {
     for (; *name && *word; name++, word++)
@@ -86,7 +87,7 @@ static bool is_spelled_like(const char *name, const char *word)
     return !*name && !*word;
 }
 
-/* The error for an unknown option. value: what seems to be its value, or NULL. */
+/* Returns the error for an unknown option. value: the word that is probably its value, or NULL. */
 static clt_status unknown(const args_usage *usage, const char *given, size_t length, const char *value)
 {
     const char *names[66];
@@ -136,7 +137,7 @@ static clt_status take_value(const args_usage *usage, const args_option *o, cons
     return CLT_OK;
 }
 
-/* Is it --color WHEN, which every command has? False: it is another option. */
+/* True for --color WHEN, which every command has. */
 static bool is_color(const char *given)
 {
     return strcmp(given, "--color") == 0 || strncmp(given, "--color=", 8) == 0;
@@ -153,7 +154,7 @@ static clt_status take_color(const args_usage *usage, int argc, char **argv, int
     return CLT_OK;
 }
 
-/* Handles one option at argv[*at]; moves *at past its value. */
+/* Handles the option at argv[*at]; afterwards *at is the index of its last word. */
 static clt_status option(const args_usage *usage, int argc, char **argv, int *at, bool *seen)
 {
     const char *given = argv[*at];
@@ -181,9 +182,9 @@ static clt_status option(const args_usage *usage, int argc, char **argv, int *at
 
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
 
-/* An override, "section.key=value": letters, digits, '_' and a dot before the '='. After the last operand a
- * name without a section also counts, so that the config can say which section is missing, and so does '-' as
- * in "weight-decay". */
+/* True for an override, "section.key=value": letters, digits, '_' and a dot before the '='. After the last
+ * operand, names without a section or with '-', such as "weight-decay", count as well: the config then
+ * reports which section or name was meant. */
 static bool is_override(const args_usage *usage, const char *text, const args_result *out)
 {
     bool complete = out->n_operands > 0 && out->n_operands >= usage->max_operands;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Option parser: a table connects options with variables. An unknown option is an error that suggests the
- * most similar name. Every command has --help and --color, and values are checked when they are parsed. Knows
- * nothing of what the options do. */
+ * most similar name. Every command has --help and --color, and values are checked when they are parsed. Does
+ * not know what the options do. */
 #ifndef CLI_SCREEN_ARGS_H
 #define CLI_SCREEN_ARGS_H
 
@@ -85,15 +85,15 @@ typedef struct args_result {
     const char *overrides[ARGS_MAX];
 } args_result;
 
-/* argv[0] is the command's name. CLT_EUSAGE says what is wrong. */
+/* argv[0] is the command's name. Returns CLT_EUSAGE, with a message, for anything that the table forbids. */
 clt_status args_parse(const args_usage *usage, int argc, char **argv, args_result *out);
-/* For a command with parts: runs the part that argv[1] names, with its name as argv[0]; --help lists them.
- * CLT_EUSAGE: there is no such part. Of `usage` only the command, the summary and the parts are used. */
+/* For a command with parts: runs the part that argv[1] names, with its name as argv[0]; --help lists the
+ * parts. CLT_EUSAGE: there is no such part. Uses only the command, summary and parts of `usage`. */
 clt_status args_dispatch(const args_usage *usage, struct cmd_context *context, int argc, char **argv);
 
-/* While a receiver is set, --help passes the command's table to it, valid during the call, and prints
- * nothing. The man page and the completion get every command's options in this way. NULL: --help prints
- * again. Applies to the whole process; not thread-safe. */
+/* Sets a receiver: --help then prints nothing and passes the command's table to it instead; the table is
+ * valid during the call. The man page and the completion get every command's options in this way. NULL:
+ * --help prints again. Applies to the whole process; not thread-safe. */
 typedef void (*args_receiver)(void *context, const args_usage *usage);
 void args_describe(args_receiver receiver, void *context);
 

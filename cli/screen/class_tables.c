@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables about classes: see class_tables.h. */
+ * Tables about classes: support, precision, recall and F1 or Dice of each class, and the confusion
+ * matrix. */
 #include "cli/screen/class_tables.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static void class_row(const table *t, const clt_class_counts *c, int64_t k, clt_
     table_row(t, cells, out);
 }
 
-/* The class with the lowest F1 of those that are not marked; -1: there is none. */
+/* The unmarked class with the lowest F1; -1: no unmarked class has an F1. */
 static int64_t lowest(const clt_class_counts *c, const bool *marked)
 {
     int64_t found = -1;
@@ -69,7 +70,7 @@ static int width_of(const char *text, int width)
     return n > width ? n : width;
 }
 
-/* Lines of targets, columns of predictions. */
+/* Appends the confusion matrix: a line for each target class, a column for each predicted class. */
 static void confusion(const clt_class_counts *c, int columns, clt_str *out)
 {
     char text[24];

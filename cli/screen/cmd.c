@@ -169,7 +169,7 @@ clt_status cmd_run_operand(const args_result *r, const char *command, const char
     return CLT_OK;
 }
 
-static int data_output = -1; /* the real standard output, while stdout is redirected to stderr */
+static int data_output = -1; /* copy of the real standard output while stdout goes to stderr; else -1 */
 
 static clt_status reserve_output(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands share: the table of commands, the state of the process (ranks, stop flag) and helpers for
- * configs, files and output. The command line is the only room that prints and exits. */
+ * What the commands share: the table of commands, the state of the process (ranks, stop flag) and helpers
+ * for configs, files and output. The command line is the only room that prints and exits. */
 #ifndef CLI_SCREEN_CMD_H
 #define CLI_SCREEN_CMD_H
 
@@ -25,7 +25,7 @@ typedef struct cmd_context {
 typedef clt_status (*cmd_function)(cmd_context *context, int argc, char **argv);
 
 enum {
-    /* ends in an orderly way when the stop flag is set; signals end other commands at once */
+    /* the stop flag ends the command in an orderly way; signals end other commands at once */
     CMD_STOPS = 1 << 0,
     CMD_RANKS = 1 << 1, /* can run with several ranks */
     CMD_HIDDEN = 1 << 2 /* for cltrain's own child processes */
@@ -69,57 +69,59 @@ clt_status cmd_verify_worker(cmd_context *context, int argc, char **argv);
 clt_status cmd_probe(cmd_context *context, int argc, char **argv);
 clt_status cmd_help(cmd_context *context, int argc, char **argv);
 
-/* Signals (signals.c): SIGTERM, SIGINT, SIGUSR2, SIGHUP. To be installed before any other thread is
- * created. */
+/* SIGTERM, SIGINT, SIGUSR2 and SIGHUP (signals.c). Install before any other thread is created. */
 typedef enum cmd_signals_kind {
     CMD_SIGNALS_END,  /* a signal ends the process at once, with exit code 128 plus its number */
     CMD_SIGNALS_STOP, /* the first signal sets the flag; a second SIGINT ends the process at once with 130 */
-    CMD_SIGNALS_CHILD /* in a child process of cltrain, which blocks the signals (clt_child_begin) */
+    CMD_SIGNALS_CHILD /* for a child process of cltrain, which blocks the signals (clt_child_begin) */
 } cmd_signals_kind;
 void cmd_signals_install(cmd_signals_kind kind);
 const atomic_int *cmd_stop_flag(void);
-/* starting: until `ready` there is nothing to lose, and a signal ends the process at once with the exit code
- * of an interruption. ready: from now on a signal sets the flag; does not return if one has come before. */
+/* Between `starting` and `ready` there is no work to lose, so a signal ends the process at once, with the
+ * exit code of an interruption. After `ready` a signal sets the flag. `ready` does not return if a signal
+ * has come since `starting`. */
 void cmd_signals_starting(void);
 void cmd_signals_ready(void);
-/* tell (may be NULL) is called by another thread when the first signal has set the flag. */
+/* Another thread calls `tell` (may be NULL) when the first signal has set the flag. */
 typedef void (*cmd_stop_fn)(void *context, int number);
 void cmd_signals_listen(cmd_stop_fn tell, void *context);
 
-/* True on the rank that prints. */
+/* True on rank 0, the only one that prints. */
 bool cmd_prints(const cmd_context *context);
-/* Prints an error to stderr as "cltrain: <status>: <message>", preceded by "[rank 3 host] " if there are
- * several ranks. */
+/* Prints the thread's error to stderr as "cltrain: <status>: <message>", with several ranks after
+ * "[rank 3 host] ". */
 void cmd_print_error(const cmd_context *context, clt_status status);
 
-/* The environment variable in which `launch` gives its ranks the name that it was called by. */
+/* The environment variable in which `launch` passes the name that it was called by to its ranks. */
 #define CMD_CALLED "CLTRAIN_CALLED"
-/* Appends the program as it was called, for commands that a user can paste (shell_word.h: their other words). */
+/* Appends the program's name as it was called, for commands that a user can paste. shell_append_word appends
+ * the other words. */
 void cmd_append_command(clt_str *out, const cmd_context *context);
 
-/* Opens the device of a SPEC (NULL: the default one), gets its description and closes it. */
+/* Gets the description of the device of a SPEC (NULL: the default one); opens it and closes it again. */
 clt_status cmd_describe_device(const char *spec, uint32_t caps_mask, ocl_device_desc *out);
 /* Parses the value of --caps; NULL: all capabilities. */
 clt_status cmd_caps(const char *text, uint32_t *mask);
-/* Finds a folder name that is not used yet: base, base-2, base-3 ...; the caller frees it. */
+/* Finds a folder name that is not used yet: base, base-2, base-3 ...; the caller frees *out. */
 clt_status cmd_free_folder(const char *base, char **out);
 /* Sets the log level from the config's log.level, unless CLTRAIN_LOG is set. */
 void cmd_use_log_level(const clt_config *config);
-/* The run folder that a command works on: its only operand, or the value of --checkpoint, which older scripts
- * use. CLT_EUSAGE if there is neither or both; `what` completes the message: "a trained language model". */
+/* Sets *out to the run folder that a command works on: its only operand, or the value of --checkpoint, which
+ * older scripts use. CLT_EUSAGE if neither or both are given; `what` says in the message what the run is,
+ * such as "a trained language model". */
 clt_status cmd_run_operand(const struct args_result *r, const char *command, const char *checkpoint,
                            const char *what, const char **out);
-/* With `best` (--best) *run becomes the folder of the run's best checkpoint, in `buffer`. */
+/* If `best` (--best), sets *run to the folder of the run's best checkpoint, a path in `buffer`. */
 clt_status cmd_best_of(bool best, const char **run, char buffer[1024]);
 clt_status cmd_load_config(const struct args_result *r, clt_config **out);
-/* The same for a run that starts from the weights of --init (NULL: none), whose folder describes the model
- * and so fills in keys of the config. training: the run trains. */
+/* The same for a run that starts from the weights of --init (NULL: none): the description of the model in
+ * that folder fills in keys of the config. training: the run trains. */
 clt_status cmd_load_config_over(const struct args_result *r, const char *init, bool training,
                                 clt_config **out);
 /* Writes text to a file, or to the standard output for "-". */
 clt_status cmd_write_text(const char *path, const char *text);
-/* Checks that `path` can be written, before any long work; NULL: nothing is to be written. With "-" the
- * standard output is reserved for that text: from now on everything else is printed to stderr. */
+/* Checks that `path` can be written, before any long work; NULL: nothing to check. "-" reserves the standard
+ * output for that text: from now on everything else is printed to stderr. */
 clt_status cmd_can_write(const char *path);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The console: see console.h. */
+ * The console: draws the live line of a terminal or prints plain lines, from the calls of a run's observer
+ * and from a thread that redraws the work in progress. */
 #include "cli/screen/console.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 #define DRAW_SECONDS 0.1 /* shortest time between two changes of the live line */
 #define TICK_SECONDS 0.25
-#define STAGE_SECONDS 2.0 /* shorter stages get no line of their own without a terminal */
+#define STAGE_SECONDS 2.0 /* without a terminal, shorter stages get no line */
 
 static console *in_use; /* the console that has a live line; there is at most one */
 static pthread_mutex_t in_use_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,8 +80,7 @@ static void clear_line(console *c)
     c->open = false;
 }
 
-/* To be called before a line is printed. False: the terminal accepts no output now, so the line is
- * dropped. */
+/* Call it before each line. False: the terminal accepts no output now, so the line must be dropped. */
 static bool may_print(console *c)
 {
     if (c->tty && !terminal_takes()) {
@@ -103,7 +103,7 @@ static void print_line(console *c, terminal_ink ink, const char *text)
          terminal_end(STDOUT_FILENO, ink));
 }
 
-/* Prints text on as many lines as it needs. Not for paths, which a user may want to copy. */
+/* Prints text, wrapped to the terminal's width. Not for paths, which a user may want to copy. */
 static void print_wrapped(console *c, terminal_ink ink, const char *text)
 {
     clt_str lines = {0};
@@ -124,7 +124,7 @@ static void stage_line(const console *c, int columns, char line[CLT_LINE_SIZE])
     clt_progress_line(s->what, s->done, s->total, now - s->began, now - s->changed, columns, line);
 }
 
-/* Time until the next plain line of a stage: the longer it lasts, the rarer they are. */
+/* Seconds until the next plain line of a stage: the longer a stage lasts, the rarer its lines. */
 static double until_next(double lasted)
 {
     return lasted < 30 ? 5 : lasted < 300 ? 15 : 60;
@@ -257,7 +257,7 @@ void console_close(console *c)
 
 /* --- the observer's functions --- */
 
-/* To be called before complete lines are printed: ends the current stage. */
+/* Locks the console and ends the current stage, before complete lines are printed. */
 static console *begin_told(void *context)
 {
     console *c = context;

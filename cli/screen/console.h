@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The console: shows the progress of a run. On a terminal the last line is live: it shows the newest step, or
- * the work in progress and how long it will take. Lines above it stay. Otherwise plain lines without control
- * characters are printed, less often. A terminal that accepts no output does not block the run; lines that it
- * misses are counted. Knows the observer's records and nothing of training. */
+ * The console: shows the progress of a run. On a terminal the last line is live: it shows the newest step,
+ * or the work in progress and how long it will take. Lines above it stay. Otherwise plain lines without
+ * control characters are printed, less often. A terminal that accepts no output does not block the run; the
+ * lines that it misses are counted. */
 #ifndef CLI_SCREEN_CONSOLE_H
 #define CLI_SCREEN_CONSOLE_H
 
@@ -15,7 +15,7 @@
 
 /* Work in progress (clt_observer.progress). */
 typedef struct console_stage {
-    bool active, told; /* told: a plain line has announced it */
+    bool active, told; /* told: a plain line has shown it */
     char what[160];
     size_t name; /* length of the name at the beginning of `what` */
     int64_t done, total;
@@ -31,7 +31,7 @@ typedef struct console {
     console_stage stage;
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    struct clt_thread *ticker; /* redraws the live line while there is no news */
+    struct clt_thread *ticker; /* redraws the live line while the run reports nothing */
     bool ending;
 } console;
 
@@ -41,14 +41,15 @@ void console_clear(console *c);
 /* Erases the live line and ends the thread. May be called several times; the console can be used again
  * afterwards. */
 void console_close(console *c);
-/* To be called before printing anything else, for instance to stderr: erases the live line of any console. */
+/* Erases the live line of any console. Call it before printing anything else, for instance to stderr. */
 void console_make_way(void);
 clt_observer console_observer(console *c);
-/* Prints at once that the run was asked to stop, by signal `number`, during step `step`; prints nothing if
- * nobody reads the output. May be called by any thread and never blocks. */
+/* Prints at once that signal `number` asked the run to stop during step `step` (0: the run is still
+ * starting); prints nothing if nobody reads the output. Any thread may call it; it waits at most 0.2 s for
+ * the lock. */
 void console_stopping(console *c, int number, int64_t step);
 
-/* Short names of engine/report/write/lines.h. */
+/* Short names for functions of engine/report/write/lines.h. */
 #define console_count clt_count_text
 #define console_bytes clt_bytes_text
 #define console_time clt_duration_text

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The header of .npy files: see npy_head.h. */
+ * Writes the header of a .npy file, format version 1.0. */
 #include "cli/screen/npy_head.h"
 
 #include <stdio.h>

@@ -6,9 +6,9 @@
 
 #include <stdint.h>
 
-#define NPY_HEADER 192 /* bytes, which have room for any shape */
+#define NPY_HEADER 192 /* bytes; enough for any shape */
 
-/* The header of an array of f32 in the order of C; dim: its `n` dimensions, 3 at most. */
+/* Writes the header of a row-major array of f32. dim: its `n` dimensions, at most 3. */
 void npy_head(const int64_t *dim, int n, char head[NPY_HEADER]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of commands and options of other tools. */
+ * Commands and options of other tools, as tables, each with what to write for it here; and their look-up. */
 #include "cli/screen/other_words.h"
 
 #include <stdio.h>
@@ -8,18 +8,18 @@
 
 #include "cli/screen/shell_word.h"
 
-/* Words in lower case, with '-'. */
+/* In both tables `words` holds alternatives, separated by '|', in lower case and with '-' for '_'. */
 typedef struct other_command_row {
     const char *words; /* "resume|continue" */
     const char *write; /* the command and its first arguments */
-    const char *then;  /* what follows if the user wrote nothing behind the word */
+    const char *then;  /* appended if the user wrote nothing after the word */
 } other_command_row;
 
 typedef struct other_option_row {
     const char *words;
-    const char *command; /* the row is for this command only; NULL: for any that has the option `write` */
+    const char *command; /* only for this command; NULL: for every one that has the option `write` */
     const char *write;   /* "--out", "log.level=debug", "" for an operand, "launch --devices" for a command */
-    bool value;          /* the other tool's option has a value, which goes on */
+    bool value;          /* the other tool's option has a value, which the advice keeps */
 } other_option_row;
 
 #define COMMAND(words_, write_, then_)                                                                       \
@@ -89,7 +89,7 @@ static const other_option_row options[] = {
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
-/* Whether the word is in a list of words, whatever its case, '_' counting as '-'. */
+/* True if the word is in the list; its case does not matter, and '_' counts as '-'. */
 static bool is_one_of(const char *words, const char *given, size_t length)
 {
     char plain[64];
@@ -99,7 +99,7 @@ static bool is_one_of(const char *words, const char *given, size_t length)
         plain[i] = given[i] == '_'                      ? '-'
                    : given[i] >= 'A' && given[i] <= 'Z' ? (char)(given[i] - 'A' + 'a')
                                                         : given[i];
-    /* options of one letter have a case */
+    /* the case of one-letter options matters */
     if (length == 2 && given[0] == '-')
         plain[1] = given[1];
     plain[length] = '\0';
@@ -135,7 +135,7 @@ static bool has_option(const other_option_place *place, const char *write)
     return false;
 }
 
-/* Whether the row's advice is one that this command can follow. */
+/* True if this command accepts what the row advises to write. */
 static bool fits(const other_option_row *row, const other_option_place *place)
 {
     if (row->command && strcmp(row->command, place->command) != 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing predictions: see predict_out.h. */
+ * Writes predictions as csv, JSON lines or npy. An npy header is written twice: first with no samples, and
+ * with their number when all are written. */
 #include "cli/screen/predict_out.h"
 
 #include <errno.h>
@@ -53,7 +54,7 @@ static clt_status put(predict_out *o, const void *data, size_t size)
     return fwrite(data, 1, size, o->file) == size ? CLT_OK : write_failed(o);
 }
 
-/* Makes the header of an array of o->samples predictions. */
+/* Writes the npy header of an array of o->samples predictions. */
 static clt_status npy_header(predict_out *o)
 {
     const clt_predictor *p = o->of;
@@ -119,7 +120,7 @@ clt_status predict_out_open(predict_out *o)
     return o->format == PREDICT_NPY ? npy_header(o) : CLT_OK;
 }
 
-/* Sets o->order: the most likely classes first; of equal ones the lower number first. */
+/* Sets o->order to the `top` most likely classes, the likeliest first; a tie goes to the lower number. */
 static void rank(predict_out *o, const float *scores)
 {
     for (int64_t k = 0; k < o->top; k++) {
@@ -261,7 +262,7 @@ clt_status predict_out_write(predict_out *o, const char *input, const float *sco
 {
     const clt_predictor *p = o->of;
     clt_str line = {0};
-    /* with the first sample: an input that is refused at once has no output */
+    /* the header comes with the first sample, so that an input that is refused at once gives no output */
     clt_status status = o->format == PREDICT_CSV && o->samples == 0 && samples > 0 ? csv_header(o) : CLT_OK;
     for (int64_t s = 0; s < samples && status == CLT_OK; s++, o->samples++)
         for (int64_t r = 0; r < p->rows && status == CLT_OK; r++, scores += p->outputs) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output of predictions as csv, JSON lines or npy, to the standard output or to a file, which appears only
- * when it is complete. Knows numbers and names of columns, no model. */
+ * Writes predictions as csv, JSON lines or npy to the standard output, or to a file that appears only when
+ * it is complete. */
 #ifndef CLI_SCREEN_PREDICT_OUT_H
 #define CLI_SCREEN_PREDICT_OUT_H
 
@@ -16,21 +16,20 @@ typedef struct predict_out {
     const clt_predictor *of;
     predict_format format;
     int64_t top;      /* only this many of the most likely classes; 0: all, in their order */
-    bool files;       /* there are several inputs, or a folder of them, so each line names its own */
+    bool files;       /* several inputs, or a folder: each line names its file */
     const char *path; /* NULL: the standard output */
-    char *partial;    /* temporary name until the file is complete; NULL: written in place */
+    char *partial;    /* temporary path until the file is complete; NULL: written in place */
     FILE *file;
     int64_t samples;
     int64_t not_finite; /* number of predictions with a NaN or infinity */
-    int64_t *order;     /* scratch of `top` */
+    int64_t *order;     /* scratch: the `top` most likely classes of a row */
 } predict_out;
 
-/* Chooses the format: that of --format (NULL: by the ending of path; csv for the standard output).
- * CLT_EUSAGE. */
+/* Chooses the format: the one that --format names; if `format` is NULL, by the ending of `path`, and csv for
+ * the standard output (`path` is NULL). CLT_EUSAGE for an unknown name or ending. */
 clt_status predict_format_choose(const char *format, const char *path, predict_format *out);
 clt_status predict_out_open(predict_out *o);
-/* scores: of `samples` samples, as clt_predictor_run returns them. input: the file that the samples come
- * from. */
+/* scores: the result of clt_predictor_run for `samples` samples. input: the path of the samples' file. */
 clt_status predict_out_write(predict_out *o, const char *input, const float *scores, int64_t samples);
 /* Completes the file; if `failed`, removes it instead. */
 clt_status predict_out_close(predict_out *o, bool failed);

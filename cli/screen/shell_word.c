@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Quoting for the shell: see shell_word.h. */
+ * Quotes words for the shell: as they are, as '...', or as $'...' if they hold control characters. */
 #include "cli/screen/shell_word.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Signals: SIGTERM, SIGINT, SIGUSR2 and SIGHUP ask a training run to finish its step and save; a second
- * SIGINT ends the process at once. While a run starts, the first signal does: a kernel that is being built
- * cannot be waited for, and there is nothing to lose. One thread receives the signals and all others block
- * them: compilers in drivers (LLVM) temporarily install handlers of their own, which would end the process if
- * a second signal arrived at the wrong moment. Knows nothing of who reads the flag. */
+ * SIGINT ends the process at once. While a run starts, the first signal ends it at once: building a kernel
+ * can take long, and there is nothing to lose. One thread receives the signals and all others block them:
+ * compilers in drivers (LLVM) temporarily install handlers of their own, which would end the process if a
+ * second signal arrived at the wrong moment. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -18,8 +18,7 @@
 static const int taken[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP};
 #define TAKEN (sizeof taken / sizeof taken[0])
 
-/* What a signal does depends on this state. ENDING: one came during the start, and the process is about to
- * end. */
+/* The state decides what a signal does. ENDING: a signal came during the start, and the process will end. */
 enum { RUNNING, STARTING, ENDING };
 
 static atomic_int stop_requested;
@@ -60,7 +59,7 @@ void cmd_signals_listen(cmd_stop_fn tell, void *context)
     pthread_mutex_unlock(&listener_lock);
 }
 
-/* Ends a run that is starting and has nothing to lose. Its child processes end with it. */
+/* Ends the process, and with it its child processes, if a run is starting; otherwise returns. */
 static void end_start(void)
 {
     static const char text[] =
@@ -74,7 +73,8 @@ static void end_start(void)
     _exit(clt_status_exit_code(CLT_EINTERRUPTED));
 }
 
-/* May run in a signal handler. True: this is the first signal, and the run goes on until its step is done. */
+/* May run in a signal handler. True: this is the first signal, and the run goes on until its step is
+ * done. */
 static bool on_signal(int number)
 {
     bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0;
@@ -89,9 +89,9 @@ static void handle(int number)
     (void)on_signal(number);
 }
 
-/* Something in this process has called abort(), a driver most likely. Its own words, which are on stderr, do
- * not say what to do. Without words of ours, and when another process has sent the signal, it ends the
- * process as ever. */
+/* Handles SIGABRT. If this process called abort(), most likely a driver did, whose message on stderr does
+ * not say what to do: prints the last words and exits. Without last words, or if another process sent the
+ * signal, the process ends as it does by default. */
 static void on_abort(int number, siginfo_t *info, void *context)
 {
     static const char name[] = "cltrain: ", end[] = "\n";
@@ -108,7 +108,7 @@ static void on_abort(int number, siginfo_t *info, void *context)
     (void)raise(number);
 }
 
-/* True if the program was started with this signal ignored, as nohup does: then it stays ignored. */
+/* True for SIGHUP if the program was started with it ignored, as nohup does; it then stays ignored. */
 static bool is_ignored(int number)
 {
     struct sigaction now;

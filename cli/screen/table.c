@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables: see table.h. */
+ * Tables: chooses the widths of columns for a screen, and lays out rows with wrapped cells. */
 #include "cli/screen/table.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static int flexible(const table *t, int i)
     return t->width[i] > 0 && c->least > 0 && t->width[i] > c->least ? t->width[i] - c->least : 0;
 }
 
-/* Narrows the columns that may be narrower, always the widest of them. */
+/* Narrows columns until the table fits or none may be narrower; each time the widest that may be. */
 static void squeeze(table *t)
 {
     for (int over = wanted(t) - t->screen; over > 0; over--) {
@@ -72,8 +72,8 @@ void table_make(table *t, const table_column *columns, int count, int screen)
 
 /* --- rows --- */
 
-/* Number of bytes of the text for a line of that many columns: up to a space if there is one, at least one
- * character. *skip: number of spaces that follow. */
+/* Number of bytes of `text` that go on a line of `columns` columns: the line ends at a space if there is
+ * one, and has at least one character. *skip: number of spaces that follow. */
 static size_t piece(const char *text, int columns, size_t *skip)
 {
     size_t fit = text_fit(text, columns);
@@ -109,8 +109,8 @@ static int last_shown(const table *t)
     return last;
 }
 
-/* Writes one line of a row and removes what it shows from the cells. True: something is left for the next
- * line. */
+/* Writes one line of a row and moves `rest`, the text of each cell that is not written yet, past it. True:
+ * some cell has text for another line. */
 static bool row_line(const table *t, const char **rest, clt_str *out)
 {
     bool left = false;

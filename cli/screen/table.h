@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables for people. Columns are as wide as necessary on a screen of a given width. If there is not enough
- * room, the least important columns are left out, and long cells are wrapped within their own column. Text is
- * appended to a string; only table_print prints. */
+ * Tables of text for a screen of a given width. If there is not enough room, the least important columns are
+ * left out, and long cells are wrapped within their own column. Text is appended to a string; only
+ * table_print prints. */
 #ifndef CLI_SCREEN_TABLE_H
 #define CLI_SCREEN_TABLE_H
 
@@ -14,10 +14,10 @@
 
 typedef struct table_column {
     const char *title; /* NULL in all columns: the table has no line of titles */
-    /* usual width of its cells; longer ones wrap, or move the rest to the right where there is room */
+    /* usual width of its cells; longer ones wrap, or without a limit push the rest to the right */
     int width;
     int least;  /* least width when the column is narrowed; 0: it is never narrowed */
-    int rank;   /* 0: always shown; else columns with the greatest rank are left out first */
+    int rank;   /* 0: always shown; else the columns of the greatest rank are left out first */
     bool right; /* aligned to the right */
 } table_column;
 

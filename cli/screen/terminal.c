@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The standard output as a screen: see terminal.h. */
+ * The terminal: width, colours, output that never blocks, columns of UTF-8 text, wrapping, safe printing. */
 #include "cli/screen/terminal.h"
 
 #include <ctype.h>
@@ -19,7 +19,7 @@
 #include "engine/base/text.h"
 
 #define LEAST_COLUMNS 20
-#define WRAPPED 4352 /* the longest text that is wrapped: an error message, with what stands before it */
+#define WRAPPED 4352 /* bytes of the longest text that is wrapped: an error message and its label */
 
 static terminal_when color = TERMINAL_AUTO;
 
@@ -39,8 +39,8 @@ void terminal_use_color(terminal_when when)
     color = when;
 }
 
-/* True if the file descriptor is a terminal that the user sees. mpirun gives its ranks a terminal and
- * forwards its output, perhaps to a file, so that one does not count. */
+/* True if the file descriptor is a terminal that the user sees. The terminals that mpirun gives its ranks do
+ * not count, because mpirun forwards their output, perhaps to a file. */
 static bool is_screen(int fd)
 {
     return isatty(fd) && !comm_under_launcher();
@@ -72,8 +72,8 @@ int terminal_columns(void)
     return terminal_columns_of(STDOUT_FILENO);
 }
 
-/* Opens the terminal a second time for output that does not block: that mode must not be set for file
- * descriptor 1, which other processes such as the shell share. */
+/* Opens the terminal a second time for output that does not block. That mode must not be set for file
+ * descriptor 1, because other processes such as the shell share it. -1: no terminal. */
 static int own_terminal(void)
 {
     static bool tried;
@@ -170,7 +170,7 @@ const char *terminal_end(int fd, terminal_ink ink)
 
 /* --- text --- */
 
-/* The character at `text` and its length in bytes; an invalid byte counts as a character of one column. */
+/* The code point at `text` and its length in bytes; an invalid byte gives U+FFFD, which takes one column. */
 static uint32_t character(const char *text, size_t *size)
 {
     const unsigned char *b = (const unsigned char *)text;
@@ -262,7 +262,7 @@ const char *text_clean(const char *text, char *buffer, size_t size)
     return buffer;
 }
 
-/* The place of the last blank up to `at`; `least` if there is none behind it. */
+/* The index of the last blank in text[least + 1 ... at]; `least` if there is none. */
 static size_t blank_before(const char *text, size_t at, size_t least)
 {
     while (at > least && text[at] != ' ')
@@ -270,14 +270,14 @@ static size_t blank_before(const char *text, size_t at, size_t least)
     return at;
 }
 
-/* Whether the blank at `at` stands between a number and its unit, "11.3 GiB", which stay together. */
+/* True if the blank at `at` is between a number and its unit, as in "11.3 GiB", which stay together. */
 static bool is_unit(const char *text, size_t at)
 {
     return at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9' && isalpha((unsigned char)text[at + 1]);
 }
 
-/* Length in bytes of the words that fit into that many columns, without the blanks behind them: *skip of these. 0: not even
- * the first word fits. */
+/* Length in bytes of the whole words that fit into `columns` columns, without the blanks after them; *skip:
+ * number of these blanks. 0: not even the first word fits. */
 static size_t whole_words(const char *text, int columns, size_t *skip)
 {
     size_t fit = text_fit(text, columns), lead = strspn(text, " "), cut = fit;
@@ -320,10 +320,10 @@ void text_wrap(const char *text, int at, int indent, int screen, clt_str *out)
     } while (*left);
 }
 
-static int begun[STDERR_FILENO + 1]; /* columns of a line that is not ended yet */
+static int begun[STDERR_FILENO + 1]; /* by descriptor: columns printed of an incomplete line */
 
-/* Prints text line by line, each wrapped at blanks; what follows the first piece is indented by `hang` blanks, or if that
- * is 0 by two more than the line. */
+/* Prints text with each line wrapped at blanks. Continuations are indented by `hang` blanks, or if `hang` is
+ * 0 by two more than their line. */
 static void say_wrapped(FILE *file, int fd, const char *text, int hang, int screen)
 {
     clt_str out = {0};

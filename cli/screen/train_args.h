@@ -39,7 +39,7 @@ typedef struct train_args {
 /* The name of the run folder without --out, before a number is added: "configs/mlp.json" -> "runs/mlp". */
 clt_status train_default_folder(const char *config, char *folder, size_t size);
 
-/* CLT_EUSAGE for options that mean nothing without another one. */
+/* Returns CLT_EUSAGE if an option is given without the one that it belongs to, or with an empty value. */
 clt_status train_check_args(const train_args *a);
 
 #endif

@@ -61,8 +61,7 @@ static clt_status start_ranks(cmd_context *context, const cmd_entry *entry)
 }
 
 /* Every rank finds the same mistake in the command line or the config. So that it is reported once, rank 0
- * reports it and ends the others, which wait 2 s for that. True: a signal told this rank to end during that
- * time. */
+ * reports it and ends the others, which wait 2 s for that. True: a signal ended that wait. */
 static bool rank_0_says_it(const cmd_context *context, clt_status status)
 {
     struct timespec moment = {2, 0};
@@ -76,7 +75,7 @@ static int finish(cmd_context *context, clt_status status)
         if (!rank_0_says_it(context, status))
             cmd_print_error(context, status);
         if (!comm_abort(context->comm, status))
-            _exit(clt_status_exit_code(status)); /* the launcher or the other ranks will miss this process */
+            _exit(clt_status_exit_code(status)); /* the launcher or the other ranks notice its end */
     } else if (status == CLT_EINTERRUPTED && cmd_prints(context)) {
         cmd_print_error(context, status);
     }
@@ -86,8 +85,7 @@ static int finish(cmd_context *context, clt_status status)
 }
 
 /* If the program was started without one of the descriptors 0 to 2, the next file that it opens would get
- * that number, and output would end up there; so /dev/null is opened in its place. False: it could not be
- * opened. */
+ * that number, and output would end up there; so /dev/null takes its place. False: it could not be opened. */
 static bool open_standard_descriptors(void)
 {
     int fd = open("/dev/null", O_RDWR);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over ranks by the paths that gradients can take: memory that the ranks of a host share, used directly
- * by a CPU device or as a stop for a device with its own memory; or a rank's own host memory. */
+ * Sums over ranks by the paths that gradients can take: memory that the ranks of a host share, in which a
+ * CPU device computes directly and from which other devices copy; or a rank's own host memory. */
 #include "cli/bench/allreduce_run.h"
 
 #include <stdlib.h>
@@ -81,8 +81,8 @@ static clt_status sum_zero_copy(allreduce_run *r, int64_t count)
     return ocl_finish(r->device, OCL_QUEUE_COPY);
 }
 
-/* give: reads this rank's contribution from the device; otherwise writes the result to it. Only this rank's
- * shard is moved for the contribution to an all-gather and for the result of a reduce-scatter. */
+/* give: reads this rank's contribution from the device; otherwise writes the result to it. The contribution
+ * to an all-gather and the result of a reduce-scatter are only this rank's shard. */
 static clt_status transfer(allreduce_run *r, char *host, int64_t count, bool give)
 {
     int64_t size = comm_type_bytes(r->type), first = 0, length = count;
@@ -92,8 +92,7 @@ static clt_status transfer(allreduce_run *r, char *host, int64_t count, bool giv
     return give ? ocl_read(r->buffer, at, host + at, bytes) : ocl_write(r->buffer, at, host + at, bytes);
 }
 
-/* The device has its own memory: each slice of the sum is written to it from the local rank's memory that
- * holds the slice. */
+/* The device has its own memory: writes each slice of the sum to it, from the local rank that holds it. */
 static clt_status sum_of_device(allreduce_run *r, int64_t count)
 {
     int64_t size = comm_type_bytes(r->type), first, length;

@@ -14,8 +14,8 @@ typedef struct bench_common {
     uint32_t caps_mask;
 } bench_common;
 
-/* Rows that come first in a part's table of options: BENCH_RECORDS in every part; BENCH_OPTIONS in the parts
- * that measure a device. */
+/* Rows that come first in a part's table of options: BENCH_RECORDS for records that --compare reads;
+ * BENCH_OPTIONS if the part also opens a device. */
 #define BENCH_RECORDS(common)                                                                                \
     ARGS_TEXT("--json", "FILE", (common).json, "write the record as JSON; - for the standard output"),       \
         ARGS_TEXT("--compare", "FILE", (common).compare,                                                     \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain bench build: builds the programs of a config and shows the seconds, registers, spills and memory
- * of each. */
+ * cltrain bench build: builds the programs of a config; shows seconds, registers and spills of each. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -19,7 +19,7 @@
 #define CHECKED 256 /* elements of a result that are compared */
 #define BATCHES 7   /* batches of runs that are timed; their median and the shortest are shown */
 /* Seconds of untimed runs before each measurement. The first product of a process gets more, because
- * threads, clocks and memory pages are cold. */
+ * threads, clocks and memory pages are cold; so its position in the list does not matter. */
 #define FIRST_WARM_UP 0.5
 #define WARM_UP 0.05
 

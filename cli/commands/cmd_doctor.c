@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain doctor: prints the findings of ocl_doctor, which looks for reasons why no OpenCL device can be
- * used. */
+ * cltrain doctor: prints what ocl_doctor finds out about drivers and devices that do not work. */
 #include <stdio.h>
 
 #include "cli/screen/args.h"

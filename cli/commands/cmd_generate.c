@@ -21,7 +21,7 @@ typedef struct kept_logits {
 } kept_logits;
 
 typedef struct generate_view {
-    const char *prompt; /* not printed yet */
+    const char *prompt; /* NULL when it is printed */
     kept_logits kept;
 } generate_view;
 
@@ -56,7 +56,7 @@ static clt_status write_logits(const char *path, const kept_logits *kept)
     return status;
 }
 
-/* Prints the prompt, once: when the first generated text arrives, so that no error comes after it. */
+/* Prints the prompt, once: when the first generated text arrives, so that earlier errors print none. */
 static void print_prompt(generate_view *v)
 {
     if (v->prompt)

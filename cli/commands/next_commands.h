@@ -7,7 +7,7 @@
 #include "cli/screen/cmd.h"
 #include "engine/train/loop/trainer.h"
 
-/* A run that has ended. `device` and `caps` are the values of its options, or NULL. */
+/* A run that is over or was interrupted. `device` and `caps` are the values of its options, or NULL. */
 typedef struct next_run {
     const char *folder, *device, *caps;
     const clt_run_result *result;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collects the checker's results; writes them as JSON and JUnit XML; counts the reasons of skipped
- * checks. */
+ * Collects the checker's results, writes them as JSON and JUnit XML, and counts the reasons of skips. */
 #include "cli/commands/verify_report.h"
 
 #include <stdlib.h>

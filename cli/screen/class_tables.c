@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables about classes: support, precision, recall and F1 or Dice of each class, and the confusion
- * matrix. */
+ * Tables about classes: counts, precision, recall and F1 or Dice of each, and the confusion matrix. */
 #include "cli/screen/class_tables.h"
 
 #include <math.h>

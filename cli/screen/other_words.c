@@ -18,7 +18,7 @@ typedef struct other_command_row {
 typedef struct other_option_row {
     const char *words;
     const char *command; /* only for this command; NULL: for every one that has the option `write` */
-    const char *write;   /* "--out", "log.level=debug", "" for an operand, "launch --devices" for a command */
+    const char *write;   /* "--out", "log.level=debug", an operand "CONFIG", a command "launch --devices" */
     bool value;          /* the other tool's option has a value, which the advice keeps */
 } other_option_row;
 

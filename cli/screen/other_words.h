@@ -20,7 +20,8 @@ typedef struct other_option_place {
     bool overrides; /* it takes section.key=value */
 } other_option_place;
 
-/* The same for an unknown option. given: the option with its '-'; value: the word after it, or NULL. */
+/* The same for an unknown option. given: the option with its '-'; value: the word after it or the text after
+ * its '=', or NULL. */
 bool other_option(const other_option_place *place, const char *given, const char *value, clt_str *out);
 
 #endif

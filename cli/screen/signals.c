@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Signals: SIGTERM, SIGINT, SIGUSR2 and SIGHUP ask a training run to finish its step and save; a second
- * SIGINT ends the process at once. While a run starts, the first signal ends it at once: building a kernel
- * can take long, and there is nothing to lose. One thread receives the signals and all others block them:
- * compilers in drivers (LLVM) temporarily install handlers of their own, which would end the process if a
- * second signal arrived at the wrong moment. */
+ * SIGINT ends the process at once. While a run starts, the first signal ends it at once, because nothing can
+ * be lost and a kernel that is being built cannot be waited for. One thread receives the signals and all
+ * others block them: compilers in drivers (LLVM) temporarily install handlers of their own, which would end
+ * the process if a second signal arrived at the wrong moment. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -73,8 +73,7 @@ static void end_start(void)
     _exit(clt_status_exit_code(CLT_EINTERRUPTED));
 }
 
-/* May run in a signal handler. True: this is the first signal, and the run goes on until its step is
- * done. */
+/* May run in a signal handler. True: this is the first signal, and the run goes on to the end of its step. */
 static bool on_signal(int number)
 {
     bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0;
@@ -161,7 +160,7 @@ void cmd_signals_install(cmd_signals_kind kind)
         /* at a file size limit writing fails (exit code 8) instead of killing the process */
         (void)signal(SIGXFSZ, SIG_IGN);
     }
-    if (kind == CMD_SIGNALS_CHILD) /* its parent reports how it ends */
+    if (kind == CMD_SIGNALS_CHILD) /* the parent process reports how it ends */
         return;
     clt_last_words_handler(on_abort);
     if (clt_thread_start(&thread, "signals", take_signals, &set) == CLT_OK)

@@ -27,7 +27,7 @@ static int flexible(const table *t, int i)
     return t->width[i] > 0 && c->least > 0 && t->width[i] > c->least ? t->width[i] - c->least : 0;
 }
 
-/* Narrows columns until the table fits or none may be narrower; each time the widest that may be. */
+/* Narrows the widest of the columns that may be narrower, again and again, until the table fits. */
 static void squeeze(table *t)
 {
     for (int over = wanted(t) - t->screen; over > 0; over--) {

@@ -85,7 +85,7 @@ static int finish(cmd_context *context, clt_status status)
 }
 
 /* If the program was started without one of the descriptors 0 to 2, the next file that it opens would get
- * that number, and output would end up there; so /dev/null takes its place. False: it could not be opened. */
+ * that number, and output would end up there; so /dev/null takes its place. False: it cannot be opened. */
 static bool open_standard_descriptors(void)
 {
     int fd = open("/dev/null", O_RDWR);

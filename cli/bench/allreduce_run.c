@@ -147,7 +147,7 @@ clt_status allreduce_get(allreduce_run *r, void *values, int64_t count)
     return CLT_OK;
 }
 
-/* --- the bound --- */
+/* --- the least time of a sum --- */
 
 double allreduce_bytes_moved(const allreduce_run *r, int64_t count)
 {

@@ -219,7 +219,7 @@ static clt_status run_size(allreduce_bench *b, int64_t bytes)
     return CLT_OK;
 }
 
-/* --- what stands above the rows --- */
+/* --- titles --- */
 
 static const char *path_of(const allreduce_run *r)
 {

@@ -21,7 +21,7 @@ typedef struct verify_report {
     bool failed; /* out of memory */
 } verify_report;
 
-/* To be called before the results of another device are added. */
+/* Call it before adding the results of another device. */
 void verify_report_device(verify_report *report);
 void verify_report_add(verify_report *report, const char *device, const clt_verify_result *result);
 /* Sorts the results into the order of the list of checks and writes them. Either path may be NULL. */

@@ -73,7 +73,7 @@ static void end_start(void)
     _exit(clt_status_exit_code(CLT_EINTERRUPTED));
 }
 
-/* May run in a signal handler. True: this is the first signal, and the run goes on to the end of its step. */
+/* May run in a signal handler. True: it is the first signal, and the run goes on to the end of the step. */
 static bool on_signal(int number)
 {
     bool again = number == SIGINT && atomic_fetch_add(&interrupts, 1) > 0;

@@ -530,7 +530,7 @@ clt_status ocl_denials_read(const clt_json *object, const char *source, ocl_deni
     CLT_TRY(take_list(object, "capabilities", source, &list));
     for (const clt_json *at = clt_json_first(list); at != NULL; at = clt_json_next(at)) {
         if (clt_json_typeof(at) != CLT_JSON_STRING)
-            CLT_FAIL(CLT_EDATA, "%s: a capability that the driver refused is no text", source);
+            CLT_FAIL(CLT_EDATA, "%s: a capability that the driver refused is not a string", source);
         for (int cap = 0; cap < OCL_CAP_COUNT; cap++)
             if (strcmp(clt_json_string(at), ocl_cap_name(cap)) == 0)
                 out->caps |= 1u << cap;

@@ -150,7 +150,7 @@ static clt_status check_epilogue(const char *what, const ocl_gemm *g)
     if (given(g->dact) && (given(g->bias) || given(g->residual) || given(g->pre)))
         CLT_FAIL(CLT_ESHAPE, "checking %s: dact excludes bias, residual and pre", what);
     if (same(g->pre, g->c) || same(g->pre, g->residual) || same(g->pre, g->a) || same(g->pre, g->b))
-        CLT_FAIL(CLT_ESHAPE, "checking %s: pre is the same memory as another operand", what);
+        CLT_FAIL(CLT_ESHAPE, "checking %s: the pre-activation is the same memory as another operand", what);
     return CLT_OK;
 }
 

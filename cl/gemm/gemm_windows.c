@@ -113,8 +113,7 @@ static bool volume(const int64_t sizes[3], int64_t each, int64_t *out)
     return true;
 }
 
-/* Whether the image holds everything from its first pixel's first channel to the last pixel of the last
- * batch item. */
+/* Whether the tensor has enough elements for all images of all batch items. */
 static bool has_elements(const ocl_windows *w, int64_t images, int64_t batch, int64_t stride)
 {
     int64_t places, last, item;

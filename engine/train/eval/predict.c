@@ -183,10 +183,10 @@ static clt_status wrong_number(const clt_predictor *p, double value, int64_t sam
     CLT_FAIL(CLT_EDATA,
              "predicting sample %lld: number %lld is %g, and the run was trained on inputs of type %s: %s",
              (long long)sample, (long long)element + 1, value, clt_dtype_name(p->dtype),
-             p->dtype == CLT_F32   ? "with data.scale, mean and std of the run it is not finite"
-             : p->dtype == CLT_U8  ? "whole numbers from 0 to 255, which the run's data.scale is applied to"
-             : p->dtype == CLT_U16 ? "whole numbers from 0 to 65535, which the run's data.scale is applied to"
-                                   : "whole numbers of 32 bits, which the run's data.scale is applied to");
+             p->dtype == CLT_F32   ? "it is not finite after the run's data.scale, mean and std"
+             : p->dtype == CLT_U8  ? "whole numbers from 0 to 255, before the run's data.scale"
+             : p->dtype == CLT_U16 ? "whole numbers from 0 to 65535, before the run's data.scale"
+                                   : "whole numbers of 32 bits, before the run's data.scale");
 }
 
 static clt_status put_number(clt_predictor *p, int64_t at, double value, bool *good)

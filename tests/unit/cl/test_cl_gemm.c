@@ -287,8 +287,8 @@ static void test_check_activation_operands(void **state)
     good.pre = ocl_ref(4);
     g = good, g.activation = OCL_ACT_NONE, refuse(g, "pre without an activation");
     g = good, g.pre.offset = 6, refuse(g, "pre-activation starts at byte 6");
-    g = good, g.pre = g.c, refuse(g, "pre is the same memory");
-    g = good, g.residual = g.pre, refuse(g, "pre is the same memory");
+    g = good, g.pre = g.c, refuse(g, "the pre-activation is the same memory");
+    g = good, g.residual = g.pre, refuse(g, "the pre-activation is the same memory");
     g = good, g.dact = ocl_ref(6), refuse(g, "dact excludes");
     good.pre = OCL_NO_TENSOR;
     good.dact = ocl_ref(4);

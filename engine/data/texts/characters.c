@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Classes of characters and UTF-8: see characters.h. */
+ * Looks up classes of characters by binary search in generated tables; decodes and validates UTF-8. */
 #include "engine/data/texts/characters.h"
 
 #include <string.h>

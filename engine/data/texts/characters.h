@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Characters by tables of our own, so that ids depend on no library of the host: letters, numbers, white
- * space and characters of words (Unicode 16.0), and normal form C (Unicode 9.0). These are the versions that
- * the tokenizers library has. scripts/make_unicode_tables.py writes the tables. */
+ * Classes of characters (letters, numbers, white space, word characters; Unicode 16.0) and normal form C
+ * (Unicode 9.0), the versions that the tokenizers library uses. The tables are part of the program, so that
+ * ids do not depend on a library of the host; scripts/make_unicode_tables.py writes them. */
 #ifndef ENGINE_DATA_TEXTS_CHARACTERS_H
 #define ENGINE_DATA_TEXTS_CHARACTERS_H
 
@@ -16,8 +16,8 @@
 #define CLT_CHAR_SPACE 4u  /* \s */
 #define CLT_CHAR_WORD 8u   /* \w: letters, marks, digits, connectors */
 
-/* Remembers the run of code points that was found last, since a text mostly stays in the same one. Zero at
- * the start. */
+/* The run of code points with equal classes that was found last, since a text mostly stays in one run.
+ * Zero-initialise. */
 typedef struct clt_char_memo {
     uint32_t first, end;
     unsigned classes;
@@ -26,13 +26,13 @@ typedef struct clt_char_memo {
 unsigned clt_char_classes(clt_char_memo *memo, uint32_t code);
 /* The code point of a valid sequence of `size` bytes (clt_utf8_size). */
 uint32_t clt_utf8_code(const char *bytes, size_t size);
-/* Lengths of the longest beginnings that are valid UTF-8, and that are no UTF-8 at all. */
+/* How many bytes at the beginning of the text are valid UTF-8; how many are not part of any character. */
 size_t clt_utf8_valid(const char *text, size_t size);
 size_t clt_utf8_invalid(const char *text, size_t size);
 
-/* Whether the bytes certainly are in normal form C: no character from U+0300 on. */
+/* True if the bytes certainly are in normal form C, because no character is U+0300 or above. */
 bool clt_nfc_is_plain(const char *text, size_t size);
-/* Appends the text in normal form C; bytes that are no UTF-8 stay as they are. */
+/* Appends the text in normal form C; bytes that are not UTF-8 stay as they are. */
 clt_status clt_nfc(const char *text, size_t size, clt_str *out);
 const char *clt_unicode_version(void); /* of the classes */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Normal form C: characters are taken apart, marks are put into their order, and what has a single character
- * is composed again. */
+ * Unicode normal form C: characters are decomposed, combining marks are sorted by their class, and sequences
+ * for which a single character exists are composed again. */
 #include <stdlib.h>
 
 #include "engine/base/text.h"
@@ -9,7 +9,7 @@
 #include "engine/data/texts/unicode_compose.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-/* Syllables of Hangul, which are composed by arithmetic. */
+/* Code points of Hangul syllables, which are composed by arithmetic instead of tables. */
 #define SYLLABLE 0xac00u
 #define LEAD 0x1100u
 #define VOWEL 0x1161u
@@ -19,8 +19,8 @@
 #define TAILS 28u
 
 typedef struct composing {
-    uint32_t *code;   /* a starter and what follows it, until the next one is certain not to join it */
-    uint8_t *order;   /* combining class of each */
+    uint32_t *code;   /* characters of the text that later ones may still combine with */
+    uint8_t *order;   /* combining class of each; 0: a starter */
     uint32_t *sorted; /* room for a run of marks */
     size_t count, code_capacity, order_capacity, sorted_capacity;
 } composing;
@@ -47,7 +47,7 @@ static clt_status put(composing *c, uint32_t code)
     return CLT_OK;
 }
 
-/* Puts the marks [begin, end) into the order of their classes; marks of one class keep theirs. */
+/* Sorts the marks [begin, end) by class; marks of one class keep their order (a counting sort). */
 static clt_status sort_run(composing *c, size_t begin, size_t end)
 {
     size_t place[256] = {0}, next = 0;
@@ -62,7 +62,7 @@ static clt_status sort_run(composing *c, size_t begin, size_t end)
     }
     for (size_t i = begin; i < end; i++)
         c->sorted[place[c->order[i]]++] = c->code[i];
-    for (size_t k = 0, i = begin; k < COUNT(place); k++) /* now the end of each class */
+    for (size_t k = 0, i = begin; k < COUNT(place); k++) /* place[k] is now the end of class k */
         for (; i < begin + place[k]; i++)
             c->order[i] = (uint8_t)k;
     for (size_t i = begin; i < end; i++)
@@ -106,7 +106,7 @@ static clt_status take_apart(composing *c, uint32_t code)
     return second ? put(c, second) : CLT_OK;
 }
 
-/* The character that two others make; 0 for none. */
+/* The character that the two compose to; 0: there is none. */
 static uint32_t joined(uint32_t first, uint32_t second)
 {
     uint64_t want = (uint64_t)first << 21 | second;
@@ -137,13 +137,13 @@ static void append_code(uint32_t code, clt_str *out)
     clt_str_append_n(out, text, size);
 }
 
-/* Composes what was gathered, and appends it. */
+/* Composes the gathered characters, appends them to `out` and empties the list. */
 static clt_status flush(composing *c, clt_str *out)
 {
     size_t starter = SIZE_MAX, kept = 0;
     CLT_TRY(sort_marks(c));
     for (size_t i = 0; i < c->count; i++) {
-        /* a mark is blocked by one before it that stayed and whose class is not lower */
+        /* a mark cannot join the starter if one that stayed between them has the same or a higher class */
         bool adjacent = kept > 0 && starter == kept - 1;
         bool open = starter != SIZE_MAX && (adjacent || c->order[kept - 1] < c->order[i]);
         uint32_t made = open ? joined(c->code[starter], c->code[i]) : 0;
@@ -177,7 +177,7 @@ clt_status clt_nfc(const char *text, size_t size, clt_str *out)
     for (size_t at = 0, step; at < size && status == CLT_OK; at += step) {
         step = clt_utf8_size(text + at, size - at);
         uint32_t code = step ? clt_utf8_code(text + at, step) : 0;
-        if (step == 0 || code < 0x300) /* joins nothing that stands before it */
+        if (step == 0 || code < 0x300) /* it never combines with an earlier character */
             status = flush(&c, out);
         if (step == 0)
             clt_str_append_n(out, text + at, step = 1);

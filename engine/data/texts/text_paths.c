@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists, folders and patterns of files: see text_paths.h. */
+ * Resolves lists, folders and patterns to the paths of files, sorted by name. */
 #include "engine/data/texts/text_paths.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 #include "engine/base/text.h"
 #include "engine/files/fileio.h"
 
-#define MAX_DEPTH 16 /* links may make circles */
+#define MAX_DEPTH 16 /* folders below one another: symbolic links may form a cycle */
 
 static clt_status visit_list(const char *path, const char *key, clt_path_visitor visit, void *context)
 {
@@ -149,7 +149,7 @@ clt_status clt_shard_paths(const char *entry, const char *word, const char *key,
 
 /* --- texts --- */
 
-/* Adds the files of a folder and of its folders, but for those whose names begin with a dot. */
+/* Adds the files of a folder and its subfolders, without those whose names begin with a dot. */
 static clt_status list_texts(const char *folder, const char *key, int depth, clt_path_list *list)
 {
     char why[CLT_ERRNO_TEXT];
@@ -184,7 +184,7 @@ typedef struct text_visit {
     void *context;
 } text_visit;
 
-/* A file, or what a folder or a pattern stands for, in byte order of the names. */
+/* Visits a file, or the files of a folder or pattern in byte order of their names. */
 static clt_status visit_text(void *context, const char *path)
 {
     const text_visit *v = context;

@@ -10,14 +10,14 @@
 
 typedef clt_status (*clt_path_visitor)(void *context, const char *path);
 
-/* clt_listed_paths: calls visit for the path, or for "@LIST" for each path that the file LIST names, one per
- * line (a relative path begins at the current folder, as in a config). `key` is where the entry came from,
- * for messages. An empty entry is CLT_ECONFIG. */
+/* clt_listed_paths: calls `visit` for the path; if the entry is "@LIST", for each path that the file LIST
+ * names, one per line (a relative path begins at the current folder, as in a config). `key` says in messages
+ * where the entry came from. An empty entry is CLT_ECONFIG. */
 clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
 
-/* clt_text_paths: the same with the files that each of these paths means: a file itself ("-" as well), the
- * files of a folder and of the folders in it, or those that match a pattern, in byte order of their names.
- * CLT_EDATA when there is none. */
+/* clt_text_paths: like clt_listed_paths, but resolves each path to files, in byte order of their names: a
+ * file to itself ("-" as well), a folder to the files in it and in its subfolders, a pattern to the files
+ * that match. CLT_EDATA when there is none. */
 clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
 
 typedef struct clt_path_list {
@@ -26,13 +26,13 @@ typedef struct clt_path_list {
 } clt_path_list;
 void clt_path_list_free(clt_path_list *list);
 /* clt_shard_paths: appends the files that an entry means, in byte order of their names: a file itself; of a
- * folder the files NAME.bin whose name holds `word` ("train"); of a pattern ("data/train_*.bin") the files
- * that match. CLT_EDATA when there is none. */
+ * folder the files NAME.bin whose name contains `word` ("train"); of a pattern ("data/train_*.bin") the
+ * files that match. CLT_EDATA when there is none. */
 clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_path_list *list);
-/* True when the folder holds such a file. */
+/* True if the folder contains a file NAME.bin whose name contains `word`. */
 bool clt_folder_has_shards(const char *folder, const char *word);
 
-/* "FOLDER/name" for a folder, "PLACE/name" for PLACE/file; *out must be freed. */
+/* *out: the path of `name` inside `path` if that is a folder, else beside the file `path`; must be freed. */
 clt_status clt_path_beside(const char *path, const char *name, char **out);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Texts of files, folders and JSON Lines: see texts.h. */
+ * Reads files into a list of documents: small files are copied, large ones mapped, gzip files unpacked; the
+ * records of JSON Lines become documents of their own. */
 #include "engine/data/texts/texts.h"
 
 #include <pthread.h>
@@ -27,7 +28,7 @@ static struct {
     size_t size;
 } standard_input = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Text that came through a pipe stays in memory as long as the process, since it may be named again. */
+/* The text stays in memory until the process ends, since "-" may be named again. */
 static clt_status read_standard_input(const char **bytes, size_t *size)
 {
     clt_status status = CLT_OK;
@@ -48,7 +49,7 @@ static bool is_gzip(const char *bytes, size_t size)
     return size >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0;
 }
 
-/* Small files are read, since the number of mappings of a process is limited. */
+/* Small files are read instead of mapped, since the number of mappings of a process is limited. */
 static clt_status load_file(clt_text_file *file, const char **bytes, size_t *size)
 {
     struct stat info;
@@ -112,7 +113,7 @@ static bool next_line(const char **at, const char *end, const char **line, size_
     return false;
 }
 
-/* Whether a line is an object by itself. */
+/* True if the line is a complete JSON object. */
 static bool is_object(const char *line, size_t size)
 {
     clt_json_doc *doc = NULL;
@@ -125,7 +126,7 @@ static bool is_object(const char *line, size_t size)
     return object;
 }
 
-/* Text that begins with two objects, each on a line. A single one may be any text in braces. */
+/* Refuses text whose first two lines are JSON objects. A single such line may be any text in braces. */
 static clt_status refuse_json_lines(const clt_texts *t, const char *bytes, size_t size)
 {
     const char *at = bytes, *line;
@@ -176,7 +177,7 @@ static clt_status read_record(const clt_texts *t, const char *line, size_t size,
     return status == CLT_OK ? clt_str_check(out) : status;
 }
 
-/* The texts of the records replace the content of the file. */
+/* Adds each record as a document; the joined texts of the records replace the content of the file. */
 static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
 {
     clt_str all = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Published vocabularies: vocab.json or encoder.json with merges.txt or vocab.bpe, and tokenizer.json, read
- * and written. The files may come from anywhere, so everything is checked, and an unsupported feature that
- * would change ids is refused rather than ignored. It knows nothing of encoding. */
+ * Reads published vocabularies: vocab.json or encoder.json with merges.txt or vocab.bpe, and tokenizer.json.
+ * The files may come from anywhere, so everything is checked, and an unsupported feature that would change
+ * ids is refused rather than ignored. It knows nothing of encoding. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@
 #include "engine/files/fileio.h"
 
 #define MERGES_MAX_BYTES ((uint64_t)64 << 20)
-/* Only special tokens are made by no merge, and there are a handful of them. More than this many such tokens
- * mean that merges are missing. */
+/* Tokens that no merge results in: normally a handful of special tokens. If there are more than this, merges
+ * are missing. */
 #define MAX_UNMADE 256
 
 typedef clt_tokenizer_loading loading;
@@ -25,7 +25,7 @@ static clt_status put_token(loading *l, const char *name, int64_t id, bool added
 {
     size_t size = strlen(name), count = 0;
     CLT_TRY(clt_grow(&l->left, &l->left_capacity, size + 1, 1, "a token"));
-    /* An added token is written as plain text; so is an entry with characters that are not byte letters. */
+    /* Added tokens are plain text; so are entries with characters that are not byte letters. */
     bool literal = added || !clt_bytes_of_letters(name, size, l->left, &count);
     return clt_fail_prefix(
         clt_tokenizer_put(l->t, id, literal ? name : l->left, literal ? size : count, literal),
@@ -45,7 +45,7 @@ static clt_status put_vocabulary(loading *l)
     return CLT_OK;
 }
 
-/* The added tokens: those that the vocabulary lacks are put into it, and all are prepared for the search. */
+/* Puts the added tokens that the vocabulary lacks into it, and prepares the search for all added tokens. */
 static clt_status put_added(loading *l)
 {
     clt_tokenizer *t = l->t;
@@ -73,7 +73,7 @@ static clt_status put_added(loading *l)
     return clt_added_ready(t);
 }
 
-/* The ids of roles, of which the end of the text may go by its name alone. */
+/* Sets the ids of roles. (clt_tokenizer_put sets the end of text by its name, even if no file has roles.) */
 static void put_roles(loading *l)
 {
     for (int role = 0; role < CLT_TOKEN_ROLES; role++)
@@ -140,7 +140,7 @@ static clt_status add_merge(loading *l, const char *left, size_t left_size, cons
                            (int)(right_size < 60 ? right_size : 60), right);
 }
 
-/* "left right", with exactly one space. */
+/* Adds a merge from the text "left right", with exactly one space. */
 static clt_status add_merge_text(loading *l, const char *text, size_t size)
 {
     const char *space = memchr(text, ' ', size);
@@ -166,7 +166,7 @@ static clt_status add_merge_json(loading *l, const clt_json *entry)
                      strlen(clt_json_string(b)));
 }
 
-/* Lines of merges.txt; the first may be "#version: ...". */
+/* Adds the merges of merges.txt; its first line may be "#version: ...". */
 static clt_status add_merge_lines(loading *l)
 {
     const char *at = l->merges_text, *end = at + l->merges_size;
@@ -188,8 +188,8 @@ static clt_status add_merge_lines(loading *l)
     return CLT_OK;
 }
 
-/* A merges file that was cut off at the end of a line still parses, but then the vocabulary has tokens that
- * no merge makes. */
+/* Notices a merges file that was cut off at the end of a line, which still parses: the vocabulary then has
+ * tokens that no merge results in. */
 static clt_status check_made(const loading *l)
 {
     clt_tokenizer *t = l->t;
@@ -269,7 +269,7 @@ static clt_status read_pair(loading *l, const clt_json *root, const char *merges
     return fill(l);
 }
 
-/* Reads a vocabulary or a tokenizer.json; merges_path NULL: only the latter will do. */
+/* Reads a vocabulary with its merges, or a tokenizer.json. merges_path NULL: it must be a tokenizer.json. */
 static clt_status read_json(const char *path, const char *merges_path, loading *l)
 {
     clt_json_doc *doc = NULL;
@@ -298,7 +298,7 @@ static clt_status read_json(const char *path, const char *merges_path, loading *
     return status;
 }
 
-/* The first of the names that exists beside `path`; NULL when none does. */
+/* *out: the path of the first of the names that exists beside `path`; NULL if none does. */
 static clt_status find_beside(const char *path, const char *const *names, int count, char **out)
 {
     *out = NULL;
@@ -318,7 +318,7 @@ static bool ends_with(const char *text, const char *end)
     return a >= b && strcmp(text + a - b, end) == 0;
 }
 
-/* The one or two files that `path` means. */
+/* Finds the one or two files that `path` stands for. */
 static clt_status find_files(const char *path, char **json, char **merges)
 {
     static const char *const jsons[] = {"tokenizer.json", "vocab.json", "encoder.json"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tokenizer as a tokenizer.json that other programs read as well, and the tokenizer_config.json that says
- * what its special tokens are for. It knows nothing of reading them. */
+ * Writes a tokenizer as a tokenizer.json that other programs read as well, and the tokenizer_config.json
+ * with the roles of its special tokens. It knows nothing of reading them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void byte_level(clt_json_writer *w, bool prefix, bool regex)
     clt_jw_end_object(w);
 }
 
-/* Appends a token as files write it: in byte letters, or an added token as plain text. */
+/* Sets `out` to a token as it stands in files: in byte letters, or a literal token as plain text. */
 static void letters(const clt_token *token, clt_str *out)
 {
     out->length = 0;
@@ -102,7 +102,7 @@ static void write_pre_tokenizer(const clt_tokenizer *t, clt_json_writer *w)
     }
 }
 
-/* {"SpecialToken": {"id": ..., "type_id": 0}} or {"Sequence": ...} */
+/* Writes {"SpecialToken": {"id": ..., "type_id": 0}}, or the same with "Sequence". */
 static void template_piece(clt_json_writer *w, const char *kind, const char *id, int type)
 {
     clt_jw_object(w);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * BPE training: see bpe_train.h. Each word is kept once with its count. Pairs of neighbouring symbols have
- * their count and the words they are in, so that a merge touches those words alone; a heap gives the most
- * frequent pair, and heap entries are corrected lazily: an entry whose count is out of date is updated when
- * it reaches the top. */
+ * BPE training. Each word is kept once with its count. Each pair of neighbouring symbols has its count and a
+ * list of the words that contain it, so that a merge touches only these words. A heap gives the most
+ * frequent pair; an entry whose count is out of date is updated when it reaches the top. */
 #include "engine/data/tokenizer/bpe_train.h"
 
 #include <stdlib.h>
@@ -326,7 +325,7 @@ static clt_status grow_names(clt_bpe_trainer *t)
     return CLT_OK;
 }
 
-/* Finds the token with these bytes, or adds one. (Two different merges may make the same bytes.) Takes
+/* Finds the token with these bytes, or adds one: two different merges may result in the same bytes. Takes
  * ownership of `bytes`. */
 static clt_status token_of(clt_bpe_trainer *t, char *bytes, size_t size, uint32_t *id)
 {
@@ -436,7 +435,7 @@ static clt_status build(clt_bpe_trainer *t, clt_tokenizer **out)
     clt_status status = CLT_OK;
     for (uint32_t id = 0; id < t->n_tokens && status == CLT_OK; id++)
         status = clt_tokenizer_put(made, id, t->tokens[id].bytes, t->tokens[id].size, false);
-    /* An ordinary token may have the same bytes as the special token; it stays a token of its own. */
+    /* An ordinary token with the same bytes as the special token stays a separate token. */
     if (status == CLT_OK)
         status = clt_tokenizer_put(made, t->n_tokens, CLT_END_OF_TEXT, strlen(CLT_END_OF_TEXT), true);
     if (status == CLT_OK)

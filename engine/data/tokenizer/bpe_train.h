@@ -2,7 +2,7 @@
  *
  * Training of a byte-level BPE tokenizer on the user's own text: texts are added, words counted, then the
  * most frequent pair of neighbours is merged, again and again. The result is a pure function of the text:
- * of pairs that are equally frequent the one with the smaller ids goes first. It knows nothing of files. */
+ * among equally frequent pairs the one with the smaller ids is merged first. It knows nothing of files. */
 #ifndef ENGINE_DATA_TOKENIZER_BPE_TRAIN_H
 #define ENGINE_DATA_TOKENIZER_BPE_TRAIN_H
 
@@ -15,12 +15,13 @@ void clt_bpe_trainer_destroy(clt_bpe_trainer *trainer);
 /* Counts the words of a text; cut long texts with clt_tokenize_cut. */
 clt_status clt_bpe_trainer_add(clt_bpe_trainer *trainer, const char *text, size_t size);
 
-/* Called regularly with the number of merges so far and in all; any status but CLT_OK ends the training with
- * that status. */
+/* Called regularly with the number of merges so far and their total; any status but CLT_OK ends the training
+ * with that status. */
 typedef clt_status (*clt_bpe_progress)(void *context, uint32_t merges, uint32_t of);
-/* clt_bpe_trainer_run: a vocabulary of `vocab` tokens: the 256 bytes, vocab - 257 merges, and "<|endoftext|>"
- * as the last one. Fewer when no pair of the text occurs twice any more. Uses the trainer up. CLT_EUSAGE for
- * vocab below 257 or beyond CLT_TOKENIZER_MAX_VOCAB, CLT_EDATA when no text was added. */
+/* clt_bpe_trainer_run: makes a vocabulary of `vocab` tokens: the 256 bytes, vocab - 257 results of merges,
+ * and "<|endoftext|>" as the last one. It has fewer if no pair occurs twice any more. The trainer can only
+ * be destroyed afterwards. CLT_EUSAGE for vocab below 257 or above CLT_TOKENIZER_MAX_VOCAB, CLT_EDATA when
+ * no text was added. */
 clt_status clt_bpe_trainer_run(clt_bpe_trainer *trainer, int64_t vocab, clt_bpe_progress progress,
                                void *context, clt_tokenizer **out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text into words, as the regular expressions of published tokenizers do it. The expressions are known by
- * their text, and each is carried out by a function here. They see valid UTF-8 alone: runs of other bytes are
- * taken out first, each one a word of its own. */
+ * Splits text into words as the regular expressions of published tokenizers do. An expression is recognised
+ * by its text, and a function here does the same. The functions see only valid UTF-8: runs of other bytes
+ * are taken out first, and each run is a separate word. */
 #include <string.h>
 
 #include "engine/base/text.h"
@@ -10,10 +10,9 @@
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
 #define KIND (CLT_CHAR_LETTER | CLT_CHAR_NUMBER | CLT_CHAR_SPACE)
-#define OTHER 0u /* the kind of what is neither letter, number nor white space */
+#define OTHER 0u /* neither letter, number nor white space */
 
-/* What each expression is called in messages, and how files write it; the first way is the one that is
- * saved. */
+/* The ways in which files write each expression; the first one is written when a tokenizer is saved. */
 static const char *const expressions[][3] = {
     [CLT_WORDS_GPT2] = {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
                         "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
@@ -50,7 +49,7 @@ typedef struct scanner {
     clt_char_memo memo;
 } scanner;
 
-/* The kind of the character at `at`, and its size in bytes; at the end of the text white space of size 0. */
+/* The kind of the character at `at`; *step: its bytes. At the end of the text: white space, 0 bytes. */
 static inline unsigned peek(scanner *s, size_t at, size_t *step)
 {
     *step = at < s->size;
@@ -64,7 +63,7 @@ static inline unsigned peek(scanner *s, size_t at, size_t *step)
     return clt_char_classes(&s->memo, code) & KIND;
 }
 
-/* The end of the run of characters of a kind, of which there are at most `most`. */
+/* The end of a run of at most `most` characters of one kind. */
 static size_t run_end(scanner *s, size_t at, unsigned kind, size_t most)
 {
     size_t step;
@@ -73,8 +72,8 @@ static size_t run_end(scanner *s, size_t at, unsigned kind, size_t most)
     return at;
 }
 
-/* The end of 's, 't, 're, 've, 'm, 'll or 'd at an apostrophe; `at` for none. With `fold` capitals count, and
- * the long s, which the same expression in other libraries takes for an s. */
+/* The end of 's, 't, 're, 've, 'm, 'll or 'd at an apostrophe; `at` if there is none. fold: ignores case,
+ * and takes the long s (U+017F) for an s, as this expression does in other libraries. */
 static size_t contraction(const scanner *s, size_t at, bool fold)
 {
     static const char *const ends[] = {"s", "t", "re", "ve", "m", "ll", "d"};
@@ -92,8 +91,8 @@ static size_t contraction(const scanner *s, size_t at, bool fold)
     return at;
 }
 
-/* The end of a run of white space: all of it at the end of the text, otherwise all but the last character,
- * which the next word may begin with. With `lines` it ends with its last line break, if it has one. */
+/* The end of a word of white space: the whole run at the end of the text, otherwise all but its last
+ * character, with which the next word may begin. lines: it ends after its last line break, if any. */
 static size_t space_end(scanner *s, size_t at, bool lines)
 {
     size_t end = at, last = at, line = at, step;
@@ -118,7 +117,7 @@ static size_t end_gpt2(scanner *s, size_t at)
     return kind == CLT_CHAR_SPACE ? space_end(s, at, false) : run_end(s, from, kind, SIZE_MAX);
 }
 
-/* The expressions of Llama 3 and Qwen 2 differ in how many digits are a word. */
+/* The end of a word of Llama 3 or Qwen 2, whose expressions differ only in the most digits of a word. */
 static size_t end_llama3(scanner *s, size_t at, size_t digits)
 {
     size_t step, next, from = at, end = s->text[at] == '\'' ? contraction(s, at, true) : at;
@@ -153,7 +152,7 @@ static clt_status split_span(scanner *s, clt_words words, clt_word_visitor word,
     return CLT_OK;
 }
 
-/* Numbers are words of their own, and what stands between them is split by itself. */
+/* Makes numbers separate words, and splits the text between two numbers without regard to them. */
 static clt_status split_digits(scanner *s, const clt_splitting *how, clt_word_visitor word, void *context)
 {
     const scanner whole = *s;

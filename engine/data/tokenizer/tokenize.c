@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Long texts: cut at word boundaries into pieces, which several threads encode; the ids are delivered in
- * order. It knows nothing of what the ids are used for. */
+ * Encodes long texts: they are cut at word boundaries into pieces, several threads encode these, and the ids
+ * are delivered in order. It knows nothing of what the ids are used for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +10,10 @@
 #include "engine/data/texts/characters.h"
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
-#define PIECE ((size_t)1 << 20)
+#define PIECE ((size_t)1 << 20) /* bytes that a thread encodes in one round, about */
 #define MAX_THREADS 64
 
-/* Whether the character that ends at `at` is certainly no white space: a whole character of UTF-8. */
+/* True if a whole UTF-8 character ends at `at` and is certainly not white space. */
 static bool ends_a_word(const char *text, size_t at)
 {
     clt_char_memo memo = {0};
@@ -29,9 +29,9 @@ static bool is_alphanumeric(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Whether the text may be cut at `at`: before white space that follows another character. No word of any
- * expression crosses such a place, and the words after it do not depend on the text before it. A line break
- * may belong to the word before it, unless that ends with a letter or a digit. */
+/* True if the text may be cut at `at`: before white space that follows another character. In none of the
+ * splitting expressions does a word cross such a place, or the words after it depend on the text before it.
+ * Before a line break the text must end in a letter or digit: the break may belong to any other word. */
 static bool may_cut(const clt_tokenizer *t, const char *text, size_t size, size_t at)
 {
     if (at == 0 || at == size)
@@ -58,7 +58,7 @@ size_t clt_tokenize_cut(const clt_tokenizer *t, const char *text, size_t size, s
     return at;
 }
 
-/* A part of a document: a whole one if it is short. */
+/* A part of a document, or a short one as a whole. */
 typedef struct piece {
     const char *text;
     size_t size;
@@ -73,7 +73,7 @@ typedef struct worker {
     piece *pieces;
     size_t n_pieces, pieces_capacity;
     uint64_t bytes; /* of all pieces */
-    bool framed;
+    bool framed;    /* documents get the ids of clt_tokenizer_before and _after */
     clt_ids ids;
     clt_error error;
 } worker;
@@ -111,17 +111,17 @@ static void *encode_pieces(void *context)
     return NULL;
 }
 
-/* The documents that are left. */
+/* The documents that are not dealt to workers yet. */
 typedef struct feed {
     const clt_tokenizer *tokenizer;
     const clt_document *documents;
-    size_t n_documents, next; /* the next document, */
-    size_t done;              /* and what was dealt of its part already */
+    size_t n_documents, next; /* next: the document to deal now */
+    size_t done;              /* bytes of its part that were dealt */
     uint64_t from, to;        /* range of bytes of the joined text */
-    bool any, separated;
+    bool any, separated;      /* a piece was dealt; separators stand between documents */
 } feed;
 
-/* Gives pieces of about PIECE bytes in all to a worker. */
+/* Deals pieces of about PIECE bytes together to a worker. */
 static clt_status deal(feed *f, worker *w)
 {
     w->n_pieces = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of a tokenizer: how they are filled and checked, decoding, and what can be asked of any
- * tokenizer. It knows neither files nor how words are merged. */
+ * Fills and checks the tables of a tokenizer, decodes ids, and answers questions about any tokenizer. It
+ * knows neither files nor how words are merged. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,8 +221,8 @@ bool clt_tokenizer_surplus(const clt_tokenizer *t, int64_t rows, clt_str *names)
     return special;
 }
 
-/* Settings with which other tokenizers encode differently. A tokenizer as GPT-2 has it adds nothing, so that
- * its hash is the one that earlier versions of this program wrote. */
+/* Adds the settings that change how a text is encoded. GPT-2's settings add nothing, so that such a
+ * tokenizer keeps the hash that earlier versions of this program wrote. */
 static void hash_rules(const clt_tokenizer *t, clt_hash64_state *state)
 {
     const clt_tokenizer_rules *r = &t->rules;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokenizers: text to ids and back. Two kinds: `bytes` (id = byte) and byte-level BPE as GPT-2 has it, read
- * from published files or trained on the user's own text. Every sequence of bytes can be encoded, valid UTF-8
- * or not, and decoding gives exactly these bytes back (in normal form C, if the tokenizer asks for that).
- * Names of special tokens in a text are plain text, unless clt_tokenizer_read_special says otherwise; added
- * tokens that are not special are found in every text. A tokenizer is read-only once opened and may be used
- * by any number of threads; each thread encodes through an encoder of its own. It knows nothing of samples or
- * models. */
+ * Tokenizers convert text to ids and back. Two kinds: `bytes` (id = byte) and byte-level BPE as in GPT-2,
+ * read from published files or trained on the user's own text. Any bytes can be encoded, valid UTF-8 or not,
+ * and decoding returns exactly these bytes (in normal form C, if the tokenizer's rules ask for it). Names of
+ * special tokens in a text are plain text, unless clt_tokenizer_read_special says otherwise; added tokens
+ * that are not special are found in every text. Once opened a tokenizer is read-only and may be shared by
+ * threads; each thread has its own encoder. It knows nothing of samples or models. */
 #ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_H
 #define ENGINE_DATA_TOKENIZER_TOKENIZER_H
 
@@ -20,20 +19,20 @@
 typedef struct clt_tokenizer clt_tokenizer;
 typedef struct clt_encoder clt_encoder;
 
-/* A growing list of ids; zero-initialise to start, free(ids.id) in the end. */
+/* A growing list of ids; zero-initialise it, and free(ids.id) at the end. */
 typedef struct clt_ids {
     uint32_t *id;
     size_t count, capacity;
 } clt_ids;
 
-/* clt_tokenizer_open: "" or "bytes"; a folder that holds tokenizer.json, or a vocabulary (vocab.json,
- * encoder.json) and merges (merges.txt, vocab.bpe); or one of these files, with the other one beside it.
- * tokenizer_config.json, added_tokens.json and special_tokens_map.json beside them are followed as well.
- * CLT_EDATA names the file, the entry, why, what to do: unknown or duplicate tokens, ids with gaps, merges of
- * unknown tokens, settings that could change ids and are not supported. */
+/* clt_tokenizer_open: `path` is "" or "bytes"; a folder with tokenizer.json, or with a vocabulary
+ * (vocab.json, encoder.json) and merges (merges.txt, vocab.bpe); or one of these files, with the other one
+ * beside it. tokenizer_config.json, added_tokens.json and special_tokens_map.json beside them are read as
+ * well. CLT_EDATA, with file and entry: unknown or duplicate tokens, ids with gaps, merges of unknown
+ * tokens, settings that could change ids and are not supported. */
 clt_status clt_tokenizer_open(const char *path, clt_tokenizer **out);
-/* The tokenizer of a config: data.tokenizer; when that is empty, bytes for text, and for tokens the
- * tokenizer.json beside the first shard. *out is NULL when there is none. */
+/* Opens the tokenizer of a config: data.tokenizer; if that is empty, bytes for data.type text, and for
+ * tokens the tokenizer.json beside the first shard. *out becomes NULL if there is none. */
 clt_status clt_tokenizer_open_config(const clt_config *config, clt_tokenizer **out);
 void clt_tokenizer_close(clt_tokenizer *tokenizer); /* NULL is fine */
 
@@ -41,7 +40,7 @@ bool clt_tokenizer_is_bytes(const clt_tokenizer *tokenizer);
 uint32_t clt_tokenizer_vocab(const clt_tokenizer *tokenizer); /* ids are 0 .. vocab-1 */
 /* One line: "BPE, 50257 tokens, from '...'". */
 const char *clt_tokenizer_description(const clt_tokenizer *tokenizer);
-/* What special tokens are for, as tokenizer_config.json or special_tokens_map.json says. */
+/* Roles of special tokens, from tokenizer_config.json or special_tokens_map.json. */
 typedef enum clt_token_role {
     CLT_TOKEN_END_OF_TEXT, /* eos_token; without these files "<|endoftext|>", if there is such a token */
     CLT_TOKEN_BEGIN,       /* bos_token */
@@ -51,57 +50,56 @@ typedef enum clt_token_role {
 } clt_token_role;
 /* The id of the token with a role; -1 when there is none. */
 int64_t clt_tokenizer_role(const clt_tokenizer *tokenizer, clt_token_role role);
-/* The token that separates documents. */
+/* The id of the token that separates documents; -1 when there is none. */
 int64_t clt_tokenizer_end_of_text(const clt_tokenizer *tokenizer);
-/* Ids that stand before and after every text of its own, such as a document; *count of them. */
+/* The *count ids to put before and after every separate text, such as a document. */
 const uint32_t *clt_tokenizer_before(const clt_tokenizer *tokenizer, size_t *count);
 const uint32_t *clt_tokenizer_after(const clt_tokenizer *tokenizer, size_t *count);
-/* With true, names of special tokens in texts become their ids from now on. To be called before encoding. */
+/* on: names of special tokens in texts become their ids; else they are plain text. Call before encoding. */
 void clt_tokenizer_read_special(clt_tokenizer *tokenizer, bool on);
-/* The name of the first special token that the text contains and that is encoded as plain text; NULL: none.
- */
+/* The name of the first special token in the text that would be encoded as plain text; NULL: none. */
 const char *clt_tokenizer_special_in(const clt_tokenizer *tokenizer, const char *text, size_t size);
-/* Appends "[PAD] (260)" for every token from `rows` on, which a model of `rows` rows lacks; true when all
- * of them are special, so that no text leads to them. */
+/* Appends, as "[PAD] (260)", the tokens with ids of `rows` and above, which a model with `rows` embeddings
+ * lacks; true if all of them are special, so that no text contains them. */
 bool clt_tokenizer_surplus(const clt_tokenizer *tokenizer, int64_t rows, clt_str *names);
 /* Number of bytes of text that a token stands for; 0 for special tokens, which are not part of any text, and
  * for ids outside of the vocabulary. */
 uint32_t clt_tokenizer_text_bytes(const clt_tokenizer *tokenizer, int64_t id);
-/* Equal for tokenizers that encode and decode alike. */
+/* A hash that is equal for tokenizers that encode and decode alike. */
 uint64_t clt_tokenizer_hash(const clt_tokenizer *tokenizer);
 
-/* Scratch memory and a cache of words (4 MiB), for one thread at a time. */
+/* An encoder has scratch memory and a cache of words (4 MiB); one thread at a time may use it. */
 clt_status clt_encoder_create(const clt_tokenizer *tokenizer, clt_encoder **out);
 void clt_encoder_destroy(clt_encoder *encoder);
 /* Appends the ids of the bytes of `text`; NUL bytes are bytes like others. */
 clt_status clt_encode(clt_encoder *encoder, const char *text, size_t size, clt_ids *out);
-/* The same for a single short text, without an encoder to keep. */
+/* The same with a temporary encoder, for a single short text. */
 clt_status clt_tokenizer_encode(const clt_tokenizer *tokenizer, const char *text, size_t size, clt_ids *out);
 /* Appends the bytes of ids; CLT_EDATA for an id that is not in the vocabulary. A token may end in the middle
  * of a character. */
 clt_status clt_tokenizer_decode(const clt_tokenizer *tokenizer, const uint32_t *ids, size_t count,
                                 clt_str *out);
 
-/* Appends the text of a tokenizer.json that this file's loader and other programs read. */
+/* Appends the text of a tokenizer.json that clt_tokenizer_open and other programs read. */
 clt_status clt_tokenizer_print(const clt_tokenizer *tokenizer, clt_str *text);
-/* Writes a tokenizer.json that this file's loader and other programs read; durable (clt_file_write). */
+/* Writes this text to a file, durably (clt_file_write). */
 clt_status clt_tokenizer_save(const clt_tokenizer *tokenizer, const char *path);
-/* Appends the text of the tokenizer_config.json that belongs to it: the roles of special tokens. context: of
- * the model, 0 when unknown. */
+/* Appends the text of the tokenizer_config.json that belongs to it, with the roles of special tokens.
+ * context: tokens of context of the model; 0: unknown. */
 clt_status clt_tokenizer_print_config(const clt_tokenizer *tokenizer, int64_t context, clt_str *text);
-/* Whether that file says more than the tokenizer.json does: a role of another token than "<|endoftext|>". */
+/* True if that file is needed, because a token other than "<|endoftext|>" has a role. */
 bool clt_tokenizer_has_roles(const clt_tokenizer *tokenizer);
-/* Writes tokenizer.json into a folder, and with a context, or where there are roles, the other file as well.
- */
+/* Writes tokenizer.json into a folder, and if there are a context or roles also tokenizer_config.json. */
 clt_status clt_tokenizer_save_folder(const clt_tokenizer *tokenizer, int64_t context, const char *folder);
 
-/* Encodes a text of any size on `threads` threads, piece after piece; the sink gets the ids in order. The
- * result is that of one clt_encode over the whole text. `bytes`: bytes of the text encoded so far. */
+/* Encodes a text of any size in pieces on `threads` threads; `sink` gets the ids in order, the same ids as
+ * from one clt_encode of the whole text. `bytes`: bytes of the text encoded so far. */
 typedef clt_status (*clt_ids_sink)(void *context, const uint32_t *ids, size_t count, size_t bytes);
 clt_status clt_tokenize(const clt_tokenizer *tokenizer, const char *text, size_t size, int threads,
                         clt_ids_sink sink, void *context);
-/* The same for the bytes [from, to) of documents: each whole document begins and ends with the ids that the
- * tokenizer asks for, and the end-of-text token, if there is one, stands between two documents. */
+/* The same for the bytes [from, to) of the joined documents. A document gets the ids of clt_tokenizer_before
+ * at its beginning and of clt_tokenizer_after at its end; the end-of-text token, if there is one, stands
+ * between two documents. */
 clt_status clt_tokenize_documents(const clt_tokenizer *tokenizer, const clt_texts *texts, uint64_t from,
                                   uint64_t to, int threads, clt_ids_sink sink, void *context);
 /* A length at which the text can be cut without changing any id: the largest one <= want or, if there is

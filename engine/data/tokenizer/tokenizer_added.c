@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Added tokens in texts. They are looked for from left to right, the longest of those that begin at a place
- * first, as the tokenizers library does. A token that is found but does not count (a special one, or one that
- * would have to be a word) hides what stands inside it. */
+ * Finds added tokens in texts, from left to right and at each place the longest first, as the tokenizers
+ * library does. A match that does not count (a special token that is plain text, or a single word with word
+ * characters beside it) is skipped as a whole: no shorter token is found inside it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "engine/data/texts/characters.h"
 #include "engine/data/tokenizer/tokenizer_internal.h"
 
-/* The longest first; the order of equally long ones has no effect. */
+/* The longest first; equally long tokens by id, so that the order is always the same. */
 static int by_size(const void *a, const void *b)
 {
     size_t x = ((const clt_added_token *)a)->size, y = ((const clt_added_token *)b)->size;
@@ -39,7 +39,7 @@ clt_status clt_added_ready(clt_tokenizer *t)
     return CLT_OK;
 }
 
-/* either: of both kinds, those that are found before and after the text is normalized. */
+/* The longest added token at `at`; NULL: none. either: ignores whether tokens are `normalized`. */
 static const clt_added_token *added_at(const clt_added_search *s, size_t at, bool either)
 {
     const clt_tokenizer *t = s->tokenizer;
@@ -54,7 +54,7 @@ static const clt_added_token *added_at(const clt_added_search *s, size_t at, boo
     return NULL;
 }
 
-/* The size of the character that ends at `at`, 0 for none. */
+/* The bytes of the character that ends at `at`; 0: none does. */
 static size_t size_before(const char *text, size_t at)
 {
     for (size_t size = 1; size <= 4 && size <= at; size++)
@@ -69,7 +69,7 @@ static unsigned classes(const char *text, size_t size)
     return size ? clt_char_classes(&memo, clt_utf8_code(text, size)) : 0;
 }
 
-/* Whether a character of a word stands before `begin` or at `end`. */
+/* True if a word character stands just before `begin` or at `end`. */
 static bool touches_word(const clt_added_search *s, size_t begin, size_t end)
 {
     size_t before = size_before(s->text, begin), after = clt_utf8_size(s->text + end, s->size - end);
@@ -114,7 +114,7 @@ bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, si
         if (a->rstrip &&
             (changes || (at >= a->size && memcmp(text + at - a->size, a->content, a->size) == 0)))
             return false;
-        for (size_t k = 0; k < a->size; k++) { /* cuts are made before white space of ASCII */
+        for (size_t k = 0; k < a->size; k++) { /* cuts are made only before ASCII white space */
             bool space = a->content[k] == ' ' || (a->content[k] >= '\t' && a->content[k] <= '\r');
             if (space && (changes || (at >= k && a->size <= size - (at - k) &&
                                       memcmp(text + at - k, a->content, a->size) == 0)))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encoding: words to ids by byte-pair merges, lowest merge first and the leftmost of equals, with a cache in
- * front, because a text repeats its words. A word that is in the cache costs one cache line. It knows nothing
- * of files. */
+ * Encoding: words to ids by byte-pair merges, the lowest rank first and the leftmost of equals. Since a text
+ * repeats its words, a cache maps short words to their ids; a hit reads one cache line. It knows nothing of
+ * files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #define SHORT_WORD 64 /* up to this many bytes, scanning for the next merge is cheaper than a heap */
 #define NO_MERGE UINT32_MAX
 
-/* One encoded word of the cache; size 0: empty. A later word with the same index replaces it. */
+/* A cached word and its ids; size 0: empty. A later word with the same index replaces it. */
 typedef struct cache_line {
     uint8_t size, count;
     char word[CACHED_BYTES];
@@ -23,9 +23,9 @@ typedef struct cache_line {
 } cache_line;
 _Static_assert(sizeof(cache_line) == 64, "a cached word is one cache line");
 
-/* Scratch for a long word: a list of symbols and a heap of the merges that are possible. */
+/* Scratch for a long word: a linked list of symbols and a heap of the possible merges. */
 typedef struct long_word {
-    uint32_t *id, *next, *prev, *rank; /* (n) each; rank: rank of the merge of a symbol with the next one */
+    uint32_t *id, *next, *prev, *rank; /* (n) each; rank: of the merge of a symbol with the next one */
     uint64_t *heap;                    /* rank << 32 | index of the left symbol; the smallest comes first */
     size_t capacity, heap_count, heap_capacity;
 } long_word;
@@ -270,7 +270,7 @@ static clt_status push(clt_ids *out, uint32_t id)
     return CLT_OK;
 }
 
-/* A text between added tokens. */
+/* Encodes the text between added tokens. */
 static clt_status encode_plain(clt_encoder *e, const char *text, size_t size)
 {
     const clt_tokenizer_rules *r = &e->tokenizer->rules;
@@ -287,7 +287,7 @@ static clt_status encode_plain(clt_encoder *e, const char *text, size_t size)
 
 typedef clt_status (*encode_rest)(clt_encoder *e, const char *text, size_t size);
 
-/* Encodes the added tokens of one kind, and calls `rest` for what stands between them. */
+/* Encodes the added tokens whose `normalized` is this, and calls `rest` for the text between them. */
 static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bool normalized,
                                encode_rest rest)
 {
@@ -303,7 +303,7 @@ static clt_status encode_added(clt_encoder *e, const char *text, size_t size, bo
     return done < size ? rest(e, text + done, size - done) : CLT_OK;
 }
 
-/* A text between added tokens that are not normalised. */
+/* Encodes the text between added tokens that are not `normalized`: normalises it, then finds the others. */
 static clt_status encode_normal(clt_encoder *e, const char *text, size_t size)
 {
     if (e->tokenizer->rules.nfc && !clt_nfc_is_plain(text, size)) {

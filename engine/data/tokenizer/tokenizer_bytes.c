@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes: the alphabet of byte letters that vocabulary files are written in, and the tokenizer in which every
- * byte is its own id. It knows neither merges nor files. */
+ * The byte letters in which vocabulary files are written, and the tokenizer in which every byte is its own
+ * id. It knows neither merges nor files. */
 #include <string.h>
 
 #include "engine/base/text.h"

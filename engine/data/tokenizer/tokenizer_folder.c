@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The files that save_pretrained leaves beside a vocabulary: tokenizer_config.json, added_tokens.json and
- * special_tokens_map.json. They add tokens, say what special tokens are for, and change how a text is
- * encoded, as transformers follows them. */
+ * special_tokens_map.json. They add tokens, give special tokens their roles, and change how a text is
+ * encoded; they are read as the transformers library reads them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +59,8 @@ static bool read_flag(const clt_json *object, const char *key, bool preset)
     return clt_json_is_absent(value) ? preset : clt_json_bool(value);
 }
 
-/* {"content": ..., "lstrip": ...}, or the content alone. Without "special" an object is a special token. */
+/* Reads {"content": ..., "lstrip": ...}, or the content alone. An object without "special" is a special
+ * token. */
 static bool read_entry(const clt_json *value, bool special, clt_added_entry *out)
 {
     const clt_json *content = value;
@@ -78,7 +79,7 @@ static bool read_entry(const clt_json *value, bool special, clt_added_entry *out
     return true;
 }
 
-/* Adds a token, or compares it with the same one of another file and of the vocabulary. */
+/* Adds a token; one that another file or the vocabulary has already must agree with it. */
 static clt_status add_entry(clt_tokenizer_loading *l, const clt_added_entry *entry)
 {
     clt_added_entry *known = find_entry(l, entry->content);
@@ -106,7 +107,7 @@ static clt_status add_entry(clt_tokenizer_loading *l, const clt_added_entry *ent
     return CLT_OK;
 }
 
-/* added_tokens of a tokenizer.json. */
+/* Reads added_tokens of a tokenizer.json. */
 static clt_status read_list(clt_tokenizer_loading *l, const clt_json *list)
 {
     for (const clt_json *value = list ? clt_json_first(list) : NULL; value; value = clt_json_next(value)) {
@@ -126,7 +127,7 @@ static clt_status read_list(clt_tokenizer_loading *l, const clt_json *list)
     return CLT_OK;
 }
 
-/* added_tokens_decoder of tokenizer_config.json: {"260": {"content": ...}}. */
+/* Reads added_tokens_decoder of tokenizer_config.json: {"260": {"content": ...}}. */
 static clt_status read_decoder(clt_tokenizer_loading *l)
 {
     const clt_json_doc *doc = l->side[CLT_SIDE_CONFIG];
@@ -149,7 +150,7 @@ static clt_status read_decoder(clt_tokenizer_loading *l)
     return CLT_OK;
 }
 
-/* added_tokens.json: {"<speaker>": 260}. Other files say more about the same token. */
+/* Reads added_tokens.json: {"<speaker>": 260}. The settings of a token that another file has are kept. */
 static clt_status read_added_file(clt_tokenizer_loading *l)
 {
     const clt_json_doc *doc = l->side[CLT_SIDE_ADDED];
@@ -175,7 +176,7 @@ static clt_status read_added_file(clt_tokenizer_loading *l)
 
 /* --- roles --- */
 
-/* Marks a token as special. One that no file has yet gets the next id, as transformers gives it. */
+/* Marks a token as special. A token without an id gets the next free one, as in transformers. */
 static clt_status add_special(clt_tokenizer_loading *l, int side, const clt_json *value, const char **content)
 {
     clt_added_entry entry;
@@ -219,7 +220,7 @@ static clt_status read_roles(clt_tokenizer_loading *l)
             if (!value)
                 continue;
             CLT_TRY(add_special(l, side, value, keys[i].role < 0 ? NULL : &l->role[keys[i].role]));
-            break; /* the map counts only where the config says nothing */
+            break; /* special_tokens_map.json is used only for keys that tokenizer_config.json lacks */
         }
     return CLT_OK;
 }
@@ -235,7 +236,7 @@ static clt_status read_more_specials(clt_tokenizer_loading *l)
                 continue;
             for (const clt_json *one = clt_json_first(list); one; one = clt_json_next(one))
                 CLT_TRY(add_special(l, side, one, NULL));
-            return CLT_OK; /* transformers reads the first of them */
+            return CLT_OK; /* transformers reads the first list alone */
         }
     return CLT_OK;
 }
@@ -248,7 +249,8 @@ static bool is_class(const char *name, const char *wanted)
     return strncmp(name, wanted, size) == 0 && (!name[size] || strcmp(name + size, "Fast") == 0);
 }
 
-/* The classes of GPT-2 and Qwen 2 have rules of their own, whatever a tokenizer.json says. */
+/* Applies tokenizer_class. In transformers the classes of GPT-2 and Qwen 2 have fixed rules, whatever
+ * tokenizer.json says, so a tokenizer.json with other rules is refused. whole: there is a tokenizer.json. */
 static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
 {
     const clt_json *value = side_value(l, CLT_SIDE_CONFIG, "tokenizer_class");
@@ -280,7 +282,7 @@ static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
     return CLT_OK;
 }
 
-/* The id of a token that was read; -1: there is none. */
+/* The id of an added token or of one in the vocabulary; -1: there is none. */
 static int64_t id_of(const clt_tokenizer_loading *l, const char *content)
 {
     const clt_added_entry *entry = content ? find_entry(l, content) : NULL;
@@ -289,7 +291,7 @@ static int64_t id_of(const clt_tokenizer_loading *l, const char *content)
     return entry ? entry->id : in_vocab && clt_json_int(in_vocab, &id) ? id : -1;
 }
 
-/* add_bos_token and add_eos_token; where there is a tokenizer.json, its post_processor says it. */
+/* Applies add_bos_token and add_eos_token. (A tokenizer.json has a post_processor for this instead.) */
 static clt_status add_ends(clt_tokenizer_loading *l)
 {
     static const char *const keys[] = {"add_bos_token", "add_eos_token"};

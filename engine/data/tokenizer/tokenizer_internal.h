@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tokenizer's files share: the tables of a tokenizer and how they are filled, and the splitter of
- * text into words. Not for other rooms. */
+ * Declarations that the sources of this room share: the tables of a tokenizer and how they are filled, and
+ * the splitter of text into words. Not for other rooms. */
 #ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_INTERNAL_H
 #define ENGINE_DATA_TOKENIZER_TOKENIZER_INTERNAL_H
 
@@ -14,29 +14,29 @@
 typedef struct clt_token {
     const char *bytes; /* in the arena; NULL: not set yet */
     uint32_t size;
-    /* a token beside the vocabulary, written as plain text: merges never make it */
+    /* it stands in files as plain text instead of byte letters, and no merge results in it */
     bool literal;
-    bool special; /* it stands for no text: a separator, padding and the like */
+    bool special; /* not part of any text: a separator, padding and the like */
 } clt_token;
 
 /* A token that is found in a text before the text is split into words. */
 typedef struct clt_added_token {
-    const char *name;    /* as the files have it */
-    const char *content; /* what is looked for: the same, or its normal form */
+    const char *name;    /* as it stands in the files */
+    const char *content; /* the bytes to find: the name, or its normal form */
     size_t size;
     uint32_t id;
     bool special;        /* found only where the tokenizer reads special tokens */
-    bool normalized;     /* found in the text after it was brought into normal form */
-    bool single_word;    /* found only where no character of a word stands beside it */
-    bool lstrip, rstrip; /* takes the white space before it, after it */
+    bool normalized;     /* found in the text after that was brought into normal form */
+    bool single_word;    /* found only where no word character is next to it */
+    bool lstrip, rstrip; /* the match includes white space before it, after it */
 } clt_added_token;
 
-/* Merge number r (its rank) joins left and right into id; lower ranks go first. */
+/* A merge joins left and right into id. Its index in the list is its rank; lower ranks are applied first. */
 typedef struct clt_merge {
     uint32_t left, right, id;
 } clt_merge;
 
-/* Open addressing; the key of an empty slot is UINT64_MAX, which no pair of ids can be. */
+/* A slot of an open-addressing hash table; an empty one has the key UINT64_MAX, which no pair of ids has. */
 typedef struct clt_pair_slot {
     uint64_t key; /* left << 32 | right */
     uint32_t rank, id;
@@ -44,7 +44,7 @@ typedef struct clt_pair_slot {
 
 /* The regular expressions that split a text into words (split_words.c). */
 typedef enum clt_words { CLT_WORDS_GPT2, CLT_WORDS_LLAMA3, CLT_WORDS_QWEN2 } clt_words;
-/* Whether numbers are taken out before that: not, whole, or character by character. */
+/* Whether numbers become words before that: no, whole numbers, or each digit by itself. */
 typedef enum clt_digits { CLT_DIGITS_NO_RULE, CLT_DIGITS_RUNS, CLT_DIGITS_SINGLE } clt_digits;
 typedef struct clt_splitting {
     clt_words words;
@@ -57,18 +57,18 @@ typedef struct clt_around {
     int count;
 } clt_around;
 
-/* What is done to a text, apart from the vocabulary and the merges. */
+/* How a text is prepared and framed, apart from vocabulary and merges. */
 typedef struct clt_tokenizer_rules {
     clt_splitting splitting;
-    bool nfc;           /* the text is brought into normal form C first */
-    bool prefix_space;  /* a text that does not begin with a space gets one, also after each added token */
-    bool ignore_merges; /* a word that is in the vocabulary is that token, whatever the merges say */
+    bool nfc;                 /* the text is brought into normal form C first */
+    bool prefix_space;        /* text at the start or after an added token gets a space if it has none */
+    bool ignore_merges;       /* a word that is in the vocabulary becomes that token without merges */
     clt_around before, after; /* ids at the beginning and the end of every text */
 } clt_tokenizer_rules;
 
 struct clt_tokenizer {
     clt_arena *arena;
-    bool bytes;
+    bool bytes;         /* id = byte */
     bool reads_special; /* names of special tokens in a text become their ids */
     clt_tokenizer_rules rules;
     const char *description;
@@ -87,8 +87,8 @@ struct clt_tokenizer {
     uint8_t added_start[256]; /* whether an added token begins with this byte */
 };
 
-/* Building: begin, then put every token, then ready, then add every merge. Failures are CLT_EDATA and say
- * what is wrong with the token or merge; the caller prefixes the file's name. */
+/* Building a tokenizer: call begin, put for every token, ready, then merge for every merge. A failure is
+ * CLT_EDATA and says what is wrong with the token or merge; the caller prefixes the file's name. */
 clt_status clt_tokenizer_begin(uint32_t vocab, uint32_t max_merges, clt_tokenizer **out);
 clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, size_t size, bool literal);
 clt_status clt_tokenizer_ready(clt_tokenizer *t);
@@ -106,9 +106,9 @@ static inline const clt_pair_slot *clt_tokenizer_pair(const clt_tokenizer *t, ui
     return &t->pairs[at];
 }
 
-/* Byte letters: each byte has a printable character that stands for it in vocabulary files. */
+/* The byte letter of a byte: the printable character that stands for it in vocabulary files. */
 uint32_t clt_byte_letter(uint8_t byte);
-/* Bytes of a text written in byte letters, into dst (room for `size` bytes); false when a character is no
+/* Converts a text in byte letters to bytes in dst (room for `size` bytes); false if a character is not a
  * byte letter. */
 bool clt_bytes_of_letters(const char *letters, size_t size, char *dst, size_t *count);
 /* Appends the byte letters of bytes, as UTF-8. */
@@ -117,34 +117,34 @@ void clt_letters_of_bytes(const char *bytes, size_t size, clt_str *out);
  * their letters. */
 uint8_t clt_byte_of_order(unsigned i);
 
-/* Files (bpe_files.c). */
+/* Reads the files of a tokenizer (bpe_files.c). */
 clt_status clt_tokenizer_load(const char *path, clt_tokenizer **out);
 
-/* Added tokens in texts (tokenizer_added.c). t->added must be sorted by clt_added_ready. */
+/* Finding added tokens in texts (tokenizer_added.c), after clt_added_ready sorted t->added. */
 typedef struct clt_added_match {
-    size_t begin, end; /* with the white space that the token takes */
+    size_t begin, end; /* including white space, by lstrip and rstrip */
     uint32_t id;
 } clt_added_match;
 typedef struct clt_added_search {
     const clt_tokenizer *tokenizer;
     const char *text;
     size_t size;
-    bool normalized; /* which of the two kinds of tokens is looked for */
-    size_t at;       /* where the search goes on */
-    size_t end;      /* of the match before */
+    bool normalized; /* finds tokens whose `normalized` has this value */
+    size_t at;       /* where the search continues */
+    size_t end;      /* of the previous match */
 } clt_added_search;
 clt_status clt_added_ready(clt_tokenizer *t);
 /* The next match; false when there is none. */
 bool clt_added_next(clt_added_search *search, clt_added_match *match);
-/* Whether a text may be cut at `at` as far as added tokens are concerned. */
+/* False if cutting the text at `at` could split an added token, or the white space that it takes. */
 bool clt_added_may_cut(const clt_tokenizer *t, const char *text, size_t size, size_t at);
 
-/* Splitting text into words. Calls word() for each word in order; the words together are the text. A run of
- * bytes that are not UTF-8 is a word of its own. */
+/* Splits a text into words and calls word() for each, in order; the words together are the text. A run of
+ * bytes that are not UTF-8 is a separate word. */
 typedef clt_status (*clt_word_visitor)(void *context, const char *word, size_t size);
 clt_status clt_split_words(const clt_splitting *how, const char *text, size_t size, clt_word_visitor word,
                            void *context);
-/* The expression as it is written into files, and the one that a file means; false: it is not known. */
+/* The regular expression that is written into files; and the way back, false for an unknown expression. */
 const char *clt_words_expression(clt_words words);
 bool clt_words_find(const char *expression, clt_words *out);
 

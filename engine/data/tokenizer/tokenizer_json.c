@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of a tokenizer.json that say how a text is normalised, split into words and framed. Every way to
- * write what is supported is read; everything else that could change ids is refused by its name. */
+ * Reads the parts of a tokenizer.json that say how a text is normalised, split into words and framed.
+ * Anything that is not supported and could change ids is refused, with its name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static bool is_true(const clt_json *part, const char *key, bool preset)
     return clt_json_is_absent(value) ? preset : clt_json_bool(value);
 }
 
-/* "WHAT of type TYPE" */
+/* Refuses "WHAT of type TYPE". */
 static clt_status refuse_type(const clt_tokenizer_loading *l, const clt_json *part, const char *what)
 {
     char text[120];
@@ -51,7 +51,7 @@ static clt_status refuse_type(const clt_tokenizer_loading *l, const clt_json *pa
 
 typedef clt_status (*part_reader)(clt_tokenizer_loading *l, const clt_json *part);
 
-/* Calls `read` for a part, or for each one of a Sequence of parts, whose list has the name `list`. */
+/* Calls `read` for a part, or for each part of a Sequence, which are in its member `list`. */
 static clt_status each_part(clt_tokenizer_loading *l, const clt_json *part, const char *list,
                             part_reader read, int depth)
 {
@@ -170,7 +170,7 @@ static clt_status read_template(clt_tokenizer_loading *l, const clt_json *part)
                       : clt_tokenizer_refuse(l->doc, part, "a post_processor whose template is not one text");
 }
 
-/* ["[CLS]", 101] */
+/* The id in a member such as "cls": ["[CLS]", 101]. */
 static const clt_json *pair_id(const clt_json *part, const char *key)
 {
     const clt_json *pair = clt_json_get(part, key);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the readers of a tokenizer's files share. Not for other files. */
+ * State and helpers that bpe_files.c, tokenizer_json.c and tokenizer_folder.c share. Not for other files. */
 #ifndef ENGINE_DATA_TOKENIZER_TOKENIZER_LOADING_H
 #define ENGINE_DATA_TOKENIZER_TOKENIZER_LOADING_H
 
 #include "engine/data/tokenizer/tokenizer_internal.h"
 #include "engine/json/json.h"
 
-/* A token beside the vocabulary, from any of the files. */
+/* An added token, from any of the files. */
 typedef struct clt_added_entry {
-    const char *content; /* in a document */
+    const char *content; /* belongs to a JSON document */
     int64_t id;
     bool special, normalized, single_word, lstrip, rstrip;
 } clt_added_entry;
 
-/* The files of a folder beside the vocabulary; NULL where there is none. */
+/* Files beside the vocabulary: tokenizer_config.json, added_tokens.json, special_tokens_map.json. */
 enum { CLT_SIDE_CONFIG, CLT_SIDE_ADDED, CLT_SIDE_MAP, CLT_SIDES };
 
 typedef struct clt_tokenizer_loading {
@@ -25,7 +25,7 @@ typedef struct clt_tokenizer_loading {
     const clt_json *merges;  /* of tokenizer.json, or NULL */
     char *merges_text;       /* of merges.txt, or NULL */
     size_t merges_size;
-    clt_json_doc *side[CLT_SIDES];
+    clt_json_doc *side[CLT_SIDES]; /* NULL: no such file */
     clt_added_entry *added;
     size_t n_added, added_capacity;
     const char *role[CLT_TOKEN_ROLES]; /* contents of tokens; NULL: not named */
@@ -40,16 +40,16 @@ static inline bool clt_json_is_absent(const clt_json *value)
     return !value || clt_json_typeof(value) == CLT_JSON_NULL;
 }
 
-/* Puts the place of a value before a failure. */
+/* Prefixes a failure with the file, line and column of a value. */
 clt_status clt_tokenizer_at(const clt_json_doc *doc, const clt_json *value, clt_status status);
-/* The refusal of a setting. */
+/* Fails because the setting `what` is not supported. */
 clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, const char *what);
 
-/* tokenizer_json.c: reads the rules of a tokenizer.json, and refuses settings that are not supported. */
+/* tokenizer_json.c: reads the rules of a tokenizer.json; CLT_EDATA for settings that are not supported. */
 clt_status clt_tokenizer_read_rules(clt_tokenizer_loading *l, const clt_json *root, const clt_json *model);
 
-/* tokenizer_folder.c: the files beside `path`; the tokens that they and `list` (added_tokens of
- * tokenizer.json, or NULL) add; the roles; and the rules that they change. whole: a tokenizer.json. */
+/* tokenizer_folder.c: reads the files beside `path`: added tokens (also from `list`, added_tokens of
+ * tokenizer.json, or NULL), roles, and changes to the rules. whole: `path` is a tokenizer.json. */
 clt_status clt_tokenizer_read_sides(clt_tokenizer_loading *l, const clt_json *list, bool whole);
 
 #endif

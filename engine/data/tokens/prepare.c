@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text files to token shards: see prepare.h. Everything is written into a folder beside the final one, which
+ * Encodes text files into token shards. They are written into a temporary folder beside the final one, which
  * is renamed at the end, so that a run that was stopped leaves nothing that looks complete. */
 #include "engine/data/tokens/prepare.h"
 
@@ -21,7 +21,7 @@
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
 
-#define COUNT_PIECE ((size_t)4 << 20)
+#define COUNT_PIECE ((size_t)4 << 20) /* bytes between two reports of progress while words are counted */
 
 typedef struct preparation {
     const clt_prepare_options *options;
@@ -29,7 +29,7 @@ typedef struct preparation {
     clt_texts texts;
     uint64_t train; /* bytes of the training part of the joined text */
     clt_tokenizer *tokenizer;
-    clt_token_writer *train_writer, *val_writer, *writer; /* writer: the one in use */
+    clt_token_writer *train_writer, *val_writer, *writer; /* writer: one of the two, in use */
     /* the temporary folder in which the result is written */
     clt_str partial;
     const char *stage;
@@ -137,7 +137,7 @@ static clt_status write_part(preparation *p, clt_token_writer *writer, uint64_t 
     return clt_token_writer_finish(writer);
 }
 
-/* What may surprise: names of special tokens that stay text, and documents without anything between them. */
+/* Warns if names of special tokens are encoded as text, and if no token separates the documents. */
 static void warn_of_tokens(const preparation *p)
 {
     const char *name = NULL;

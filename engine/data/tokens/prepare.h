@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text files to a folder of token shards: what `cltrain data prepare` does, and the check of such a folder.
- * The folder appears when it is complete, never before. It knows nothing of terminals. */
+ * Encodes text files into a folder of token shards (`cltrain data prepare`), and checks such a folder. The
+ * folder appears only when it is complete. It knows nothing of terminals. */
 #ifndef ENGINE_DATA_TOKENS_PREPARE_H
 #define ENGINE_DATA_TOKENS_PREPARE_H
 
@@ -18,11 +18,11 @@ typedef struct clt_prepare_progress {
 typedef struct clt_prepare_options {
     const char *const *inputs; /* files, folders, patterns, "@LIST", "-": see texts.h */
     int n_inputs;
-    const char *out;       /* a folder that is not there yet, or is empty */
+    const char *out;       /* a folder that does not exist yet or is empty */
     const char *tokenizer; /* "bytes", a folder or a file */
-    const char *json_key;  /* the inputs are JSON Lines, and this member holds the text; "" or NULL: text */
+    const char *json_key;  /* member of JSON Lines records that holds the text; "" or NULL: plain text */
     bool special_tokens;   /* names of special tokens in the text become their ids */
-    /* above 0: instead, train a BPE vocabulary of this many tokens on the training part */
+    /* above 0: a BPE vocabulary of this size is trained on the training part; `tokenizer` is "" then */
     int64_t train_bpe;
     /* fraction of the bytes, at the end of the text, that is kept for evaluation; 0 <= split < 1 */
     double split;
@@ -42,14 +42,14 @@ typedef struct clt_prepare_result {
     char tokenizer[128];   /* description */
 } clt_prepare_result;
 
-/* clt_prepare: train_000.bin ..., val_000.bin ..., tokenizer.json (with tokenizer_config.json where special
- * tokens have roles) and manifest.json. Between two documents (files, or records of JSON Lines) of the same
- * part comes the end-of-text token, if the tokenizer has one. */
+/* clt_prepare: writes train_000.bin ..., val_000.bin ..., tokenizer.json (with tokenizer_config.json if
+ * special tokens have roles) and manifest.json. The end-of-text token, if the tokenizer has one, stands
+ * between two documents (files, or records of JSON Lines) of the same part. */
 clt_status clt_prepare(const clt_prepare_options *options, clt_prepare_result *result);
 
-/* Compares a prepared folder with its manifest: every shard's size, ids and hash. `report` is called for each
- * file with CLT_OK, or with the failure whose text is clt_error_text(). CLT_EDATA when the manifest itself is
- * damaged. */
+/* Compares a prepared folder with its manifest: every shard's size, ids and hash. `report` is called for
+ * each file with CLT_OK, or with the failure whose text is clt_error_text(). CLT_EDATA when the manifest
+ * itself is damaged. */
 typedef void (*clt_prepare_report)(void *context, const char *path, clt_status status, int64_t tokens);
 clt_status clt_prepare_check(const char *folder, clt_prepare_report report, void *context);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The check of a prepared folder against its manifest. It checks everything that prepare.c wrote. */
+ * Compares a prepared folder with its manifest: the tokenizer, and size, ids and hash of every shard. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows over a stream of tokens: see sequence.h. */
+ * Computes where the windows over a stream of tokens begin, and which targets an earlier window has. */
 #include "engine/data/tokens/sequence.h"
 
 clt_sequence clt_sequence_make(int64_t tokens, int64_t context, clt_split split, bool shuffle)
@@ -14,7 +14,7 @@ clt_sequence clt_sequence_make(int64_t tokens, int64_t context, clt_split split,
     } else if (split == CLT_SPLIT_TRAIN) {
         s.samples = (tokens - 1) / context;
     } else {
-        s.samples = (tokens - 2) / context + 1; /* rounded up: tokens-1 targets */
+        s.samples = (tokens - 2) / context + 1; /* (tokens - 1) targets / context, rounded up */
     }
     return s;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text as a stream of tokens: the files are put one after the other, the last part is kept for evaluation
- * unless there are files for that, and the part of this split is tokenised in memory (bytes are tokens as
- * they are). With model.context the samples are sequences (sequence.h); without it sample i is the window of
- * data.window tokens that begins at token i (field x) with the token that follows it (field y). It knows
- * nothing of how text is tokenised. */
+ * Text as a stream of tokens. The files are joined; their last part is kept for evaluation, unless there are
+ * files for that; and the part of this split is tokenised in memory (with the byte tokenizer it stays as it
+ * is). With model.context the samples are sequences (sequence.h). Without it sample i has the window of
+ * data.window tokens that begins at token i (field x) and the token after that (field y). It knows nothing
+ * of how text is tokenised. */
 #include "engine/data/arrays/source_pair.h"
 
 #include <stdlib.h>
@@ -26,14 +26,14 @@ typedef struct text_state {
     bool joined; /* the files are one document */
     void *ids;   /* (tokens) u16 or i32; NULL: the bytes are the tokens */
     size_t ids_capacity;
-    clt_dtype dtype; /* of a token: U8, U16, I32 */
+    clt_dtype dtype; /* of a token: u8, u16 or i32 */
     int64_t tokens;  /* in this split */
-    int64_t window;  /* tokens of x, when the samples are windows and not sequences */
+    int64_t window;  /* tokens of x, if the samples are windows instead of sequences */
     bool sequences;
     clt_sequence sequence;
 } text_state;
 
-/* Copies all documents into one text, which they are parts of from then on. */
+/* Copies all documents into one joined text, to which their `bytes` point from then on. */
 static clt_status join_texts(text_state *state)
 {
     clt_texts *t = &state->texts;
@@ -89,7 +89,7 @@ static const char *file_names(clt_source *source, const text_state *state)
     return kept;
 }
 
-/* The bytes of this split. */
+/* Chooses the bytes of this split. */
 static clt_status choose_part(const clt_config *config, clt_split split, text_state *state, const char *names)
 {
     if (state->size == 0)
@@ -191,7 +191,7 @@ static clt_status too_short(const clt_config *config, clt_split split, const tex
 static int64_t largest_token(const text_state *state)
 {
     int64_t most = 0;
-    /* the bound is the vocabulary, so that it does not depend on which tokens occur in the text */
+    /* the bound follows from the vocabulary alone, so that it does not depend on the text */
     if (state->sequences || state->ids)
         return (int64_t)clt_tokenizer_vocab(state->tokenizer) - 1;
     for (size_t i = 0; i < state->size; i++)
@@ -200,7 +200,7 @@ static int64_t largest_token(const text_state *state)
     return most;
 }
 
-/* Sets the fields of windows or sequences; tokens are 0 .. most. */
+/* Sets the fields of windows or sequences. most: the largest token. */
 static void make_fields(clt_source *source, const text_state *state, int64_t most)
 {
     if (state->sequences) {
@@ -234,7 +234,7 @@ static clt_status set_fields(clt_source *source, const text_state *state, const 
     return source->description ? CLT_OK : CLT_ENOMEM;
 }
 
-/* The tokens that stand between and around documents are part of what is trained on. */
+/* Computes the fingerprint. Tokens between and around documents belong to it: they are trained on, too. */
 static void add_content(text_state *state)
 {
     const clt_texts *t = &state->texts;
@@ -378,7 +378,7 @@ static void text_locate(const clt_source *source, int64_t index, int field, clt_
     }
 }
 
-/* Sequences overlap, so reading all of them would read the text many times. This checks the text once. */
+/* Checks the tokens once. Reading all sequences, which overlap, would read the text many times. */
 static clt_status text_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                    int64_t ignore, bool *done)
 {

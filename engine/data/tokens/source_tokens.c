@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Token shards: files with llm.c's header (u16 or u32 tokens) or without any (u16, as nanoGPT writes them).
- * The shards are one stream, mapped and never read as a whole, so they may be larger than memory; how it is
- * divided into files changes nothing. Ids are compared with the vocabulary whenever a window is read, before
- * they are used. It knows nothing of text. */
+ * Token shards: files with llm.c's header (u16 or u32 tokens), or without a header (u16, as nanoGPT writes
+ * them). The shards are one stream; its division into files has no effect. They are mapped and may be larger
+ * than memory. Whenever a window is read, its ids are compared with the vocabulary before they are used. It
+ * knows nothing of text. */
 #include "engine/data/arrays/source_pair.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ typedef struct token_shard {
 
 typedef struct tokens_state {
     const char *key;  /* config key that names the shards */
-    const char *word; /* word in the names of the wanted shards of a folder: "train" or "val" */
+    const char *word; /* names of the wanted shards of a folder contain it: "train" or "val" */
     token_shard *shards;
     size_t n_shards, shards_capacity;
     int64_t tokens, bytes;
@@ -57,7 +57,7 @@ static clt_status add_shard(clt_source *source, tokens_state *state, const char 
     return CLT_OK;
 }
 
-/* One path of the config, or of a list file that the config names. */
+/* Adds the shards of one path, from the config or from a list file that it names. */
 static clt_status add_entry(void *context, const char *path)
 {
     clt_source *source = context;
@@ -112,8 +112,8 @@ static uint32_t token_of(const tokens_state *state, int64_t at)
     return token;
 }
 
-/* The mean number of bytes per token is measured over all tokens; in a long stream over this many runs, of
- * this many tokens each, at even distances. */
+/* The mean bytes per token: of all tokens, or, in a stream of more than MEASURED_RUNS * MEASURED_RUN tokens,
+ * of MEASURED_RUNS evenly spaced runs of MEASURED_RUN tokens each. 0: no tokenizer is known. */
 #define MEASURED_RUNS 256
 #define MEASURED_RUN 4096
 static double measure_tokens(const tokens_state *state)
@@ -176,7 +176,7 @@ static void tokens_close(clt_source *source)
     free(state->shards);
 }
 
-/* The shard that holds token `at`; empty shards hold none. */
+/* The shard that contains token `at` of the stream; never an empty shard. */
 static const token_shard *shard_of(const tokens_state *state, int64_t at)
 {
     size_t low = 0, high = state->n_shards;
@@ -201,7 +201,7 @@ static clt_status beyond(const tokens_state *state, const token_shard *shard, in
         (long long)token, state->bound == state->vocab ? "tokenizer" : "model", (long long)state->bound - 1);
 }
 
-/* Tokens [at, at+count) of the stream, as u16 or i32. */
+/* Copies tokens [at, at+count) of the stream to dst, as u16 or i32. */
 static clt_status copy_tokens(const tokens_state *state, int64_t at, int64_t count, bool as_u16, void *dst)
 {
     for (int64_t done = 0; done < count;) {
@@ -271,7 +271,7 @@ static void tokens_locate(const clt_source *source, int64_t index, int field, cl
                    (unsigned long long)clt_shard_offset(&shard->header, at - shard->begin));
 }
 
-/* Reads nothing: it keeps the bound, and every window is checked when it is read. */
+/* Only remembers the bound: every window is checked when it is read. */
 static clt_status tokens_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                      int64_t ignore, bool *done)
 {
@@ -318,7 +318,7 @@ static clt_status tokens_scan(const clt_source *source)
     return CLT_OK;
 }
 
-/* A folder of shards holds its own evaluation shards, if any. */
+/* True if data.path is one folder that contains val shards. */
 static bool tokens_has_eval(const clt_config *config)
 {
     return clt_config_list_count(config, "data.path") == 1 &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Headers of token shards: see token_shard.h. */
+ * Reads and writes the headers of token shards, and refuses files of other formats. */
 #include "engine/data/tokens/token_shard.h"
 #include "engine/files/file_kind.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One shard of tokens as a file: the header of llm.c's data files, read and written, and files without one.
- * It knows nothing of streams or samples. */
+ * The format of a shard of tokens: a file with the header of llm.c's data files, or without a header. It
+ * knows nothing of streams or samples. */
 #ifndef ENGINE_DATA_TOKENS_TOKEN_SHARD_H
 #define ENGINE_DATA_TOKENS_TOKEN_SHARD_H
 
@@ -12,18 +12,18 @@
 #define CLT_SHARD_MAX_TOKENS INT32_MAX /* the count is an i32 */
 
 typedef struct clt_shard_header {
-    uint64_t header; /* bytes in front of the tokens */
+    uint64_t header; /* bytes before the tokens */
     int width;       /* bytes of a token: 2 or 4 */
     int64_t tokens;
 } clt_shard_header;
 
-/* clt_shard_parse: reads the header of a file's bytes and compares the size; CLT_EDATA names file and reason.
- */
+/* Reads the header and compares it with the file's size; CLT_EDATA names file and reason. */
 clt_status clt_shard_parse(const char *path, const uint8_t *bytes, uint64_t size, clt_shard_header *out);
 
 /* Writes a header of CLT_SHARD_HEADER bytes. */
 void clt_shard_write_header(uint8_t *bytes, int width, int64_t tokens);
 
+/* The byte of the file at which token `at` begins. */
 static inline uint64_t clt_shard_offset(const clt_shard_header *h, int64_t at)
 {
     return h->header + (uint64_t)at * (uint64_t)h->width;

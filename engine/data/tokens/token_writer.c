@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shards of tokens on disk: see token_writer.h. The header holds the number of tokens and so is written last:
- * an incomplete shard has a header of zeros and is recognised by that. */
+ * Writes shards of tokens. The header contains the number of tokens and is therefore written last: an
+ * incomplete shard is recognised by its header of zeros. */
 #include "engine/data/tokens/token_writer.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NIfTI files: see nifti.h. Offsets are those of nifti1.h and nifti2.h of the NIfTI data format working group. */
+ * Reads and checks headers of NIfTI files, and writes whole files. The offsets of fields are from nifti1.h
+ * and nifti2.h of the NIfTI data format working group. */
 #include "engine/data/volumes/nifti.h"
 #include "engine/files/file_kind.h"
 
@@ -9,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SINGLE_FILE_1 352 /* where numbers begin at the earliest: the header and 4 bytes that say whether */
-#define SINGLE_FILE_2 544 /* extensions follow */
+/* The first byte at which voxels may begin in a single file: after the header and 4 bytes that say whether
+ * extensions follow. */
+#define SINGLE_FILE_1 352
+#define SINGLE_FILE_2 544
 
-/* Where the two versions have their fields, and what type these have. */
+/* Offsets of the fields of one version of the header, in bytes; earliest: where voxels may begin. */
 typedef struct field_places {
     int header, dim, datatype, bitpix, pixdim, vox_offset, slope, inter, magic;
     int earliest;
@@ -204,7 +207,7 @@ static clt_status take_type(clt_nifti *h, const char *path)
             continue;
         h->element = known_types[i].element;
         int64_t stored = 8 * (int64_t)clt_element_bytes(h->element);
-        /* some programs note how many bits are used: 12 of 16 */
+        /* some programs declare only the bits in use, such as 12 of 16 */
         bool part = !clt_element_is_float(h->element) && 2 * bits > stored && bits < stored;
         if (bits != stored && !part)
             CLT_FAIL(CLT_EDATA,
@@ -249,7 +252,7 @@ static clt_status take_offset(clt_nifti *h, const char *path)
     double offset = h->version == 1 ? get_real(h->header + p->vox_offset, 1, h->big_endian)
                                     : (double)get_int(h->header + p->vox_offset, 8, h->big_endian);
     int earliest = h->pair ? 0 : p->earliest;
-    /* Some programs leave it at 0 for a file without extensions. */
+    /* Some programs write 0 if the file has no extensions. */
     if (offset >= 0 && offset <= 0)
         offset = earliest;
     if (!(offset >= earliest) || offset > 0x1p48 || floor(offset) < offset)
@@ -314,7 +317,7 @@ clt_status clt_nifti_describe(const clt_nifti *h, int ndim, clt_array_file *file
     file->mean = -h->inter;
     file->std = 1.0;
     file->normalise = file->scale != 1.0 || file->mean != 0.0;
-    if (file->size > bytes) /* other programs, too, ignore what follows the last voxel */
+    if (file->size > bytes) /* bytes after the last voxel are ignored, as other programs do */
         file->size = bytes;
     return clt_array_file_fit(file, ndim + 1, dims);
 }
@@ -332,12 +335,12 @@ bool clt_nifti_named(const char *path)
     return ends_with(path, ".nii") || ends_with(path, ".nii.gz");
 }
 
-/* A header of version 1 whose voxels lie along the axes x, y and z of the world. */
+/* Makes a header of version 1 without rotation: the file's axes go to the right, the front and the head. */
 static void fresh_header(const clt_nifti_image *image, clt_nifti *h)
 {
     *h = (clt_nifti){.version = 1};
     put_bits(h->header, 4, false, CLT_NIFTI1_HEADER);
-    h->header[38] = 'r';                    /* "regular", which old programs ask for */
+    h->header[38] = 'r';                    /* "regular", which old programs check */
     h->header[123] = 2;                     /* xyzt_units: millimetres */
     put_bits(h->header + 254, 2, false, 1); /* sform_code: scanner coordinates */
     put_real(h->header + places_1.pixdim, 1, false, 1);
@@ -363,7 +366,7 @@ static clt_status make_header(const char *path, const clt_nifti_image *image, cl
     else
         fresh_header(image, h);
     const field_places *p = places_of(h);
-    h->header[p->magic + 1] = '+'; /* one file, also where `like` is the header of a pair */
+    h->header[p->magic + 1] = '+'; /* a single file, even if `like` is the header of a pair */
     h->pair = false;
     int width = h->version == 1 ? 2 : 8;
     bool big = h->big_endian;
@@ -387,12 +390,12 @@ static clt_status make_header(const char *path, const clt_nifti_image *image, cl
         put_bits(h->header + p->vox_offset, 8, big, (uint64_t)p->earliest);
     put_real(h->header + p->slope, h->version, big, fabs(image->slope) > 0 ? image->slope : 1);
     put_real(h->header + p->inter, h->version, big, image->inter);
-    /* cal_max and cal_min, the range of intensities to show, belonged to the voxels of the other file */
+    /* clears cal_max and cal_min, the intensities to display, which belong to the voxels of `like` */
     memset(h->header + (h->version == 1 ? 124 : 192), 0, h->version == 1 ? 8 : 16);
     return CLT_OK;
 }
 
-/* Copies the numbers, in the byte order of the file. */
+/* Copies the voxels, in the byte order of the file. */
 static void copy_numbers(const clt_nifti_image *image, bool big_endian, uint64_t count, uint8_t *out)
 {
     size_t width = clt_element_bytes(image->element);

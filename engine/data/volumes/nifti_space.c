@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See nifti_space.h. The rotation is read as nifti1.h says: sform (method 3) before qform (method 2). */
+ * Reads spacing, directions and position from a NIfTI header as nifti1.h says, sform (method 3) before qform
+ * (method 2), and compares the positions of two volumes. */
 #include "engine/data/volumes/nifti_space.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Where the two versions have a field. */
+/* Offsets of a field in the headers of NIfTI-1 and NIfTI-2, in bytes. */
 typedef struct field {
     int at_1, at_2;
 } field;
@@ -16,9 +17,9 @@ static const field pixdim = {76, 104}, qform_code = {252, 344}, sform_code = {25
                    qoffset = {268, 376}, srow = {280, 400}, units = {123, 500};
 
 #define SAME_SPACING 1e-3   /* relative */
-#define SAME_DIRECTION 2e-3 /* of a column of length 1; a quaternion in f32 may be off by half of that */
-#define SAME_PLACE 1e-2     /* of the smallest distance between voxels */
-#define FLAT 1e-3           /* three directions with a smaller determinant lie in a plane */
+#define SAME_DIRECTION 2e-3 /* per coordinate of a unit vector; an f32 quaternion may be off by half of it */
+#define SAME_PLACE 1e-2     /* of the smallest spacing */
+#define FLAT 1e-3           /* directions with a smaller determinant count as lying in one plane */
 
 static double real_at(const clt_nifti *h, field f, int index)
 {
@@ -36,7 +37,7 @@ static double unit_of(const clt_nifti *h)
     return code == 1 ? 1000.0 : code == 3 ? 0.001 : 1.0; /* metres, micrometres; else millimetres */
 }
 
-/* Column j: the step from one voxel to the next along file axis j. */
+/* Reads the sform. column[j]: the step from one voxel to the next along file axis j, in millimetres. */
 static void from_sform(const clt_nifti *h, double column[3][3], double first[3])
 {
     double unit = unit_of(h);
@@ -47,7 +48,7 @@ static void from_sform(const clt_nifti *h, double column[3][3], double first[3])
     }
 }
 
-/* The same with columns of length 1. */
+/* The same from the qform, with columns of length 1. */
 static void from_qform(const clt_nifti *h, double column[3][3], double first[3])
 {
     double b = real_at(h, quatern, 0), c = real_at(h, quatern, 1), d = real_at(h, quatern, 2);
@@ -65,7 +66,7 @@ static void from_qform(const clt_nifti *h, double column[3][3], double first[3])
     }
 }
 
-/* Makes the columns as long as 1, and gives their lengths; false if they are no three directions. */
+/* Divides the columns by their lengths, which it returns; false if they do not span the space. */
 static bool normalise(double column[3][3], double length[3])
 {
     double(*c)[3] = column;
@@ -82,7 +83,7 @@ static bool normalise(double column[3][3], double length[3])
     return fabs(volume) > FLAT;
 }
 
-/* Gives each axis of the file a direction of the world, so that the axes are as near to theirs as possible. */
+/* Assigns an axis of the body to each axis of the file, so that the sum of the cosines is largest. */
 static void name_axes(double column[3][3], char axes[CLT_AXES])
 {
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -100,7 +101,7 @@ static void name_axes(double column[3][3], char axes[CLT_AXES])
     axes[3] = '\0';
 }
 
-/* --- one of the three ways --- */
+/* --- sform, qform or pixdim --- */
 
 static void take_pixdim(const clt_nifti *h, double spacing[3])
 {
@@ -146,7 +147,7 @@ static bool same_spacing(const double a[3], const double b[3])
     return same;
 }
 
-/* What the header says beside its sform. */
+/* Compares pixdim and qform with the sform, and sets out->conflict if they differ. */
 static void find_conflict(const clt_nifti *h, clt_nifti_space *out)
 {
     const int64_t size[3] = {h->dim[0], h->ndim > 1 ? h->dim[1] : 1, h->ndim > 2 ? h->dim[2] : 1};
@@ -185,13 +186,14 @@ void clt_nifti_space_of(const clt_nifti *h, clt_nifti_space *out)
 
 /* --- two volumes --- */
 
-/* The direction that file axis j is nearest to. */
+/* The axis of the body that file axis j is nearest to. */
 static int direction_of(const clt_nifti_space *s, int j, bool *up)
 {
     return clt_axis_of(s->axes[j], up);
 }
 
-/* The axes by direction, all going up, and the corner of the first voxel then. */
+/* Orders the axes right, front, head, flipping those that go the other way. corner: the centre of the voxel
+ * that is the first one then. */
 static void stand_up(const clt_nifti_space *s, const int64_t size[3], double column[3][3], double corner[3])
 {
     memcpy(corner, s->first, 3 * sizeof *corner);
@@ -225,7 +227,7 @@ static bool same_place(const clt_nifti_space *s, const double a[3], const double
     return same;
 }
 
-/* The angle between the axes that are farthest apart, in degrees. */
+/* The largest angle between corresponding axes, in degrees. */
 static double angle_between(const double a[3][3], const double b[3][3])
 {
     double least = 1;

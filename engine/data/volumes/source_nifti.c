@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Volumes of a folder (volume_list.h) as samples. Training: whole volumes, or random patches. Evaluation of
- * segmentations: windows of the patch's size that cover every volume. It knows nothing of file formats. */
+ * data.type nifti: the volumes of a folder (volume_list.h) as samples. Training: whole volumes, or random
+ * patches. Evaluation of segmentations: windows of the patch's size that cover every volume. It knows
+ * nothing of file formats. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,12 @@
 #include "engine/data/volumes/volume_check.h"
 #include "engine/data/volumes/volumes_state.h"
 
-#define SPLIT_SEED 20170 /* the choice of volumes for evaluation depends on their number alone */
+#define SPLIT_SEED 20170 /* constant: the choice for evaluation depends only on the number of volumes */
 #define MIB 1048576.0
 
 /* --- opening --- */
 
-/* Reads a list of three sizes, or of one for all axes; false: the list is empty. */
+/* Reads a list of three sizes, or of one size for all axes; false: the list is empty. */
 static bool read_size(const clt_config *config, const char *key, int64_t size[3])
 {
     int n = clt_config_list_count(config, key);
@@ -45,7 +46,7 @@ static clt_status open_list(clt_source *source, const clt_config *config, bool e
     for (int i = 0; i < n; i++)
         names[i] = clt_config_list_string(config, "data.class_names", i);
     options.class_names = names;
-    /* the classes of evaluation data are those of the training data */
+    /* evaluation data have the classes of the training data */
     const char *training =
         clt_config_list_count(config, "data.path") == 1 ? clt_config_list_string(config, "data.path", 0) : "";
     if (eval_folder && n == 0 && clt_is_directory(training))
@@ -81,7 +82,7 @@ static clt_status choose_volumes(clt_source *source, const clt_config *config, c
     return CLT_OK;
 }
 
-/* Without data.volume and data.patch, all volumes must be of one size. */
+/* Sets the size of a sample. Without data.volume and data.patch all volumes must have one size. */
 static clt_status choose_box(const clt_config *config, clt_volumes_state *s)
 {
     const clt_volume_list *list = &s->set->list;
@@ -122,7 +123,7 @@ static void read_augmentation(const clt_config *config, clt_volumes_state *s)
         s->patch.flip[clt_config_list_int(config, "data.flip_axes", i)] = true;
 }
 
-/* The largest class of the masks. */
+/* Sets s->seen, and *largest to the largest class of the masks. */
 static clt_status find_classes(const clt_config *config, clt_volumes_state *s, int64_t *largest)
 {
     bool given = s->set->mask_values || clt_config_int(config, "data.mask_classes") > 0;
@@ -139,7 +140,7 @@ static clt_status find_classes(const clt_config *config, clt_volumes_state *s, i
     return CLT_OK;
 }
 
-/* Takes over data.class_names as those of a mask's classes. */
+/* Uses data.class_names for the classes of masks. */
 static clt_status name_classes(clt_source *source, const clt_config *config)
 {
     int n = clt_config_list_count(config, "data.class_names");
@@ -184,15 +185,14 @@ static clt_status set_fields(clt_source *source, const clt_config *config, clt_v
     return CLT_OK;
 }
 
-/* Millimetres between voxels along axis k (depth, height, width) of a volume that is turned as
- * data.orientation says; 0: unknown. */
+/* Millimetres between voxels along axis k (depth, height, width) after data.orientation; 0: unknown. */
 static double spacing_of(const clt_volume_entry *e, int k)
 {
     return e->space.spacing[2 - e->pose.from[k]];
 }
 
-/* ", voxels of 2 x 0.8 x 0.8 mm, RAS": what all volumes have in common, after data.spacing and
- * data.orientation. */
+/* Writes the spacing and orientation that all volumes share after data.spacing and data.orientation, such as
+ * ", voxels of 2 x 0.8 x 0.8 mm, RAS". */
 static void describe_space(const clt_volumes_state *s, const clt_volume_want *want, char *text, size_t size)
 {
     const clt_volume_entry *first = &s->set->list.entry[s->volume[0]];
@@ -218,7 +218,7 @@ static void describe_space(const clt_volumes_state *s, const clt_volume_want *wa
         (void)snprintf(text + used, size - used, ", %s", want->axes[0] ? want->axes : first->space.axes);
 }
 
-/* " (1 in .hdr and .img)": volumes in several files. */
+/* Writes how many volumes are in several files, such as " (1 in .hdr and .img)". */
 static void describe_files(const clt_volumes_state *s, char *text, size_t size)
 {
     int64_t pairs = 0;
@@ -289,7 +289,7 @@ static clt_status nifti_open(clt_source *source, const clt_config *config, clt_s
     const char *folder = clt_arena_printf(source->arena, "'%s'", s->set->list.folder);
     if (!folder)
         return CLT_ENOMEM;
-    if (s->tells) /* of an input the folder, which no key names */
+    if (s->tells) /* an input to predict has no key, so messages name its folder */
         clt_volume_list_warn(&s->set->list, split >= CLT_SPLIT_INPUT ? folder : s->set->key,
                              clt_config_string(config, "data.orientation")[0] != '\0',
                              "data.orientation=RAS turns all alike");
@@ -321,7 +321,7 @@ static void nifti_close(clt_source *source)
 
 /* --- reading --- */
 
-/* Where the patch of a training sample lies. */
+/* Draws the position and variation of the patch of a training sample. */
 static clt_status draw_patch(const clt_volumes_state *s, int64_t volume, clt_draw draw, int64_t index,
                              clt_patch *patch)
 {
@@ -407,7 +407,7 @@ static void nifti_file_of(const clt_source *source, int64_t index, clt_str *out)
     clt_str_append(out, s->set->list.entry[s->volume[place]].image);
 }
 
-/* Every value of a mask is compared with the number of classes whenever it is read. */
+/* Checks targets by what is known of the masks; each voxel is compared with the classes when it is read. */
 static clt_status nifti_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
                                     int64_t ignore, bool *done)
 {
@@ -436,7 +436,8 @@ static clt_status nifti_scan(const clt_source *source)
     return CLT_OK;
 }
 
-/* Adds size, beginning and end of a file, which is enough to notice other data and does not read it all. */
+/* Hashes size and first and last 4096 bytes of a file: enough to notice other data without reading it
+ * all. */
 static clt_status add_file(void *context, const char *path)
 {
     clt_hash64_state *state = context;
@@ -448,7 +449,7 @@ static clt_status add_file(void *context, const char *path)
     clt_hash64_add(state, &size, sizeof size);
     clt_hash64_add(state, mapping.data, (size_t)part);
     clt_hash64_add(state, mapping.data + (size - part), (size_t)part);
-    if (clt_map_check_one(&mapping) != CLT_OK) { /* as a file that cannot be opened */
+    if (clt_map_check_one(&mapping) != CLT_OK) { /* ignored, like a file that cannot be opened */
         *state = before;
         clt_error_clear();
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See volume_cache.h. */
+ * A cache with a limit in bytes that drops the least recently used entries; one lock guards all entries. */
 #include "engine/data/volumes/volume_cache.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ typedef struct cached {
     int users;
     void *thing;
     uint64_t bytes;
-    uint64_t used; /* the clock when it was taken last */
+    uint64_t used; /* value of the clock when it was last taken */
 } cached;
 
 struct clt_volume_cache {
@@ -62,7 +62,7 @@ void clt_volume_cache_destroy(clt_volume_cache *cache)
     free(cache);
 }
 
-/* The thing without a user that was used least recently, and that has bytes; NULL: there is none. */
+/* The least recently used thing that has no user and more than 0 bytes; NULL: there is none. */
 static cached *oldest(clt_volume_cache *cache)
 {
     cached *found = NULL;
@@ -85,7 +85,7 @@ static void make_room(clt_volume_cache *cache)
     }
 }
 
-/* Called with the lock held, which is released meanwhile. */
+/* Called with the lock held; releases it while the thing is made. */
 static clt_status make_thing(clt_volume_cache *cache, int64_t index)
 {
     cached *c = &cache->entry[index];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See volume_check.h. */
+ * `data verify` for volumes: describes good files, and reports bad files and doubtful headers. */
 #include "engine/data/volumes/volume_check.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "engine/data/volumes/volume_set.h"
 
-/* ", 2 x 0.8 x 0.8 mm, axes RAS", as far as the header says so. */
+/* Writes ", 2 x 0.8 x 0.8 mm, axes RAS", with "unknown" for what the header does not say. */
 static const char *space_text(const clt_nifti_space *space, char *text, size_t size)
 {
     const double *mm = space->spacing;
@@ -57,7 +57,7 @@ static void tell_bad(void *context, const char *path, clt_status status)
     c->ended = c->ended || !c->tell(c->context, path, status, "");
 }
 
-/* What `data verify` says of a good volume. */
+/* Appends what `data verify` says of a good volume. */
 static void describe_entry(const clt_volume_entry *e, bool turned, clt_str *out)
 {
     const int64_t *size = e->pose.file;
@@ -93,8 +93,8 @@ static clt_status check_entry(folder_check *check, const clt_volume_set *set, in
     return status;
 }
 
-/* Goes through a folder, whatever is wrong with single files. config: whose masks and orientation count;
- * NULL: none. A config's data is opened afterwards, which warns, unless files are bad. */
+/* Checks all files of a folder, even after bad ones. config: gives data.mask_values and data.orientation;
+ * may be NULL. If no file is bad, opening the config's data, which follows, warns about the list. */
 static clt_status check_folder(const char *folder, const char *key, const clt_config *config,
                                folder_check *check)
 {

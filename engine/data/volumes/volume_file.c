@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Volumes in files: see volume_file.h. */
+ * Opens NIfTI and .npy files, finds the other files of a volume, and reads its voxels or mask. */
 #include "engine/data/volumes/volume_file.h"
 
 #include <math.h>
@@ -11,13 +11,13 @@
 
 #include "engine/data/arrays/source_npy.h"
 
-#define BEHIND_VOXELS 65536 /* bytes that a packed file may have behind its last voxel */
-#define NEARLY_WHOLE 1e-3   /* how far a voxel of a mask may be from a whole number */
+#define BEHIND_VOXELS 65536 /* bytes that a packed file may have after its last voxel */
+#define NEARLY_WHOLE 1e-3   /* largest distance of a voxel of a mask from a whole number */
 
 static const char *const volume_ends[] = {".nii",    ".nii.gz", ".npy",    ".hdr",
                                           ".hdr.gz", ".img",    ".img.gz", NULL};
 
-/* Whether the path is longer than the ending and ends so, in small or capital letters. */
+/* True if the path is longer than `end` and ends with it, in small or capital letters. */
 static bool ends_with(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
@@ -32,7 +32,7 @@ size_t clt_volume_stem(const char *path)
     return 0;
 }
 
-/* --- several files --- */
+/* --- volumes in several files --- */
 
 bool clt_volume_is_voxels(const char *path)
 {
@@ -97,7 +97,7 @@ clt_status clt_volume_channel_path(const char *path, int channel, char **out)
 
 /* --- opening --- */
 
-/* Sets channels and size from dimensions in the order of memory, of which the last three are spatial. */
+/* Sets channels and size from dimensions in the order of memory; the last three are spatial. */
 static clt_status take_size(clt_volume *v, const char *path, int ndim, const int64_t *dim)
 {
     int64_t voxels = 1;
@@ -120,7 +120,7 @@ static clt_status take_nifti(clt_volume *v, const char *path)
 {
     int64_t dim[5];
     uint64_t bytes;
-    CLT_TRY(clt_nifti_bytes(&v->header, path, &bytes)); /* so that the products below do not overflow */
+    CLT_TRY(clt_nifti_bytes(&v->header, path, &bytes)); /* so that products of sizes do not overflow */
     for (int i = 5; i < v->header.ndim; i++)
         if (v->header.dim[i] != 1)
             CLT_FAIL(CLT_EDATA,
@@ -139,7 +139,7 @@ static bool is_npy(const char *path)
     return ends_with(path, ".npy");
 }
 
-/* The dimensions of an opened .npy file; its array becomes one sample. */
+/* Takes the dimensions of an opened .npy file, and makes its array one sample. */
 static clt_status take_npy(clt_volume *v, const char *path)
 {
     clt_array_file *file = &v->array;
@@ -179,7 +179,7 @@ static clt_status check_length(const clt_volume *v, const char *path)
     return CLT_OK;
 }
 
-/* Finds the two files of a pair, and checks that name and header agree. */
+/* Finds the file of voxels of a pair, and checks that name and header agree on whether it is a pair. */
 static clt_status find_voxels(clt_volume *v, const char *path)
 {
     bool pair = clt_volume_is_pair(path);
@@ -206,8 +206,8 @@ static clt_status find_voxels(clt_volume *v, const char *path)
     return CLT_OK;
 }
 
-/* Reads the header of a NIfTI file, or of a pair one of whose files the path names. *voxels: the file that
- * holds the voxels. */
+/* Reads the header of a NIfTI file, or of a pair of which `path` names either file. *voxels: the file that
+ * contains the voxels. */
 static clt_status read_header(clt_volume *v, const char *path, const char **voxels)
 {
     if (clt_volume_is_voxels(path)) {
@@ -252,7 +252,7 @@ static clt_status open_one(clt_volume *v, const char *path, const char *key)
     return clt_nifti_describe(&v->header, 5, &v->array);
 }
 
-/* Checks that the file of another channel fits the first one. */
+/* Checks that another channel's file has the size of the first one; notes other spacing or position. */
 static clt_status check_channel(clt_volume *v, const clt_volume *other, const char *path)
 {
     const int64_t size[3] = {v->size[2], v->size[1], v->size[0]};
@@ -277,7 +277,7 @@ static clt_status check_channel(clt_volume *v, const clt_volume *other, const ch
     return CLT_OK;
 }
 
-/* Opens or looks at the files of the other channels. key NULL: looks. */
+/* Opens the files of the other channels, or, if `key` is NULL, only reads their headers. */
 static clt_status add_channels(clt_volume *v, const char *path, int files, const char *key)
 {
     if (files <= 1)
@@ -351,7 +351,7 @@ clt_status clt_volume_box(const clt_volume *v, const int64_t at[3], const int64_
                           float *out)
 {
     for (int64_t c = 0; c < v->channels; c++) {
-        /* a file for each channel, or one for all */
+        /* each channel has a file, or one file has all channels */
         const clt_volume *file = v->n_more && c > 0 ? &v->more[c - 1] : v;
         int64_t first = v->n_more ? 0 : c * v->size[0];
         for (int64_t z = at[0]; z < at[0] + box[0]; z++)
@@ -421,7 +421,7 @@ static clt_status bad_class(const clt_volume *v, int64_t voxel, double value, in
              classes < CLT_MASK_CLASSES ? ", raise data.mask_classes" : "");
 }
 
-/* The class of a voxel; `classes`: it is none. */
+/* The class of a voxel; `classes` if it is not one. */
 static int64_t class_of(float value, int64_t classes, const int64_t *values)
 {
     float whole = floorf(value + 0.5f);
@@ -469,7 +469,7 @@ clt_status clt_volume_check(const clt_volume *v)
 
 /* --- resampling --- */
 
-/* The distances between voxels in memory, and how many of them there are between voxels of the result. */
+/* stride: elements between voxels of `from`. step: distance of two voxels of `to`, in voxels of `from`. */
 static void find_steps(const int64_t from[3], const int64_t to[3], int64_t stride[3], double step[3])
 {
     stride[0] = from[1] * from[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See volume_list.h. */
+ * Finds the volumes of a folder, pairs images with masks or classes, and reads all headers. */
 #include "engine/data/volumes/volume_list.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@
 
 #include "engine/base/log.h"
 
-/* Folders of images and of their masks. */
+/* Names of the folders of images and of their masks. */
 static const char *const pairs[][2] = {{"images", "masks"}, {"images", "labels"}, {"imagesTr", "labelsTr"}};
 #define N_PAIRS ((int)(sizeof pairs / sizeof pairs[0]))
 
@@ -50,13 +50,13 @@ static clt_status list_names(names *list, const char *folder)
     return status;
 }
 
-/* Whether a name is that of a volume; of a pair the header counts. */
+/* True if the name names a volume; of a pair of files only the header counts. */
 static bool is_volume(const char *name)
 {
     return clt_volume_stem(name) > 0 && !clt_volume_is_voxels(name);
 }
 
-/* The number of the first name that is not in front of all names which begin with so many bytes of
+/* Index of the first name that is not sorted before the names that begin with the first `length` bytes of
  * `start`. */
 static size_t first_with(const names *list, const char *start, size_t length)
 {
@@ -76,7 +76,7 @@ static bool begins(const names *list, size_t i, const char *start, size_t length
     return i < list->count && strncmp(list->name[i], start, length) == 0;
 }
 
-/* The number of the volume that is called so without its ending; list->count: there is none. */
+/* Index of the volume whose name without ending is the first `stem` bytes of `start`; list->count: none. */
 static size_t find_stem(const names *list, const char *start, size_t stem)
 {
     for (size_t i = first_with(list, start, stem); begins(list, i, start, stem); i++)
@@ -104,7 +104,7 @@ typedef struct listing {
     size_t room;
 } listing;
 
-/* Tells about a bad file; returns the error if it is to end the work. */
+/* Reports a bad file, or warns of it; returns an error if the work must end. */
 static clt_status bad_file(const listing *l, const char *path, clt_status status)
 {
     if (status == CLT_ENOMEM || status == CLT_EINTERNAL)
@@ -124,8 +124,8 @@ static const clt_nifti_space *space_of(const clt_volume *v)
     return v->is_nifti ? &v->space : NULL;
 }
 
-/* A mask has the voxels of its image, whatever its own header says of their distances and place (which is
- * told, see clt_volume_list_warn), but may be turned otherwise. */
+/* Finds the pose of a mask. Spacing and position are taken from the image, whatever the mask's header says
+ * (clt_volume_list_warn warns of it), but the mask may have another orientation. */
 static clt_status pose_mask(const listing *l, const clt_volume *image, const clt_volume *mask,
                             const char *path, clt_volume_entry *e)
 {
@@ -222,7 +222,7 @@ static clt_status look_at_entry(const listing *l, clt_volume *v, clt_volume_entr
     return e->mask ? look_at_mask(l, v, e->image, e->mask, e) : CLT_OK;
 }
 
-/* files: of the image, one for each channel, or 1. */
+/* Reads the headers of a volume and adds it. files: files of the image, 1 or one for each channel. */
 static clt_status add_file(listing *l, const char *image, int files, const char *mask, int32_t class_number)
 {
     clt_volume v = {.channels = 0};
@@ -251,7 +251,7 @@ static const char *joined(clt_arena *arena, const char *folder, const char *name
 
 /* --- images with masks --- */
 
-/* The number of a pair of folders that are there; -1: there is none. */
+/* Index in `pairs` of the first pair of folders that exists; -1: none does. */
 static int find_pair(const char *folder)
 {
     for (int i = 0; i < N_PAIRS; i++)
@@ -260,8 +260,8 @@ static int find_pair(const char *folder)
     return -1;
 }
 
-/* Tells what is no volume: the voxels of a pair without their header and files of other programs are bad;
- * others are counted. */
+/* Handles a file that is not a volume: voxels of a pair without their header, and files of other formats of
+ * volumes, are bad files; others are counted. */
 static clt_status tell_other(listing *l, const char *folder, const char *name)
 {
     static const char *const ends[] = {".nrrd", ".nhdr", ".mha", ".mhd", ".dcm", ".mgz", ".mgh",
@@ -297,8 +297,8 @@ static clt_status tell_other(listing *l, const char *folder, const char *name)
     return CLT_OK;
 }
 
-/* The number of the mask of an image, by its name without the ending or, as nnU-Net has it, without _0000
- * in front of that, too; masks->count: there is none. */
+/* Index of the mask that has the name of the image without its ending, or, as in nnU-Net, also without _0000
+ * before that (*is_channel is true then); masks->count: there is none. */
 static size_t find_mask(const names *masks, const char *image, bool *is_channel, int *channel)
 {
     size_t stem = clt_volume_stem(image), mask = find_stem(masks, image, stem);
@@ -306,7 +306,7 @@ static size_t find_mask(const names *masks, const char *image, bool *is_channel,
     return *is_channel ? find_stem(masks, image, stem - 5) : mask;
 }
 
-/* How many channels a volume has whose first one is in the file `image`. CLT_EDATA: a number is left out. */
+/* *files: files of the volume whose first channel is `image`. CLT_EDATA if a channel is missing. */
 static clt_status count_channels(const names *images, const char *image, int *files)
 {
     size_t stem = clt_volume_stem(image);
@@ -348,10 +348,10 @@ static clt_status no_mask(const char *path, const char *masks, bool is_channel)
 typedef struct pairing {
     const char *images, *masks; /* folders */
     names image, mask;
-    const char **taken; /* by mask: the image that has it */
+    const char **taken; /* for each mask: the image that it belongs to, or NULL */
 } pairing;
 
-/* Adds the image number i with its mask. */
+/* Adds image i with its mask. */
 static clt_status add_pair(listing *l, pairing *p, size_t i)
 {
     const char *image = p->image.name[i], *path = joined(l->arena, p->images, image);
@@ -365,7 +365,7 @@ static clt_status add_pair(listing *l, pairing *p, size_t i)
     if (number == p->mask.count)
         return bad_file(l, path, no_mask(path, p->masks, is_channel));
     const char *first = p->taken[number];
-    if (is_channel && channel > 0 && first) /* a file of the volume before */
+    if (is_channel && channel > 0 && first) /* another channel of an earlier volume */
         return CLT_OK;
     clt_status status = is_channel ? count_channels(&p->image, image, &files) : CLT_OK;
     if (status == CLT_OK && first)
@@ -379,7 +379,7 @@ static clt_status add_pair(listing *l, pairing *p, size_t i)
     return mask_path ? add_file(l, path, files, mask_path, 0) : CLT_ENOMEM;
 }
 
-/* Masks that no image has. */
+/* Lists the masks that belong to no image. */
 static clt_status find_lonely(listing *l, const pairing *p)
 {
     clt_volume_list *list = l->list;
@@ -490,7 +490,7 @@ static clt_status list_classes(listing *l)
 
 /* --- a folder --- */
 
-/* A folder of images whose masks are missing is no class of that name. */
+/* Fails if there are images but no folder of masks: "images" is then not meant as a class. */
 static clt_status check_masks_there(const listing *l)
 {
     const clt_volume_list_options *o = l->options;
@@ -504,7 +504,7 @@ static clt_status check_masks_there(const listing *l)
     return CLT_OK;
 }
 
-/* The volumes of a folder, then those of the folders in it; where images have masks, the images alone. */
+/* Lists the volumes of a folder, then of its subfolders; of images with masks only the images. */
 static clt_status list_plain(listing *l)
 {
     const clt_volume_list_options *o = l->options;

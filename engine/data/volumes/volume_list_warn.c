@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is unusual about a list of volumes, though they can be read: see volume_list.h. */
+ * Warns of what is unusual about a list of volumes that can be read: orientations, masks and headers that
+ * disagree, files that are left out. */
 #include "engine/data/volumes/volume_list.h"
 
 #include <string.h>
 
 #include "engine/base/log.h"
 
-#define NAMED 3 /* masks without an image that a warning names */
+#define NAMED 3 /* a warning names at most this many masks without an image */
 
 bool clt_volume_mask_differs(const clt_volume_entry *e, bool turned, char *text, size_t room)
 {

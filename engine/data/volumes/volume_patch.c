@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See volume_patch.h. */
+ * Intensity scaling, drawing and mirroring of random patches, and grids of windows. */
 #include "engine/data/volumes/volume_patch.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ void clt_foreground_count(const uint8_t *mask, const int64_t size[3], uint64_t *
     *out = (clt_foreground){.mask = mask, .size = {size[0], size[1], size[2]}, .before = before};
 }
 
-/* The n-th voxel that is not background, from 0. */
+/* Finds the n-th voxel, counted from 0, that is not background. */
 static void find_foreground(const clt_foreground *f, uint64_t n, int64_t at[3])
 {
     int64_t low = 0, high = f->size[0] * f->size[1]; /* before[low] <= n < before[high] */
@@ -83,7 +83,7 @@ static void find_foreground(const clt_foreground *f, uint64_t n, int64_t at[3])
 
 /* --- random patches --- */
 
-/* Numbers that a sample draws, by their place in its stream. */
+/* Indices of the random words of a sample. */
 enum {
     WORD_FOREGROUND,
     WORD_VOXEL_LOW,
@@ -94,21 +94,22 @@ enum {
     WORD_SHIFT,
     WORDS
 };
-#define WORD_BLOCKS 3     /* of four words: at least WORDS */
-#define STREAM_PATCHES 32 /* of CLT_RNG_DATA */
+#define WORD_BLOCKS 3     /* blocks of four words that hold at least WORDS words */
+#define STREAM_PATCHES 32 /* stream of the purpose CLT_RNG_DATA */
 
-/* A whole number below `n`, which is below 2^32 and at least 1, from a random word. */
+/* An integer from 0 to n - 1 from a random word; 1 <= n < 2^32. */
 static int64_t below(uint32_t word, int64_t n)
 {
     return (int64_t)((uint64_t)word * (uint64_t)n >> 32);
 }
 
+/* A number between -1 and 1 from a random word. */
 static double signed_part(uint32_t word)
 {
     return 2.0 * (double)clt_rng_uniform(word) - 1.0;
 }
 
-/* A whole number below n from two random words. */
+/* An integer from 0 to n - 1 from two random words. */
 static uint64_t below_wide(uint32_t low, uint32_t high, uint64_t n)
 {
     unsigned __int128 product = (unsigned __int128)((uint64_t)high << 32 | low) * n;
@@ -155,7 +156,8 @@ static void swap_runs(char *a, char *b, size_t bytes)
 
 void clt_flip(void *values, size_t width, int64_t channels, const int64_t size[3], const bool axes[3])
 {
-    /* Along an axis of n, the array is (outer, n, inner): run i of an outer one changes places with n - 1 - i. */
+    /* Along an axis of size n the array is (outer, n, inner): runs i and n - 1 - i of `inner` are
+     * swapped. */
     int64_t outer = channels;
     for (int axis = 0; axis < 3; axis++) {
         size_t inner = width;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See volume_pose.h. Files are read through strides, which may be negative, so that turning needs no memory. */
+ * Turns and resamples volumes. A volume is turned by reading it with other strides, which may be negative,
+ * so that this needs no copy. */
 #include "engine/data/volumes/volume_pose.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ void clt_volume_want_read(const clt_config *config, clt_volume_want *out)
         out->spacing[i] = clt_config_list_float(config, "data.spacing", n == 1 ? 0 : i);
 }
 
-/* The file's axis x, y or z that goes along a direction of the world. */
+/* The file's axis x, y or z that goes along an axis of the body (clt_axis_of). */
 static int axis_along(const char *axes, int direction)
 {
     bool up;
@@ -30,7 +31,7 @@ static int axis_along(const char *axes, int direction)
     return found;
 }
 
-/* Axis i of memory is axis 2 - i of x, y, z. */
+/* Sets pose->from, flip and turns. Axis i in memory is axis 2 - i of x, y, z. */
 static void find_turn(const char *wanted, const char *have, clt_volume_pose *pose)
 {
     for (int i = 0; i < 3; i++) {
@@ -90,7 +91,8 @@ clt_status clt_volume_pose_find(const clt_volume_want *want, const clt_nifti_spa
     return want->spaces ? find_step(want, space, path, out) : CLT_OK;
 }
 
-/* The elements between neighbours along the axes after turning; returns where the first voxel lies. */
+/* stride: elements of the file between neighbours along each axis of the turned volume. Returns the index of
+ * its first voxel in the file. */
 static int64_t strides_of(const clt_volume_pose *pose, int64_t stride[3])
 {
     const int64_t in_file[3] = {pose->file[1] * pose->file[2], pose->file[2], 1};
@@ -150,20 +152,21 @@ void clt_volume_pose_image(const clt_volume_pose *pose, const float *in, int64_t
     }
 }
 
-/* The voxel of `from` voxels in which the centre of voxel i of the result lies; of two between which it lies exactly, the
- * second one, though the product may be rounded to less. */
+/* Index of the source voxel, of `from`, that contains the centre of voxel i of the result. A centre on the
+ * border of two belongs to the second one; 1e-9 is added because the product may be rounded down. */
 static int64_t nearest(int64_t i, double step, int64_t from)
 {
     int64_t at = (int64_t)(((double)i + 0.5) * step + 1e-9);
     return at < from ? at : from - 1;
 }
 
-/* Voxels that lie `stride` elements apart along each axis. */
+/* The size of a volume, and the elements between neighbouring voxels along each axis. */
 typedef struct voxels {
     int64_t size[3], stride[3];
 } voxels;
 
-/* Each of to->size voxels becomes the nearest of from->size voxels, which come `step` voxels apart. */
+/* Sets each voxel of `to` to the nearest voxel of `from`. step: distance of two voxels of `to`, in voxels of
+ * `from`. */
 static void take_nearest(const uint8_t *in, const voxels *from, const double step[3], uint8_t *out,
                          const voxels *to)
 {
@@ -177,7 +180,7 @@ static void take_nearest(const uint8_t *in, const voxels *from, const double ste
         }
 }
 
-/* Voxels without gaps between them. */
+/* A volume whose voxels lie in memory without gaps. */
 static voxels dense(const int64_t size[3])
 {
     return (voxels){{size[0], size[1], size[2]}, {size[1] * size[2], size[2], 1}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See volume_set.h. The cache holds images as they are in their files (mapped, or unpacked), unless they are turned or
- * resampled, and masks as bytes together with the places of their foreground. */
+ * Boxes of volumes through a cache. The cache holds images as they are in their files (mapped or unpacked),
+ * or as f32 if they are turned or resampled, and masks as bytes with an index of their foreground. */
 #include "engine/data/volumes/volume_set.h"
 
 #include <pthread.h>
@@ -12,10 +12,10 @@
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
 
-/* What the cache holds: number 2 * index is the image of a volume, 2 * index + 1 its mask. */
+/* An entry of the cache. Number 2 * index is the image of volume `index`, 2 * index + 1 its mask. */
 typedef struct cached_part {
-    clt_volume image; /* as it is in the file; not open if there are values */
-    float *values;    /* the image that was turned or resampled, (channels, size) */
+    clt_volume image; /* as it is in the file; closed if `values` is set */
+    float *values;    /* (channels, size) the image, turned or resampled; else NULL */
     int64_t size[3];  /* of values */
     uint8_t *mask;    /* (size of the volume) */
     uint64_t *before; /* of foreground */
@@ -39,7 +39,7 @@ void clt_volume_set_size(const clt_volume_set *set, int64_t index, int64_t size[
     memcpy(size, set->fits ? set->target : set->list.entry[index].pose.size, 3 * sizeof *size);
 }
 
-/* Where voxel 0 of a volume that is cropped or padded lies in the whole one. */
+/* The voxel of the whole volume at which the cropped or padded volume begins; 0 if it is neither. */
 static void find_shift(const clt_volume_set *set, int64_t index, int64_t shift[3])
 {
     for (int i = 0; i < 3; i++) {
@@ -50,7 +50,7 @@ static void find_shift(const clt_volume_set *set, int64_t index, int64_t shift[3
 
 /* --- making parts --- */
 
-/* The file may have changed since the list was made. */
+/* Fails if the file has changed since the list was made. */
 static clt_status check_unchanged(const clt_volume *v, const int64_t size[3], int64_t channels,
                                   const char *path)
 {
@@ -106,7 +106,7 @@ static void crop_mask(const uint8_t *in, const int64_t from[3], const int64_t at
         }
 }
 
-/* Reads the mask as it is in its file. */
+/* Reads a mask as it is in its file, before turning and fitting. */
 static clt_status read_mask(const clt_volume_set *set, int64_t index, uint8_t **out)
 {
     const clt_volume_entry *e = &set->list.entry[index];
@@ -211,7 +211,8 @@ static clt_status take(const clt_volume_set *set, int64_t number, cached_part **
     return status;
 }
 
-/* A voxel that lies outside of the target, though not of the file, is outside of the volume, too. */
+/* Copies a box of an image. If volumes are fitted to `target`, the box must lie inside of it: the file may
+ * have more voxels, which do not belong to the volume. */
 static clt_status copy_box(const clt_volume_set *set, int64_t index, const cached_part *part,
                            const int64_t at[3], const int64_t box[3], float outside, float *out)
 {
@@ -274,7 +275,7 @@ typedef struct class_search {
     clt_error error;
 } class_search;
 
-/* Marks the classes of a mask as it is in its file. */
+/* Marks the classes of a mask as read from its file. */
 static void mark_classes(const clt_volume_set *set, int64_t index, const uint8_t *mask, bool *found)
 {
     int64_t voxels = clt_voxels(set->list.entry[index].mask_pose.file);
@@ -312,7 +313,7 @@ clt_status clt_volume_set_find_classes(const clt_volume_set *set, bool skip_bad,
     return s.error.status == CLT_OK ? CLT_OK : clt_error_put(&s.error);
 }
 
-/* "0, 255": the classes that occur, as far as they have room. */
+/* Writes the classes that occur, such as "0, 255", as many as fit into `room`. */
 static void list_classes(const bool found[CLT_MASK_CLASSES], const char *between, char *text, size_t room)
 {
     size_t used = 0;

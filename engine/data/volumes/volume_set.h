@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A list of volumes with their voxels: boxes of images and masks, read through a cache that several threads
- * share, each volume perhaps brought to one size. It draws nothing at random. */
+ * Reads boxes of the images and masks of a list of volumes, through a cache that several threads share. All
+ * volumes may be brought to one size. Nothing here is random. */
 #ifndef ENGINE_DATA_VOLUMES_VOLUME_SET_H
 #define ENGINE_DATA_VOLUMES_VOLUME_SET_H
 
@@ -11,53 +11,53 @@
 
 /* data.volume_fit: how a volume is brought to the size data.volume */
 typedef enum clt_volume_fit {
-    CLT_FIT_CROP,  /* cut around the centre, and padded where it is smaller */
+    CLT_FIT_CROP,  /* cropped around the centre, and padded where it is smaller */
     CLT_FIT_RESIZE /* resampled: trilinear, masks by the nearest voxel */
 } clt_volume_fit;
 
 typedef struct clt_volume_set {
     clt_volume_list list;
     const char *key; /* of the folder, for messages */
-    bool fits;       /* every volume has the size `target`; else its own */
+    bool fits;       /* every volume is brought to the size `target`; else it keeps its own */
     clt_volume_fit fit;
     int64_t target[3];
     int64_t channels;
     int64_t mask_classes;       /* classes of masks */
-    const int64_t *mask_values; /* data.mask_values: how they are stored; NULL: as their numbers */
+    const int64_t *mask_values; /* data.mask_values: the stored value of each class; NULL: its number */
     clt_volume_cache *cache;
 } clt_volume_set;
 
-/* Sets mask_classes and mask_values as a config has them: data.mask_values, else data.mask_classes, else
- * as many classes as there can be. */
+/* Sets mask_classes and mask_values from data.mask_values, else from data.mask_classes, else to the most
+ * classes that a mask can have. */
 clt_status clt_volume_set_read_masks(clt_volume_set *set, const clt_config *config, clt_arena *arena);
-/* To be called when all but channels and cache are set: checks that all volumes have as many
- * channels, and makes the cache of so many bytes. */
+/* To be called when all members but channels and cache are set: checks that all volumes have the same number
+ * of channels, and makes a cache of `cache_bytes` bytes. */
 clt_status clt_volume_set_open(clt_volume_set *set, uint64_t cache_bytes);
 void clt_volume_set_close(clt_volume_set *set); /* an empty set is fine */
 
-/* The size of volume `index`, after it was brought to its size. */
+/* The size of volume `index`, after turning, resampling and fitting. */
 void clt_volume_set_size(const clt_volume_set *set, int64_t index, int64_t size[3]);
 /* Copies a box of the image to out, (channels, box), as clt_volume_box does. */
 clt_status clt_volume_set_image(const clt_volume_set *set, int64_t index, const int64_t at[3],
                                 const int64_t box[3], float outside, float *out);
-/* The same of the mask, (box); outside of the volume is background, 0. */
+/* The same for the mask, (box); voxels outside of the volume are background, 0. */
 clt_status clt_volume_set_mask(const clt_volume_set *set, int64_t index, const int64_t at[3],
                                const int64_t box[3], uint8_t *out);
-/* The foreground of a mask, which is valid until it is released. */
+/* The foreground of a mask, valid until clt_volume_set_release. */
 clt_status clt_volume_set_foreground(const clt_volume_set *set, int64_t index, const clt_foreground **out);
 void clt_volume_set_release(const clt_volume_set *set, int64_t index);
 
-/* Reads all masks, on several cores, and marks which classes occur. skip_bad: masks that cannot be read do not
- * count, instead of being an error. */
+/* Reads all masks, on several cores, and marks the classes that occur. skip_bad: masks that cannot be read
+ * are ignored, instead of being an error. */
 clt_status clt_volume_set_find_classes(const clt_volume_set *set, bool skip_bad,
                                        bool found[CLT_MASK_CLASSES]);
 
-/* Warns if many numbers below the largest class occur in no mask, as in masks of 0 and 255, and says what
- * to do. */
+/* Warns, with advice, if a number below the largest class, other than 0, occurs in no mask, as in masks of 0
+ * and 255. */
 void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT_MASK_CLASSES]);
 
-/* Reads image and mask of a volume to the end, past the cache, with all checks. *bad: the file that is
- * bad. found: gets the classes of the mask added to it; NULL: nobody asks. */
+/* Reads image and mask of a volume to the end, without the cache, with all checks. *bad: after a failure,
+ * the bad file. found: the classes of the mask are marked in it; may be NULL. */
 clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad);
 
 #endif

@@ -137,7 +137,7 @@ clt_status comm_request_wait_timed(comm_request *request, comm_times *times); /*
  * The sum is then either written into the memory of all local ranks (comm_call.everywhere: for devices that
  * compute on it), or each slice stays in the memory of one local rank, where the others read it. In the
  * second case no rank may write there before all have read. Ranks that alternate between two memories need
- * no further synchronisation if each reads the sums of one step before it posts those of the next. */
+ * no further synchronisation if each reads the sums of one step before it posts the sums of the next. */
 typedef struct comm_memory comm_memory;
 clt_status comm_memory_create(comm *c, int64_t bytes, comm_memory **out);
 void comm_memory_destroy(comm_memory *m); /* NULL is fine; while no call uses it */

@@ -150,10 +150,11 @@ typedef struct ocl_device_desc {
     /* Bytes of local memory of a work-group that were shown to work, by a kernel with a static array of this
      * size; at least local_bytes. NVIDIA's driver reports 48 KiB and runs kernels with more. */
     uint64_t local_proven_bytes;
-    /* Bytes that were shown to work in programs loaded back for sm_90a (cl/program/retarget.h), which may get more
-     * local memory; 0: none above local_bytes. */
+    /* Bytes that were shown to work in programs loaded back for sm_90a (cl/program/retarget.h), which may
+     * get more local memory; 0: none above local_bytes. */
     uint64_t local_retargeted_bytes;
-    /* Bytes that were shown to work as an argument of the kernel, in any program; 0: none above local_bytes. */
+    /* Bytes that were shown to work as an argument of the kernel, in any program; 0: none above
+     * local_bytes. */
     uint64_t local_argument_bytes;
     /* CL_KERNEL_LOCAL_MEM_SIZE divided by the size of the kernel's local arrays, where it was shown that the
      * arrays take no more than their size; 0: not asked, the same as 1. */

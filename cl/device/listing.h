@@ -18,9 +18,9 @@ typedef struct ocl_dead_driver {
     char reason[OCL_REASON_SIZE];
 } ocl_dead_driver;
 
-/* Hides harmful drivers from the OpenCL loader, and loads libraries that a remaining driver opens by name and the
- * dynamic linker would not find (cl/drivers/siblings.h). Only the first call of a process does anything. CLT_EDEVICE:
- * the harmful driver could not be identified, or no driver is left. */
+/* Hides harmful drivers from the OpenCL loader, and loads libraries that a remaining driver opens by name
+ * and the dynamic linker would not find (cl/drivers/siblings.h). Only the first call of a process does
+ * anything. CLT_EDEVICE: the harmful driver could not be identified, or no driver is left. */
 clt_status ocl_listing_prepare(void);
 /* The drivers that are left out because they crash or hang. */
 int ocl_listing_dead(const ocl_dead_driver **list);

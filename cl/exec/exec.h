@@ -18,7 +18,7 @@ typedef clt_status (*ocl_host_fn)(void *context, const ocl_command *command);
 
 struct ocl_refusal;
 
-/* A command list whose executor is created later. Its programs are built together with those of this
+/* A command list whose executor is created later. Its programs are built together with the programs of this
  * executor's list, so that all cores stay busy. A failed build is ignored now; the program is built again,
  * and the failure reported, when its own executor is created. */
 #define OCL_AHEAD_MAX 2

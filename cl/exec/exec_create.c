@@ -309,8 +309,7 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
         if (c->global[i] % local[i] != 0)
             CLT_FAIL(CLT_EINTERNAL,
                      "preparing kernel %s (%s.cl, %s) for '%s': dimension %u has %zu work-items, which make "
-                     "no whole "
-                     "groups of %zu",
+                     "no whole groups of %zu",
                      c->kernel, c->family, c->options, c->label, i, c->global[i], local[i]);
         if (local[i] > desc->max_work_item[i])
             CLT_FAIL(CLT_EUNSUPPORTED,

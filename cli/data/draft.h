@@ -36,7 +36,8 @@ void draft_numbers(draft *d, const char *key, const double *values, int count);
 const char *draft_value(const draft *d, const char *key);
 
 /* A small GPT for that many tokens of training text, which trains in minutes on a CPU: model, batch, optimizer,
- * schedule and steps. The number of steps lets the training read the text 50 times at most, but is never below 100. */
+ * schedule and steps. The number of steps lets the training read the text 50 times at most, but is
+ * never below 100. */
 void draft_gpt(draft *d, uint64_t tokens, bool has_eval);
 
 /* Appends the config. probe: its data alone, with a model that takes any (sequences of model.context, else of 16, where

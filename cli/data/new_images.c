@@ -188,8 +188,9 @@ static void least_size(const clt_volume_list *list, int64_t least[3])
     }
 }
 
-/* The size of a patch along each axis: 64 where every volume has at least 128 voxels, else the largest of 32, 16 and 8
- * that fits into every volume. Where a volume has fewer than 8, the patch is 8 and background fills the rest. */
+/* The size of a patch along each axis: 64 where every volume has at least 128 voxels, else the largest of 32,
+ * 16 and 8 that fits into every volume. Where a volume has fewer than 8, the patch is 8 and background fills
+ * the rest. */
 static void choose_patch(const int64_t least[3], int64_t patch[3])
 {
     for (int a = 0; a < 3; a++)

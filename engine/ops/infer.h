@@ -14,7 +14,7 @@ const clt_tensor *clt_infer_in(const clt_infer *ctx, int index);
 clt_status clt_infer_out(clt_infer *ctx, clt_dtype dtype, const clt_shape *shape);
 /* The output shares the bytes of input `input`. */
 clt_status clt_infer_view(clt_infer *ctx, int input, const clt_shape *shape);
-/* Parameter "<node>.<suffix>", or that of the node it shares with, if the shapes are equal. */
+/* Parameter "<node>.<suffix>", or the parameter of the node it shares with, if the shapes are equal. */
 clt_status clt_infer_param(clt_infer *ctx, const char *suffix, const clt_shape *shape, clt_init init);
 /* A buffer "<node>.<suffix>", f32 (see clt_param). The node's forward work writes it if
  * clt_call.update_buffers is set. averaged: after each step the buffer becomes its mean over the ranks. */

@@ -19,8 +19,8 @@
  * dtypes  x,y f32|f16|bf16; all else f32
  * grads   dx, dresidual, dw, db: write or accumulate     units   eps: square of x's unit
  *         The mask of relu is computed again from x, or with a residual from y, and not saved
- *         If the command that wrote x made the moments of x as well (clt_call.moments_of_input), forward takes
- *         these, and reads x once
+ *         If the command that wrote x made the moments of x as well (clt_call.moments_of_input),
+ *         forward takes these, and reads x once
  * memory  workspace: 8*C*(blocks + parts) + 12*C bytes, blocks <= 4096, parts <= 64; with ranks that share
  *         statistics 8*C*(ranks + 1) more
  * errors  CLT_ESHAPE for an integer x or one without channels, a residual of another shape or type;

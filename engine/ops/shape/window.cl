@@ -63,8 +63,8 @@ static inline void window_clear(__global STORAGE(DT) * y, ulong n)
         y[k] = 0;
 }
 
-/* y[y0 + y1 + o * y_stride + k] = x[x0 + x1 + o * x_stride + k] for k < run, o < outer: y1 and x1 are where the
- * windows begin in each row. One item per element. */
+/* y[y0 + y1 + o * y_stride + k] = x[x0 + x1 + o * x_stride + k] for k < run, o < outer: y1 and x1 are where
+ * the windows begin in each row. One item per element. */
 __kernel void window_fwd_flat(__global STORAGE(DT) * y, ulong y0 ACCUMULATE_ARG,
                               __global const STORAGE(DT) * x, ulong x0, ulong outer, ulong run,
                               ulong y_stride, ulong y1, ulong x_stride, ulong x1)

@@ -170,7 +170,7 @@ static void add_training(table *t, const clt_job *job)
     add(t, "steps", "%s", clt_startup_steps(job, steps, sizeof steps));
     if (reads.step_tokens > 0 && reads.passes > MOST_PASSES)
         add(t, "hint",
-            "with so many passes a model learns the text by heart: take more text, or fewer train.steps");
+            "with this many passes a model learns the text by heart: take more text, or fewer train.steps");
 }
 
 /* "0.1", or with optimizer.base_batch "0.1 x 1024/256 = 0.4" */

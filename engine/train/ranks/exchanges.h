@@ -12,8 +12,9 @@
 
 typedef struct clt_exchanges clt_exchanges;
 
-/* Makes the exchanges of the run's training plan, with a ring of results for `steps` steps. *out is NULL if the plan,
- * which is the same on all ranks, has no exchanges; rank 0 then warns if parallel.sync_batch_norm is set. Collective. */
+/* Makes the exchanges of the run's training plan, with a ring of results for `steps` steps. *out is NULL if
+ * the plan, which is the same on all ranks, has no exchanges; rank 0 then warns if parallel.sync_batch_norm
+ * is set. Collective. */
 clt_status clt_exchanges_create(clt_flights *shared, int64_t steps, clt_exchanges **out);
 /* All flights must have ended. NULL is fine. */
 void clt_exchanges_destroy(clt_exchanges *x);

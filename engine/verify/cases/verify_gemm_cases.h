@@ -21,8 +21,9 @@ typedef enum clt_gemm_extra { EXTRA_NONE, EXTRA_OWN, EXTRA_C } clt_gemm_extra;
 /* Whether sums of A's lines are wanted, and where they go. */
 typedef enum clt_gemm_line_sums { LINE_SUMS_NONE, LINE_SUMS_STORED, LINE_SUMS_ADDED } clt_gemm_line_sums;
 
-/* A or B is the matrix of windows of an image of n samples. Windows of A give m and k of the product, windows of B give
- * k and n: the case leaves these two 0 and sets the third. With groups, the batch items are groups of channels. */
+/* A or B is the matrix of windows of an image of n samples. Windows of A give m and k of the product, windows
+ * of B give k and n: the case leaves these two 0 and sets the third. With groups, the batch items are groups
+ * of channels. */
 typedef struct clt_gemm_windows {
     int operand;                                                     /* OCL_WINDOWS_... */
     int64_t n, in[3], kernel[3], stride[3], dilation[3], padding[3]; /* stride, dilation 0 mean 1 */

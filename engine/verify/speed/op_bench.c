@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls of ops on a device for timing, and the bench with which the tuner measures the families of ops. It
- * compares a candidate's results with those of the list's last variant, the simplest one, which accepts
+ * compares a candidate's results with the results of the list's last variant, the simplest one, which accepts
  * everything. Knows plans and no op. */
 #include "engine/verify/speed/op_bench.h"
 

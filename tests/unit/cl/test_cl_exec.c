@@ -405,6 +405,10 @@ static void test_create_errors(void **state)
     ocl_arg_inout(&f->e, 0, CLT_F32, COUNT);
     ocl_kernel_end_1d(&f->e, too_many, too_many, 0);
     expect_failure(f, CLT_EUNSUPPORTED, "noop", "at most");
+    ocl_kernel_begin(&f->e, "axpy", "noop");
+    ocl_arg_inout(&f->e, 0, CLT_F32, COUNT);
+    ocl_kernel_end_1d(&f->e, 7, 2, 0);
+    expect_failure(f, CLT_EINTERNAL, "noop", "7 work-items, which make no whole");
     ocl_kernel_begin(&f->e, "axpy", "axpy");
     ocl_arg_inout(&f->e, 0, CLT_F32, COUNT);
     ocl_kernel_end_1d(&f->e, COUNT, 0, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events of a run as TensorBoard messages. The numbers of fields are those of its .proto files: Event,
- * SessionLog, Summary, TensorProto, HParamsPluginData. */
+ * Builds TensorBoard's messages from the events of a run. The field numbers come from TensorBoard's .proto
+ * files: Event, SessionLog, Summary, TensorProto, HParamsPluginData. */
 #include "engine/report/write/board.h"
 
 #include <math.h>
@@ -168,7 +168,7 @@ static void put_code(clt_str *out, const char *lines)
 
 /* --- the session --- */
 
-/* Tells readers to ignore what earlier files contain about this step and later ones. */
+/* Tells readers to ignore what earlier files say about this step and about later ones. */
 static void session_start(clt_board *b, int64_t step)
 {
     enum { SESSION_STATUS = 1, START = 1 };
@@ -178,8 +178,8 @@ static void session_start(clt_board *b, int64_t step)
     clt_tfevents_add(b->file, &b->event);
 }
 
-/* Writes what describes the run: config and hyper-parameters. Each session writes it again, since TensorBoard
- * may read the files of that session only. */
+/* Writes config and hyper-parameters. Each session writes them again, since TensorBoard may read the files of
+ * that session only. */
 static void describe(clt_board *b, int64_t step)
 {
     clt_str text = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A run for TensorBoard: writes what goes into metrics.jsonl to an event file in the run folder as well.
- * docs/tensorboard.md lists the tags. Each session of a run writes its own file, which supersedes what
- * earlier sessions wrote about its first step and later ones. Nothing here ends a run: problems are kept as a
- * text that is reported once. To be called by one thread at a time. */
+ * docs/tensorboard.md lists the tags. Each session of a run writes its own file, which replaces what earlier
+ * sessions wrote about the same steps and later ones. Nothing here ends a run: a problem is kept as a text
+ * and reported once. Only one thread may call at a time. */
 #ifndef ENGINE_REPORT_WRITE_BOARD_H
 #define ENGINE_REPORT_WRITE_BOARD_H
 
@@ -29,7 +29,7 @@ void clt_board_histogram(clt_board *board, const char *tag, int64_t step, const 
 void clt_board_flush(clt_board *board);
 /* Removes the file of this session, if there is one. Nothing may be written afterwards. */
 void clt_board_discard(clt_board *board);
-/* Gets the description of a problem, once; false: there is no new one. */
+/* Copies the description of a new problem to `text`, once; false: there is no new problem. */
 bool clt_board_trouble(clt_board *board, char *text, size_t size);
 
 #endif

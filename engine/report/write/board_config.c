@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hyper-parameters for TensorBoard, from the schema. */
+ * Writes the hyper-parameters for TensorBoard; the config's schema says which keys there are. */
 #include "engine/report/write/board_config.h"
 
 #include <string.h>
@@ -88,7 +88,7 @@ static void put_metrics(clt_str *experiment)
     clt_str_free(&info);
 }
 
-/* Writes model.layers if it is a number. */
+/* Writes model.layers if the key is a number: in configs of the family `graph` it is a list. */
 static void put_layers(const clt_config *config, clt_str *value, int *type)
 {
     const clt_json *layers = clt_json_get(clt_config_model(config, NULL), "layers");

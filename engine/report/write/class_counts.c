@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts of classes: see class_counts.h. */
+ * Counts targets, predictions and hits of each class, with several threads, and computes precision, recall,
+ * F1 and Dice from the counts. */
 #include "engine/report/write/class_counts.h"
 
 #include <math.h>
@@ -94,7 +95,7 @@ typedef struct work {
     uint8_t *top;
 } work;
 
-/* Class number of a target, -1: it does not count. */
+/* Class number of a target; -1: the target does not count. */
 static int64_t target_of(const clt_class_counts *c, const clt_class_batch *b, int64_t at)
 {
     int64_t t = -1;
@@ -154,7 +155,7 @@ static void judge(void *context, uint64_t first, uint64_t last)
         judge_place(context, (int64_t)at);
 }
 
-/* Adds what was judged at places first..last - 1; the counts by class go to these arrays. */
+/* Adds the predictions for places first..last - 1; the counts of each class go to the three arrays. */
 static void add_places(clt_class_counts *c, const clt_class_batch *b, int64_t first, int64_t last,
                        int64_t *support, int64_t *predicted, int64_t *hit)
 {
@@ -174,7 +175,7 @@ static void add_places(clt_class_counts *c, const clt_class_batch *b, int64_t fi
     }
 }
 
-/* Adds a sample of a segmentation, and its Dice. */
+/* Adds one sample of a segmentation, and its Dice. */
 static void add_sample(clt_class_counts *c, const clt_class_batch *b, int64_t sample)
 {
     int64_t *support = c->tally, *predicted = support + c->classes, *hit = predicted + c->classes;
@@ -343,7 +344,7 @@ void clt_class_counts_write(const clt_class_counts *c, clt_json_writer *w)
     clt_jw_end_array(w);
 }
 
-/* A cell as RFC 4180 has it. */
+/* Appends a cell in the quoting of RFC 4180. */
 static void cell(clt_str *out, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {

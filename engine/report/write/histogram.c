@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Histograms: a first pass over the values finds the range, a second one counts. */
+ * Makes histograms: a first pass over the values finds the range, a second one counts. */
 #include "engine/report/write/histogram.h"
 
 #include <math.h>

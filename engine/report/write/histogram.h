@@ -10,14 +10,15 @@
 #define CLT_HISTOGRAM_BINS 30
 
 typedef struct clt_histogram {
-    double low, high; /* of the finite values; 0 and 0 when there are none */
+    double low, high; /* range of the finite values; both 0 if there are none */
     uint64_t count[CLT_HISTOGRAM_BINS];
     /* number of values in the bins; number of infinities and NaNs, which are in no bin */
     uint64_t finite, other;
 } clt_histogram;
 
-/* Counts values[i] * scale, computed in double. Bin b contains [edge(b), edge(b + 1)), the last one also its
- * upper edge. If all values are equal, they are in the last bin. */
+/* Counts values[i] * scale, computed in double. Bin b contains the values from edge(b) up to, but without,
+ * edge(b + 1); the last bin also contains its upper edge. If all values are equal, they are in the last bin.
+ * */
 void clt_histogram_of(const float *values, size_t n, double scale, clt_histogram *out);
 double clt_histogram_edge(const clt_histogram *histogram, int index); /* 0 to CLT_HISTOGRAM_BINS */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines about steps, evaluations and progress: see lines.h. */
+ * Formats the lines about steps, evaluations and progress. Of a step's fields, the less important ones are
+ * left out where the line has no room. */
 #include "engine/report/write/lines.h"
 
 #include <math.h>
@@ -74,7 +75,7 @@ typedef enum field {
     FIELDS
 } field;
 
-/* The fields in the order of their importance: shown are as many as there is room for. */
+/* The fields, most important first; the first ones that fit are shown. */
 static const field by_weight[] = {STEP, LOSS, SPEED, ETA, SKIPPED, LR, MS, ACCURACY, NORM, COMM, SCALE, BAR};
 
 #define FIELD_SIZE 48
@@ -175,7 +176,7 @@ const char *clt_step_line(const clt_step_metrics *m, int columns, bool bar, char
         if (!f.text[next][0])
             continue;
         if (used + taken_by(&f, next) > room)
-            break; /* leave out all less important fields, too, so that lines have the same fields */
+            break; /* drops all less important fields, too, so that all lines have the same fields */
         used += taken_by(&f, next);
         shown[next] = true;
     }
@@ -211,7 +212,7 @@ const char *clt_language_text(const clt_eval_metrics *m, const char *separator, 
     return buffer;
 }
 
-/* What a loss is called among several: "cross entropy", by its op, or by its own name if another one has
+/* The name of one loss of several: the name of its op ("cross entropy"), or its own name if another loss has
  * the same op. */
 static const char *loss_label(const clt_eval_metrics *m, int at, char *buffer, size_t size)
 {
@@ -239,7 +240,7 @@ const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE])
     if (m->classes > 0 && isfinite(m->dice))
         add(buffer, " | mean Dice %.4f", m->dice);
     else if (m->classes > 0 && m->step >= 0 &&
-             isfinite(m->f1)) /* a training counts classes only when it is asked to */
+             isfinite(m->f1)) /* unknown unless classes are counted, which training does only on request */
         add(buffer, " | macro F1 %.4f", m->f1);
     if (m->values > 0) {
         add(buffer, " | MAE %s", clt_value_text(m->mae, 4, loss, sizeof loss));

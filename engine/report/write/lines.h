@@ -14,29 +14,30 @@ const char *clt_count_text(double value, char *buffer, size_t size);
 const char *clt_bytes_text(uint64_t bytes, char *buffer, size_t size);
 const char *clt_duration_text(double seconds, char *buffer, size_t size);
 
-/* With so many decimals; from 100000 on with four significant digits instead: "1.234e+08". */
+/* `value` with `decimals` digits after the point; from 100000 on in four significant digits: "1.234e+08". */
 const char *clt_value_text(double value, int decimals, char *buffer, size_t size);
 
-/* A step. columns: most characters, 0: no limit. Loss and speed are always shown, then, as far as there is
- * room, the time left, skipped updates, learning rate, time of the step, accuracy, gradient norm,
- * communication, loss scale, and, with `bar`, a progress bar. Returns buffer. */
+/* The line of a step. columns: most characters, 0: no limit. Step, loss and speed are always shown; then,
+ * while there is room: time left, skipped updates, learning rate, time of the step, accuracy, gradient norm,
+ * communication, loss scale and, with `bar`, a progress bar. Returns buffer. */
 const char *clt_step_line(const clt_step_metrics *m, int columns, bool bar, char buffer[CLT_LINE_SIZE]);
-/* Which steps have a line that stays. */
+/* Decides which steps get a line that stays on the console. */
 typedef struct clt_line_pace {
-    int64_t every; /* one step in so many */
-    double apart;  /* least seconds between two of them; 0: as often as the steps are */
-    bool any;      /* there was a line; at `told`, in seconds */
+    int64_t every; /* one step in `every` gets a line */
+    double apart;  /* least seconds between two lines; 0: no limit */
+    bool any;      /* there was a line; `told`: its time in seconds */
     double told;
 } clt_line_pace;
-/* Whether the step that ended at `now` has one: the first and the last always have. */
+/* True if the step that ended at `now` gets a line; the first and the last step always do. */
 bool clt_line_stays(clt_line_pace *pace, int64_t step, bool last, double now);
-/* What follows the loss of a language model, with separator " | " the text " | perplexity 61.87 | 5.951
- * bits/byte"; "" for other models. buffer needs 96 bytes. Returns buffer. */
+/* The text after the loss of a language model: " | perplexity 61.87 | 5.951 bits/byte" with the separator
+ * " | "; "" for other models. buffer needs 96 bytes. Returns buffer. */
 const char *clt_language_text(const clt_eval_metrics *m, const char *separator, char *buffer, size_t size);
-/* An evaluation; begins with "eval at step N" if it belongs to a training step. Returns buffer. */
+/* The line of an evaluation; begins with "eval at step N" if it belongs to a training step. Returns buffer.
+ * */
 const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE]);
-/* Progress of some work: "building kernels 6/10 | 12s | about 8s left". total 0: unknown; seconds: since the
- * work began; since_change: since `done` changed last. Returns buffer. */
+/* The line of some work in progress: "building kernels 6/10 | 12s | about 8s left". total: 0 if unknown.
+ * seconds: time since the work began. since_change: time since `done` last changed. Returns buffer. */
 const char *clt_progress_line(const char *what, int64_t done, int64_t total, double seconds,
                               double since_change, int columns, char buffer[CLT_LINE_SIZE]);
 

@@ -9,7 +9,7 @@
 
 #define CLT_METRIC_CLASSES 256 /* of a volume's mask */
 
-/* A line of metrics.jsonl. Times are in ms; unknown values are NAN. */
+/* The numbers of a step, which become a line of metrics.jsonl. Times are in ms; unknown values are NAN. */
 typedef struct clt_step_metrics {
     int64_t step, update, skipped; /* skipped: total so far */
     double loss, grad_norm, lr, loss_scale;
@@ -21,8 +21,8 @@ typedef struct clt_step_metrics {
     uint64_t comm_bytes; /* bytes of gradients and losses that this rank contributed to sums over ranks */
     bool stays;          /* a line about it stays on the console and in log.txt (clt_line_stays) */
     bool nonfinite;      /* loss or gradients were not finite: the update was skipped */
-    /* with train.on_spike, else NAN: standard deviations above the mean of recent steps; and whether that makes the
-     * step a spike */
+    /* With train.on_spike, else NAN: how many standard deviations loss and gradient norm lie above the mean
+     * of recent steps. spike: they lie so far above it that the step counts as a spike. */
     double loss_z, grad_norm_z;
     bool spike;
     double eta_s;
@@ -41,16 +41,16 @@ typedef struct clt_eval_metrics {
     int64_t classes;
     int32_t top_k; /* 0: no top_k_accuracy */
     double top_k_accuracy, f1, dice;
-    /* Figures of a regression over so many targets, in the unit of the data's targets; 0: it is none. r2: NAN for a
-     * single sample; the mean over the targets of a sample. */
+    /* Figures of a regression, in the unit of the targets. values: number of targets; 0: no regression. r2:
+     * the mean over the targets of a sample; NAN if there is a single sample. */
     int64_t values;
     double mae, rmse, r2;
     bool on_train; /* on the training data */
     int64_t samples, targets;
     int64_t available; /* samples in the data: more than `samples` if train.eval_batches leaves some out */
-    /* Segmentation of volumes, which are evaluated as a whole; else `volumes` is 0 and the rest means nothing. Dice of a
-     * class is the mean over the volumes that have it, NAN if none does; volume_dice is the mean over the classes
-     * without the background, class 0. */
+    /* Segmentation of volumes, which are evaluated whole; else `volumes` is 0 and the members below mean
+     * nothing. The Dice of a class is the mean over the volumes that contain it, NAN if none does;
+     * volume_dice is the mean over the classes without the background, class 0. */
     int64_t volumes;
     double volume_dice;
     int32_t volume_classes;
@@ -58,7 +58,7 @@ typedef struct clt_eval_metrics {
     double seconds;
     int n_losses;
     char loss_name[CLT_MAX_LOSSES][64];
-    char loss_op[CLT_MAX_LOSSES][32]; /* which computes it, such as "dice_loss"; "": not known */
+    char loss_op[CLT_MAX_LOSSES][32]; /* the op that computes the loss, such as "dice_loss"; "": not known */
     double loss_value[CLT_MAX_LOSSES];
 } clt_eval_metrics;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A line of metrics: a fast scanner for flat JSON objects of numbers and words, and the strict JSON reader
- * for everything else. Knows nothing of files. */
+ * Reads a line of metrics: with a fast scanner for flat JSON objects of numbers and words, and with the
+ * strict JSON reader for everything else. Knows nothing of files. */
 #include "engine/report/write/metrics_line.h"
 
 #include <float.h>
@@ -41,7 +41,7 @@ static void reset(clt_metrics_line *out)
         out->value[i] = NAN;
 }
 
-/* Decides from the members that were read what kind of line it is; false: it is no line of metrics. */
+/* Decides the kind of the line from its members; false: it is no line of metrics. */
 static bool complete(clt_metrics_line *out, bool event)
 {
     out->kind = event                                     ? CLT_LINE_EVENT
@@ -83,10 +83,10 @@ static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 #if LDBL_MANT_DIG == 64 && (defined __x86_64__ || defined __i386__)
-/* mantissa * 10^exponent, rounded as strtod does; false: not possible in this way. One operation on exact
+/* mantissa * 10^exponent, rounded as strtod does; false: this method cannot tell. One operation on exact
  * values gives the result rounded to 64 bits of mantissa. Rounding that to the 53 bits of a double is correct
  * unless it lies exactly between two doubles: then the first rounding may have hidden on which side the exact
- * result is. */
+ * result lies. */
 static bool scale(uint64_t mantissa, int exponent, double *out)
 {
     long double wide = exponent < 0 ? (long double)mantissa / (long double)tens[-exponent]
@@ -141,7 +141,7 @@ static bool skip_number(scanner *s)
     const char *from = s->at;
     while (s->at < s->end && (digit(s) || *s->at == '-' || *s->at == '.'))
         s->at++;
-    /* exponents and unusual forms are left to number() */
+    /* number() reads exponents and unusual forms */
     bool plain = from < s->at && (s->at == s->end || *s->at == ',' || *s->at == '}');
     const char *dot = plain ? memchr(from, '.', (size_t)(s->at - from)) : NULL;
     size_t first = from[0] == '-';
@@ -155,8 +155,7 @@ static bool skip_number(scanner *s)
     return plain;
 }
 
-/* Reads a number as JSON defines it. `is_integer`: it has no fraction or exponent, and the result is
- * exact. */
+/* Reads a number as JSON defines it. *is_integer: it has no fraction or exponent, and *out is exact. */
 static bool number(scanner *s, double *out, bool *is_integer)
 {
     const char *from = s->at;
@@ -208,7 +207,7 @@ static bool word(scanner *s, const char *text)
     return true;
 }
 
-/* Reads a key without its quotes; *length is 0 for keys with escapes and others that runs never write. */
+/* Reads a key without its quotes; *length is 0 if the key has escapes or is another that runs never write. */
 static bool plain_key(scanner *s, const char **key, size_t *length)
 {
     if (!take(s, '"'))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One line of metrics.jsonl as numbers. A file can contain anything, so whatever is not the JSON that a run
- * writes is refused. A hand-written scanner reads the lines of steps, of which a long run has millions;
- * everything that it does not expect is read by the strict reader of engine/json/json.h. */
+ * Reads one line of metrics.jsonl into numbers. A file can contain anything, so lines that no run would write
+ * are refused. A hand-written scanner reads the lines of steps, of which a long run has millions; the strict
+ * reader of engine/json/json.h reads lines that the scanner does not expect. */
 #ifndef ENGINE_REPORT_WRITE_METRICS_LINE_H
 #define ENGINE_REPORT_WRITE_METRICS_LINE_H
 
@@ -12,7 +12,7 @@
 
 #include "engine/base/status.h"
 
-/* Name of the enumerator, and key in the line, in the order in which a run writes them. */
+/* X(name of the enumerator, key in the line), in the order in which a run writes the keys. */
 #define CLT_METRIC_MAP(X)                                                                                    \
     X(LOSS, "loss")                                                                                          \
     X(ACCURACY, "accuracy")                                                                                  \
@@ -48,14 +48,14 @@ typedef enum clt_metric {
 typedef enum clt_line_kind {
     CLT_LINE_STEP,  /* has "loss" */
     CLT_LINE_EVAL,  /* has "eval_loss" */
-    CLT_LINE_EVENT, /* has "event"; its own members are read by the caller */
+    CLT_LINE_EVENT, /* has "event"; the caller reads the event's own members */
     CLT_LINE_OTHER  /* unknown to this program; to be ignored */
 } clt_line_kind;
 
 typedef struct clt_metrics_line {
     clt_line_kind kind;
     int64_t step; /* 0 or more */
-    /* the flag that marks numbers written as null because they were not finite */
+    /* the line says that it writes null for numbers that were not finite */
     bool nonfinite;
     uint32_t present;               /* bit m: the line has metric m */
     double value[CLT_METRIC_COUNT]; /* NAN where it is absent or null */

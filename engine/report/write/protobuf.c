@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The wire format of Protocol Buffers. Numbers are little-endian on every host. */
+ * Writes the wire format of Protocol Buffers. Numbers are written little-endian on every host. */
 #include "engine/report/write/protobuf.h"
 
 #include <string.h>

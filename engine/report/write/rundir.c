@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The run folder. Numbers that are not finite are written as null plus a flag. */
+ * Opens and locks the run folder, and writes its files. A number that is not finite is written as null, and a
+ * flag in the same line says so. */
 #include "engine/report/write/rundir.h"
 
 #include <errno.h>
@@ -29,17 +30,17 @@ struct clt_rundir {
     clt_str waiting;       /* lines of metrics.jsonl that have not been written yet */
     bool earlier, made;    /* the folder held an earlier run; the folder was created for this one */
     bool stuck;            /* the last attempt to write the lines failed */
-    bool untold;           /* the user has not been told of it */
+    bool untold;           /* the user has not been told of the failed attempt */
     bool advised;          /* an earlier session of the run has ended with advice */
-    double written;        /* time of that attempt */
+    double written;        /* time of the last attempt */
     int64_t step;          /* step of the newest line */
     pthread_mutex_t lines; /* held while a line is added to metrics.jsonl; nothing may be logged meanwhile */
     clt_board *board;      /* the event file for TensorBoard, or NULL; guarded by the same mutex */
     double looked;         /* when the file STOP was last looked for */
 };
 
-/* All names that a run writes in its folder, but for the names of the lock and of event files. A link or a
- * pipe there is refused before the run begins, not when the file is needed. */
+/* Checks the names of all files that a run writes in its folder, except the lock and the event files: a link
+ * or a pipe of such a name is refused before the run begins, not when the file is needed. */
 static clt_status check_names(const char *path)
 {
     static const char *const names[] = {
@@ -199,8 +200,8 @@ const char *clt_rundir_checkpoints(const clt_rundir *dir)
     return dir->checkpoints;
 }
 
-/* A problem that is reported after the mutex is released: a warning becomes an event, which needs the
- * mutex. */
+/* A problem, to be reported after the mutex is released: a warning becomes an event, which needs the mutex.
+ * */
 typedef struct trouble {
     char text[CLT_ERROR_TEXT_SIZE + 128];
 } trouble;
@@ -238,7 +239,7 @@ static void say_trouble(const trouble *t, clt_status status)
     (void)clt_error_put(&error);
 }
 
-/* Called around calls of the board; problems of the board are reported after the mutex is released. */
+/* board_lock and board_unlock enclose calls of the board; problems are reported after the unlock. */
 static void board_lock(clt_rundir *dir)
 {
     pthread_mutex_lock(&dir->lines);
@@ -290,7 +291,7 @@ void clt_rundir_poll(clt_rundir *dir)
 #define WRITE_SECONDS 0.2        /* lines of steps within this time are written together */
 #define WRITE_BYTES (256u << 10) /* most bytes written together */
 
-/* later: the line may wait until others that follow soon can be written with it. */
+/* later: the line may wait to be written together with lines that follow soon. */
 static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, trouble *t)
 {
     clt_str_append(line, "\n");
@@ -314,7 +315,7 @@ static clt_status append_line(clt_rundir *dir, clt_str *line, bool later, troubl
     return CLT_OK;
 }
 
-/* Takes ownership of the line. step < 0: the step of the line before, which the new line has. later: as in
+/* Writes a line and frees it. step < 0: the line has the same step as the line before. later: as in
  * append_line. */
 static clt_status write_line(clt_rundir *dir, int64_t step, bool later, clt_str *line)
 {
@@ -362,7 +363,7 @@ static int64_t newest_step(clt_rundir *dir)
     return step;
 }
 
-/* A line "key: value" for each field; keys in objects are joined by a point. */
+/* Appends a line "key: value" for each field; keys of nested objects are joined by a point. */
 static void list_fields(clt_str *out, const char *prefix, const clt_event_field *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -416,14 +417,14 @@ clt_status clt_rundir_event(clt_rundir *dir, const char *event, int64_t step, co
     return write_line(dir, step, false, &line);
 }
 
-/* Rounds a time. More digits would have no meaning, and printing them costs more than the rest of a step's
- * line. */
+/* Rounds `value` to a multiple of 1 / `parts`. More digits would have no meaning, and printing them costs
+ * more time than the rest of a step's line. */
 static double rounded(double value, double parts)
 {
     return fabs(value) < 1e8 ? round(value * parts) / parts : value;
 }
 
-/* The numbers as they are written here and for TensorBoard. */
+/* The numbers of a step, rounded as metrics.jsonl and TensorBoard's file write them. */
 static clt_step_metrics as_written(const clt_step_metrics *m)
 {
     clt_step_metrics w = *m;

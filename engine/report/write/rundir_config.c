@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The config of a run folder: see rundir_config.h. */
+ * Compares the config of a resumed run with config.resolved.json, and updates the file. */
 #include "engine/report/write/rundir_config.h"
 
 #include <stdlib.h>
@@ -31,8 +31,8 @@ clt_status clt_resolved_config_check(const char *folder, const clt_config *confi
     return status;
 }
 
-/* Keeps the text as config.resolved.N.json, unless the newest of these files is equal: that happens after a
- * crash before the new config was written. */
+/* Writes `text` to a new config.resolved.N.json. Not if the newest of these files is equal: a crash may have
+ * come between this write and the new config's. */
 static clt_status keep_earlier(const char *folder, const char *text, size_t size)
 {
     char *path = NULL, *kept = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies the log's lines into the run folder. Lines arrive on any thread, one at a time. */
+ * Copies the log's lines into the run folder. Any thread may log a line; lines arrive one at a time. */
 #include "engine/report/write/runlog.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "engine/base/text.h"
 #include "engine/base/thread.h"
 
-#define MAX_WAITING (256u << 10) /* most bytes that wait; lines beyond appear on stderr only */
+#define MAX_WAITING (256u << 10) /* most bytes that wait; further lines appear on stderr only */
 
 struct clt_runlog {
     pthread_mutex_t lock; /* lines and attaching may happen at the same time */
@@ -84,8 +84,8 @@ static void write_lines(clt_rundir *dir, clt_str *lines)
     clt_str_free(lines);
 }
 
-/* Takes the lines that wait for `dir`. If there are none, lines go into it from now on, and the result is
- * false. */
+/* Moves the waiting lines to `lines`. If there are none, further lines go straight to `dir`, and the result
+ * is false. */
 static bool take_waiting(clt_runlog *log, clt_rundir *dir, clt_str *lines)
 {
     pthread_mutex_lock(&log->lock);
@@ -105,7 +105,7 @@ void clt_runlog_attach(clt_runlog *log, clt_rundir *dir)
     clt_str lines;
     if (!log)
         return;
-    /* Not with the lock held: writing may fail, and that is logged. */
+    /* The lock is not held here, because a failed write is logged, too. */
     while (take_waiting(log, dir, &lines))
         write_lines(dir, &lines);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Event files: names, records, and writing. A failure never ends the run. */
+ * Names event files, forms their records and writes them. A failure never ends the run. */
 #include "engine/report/write/tfevents.h"
 
 #include <dirent.h>
@@ -58,7 +58,7 @@ void clt_tfevents_record(clt_str *out, const void *message, size_t size)
 
 /* --- names --- */
 
-/* The seconds in the name of the newest event file in the folder, 0: there is none. */
+/* The seconds in the name of the newest event file in the folder; 0: there is no event file. */
 static long long newest_seconds(const char *folder)
 {
     long long newest = 0;
@@ -150,7 +150,7 @@ static void note_trouble(clt_tfevents *f, const char *what)
         (void)snprintf(f->trouble, sizeof f->trouble, "%s: %s", what, clt_error_text());
 }
 
-/* Writes all waiting records or none: readers would stop at an incomplete record. */
+/* Writes all waiting records or none, because readers stop at an incomplete record. */
 void clt_tfevents_flush(clt_tfevents *f)
 {
     struct stat before;

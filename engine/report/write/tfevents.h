@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * TensorBoard's event file. A record consists of a length and its checksum, an Event message and its
- * checksum. Records wait in memory and are written about once a second; of a truncated file the complete
- * records are read. To be called by one thread at a time. */
+ * checksum. Records wait in memory and are written about once a second. Readers of a truncated file get its
+ * complete records. Only one thread may call at a time. */
 #ifndef ENGINE_REPORT_WRITE_TFEVENTS_H
 #define ENGINE_REPORT_WRITE_TFEVENTS_H
 
@@ -14,21 +14,21 @@
 
 typedef struct clt_tfevents clt_tfevents;
 
-/* Creates "events.out.tfevents.SECONDS.HOST.PID.0" in the folder. Its name sorts after those of all event
- * files in the folder, because TensorBoard reads them in this order. Its first record, the version, waits to
- * be written. CLT_ESTORAGE, CLT_ENOMEM. */
+/* Creates "events.out.tfevents.SECONDS.HOST.PID.0" in the folder. Its name sorts after the names of all event
+ * files there, because TensorBoard reads files in the order of their names. Its first record, the version,
+ * waits to be written. CLT_ESTORAGE, CLT_ENOMEM. */
 clt_status clt_tfevents_create(const char *folder, clt_tfevents **out);
-/* Writes waiting records, as far as that is possible, and closes the file. NULL is allowed. */
+/* Writes the waiting records, if that is possible, and closes the file. NULL is allowed. */
 void clt_tfevents_close(clt_tfevents *file);
 const char *clt_tfevents_path(const clt_tfevents *file);
 
-/* Adds a serialised Event, which is then empty (as with clt_pb_message). Writes if the last write is long
- * ago. */
+/* Adds a serialised Event and empties the string (as clt_pb_message does). Writes the waiting records if the
+ * last write was more than CLT_TFEVENTS_SECONDS ago. */
 void clt_tfevents_add(clt_tfevents *file, clt_str *event);
-/* Writes now. If the file cannot be written, this is no error: up to CLT_TFEVENTS_WAITING bytes keep waiting,
- * and records beyond that are lost. */
+/* Writes now. If the file cannot be written, this is no error: up to CLT_TFEVENTS_WAITING bytes go on
+ * waiting, and further records are lost. */
 void clt_tfevents_flush(clt_tfevents *file);
-/* Gets the description of the first problem, once; false: there is no new one. */
+/* Copies the description of the first problem to `text`, once; false: there is no new problem. */
 bool clt_tfevents_trouble(clt_tfevents *file, char *text, size_t size);
 
 /* Appends a message wrapped as a record. */

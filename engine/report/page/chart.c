@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drawing charts: scales, ticks, paths. Knows nothing of runs. */
+ * Draws charts as SVG paths with scales and ticks. Knows nothing of runs. */
 #include "engine/report/page/chart.h"
 
 #include <math.h>
@@ -10,11 +10,11 @@
 #include "engine/report/page/html.h"
 
 #define WIDE 4000 /* width of the plot in its own units */
-#define HIGH 1000
+#define HIGH 1000 /* height */
 #define MAX_TICKS 12
 
 typedef struct scale {
-    double low, high; /* ends of the axis; their logarithms if it is logarithmic */
+    double low, high; /* ends of the axis; on a logarithmic axis their logarithms */
     bool logarithmic;
 } scale;
 
@@ -33,7 +33,7 @@ void clt_chart_free(clt_chart *chart)
     chart->line_count = 0;
 }
 
-/* The upper edge of a value: areas are stacked, so it is the sum with the areas below. */
+/* The height at which a value is drawn. Areas are stacked: the height of an area includes the areas below. */
 static double top_of(const clt_chart *chart, int line, size_t at)
 {
     double sum = 0;
@@ -67,7 +67,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The end of an axis that leaves out the few greatest values. */
+/* Lowers *high, the end of the axis, if the greatest 3 % of the values are far above all others. */
 static clt_status clip(const clt_chart *chart, double *high)
 {
     double *values;
@@ -223,7 +223,7 @@ typedef struct pen {
     clt_str *out;
     int x, y;
     bool down;
-    char command; /* path command of the last number: the letter is only written when it changes */
+    char command; /* path command of the last number; its letter is written only when it changes */
 } pen;
 
 static void number_pair(pen *p, int a, int b)
@@ -297,7 +297,7 @@ static void draw_dots(const clt_chart *chart, const scale *s, const clt_chart_li
     }
 }
 
-/* Draws the band between the areas below and the line. */
+/* Draws an area: the band between the top of the areas below and its own line. */
 static void draw_band(const clt_chart *chart, const scale *s, int index, clt_str *out)
 {
     const clt_chart_line *line = &chart->lines[index];
@@ -362,7 +362,7 @@ static void draw_marks(const clt_chart *chart, clt_str *out)
     }
 }
 
-/* Writes the parameters by which the script converts points of paths into values of the chart. */
+/* Opens the plot. Its attributes tell the script how to convert points of paths into values of the chart. */
 static void open_plot(const clt_chart *chart, const scale *s, clt_str *out)
 {
     static const char *const units[] = {"plain", "count", "bytes", "share"};

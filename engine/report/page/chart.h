@@ -11,7 +11,7 @@
 
 typedef enum clt_chart_style {
     CLT_CHART_LINE,
-    CLT_CHART_FAINT, /* the raw values behind a smoothed line */
+    CLT_CHART_FAINT, /* raw values, drawn under a smoothed line */
     CLT_CHART_DOTS,  /* few values: connected dots */
     CLT_CHART_AREA   /* stacked on the areas added before */
 } clt_chart_style;

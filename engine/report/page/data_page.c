@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page of samples: see data_page.h. Images are PNG files inside the page. */
+ * Writes the page of samples. Its images are PNG files inside the page. */
 #include "engine/report/page/data_page.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@
 
 #include "engine/report/page/report_internal.h"
 
-/* The window of gray levels follows from so many samples, and about so many values of each. */
+/* How many samples, and about how many values of each, are read to choose the window of gray levels. */
 #define WINDOW_SAMPLES 12
 #define WINDOW_VALUES 65536
-#define AIR (-500) /* values that low are hardly anything but Hounsfield units of air */
+#define AIR (-500) /* lower values are most likely Hounsfield units of air */
 
 /* Appends bytes in base64 (RFC 4648). */
 static void put_base64(clt_str *out, const char *bytes, size_t n)
@@ -37,7 +37,7 @@ static void put_class(clt_str *out, const clt_source *source, int64_t number)
         clt_str_printf(out, "%lld", (long long)number);
 }
 
-/* The classes of a mask, without background, with their colors and shares of all voxels. */
+/* Appends the classes of a mask, without background: color, name, fraction of all voxels. */
 static void put_mask_classes(clt_str *out, const clt_source *source, void *const *data)
 {
     const clt_source_field *y = &source->fields[1];
@@ -67,7 +67,8 @@ static void put_mask_classes(clt_str *out, const clt_source *source, void *const
         clt_str_printf(out, "<small>%lld elements without a class</small>", (long long)other);
 }
 
-/* "cat", or "cat 70 % + dog" for a mixture; the number of a regression; the classes of a mask. */
+/* Appends the label: "cat", or "cat 70 % + dog" for a mixture; the target of a regression; a mask's classes.
+ * */
 static void put_label(clt_str *out, const clt_source *source, bool masked, void *const *data)
 {
     const clt_source_field *y = source->n_fields > 1 ? &source->fields[1] : NULL;
@@ -92,7 +93,7 @@ static void put_label(clt_str *out, const clt_source *source, bool masked, void 
     }
 }
 
-/* What the samples of one source are drawn with. */
+/* What drawing the samples of one source needs. */
 typedef struct drawing {
     const clt_source *source;
     clt_picture_form form;
@@ -181,14 +182,15 @@ static clt_status put_samples(const clt_data_page *page, const drawing *d, bool 
     return status;
 }
 
-/* Finds the window of the values of the first samples. */
+/* Chooses the window of gray levels from values of the first samples. */
 static clt_status find_window(const clt_data_page *page, clt_picture_window *window)
 {
     const clt_source *source = page->train;
     const clt_source_field *x = &source->fields[0];
     int64_t n = source->samples < WINDOW_SAMPLES ? source->samples : WINDOW_SAMPLES, count = 0;
     int64_t elements = clt_shape_elements(&x->shape);
-    /* an odd distance, so that rows of a length that is a power of two are not always met at the same place */
+    /* the distance is odd: otherwise rows whose length is a power of two would be read at the same place only
+     * */
     int64_t every = elements / WINDOW_VALUES | 1;
     void *data[CLT_MAX_FIELDS] = {NULL};
     float *values = NULL;

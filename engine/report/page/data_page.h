@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A page that shows samples of images and volumes as training sees them, with their classes or masks: what `cltrain
- * data show` writes. One file without references to others. */
+ * The page that `cltrain data show` writes: samples of images and volumes as training sees them, with their
+ * classes or masks. It is one file that refers to no other. */
 #ifndef ENGINE_REPORT_PAGE_DATA_PAGE_H
 #define ENGINE_REPORT_PAGE_DATA_PAGE_H
 
@@ -12,15 +12,17 @@ typedef struct clt_data_page {
     const clt_source *train, *eval; /* eval may be NULL */
     uint64_t seed;
     bool shuffle;
-    int samples; /* of the training data; of the evaluation data a third of it */
+    int samples; /* number of training samples; evaluation samples are a third as many */
     double now;  /* seconds since 1970, 0: no date on the page */
-    /* Which values of x are black and white, and the words that say why. Not known: bytes as they are, and of other
-     * numbers the window of those of a few samples. */
+    /* window: the values of x that become black and white; window_from: words that say where they come from.
+     * If the window is not known, bytes are shown as they are, and other numbers with a window that is
+     * computed from a few samples. */
     clt_picture_window window;
     const char *window_from;
 } clt_data_page;
 
-/* CLT_EUNSUPPORTED: there is no picture of x, see clt_picture_form_of. CLT_EDATA: a sample cannot be read. */
+/* CLT_EUNSUPPORTED: x cannot be shown as a picture (clt_picture_form_of). CLT_EDATA: a sample cannot be read.
+ * */
 clt_status clt_data_page_write(const clt_data_page *page, clt_str *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pictures of samples: see data_picture.h. */
+ * Draws samples as PNG pictures: gray levels or colors, and tinted regions of a mask. */
 #include "engine/report/page/data_picture.h"
 
 #include <math.h>
@@ -9,10 +9,10 @@
 
 #include "engine/data/pixels/image.h"
 
-/* Part of a class's color inside of its region, whose border has the color alone. */
+/* Fraction of a class's color in the pixels inside its region; pixels of the border have the color alone. */
 #define TINT 0.25
 
-/* Colors that differ for people who see few of them, too (Okabe and Ito, 2008). */
+/* Colors that color-blind readers can distinguish, too (Okabe and Ito, 2008). */
 static const uint8_t palette[][3] = {{230, 159, 0}, {86, 180, 233},  {0, 158, 115}, {240, 228, 66},
                                      {213, 94, 0},  {204, 121, 167}, {0, 114, 178}};
 
@@ -43,7 +43,7 @@ clt_status clt_picture_form_of(const clt_source *source, clt_picture_form *out)
     bool first = n == 3 && (dim[0] == 1 || dim[0] == 3), last = n == 3 && !first && dim[2] == 3;
     *out = (clt_picture_form){.bytes = x->dtype == CLT_U8};
     bool fits = n >= 2 && n <= 4;
-    for (int i = n == 4 || first; i < n; i++) /* channels before them are no side */
+    for (int i = n == 4 || first; i < n; i++) /* sides only: the axis of channels comes before them */
         fits = fits && dim[i] <= CLT_IMAGE_MAX_SIDE;
     if (!fits)
         CLT_FAIL(CLT_EUNSUPPORTED,
@@ -87,7 +87,7 @@ clt_picture_window clt_picture_window_of(float *values, int64_t count)
     if (!(w.low < w.high))
         w = (clt_picture_window){true, (double)values[0], (double)values[count - 1]};
     if (!(w.low < w.high))
-        w.high = w.low + fmax(1, fabs(w.low)); /* 1 would be lost beside a large value */
+        w.high = w.low + fmax(1, fabs(w.low)); /* adding 1 to a large value may change nothing */
     return w;
 }
 
@@ -114,7 +114,7 @@ void clt_picture_centre(const clt_source *source, const clt_picture_form *form, 
     if (!form->masked)
         return;
     if (clt_alloc(&counts, (size_t)(size[0] + size[1] + size[2]), sizeof *counts, "planes") != CLT_OK) {
-        clt_error_clear(); /* the middle serves as well */
+        clt_error_clear(); /* without memory for counts the middle is shown */
         return;
     }
     int64_t *of[3] = {counts, counts + size[0], counts + size[0] + size[1]}, i = 0;
@@ -145,7 +145,7 @@ typedef struct picture_plane {
     int row, column; /* the axes along which rows and columns go */
 } picture_plane;
 
-/* The class of a pixel; outside of the plane that of the pixel at its edge. */
+/* The class of a pixel. A pixel outside of the plane has the class of the nearest pixel inside. */
 static int64_t class_of(const picture_plane *p, int64_t row, int64_t column)
 {
     const int64_t *size = p->form->size;
@@ -156,7 +156,7 @@ static int64_t class_of(const picture_plane *p, int64_t row, int64_t column)
     return class_at(p->source, p->data, (v[0] * size[1] + v[1]) * size[2] + v[2]);
 }
 
-/* Colors the region of a mask that a pixel belongs to: its border wholly, the rest slightly. */
+/* Colors a pixel that belongs to a region of the mask: fully on the region's border, slightly inside. */
 static void tint(const picture_plane *p, int64_t row, int64_t column, uint8_t *rgb, size_t plane)
 {
     int64_t c = class_of(p, row, column);

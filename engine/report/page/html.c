@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Escaping for HTML, and numbers in readable form. Knows nothing of runs. */
+ * Escapes text for HTML, and writes numbers in readable form. Knows nothing of runs. */
 #include "engine/report/page/html.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static uint32_t code_of(const char *bytes, size_t size)
     return code;
 }
 
-/* Characters that do not belong on a page: controls, direction marks, code points that are no characters. */
+/* True for code points that are kept off the page: controls, direction marks, noncharacters. */
 static bool forbidden(uint32_t code)
 {
     bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7f && code < 0xa0);

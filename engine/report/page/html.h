@@ -13,7 +13,7 @@
  * characters (except tab and newline), characters that HTML forbids, and direction marks, which could make
  * text look like other text, become U+FFFD. NULL: appends nothing. */
 void clt_html_text(clt_str *out, const char *text);
-/* The same for at most `most` characters; if text is cut off, it ends with "…". */
+/* The same for the first `most` characters; a text that is longer ends with "…". */
 void clt_html_text_cut(clt_str *out, const char *text, size_t most);
 
 /* --- numbers in readable form; each function appends --- */
@@ -24,8 +24,7 @@ void clt_html_bytes(clt_str *out, double bytes);      /* 1.5 GiB */
 void clt_html_share(clt_str *out, double share);      /* 97.4 % for 0.974 */
 void clt_html_duration(clt_str *out, double seconds); /* 42 s, 3 min 05 s, 2 h 14 min, 3 d 04 h */
 void clt_html_time(clt_str *out, double seconds_since_1970); /* 2026-11-23 06:28:12 UTC, - when unknown */
-/* A fraction of an axis in percent, for style attributes: "12.34%". The decimal separator is always a
- * point. */
+/* A fraction in percent for style attributes: "12.34%". The decimal separator is a point in any locale. */
 void clt_html_percent(clt_str *out, double share);
 
 #endif

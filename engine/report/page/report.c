@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report's page from top to bottom. */
+ * Writes the report's page from top to bottom. */
 #include "engine/report/page/report.h"
 
 #include <math.h>
@@ -53,7 +53,7 @@ static void verdict(const report_page *page, const clt_run_record *run)
     }
 }
 
-/* Writes "name value", if the start event of the run contains it. */
+/* Writes a list item with the member `key` of the run's start event, if the event has it. */
 static void told(clt_str *out, const clt_json_doc *start, const char *before, const char *key,
                  const char *after)
 {
@@ -91,7 +91,7 @@ static void facts(const report_page *page, const clt_run_record *run)
     clt_str_append(out, "</ul>\n");
 }
 
-/* Reports what was wrong with the run's files. */
+/* Says what was wrong with the run's files. */
 static void remarks(const report_page *page, const clt_run_record *run)
 {
     const clt_history_counts *c = &run->counts;

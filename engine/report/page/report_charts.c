@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report's charts: which curves there are, and which of them share a chart. */
+ * Writes the report's charts: chooses the curves, and which of them share a chart. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ static figure make_figure(const report_page *page, const char *title, clt_chart_
         f.chart.last = fmax(f.chart.last, (double)page->runs[i]->last_step);
     }
     if (f.chart.first >
-        f.chart.last * 0.05) /* begin at step 0, unless the file holds only the end of a run */
+        f.chart.last * 0.05) /* the file holds only the end of a run; else the axis begins at step 0 */
         f.chart.first = isfinite(f.chart.first) ? f.chart.first : 0;
     else
         f.chart.first = 0;
@@ -53,7 +53,7 @@ static void add(figure *f, int run, const char *name, clt_metric metric, int col
     clt_chart_add(&f->chart, line);
 }
 
-/* With one run the name of the curve, with several that of the run. */
+/* The label of a line: the name of the curve if the report shows one run, else the name of the run. */
 static const char *label(const figure *f, int run, const char *name)
 {
     return f->page->count == 1 ? name : f->page->runs[run]->name;
@@ -140,7 +140,7 @@ static clt_status draw_single(const report_page *page, const single *s)
     for (int i = 0; i < page->count; i++) {
         bool speed = s->metric == CLT_METRIC_TOKENS_PER_S || s->metric == CLT_METRIC_SAMPLES_PER_S;
         if (speed && clt_run_speed_metric(page->runs[i]) != s->metric)
-            continue; /* it has the other unit */
+            continue; /* this run counts its speed in the other unit */
         if (s->noisy)
             add_noisy(&f, i, s->title, s->metric, color_of(&f, i));
         else
@@ -336,7 +336,7 @@ static clt_status accuracy(const report_page *page)
     return status;
 }
 
-/* Mean Dice of segmentations, or the macro F1 of other classifiers, of evaluations that count by class. */
+/* The chart of evaluations that count classes: the mean Dice of segmentations, else the macro F1. */
 static clt_status classes(const report_page *page)
 {
     bool dice = has_values(page, CLT_METRIC_EVAL_DICE);
@@ -353,7 +353,7 @@ static clt_status classes(const report_page *page)
     return status;
 }
 
-/* Only shown if loss scaling was on, or updates were skipped. */
+/* The chart of the loss scale, only if loss scaling was on or updates were skipped. */
 static clt_status loss_scale(const report_page *page)
 {
     bool used = false;
@@ -380,7 +380,7 @@ static void split_column(const clt_run_record *run, double from, double to, doub
     parts[3] = total - parts[0] - parts[1] - parts[2];
 }
 
-/* What the time of a step consists of; only for a single run. */
+/* The chart of a step's time; the report of a single run shows its parts. */
 static clt_status step_parts(const report_page *page)
 {
     static const char *const names[] = {"device", "waiting for data", "communication", "other"};
@@ -415,7 +415,7 @@ static clt_status step_parts(const report_page *page)
     return status;
 }
 
-/* Whether the speed of a run is counted in this unit. */
+/* True if a run counts its speed in the unit of the metric `speed`. */
 static bool counts(const report_page *page, clt_metric speed)
 {
     for (int i = 0; i < page->count; i++)

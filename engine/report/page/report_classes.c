@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report's tables of classes, from the classes.json of a run's newest evaluation: figures of each class and the confusion
- * matrix. The file may hold anything; what is not as this program writes it is left out. */
+ * Writes the report's tables of classes from the classes.json of a run's newest evaluation: figures of each
+ * class and the confusion matrix. The file may hold anything: members that this program would not write are
+ * left out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static void class_name(const clt_json *c, clt_str *out)
         clt_str_printf(out, "%.0f", number(c, "class"));
 }
 
-/* A cell whose shade grows with the share; < 0: no shade. */
+/* Opens a cell whose shade grows with `share`; below 0: no shade. */
 static void shaded(clt_str *out, double share)
 {
     clt_str_append(out, "<td class=\"n\"");
@@ -113,7 +114,7 @@ static void matrix(clt_str *out, const clt_json *classes, const clt_json *rows)
     clt_str_append(out, "</tbody></table></div></details>\n");
 }
 
-/* *doc stays NULL if the run has no such file, or one that cannot be read. */
+/* Reads classes.json. *doc stays NULL if the run has no such file, or it cannot be read. */
 static clt_status read_classes(const clt_run_record *run, clt_json_doc **doc)
 {
     char *path = NULL;

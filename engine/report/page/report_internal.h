@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of the report's page share. No other file includes it. */
+ * Declarations that the parts of the report's page share. No other file includes them. */
 #ifndef ENGINE_REPORT_PAGE_REPORT_INTERNAL_H
 #define ENGINE_REPORT_PAGE_REPORT_INTERNAL_H
 
@@ -15,16 +15,15 @@ typedef struct report_page {
     clt_str *out;
 } report_page;
 
-/* Frees a string that has been appended to `out`. If it had run out of memory, `out` is marked as failed,
- * too. */
+/* Frees a string that has been appended to `out`, and marks `out` as failed if that string had failed. */
 static inline void report_release(clt_str *out, clt_str *piece)
 {
     out->failed = out->failed || piece->failed;
     clt_str_free(piece);
 }
 
-/* report.c: the beginning of any page up to its first element, and its end. more_style: CSS behind that of
- * reports; script: of charts. */
+/* report.c: the beginning of any page up to its first element, and its end. more_style: CSS that follows the
+ * CSS of reports. script: include the script of charts. */
 void report_open_page(clt_str *out, const char *title, const char *more_style);
 void report_close_page(clt_str *out, double now, bool script);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The style of the report's page (CSS), and the script that shows the values under the pointer. Colour-blind
- * readers can distinguish the colours; lines of later runs are dashed in addition. The script gets its data
- * from the drawn paths. tests/e2e/test_first_hour_report.sh checks that the hash is the script's. */
+ * The style of the report's page (CSS), and the script that shows the values under the pointer. Color-blind
+ * readers can distinguish the colors; the lines of later runs are also dashed. The script reads its data from
+ * the drawn paths. tests/e2e/test_first_hour_report.sh checks that the hash belongs to the script. */
 #include "engine/report/page/report.h"
 
 const char clt_report_style[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report's figures: tiles of one run, the table of several. */
+ * Writes the report's main figures: tiles for one run, a table for several. */
 #include <math.h>
 #include <string.h>
 
@@ -107,7 +107,8 @@ static void write_step(clt_str *out, double value)
     clt_str_printf(out, "%.0f", value);
 }
 
-/* kind: of each run; the best is the best of the runs of the same kind that have a value. */
+/* kind[i]: what the loss of run i measures, as a number. Only runs of equal kind are compared: the best of
+ * them is marked, unless all of them are equal. */
 static void column_cell(clt_str *out, const column *c, const int *kind, int count, int run)
 {
     double best = NAN;
@@ -129,7 +130,7 @@ static void column_cell(clt_str *out, const column *c, const int *kind, int coun
     clt_str_append(out, "</td>");
 }
 
-/* Numbers the kinds of losses of the runs. */
+/* Gives runs whose losses can be compared the same number. */
 static void number_kinds(const report_page *page, int *kind)
 {
     char mine[256], other[256];

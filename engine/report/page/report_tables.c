@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report's tables: sessions, samples, environment, events, config. All text is escaped where it is
+ * Writes the report's tables: sessions, samples, environment, events, config. All text is escaped as it is
  * written. */
 #include <math.h>
 #include <string.h>
@@ -180,7 +180,7 @@ void report_environment(const report_page *page, const clt_run_record *run)
 
 /* --- events --- */
 
-/* The text of an event: those of its members that have no column of their own. */
+/* The text of an event: its main member, or else all members that have no column of their own. */
 static void event_text(const clt_run_event *e, clt_str *out)
 {
     static const char *const main_member[CLT_RUN_EVENT_KINDS] = {
@@ -303,7 +303,7 @@ static bool differs(const report_page *page, const char *key)
     return false;
 }
 
-/* Collects the keys in which any run differs, each once. */
+/* Collects each config key that differs between any two runs once. */
 static void difference_rows(const report_page *page, size_t *rows)
 {
     clt_str *out = page->out;

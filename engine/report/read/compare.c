@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comparing runs: their losses step by step, their results, their configs. Knows nothing of presentation. */
+ * Compares runs: their losses step by step, their results, their configs. Knows nothing of presentation. */
 #include "engine/report/read/compare.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ static bool apart(const stretch *s, double tolerance)
 
 static void judge(const comparison *c, double tolerance, clt_parting *out)
 {
-    bool ended = false; /* going backwards: a range was found in which the runs agree */
+    bool ended = false; /* the loop, which goes backwards, has met a range in which the runs agree */
     double a = 0, b = 0, n = 0;
     for (int i = STRETCHES - 1; i >= 0; i--) {
         const stretch *s = &c->stretches[i];

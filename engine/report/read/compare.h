@@ -13,7 +13,7 @@ typedef struct clt_parting {
     int64_t first_different; /* first common step with different losses; -1: none */
     double largest;          /* largest difference of finite losses of a common step, 0: none */
     int64_t largest_step;    /* its step, -1: none */
-    /* from here to the last common step the losses are apart; -1: they agree at the end */
+    /* the losses are apart from this step to the last common step; -1: they agree at the end */
     int64_t apart_from;
     int64_t apart_once;  /* first step of any range in which they were apart; -1: never */
     double end_a, end_b; /* mean losses over the last range of common steps */
@@ -35,14 +35,14 @@ typedef struct clt_run_facts {
     double eval_loss, best_eval_loss;
     int64_t best_eval_step; /* -1 without evaluation */
     double perplexity;      /* for the best evaluation loss; NAN if losses are no log-likelihoods */
-    double accuracy;        /* best of all evaluations; without evaluations that of the last training steps */
+    double accuracy;        /* best of all evaluations; without evaluations: of the last training steps */
     double tokens_per_s, samples_per_s, device_busy, device_bytes, seconds, parameters;
 } clt_run_facts;
 /* Values that are unknown are NAN. */
 clt_run_facts clt_run_facts_of(const clt_run_record *record);
 
 /* A key of the config or of the environment (device, driver, precision, host, ranks, version) with different
- * values in two runs; NULL: that run does not have the key. */
+ * values in two runs. A value is NULL if the run does not have the key. */
 typedef struct clt_difference {
     char *key, *a, *b;
     bool environment;

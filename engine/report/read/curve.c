@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bins of a curve, and the points that are drawn. Knows neither files nor pages. */
+ * Collects values in the bins of a curve, and makes the points that are drawn. Knows neither files nor pages.
+ * */
 #include "engine/report/read/curve.h"
 
 #include <math.h>
@@ -225,8 +226,8 @@ static size_t bins_below(const clt_curve *curve, uint64_t order)
     return count;
 }
 
-/* Finds the greatest number that at most half of the means are below, bit by bit, which needs no memory for
- * sorting. */
+/* The greatest number that is above at most half of the means. It is found bit by bit, which needs no memory
+ * for sorting. */
 double clt_curve_median(const clt_curve *curve)
 {
     size_t filled = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A curve over steps in bounded memory, for any number of values: neighbouring steps share a bin, which keeps
+ * A curve over steps in bounded memory, for any number of values. Neighbouring steps share a bin, which keeps
  * the least and the greatest value, so that no spike is lost. The width of bins doubles as the run grows;
- * while there are few steps, every value is kept. */
+ * while there are few steps, each has a bin of its own. */
 #ifndef ENGINE_REPORT_READ_CURVE_H
 #define ENGINE_REPORT_READ_CURVE_H
 
@@ -19,16 +19,16 @@ typedef struct clt_curve_bin {
     int64_t low_step, high_step, last_step; /* steps of the least, the greatest and the last value */
     int64_t bad_step;                       /* step of the first value that was not finite */
     double low, high, last, sum;
-    int64_t count, bad; /* number of finite values, and of others */
+    int64_t count, bad; /* number of finite values; number of others */
 } clt_curve_bin;
 
-/* To be initialised with zeros. */
+/* Initialise it with zeros. */
 typedef struct clt_curve {
     clt_curve_bin *bins; /* in the order of steps, including bins without values */
     size_t count;        /* up to and including the last bin with values */
     int64_t first;       /* first step of the first bin */
     int shift;           /* a bin has 2^shift steps */
-    int64_t values, bad; /* number of finite values, and of others */
+    int64_t values, bad; /* number of finite values; number of others */
     double last;         /* the last finite value, NAN without one */
     int64_t last_step;
     double low, high; /* over all finite values */
@@ -44,15 +44,15 @@ typedef struct clt_point {
     double step, value;
 } clt_point;
 
-/* Writes at most `most` points (at least 8) in the order of steps: all values if there are so few, else the
- * least and the greatest of bins of equal width. Returns the number of points. */
+/* Writes at most `most` points (`most` is 8 or more) in the order of steps: all values if they are not more
+ * than that, else the least and the greatest value of bins of equal width. Returns the number of points. */
 size_t clt_curve_points(const clt_curve *curve, size_t most, clt_point *points);
 /* The curve without its noise: means over neighbouring bins with Gaussian weights, whose standard deviation
  * is the fraction `spread` of the run (0.02). At most `most` points. */
 size_t clt_curve_smooth(const clt_curve *curve, double spread, size_t most, clt_point *points);
 /* Mean over the steps from `from` to `to` - 1, as exactly as the bins allow. NAN if they have no values. */
 double clt_curve_mean(const clt_curve *curve, double from, double to);
-/* Median of the means of the bins, which single outliers do not change. NAN without values. */
+/* Median of the means of the bins; single outliers do not change it. NAN without values. */
 double clt_curve_median(const clt_curve *curve);
 /* Value of the smoothed curve at its end: the mean over the last fraction `share` of the steps. NAN without
  * values. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading metrics.jsonl: a first pass over the file finds where a resumed run repeats steps, the second pass
- * returns the lines. Knows nothing of what they are for. */
+ * Reads metrics.jsonl: a first pass over the file finds where a resumed run repeats steps, a second pass
+ * returns the lines. Does not know what the lines are for. */
 #include "engine/report/read/history.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 #define CHUNK (1u << 20)
 #define MAX_REWINDS 65536
 
-/* From byte `offset` on the file contains steps from `step` on again; earlier lines about these steps are
- * replaced. */
+/* At byte `offset` a resumed run repeats the steps from `step` on: earlier lines about these steps no longer
+ * count. */
 typedef struct rewind_mark {
     uint64_t offset;
     int64_t step;
@@ -39,8 +39,8 @@ struct clt_history {
     clt_history_counts counts;
 };
 
-/* Reads more of the file into the buffer, whose lines have all been returned; *got = 0 at the end of the
- * file. */
+/* Reads more of the file into the buffer; all its complete lines have been returned. *got = 0 at the end of
+ * the file. */
 static clt_status fill(clt_history *h, size_t *got)
 {
     memmove(h->buffer, h->buffer + h->at, h->used - h->at);
@@ -105,7 +105,7 @@ static clt_status add_rewind(clt_history *h, uint64_t offset, int64_t step)
     while (h->rewind_count > 0 && h->rewinds[h->rewind_count - 1].step >= step)
         h->rewind_count--;
     if (h->rewind_count ==
-        MAX_REWINDS) /* no run is resumed so often; further repetitions in such a file are not detected */
+        MAX_REWINDS) /* no real run is resumed more often; further repetitions are not detected */
         return CLT_OK;
     CLT_TRY(clt_grow(&h->rewinds, &h->rewind_capacity, h->rewind_count + 1, sizeof *h->rewinds,
                      "places where a run was resumed"));
@@ -113,7 +113,7 @@ static clt_status add_rewind(clt_history *h, uint64_t offset, int64_t step)
     return CLT_OK;
 }
 
-/* Quickly recognises the line of a step in the form in which runs write it: {"step":N, ..."loss": */
+/* Recognises the line of a step quickly, if it begins as runs write it: {"step":N, ..."loss": */
 static bool quick_step(const char *line, size_t length, int64_t *step)
 {
     static const char begin[] = "{\"step\":";
@@ -132,7 +132,7 @@ static bool quick_step(const char *line, size_t length, int64_t *step)
     return length - at > sizeof next && memcmp(line + at, next, sizeof next - 1) == 0;
 }
 
-/* *step: -1 for other lines. */
+/* *step: the step of a training line, -1 for other lines. */
 static clt_status training_step(const char *line, size_t length, int64_t *step)
 {
     clt_metrics_line values;
@@ -277,7 +277,8 @@ bool clt_history_is_stale(const clt_history *h)
 
 /* --- finding the file that a user means --- */
 
-/* The path from a folder to the metrics.jsonl of its run, depending on the folder's name. */
+/* The path from a folder to its run's metrics.jsonl. The folder's name tells whether it is the run folder,
+ * its checkpoints/ or a checkpoint. */
 static const char *way_to_metrics(const char *folder)
 {
     const char *slash = strrchr(folder, '/');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The config of a run as a flat list of keys, and names that distinguish runs. Knows the schema's
- * defaults. */
+ * Turns the config of a run into a flat list of keys with the schema's defaults, and gives runs names that
+ * differ. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading a run folder into a record. Knows nothing of presentation. */
+ * Reads a run folder into a record. Knows nothing of presentation. */
 #include "engine/report/read/run_record.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define MAX_EVENT_BYTES 65536 /* longer events are ignored */
 #define MAX_CONFIG_BYTES (8u << 20)
 #define FRESH_SECONDS                                                                                        \
-    90.0 /* on another host, a run whose file changed within this time is assumed to be running */
+    90.0 /* seconds; a run of another host is assumed to be running if its file changed within this time */
 
 static const char *const event_names[CLT_RUN_EVENT_KINDS] = {
     [CLT_RUN_EVENT_START] = "start",     [CLT_RUN_EVENT_SAVED] = "saved",
@@ -160,7 +160,8 @@ static clt_status add_event(clt_run_record *r, const clt_metrics_line *line, con
 
 /* --- lines --- */
 
-/* The value to draw. A null stands for a number that was not finite, or for an unknown one. */
+/* True if the line has a value to draw for the metric. A null is drawn as a gap where it stands for a number
+ * that was not finite; elsewhere it means that the number was unknown. */
 static bool to_draw(const clt_metrics_line *line, int metric)
 {
     if (!clt_line_has(line, (clt_metric)metric) || metric == CLT_METRIC_TIME || metric == CLT_METRIC_SKIPPED)
@@ -209,8 +210,8 @@ clt_status clt_run_record_add(clt_run_record *r, const clt_metrics_line *line, c
 
 /* --- how it ended --- */
 
-/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that the
- * content of a report does not depend on how much is free. */
+/* Reads the beginning of a small file as text, "" if it cannot be read. Uses no heap memory, so that a lack
+ * of memory cannot change the content of a report. */
 static void read_small(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -220,7 +221,7 @@ static void read_small(const char *path, char *text, size_t size)
         close(fd);
 }
 
-/* When a process of this host was started, in seconds since 1970; NAN if the system does not say. */
+/* The time at which a process of this host started, in seconds since 1970; NAN if the system does not say. */
 static double process_began(long process)
 {
     char path[64], text[16384];
@@ -241,7 +242,7 @@ static double process_began(long process)
     return boot + ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* True if the process wrote the lock file, false if it is a newer one with the same id. */
+/* True if the process that wrote the lock file is alive; false if its id belongs to a newer process. */
 static bool process_lives(long process, double locked)
 {
     if (kill((pid_t)process, 0) != 0 && errno != EPERM)
@@ -250,8 +251,8 @@ static bool process_lives(long process, double locked)
     return isnan(began) || began < locked + 5;
 }
 
-/* The state of the process that holds the folder's lock: 1 it is alive, 0 there is none, -1 it is on another
- * host. The lock is not taken, not even for a moment, because a run that starts at that time would be
+/* The state of the process that holds the folder's lock: 1 it is alive, 0 there is no such process, -1 it is
+ * on another host. This does not try to take the lock, because a run that starts at that moment would be
  * refused. */
 static int holder_lives(const clt_run_record *r)
 {
@@ -360,7 +361,7 @@ static clt_status open_config(clt_run_record *r)
     return status;
 }
 
-/* Sets the name: the last component of the folder's path; for "." and ".." that of the real folder. */
+/* Sets the name: the last component of the folder's path; for "." and ".." of its real path. */
 static clt_status take_name(clt_run_record *r)
 {
     size_t length = strlen(r->folder);

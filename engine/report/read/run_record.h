@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run folder contains about a run, for reports, comparisons and `watch`: curves, events, sessions
- * (each start or resume begins one), config, and how it ended. Only reads; folders of older programs, without
- * events or times, are read as far as possible. */
+ * A record of a run for reports, comparisons and `watch`, read from its folder: curves, events, sessions
+ * (each start or resume begins one), config, and how the run ended. It only reads; in the folders of older
+ * programs events or times may be missing. */
 #ifndef ENGINE_REPORT_READ_RUN_RECORD_H
 #define ENGINE_REPORT_READ_RUN_RECORD_H
 
@@ -30,15 +30,15 @@ typedef struct clt_run_event {
     clt_json_doc *doc; /* the line's object */
 } clt_run_event;
 
-/* Most events that are kept. Beyond that every second one of the most frequent kind is removed, but never the
- * first or the last. */
+/* Most events that are kept. When there are more, every second event of the most frequent kind is removed,
+ * but never its first or its last. */
 #define CLT_RUN_EVENTS 512
 #define CLT_RUN_SESSIONS 128
 
 /* The time from a start or resume to the next. A run without `start` events has one session. */
 typedef struct clt_run_session {
     clt_json_doc *start;           /* the start event; NULL if there was none */
-    int64_t first_step, last_step; /* of its training lines; -1: none */
+    int64_t first_step, last_step; /* first and last step of its training lines; -1: no line */
     double first_time, last_time;  /* seconds since 1970, NAN if unknown */
     double step_seconds;           /* sum of the durations of its steps */
     clt_run_event_kind ended;      /* how it ended: STOPPED, FAILED or END; OTHER: unknown */
@@ -68,9 +68,9 @@ typedef struct clt_run_record {
     int64_t session_total;
     clt_json_doc *config; /* config.resolved.json; NULL: missing or unreadable, config_problem says why */
     char *config_problem;
-    int64_t last_step;   /* of training lines, -1 none */
+    int64_t last_step;   /* last step of the training lines; -1: no line */
     int64_t steps_total; /* planned number of steps; 0 if unknown */
-    double last_time;    /* of any line, NAN if unknown */
+    double last_time;    /* time of the last line of any kind; NAN if unknown */
     double modified;     /* last modification of the file, seconds since 1970 */
     clt_run_verdict verdict;
     char *cause; /* a sentence that explains the verdict, or "" */
@@ -99,10 +99,10 @@ double clt_run_number(const clt_json_doc *doc, const char *key);
 const clt_json_doc *clt_run_start(const clt_run_record *record);
 /* "tokens_per_s" if the run counts tokens, else "samples_per_s". */
 clt_metric clt_run_speed_metric(const clt_run_record *record);
-/* What the loss of a run measures, as far as its config says: two runs with the same text can be compared by loss,
- * accuracy and speed. Returns buffer; "" without a config. */
+/* A text that says what the loss of a run measures, judged by its config: runs with the same text can be
+ * compared by loss, accuracy and speed. Returns buffer; "" without a config. */
 const char *clt_run_loss_kind(const clt_run_record *record, char *buffer, size_t size);
-/* Is exp(loss) a perplexity? */
+/* True if the run trains a language model, so that exp(loss) is a perplexity. */
 bool clt_run_is_language(const clt_run_record *record);
 /* Seconds spent on training in all sessions, NAN if unknown. */
 double clt_run_seconds(const clt_run_record *record);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dots on a grid of characters. Knows nothing of runs or terminals. */
+ * Draws dots on a grid of characters. Knows nothing of runs or terminals. */
 #include "engine/report/read/text_plot.h"
 
 #include <math.h>
@@ -101,7 +101,7 @@ static void fill(const clt_text_plot *p, grid *g)
     }
 }
 
-/* Uses as many digits as fit: a number that is cut off would be a different one. */
+/* Writes as many digits as fit. The text is never cut off, because that would make another number of it. */
 static void label_text(double value, char *text, size_t size)
 {
     int length = LABEL;

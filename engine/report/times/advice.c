@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of the advice. The largest of three causes of idle time decides: no data, waiting for other
- * ranks, or a host that cannot enqueue short commands fast enough. */
+ * The rules of the advice. The device idles for three causes: there are no data, it waits for other ranks, or
+ * the host cannot enqueue short commands fast enough. The largest cause decides. */
 #include "engine/report/times/advice.h"
 
 #include <math.h>
@@ -126,8 +126,8 @@ clt_advice_kind clt_advice(const clt_advice_facts *f, char *text, size_t size)
     if (f->steps < CLT_ADVICE_STEPS || !(f->step_ms > 0) || !(idle >= CLT_ADVICE_IDLE * f->step_ms) ||
         idle * (double)f->steps < CLT_ADVICE_TOTAL_MS)
         return CLT_ADVICE_NONE;
-    /* The host also waits for data while the device has queued work, which costs nothing. So only the part
-     * counts in which the device was idle, too. */
+    /* A host that waits for data while the device has queued work costs nothing: only the time counts in
+     * which the device was idle, too. */
     double data = fmin(f->data_ms, f->idle_input_ms), comm = f->ranks > 1 ? f->idle_comm_ms : 0;
     double host = idle - data - comm;
     if (data >= comm && data >= host)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The line of advice at the end of a run whose device was idle: which key to change, and why. A pure function
- * of measured numbers. */
+ * The line of advice at the end of a run whose device was idle: it says which config key to change, and why.
+ * A pure function of measured numbers. */
 #ifndef ENGINE_REPORT_TIMES_ADVICE_H
 #define ENGINE_REPORT_TIMES_ADVICE_H
 
@@ -13,7 +13,7 @@
 typedef struct clt_advice_facts {
     int64_t steps;                                    /* number of measured steps */
     double step_ms;                                   /* on the device's clock */
-    double idle_input_ms, idle_comm_ms, idle_host_ms; /* idle times of the compute queue; see step_times.h */
+    double idle_input_ms, idle_comm_ms, idle_host_ms; /* of the compute queue, by cause (clt_idle_kind) */
     double data_ms;                                   /* time that the main thread waited for the loader */
     /* time that one loader thread needs for a micro-batch */
     double load_ms;
@@ -38,8 +38,8 @@ typedef enum clt_advice_kind {
 #define CLT_ADVICE_STEPS 10       /* least number of measured steps */
 #define CLT_ADVICE_TOTAL_MS 500.0 /* least idle time of the whole run */
 
-/* Whether every rank computes the same even number of micro-batches: half as many, twice as large, are the same
- * batch. */
+/* True if every rank computes the same, even number of micro-batches: then half as many micro-batches of
+ * twice the size make the same batch. */
 bool clt_advice_halves(const clt_advice_facts *facts);
 /* Writes the line of advice; "" for NONE. */
 clt_advice_kind clt_advice(const clt_advice_facts *facts, char *text, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory at the peak. The amount of live memory grows only where a tensor's lifetime begins, so the peak is
- * at one of these times. */
+ * Finds the peak of memory. Live memory grows only where the lifetime of a tensor begins, so the peak is at
+ * one of these times. */
 #include "engine/report/times/memory_peak.h"
 
 #include <string.h>
@@ -111,7 +111,7 @@ static void add_store(const clt_plan *plan, clt_memory_peak *out)
     out->bytes[CLT_PEAK_OPTIMIZER] = r.optimizer;
     out->bytes[CLT_PEAK_INPUTS] = r.inputs;
     out->bytes[CLT_PEAK_STAGING] = r.staging;
-    /* what the memory report counts in addition, whether it has a class or not */
+    /* memory that the memory report counts in addition, whether it has a class or not */
     out->bytes[CLT_PEAK_STATE] =
         r.total - r.params - r.gradients - r.optimizer - r.inputs - r.staging - r.activations;
     out->allocated = r.total;

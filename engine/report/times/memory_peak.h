@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What occupies memory, by class, at the time of a step at which most memory is live. Computed from the plan
- * alone; needs no device. */
+ * Memory by class at the moment of a step when most memory is live. Computed from the plan alone; needs no
+ * device. */
 #ifndef ENGINE_REPORT_TIMES_MEMORY_PEAK_H
 #define ENGINE_REPORT_TIMES_MEMORY_PEAK_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adding up and grouping the entries of a profile: see profile.h. */
+ * Adds recorded spans to the entries of a profile, groups the entries into rows, and computes the roofline.
+ * */
 #include "engine/report/times/profile.h"
 
 #include <inttypes.h>
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRANSFERS 3 /* entries for COPY, D2H and H2D, in this order after those of the commands */
+#define TRANSFERS 3 /* entries for COPY, D2H and H2D, in this order after the entries of commands */
 
 /* --- names --- */
 
@@ -30,8 +31,8 @@ static void append_shape(char *text, const clt_tensor *t)
         append(text, "1");
 }
 
-/* The shapes of the first tensor that a command writes and the first two that it reads: of a matrix product
- * they show M, N and K. */
+/* Writes the shapes of the first tensor that a command writes and of the first two that it reads. For a
+ * matrix product they show M, N and K. */
 static void describe_shape(const clt_plan *plan, const ocl_command *c, char *text)
 {
     int reads = 0;
@@ -183,7 +184,7 @@ static int by_work(const void *a, const void *b)
     return (bx > by) - (bx < by);
 }
 
-/* Orders entries of equal work together, and within them by the order of the plan. */
+/* Puts entries of equal work next to each other, in the order of the plan. */
 static int by_work_then_place(const void *a, const void *b)
 {
     int order = by_work(a, b);

@@ -19,8 +19,8 @@ typedef struct clt_profile_entry {
     bool on_device; /* limited by arithmetic and memory of the device, not by the link to the host */
     uint64_t calls;
     double ns, flops, bytes; /* sums over all calls */
-    double idle_ns;          /* idle time of the queue right before it */
-    const char *layer;       /* names of the layers whose work it does, "fc1+act1"; NULL or "": none */
+    double idle_ns;          /* idle time of the queue right before the command */
+    const char *layer; /* names of the layers that the command works for, "fc1+act1"; NULL or "": none */
 } clt_profile_entry;
 
 typedef struct clt_profile {
@@ -41,15 +41,16 @@ typedef struct clt_profile {
 
 clt_status clt_profile_create(const clt_plan *plan, clt_profile **out);
 void clt_profile_destroy(clt_profile *profile);
-/* The entry of a command, by its index among the commands of all phases in their order; or of a transfer. */
+/* The entry of a command: `index` counts the commands of all phases in their order. The entry of a transfer.
+ * */
 clt_profile_entry *clt_profile_command(clt_profile *profile, size_t index);
 clt_profile_entry *clt_profile_transfer(clt_profile *profile, ocl_span_kind kind);
 void clt_profile_add_span(clt_profile_entry *entry, const ocl_span *span, double idle_ns);
 void clt_profile_add_step(clt_profile *profile, const clt_step_times *times);
 
 /* Roofline: the least time in which a device with these limits can move `bytes` and do `flops`, as a
- * percentage of the time taken: max(flops/peak, bytes/stream)/time, which equals min(peak, intensity*stream).
- * *memory: the bytes decide. NAN without limits, work or time. */
+ * percentage of the time taken: max(flops/peak, bytes/stream)/time. This is the reached share of the usual
+ * bound min(peak, intensity*stream). *memory: the bytes decide. NAN without limits, work or time. */
 double clt_roofline_percent(const ocl_limits *limits, double flops, double bytes, double ns, bool *memory);
 
 /* All commands with the same kernel, variant, shape and amount of work; the longest are first. The caller

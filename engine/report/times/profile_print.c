@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profiles as text and as JSON. */
+ * Writes profiles as text and as JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A profile in three lines, for users who do not want to read tables. */
+ * Sums up a profile in three lines, for users who do not want to read tables. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

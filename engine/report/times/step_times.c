@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Step times: one pass over the spans of a step. The compute queue is in order, so the time between the end
- * of one command and the start of the next is idle time. */
+ * Computes the times of a step in one pass over its spans. The compute queue runs commands in order, so the
+ * time between the end of a command and the start of the next one is idle time. */
 #include "engine/report/times/step_times.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static void add_transfer(clt_step_times *t, const ocl_span *s)
     }
 }
 
-/* What is written on the compute queue comes from other ranks: batches have a queue of their own. */
+/* Writes on the compute queue carry sums from other ranks, because batches have a queue of their own. */
 static clt_idle_kind idle_before(const ocl_span *s, clt_phase phase)
 {
     bool meets = s->kind == OCL_SPAN_H2D;
@@ -39,8 +39,8 @@ static clt_idle_kind idle_before(const ocl_span *s, clt_phase phase)
     return s->kind == OCL_SPAN_COPY ? CLT_IDLE_INPUT : meets ? CLT_IDLE_COMM : CLT_IDLE_HOST;
 }
 
-/* Ends a stretch with this command. If only the ends of the stretch were measured, its busy time is estimated
- * from the newest step in which every command was measured. */
+/* Ends a stretch with this command. If every command of the stretch was measured, its busy fraction is kept,
+ * to estimate stretches of which only the ends are measured. */
 static void close_stretch(clt_step_times *t, clt_phase_fill *fill, const ocl_span *s, clt_phase phase)
 {
     double length = (double)(t->end_ns - t->stretch_from);

@@ -23,7 +23,7 @@ typedef struct clt_step_times {
     /* begin and end of the step on the compute queue; 0: none yet */
     uint64_t begin_ns, end_ns;
     bool unknown; /* the times of a command are missing */
-    /* the open stretch: commands of a phase of which perhaps only the first and the last are measured */
+    /* The open stretch: successive commands of a phase; perhaps only its first and its last are measured. */
     bool in_stretch;
     uint64_t stretch_from;
     double stretch_busy;
@@ -43,7 +43,8 @@ void clt_step_times_begin(clt_step_times *times, uint64_t begin_ns);
 double clt_step_times_add(clt_step_times *times, clt_phase_fill *fill, const ocl_span *span, clt_phase phase);
 
 double clt_step_times_ns(const clt_step_times *times); /* duration of the step */
-/* NAN if unknown. GB/s are those while transfers ran, not per step. */
+/* busy: fraction of the step. h2d, d2h: GB/s while transfers ran, not averaged over the step. NAN if unknown.
+ * */
 double clt_step_times_busy(const clt_step_times *times);
 double clt_step_times_h2d(const clt_step_times *times);
 double clt_step_times_d2h(const clt_step_times *times);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Traces: complete events ("X") on named tracks of one process; times are in microseconds from the first
- * event. */
+ * Writes traces: complete events ("X") on named tracks of one process, with times in microseconds since the
+ * first event. */
 #include "engine/report/times/trace.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ struct clt_trace {
     slice *slices;
     size_t capacity, count;
     uint64_t lost;
-    double offset; /* host time, in seconds, of the device clock's zero: the least of all estimates */
+    double offset; /* host time, in seconds, at which the device's clock was 0: the least of all estimates */
     bool have_offset;
 };
 
@@ -62,8 +62,8 @@ void clt_trace_span(clt_trace *t, const ocl_span *span, const char *name, const 
 {
     if (!t || span->end_ns == 0)
         return;
-    /* The command was stamped "queued" before the enqueueing call returned, so each estimate is too late by
-     * that delay; the least one is the best. */
+    /* The device stamps a command "queued" before the enqueueing call returns. Each estimate is too late by
+     * this delay, so the least estimate is the best. */
     double offset = span->host_at - (double)span->queued_ns * 1e-9;
     if (span->queued_ns && (!t->have_offset || offset < t->offset)) {
         t->offset = offset;

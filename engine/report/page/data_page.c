@@ -67,8 +67,8 @@ static void put_mask_classes(clt_str *out, const clt_source *source, void *const
         clt_str_printf(out, "<small>%lld elements without a class</small>", (long long)other);
 }
 
-/* Appends the label: "cat", or "cat 70 % + dog" for a mixture; the target of a regression; a mask's classes.
- * */
+/* Appends the label: "cat", or "cat 70 % + dog" for a mixture; the target of a regression; a
+ * mask's classes. */
 static void put_label(clt_str *out, const clt_source *source, bool masked, void *const *data)
 {
     const clt_source_field *y = source->n_fields > 1 ? &source->fields[1] : NULL;
@@ -189,8 +189,8 @@ static clt_status find_window(const clt_data_page *page, clt_picture_window *win
     const clt_source_field *x = &source->fields[0];
     int64_t n = source->samples < WINDOW_SAMPLES ? source->samples : WINDOW_SAMPLES, count = 0;
     int64_t elements = clt_shape_elements(&x->shape);
-    /* the distance is odd: otherwise rows whose length is a power of two would be read at the same place only
-     * */
+    /* the distance is odd: otherwise rows whose length is a power of two would be read at the same
+     * place only */
     int64_t every = elements / WINDOW_VALUES | 1;
     void *data[CLT_MAX_FIELDS] = {NULL};
     float *values = NULL;

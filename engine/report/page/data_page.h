@@ -21,8 +21,8 @@ typedef struct clt_data_page {
     const char *window_from;
 } clt_data_page;
 
-/* CLT_EUNSUPPORTED: x cannot be shown as a picture (clt_picture_form_of). CLT_EDATA: a sample cannot be read.
- * */
+/* CLT_EUNSUPPORTED: x cannot be shown as a picture (clt_picture_form_of). CLT_EDATA: a sample cannot
+ * be read. */
 clt_status clt_data_page_write(const clt_data_page *page, clt_str *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collects values in the bins of a curve, and makes the points that are drawn. Knows neither files nor pages.
- * */
+ * Collects values in the bins of a curve, and makes the points that are drawn. Knows neither files
+ * nor pages. */
 #include "engine/report/read/curve.h"
 
 #include <math.h>

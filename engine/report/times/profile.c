@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adds recorded spans to the entries of a profile, groups the entries into rows, and computes the roofline.
- * */
+ * Adds recorded spans to the entries of a profile, groups the entries into rows, and computes
+ * the roofline. */
 #include "engine/report/times/profile.h"
 
 #include <inttypes.h>

@@ -41,8 +41,8 @@ typedef struct clt_profile {
 
 clt_status clt_profile_create(const clt_plan *plan, clt_profile **out);
 void clt_profile_destroy(clt_profile *profile);
-/* The entry of a command: `index` counts the commands of all phases in their order. The entry of a transfer.
- * */
+/* The entry of a command: `index` counts the commands of all phases in their order. The entry of
+ * a transfer. */
 clt_profile_entry *clt_profile_command(clt_profile *profile, size_t index);
 clt_profile_entry *clt_profile_transfer(clt_profile *profile, ocl_span_kind kind);
 void clt_profile_add_span(clt_profile_entry *entry, const ocl_span *span, double idle_ns);

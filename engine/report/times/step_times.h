@@ -43,8 +43,8 @@ void clt_step_times_begin(clt_step_times *times, uint64_t begin_ns);
 double clt_step_times_add(clt_step_times *times, clt_phase_fill *fill, const ocl_span *span, clt_phase phase);
 
 double clt_step_times_ns(const clt_step_times *times); /* duration of the step */
-/* busy: fraction of the step. h2d, d2h: GB/s while transfers ran, not averaged over the step. NAN if unknown.
- * */
+/* busy: fraction of the step. h2d, d2h: GB/s while transfers ran, not averaged over the step. NAN
+ * if unknown. */
 double clt_step_times_busy(const clt_step_times *times);
 double clt_step_times_h2d(const clt_step_times *times);
 double clt_step_times_d2h(const clt_step_times *times);

@@ -16,9 +16,9 @@ typedef struct clt_histogram {
     uint64_t finite, other;
 } clt_histogram;
 
-/* Counts values[i] * scale, computed in double. Bin b contains the values from edge(b) up to, but without,
- * edge(b + 1); the last bin also contains its upper edge. If all values are equal, they are in the last bin.
- * */
+/* Counts values[i] * scale, computed in double. Bin b contains the values from edge(b) up to, but
+ * without, edge(b + 1); the last bin also contains its upper edge. If all values are equal, they are in
+ * the last bin. */
 void clt_histogram_of(const float *values, size_t n, double scale, clt_histogram *out);
 double clt_histogram_edge(const clt_histogram *histogram, int index); /* 0 to CLT_HISTOGRAM_BINS */
 

@@ -33,8 +33,8 @@ bool clt_line_stays(clt_line_pace *pace, int64_t step, bool last, double now);
 /* The text after the loss of a language model: " | perplexity 61.87 | 5.951 bits/byte" with the separator
  * " | "; "" for other models. buffer needs 96 bytes. Returns buffer. */
 const char *clt_language_text(const clt_eval_metrics *m, const char *separator, char *buffer, size_t size);
-/* The line of an evaluation; begins with "eval at step N" if it belongs to a training step. Returns buffer.
- * */
+/* The line of an evaluation; begins with "eval at step N" if it belongs to a training step.
+ * Returns buffer. */
 const char *clt_eval_line(const clt_eval_metrics *m, char buffer[CLT_LINE_SIZE]);
 /* The line of some work in progress: "building kernels 6/10 | 12s | about 8s left". total: 0 if unknown.
  * seconds: time since the work began. since_change: time since `done` last changed. Returns buffer. */

@@ -200,8 +200,8 @@ const char *clt_rundir_checkpoints(const clt_rundir *dir)
     return dir->checkpoints;
 }
 
-/* A problem, to be reported after the mutex is released: a warning becomes an event, which needs the mutex.
- * */
+/* A problem, to be reported after the mutex is released: a warning becomes an event, which needs
+ * the mutex. */
 typedef struct trouble {
     char text[CLT_ERROR_TEXT_SIZE + 128];
 } trouble;

@@ -10,9 +10,9 @@
 
 #define CLT_RESOLVED_CONFIG_FILE "config.resolved.json"
 
-/* CLT_ECONFIG, with the difference in the message, if `config` would compute something else than the config
- * in the file. Length, schedule and paths of data are not compared: continuation.h says when they may change.
- * */
+/* CLT_ECONFIG, with the difference in the message, if `config` would compute something else than the
+ * config in the file. Length, schedule and paths of data are not compared: continuation.h says when they
+ * may change. */
 clt_status clt_resolved_config_check(const char *folder, const clt_config *config);
 /* Writes `config` into the folder if it differs from the file in length, schedule or paths of data. The
  * earlier file is kept as config.resolved.1.json, then .2 and so on. After a crash at any moment

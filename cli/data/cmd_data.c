@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data: dispatches to its parts, and implements prepare, which converts text files into token
- * shards and folders of images into one file. */
+ * cltrain data: calls one of its parts; and its part `prepare`, which converts text files into token shards,
+ * and a folder of images into one file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,8 +65,8 @@ static void print_result(const clt_prepare_result *r)
                  console_bytes((uint64_t)per_second, rate, sizeof rate));
 }
 
-/* Writes an example config, a small GPT for these tokens that can be trained as it is. *path is to be
- * freed. */
+/* Writes an example config: a small GPT for these tokens that can be trained unchanged. The caller frees
+ * *path. */
 static clt_status write_config(const clt_prepare_options *o, const clt_prepare_result *r, char **path)
 {
     draft d;
@@ -81,7 +81,7 @@ static clt_status write_config(const clt_prepare_options *o, const clt_prepare_r
     return status;
 }
 
-/* Prints what to do next. Failing to write the example is no error, because the shards are complete. */
+/* Prints the next command. A failure to write the example config is no error: the shards are complete. */
 static clt_status tell_next(const cmd_context *context, const clt_prepare_options *o,
                             const clt_prepare_result *r)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain demo: trains a small GPT over bytes for about 75 seconds on text found on this machine, compares
- * its loss with that of plain byte frequencies, and generates text. It uses trainer and generator as other
- * commands do and knows nothing of models or devices. */
+ * its loss with the loss of predicting by byte frequencies alone, and generates text. It calls the trainer
+ * and the generator as other commands do, and knows nothing of models or devices. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -189,8 +189,8 @@ static void on_stop(void *context, int number)
     console_stopping(&d->console, number, atomic_load(&d->at_step));
 }
 
-/* Finds a config that comes with cltrain: in configs/ of the current folder, of the source tree or bundle
- * that contains the program, or where it is installed. */
+/* Appends the path of a config that comes with cltrain: in configs/ of the current folder, of the source tree
+ * or bundle that contains the program, or where the program is installed. */
 static void append_config(clt_str *out, const demo *d, const char *name)
 {
     static const char *const places[] = {"", "/../", "/", "/../share/cltrain/"};
@@ -210,7 +210,7 @@ static void append_config(clt_str *out, const demo *d, const char *name)
     clt_str_free(&path);
 }
 
-/* Prints a command that can be pasted, and what it is for. */
+/* Prints what a command is for, and the command in a form that can be pasted into a shell. */
 static void tell_command(const demo *d, const char *what, const char *command, const char *config,
                          const char *rest)
 {

@@ -28,7 +28,7 @@ static void default_name(const char *path, char *out, size_t size)
     snprintf(out, size, "%.*s.json", plain ? (int)name : 4, plain ? path + from : "data");
 }
 
-/* The next command, and what the config was made from. */
+/* Prints what was found in the data, and the next command. */
 static clt_status tell(const cmd_context *context, const new_config *n, const char *out)
 {
     clt_str line = {0};

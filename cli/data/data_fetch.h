@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data fetch. */
+ * The command `cltrain data fetch`. */
 #ifndef CLI_DATA_DATA_FETCH_H
 #define CLI_DATA_DATA_FETCH_H
 

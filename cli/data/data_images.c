@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data show, and what prepare and verify do with images: see data_images.h. */
+ * cltrain data show; and the work of `prepare` and `verify` on images: packing a folder, decoding every
+ * sample. */
 #include "cli/data/data_images.h"
 #include "cli/screen/terminal.h"
 
@@ -27,7 +28,7 @@ bool data_is_images(const char *path)
            clt_is_cifar_folder(path);
 }
 
-/* A config that has this data and nothing else but overrides. */
+/* Makes a config that consists of this data and the overrides. */
 static clt_status config_of_data(const char *type, const char *path, const char *const *overrides,
                                  int n_overrides, clt_config **out)
 {
@@ -106,7 +107,7 @@ clt_status data_check_samples(const clt_source *source, data_check *check)
             if (c.errors[i].status == CLT_OK)
                 continue;
             status = clt_error_put(&c.errors[i]);
-            if (status != CLT_EDATA) /* no fault of the sample */
+            if (status != CLT_EDATA) /* such as missing memory: the sample is not at fault */
                 break;
             status = CLT_OK;
             check->n_bad++;
@@ -167,14 +168,14 @@ clt_status data_pack(const cmd_context *context, clt_pack_options *o)
 
 /* --- show --- */
 
-/* Whether a file is called or begins as configs do. */
+/* True if a file is named like a config (.json) or begins like one. */
 static bool is_config(const char *path)
 {
     size_t length = strlen(path);
     if (length > 5 && strcmp(path + length - 5, ".json") == 0)
         return true;
     FILE *file = fopen(path, "rb");
-    int c = file ? fgetc(file) : '{'; /* loading it as a config says what is wrong */
+    int c = file ? fgetc(file) : '{'; /* not readable: loading it as a config then says what is wrong */
     while (c == ' ' || c == '\t' || c == '\r' || c == '\n')
         c = fgetc(file);
     if (file)
@@ -182,7 +183,7 @@ static bool is_config(const char *path)
     return c == '{' || c == EOF;
 }
 
-/* What the overrides say that the data is; NULL: nothing. */
+/* The data.type that an override sets; NULL: none does. */
 static const char *given_type(const args_result *r)
 {
     static const char key[] = "data.type=";
@@ -193,7 +194,8 @@ static const char *given_type(const args_result *r)
     return type;
 }
 
-/* The config at `path`, or one of the data there: images, a folder of volumes, or a file of samples. */
+/* Loads the config at `path`, or makes a config for the data there: images, a folder of volumes, or a file of
+ * samples. */
 static clt_status show_config(const char *path, const args_result *r, clt_config **out)
 {
     const clt_source_type *type;
@@ -227,7 +229,7 @@ static clt_status read_window(const char *text, clt_picture_window *out)
     return CLT_OK;
 }
 
-/* The window that a config of volumes asks for, as it is after normalisation. */
+/* The window that a config of volumes asks for, in the values that samples have after normalisation. */
 static clt_status window_of_config(const clt_config *config, clt_picture_window *out)
 {
     clt_volumes_cover cover;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of cltrain data for images: packing a folder, showing samples, checking every image. */
+ * The parts of `cltrain data` for images: packing a folder, showing samples, checking every image. */
 #ifndef CLI_DATA_DATA_IMAGES_H
 #define CLI_DATA_DATA_IMAGES_H
 
@@ -15,14 +15,15 @@ clt_status data_show(cmd_context *context, int argc, char **argv);
 /* Packs a folder, with progress, and prints what was made and how to train on it. */
 clt_status data_pack(const cmd_context *context, clt_pack_options *options);
 
-/* Whether a path is a folder of images, a pack, an image or a folder of CIFAR. */
+/* True if a path is a folder of images, a pack, an image or a folder of CIFAR. */
 bool data_is_images(const char *path);
-/* A config with such a path, or one read from a JSON file, with overrides. */
+/* Makes a config for such a path, or loads the config if the path is a JSON file; with overrides. */
 clt_status data_images_config(const char *path, const char *const *overrides, int n_overrides,
                               clt_config **out);
 
-/* Checks every sample by several threads, in the order of the samples: `bad` is called for each that cannot be
- * read, with its message as the thread's error; `progress` between. CLT_EINTERRUPTED when progress says so. */
+/* Reads every sample with several threads. `bad` is called for each sample that cannot be read, in the order
+ * of the samples, with the message as the thread's error; `progress` is called now and then, and its error
+ * ends the check. */
 typedef struct data_check {
     void (*bad)(void *context);
     clt_status (*progress)(void *context, int64_t done, int64_t total);

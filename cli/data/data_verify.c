@@ -25,7 +25,7 @@ typedef struct verify_run {
     console console;       /* shows which file is being read */
     const char *tokenizer; /* for token shards given by name; "": none */
     int good, bad;
-    clt_error fault; /* no fault of the data, such as missing memory: nothing more is verified */
+    clt_error fault; /* an error that the data did not cause, such as missing memory: it ends the check */
 } verify_run;
 
 static void report(verify_run *v, const char *what, clt_status status, const char *description)
@@ -81,7 +81,7 @@ static clt_status on_checked(void *context, int64_t done, int64_t total)
     return CLT_OK;
 }
 
-/* Checks every sample and names each bad one. The set itself counts as good only if all of them are. */
+/* Checks every sample and names each bad one. The set as a whole counts as good only if every sample is. */
 static clt_status verify_samples(verify_run *v, const char *what, const clt_source *source)
 {
     sample_view view = {.v = v, .what = what};
@@ -96,8 +96,8 @@ static clt_status verify_samples(verify_run *v, const char *what, const clt_sour
 
 /* --- a config --- */
 
-/* Checks that indices are in the range that the config's model accepts, then reads every value, unless samples
- * are checked one by one. */
+/* Checks that indices are in the range that the config's model accepts. Then reads every value, except for
+ * data whose samples are checked one by one (report_source). */
 static clt_status check_source(const clt_config *config, const clt_source *shapes, const clt_source *source)
 {
     clt_graph *graph;
@@ -117,7 +117,8 @@ static clt_status check_source(const clt_config *config, const clt_source *shape
     return status == CLT_OK && !source->type->check_sample ? clt_source_scan(source) : status;
 }
 
-/* Reports what check_source found, or checks and reports the samples. */
+/* Reports the result of check_source; of data whose samples are checked one by one, checks and
+ * reports them. */
 static clt_status report_source(verify_run *v, const char *what, clt_status status, const clt_source *source)
 {
     if (status == CLT_OK && source->type->check_sample)
@@ -126,7 +127,7 @@ static clt_status report_source(verify_run *v, const char *what, clt_status stat
     return CLT_OK;
 }
 
-/* Of data in many files, each one is told about. */
+/* Reports one file of data that consists of many. False: stop. */
 static bool on_file(void *context, const char *path, clt_status status, const char *text)
 {
     report(context, path, status, text);
@@ -165,7 +166,7 @@ static clt_status verify_config(verify_run *v, const char *path, const clt_confi
     return ended;
 }
 
-/* A folder of images, or a pack of one; of CIFAR's folder also the test images. */
+/* Checks a folder of images or a packed one. In CIFAR's folder the test images are checked, too. */
 static clt_status verify_images(verify_run *v, const char *path, const args_result *r)
 {
     clt_config *config = NULL;
@@ -201,7 +202,7 @@ static void on_prepared(void *context, const char *path, clt_status status, int6
     report(context, path, status, text);
 }
 
-/* Checks a folder of a format that knows folders; false: it is none. */
+/* Checks a folder, if a data format recognises it; false: none does. */
 static bool verify_files_of(verify_run *v, const char *folder)
 {
     int n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain data verify. */
+ * The command `cltrain data verify`. */
 #ifndef CLI_DATA_DATA_VERIFY_H
 #define CLI_DATA_DATA_VERIFY_H
 

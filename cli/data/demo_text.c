@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks for text in well-known places in a fixed order, so that the result on a machine is always the same.
- * See demo_text.h. */
+ * Collects text from well-known folders in a fixed order, so that a machine always gives the same text. */
 #include "cli/data/demo_text.h"
 
 #include <dirent.h>
@@ -21,7 +20,7 @@
 typedef struct demo_place {
     const char *folder, *pattern;
     int depth; /* levels of subfolders; 0: only the folder itself */
-    int share; /* most per cent of the limit that may come from here */
+    int share; /* at most this percentage of the limit is taken from the place */
 } demo_place;
 
 /* Prose comes first, since samples of it are easier to judge than samples of code. */
@@ -86,7 +85,7 @@ static clt_status try_file(search *s, const char *path, const char *name, const 
         (size_t)info->st_size > s->budget)
         return CLT_OK;
     if (clt_file_read(path, false, FILE_MAX, CLT_EDATA, &data, &size) != CLT_OK)
-        return CLT_OK; /* not readable: use other text */
+        return CLT_OK; /* not readable: text from other places is used */
     clt_status status =
         size > 0 && size <= s->budget && is_text(data, size) ? add_file(s, path, data, size) : CLT_OK;
     free(data);
@@ -164,8 +163,8 @@ double demo_text_unigram(const demo_text *text)
     double nats = 0;
     for (int c = 0; c < 256; c++)
         if (text->eval_count[c] > 0) {
-            /* one is added to every count, so that bytes that are not in the training text have a
-             * probability, too */
+            /* every count is raised by 1, so that bytes that the training text does not contain have a
+             * probability above 0 */
             double p = ((double)text->train_count[c] + 1) / ((double)text->train_bytes + 256);
             nats -= (double)text->eval_count[c] / (double)text->eval_bytes * log(p);
         }

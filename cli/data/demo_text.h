@@ -16,7 +16,7 @@ typedef struct demo_text {
     size_t n_train, n_eval, train_capacity, eval_capacity;
     size_t train_count[256], eval_count[256]; /* number of occurrences of each byte */
     size_t train_bytes, eval_bytes;
-    const char *folder[DEMO_MAX_FOLDERS]; /* where the text comes from */
+    const char *folder[DEMO_MAX_FOLDERS]; /* the places that the text comes from */
     size_t folder_bytes[DEMO_MAX_FOLDERS];
     int folder_files[DEMO_MAX_FOLDERS];
     int n_folders;
@@ -26,8 +26,8 @@ typedef struct demo_text {
  * used for validation. */
 clt_status demo_text_find(size_t limit, demo_text *out);
 void demo_text_free(demo_text *text);
-/* The loss, in nats per byte of the validation text, of predicting each byte by its frequency in the training
- * text. */
+/* The loss of predicting each byte of the validation text by its frequency in the training text, in nats per
+ * byte. */
 double demo_text_unigram(const demo_text *text);
 
 #endif

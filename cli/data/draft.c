@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configs that the program writes: see draft.h. */
+ * Collects keys and values of a config, and writes them in the order in which people write configs. */
 #include "cli/data/draft.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ const char *draft_value(const draft *d, const char *key)
     return "";
 }
 
-/* value: JSON; NULL: there was no memory for it. */
+/* Sets a key. value: JSON; NULL: there was no memory for it. */
 static void set(draft *d, const char *key, const char *value)
 {
     int at = 0;
@@ -44,7 +44,7 @@ static void set(draft *d, const char *key, const char *value)
     d->count += at == d->count;
 }
 
-/* Sets a key to what a writer has written. */
+/* Sets a key to the JSON text in `written`, and frees that. */
 static void set_written(draft *d, const char *key, clt_str *written)
 {
     set(d, key, written->failed || !written->text ? NULL : clt_arena_strdup(d->arena, written->text));
@@ -83,7 +83,7 @@ void draft_ints(draft *d, const char *key, const int64_t *values, int count)
     set_written(d, key, &text);
 }
 
-/* count 0: one number, which is no list. */
+/* count 0: sets a single number instead of a list. */
 void draft_numbers(draft *d, const char *key, const double *values, int count)
 {
     clt_str text = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A config that the program writes for a user: keys with values, in the sections and the order of a config that
- * people write. It knows nothing of data. */
+ * A config that the program writes for a user: keys with values, in the sections and in the order in which
+ * people write them. It knows nothing of data. */
 #ifndef CLI_DATA_DRAFT_H
 #define CLI_DATA_DRAFT_H
 
@@ -24,7 +24,7 @@ typedef struct draft {
 clt_status draft_open(draft *d);
 void draft_close(draft *d);
 
-/* Each sets a key; of a key that is set already the value is replaced. */
+/* Each of these sets a key, or replaces its value. */
 void draft_text(draft *d, const char *key, const char *value);
 void draft_int(draft *d, const char *key, int64_t value);
 void draft_number(draft *d, const char *key, double value);
@@ -35,13 +35,13 @@ void draft_numbers(draft *d, const char *key, const double *values, int count);
 /* The JSON of a key, "" if it is not set. */
 const char *draft_value(const draft *d, const char *key);
 
-/* A small GPT for that many tokens of training text, which trains in minutes on a CPU: model, batch, optimizer,
- * schedule and steps. The number of steps lets the training read the text 50 times at most, but is
- * never below 100. */
+/* Sets the keys of a small GPT that trains in minutes on a CPU: model, batch, optimizer, schedule and steps.
+ * tokens: size of the training text; the number of steps lets the training read the text at most 50 times,
+ * but is never below 100. */
 void draft_gpt(draft *d, uint64_t tokens, bool has_eval);
 
-/* Appends the config. probe: its data alone, with a model that takes any (sequences of model.context, else of 16, where
- * the data is text), to find out what the data holds. */
+/* Appends the config. probe: only its section `data`, with a model that accepts any data, to find out what
+ * the data holds; of text, sequences of model.context or else 16 tokens. */
 clt_status draft_write(const draft *d, bool probe, clt_str *out);
 /* Writes the config to a file that does not exist yet; CLT_EUSAGE if it does. */
 clt_status draft_save(const draft *d, const char *path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which kind of data a path is; tables, arrays, texts and token shards. Images and volumes: new_images.c. */
+ * cltrain new: finds out what kind of data a path holds, and drafts configs for tables, arrays, texts and
+ * token shards. cli/data/new_images.c does it for images and volumes. */
 #include "cli/data/new_config.h"
 
 #include <stdio.h>
@@ -67,9 +68,10 @@ void new_config_length(new_config *n, const new_length *length)
 
 /* --- tables and arrays --- */
 
-#define FEW 10 /* samples that are all needed for training */
+#define FEW 10 /* with fewer samples than this, all are used for training */
 
-/* Whole-numbered targets are classes if they are few, none is negative, and each number up to the largest is there. */
+/* Decides whether targets are classes: whole numbers, few of them, none negative, and each number from 0 to
+ * the largest occurs. */
 static clt_status are_classes(const clt_source *source, int field, bool *out)
 {
     bool seen[64] = {false};
@@ -96,7 +98,7 @@ static clt_status are_classes(const clt_source *source, int field, bool *out)
     return CLT_OK;
 }
 
-/* An mlp for `inputs` numbers a sample. */
+/* Drafts an mlp for the samples of `source`: it classifies, or is a regression. */
 static void set_mlp(new_config *n, const clt_source *source, bool classes, bool has_eval)
 {
     int64_t inputs = clt_shape_elements(&source->fields[0].shape);
@@ -152,7 +154,7 @@ clt_status new_config_table(new_config *n)
     return status;
 }
 
-/* Pairs of names in which the first one holds inputs and the second one their targets, or training and evaluation. */
+/* Pairs of words in the names of files: inputs and their targets; training data and evaluation data. */
 static const char *const target_names[][2] = {{"images-idx3", "labels-idx1"},
                                               {"images", "labels"},
                                               {"inputs", "targets"},
@@ -164,7 +166,8 @@ static const char *const target_names[][2] = {{"images-idx3", "labels-idx1"},
 static const char *const eval_names[][2] = {
     {"train", "t10k"}, {"train", "test"}, {"train", "val"}, {"train", "valid"}};
 
-/* The existing file whose name has one word in place of another; NULL: there is none. */
+/* Finds a file whose name is that of `path` with the first word of a pair replaced by the second; NULL: there
+ * is no such file. */
 static const char *sibling(new_config *n, const char *path, const char *const names[][2], size_t count)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -222,8 +225,8 @@ static clt_status first_path(void *context, const char *path)
     return *first ? CLT_OK : CLT_ENOMEM;
 }
 
-/* The member of the first record that holds its text: one of the usual names, else the longest string. *key NULL: the
- * file does not look like JSON Lines, or is packed. */
+/* Finds the member of the first record that holds its text: a member with a usual name, else the longest
+ * string. *key stays NULL if the file does not look like JSON Lines, or is compressed. */
 static clt_status find_json_key(new_config *n, const char **key)
 {
     static const char *const usual[] = {"text", "content", "body"};
@@ -255,7 +258,7 @@ static clt_status find_json_key(new_config *n, const char **key)
     return CLT_OK;
 }
 
-/* A small GPT for the text or tokens of the draft. */
+/* Drafts a small GPT for the text or the tokens that the draft names. */
 static clt_status set_gpt(new_config *n, int64_t *tokens)
 {
     clt_config *config;
@@ -306,7 +309,7 @@ clt_status new_config_tokens(new_config *n)
 
 /* --- which kind --- */
 
-/* Whether the name has one of these endings, also with .gz behind it. */
+/* True if the name ends with one of `ends`, or with one of them and .gz. */
 static bool is_named(const char *path, const char *const *ends)
 {
     size_t n = strlen(path);
@@ -325,7 +328,7 @@ static bool has(const char *folder, const char *name)
     return clt_file_exists(path) || clt_is_directory(path);
 }
 
-/* Whether a folder holds volumes as training takes them; what is wrong with them is found later. */
+/* True if a folder is laid out as training wants volumes. The volumes themselves are checked later. */
 static bool holds_volumes(const char *folder)
 {
     const char **names;
@@ -341,7 +344,7 @@ static bool holds_volumes(const char *folder)
     return count > 0;
 }
 
-/* images/ and masks/ (or nnU-Net's names) of image files that are no volumes. */
+/* True for folders images/ and masks/ (or nnU-Net's names for them) that contain flat images, not volumes. */
 static bool holds_flat_masks(const char *path)
 {
     static const char *const pairs[][2] = {
@@ -386,7 +389,7 @@ static clt_status look_at_folder(new_config *n)
     return new_config_text(n);
 }
 
-/* A file of an unknown kind with bytes of 0 in its beginning is no text. */
+/* Refuses a file of an unknown kind that has zero bytes in its beginning: it is not text. */
 static clt_status check_no_zeros(const char *path)
 {
     char start[4096];
@@ -426,7 +429,7 @@ static clt_status look_at_file(new_config *n)
                  "cltrain new: '%s' is one image; name the folder that holds a folder for each class",
                  n->path);
     if (clt_rows_guess_type(n->path, NULL, "data.type=", &type) != CLT_OK) {
-        clt_error_clear(); /* a text, then, or a message that says what it is */
+        clt_error_clear(); /* neither name nor content tells the kind: it may be text */
         CLT_TRY(check_no_zeros(n->path));
         return new_config_text(n);
     }
@@ -444,7 +447,7 @@ static clt_status look_at_file(new_config *n)
              type->format->name);
 }
 
-/* An option that means nothing for the data that was found. */
+/* Refuses an option that means nothing for the kind of data that was found. */
 static clt_status check_options(const new_config *n, const char *type)
 {
     bool text = strcmp(type, "\"text\"") == 0, tokens = strcmp(type, "\"tokens\"") == 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `cltrain new` finds in a file or folder, and the config that suits it. One function for each kind of data, each
- * in terms of the sources that training reads; nothing is printed. */
+ * Finds out for `cltrain new` what a file or folder holds, and drafts a config that suits it. There is a
+ * function for each kind of data; it looks at the data through the source that training reads. Nothing is
+ * printed. */
 #ifndef CLI_DATA_NEW_CONFIG_H
 #define CLI_DATA_NEW_CONFIG_H
 
@@ -10,24 +11,23 @@
 
 typedef struct new_config {
     const char *path;
-    const char *targets;  /* a second file, NULL: none was given */
+    const char *targets;  /* the file of targets; NULL: not given */
     const char *column;   /* --target, NULL: the last column */
-    const char *json_key; /* --json-key, NULL: found */
+    const char *json_key; /* --json-key; NULL: to be found */
     const char *tokenizer;
     draft draft;
     clt_str found; /* lines for the user: what the data is, and what the config does with it */
 } new_config;
 
-/* Finds out what the data is and fills draft and found. CLT_EDATA and others name the file and what is wrong;
- * CLT_EUSAGE: it is not known what the data is, or an option does not belong to it. */
+/* Finds out what the data is and fills `draft` and `found`. CLT_EUSAGE: the kind of data is not known, or an
+ * option does not belong to it. Other errors, such as CLT_EDATA, name the file and what is wrong with it. */
 clt_status new_config_look(new_config *n);
 
 /* --- the kinds --- */
 
-/* Opens the training data as the draft describes it. *config is to be destroyed by the caller, *source to be closed,
- * in the other order. */
+/* Opens the training data that the draft describes. The caller closes *source, and then destroys *config. */
 clt_status new_config_probe(const new_config *n, clt_config **config, clt_source **source);
-/* Appends how the source describes the data of the draft, as it is now, to what was found. */
+/* Opens the data of the draft, and appends the source's description of it to `found`. */
 clt_status new_config_describe(new_config *n);
 clt_status new_config_table(new_config *n);
 clt_status new_config_arrays(new_config *n, const char *type);
@@ -38,12 +38,12 @@ clt_status new_config_volumes(new_config *n);
 
 typedef struct new_length {
     int64_t samples, batch;
-    int64_t steps; /* about as many as the training has */
+    int64_t steps; /* the training gets about this many */
     int64_t least_epochs, most_epochs;
     bool has_eval;
 } new_length;
 
-/* Batch and length of the training, a warm-up, and with evaluation data ten evaluations. */
+/* Sets batch and length of the training, a warm-up, and, if there is evaluation data, ten evaluations. */
 void new_config_length(new_config *n, const new_length *length);
 
 #endif

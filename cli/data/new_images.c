@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain new for images and volumes: sizes, networks that fit them, intensities. */
+ * cltrain new for images and volumes: reads their sizes and intensities, and drafts networks that fit. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "engine/data/volumes/volume_list.h"
 #include "engine/files/fileio.h"
 
-#define FEW_VOLUMES 4 /* volumes that are all needed for training */
-#define LOOKED_AT 64  /* images whose size is read, volumes whose intensities are */
+#define FEW_VOLUMES 4 /* with fewer volumes than this, all are used for training */
+#define LOOKED_AT 64  /* most images whose size is read, and most volumes whose intensities are read */
 
 static int by_size(const void *a, const void *b)
 {
@@ -22,7 +22,7 @@ static int by_size(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The middle one of the shorter sides of some images of a folder; 0: none could be read. */
+/* *side: the median of the shorter sides of some images of a folder; 0: no image could be read. */
 static clt_status usual_side(const char *folder, int64_t *side)
 {
     clt_image_list list = {0};
@@ -44,14 +44,14 @@ static clt_status usual_side(const char *folder, int64_t *side)
     }
     clt_image_list_free(&list);
     if (status == CLT_OK)
-        clt_error_clear(); /* a bad image is told when it is trained on */
+        clt_error_clear(); /* training reports a bad image */
     if (n > 0)
         qsort(sides, (size_t)n, sizeof *sides, by_size);
     *side = n > 0 ? sides[n / 2] : 0;
     return status;
 }
 
-/* Folders of training and of evaluation, where a folder has them. */
+/* Sets the folders of training and evaluation images, if the given folder contains both. */
 static void divide(new_config *n)
 {
     static const char *const evals[] = {"val", "valid", "validation", "test"};
@@ -70,7 +70,7 @@ static void divide(new_config *n)
     }
 }
 
-/* A ResNet-18 whose width and size suit the number and size of the images. */
+/* Drafts a ResNet-18 whose width and input size suit the number and size of the images. */
 static void set_resnet(new_config *n, int64_t samples, int64_t side, bool photos, bool has_eval)
 {
     static const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
@@ -141,7 +141,8 @@ static int by_value(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The intensities between which nearly all voxels of some samples lie become data.window_low and window_high. */
+/* Sets data.window_low and data.window_high to intensities between which nearly all voxels of some samples
+ * lie. */
 static clt_status set_window(new_config *n)
 {
     clt_config *config;
@@ -163,7 +164,7 @@ static clt_status set_window(new_config *n)
     if (status == CLT_OK && kept > 0) {
         qsort(some, (size_t)kept, sizeof *some, by_value);
         double low = (double)some[kept / 200], high = (double)some[kept - 1 - kept / 200];
-        double grain = pow(10, floor(log10(high > low ? high - low : 1)) - 1); /* two digits say enough */
+        double grain = pow(10, floor(log10(high > low ? high - low : 1)) - 1); /* two digits are enough */
         if (high > low) {
             draft_number(&n->draft, "data.window_low", floor(low / grain) * grain);
             draft_number(&n->draft, "data.window_high", ceil(high / grain) * grain);

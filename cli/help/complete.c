@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Candidates for completing a word of a command line: see complete.h. */
+ * Finds the candidates for a word of a command line: commands, their parts, options, config keys
+ * and values. */
 #include "cli/help/complete.h"
 
 #include <stdio.h>
@@ -13,10 +14,10 @@
 typedef struct line {
     cmd_context *context;
     const char *const *words;
-    int index;        /* of the word to complete */
-    const char *word; /* what has been typed of it */
+    int index;        /* index of the word to complete */
+    const char *word; /* its beginning, as far as it has been typed */
     clt_str *out;
-    const char *part; /* the part of the command, NULL: none */
+    const char *part; /* the part of the command, such as "fetch"; NULL: none */
     bool has_parts;
 } line;
 
@@ -73,7 +74,7 @@ static void offer_sets(const line *l)
         offer(l, "", set->name, "", set->help);
 }
 
-/* What to offer for the name of a value in a table, such as "DIR", "f32|f16" or "auto|DIR|none". */
+/* The candidates for a word in the name of an option's value, such as "DIR" in "auto|DIR|none". */
 static const struct {
     const char *word, *directive;
 } places[] = {{"DIR", ":dirs"},   {"FOLDER", ":dirs"}, {"RUN", ":dirs"},   {"RUN_A", ":dirs"},
@@ -180,7 +181,7 @@ static void offer_options(const line *l, const args_usage *usage)
     offer(l, "", "--help", "", "what the command does, and its options");
 }
 
-/* Counts the operands before the word, without overrides and values of options. */
+/* Counts the operands before the word. Overrides (key=value) and the values of options are not operands. */
 static int count_operands(const line *l, const args_usage *usage)
 {
     int count = 0;

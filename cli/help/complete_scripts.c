@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The completion scripts. Each passes the words of the command line to `cltrain completion words` and
- * converts the answer (complete.h) for its shell. The program that is asked is the one on the command
- * line. */
+ * converts the answer (its form: cli/help/complete.h) for its shell. It calls the program that the command
+ * line names. */
 #include <string.h>
 
 #include "cli/help/complete.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cltrain launch CONFIG: starts one rank of `cltrain train` for each device of this host or of several, and again from the
- * newest checkpoint when the job was interrupted or a rank was lost. */
+ * cltrain launch CONFIG: starts one rank of `cltrain train` for each device of this host or of several hosts,
+ * and starts them again from the newest checkpoint when the job was interrupted or a rank was lost. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -26,14 +26,13 @@ typedef struct launch {
     const char *spec; /* device.spec in force, or NULL */
     int64_t devices;  /* 0: all */
     int64_t max_restarts;
-    int64_t
-        micro_batch; /* > 0: the config leaves the global batch to the number of ranks of the first start */
+    int64_t micro_batch; /* > 0: the number of ranks of the first start decides the global batch */
     char program[PATH_MAX], folder[1024], batch[64];
     char *mpirun; /* NULL: not looked for yet */
     launch_hosts hosts;
     const char *network; /* NULL: Open MPI chooses */
-    int ranks, most;     /* of the newest start: all, and those of the host with the most */
-    bool cpu;            /* some of them share CPU devices */
+    int ranks, most;     /* ranks of the newest start: in all; on the host that has the most */
+    bool cpu;            /* some ranks share CPU devices */
 } launch;
 
 static void say(const char *text)
@@ -44,8 +43,9 @@ static void say(const char *text)
 
 /* --- devices --- */
 
-/* Every start asks new processes, because a driver may still list a device that it has lost to one that has seen it. A
- * host that does not answer is left out by later starts. */
+/* Counts the devices before every start, in new processes: to a process that has listed a device before, a
+ * driver may go on listing it after the device was lost. The first start needs an answer of every host; later
+ * starts leave out hosts that do not answer. */
 static clt_status choose_ranks(launch *l)
 {
     char text[640];
@@ -76,7 +76,8 @@ static clt_status add_option(launch_line *line, const char *name, const char *va
     return launch_line_add(line, value);
 }
 
-/* Another folder's run is to be resumed, and the own folder has no checkpoint yet: the next start does the same once more. */
+/* True if the job resumes the run of another folder and its own folder has no checkpoint yet: the next start
+ * resumes the other folder's run once more. */
 static bool begins_again(const launch *l)
 {
     const char *from = l->train.resume;
@@ -84,7 +85,7 @@ static bool begins_again(const launch *l)
            !clt_same_folder(from, l->folder) && !clt_checkpoint_exists(l->folder);
 }
 
-/* Without this file a folder counts as a new one. */
+/* Removes config.resolved.json: without this file a folder counts as new. */
 static clt_status forget_start(const launch *l)
 {
     char *path = NULL;
@@ -96,7 +97,8 @@ static clt_status forget_start(const launch *l)
     return CLT_OK;
 }
 
-/* A later start goes on from the folder's newest checkpoint, or from where the first one began if it has none yet. */
+/* Adds --out and --resume. A later start goes on from the newest checkpoint of the folder; if there is none
+ * yet, it begins where the first start began. */
 static clt_status add_folders(const launch *l, launch_line *line, bool again)
 {
     const train_args *a = &l->train;
@@ -145,7 +147,7 @@ static clt_status add_train(launch *l, launch_line *line, bool again)
     return l->batch[0] ? launch_line_add(line, l->batch) : CLT_OK;
 }
 
-/* One rank of this host is started without it. */
+/* False for a single rank on this host, which is started without mpirun. */
 static bool by_mpirun(const launch *l)
 {
     return l->ranks > 1 || l->hosts.far;
@@ -183,7 +185,7 @@ static clt_status start(launch *l, bool again, launch_end *end)
 
 /* --- what to do after its end --- */
 
-/* The newest checkpoint's step, -1: none. */
+/* The step of the newest checkpoint; -1: there is no checkpoint. */
 static int64_t newest_step(const launch *l)
 {
     clt_checkpoint *checkpoint;
@@ -197,7 +199,7 @@ static int64_t newest_step(const launch *l)
     return step;
 }
 
-/* The last line of the run's metrics.jsonl, in `tail`; "": there is none. */
+/* The last line of the run's metrics.jsonl, which lies in `tail`; "": there is no line. */
 static const char *last_line(const launch *l, char *tail, size_t size)
 {
     char *path = NULL;
@@ -220,14 +222,14 @@ static const char *last_line(const launch *l, char *tail, size_t size)
     return last ? last : tail;
 }
 
-/* The run was ended by a file STOP, so somebody wants it to end. */
+/* True if a file STOP ended the run: somebody wants it to end. */
 static bool was_stopped_by_file(const launch *l)
 {
     char tail[512];
     return strstr(last_line(l, tail, sizeof tail), CLT_REASON_STOP_FILE) != NULL;
 }
 
-/* Open MPI 5 ends with code 0 when it has lost the network to a host. */
+/* Open MPI 5 ends with code 0 when it has lost the connection to a host: such a success is not believed. */
 static void doubt_success(const launch *l, launch_end *end)
 {
     char tail[512];
@@ -237,8 +239,8 @@ static void doubt_success(const launch *l, launch_end *end)
         end->code = clt_status_exit_code(CLT_ECOMM);
 }
 
-/* Whether another start may help: the job was interrupted, lost a rank or the device, or mpirun lost a host (205; Open
- * MPI 5 says 14 for a killed rank of another host). */
+/* True if another start may help: the job was interrupted, lost a rank or the device, or mpirun lost a host
+ * (code 205; Open MPI 5 has code 14 for a killed rank of another host). */
 static bool may_help(const launch *l, const launch_end *end)
 {
     enum { LOST_DAEMON = 205, LOST_FAR_RANK = 14 };
@@ -268,14 +270,14 @@ static void describe(const launch *l, const launch_end *end, char *text, size_t 
         snprintf(text, size, "the job ended with code %d", end->code);
 }
 
-/* A moment in which what the job left behind ends, too; a signal ends it. */
+/* Waits a moment, so that processes that the job has left can end, too. A signal ends the wait. */
 static void rest(const launch *l)
 {
     for (int i = 0; i < 20 && !atomic_load(l->context->stop); i++)
         (void)nanosleep(&(struct timespec){0, 50000000}, NULL);
 }
 
-/* Starts the job until it is done, cannot go on, or is to be stopped. */
+/* Starts the job again and again until it is done, cannot go on, or is told to stop. */
 static clt_status run(launch *l)
 {
     launch_end end;
@@ -325,7 +327,7 @@ static clt_status take_devices(launch *l, const char *text)
     return CLT_OK;
 }
 
-/* What the config says about devices and batches, and the folder of the run. Mistakes in the config are found here,
+/* Takes devices, batches and the folder of the run from the config. Mistakes in the config are found here,
  * before anything is started. */
 static clt_status read_config(launch *l, const clt_config *config)
 {
@@ -341,7 +343,8 @@ static clt_status read_config(launch *l, const clt_config *config)
         return CLT_OK;
     }
     CLT_TRY(train_default_folder(l->given->operands[0], base, sizeof base));
-    bool same = a->resume && strcmp(a->resume, "auto") == 0; /* it needs the same name every time */
+    bool same =
+        a->resume && strcmp(a->resume, "auto") == 0; /* the folder must have the same name every time */
     if (!same)
         CLT_TRY(cmd_free_folder(base, &chosen));
     snprintf(l->folder, sizeof l->folder, "%s", same ? base : chosen);
@@ -428,7 +431,8 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     l.given = &r;
     CLT_TRY(take_devices(&l, devices));
     CLT_TRY(find_program(&l));
-    /* ranks are started by the program's path, and tell their user the name that it was called by */
+    /* the ranks are started by the program's path; their messages to the user have the name that the user
+     * typed */
     if (setenv(CMD_CALLED, context->program, 1) != 0)
         CLT_FAIL(CLT_ENOMEM, "cltrain launch: out of host memory");
     CLT_TRY(launch_hosts_read(hosts, &l.hosts));

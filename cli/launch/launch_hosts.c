@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading lists of hosts and asking hosts for their devices: see launch_hosts.h. */
+ * Reads the list of hosts, and counts the devices of all hosts at once with `cltrain probe --count`. */
 #include "cli/launch/launch_hosts.h"
 
 #include <stdio.h>
@@ -21,7 +21,8 @@
 static clt_status add_host(launch_hosts *hosts, const char *name, size_t length, long slots,
                            const char *where)
 {
-    /* ssh would take a dash for an option, and mpirun the other two for a list */
+    /* ssh would take a name that begins with a dash for an option; mpirun would take a colon or comma for a
+     * list */
     if (length == 0 || length >= sizeof hosts->host->name || name[0] == '-' || memchr(name, ':', length) ||
         memchr(name, ',', length))
         CLT_FAIL(CLT_EUSAGE, "cltrain launch: option --hosts: %s: '%.*s' is no name of a host", where,
@@ -43,7 +44,7 @@ static clt_status add_host(launch_hosts *hosts, const char *name, size_t length,
     return CLT_OK;
 }
 
-/* A number of ranks; -1: it is none. */
+/* Reads a number of ranks; -1: the text is no such number. */
 static long number(const char *text, size_t length)
 {
     char *end;
@@ -132,7 +133,7 @@ clt_status launch_hosts_print(const launch_hosts *hosts, clt_str *out)
 
 /* --- asking --- */
 
-/* What Open MPI starts its daemons with: the first of the alternatives "ssh : rsh". */
+/* Finds the program with which Open MPI starts its daemons: the first of alternatives such as "ssh : rsh". */
 static void find_agent(char *out, size_t size)
 {
     static const char *const names[] = {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"};
@@ -151,7 +152,7 @@ static bool is_here(const char *name)
            (gethostname(own, sizeof own - 1) == 0 && strcmp(name, own) == 0);
 }
 
-/* As one word of a shell. */
+/* Appends the text, quoted so that a shell reads it as one word. */
 static void quote(const char *text, clt_str *out)
 {
     clt_str_append(out, "'");
@@ -163,8 +164,9 @@ static void quote(const char *text, clt_str *out)
     clt_str_append(out, "'");
 }
 
-/* The answer of a child goes into a pipe that is its file 3: the far end makes one of its output, and the agent's output
- * goes where this process reads. */
+/* Starts `cltrain probe --count` on another host. A child writes its answer to its file descriptor 3. On
+ * the far host, 3 is made the output of the remote command; the agent carries it here, to the pipe that
+ * is read. */
 static clt_status ask_far(const char *name, const char *program, const char *spec, clt_child **out)
 {
     char agent[512];
@@ -195,8 +197,9 @@ static clt_status ask(const launch_host *h, const char *program, const char *spe
                             : ask_far(h->name, program, spec, out);
 }
 
-/* Reads lines until one is the answer, because start files of the far shell may print others, of which the first goes
- * into `other`. False: none came until the moment `until`, before the child's end, or before *stop. */
+/* Reads lines until one is the answer: the start files of the far shell may print lines before it, and
+ * the first of them goes into `other`. False: no answer came before the time `until`, the child's end
+ * or *stop. */
 static bool find_answer(clt_child *child, double until, const atomic_int *stop, int *there, char kind[8],
                         char other[128])
 {
@@ -214,7 +217,7 @@ static bool find_answer(clt_child *child, double until, const atomic_int *stop, 
     return false;
 }
 
-/* *there: devices; 0: it did not answer. */
+/* Waits for the answer of a host. *there: its devices; 0: it did not answer, and h->why says why. */
 static void hear(launch_host *h, clt_child *child, double until, const atomic_int *stop, int *there)
 {
     char kind[8] = "", other[128];

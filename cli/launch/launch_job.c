@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starting mpirun, passing signals on, reading its error stream: see launch_job.h. */
+ * Builds mpirun's command line, starts it, passes signals on and reads its error stream. */
 #include "cli/launch/launch_job.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ static clt_status add_exports(launch_line *line)
     return CLT_OK;
 }
 
-/* What several hosts need: daemons that notice the loss of a host, and a network that all of them reach. */
+/* Options for several hosts: daemons that notice the loss of a host, and a network that all hosts reach. */
 static clt_status add_far(launch_line *line, const launch_where *where)
 {
     static const char *const keepalive[] = {
@@ -113,8 +113,8 @@ static clt_status add_far(launch_line *line, const launch_where *where)
     return add_exports(line);
 }
 
-/* What one host needs: shared memory between ranks. Without these words every rank accepts connections from
- * the network. What the user has chosen by Open MPI's variables stays. */
+/* Options for one host: ranks talk through shared memory. Without them every rank accepts connections from
+ * the network. Settings that the user has made in Open MPI's environment variables stay. */
 static clt_status add_near(launch_line *line)
 {
     static const char *const choices[][2] = {{"btl", "^tcp,ofi,openib,usnic,uct"},
@@ -134,8 +134,8 @@ static clt_status add_near(launch_line *line)
 
 clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launch_where *where)
 {
-    /* Without these, mpirun gives each of two ranks one core, on which all of its threads then run. Ranks on CPU
-     * devices stay on a NUMA node where they can be divided among nodes. */
+    /* Without these options mpirun binds each of two ranks to one core, on which all threads of the rank then
+     * run. Ranks on CPU devices are bound to NUMA nodes if the nodes can be divided among them. */
     int nodes = clt_numa_nodes();
     bool by_node = where->cpu && !where->far && nodes > 1 && where->ranks % nodes == 0;
     snprintf(line->ranks, sizeof line->ranks, "%d", where->ranks);
@@ -146,7 +146,7 @@ clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launc
         "--mca", "odls_base_sigkill_timeout", "0", NULL};
     CLT_TRY(add_words(line, words));
     CLT_TRY(where->far ? add_far(line, where) : add_near(line));
-    if (where->most > clt_cpu_count()) /* ranks that wait leave their core to others */
+    if (where->most > clt_cpu_count()) /* ranks that wait must leave their core to others */
         CLT_TRY(add_words(line, (const char *const[]){"--mca", "mpi_yield_when_idle", "1", NULL}));
     return geteuid() == 0 ? launch_line_add(line, "--allow-run-as-root") : CLT_OK;
 }
@@ -172,8 +172,9 @@ static void on_stop(void *context, int number)
     tell_job(context);
 }
 
-/* The child, between fork and exec: only calls that are safe there. A process group of its own keeps Ctrl-C in a
- * terminal from mpirun, which would end the ranks without saving. */
+/* Runs in the child between fork and exec, so it makes only calls that are safe there. The child gets a
+ * process group of its own: otherwise Ctrl-C in a terminal would reach mpirun, which would end the ranks
+ * before they save. */
 _Noreturn static void become(const launch_line *line, int errors, pid_t parent)
 {
     sigset_t none;
@@ -200,13 +201,13 @@ static void pass_on(void *context, const char *text, size_t length)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return; /* nobody reads it */
+            return; /* nobody reads the output */
         text += n;
         length -= (size_t)n;
     }
 }
 
-/* Reads what is there within a moment. False: the stream has ended. */
+/* Waits a moment for bytes of the stream and reads them. False: the stream has ended. */
 static bool read_some(int fd, launch_report *report)
 {
     char bytes[4096];
@@ -263,7 +264,7 @@ clt_status launch_run(const cmd_context *context, const launch_line *line, launc
         return clt_fail_errno(CLT_EUNSUPPORTED, errno, "starting %s", line->words[0]);
     }
     cmd_signals_listen(on_stop, &j);
-    if (atomic_load(context->stop)) /* it came while there was nobody to tell */
+    if (atomic_load(context->stop)) /* the signal came before the child existed */
         tell_job(&j);
     int state = watch(&j, stream[0], &report);
     cmd_signals_listen(NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removing what killed jobs leave: see launch_leftovers.h. */
+ * Removes the shared memory and the folders that killed jobs of Open MPI leave on this host. */
 #include "cli/launch/launch_leftovers.h"
 
 #include <dirent.h>
@@ -18,9 +18,10 @@
 #include "engine/files/fileio.h"
 
 #define SEGMENTS "/dev/shm"
-#define LEAST_AGE 60 /* seconds; a job that starts right now has made a segment, but not mapped it yet */
+#define LEAST_AGE 60 /* seconds; a younger segment may belong to a job that has not mapped it yet */
 
-/* Whether all processes of the machine are seen. Another container may share the folders, but numbers its own processes. */
+/* True if this process can see all processes of the machine. Inside a container it cannot, and another
+ * container may share the folders. */
 static bool sees_all_processes(void)
 {
     static const char first[] = "pid:[4026531836]"; /* the name of Linux's initial namespace */
@@ -29,7 +30,8 @@ static bool sees_all_processes(void)
     return length == (ssize_t)sizeof first - 1 && memcmp(space, first, sizeof first - 1) == 0;
 }
 
-/* Whether a process maps the file. Ranks and mpirun can be read by their user; a process that cannot be is none of them. */
+/* True if a process maps the file. The user can read the maps of their ranks and mpirun; a process whose maps
+ * cannot be read is none of these. */
 static bool process_maps(const char *process, const char *path)
 {
     char name[300], line[4400];
@@ -39,7 +41,7 @@ static bool process_maps(const char *process, const char *path)
     while (maps && !found && fgets(line, sizeof line, maps))
         found = strstr(line, path) != NULL;
     if (maps)
-        (void)fclose(maps); /* a read that failed: it has ended meanwhile */
+        (void)fclose(maps); /* if a read failed, the process has ended meanwhile */
     return found;
 }
 
@@ -54,7 +56,7 @@ static bool is_mapped(const char *path)
     return found || !processes;
 }
 
-/* "vader_segment.HOST.UID.JOB.RANK" of Open MPI 4, "sm_segment..." of Open MPI 5. */
+/* Removes segments: "vader_segment.HOST.UID.JOB.RANK" of Open MPI 4, "sm_segment..." of Open MPI 5. */
 static void remove_segments(const char *host)
 {
     static const char *const kinds[] = {"vader_segment", "sm_segment"};
@@ -75,7 +77,7 @@ static void remove_segments(const char *host)
         (void)closedir(folder);
 }
 
-/* "ompi.HOST.UID/pid.N" with the number of mpirun's process. */
+/* Removes folders of jobs: "ompi.HOST.UID/pid.N", in which N is the number of mpirun's process. */
 static void remove_folders(const char *host)
 {
     const char *temporary = getenv("TMPDIR");

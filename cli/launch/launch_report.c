@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading what mpirun prints: see launch_report.h. */
+ * Separates the ranks' lines from mpirun's own reports on its error stream, and reads from these which rank a
+ * signal ended. */
 #include "cli/launch/launch_report.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A line of at least 40 dashes and nothing else. */
+/* True if the line is at least 40 dashes and nothing else. */
 static bool is_dashes(const char *line, size_t length)
 {
     while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
@@ -14,8 +15,8 @@ static bool is_dashes(const char *line, size_t length)
     return length >= 40 && strspn(line, "-") >= length;
 }
 
-/* "mpirun noticed that process rank 1 with PID 0 on node h1 exited on signal 9 (Killed)." Open MPI 5 calls itself
- * prterun and breaks lines. */
+/* Reads "mpirun noticed that process rank 1 with PID 0 on node h1 exited on signal 9 (Killed)." In Open MPI 5
+ * the name is prterun, and the sentence is broken into lines. */
 static bool read_signal(launch_report *r, const char *text)
 {
     int rank, signal;
@@ -35,7 +36,7 @@ static bool read_signal(launch_report *r, const char *text)
     return true;
 }
 
-/* Reports that say nothing that the ranks or `cltrain launch` do not say better. */
+/* True for reports of mpirun that only repeat what the ranks or `cltrain launch` say better. */
 static bool is_known(launch_report *r, const char *text)
 {
     static const char *const known[] = {
@@ -47,7 +48,7 @@ static bool is_known(launch_report *r, const char *text)
     return read_signal(r, text);
 }
 
-/* A rank may have written a line while mpirun wrote its own. */
+/* Passes on lines of ranks inside a block: a rank may write a line while mpirun writes its report. */
 static void pass_ranks_lines(launch_report *r)
 {
     for (const char *at = r->block; *at != '\0';) {
@@ -59,7 +60,7 @@ static void pass_ranks_lines(launch_report *r)
     }
 }
 
-/* Whether it is one of the reports above, wherever its lines break. */
+/* True if the block is one of the reports of is_known, wherever its lines break. */
 static bool is_known_block(launch_report *r)
 {
     char text[sizeof r->block];
@@ -80,7 +81,7 @@ static void end_block(launch_report *r)
     r->inside = false;
 }
 
-/* Lines that mpirun adds to a report that was kept back, and when it passes a signal on. */
+/* True for the lines that mpirun adds after a report, or prints when it passes a signal on. */
 static bool is_remark(const char *line)
 {
     return strstr(line, "sent help message help-mpi-api.txt") ||
@@ -92,7 +93,7 @@ static void take_line(launch_report *r)
 {
     bool dashes = is_dashes(r->line, r->in_line);
     if (r->in_block + r->in_line >= sizeof r->block)
-        end_block(r); /* too long to be one of those reports */
+        end_block(r); /* too long for a report of mpirun */
     if (!dashes && !r->inside) {
         r->line[r->in_line] = '\0';
         if (!is_remark(r->line))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Open MPI's mpirun prints on its error stream: the lines of the ranks, which are passed on, and its own
- * reports between two dashed lines. Those that only repeat how the job ended are kept back and read: which rank was
- * ended by which signal. Pure; knows nothing of processes. */
+ * Filters the error stream of Open MPI's mpirun: lines of the ranks, and mpirun's own reports between two
+ * dashed lines. The lines of ranks are passed on. Reports that only repeat how the job ended are kept back,
+ * and tell which rank was ended by which signal. Pure; knows nothing of processes. */
 #ifndef CLI_LAUNCH_LAUNCH_REPORT_H
 #define CLI_LAUNCH_LAUNCH_REPORT_H
 
@@ -11,7 +11,7 @@
 
 typedef struct launch_report {
     int rank, signal; /* signal != 0: the first rank that a signal ended */
-    char host[64];    /* of that rank, "": unknown */
+    char host[64];    /* the host of this rank; "": unknown */
     /* the text that has not been passed on yet */
     char line[4096], block[8192];
     size_t in_line, in_block;

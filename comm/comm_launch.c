@@ -121,8 +121,7 @@ clt_status comm_load_module(const char *const *folders, size_t count, const comm
             CLT_ECOMM, done,
             "a launcher (mpirun or srun) started this process, but the MPI transport could not be loaded; "
             "tried:%s\nInstall cltrain with its MPI module (CLTRAIN_MPI=ON) and the MPI that it was built "
-            "with, set "
-            "CLTRAIN_MODULE_DIR to the module's folder, or start one process without a launcher",
+            "with, set CLTRAIN_MODULE_DIR to the module's folder, or start one process without a launcher",
             tried.text ? tried.text : " no folder");
 done:
     clt_str_free(&path);

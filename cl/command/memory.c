@@ -20,8 +20,7 @@ static clt_status check_room(ocl_device *device, uint64_t bytes, const char *wha
     if (bytes > desc->max_alloc_bytes && !(desc->quirks & OCL_QUIRK_MAX_ALLOC_SOFT))
         CLT_FAIL(CLT_EDEVMEM,
                  "allocating '%s': %.1f MiB is more than the largest single buffer of device %s '%s' (%.1f "
-                 "MiB); split it or choose "
-                 "another device",
+                 "MiB); split it or choose another device",
                  what, (double)bytes / MIB, desc->spec, desc->name, (double)desc->max_alloc_bytes / MIB);
     pthread_mutex_lock(&device->lock);
     uint64_t held = device->bytes;
@@ -37,8 +36,8 @@ static clt_status check_room(ocl_device *device, uint64_t bytes, const char *wha
     if (bytes > desc->usable_bytes || held > desc->usable_bytes - bytes)
         CLT_FAIL(CLT_EDEVMEM,
                  "allocating '%s' of %.1f MiB on device %s '%s': %.1f MiB are usable and %.1f MiB are held "
-                 "(the largest buffer is "
-                 "'%s', %.1f MiB); reduce the largest need or choose a device with more memory",
+                 "(the largest buffer is '%s', %.1f MiB); reduce the largest need or choose a device with "
+                 "more memory",
                  what, (double)bytes / MIB, desc->spec, desc->name, (double)desc->usable_bytes / MIB,
                  (double)held / MIB, biggest_bytes > bytes ? biggest : what,
                  (double)(biggest_bytes > bytes ? biggest_bytes : bytes) / MIB);

@@ -104,8 +104,7 @@ clt_status ocl_caps_parse(const char *text, uint32_t *mask)
         if (token[0] == '\0')
             CLT_FAIL(CLT_EUSAGE,
                      "reading the capability list '%s': a name is missing; write for example 'local,wg256', "
-                     "'-fp64', "
-                     "'all' or 'none'",
+                     "'-fp64', 'all' or 'none'",
                      text);
         uint32_t bits = 0;
         if (strcmp(token, "none") != 0)

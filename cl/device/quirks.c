@@ -44,8 +44,7 @@ static const quirk quirks[] = {
      "https://github.com/pocl/pocl"},
     {"Portable Computing Language", NULL, "3.0-rc", OCL_QUIRK_NO_PLAYED_ATTENTION,
      "compiling attention with emulated matrix units overwrites its own memory: it ends the process, or the "
-     "results "
-     "are wrong",
+     "results are wrong",
      "https://github.com/pocl/pocl"},
     {"Oclgrind", NULL, NULL, OCL_QUIRK_SERIAL_BUILDS,
      "nothing is known of its compiler being called by several threads",

@@ -284,8 +284,7 @@ static clt_status check_local(const ocl_exec *exec, cl_kernel kernel, const ocl_
     if (bytes > room)
         CLT_FAIL(CLT_EUNSUPPORTED,
                  "preparing kernel %s (%s.cl, %s) for '%s': it needs %llu bytes of local memory, and device "
-                 "%s '%s' has %llu; choose "
-                 "another variant",
+                 "%s '%s' has %llu; choose another variant",
                  c->kernel, c->family, c->options, c->label, (unsigned long long)bytes, desc->spec,
                  desc->name, (unsigned long long)room);
     return CLT_OK;
@@ -314,8 +313,7 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
         if (local[i] > desc->max_work_item[i])
             CLT_FAIL(CLT_EUNSUPPORTED,
                      "preparing kernel %s (%s.cl, %s) for '%s': dimension %u has %zu work-items in groups of "
-                     "%zu, and device %s '%s' "
-                     "allows %llu a group; choose another variant",
+                     "%zu, and device %s '%s' allows %llu a group; choose another variant",
                      c->kernel, c->family, c->options, c->label, i, c->global[i], local[i], desc->spec,
                      desc->name, (unsigned long long)desc->max_work_item[i]);
     }
@@ -324,8 +322,7 @@ static clt_status check_launch(const ocl_exec *exec, cl_kernel kernel, const ocl
     *allowed = limit;
     CLT_FAIL(CLT_EUNSUPPORTED,
              "preparing kernel %s (%s.cl, %s) for '%s': it asks for groups of %zu work-items, and device "
-             "%s '%s' runs it with at "
-             "most %zu; choose another variant",
+             "%s '%s' runs it with at most %zu; choose another variant",
              c->kernel, c->family, c->options, c->label, items, desc->spec, desc->name, limit);
 }
 

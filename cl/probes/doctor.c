@@ -96,8 +96,7 @@ static void check_platform(ocl_doctor_state *d, cl_platform_id platform, int ind
         ocl_finding(
             d, OCL_FINDING_WARN,
             "check the device nodes and kernel modules of this vendor, and variables that hide devices "
-            "(CUDA_VISIBLE_DEVICES, "
-            "ROCR_VISIBLE_DEVICES, ZE_AFFINITY_MASK, POCL_DEVICES, RUSTICL_ENABLE)",
+            "(CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, ZE_AFFINITY_MASK, POCL_DEVICES, RUSTICL_ENABLE)",
             "platform %d '%s' has no device: %s (%d)", index, name, ocl_error_name(code), code);
 }
 

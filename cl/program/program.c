@@ -136,8 +136,8 @@ static clt_status build_failed(const ocl_device *device, const ocl_program *prog
                           : "(the compiler gave no log)";
     CLT_FAIL(CLT_EBUILD,
              "building kernel family '%s' for device %s '%s' (driver %s): %s (%d)\n  options: %s\n  source "
-             "saved in %s (the full "
-             "log beside it)\n  update the driver, or report the saved source; log:\n%.2400s",
+             "saved in %s (the full log beside it)\n  update the driver, or report the saved source; "
+             "log:\n%.2400s",
              program->family, desc->spec, desc->name, desc->driver, ocl_error_name(code), code, full_options,
              path, log);
 }

@@ -71,8 +71,7 @@ static clt_status measure(const bench_common *common, clt_bench_programs_options
     if (status == CLT_OK) {
         terminal_say(
             "%zu programs in %.2f s (their own times add up to %.2f s, the slowest took %.2f s), %zu "
-            "refused, "
-            "%zu with spills\n",
+            "refused, %zu with spills\n",
             sum.count, sum.seconds, sum.sum, sum.largest, sum.failed, sum.spilled);
         status = bench_finish(common, &json);
     }

@@ -66,8 +66,7 @@ static clt_status parse_sizes(const char *text, gemm_bench *b)
         if (n == 0 || b->n_sizes == MAX_SIZES)
             CLT_FAIL(CLT_EUSAGE,
                      "cltrain bench gemm: --sizes: '%s': expected up to %d sizes such as 512 or 128x256x784 "
-                     "(m x n x k), "
-                     "each from 1 to 65536, with commas between them",
+                     "(m x n x k), each from 1 to 65536, with commas between them",
                      word, MAX_SIZES);
         b->sizes[b->n_sizes++] = n == 3 ? (gemm_size){v[0], v[1], v[2]} : (gemm_size){v[0], v[0], v[0]};
         text += strcspn(text, ",");

@@ -97,8 +97,7 @@ clt_status bench_loader(cmd_context *unused, int argc, char **argv)
                               .summary = "Measures how fast a config's training data is read, decoded and "
                                          "augmented, by 1, 2, 4 ... threads up to "
                                          "the cores, or by data.workers of them. Needs no device. The first "
-                                         "pass reads from the disk, later "
-                                         "ones from the system's cache.",
+                                         "pass reads from the disk, later ones from the system's cache.",
                               .options = options,
                               .min_operands = 1,
                               .max_operands = 1,

@@ -69,8 +69,7 @@ static clt_status check_loss(const clt_eval_metrics *m, const char *parameters)
                  parameters);
     CLT_FAIL(CLT_ENUMERIC,
              "evaluating '%s': the loss is not finite; the weights or the evaluation data hold values that "
-             "are not, "
-             "or overflow",
+             "are not, or overflow",
              parameters);
 }
 
@@ -101,8 +100,7 @@ static clt_status check_args(eval_args *a, const args_result *r)
     if (operand && !run && !a->checkpoint && !a->init)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain eval: '%s' is no folder. To evaluate a training name its run folder (cltrain eval "
-                 "RUN); a "
-                 "CONFIG needs --checkpoint RUN or --init PATH as well",
+                 "RUN); a CONFIG needs --checkpoint RUN or --init PATH as well",
                  r->operands[0]);
     if (a->on && strcmp(a->on, "train") != 0 && strcmp(a->on, "eval") != 0)
         CLT_FAIL(CLT_EUSAGE, "cltrain eval: --on '%s'; it can be eval (the evaluation data) or train", a->on);

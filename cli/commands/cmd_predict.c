@@ -64,8 +64,8 @@ static clt_status choose_files(predict_args *a, const args_result *r, const clt_
     if (!own && !beside)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain predict: name what to predict: --input FILE (idx, npy, csv, raw, an image or a "
-                 "volume, or a folder of either), or --input - for "
-                 "lines of numbers on the standard input; the run has no evaluation data to take instead");
+                 "volume, or a folder of either), or --input - for lines of numbers on the standard input; "
+                 "the run has no evaluation data to take instead");
     CLT_TRY(clt_saved_run_need_data(saved, true, "predicting"));
     if (!a->rows_type)
         a->rows_type = clt_rows_type(clt_config_string(c, "data.type"));
@@ -319,8 +319,7 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--input-type", types, a.type, "what the input is (by content and name)"),
         ARGS_TEXT("--out", "FILE", a.out,
                   "write .csv, .jsonl or .npy (the standard output, as csv); .nii or .nii.gz: the mask of a "
-                  "volume, by a "
-                  "run that was trained on masks"),
+                  "volume, by a run that was trained on masks"),
         ARGS_TEXT("--format", "csv|jsonl|npy", a.format, "whatever the name of the file says"),
         ARGS_BEST(best),
         ARGS_INT("--top-k", "K", a.top, 1, 1e6, "classifiers: only the K most likely classes, in that order"),

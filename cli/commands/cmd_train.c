@@ -193,8 +193,7 @@ static clt_status check_saved_anything(const char *run)
     if (begun)
         CLT_FAIL(CLT_ECHECKPOINT,
                  "'%s' holds a run that ended before its first checkpoint, so there is nothing to go on "
-                 "from; begin "
-                 "again with 'cltrain train %s/config.resolved.json --out %s --resume auto'",
+                 "from; begin again with 'cltrain train %s/config.resolved.json --out %s --resume auto'",
                  run, run, run);
     return CLT_OK;
 }

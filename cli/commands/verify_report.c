@@ -140,8 +140,7 @@ static void make_junit(const verify_report *report, uint64_t seed, clt_str *out)
     }
     clt_str_printf(out,
                    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"cltrain verify, seed "
-                   "%llu\" tests=\"%zu\" "
-                   "failures=\"%d\" errors=\"0\" skipped=\"%d\">\n",
+                   "%llu\" tests=\"%zu\" failures=\"%d\" errors=\"0\" skipped=\"%d\">\n",
                    (unsigned long long)seed, report->count, failures, skipped);
     for (size_t i = 0; i < report->count; i++)
         junit_case(&report->items[i], out);

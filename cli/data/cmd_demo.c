@@ -259,8 +259,7 @@ static clt_status judge(const demo *d, const clt_run_result *result, double unig
     if (loss >= unigram)
         CLT_FAIL(CLT_ECHECK,
                  "the model (%.3f nats per byte) is no better than byte frequencies (%.3f) after %lld steps; "
-                 "run 'cltrain verify' "
-                 "to check the device, or train longer with --seconds",
+                 "run 'cltrain verify' to check the device, or train longer with --seconds",
                  loss, unigram, (long long)d->steps);
     return CLT_OK;
 }

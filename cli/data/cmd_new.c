@@ -64,9 +64,8 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
         .summary =
             "Looks at data and writes a config that trains on it: a table (.csv, .tsv), texts (a file, a "
             "folder, JSON Lines), images (CLASS/name.jpg), volumes (images/ with masks/, or "
-            "CLASS/name.nii.gz), "
-            "token shards, or arrays (npy, idx) with a second file of TARGETS, which is found by its name "
-            "where it is usual (x.npy and y.npy, MNIST's files).",
+            "CLASS/name.nii.gz), token shards, or arrays (npy, idx) with a second file of TARGETS, which is "
+            "found by its name where it is usual (x.npy and y.npy, MNIST's files).",
         .options = options,
         .min_operands = 1,
         .max_operands = 2};

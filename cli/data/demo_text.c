@@ -141,8 +141,8 @@ clt_status demo_text_find(size_t limit, demo_text *out)
     if (out->train_bytes + out->eval_bytes < LEAST_BYTES || out->n_eval == 0)
         CLT_FAIL(CLT_EDATA,
                  "looking for text: only %zu bytes found in /usr/share/common-licenses, /usr/include, "
-                 "/usr/share/doc and the like; train on "
-                 "your own text instead: cltrain train configs/gpt-shakespeare-cpu.json data.path=FILE",
+                 "/usr/share/doc and the like; train on your own text instead: cltrain train "
+                 "configs/gpt-shakespeare-cpu.json data.path=FILE",
                  out->train_bytes + out->eval_bytes);
     return CLT_OK;
 }

@@ -398,8 +398,7 @@ static clt_status check_no_zeros(const char *path)
     if (memchr(start, '\0', got))
         CLT_FAIL(CLT_EDATA,
                  "cltrain new: '%s' is no text, and of no kind that is known by its content or name; "
-                 "docs/data.md lists "
-                 "what can be trained on",
+                 "docs/data.md lists what can be trained on",
                  path);
     return CLT_OK;
 }
@@ -440,8 +439,7 @@ static clt_status look_at_file(new_config *n)
     if (strcmp(type->format->name, "nifti") == 0)
         CLT_FAIL(CLT_EUSAGE,
                  "cltrain new: '%s' is one volume; name the folder that holds images/ and masks/, or a "
-                 "folder for each "
-                 "class",
+                 "folder for each class",
                  n->path);
     CLT_FAIL(CLT_EUSAGE, "cltrain new: no config is written for files of type %s; docs/configs.md shows one",
              type->format->name);

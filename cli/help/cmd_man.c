@@ -151,9 +151,10 @@ static void put_commands(page *p)
 
 static void put_config(clt_str *s)
 {
-    clt_str_append(s, ".SH CONFIGURATION\nA config is a JSON file with one object for each section. Every "
-                      "key can be changed "
-                      "on the command line\n(\\fIsection.key=value\\fR). The default is in brackets.\n");
+    clt_str_append(
+        s,
+        ".SH CONFIGURATION\nA config is a JSON file with one object for each section. Every "
+        "key can be changed on the command line\n(\\fIsection.key=value\\fR). The default is in brackets.\n");
     for (const clt_config_key *key = clt_config_schema(); key->path; key++) {
         clt_str help = {0};
         clt_str_printf(&help, "%s%s%s%s", key->help, key->default_text ? " [" : "",

@@ -286,13 +286,12 @@ static clt_status check_table(const cltrain *net, const char *path)
     bool fits = !facts.table || clt_table_same(own, facts.table);
     clt_data_facts_free(&facts);
     if (!fits)
-        CLT_FAIL(
-            CLT_ECHECKPOINT,
-            "loading '%s': the " CLT_DATA_FACTS_FILE
-            " beside it says that these weights were trained on a table "
-            "with other columns, means or deviations than the net's own table has, so that it would predict "
-            "something else; build the net with the table that they were trained on",
-            path);
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "loading '%s': the " CLT_DATA_FACTS_FILE
+                 " beside it says that these weights were trained on a table with other columns, means or "
+                 "deviations than the net's own table has, so that it would predict "
+                 "something else; build the net with the table that they were trained on",
+                 path);
     return CLT_OK;
 }
 

@@ -32,8 +32,7 @@ const clt_config_key clt_config_common[] = {
          "micro-batches in a step as data.global_batch needs"},
     CLT_KEY_INT("data.global_batch", 0, 1e9, "0", "samples",
                 "samples of one step over all ranks, in micro-batches of which every rank takes as many as "
-                "the others or one "
-                "more; 0: data.micro_batch times ranks"),
+                "the others or one more; 0: data.micro_batch times ranks"),
     {.path = "data.workers",
      .type = CLT_CFG_AUTO_INT,
      .default_text = "\"auto\"",
@@ -104,8 +103,7 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_CHOICE(
         "precision.matmul", CLT_CHOICE_WORDS(CLT_MATMULS), "\"ieee\"",
         "products of f32: ieee keeps all bits of their operands, tf32 rounds them to 10 bits of mantissa "
-        "where "
-        "the device has matrix units for that; sums are f32"),
+        "where the device has matrix units for that; sums are f32"),
 
     CLT_KEY_BOOL(
         "parallel.deterministic", "true",
@@ -119,8 +117,8 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_BOOL(
         "parallel.sync_batch_norm", "false",
         "batch_norm takes mean and variance over the micro-batches of all ranks, as torch.nn.SyncBatchNorm; "
-        "false: "
-        "each rank over its own; one rank computes the same either way; not with parallel.rank_invariant"),
+        "false: each rank over its own; one rank computes the same either way; not with "
+        "parallel.rank_invariant"),
     CLT_KEY_CHOICE(
         "parallel.gradients", CLT_CHOICE_WORDS(CLT_GRADIENT_TYPES), "\"f32\"",
         "type of parameter gradients on their way between ranks; sums are f32; f16 only under a loss scale"),
@@ -130,18 +128,17 @@ const clt_config_key clt_config_common[] = {
         "this type as well, in two thirds of the bytes, but rounded once more; false: as f32"),
     CLT_KEY_CHOICE("parallel.allreduce", CLT_CHOICE_WORDS(CLT_ALLREDUCES), "\"auto\"",
                    "which way sums over ranks go; auto: through memory that the ranks of a host share, "
-                   "between hosts the "
-                   "fastest of a measurement at the start"),
+                   "between hosts the fastest of a measurement at the start"),
     CLT_KEY_CHOICE(
         "parallel.embeddings", CLT_CHOICE_WORDS(CLT_EMBEDDINGS), "\"auto\"",
         "how gradients of embeddings travel between ranks: dense, as whole tables, or as rows, one for each "
         "token of a micro-batch, which begins a tied embedding's sum early; auto: rows where the "
         "micro-batches of all ranks have no more tokens than the table has rows; not with "
         "parallel.rank_invariant"),
-    CLT_KEY_FLOAT("parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
-                  "gradients are summed over the ranks in buckets of at most so many bytes of f32, but at "
-                  "least 64 KiB, each as soon "
-                  "as the backward pass has computed it; results do not depend on it"),
+    CLT_KEY_FLOAT(
+        "parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
+        "gradients are summed over the ranks in buckets of at most so many bytes of f32, but at "
+        "least 64 KiB, each as soon as the backward pass has computed it; results do not depend on it"),
     CLT_KEY_BOOL(
         "parallel.shared_memory", "true",
         "on CPU devices the ranks of a host compute gradients in memory that they share, where they are "
@@ -178,8 +175,7 @@ const clt_config_key clt_config_common[] = {
         "train.eval_metrics", "false",
         "evaluations during training also count by class, from predictions that are read from the device: "
         "top-k accuracy, confusion matrix, precision, recall, F1, Dice of segmentations; 'cltrain eval' "
-        "always "
-        "does for classifiers"),
+        "always does for classifiers"),
     CLT_KEY_INT(
         "train.eval_top_k", 2, 1000, "5", "classes",
         "a prediction is right among the top k if the target has one of the k largest logits; counted "
@@ -252,8 +248,7 @@ const clt_config_key clt_config_common[] = {
     CLT_KEY_INT(
         "log.histograms", 0, STEPS, "0", "steps",
         "with log.tensorboard: interval between histograms of all gradients and parameters, which are read "
-        "from "
-        "the device then; 0: none"),
+        "from the device then; 0: none"),
 
     CLT_KEY_STRING(
         "log.sample_prompt", "\"\"",

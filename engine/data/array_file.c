@@ -131,8 +131,7 @@ clt_status clt_array_file_fit(clt_array_file *file, int ndim, const uint64_t *di
     if (ndim < 1 || ndim > CLT_MAX_DIMS)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the array has %d dimensions, 1 to %d are supported (the first one counts "
-                 "samples); "
-                 "reshape the data",
+                 "samples); reshape the data",
                  file->path, ndim, CLT_MAX_DIMS);
     uint64_t elements_of_sample = 1, total = 0, need = 0;
     for (int i = 0; i < ndim; i++) {
@@ -376,8 +375,7 @@ clt_status clt_array_file_range(const clt_array_file *file, int64_t *min, int64_
         if (value < lowest || value > highest)
             CLT_FAIL(CLT_EDATA,
                      "reading sample %lld of '%s': element %lld (byte %llu) is %lld, outside the range of %s "
-                     "(%lld to "
-                     "%lld), which is the widest index type; repair the file",
+                     "(%lld to %lld), which is the widest index type; repair the file",
                      (long long)(i / file->sample_elements), file->path,
                      (long long)(i % file->sample_elements),
                      (unsigned long long)(file->header + (uint64_t)i * width), (long long)value,

@@ -438,8 +438,7 @@ static clt_status check_batch(const clt_loader_options *o)
         o->rank >= o->ranks)
         CLT_FAIL(CLT_EINTERNAL,
                  "creating a loader: the options are not complete (%d fields, %d workers, %d slots, "
-                 "micro-batch %lld, rank %d "
-                 "of %d)",
+                 "micro-batch %lld, rank %d of %d)",
                  o->n_fields, o->workers, o->n_slots, (long long)o->micro_batch, o->rank, o->ranks);
     if (o->evaluation)
         return CLT_OK;
@@ -471,8 +470,7 @@ static clt_status check_graph_field(const clt_loader_options *o, int f)
     char have[CLT_SHAPE_TEXT], want[CLT_SHAPE_TEXT];
     CLT_FAIL(CLT_ESHAPE,
              "loading the %s data: field \"%s\" of the model takes samples of %s %s, but the data has %s %s "
-             "(%s); give data of "
-             "the same kind as the training data",
+             "(%s); give data of the same kind as the training data",
              o->evaluation ? "evaluation" : "training", wanted->name,
              clt_shape_text(&wanted->shape, want, sizeof want), clt_dtype_name(wanted->dtype),
              clt_shape_text(&field->shape, have, sizeof have), clt_dtype_name(field->dtype),

@@ -161,8 +161,7 @@ static clt_status unpack_members(unpack *u)
         if (u->in[i] != 0)
             CLT_FAIL(u->code,
                      "unpacking '%s': bytes follow the end of the gzip stream at byte %zu; the file is "
-                     "damaged, copy "
-                     "or download it again",
+                     "damaged, copy or download it again",
                      u->path, i);
     return CLT_OK;
 }
@@ -343,8 +342,7 @@ static clt_status no_regular_file(const char *path)
 {
     CLT_FAIL(CLT_ESTORAGE,
              "writing '%s': it is no regular file but a link, a pipe or a device, which is not written to "
-             "under this name; "
-             "remove it",
+             "under this name; remove it",
              path);
 }
 

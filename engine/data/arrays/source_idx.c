@@ -45,26 +45,22 @@ static clt_status check_magic(clt_array_file *file)
     if (file->size < IDX_MAGIC_BYTES)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the file is cut off inside the idx header: it has %llu bytes, the magic "
-                 "alone has 4; copy or "
-                 "download it again",
+                 "alone has 4; copy or download it again",
                  file->path, (unsigned long long)file->size);
     if (b[0] != 0 || b[1] != 0)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': wrong magic %02x %02x %02x %02x: an idx file begins with 00 00 (images 00 00 "
-                 "08 03, labels "
-                 "00 00 08 01); is it the right file and data.type?",
+                 "08 03, labels 00 00 08 01); is it the right file and data.type?",
                  file->path, b[0], b[1], b[2], b[3]);
     if (!element_of_type(b[2], &file->element))
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': wrong magic %02x %02x %02x %02x: 0x%02x at byte 2 is no idx number type (08 "
-                 "u8, 09 i8, 0b i16, "
-                 "0c i32, 0d f32, 0e f64); is it the right file?",
+                 "u8, 09 i8, 0b i16, 0c i32, 0d f32, 0e f64); is it the right file?",
                  file->path, b[0], b[1], b[2], b[3], b[2]);
     if (b[3] < 1 || b[3] > CLT_MAX_DIMS)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': wrong magic %02x %02x %02x %02x: %u dimensions at byte 3, 1 to %d are "
-                 "supported; is it the right "
-                 "file?",
+                 "supported; is it the right file?",
                  file->path, b[0], b[1], b[2], b[3], b[3], CLT_MAX_DIMS);
     return CLT_OK;
 }
@@ -79,14 +75,12 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
     if (file->size < file->header)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the file is cut off inside the idx header: %d dimensions need %llu bytes, it "
-                 "has %llu; copy or "
-                 "download it again",
+                 "has %llu; copy or download it again",
                  file->path, ndim, (unsigned long long)file->header, (unsigned long long)file->size);
     if (!is_target && ndim == 1)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': inputs need at least 2 dimensions, samples and their elements, and it has "
-                 "one, as files of "
-                 "labels do; are the input and target files swapped?",
+                 "one, as files of labels do; are the input and target files swapped?",
                  file->path);
     uint64_t dims[CLT_MAX_DIMS];
     for (int i = 0; i < ndim; i++)

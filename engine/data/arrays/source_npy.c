@@ -214,8 +214,7 @@ static clt_status take_descr(const npy_scan *scan, clt_array_file *file)
     }
     CLT_FAIL(CLT_EDATA,
              "reading '%s': dtype '%s' is not supported (f2 f4 f8, u1 u2 u4 u8, i1 i2 i4 i8 and b1 are); "
-             "convert it with "
-             "x.astype('float32')",
+             "convert it with x.astype('float32')",
              scan->path, descr);
 }
 
@@ -256,8 +255,7 @@ static clt_status find_header(clt_array_file *file, uint64_t *start)
     if (file->size < file->header)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': the file is cut off inside the .npy header: %llu bytes are declared, the "
-                 "file ends after %llu; "
-                 "copy or download it again",
+                 "file ends after %llu; copy or download it again",
                  file->path, (unsigned long long)file->header, (unsigned long long)file->size);
     return CLT_OK;
 }

@@ -75,8 +75,7 @@ clt_status clt_source_config_scale(clt_source *source, const clt_config *config)
     if (!isfinite((float)scale) || !isfinite((float)mean) || !isfinite((float)std) || !((float)std > 0.0f))
         CLT_FAIL(CLT_ECONFIG,
                  "reading data.scale, data.mean and data.std: %g, %g and %g do not make a normalisation "
-                 "(x*scale - mean)/std; "
-                 "all must be finite and data.std above 0",
+                 "(x*scale - mean)/std; all must be finite and data.std above 0",
                  scale, mean, std);
     return CLT_OK;
 }

@@ -20,8 +20,7 @@ static clt_status read_header(clt_array_file *file, const clt_config *config, bo
     if (file->size % sample_bytes != 0)
         CLT_FAIL(CLT_EDATA,
                  "reading '%s': %llu bytes are not a whole number of f32 samples of shape %s (%llu bytes "
-                 "each, %llu bytes are "
-                 "left over); the file is cut off or %s is wrong",
+                 "each, %llu bytes are left over); the file is cut off or %s is wrong",
                  file->path, (unsigned long long)file->size, clt_shape_text(&shape, text, sizeof text),
                  (unsigned long long)sample_bytes, (unsigned long long)(file->size % sample_bytes), key);
     uint64_t dims[CLT_MAX_DIMS] = {file->size / sample_bytes};
@@ -54,8 +53,7 @@ static const char *const raw_required[] = {"data.path", "data.shape", NULL};
 const clt_config_part clt_format_raw = {
     .name = "raw",
     .help = "little-endian f32 without a header: inputs of data.shape in data.path, targets of "
-            "data.target_shape in "
-            "data.targets",
+            "data.target_shape in data.targets",
     .keys = raw_keys,
     .required = raw_required,
     .check = raw_check_rules,

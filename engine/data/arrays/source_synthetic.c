@@ -106,8 +106,7 @@ static clt_status make_map(synthetic_state *state)
     if (!clt_mul_u64((uint64_t)state->x_elements, (uint64_t)state->y_elements, &count) || count > INT32_MAX)
         CLT_FAIL(CLT_ECONFIG,
                  "making synthetic data: a map from %lld inputs to %lld targets is too large; give a smaller "
-                 "data.shape or "
-                 "data.target_shape",
+                 "data.shape or data.target_shape",
                  (long long)state->x_elements, (long long)state->y_elements);
     CLT_TRY(clt_alloc(&state->map, count, sizeof *state->map, "the map of the synthetic data"));
     float unit = (float)(1.0 / sqrt((double)state->x_elements));
@@ -170,8 +169,7 @@ static clt_status synthetic_open(clt_source *source, const clt_config *config, c
     if (state->classes < 0 || state->classes > INT32_MAX || source->samples < 1 || !isfinite(state->noise))
         CLT_FAIL(CLT_ECONFIG,
                  "making synthetic data: %lld classes, %lld samples and noise %g make no data set; check "
-                 "data.classes, "
-                 "data.samples and data.noise",
+                 "data.classes, data.samples and data.noise",
                  (long long)state->classes, (long long)source->samples, (double)state->noise);
     CLT_TRY(clt_source_config_scale(source, config));
     state->scale = source->scale;

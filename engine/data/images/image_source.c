@@ -118,9 +118,8 @@ static void note_low_bits(const clt_source *source, int64_t index)
         source->type->locate(source, index, FIELD_X, &where);
     if (first && where.text)
         CLT_WARN("image %s is a PNG of 16 bits whose values are below 4096, as if 12 bits or fewer were "
-                 "used: of 16 bits "
-                 "the upper 8 are read, so that it is almost black; write it with values up to 65535, or as "
-                 "8 bits",
+                 "used: of 16 bits the upper 8 are read, so that it is almost black; write it with values up "
+                 "to 65535, or as 8 bits",
                  where.text);
     clt_str_free(&where);
 }

@@ -326,8 +326,7 @@ const clt_source_type clt_source_images = {
     .eval_hint = "data.eval_path",
     .layout = "images lie in FOLDER/CLASS/name.jpg; of ImageNet, put ILSVRC2012's training images into "
               "imagenet/train/n01440764/*.JPEG ... and its validation images, sorted into folders of the "
-              "same names, into "
-              "imagenet/val",
+              "same names, into imagenet/val",
     .shapes = images_shapes,
     .shapes_known = clt_images_shapes_known,
     .input_ends = images_ends,

@@ -496,8 +496,7 @@ clt_status clt_fetch(const clt_fetch_options *options, clt_fetch_result *result)
         if (!clt_file_exists(f.local))
             CLT_FAIL(CLT_EUSAGE,
                      "there is no '%s' to take '%s' from; give a folder that holds its files, or a URL of "
-                     "one that begins with "
-                     "http:// or https://",
+                     "one that begins with http:// or https://",
                      f.local, options->set->name);
     }
     return get_set(&f);

@@ -403,8 +403,7 @@ static clt_status out_of_bound(const clt_source *source, int64_t index, int fiel
     if (status == CLT_OK)
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
                           "checking field \"%s\" of the data: element %lld of %s is %lld, out of range: the "
-                          "model takes 0 to "
-                          "%lld%s; repair the data or give the model more classes",
+                          "model takes 0 to %lld%s; repair the data or give the model more classes",
                           source->fields[field].name, (long long)element, where.text, (long long)value,
                           (long long)bound - 1, excuse);
     clt_str_free(&where);
@@ -420,8 +419,7 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
     if (clt_dtype_is_float(f->dtype))
         CLT_FAIL(CLT_ECONFIG,
                  "checking field \"%s\" of the data: it holds %s numbers, but the model uses it as class or "
-                 "embedding indices; "
-                 "store it as integers",
+                 "embedding indices; store it as integers",
                  f->name, clt_dtype_name(f->dtype));
     bool done = false;
     if (source->type->check_bound) {

@@ -564,13 +564,11 @@ static const clt_config_key csv_keys[] = {
      .older_text = "false",
      .unit = "",
      .help = "the training part gives each column of numbers the mean 0 and the deviation 1, and so the "
-             "target of "
-             "a regression, which predictions and their errors undo; not where data.scale, mean or std are "
-             "given"},
+             "target of a regression, which predictions and their errors undo; not where data.scale, mean or "
+             "std are given"},
     CLT_KEY_STRINGS("data.class_names", "[]",
                     "the target column's words in the order of their classes; []: all words of the training "
-                    "table, sorted; a column of numbers "
-                    "has no classes to name"),
+                    "table, sorted; a column of numbers has no classes to name"),
     CLT_KEY_FLOAT_OPEN("data.split", 0, false, 1, true, "0.1", "",
                        "part of the samples kept for evaluation when data.eval_path is empty, drawn once and "
                        "for all; 0: none"),

@@ -485,8 +485,7 @@ const clt_config_part clt_format_text = {
     .name = "text",
     .help =
         "text files (a path, a folder, a pattern, a list, or \"@LIST\" for a file of paths) as bytes or BPE "
-        "tokens: sequences of "
-        "model.context, or windows of data.window and the token that follows",
+        "tokens: sequences of model.context, or windows of data.window and the token that follows",
     .keys = text_keys,
     .required = text_required,
     .language = true,

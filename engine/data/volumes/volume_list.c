@@ -579,8 +579,7 @@ clt_status clt_volume_list_open(clt_arena *arena, const clt_volume_list_options 
             CLT_EDATA,
             "opening %s: '%s' holds no volumes; a folder has images/NAME.nii.gz and masks/NAME.nii.gz (or "
             "imagesTr and labelsTr) for segmentation, CLASS/NAME.nii.gz for classification; .nii, pairs of "
-            ".hdr "
-            "and .img, and .npy are read, too; images lie in CLASS/NAME.jpg or .png, and other data are "
+            ".hdr and .img, and .npy are read, too; images lie in CLASS/NAME.jpg or .png, and other data are "
             "named by their file",
             options->key, options->path);
     return CLT_OK;

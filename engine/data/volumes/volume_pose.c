@@ -53,8 +53,7 @@ static clt_status find_step(const clt_volume_want *want, const clt_nifti_space *
         if (!(spacing > 0))
             CLT_FAIL(CLT_EDATA,
                      "reading '%s': %s how far its voxels are apart, which data.spacing needs; leave "
-                     "data.spacing out, "
-                     "or write the volume with its spacing",
+                     "data.spacing out, or write the volume with its spacing",
                      path, space ? "the header (pixdim) does not say" : "a .npy file does not say");
         double step = want->spacing[i] / spacing, size = floor((double)pose->turned[i] / step + 0.5);
         if (fabs(step - 1) < SAME_SPACING)

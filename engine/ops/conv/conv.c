@@ -30,8 +30,7 @@ const char *clt_conv_text(const clt_conv *c, char *buffer, size_t size)
 #define CLT_THREE(v) (long long)(v)[0], (long long)(v)[1], (long long)(v)[2]
     snprintf(buffer, size,
              "%s n=%lld c=%lld k=%lld d=%lld h=%lld w=%lld groups:%lld window:%lld.%lld.%lld "
-             "stride:%lld.%lld.%lld "
-             "padding:%lld.%lld.%lld dilation:%lld.%lld.%lld %s*%s->%s%s%s%s",
+             "stride:%lld.%lld.%lld padding:%lld.%lld.%lld dilation:%lld.%lld.%lld %s*%s->%s%s%s%s",
              kinds[c->kind], (long long)s->n, (long long)s->channels, (long long)c->results, CLT_THREE(s->in),
              (long long)c->groups, CLT_THREE(s->kernel), CLT_THREE(s->stride), CLT_THREE(s->padding),
              CLT_THREE(s->dilation), clt_dtype_name(c->type_image), clt_dtype_name(c->type_weight),

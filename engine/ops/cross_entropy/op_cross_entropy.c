@@ -27,8 +27,7 @@ static const clt_attr_spec cross_entropy_attrs[] = {
      .type = CLT_ATTR_FLOATS,
      .max = 1e6,
      .help = "a list, one number for each class: its weight; the mean is divided by the sum of the targets' "
-             "weights; left out: all "
-             "are 1",
+             "weights; left out: all are 1",
      .no_default = true},
 };
 

@@ -208,9 +208,7 @@ static const clt_op_doc dice_loss_doc = {
     .text =
         "The soft Dice loss of segmentation: how little the predicted regions overlap those of the mask, as "
         "the mean over samples and classes, where class_weights multiply those of each class. Give it "
-        "logits, not "
-        "probabilities. Often a second loss beside "
-        "cross_entropy on the same logits.",
+        "logits, not probabilities. Often a second loss beside cross_entropy on the same logits.",
     .inputs =
         "x: logits (N,C,...), f32, f16 or bf16\ntarget: a field of the data with a class number for each "
         "position, u8, u16 or i32; 0 or 1 where C is 1",

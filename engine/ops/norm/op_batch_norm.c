@@ -644,11 +644,11 @@ static const clt_op_doc batch_norm_doc = {
     .text =
         "Gives every channel the mean 0 and the variance 1 over the micro-batch, in images and volumes over "
         "all of their pixels, too, then a learned factor and shift. Evaluation uses running statistics, "
-        "which are saved with the model and which every "
-        "micro-batch of training moves: running += momentum * (batch - running). With several ranks each "
-        "one normalises by its own micro-batch, and the running statistics are the mean of all ranks'; "
-        "with parallel.sync_batch_norm all normalise by the mean and variance of all their micro-batches. "
-        "model.freeze of the running statistics makes the layer use them in training, too. A second input, a "
+        "which are saved with the model and which every micro-batch of training moves: running += momentum * "
+        "(batch - running). With several ranks each one normalises by its own micro-batch, and the running "
+        "statistics are the mean of all ranks'; with parallel.sync_batch_norm all normalise by the mean and "
+        "variance of all their micro-batches. model.freeze of the running statistics makes the layer use "
+        "them in training, too. A second input, a "
         "residual, is added to the result before the activation. The plan also fuses an 'add' and a 'relu' "
         "that follow, and the mean and variance of a convolution's output are computed as that is stored.",
     .inputs = "x: (N,C), or with positions (N,C,L), (N,C,H,W) or (N,C,D,H,W), f32, f16 or bf16\n"

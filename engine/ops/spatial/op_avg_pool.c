@@ -111,8 +111,7 @@ static const clt_op_doc adaptive_doc = {
     .text =
         "The mean of each of as many windows as the output has elements; the windows divide the image or the "
         "volume, whatever its size. Without attributes it is global average pooling: one mean for each "
-        "channel, "
-        "with which classifiers of images end.",
+        "channel, with which classifiers of images end.",
     .output = "y: (N,C,output...), type of x",
     .example = "{\"op\": \"adaptive_avg_pool\", \"output\": [7, 7]}",
     CLT_POOL_DOC,

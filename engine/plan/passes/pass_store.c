@@ -253,8 +253,7 @@ static clt_status make_layout(clt_plan *plan)
     if (clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0) > plan->device.max_alloc_bytes)
         CLT_FAIL(CLT_EDEVMEM,
                  "planning: the schedule's table of %llu updates needs %llu bytes in one buffer; device '%s' "
-                 "allows %llu; use "
-                 "fewer train.steps",
+                 "allows %llu; use fewer train.steps",
                  (unsigned long long)layout->schedule_entries,
                  (unsigned long long)clt_store_slab_bytes(layout, CLT_ARENA_STATE, 0), plan->device.name,
                  (unsigned long long)plan->device.max_alloc_bytes);

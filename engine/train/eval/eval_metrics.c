@@ -82,8 +82,7 @@ bool clt_class_view_of(const clt_config *config, const clt_graph *graph, clt_cla
     int32_t field = clt_graph_find_field(graph, l->target_field);
     memset(v, 0, sizeof *v);
     *why = "its first loss is neither cross_entropy, dice_loss nor bce_with_logits of one output, so it "
-           "predicts "
-           "no classes";
+           "predicts no classes";
     if (field < 0)
         return false;
     v->logits = loss->in[0];

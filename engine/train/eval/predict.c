@@ -30,12 +30,11 @@ static clt_status refuse_language_model(const clt_saved_run *saved)
     if (!language)
         return CLT_OK;
     clt_saved_run_words(saved, &words);
-    clt_status status =
-        clt_fail(CLT_EUSAGE, __FILE__, __LINE__,
-                 "predicting: '%s' holds %s, which predicts the next token: continue a text with 'cltrain "
-                 "generate %s', "
-                 "or measure it with 'cltrain eval %s'; predict is for classifiers and regressions",
-                 saved->path, words.text ? words.text : "a language model", saved->path, saved->path);
+    clt_status status = clt_fail(
+        CLT_EUSAGE, __FILE__, __LINE__,
+        "predicting: '%s' holds %s, which predicts the next token: continue a text with 'cltrain "
+        "generate %s', or measure it with 'cltrain eval %s'; predict is for classifiers and regressions",
+        saved->path, words.text ? words.text : "a language model", saved->path, saved->path);
     clt_str_free(&words);
     return status;
 }

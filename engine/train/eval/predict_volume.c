@@ -91,8 +91,7 @@ static clt_status open_volume(volume_run *r, const char *path)
     if (r->image.channels != p->input.dim[0])
         CLT_FAIL(CLT_EDATA,
                  "predicting '%s': it has %lld channels, the run was trained on volumes with %lld; channels "
-                 "in files "
-                 "of their own are called NAME_0000, NAME_0001 ... (name the first one)",
+                 "in files of their own are called NAME_0000, NAME_0001 ... (name the first one)",
                  path, (long long)r->image.channels, (long long)p->input.dim[0]);
     if (r->image.space.conflict[0])
         CLT_WARN("predicting '%s': %s", path, r->image.space.conflict);

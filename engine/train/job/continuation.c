@@ -122,8 +122,7 @@ static clt_status check_tokenizer(const comparison *c)
         return CLT_OK;
     CLT_FAIL(CLT_EDATA,
              "resuming from '%s': the tokenizer (%s) is not the one that the run was trained with, so tokens "
-             "would "
-             "mean something else; the run's own is %s",
+             "would mean something else; the run's own is %s",
              c->saved->path, clt_tokenizer_description(tokenizer),
              strcmp(c->facts.tokenizer, "bytes") == 0
                  ? "data.tokenizer=bytes"
@@ -178,8 +177,7 @@ static clt_status check_scale(const comparison *c)
     clt_double_text(then, was);
     CLT_FAIL(CLT_ECONFIG,
              "resuming from '%s': the config has changed: the run was trained with data.scale=%s, and now it "
-             "is %s; "
-             "give data.scale=%s, or start a new run with --init",
+             "is %s; give data.scale=%s, or start a new run with --init",
              c->saved->path, was, clt_double_text(now, is), was);
 }
 

@@ -143,8 +143,7 @@ static clt_status check_words(const clt_graph *graph, const clt_source *source)
         if (graph->nodes[graph->losses[i].node]->op->flags & CLT_OP_REGRESSION)
             CLT_FAIL(CLT_EDATA,
                      "reading %s is no number, and the loss %s needs numbers; repair the cell, or train a "
-                     "classifier "
-                     "(the loss cross_entropy)",
+                     "classifier (the loss cross_entropy)",
                      source->words, graph->nodes[graph->losses[i].node]->op->name);
     return CLT_OK;
 }
@@ -301,8 +300,7 @@ static clt_status check_scale(const clt_job *job)
     clt_double_text(scaled ? source->scale : job->facts->scale, text);
     CLT_FAIL(CLT_ECONFIG,
              "evaluating: inputs are %s, the run was trained with %s, and data.scale was left to the data, "
-             "which is "
-             "%s for bytes and 1 for other numbers: give data.scale=%s if %s, else data.scale=1",
+             "which is %s for bytes and 1 for other numbers: give data.scale=%s if %s, else data.scale=1",
              clt_dtype_name(now), clt_dtype_name(then), text, text,
              scaled ? "the training's numbers were 0 to 1" : "these numbers are 0 to 255");
 }

@@ -78,8 +78,7 @@ static clt_status check_tree(const clt_job *job, int64_t micro_batches)
     if (job->accumulation > 1 << CLT_MAX_LEVELS)
         CLT_FAIL(CLT_ERANKS,
                  "batch: with parallel.rank_invariant a rank can have at most %d micro-batches in a step, "
-                 "and this is "
-                 "%d; give a larger data.micro_batch or more ranks",
+                 "and this is %d; give a larger data.micro_batch or more ranks",
                  1 << CLT_MAX_LEVELS, job->accumulation);
     return CLT_OK;
 }

@@ -461,8 +461,7 @@ static clt_status train(clt_loop *l)
     CLT_TRY(clt_tell_start(l));
     if (!l->run->job->eval_source && !l->quiet)
         clt_tell_warning(l, "there is no evaluation data, so that overfitting will not show; data.eval_path "
-                            "names some (text also takes "
-                            "data.split)");
+                            "names some (text also takes data.split)");
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_START));
     if (l->run->first_step >= l->last_step) {
         if (!l->quiet)

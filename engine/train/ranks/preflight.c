@@ -80,8 +80,7 @@ static clt_status compare(clt_run *run, const clt_str *own)
     CLT_TRY(comm_broadcast(c, host, sizeof host, (int)differs));
     CLT_FAIL(CLT_ERANKS,
              "the configuration of rank %lld on %s is not that of rank 0: %s; start every rank with the same "
-             "config and "
-             "the same arguments",
+             "config and the same arguments",
              (long long)differs, host, line);
 }
 
@@ -146,8 +145,7 @@ static clt_status same_program(const clt_told_preflight *first, const clt_told_p
         return CLT_OK;
     CLT_FAIL(CLT_ERANKS,
              "rank %d on %s runs another build of cltrain than rank 0 on %s: versions %s and %s%s; install "
-             "the same on "
-             "every host",
+             "the same on every host",
              rank, t->host, first->host, t->version, first->version,
              strcmp(t->version, first->version) == 0 ? ", which are different builds" : "");
 }
@@ -173,8 +171,7 @@ static clt_status own_device(const clt_told_preflight *told, int rank)
         if (strcmp(told[other].host, t->host) == 0 && strcmp(told[other].place, t->place) == 0)
             CLT_FAIL(CLT_ERANKS,
                      "ranks %d and %d on %s would share the GPU '%s' (%s); start as many ranks on a host as "
-                     "it has GPUs, "
-                     "or allow it with parallel.share_devices=true",
+                     "it has GPUs, or allow it with parallel.share_devices=true",
                      other, rank, t->host, t->device, t->place);
     return CLT_OK;
 }
@@ -219,8 +216,7 @@ void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *
     if (bound < ranks)
         clt_str_printf(out,
                        "rank %d on %s may use only %d of %d cores: mpirun binds ranks to cores unless it is "
-                       "started with "
-                       "--bind-to none, srun with --cpu-bind=none\n",
+                       "started with --bind-to none, srun with --cpu-bind=none\n",
                        bound, told[bound].host, told[bound].cores, told[bound].launcher_cores);
     int far = 0;
     while (far < ranks && !told[far].far)
@@ -230,8 +226,7 @@ void clt_preflight_warnings(const clt_told_preflight *told, int ranks, clt_str *
             out,
             "rank %d on %s may use no core of NUMA node %d, which its GPU %s is attached to, so all that it "
             "copies crosses a link between nodes: start the ranks in the order of the GPUs, or without "
-            "binding "
-            "(mpirun --bind-to none, srun --cpu-bind=none)\n",
+            "binding (mpirun --bind-to none, srun --cpu-bind=none)\n",
             far, told[far].host, told[far].node, told[far].place);
 }
 

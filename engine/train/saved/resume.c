@@ -73,8 +73,7 @@ static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, i
     if (step > INT64_MAX / batch || samples != step * batch)
         CLT_FAIL(CLT_ECONFIG,
                  "resuming from '%s': its %" PRId64 " steps took %" PRId64 " samples, this run takes %" PRId64
-                 " a step; with another rank count, give "
-                 "data.global_batch from the start",
+                 " a step; with another rank count, give data.global_batch from the start",
                  saved->path, step, samples, batch);
     return CLT_OK;
 }
@@ -164,8 +163,7 @@ static void restore_best(const clt_run *run, const clt_checkpoint *saved, clt_sa
     if (strcmp(was, words[extra->best]) != 0) {
         if (run->ranks.rank == 0)
             CLT_WARN("resuming from '%s': it chose the best checkpoint by %s, and this run does so by %s: "
-                     "the best "
-                     "evaluation so far and what train.early_stop_evals counts begin again",
+                     "the best evaluation so far and what train.early_stop_evals counts begin again",
                      saved->path, was, words[extra->best]);
         return;
     }

@@ -221,8 +221,8 @@ clt_status clt_saved_ranks_list(clt_run *run, clt_saved_ranks *r, clt_saved_part
     if (run->ranks.rank == 0)
         CLT_WARN(
             "%d of %d ranks do not see the folder '%s' or cannot write there: for each checkpoint they send "
-            "their part "
-            "of the optimizer state to rank 0, and training waits; a disk that all hosts share avoids that",
+            "their part of the optimizer state to rank 0, and training waits; a disk that all hosts share "
+            "avoids that",
             run->ranks.ranks - r->writers, run->ranks.ranks, r->folder);
     CLT_TRY(list_sent(run, r, p));
     CLT_TRY(clt_alloc(&r->block, BLOCK, sizeof *r->block, "pieces of other hosts"));

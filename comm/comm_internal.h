@@ -25,8 +25,8 @@ struct comm {
      * ranks on a host. 0: no sums in two levels, because the ranks of a host cannot share memory or each is
      * alone on its host. */
     int lanes;
-    comm *
-        across; /* the ranks with this local_rank, one of each host; NULL: one host, or this rank owns none */
+    /* across: the ranks with this local_rank, one of each host; NULL: one host, or this rank owns none */
+    comm *across;
     comm_segment *segment; /* memory shared by the local ranks, or NULL */
     int64_t slot;          /* number of the slot that the next piece takes, counted without end */
     int64_t slot_bytes;    /* of each slot */

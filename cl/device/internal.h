@@ -40,8 +40,8 @@ struct ocl_device {
     struct ocl_program **programs; /* cache by (family, options) */
     size_t n_programs, programs_capacity;
     struct ocl_gathered *gathered; /* cl/program/program_gather.c; NULL: programs are built when asked for */
-    struct ocl_builder
-        *builders[OCL_BUILDERS_MAX];   /* builder children (cl/program/program_build.c), or NULL */
+    /* builders: builder children (cl/program/program_build.c), or NULL */
+    struct ocl_builder *builders[OCL_BUILDERS_MAX];
     struct ocl_binary_cache *binaries; /* cl/program/program_cache.c; NULL: no binaries are kept */
     uint64_t bytes, peak_bytes;
     ocl_counters counters;

@@ -16,8 +16,8 @@ typedef struct clt_named_tensor {
     const char *name;
     clt_dtype dtype;
     clt_shape shape;
-    const void *
-        data; /* dense, row-major; in an open file not always aligned: copy, or use clt_named_tensor_to_f32 */
+    /* data: dense, row-major; in an open file not always aligned: copy, or use clt_named_tensor_to_f32 */
+    const void *data;
 } clt_named_tensor;
 
 /* --- safetensors --- */

@@ -174,10 +174,10 @@ struct clt_source {
     double bytes_per_token;
     const char *const *class_names; /* of the targets 0, 1, ...; NULL: they have none */
     int64_t n_class_names;
-    const char *
-        words; /* the first target that is not a number ("line 5, column 'y': 'NA'"); NULL: all are numbers */
-    struct clt_table
-        *table; /* facts learned from a table's training part (table_facts.h); NULL: this is no table */
+    /* words: the first target that is not a number ("line 5, column 'y': 'NA'"); NULL: all are numbers */
+    const char *words;
+    /* table: facts learned from a table's training part (table_facts.h); NULL: this is no table */
+    struct clt_table *table;
     const char *description; /* one line: "idx: 60000 samples of (28,28) u8, labels 0..9, from ..." */
     void *state;
 };

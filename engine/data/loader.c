@@ -80,9 +80,9 @@ struct clt_loader {
     uint64_t field_bytes[CLT_MAX_FIELDS]; /* of one sample */
     int n_losses;
     counted_loss losses[CLT_MAX_LOSSES];
-    bool
-        counts_values; /* some loss has an ignore_index or class weights, so targets are read to be counted */
-    int64_t tickets;   /* number of micro-batches of this rank */
+    /* counts_values: some loss has an ignore_index or class weights, so targets are read to be counted */
+    bool counts_values;
+    int64_t tickets; /* number of micro-batches of this rank */
     loader_slot *slots;
     loader_worker *workers;
 

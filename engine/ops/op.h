@@ -104,8 +104,8 @@ typedef struct clt_call {
     bool training;
     /* forward also updates the node's buffers; set once for each micro-batch */
     bool update_buffers;
-    bool
-        tf32; /* f32 products may round their operands to 10 bits of mantissa (config key precision.matmul) */
+    /* tf32: f32 products may round their operands to 10 bits of mantissa (config key precision.matmul) */
+    bool tf32;
     bool again; /* forward is repeated for backward, see CLT_OP_REPEATS_BY_SAVED */
     /* If `ranks` is more than 1, statistics of a micro-batch are taken over the samples of all these ranks
      * (engine/ops/exchange.h), of which at least `present` have a micro-batch. absent: this rank has none;
@@ -117,10 +117,10 @@ typedef struct clt_call {
      * dimensions (the rows of its memory, which is channels-last). A variant that can compute them while it
      * stores the output fills this in; other variants set 0 blocks. */
     ocl_moments *moments;
-    const ocl_moments
-        *moments_of_input; /* forward: moments of input 0 if its producer left them, else NULL */
-    int32_t step;          /* step block (SB_WORDS u32) */
-    int32_t constant;      /* the node's constant (clt_infer_constant), -1 */
+    /* moments_of_input: forward: moments of input 0 if its producer left them, else NULL */
+    const ocl_moments *moments_of_input;
+    int32_t step;     /* step block (SB_WORDS u32) */
+    int32_t constant; /* the node's constant (clt_infer_constant), -1 */
     clt_epilogue epilogue;
     /* backward */
     int32_t dout[CLT_MAX_OUT];           /* gradient of each output; -1: no gradient arrives */

@@ -19,8 +19,8 @@ typedef struct clt_bucket {
     /* Number of commands of the backward phase up to the last one that uses gradients of this bucket or
      * of an earlier one. When these have run, it can be summed. Never falls along the table. */
     size_t ready;
-    bool
-        rows; /* its gradients are complete only when rows of embeddings are added to the sum (pass_rows.c) */
+    /* rows: its gradients are complete only when rows of embeddings are added to the sum (pass_rows.c) */
+    bool rows;
 } clt_bucket;
 
 /* In bytes of f32. The first bucket is smaller, so that communication begins early. */

@@ -98,8 +98,8 @@ typedef struct clt_update_order {
     uint32_t items; /* work-items of a group; 1: the kernels without work-groups (style lane) */
     uint32_t plain; /* 1: products inside the update by the kernels that round alike on every device */
     uint32_t exact; /* 1: division and square root are correctly rounded, which OpenCL C must be asked for */
-    uint32_t
-        dense; /* 1: no rows of embeddings travel, because devices would add them up in different orders */
+    /* dense: 1: no rows of embeddings travel, because devices would add them up in different orders */
+    uint32_t dense;
 } clt_update_order;
 
 typedef struct clt_update_spec {
@@ -138,8 +138,8 @@ typedef struct clt_plan_options {
     int32_t accumulation;
     bool tree;     /* micro-batches are added up as a binary tree: the same bits however ranks share them */
     int32_t ranks; /* > 1 adds SYNC */
-    float
-        part; /* ranks > 1: this rank's fraction of a step's micro-batches, its weight in means of buffers */
+    /* part: ranks > 1: this rank's fraction of a step's micro-batches, its weight in means of buffers */
+    float part;
     /* ranks > 1: norms of batches use the statistics of all ranks' samples. present: the number of ranks
      * that have the most micro-batches; the others have one fewer, and miss the first one */
     bool sync_norms;

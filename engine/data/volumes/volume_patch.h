@@ -31,8 +31,8 @@ float clt_intensity_outside(const clt_intensity *intensity);
 typedef struct clt_foreground {
     const uint8_t *mask; /* (size) */
     int64_t size[3];
-    uint64_t
-        *before; /* (depth * height + 1) for each row (depth, height): foreground voxels in earlier rows */
+    /* before: (depth * height + 1) for each row (depth, height): foreground voxels in earlier rows */
+    uint64_t *before;
 } clt_foreground;
 
 /* Fills `out` and `before`, which has room for depth * height + 1 numbers and must stay valid. */

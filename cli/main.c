@@ -29,7 +29,7 @@ static void log_line(void *context, clt_log_level level, const char *line)
     if (text)
         clt_text_tame(text);
     snprintf(label, sizeof label, "%s:", names[level]);
-    terminal_tell(who, ink, label, text ? text : "a message that needs more memory than there is");
+    terminal_tell(who, ink, label, text ? text : "out of host memory: this message is lost");
     free(text);
 }
 

@@ -86,7 +86,8 @@ static clt_status compare(const char *path, const clt_json *now, const clt_json 
     bool same_kind = kind && old_kind && clt_json_typeof(old_kind) == CLT_JSON_STRING &&
                      strcmp(clt_json_string(kind), clt_json_string(old_kind)) == 0;
     if (kind && !same_kind)
-        CLT_FAIL(CLT_EUSAGE, "comparing with %s: it is no record of 'cltrain bench %s'", path,
+        CLT_FAIL(CLT_EUSAGE,
+                 "comparing with '%s': name a file that 'cltrain bench %s --json FILE' has written", path,
                  clt_json_string(kind));
     const clt_json *device = clt_json_get(now, "device"), *old_device = clt_json_get(old, "device");
     if (device && old_device && clt_json_typeof(device) == CLT_JSON_STRING &&

@@ -133,14 +133,14 @@ clt_status bench_ops(cmd_context *unused, int argc, char **argv)
         BENCH_OPTIONS(common),
         ARGS_TEXT("-t", "PATTERN", pattern, "only cases whose name matches: 'gelu*', '*.large'"),
         ARGS_FLOAT("--seconds", "S", seconds, 0.001, 600, "about how long to measure each direction (0.3)"),
-        ARGS_FLAG("--kernels", run.kernels, "every kernel too"),
+        ARGS_FLAG("--kernels", run.kernels, "also show every kernel"),
         ARGS_FLOAT("--at-least", "PERCENT", run.at_least, 0, 1000,
-                   "exit code 1 if anything that memory limits is below this share of the stream"),
+                   "exit code 1 if anything that memory limits is slower than this percentage of the stream"),
         ARGS_END};
     const args_usage usage = {.command = "bench ops",
                               .operands = "",
-                              .summary = "Times ops and optimizers at the sizes of real work, each between "
-                                         "two streams through memory.",
+                              .summary = "Times ops and optimizers at the sizes of real work. The memory's "
+                                         "speed (a stream) is measured before and after each.",
                               .options = options};
     args_result r;
     clt_str json = {0};

@@ -137,7 +137,7 @@ static void put_losses(const comparison *c, const clt_parting *p, clt_str *out)
         clt_str_printf(out, "equal in all %lld common steps", (long long)p->common);
         return;
     }
-    const char *by = "apart by more than their noise and";
+    const char *by = "apart by more than their noise and by more than";
     clt_str_printf(out, "differ from step %lld on", (long long)p->first_different);
     if (p->largest_step >= 0)
         clt_str_printf(out, ", at most by %.3g, at step %lld", p->largest, (long long)p->largest_step);
@@ -145,10 +145,11 @@ static void put_losses(const comparison *c, const clt_parting *p, clt_str *out)
         clt_str_printf(out, "; from step %lld on they stay %s %g %%", (long long)p->apart_from, by,
                        100 * c->tolerance);
     else if (p->apart_once >= 0)
-        clt_str_printf(out, "; from step %lld on they are %s %g %% for a while, then together again",
+        clt_str_printf(out, "; from step %lld on they are %s %g %% for a while, but not at the end",
                        (long long)p->apart_once, by, 100 * c->tolerance);
     else
-        clt_str_printf(out, "; never by more than their noise and %g %%", 100 * c->tolerance);
+        clt_str_printf(out, "; they are never apart by more than their noise and by more than %g %%",
+                       100 * c->tolerance);
     if (p->end_a > 0 && isfinite(p->end_b) && p->apart_from >= 0)
         clt_str_printf(out, " (%+.2f %% at step %lld)", 100 * (p->end_b / p->end_a - 1),
                        (long long)p->last_common);

@@ -117,8 +117,8 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         ARGS_FLAG("--special-tokens", special,
                   "names of special tokens in the prompt become these tokens, not plain text"),
         ARGS_TEXT("--logits", "FILE.npy", logits,
-                  "write the logits of what follows each token, of the prompt and then of the text: (tokens, "
-                  "vocabulary) f32; with --max-new 0 of the prompt alone"),
+                  "write the logits of the token after each token of the prompt and of the text: (tokens, "
+                  "vocabulary) f32; with --max-new 0 only of the prompt"),
         ARGS_TEXT("--tokenizer", "PATH", tokenizer, "vocabulary to use instead of the run's own"),
         ARGS_BEST(best),
         ARGS_TEXT("--checkpoint", "RUN", checkpoint, "the same as the operand RUN"),

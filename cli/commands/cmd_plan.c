@@ -58,12 +58,11 @@ static void print_memory(const clt_description *d, clt_str *out)
         row(out, "", "and %s of host memory, for gradients on their way between ranks",
             console_bytes(r->host, text[0], sizeof text[0]));
     if (r->saved > 0)
-        row(out, "", "and %s of host memory for what %s of a checkpoint",
-            console_bytes(r->saved, text[0], sizeof text[0]),
-            d->job->ranks > 1 ? "each rank writes" : "is written");
+        row(out, "", "and %s of host memory for %s", console_bytes(r->saved, text[0], sizeof text[0]),
+            d->job->ranks > 1 ? "the part of a checkpoint that each rank writes"
+                              : "a checkpoint while it is written");
     if (r->shared > 0)
-        row(out, "",
-            "and %s of memory that the ranks of a host share, for each of them, if there are several",
+        row(out, "", "and %s for each rank of memory that the ranks of a host share, if a host has several",
             console_bytes(r->shared, text[0], sizeof text[0]));
     bool fits = r->total <= d->job->desc.usable_bytes;
     char usable[32], largest[96] = "no data.micro_batch fits";
@@ -199,7 +198,7 @@ static clt_status command(int argc, char **argv, plan_args *a, const char *summa
         ARGS_TEXT("--device", "SPEC", a->device,
                   "0:0, cpu, gpu or a part of the device's name; generic: a typical GPU, none is opened "
                   "(default: the device that would train)"),
-        ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "for one of so many ranks (1)"),
+        ARGS_INT("--ranks", "N", a->ranks, 1, 65536, "plan for one of N ranks (1)"),
         ARGS_CAPS(caps_text),
         ARGS_END};
     const args_usage usage = {.command = a->command,

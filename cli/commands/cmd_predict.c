@@ -32,8 +32,9 @@ static clt_status take_paths(predict_args *a, const clt_config *c, const char *k
     int n = clt_config_list_count(c, key);
     if (n > ARGS_MAX)
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain predict: %s names %d files, and at most %d are predicted at once; name some", key,
-                 n, ARGS_MAX);
+                 "cltrain predict: %s names %d files, and one call predicts at most %d; name some of them as "
+                 "FILE",
+                 key, n, ARGS_MAX);
     while (a->n_files < n) {
         a->files[a->n_files] = clt_config_list_string(c, key, a->n_files);
         a->n_files++;
@@ -198,10 +199,12 @@ static clt_status predict_files(const predict_args *a, clt_predictor *p, predict
 static clt_status check_mask_args(const predict_args *a)
 {
     if (a->format || a->top)
-        CLT_FAIL(CLT_EUSAGE, "cltrain predict: a mask has neither --format nor --top-k");
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --format and --top-k mean nothing for a mask; leave them out");
     if (a->n_files != 1)
-        CLT_FAIL(CLT_EUSAGE, "cltrain predict: one volume gives one mask, and there are %d; call it for each",
-                 a->n_files);
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain predict: one volume gives one mask, but %d volumes are named; call it once for each",
+            a->n_files);
     if (!clt_file_exists(a->files[0]) || clt_is_directory(a->files[0]))
         CLT_FAIL(CLT_EUSAGE, "cltrain predict: '%s' is no file; name a volume (.nii, .nii.gz or .npy)",
                  a->files[0]);
@@ -320,7 +323,8 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
         ARGS_TEXT("--out", "FILE", a.out,
                   "write .csv, .jsonl or .npy (the standard output, as csv); .nii or .nii.gz: the mask of a "
                   "volume, by a run that was trained on masks"),
-        ARGS_TEXT("--format", "csv|jsonl|npy", a.format, "whatever the name of the file says"),
+        ARGS_TEXT("--format", "csv|jsonl|npy", a.format,
+                  "the format of the output, whatever the file's name ends with"),
         ARGS_BEST(best),
         ARGS_INT("--top-k", "K", a.top, 1, 1e6, "classifiers: only the K most likely classes, in that order"),
         ARGS_DEVICE(a.device),

@@ -224,7 +224,7 @@ clt_status cmd_verify(cmd_context *context, int argc, char **argv)
             "a GPU of 32 GiB in a host of 8 cores; one with --mode perf)"),
         ARGS_TEXT("--shard", "I/N", a.shard, "the I-th of N parts, from 0"),
         ARGS_TEXT("--after", "PATTERN", a.after,
-                  "once more, after the checks that PATTERN names, if -t alone passes"),
+                  "if the checks of -t pass alone, run them again after the checks that PATTERN names"),
         ARGS_INT("--seed", "N", a.seed, 1, 9e18, "seed of the data (default: from the clock, printed)"),
         ARGS_TEXT("--json", "FILE", a.json, "write all results as JSON; - for the standard output"),
         ARGS_TEXT("--junit", "FILE", a.junit, "write all results as JUnit XML"),

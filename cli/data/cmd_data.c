@@ -145,9 +145,9 @@ static clt_status data_prepare(cmd_context *context, int argc, char **argv)
         .operands = "TEXT...|FOLDER",
         .summary = "Converts texts (files, plain or .gz; folders; patterns; - for the standard "
                    "input; @LIST for the files that LIST names; JSON Lines with --json-key) "
-                   "into token shards for data.type tokens, or a folder of images "
-                   "(CLASS/name.jpg; at least half of its files, and no option of texts) into one file for "
-                   "data.type images.",
+                   "into token shards for data.type tokens, or a folder of images (CLASS/name.jpg) into one "
+                   "file for data.type images. A folder is taken for one of images if at least half of its "
+                   "files are images and no option of texts is given.",
         .options = options,
         .min_operands = 1,
         .max_operands = ARGS_MAX};

@@ -134,7 +134,7 @@ static clt_status choose_steps(demo *d)
         CLT_TRY(status);
         double steps = d->step_ms > 0 ? d->args->seconds * 1000 / d->step_ms : 500;
         d->steps = steps < 300 ? 300 : steps > 12000 ? 12000 : (int64_t)(steps / 100) * 100;
-        terminal_say("a step takes %.1f ms here, so there will be %lld of them, about %s\n", d->step_ms,
+        terminal_say("a step takes %.1f ms here: training for %lld steps, about %s\n", d->step_ms,
                      (long long)d->steps,
                      console_time((double)d->steps * d->step_ms / 1000, count, sizeof count));
     }
@@ -304,7 +304,7 @@ clt_status cmd_demo(cmd_context *context, int argc, char **argv)
         ARGS_DEVICE(a.device),
         ARGS_TEXT("--prompt", "TEXT", a.prompt, "beginning of the sample"),
         ARGS_FLOAT("--seconds", "S", a.seconds, 1, 86400, "about how long to train (75)"),
-        ARGS_INT("--steps", "N", a.steps, 1, 1e9, "exactly so many steps instead"),
+        ARGS_INT("--steps", "N", a.steps, 1, 1e9, "train for exactly N steps instead"),
         ARGS_INT("--seed", "N", a.seed, 0, 9e18, "seed of the run and the sample (1337)"),
         ARGS_END};
     const args_usage usage = {

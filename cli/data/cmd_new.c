@@ -37,7 +37,7 @@ static clt_status tell(const cmd_context *context, const new_config *n, const ch
     shell_append_word(&line, out);
     clt_status status = clt_str_check(&line);
     if (status == CLT_OK)
-        terminal_say("%s%s is written; change in it what you know better (docs/configs.md). Train it:\n",
+        terminal_say("%s%s is written; change what you know better (docs/configs.md), then train:\n",
                      n->found.text ? n->found.text : "", out);
     if (status == CLT_OK)
         terminal_say_whole("  %s\n", line.text);
@@ -82,10 +82,9 @@ clt_status cmd_new(cmd_context *context, int argc, char **argv)
     }
     (void)context;
     if (clt_file_exists(out) || clt_is_directory(out)) /* before a long look at the data */
-        CLT_FAIL(
-            CLT_EUSAGE,
-            "cltrain new: '%s' is there already, and is not overwritten; name another file with --out FILE",
-            out);
+        CLT_FAIL(CLT_EUSAGE,
+                 "cltrain new: '%s' exists already and is not overwritten; name another file with --out FILE",
+                 out);
     CLT_TRY(draft_open(&n.draft));
     clt_status status = new_config_look(&n);
     if (status == CLT_OK)

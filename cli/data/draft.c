@@ -162,7 +162,7 @@ clt_status draft_save(const draft *d, const char *path)
     clt_str text = {0};
     if (clt_file_exists(path) || clt_is_directory(path))
         CLT_FAIL(CLT_EUSAGE,
-                 "writing a config: '%s' is there already, and is not overwritten; name another file "
+                 "writing a config: '%s' exists already and is not overwritten; name another file "
                  "with --out FILE",
                  path);
     clt_status status = draft_write(d, false, &text);

@@ -140,8 +140,8 @@ clt_status new_config_table(new_config *n)
                    n->column ? "" : " (the last column; another one: --target NAME)");
     if (status == CLT_OK && !classes && source->fields[1].is_index && source->fields[1].max_value < 64)
         clt_str_append(&n->found,
-                       "few whole numbers, but not each of them: taken for values, not for classes "
-                       "(else: model.loss cross_entropy)\n");
+                       "the targets are whole numbers, but do not look like numbers of classes: taken for "
+                       "values, not for classes (to train on classes: model.loss cross_entropy)\n");
     bool small = source->samples < FEW;
     if (small) {
         draft_number(&n->draft, "data.split", 0);
@@ -191,9 +191,10 @@ clt_status new_config_arrays(new_config *n, const char *type)
     bool classes = false;
     const char *targets = n->targets ? n->targets : sibling(n, n->path, target_names, COUNT(target_names));
     if (!targets)
-        CLT_FAIL(CLT_EUSAGE,
-                 "cltrain new: '%s' is an array (%s); which file has its targets? cltrain new %s TARGETS",
-                 n->path, type, n->path);
+        CLT_FAIL(
+            CLT_EUSAGE,
+            "cltrain new: '%s' is an array (%s); name the file of its targets, too: cltrain new %s TARGETS",
+            n->path, type, n->path);
     draft_text(&n->draft, "data.type", type);
     draft_text(&n->draft, "data.path", n->path);
     draft_text(&n->draft, "data.targets", targets);
@@ -290,8 +291,8 @@ clt_status new_config_text(new_config *n)
     clt_str_printf(&n->found, "the config: a small GPT over %s\n", n->tokenizer ? "the tokens" : "bytes");
     if (!n->tokenizer && tokens > 1000000)
         clt_str_append(&n->found,
-                       "a text of this size is learned better in tokens: cltrain data prepare TEXT "
-                       "--train-bpe 4096 --out FOLDER writes such a config, too\n");
+                       "a text of this size is learned better in tokens: 'cltrain data prepare TEXT "
+                       "--train-bpe 4096 --out FOLDER' makes them, and a config for them\n");
     return CLT_OK;
 }
 
@@ -373,8 +374,8 @@ static clt_status look_at_folder(new_config *n)
             n->path, n->path);
     if (holds_flat_masks(n->path))
         CLT_FAIL(CLT_EDATA,
-                 "cltrain new: '%s' holds images and masks of flat files; masks are trained on as volumes "
-                 "(.nii, .nii.gz) only, and photos as a folder for each class",
+                 "cltrain new: '%s' holds flat images and masks; training with masks needs volumes (.nii, "
+                 ".nii.gz), and photos are trained on as a folder for each class",
                  n->path);
     if (clt_is_cifar_folder(n->path) || clt_is_image_folder(n->path) || clt_is_image_folder(train))
         return new_config_images(n);
@@ -397,8 +398,8 @@ static clt_status check_no_zeros(const char *path)
     CLT_TRY(clt_file_read_start(path, start, sizeof start, CLT_EDATA, &got));
     if (memchr(start, '\0', got))
         CLT_FAIL(CLT_EDATA,
-                 "cltrain new: '%s' is no text, and of no kind that is known by its content or name; "
-                 "docs/data.md lists what can be trained on",
+                 "cltrain new: '%s' is no text, and neither its content nor its name tells another kind of "
+                 "data; docs/data.md lists what can be trained on",
                  path);
     return CLT_OK;
 }
@@ -414,8 +415,8 @@ static clt_status look_at_file(new_config *n)
         return new_config_table(n);
     if (is_named(n->path, configs))
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain new: '%s' is called as a config is; cltrain train %s trains with one, and a text "
-                 "of JSON Lines is called .jsonl",
+                 "cltrain new: '%s' is named like a config; to train with a config: cltrain train %s; a text "
+                 "of JSON Lines needs a name that ends with .jsonl",
                  n->path, n->path);
     if (is_named(n->path, shards))
         return new_config_tokens(n);
@@ -467,7 +468,9 @@ clt_status new_config_look(new_config *n)
     if (!clt_file_exists(n->path) && !clt_is_directory(n->path) && !pattern)
         CLT_FAIL(CLT_EDATA, "cltrain new: '%s': there is no such file or folder", n->path);
     if (!clt_is_directory(n->path) && clt_rows_once(n->path))
-        CLT_FAIL(CLT_EDATA, "cltrain new: '%s' is no regular file, and can be read once only", n->path);
+        CLT_FAIL(CLT_EDATA,
+                 "cltrain new: '%s' is no regular file and can be read only once; save it as a file",
+                 n->path);
     CLT_TRY(clt_is_directory(n->path)              ? look_at_folder(n)
             : pattern && !clt_file_exists(n->path) ? new_config_text(n)
                                                    : look_at_file(n));

@@ -26,7 +26,7 @@ static clt_status completion_bash(cmd_context *context, int argc, char **argv)
     (void)context;
     return print_script(argc, argv,
                         "Prints the script for bash. For this shell: source <(cltrain completion bash)\n"
-                        "For all to come: cltrain completion bash > "
+                        "For every new shell: cltrain completion bash > "
                         "~/.local/share/bash-completion/completions/cltrain");
 }
 
@@ -36,7 +36,7 @@ static clt_status completion_zsh(cmd_context *context, int argc, char **argv)
     return print_script(
         argc, argv,
         "Prints the script for zsh. For this shell, after compinit: source <(cltrain completion zsh)\n"
-        "For all to come: write it to a file _cltrain in a folder of $fpath.");
+        "For every new shell: write it to a file _cltrain in a folder of $fpath.");
 }
 
 static clt_status completion_fish(cmd_context *context, int argc, char **argv)
@@ -44,7 +44,8 @@ static clt_status completion_fish(cmd_context *context, int argc, char **argv)
     (void)context;
     return print_script(argc, argv,
                         "Prints the script for fish. For this shell: cltrain completion fish | source\n"
-                        "For all to come: cltrain completion fish > ~/.config/fish/completions/cltrain.fish");
+                        "For every new shell: cltrain completion fish > "
+                        "~/.config/fish/completions/cltrain.fish");
 }
 
 static clt_status completion_words(cmd_context *context, int argc, char **argv)

@@ -380,7 +380,8 @@ static clt_status find_program(launch *l)
 {
     ssize_t length = readlink("/proc/self/exe", l->program, sizeof l->program - 1);
     if (length <= 0)
-        CLT_FAIL(CLT_EUNSUPPORTED, "cltrain launch: the path of this program cannot be found out");
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "cltrain launch: /proc/self/exe does not tell the path of this program; mount /proc");
     l->program[length] = '\0';
     return CLT_OK;
 }
@@ -392,17 +393,17 @@ clt_status cmd_launch(cmd_context *context, int argc, char **argv)
     const args_option options[] = {
         ARGS_TEXT(
             "--devices", "all|N", devices,
-            "ranks to start, one for each device: all that --device or device.spec names, counted again at "
-            "every start; or N (all)"),
+            "ranks to start: one for each device that --device or device.spec names, counted again at every "
+            "start; or N (all)"),
         ARGS_TEXT(
             "--hosts", "LIST|FILE", hosts,
-            "on several hosts: a,b:4 or a file with lines 'NAME slots=N'; a number of ranks where one is "
-            "given, else as --devices says, on each of them; start it on the first one (this host)"),
+            "train on several hosts: a,b:4 or a file with lines 'NAME slots=N'; a host without a number gets "
+            "as many ranks as --devices says; give the command on the first host (this host)"),
         ARGS_TEXT(
             "--network", "NET", l.network,
-            "the network between hosts, an interface or an address such as 10.0.0.0/24 (all that there are)"),
+            "the network between hosts: an interface, or an address such as 10.0.0.0/24 (all networks)"),
         ARGS_INT("--max-restarts", "N", l.max_restarts, 0, 1e6,
-                 "start again at most so often, from the newest checkpoint (3)"),
+                 "restart at most N times, from the newest checkpoint (3)"),
         TRAIN_OPTIONS(l.train),
         ARGS_END};
     const args_usage usage = {

@@ -248,8 +248,11 @@ static clt_status take_answer(launch_host *h, bool far, int there, int devices, 
                  "without a password",
                  h->name, h->why);
     if (there > 0 && !h->cpu && asked > there)
-        CLT_FAIL(CLT_EDEVICE, "%s%s has %d such devices, and %d ranks are asked for", far ? "host " : "",
-                 far ? h->name : "this host", there, asked);
+        CLT_FAIL(
+            CLT_EDEVICE,
+            "%s%s has %d of the devices asked for, too few for %d ranks; ask for fewer ranks, or for other "
+            "devices with --device",
+            far ? "host " : "", far ? h->name : "this host", there, asked);
     return CLT_OK;
 }
 

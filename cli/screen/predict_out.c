@@ -35,10 +35,11 @@ clt_status predict_format_choose(const char *format, const char *path, predict_f
         }
     }
     if (format)
-        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --format '%s'; there are csv, jsonl and npy", format);
+        CLT_FAIL(CLT_EUSAGE, "cltrain predict: --format '%s' is not known; give csv, jsonl or npy", format);
     if (path)
         CLT_FAIL(CLT_EUSAGE,
-                 "cltrain predict: the ending of '%s' says no format: .csv, .jsonl or .npy do, or --format",
+                 "cltrain predict: the name '%s' tells no format; end it with .csv, .jsonl or .npy, or give "
+                 "--format",
                  path);
     return CLT_OK;
 }

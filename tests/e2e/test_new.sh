@@ -123,7 +123,7 @@ new_config tested.json npy mlp x_train.npy
 expect_text "evaluation: 'x_test.npy' with 'y_test.npy'"
 cp x_train.npy alone.npy
 expect_code 2 "$CLTRAIN" new alone.npy
-expect_text 'which file has its targets'
+expect_text 'name the file of its targets, too'
 new_config given.json npy mlp alone.npy y_train.npy
 { printf '\0\0\x08\x02\0\0\0\x20\0\0\0\x04' && head -c 128 x_train.npy; } >train-images-idx3-ubyte
 { printf '\0\0\x08\x01\0\0\0\x20' && for i in {0..31}; do printf "\\x$(printf %02x $((i % 4)))"; done; } >train-labels-idx1-ubyte
@@ -136,7 +136,7 @@ expect_code 0 "$CLTRAIN" new houses.csv
 expect_file houses.json
 cp houses.json before.json
 expect_code 2 "$CLTRAIN" new houses.csv
-expect_text "'houses.json' is there already, and is not overwritten" '\-\-out FILE'
+expect_text "'houses.json' exists already and is not overwritten" '\-\-out FILE'
 expect_same houses.json before.json
 mkdir folder.json
 expect_code 2 "$CLTRAIN" new houses.csv --out folder.json
@@ -150,14 +150,14 @@ expect_code 2 "$CLTRAIN" new before.json --out none.json
 expect_text 'cltrain train before.json trains with one'
 head -c 4000 /dev/zero >zeros.dat
 expect_code 3 "$CLTRAIN" new zeros.dat --out none.json
-expect_text 'is no text, and of no kind'
+expect_text 'is no text, and neither its content nor its name'
 mkfifo pipe.csv
 expect_code 3 "$CLTRAIN" new pipe.csv --out none.json
 expect_text 'no regular file'
 mkdir -p flat/images flat/masks
 printf '\x89PNG\r\n\x1a\n' | tee flat/images/a.png >flat/masks/a.png
 expect_code 3 "$CLTRAIN" new flat --out none.json
-expect_text 'images and masks of flat files'
+expect_text 'holds flat images and masks'
 cp houses.csv ./-dash.csv
 rm -f data.json
 expect_code 0 "$CLTRAIN" new -- -dash.csv

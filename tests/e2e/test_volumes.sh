@@ -35,7 +35,7 @@ cp -r val mixed
 printf '\xcd\xcc\x4c\xbf' | dd of=mixed/images/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
 printf '\xcd\xcc\x4c\xbf' | dd of=mixed/masks/ct001.nii bs=1 seek=280 conv=notrunc 2>/dev/null
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=mixed
-expect_text "1 of 2 volumes lie in the body otherwise than the first: the axes of 'mixed/images/ct001.nii' are LAS" 'data.orientation=RAS'
+expect_text "in 1 of 2 volumes the axes point in other directions of the body than in the first: the axes of 'mixed/images/ct001.nii' are LAS" 'data.orientation=RAS'
 [ "$(grep -c 'otherwise' "$out")" = 1 ] && pass || fail "the output warns $(grep -c 'otherwise' "$out") times"
 expect_code 0 "$CLTRAIN" data verify mixed
 [ "$(grep -c 'otherwise' "$out")" = 1 ] && pass || fail "of a folder the output warns $(grep -c 'otherwise' "$out") times"
@@ -52,7 +52,7 @@ printf '\x00\x00\x80\x3f' | dd of=spaced_masks/masks/ct000.nii bs=1 seek=280 con
 expect_code 0 "$CLTRAIN" data verify spaced_masks
 expect_text "warning: its mask 'spaced_masks/masks/ct000.nii' has voxels of 2.5 x 0.8 x 1 mm instead of 2.5 x 0.8 x 0.8 mm"
 expect_code 0 "$CLTRAIN" data verify seg.json data.path=spaced_masks
-expect_text "1 mask lies otherwise than the image, by their headers: 'spaced_masks/masks/ct000.nii' has voxels of"
+expect_text "1 mask has a header that does not match the image: 'spaced_masks/masks/ct000.nii' has voxels of"
 [ "$(grep -c '1 mask lies' "$out")" = 1 ] && pass || fail "the output warns $(grep -c '1 mask lies' "$out") times of a mask"
 
 # A pair of .hdr and .img is read like one file; masks without an image, and other files, are named.
@@ -113,7 +113,7 @@ echo '"data": {' >cut.json
 expect_code 2 "$CLTRAIN" data show cut.json --out never.html
 expect_text 'cut.json:1:'
 expect_code 2 "$CLTRAIN" data show numbers.raw --out never.html 'data.shape=[16]'
-expect_text 'x is \(16\) f32, of which there is no picture'
+expect_text 'x is \(16\) f32, which cannot be shown as a picture'
 expect_absent never.html
 expect_code 2 "$CLTRAIN" data show numbers.raw --out never.html 'data.shape=[2,2,4]' --window=5,5
 expect_text "'5,5' is no window"

@@ -94,8 +94,8 @@ clt_status clt_pack_open(const char *path, clt_arena *arena, clt_image_pack *pac
     CLT_TRY(check_header(path, &h, size));
     if (clt_hash64(b + h.index_at, (size_t)(size - h.index_at)) != h.index_hash || b[size - 1] != '\0')
         CLT_FAIL(CLT_EDATA,
-                 "opening '%s': its index does not have the checksum of its header; copy it again or "
-                 "prepare it again",
+                 "opening '%s': its index is damaged: the checksum in the header belongs to other bytes; "
+                 "copy the file again or prepare it again",
                  path);
     pack->records = (const clt_pack_record *)(const void *)(b + h.index_at);
     pack->names = (const char *)(b + h.names_at);
@@ -146,7 +146,8 @@ clt_status clt_pack_check(const clt_image_pack *pack, int64_t index)
     CLT_TRY(clt_map_check_one(&pack->mapping));
     if (hash != r->hash)
         CLT_FAIL(CLT_EDATA,
-                 "its bytes do not have the checksum of the index; copy the file again or prepare it again");
+                 "its bytes are damaged: the checksum in the index belongs to other bytes; copy the file "
+                 "again or prepare it again");
     return CLT_OK;
 }
 

@@ -51,8 +51,8 @@ static clt_status read_file(const char *path, int64_t most, clt_stored_image *ou
         status = clt_fail_errno(CLT_EDATA, errno, "reading it");
     else if (!S_ISREG(info.st_mode) || (info.st_size > LARGEST && most >= LARGEST))
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "it has %lld bytes, or is no regular file; an image has at "
-                          "most 1 GiB",
+                          "it has %lld bytes and is too large, or is no regular file; an image is a regular "
+                          "file of at most 1 GiB",
                           (long long)info.st_size);
     else {
         size = (size_t)(info.st_size < most ? info.st_size : most);

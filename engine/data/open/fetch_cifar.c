@@ -86,8 +86,9 @@ static clt_status split(const char *tar, size_t size, int first, int last, const
             const char *data = member(tar, size, file, &length);
             if (!data || length == 0 || length % RECORD != 0)
                 CLT_FAIL_GOTO(CLT_EDATA, done,
-                              "unpacking CIFAR-10: the archive has no whole '%s' (records of %d bytes)", file,
-                              RECORD);
+                              "unpacking CIFAR-10: in the archive '%s' is missing or cut off (it has records "
+                              "of %d bytes); download the archive again",
+                              file, RECORD);
             if (pass == 0)
                 total += length / RECORD;
             for (size_t at = 0; pass == 1 && at < length; at += RECORD, done++) {

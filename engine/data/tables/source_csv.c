@@ -293,7 +293,8 @@ static clt_status fill_target(const csv_state *s, int64_t row, int64_t sample)
     }
     if (!clt_csv_is_number(cell, &value) || (s->kind == TARGET_WHOLE && !clt_csv_is_whole(cell)))
         return clt_table_bad_cell(&s->table, row, s->target,
-                                  "is no number, or no whole one as other targets are");
+                                  s->kind == TARGET_WHOLE ? "is no whole number, as the other targets are"
+                                                          : "is no number");
     s->number[sample] = value;
     if (s->kind == TARGET_WHOLE)
         ((int32_t *)s->y)[sample] = (int32_t)strtol(cell, NULL, 10);

@@ -353,7 +353,10 @@ static clt_status choose_columns(const learning *l, int target, int *column, int
         if (i != target)
             column[(*count)++] = i;
     if (*count == 0)
-        CLT_FAIL(CLT_EDATA, "reading '%s': beside the target there is no column to learn from", l->t->path);
+        CLT_FAIL(CLT_EDATA,
+                 "reading '%s': the target is its only column, so there is nothing to learn from; give a "
+                 "table with more columns",
+                 l->t->path);
     return CLT_OK;
 }
 

@@ -92,13 +92,15 @@ clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, si
                  "the id %lld is out of range: there are %u tokens, so ids are 0 to %lld without a gap",
                  (long long)id, t->vocab, (long long)t->vocab - 1);
     if (size == 0 || size > CLT_TOKEN_MAX_BYTES)
-        CLT_FAIL(CLT_EDATA, "a token has 1 to %u bytes, and this one %zu", CLT_TOKEN_MAX_BYTES, size);
+        CLT_FAIL(CLT_EDATA, "the token has %zu bytes; a token must have 1 to %u", size, CLT_TOKEN_MAX_BYTES);
     clt_token *token = &t->tokens[id];
     if (token->bytes)
-        CLT_FAIL(CLT_EDATA, "the id %lld is already that of another token", (long long)id);
+        CLT_FAIL(CLT_EDATA, "another token has the id %lld, too; give each token an id of its own",
+                 (long long)id);
     uint32_t slot = name_slot(t, bytes, size);
     if (!literal && t->by_bytes[slot] != CLT_NO_TOKEN)
-        CLT_FAIL(CLT_EDATA, "it is there twice, with the ids %u and %lld", t->by_bytes[slot], (long long)id);
+        CLT_FAIL(CLT_EDATA, "the token is listed twice, with the ids %u and %lld; remove one of them",
+                 t->by_bytes[slot], (long long)id);
     char *copy = clt_arena_alloc(t->arena, size);
     if (!copy)
         return CLT_ENOMEM;
@@ -140,14 +142,15 @@ clt_status clt_tokenizer_merge(clt_tokenizer *t, uint32_t left, uint32_t right)
     if (t->n_merges >= t->max_merges)
         CLT_FAIL(CLT_EINTERNAL, "filling a tokenizer: more than %u merges", t->max_merges);
     if (clt_tokenizer_pair(t, left, right))
-        CLT_FAIL(CLT_EDATA, "it is there twice");
+        CLT_FAIL(CLT_EDATA, "the merge is listed twice; remove one of the two");
     CLT_TRY(clt_alloc(&joined, size, 1, "a token"));
     memcpy(joined, a->bytes, a->size);
     memcpy(joined + a->size, b->bytes, b->size);
     uint32_t id = clt_tokenizer_find(t, joined, size);
     free(joined);
     if (id == CLT_NO_TOKEN)
-        CLT_FAIL(CLT_EDATA, "the vocabulary has no token for what it makes");
+        CLT_FAIL(CLT_EDATA, "the vocabulary has no token for the bytes that this merge joins; use files that "
+                            "belong together");
     uint64_t key = (uint64_t)left << 32 | right, mask = UINT64_MAX >> t->pairs_shift;
     uint64_t at = (key * UINT64_C(0x9e3779b97f4a7c15)) >> t->pairs_shift;
     while (t->pairs[at].key != UINT64_MAX)

@@ -270,8 +270,8 @@ static clt_status apply_class(clt_tokenizer_loading *l, bool whole)
         (r->splitting.words != own.words || r->splitting.digits || r->nfc != qwen2 || r->ignore_merges))
         return clt_tokenizer_refuse(
             l->side[CLT_SIDE_CONFIG], value,
-            "a tokenizer_class whose rules are not those of the tokenizer.json beside "
-            "it (PreTrainedTokenizerFast means the rules of the file)");
+            "a tokenizer_class whose rules differ from the rules of the tokenizer.json beside it "
+            "(PreTrainedTokenizerFast means the rules of the file)");
     if (gpt2 || qwen2 || !whole) {
         const clt_json *prefix = side_value(l, CLT_SIDE_CONFIG, "add_prefix_space");
         r->prefix_space = prefix && clt_json_bool(prefix);

@@ -23,8 +23,8 @@ clt_status clt_tokenizer_refuse(const clt_json_doc *doc, const clt_json *value, 
 {
     return clt_tokenizer_at(doc, value,
                             clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                                     "%s: it is not supported, and ids could be others without it; cltrain "
-                                     "reads byte-level BPE as GPT-2, Llama 3 and Qwen 2 have it",
+                                     "%s: this is not supported, and to ignore it could change ids; cltrain "
+                                     "reads byte-level BPE as in GPT-2, Llama 3 and Qwen 2",
                                      what));
 }
 

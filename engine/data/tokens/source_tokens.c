@@ -154,9 +154,9 @@ static clt_status tokens_open(clt_source *source, const clt_config *config, clt_
     if (state->sequence.samples == 0)
         CLT_FAIL(
             CLT_EDATA,
-            "opening the shards: %lld tokens in '%s' and its followers are too few: a sequence of %lld "
-            "(model.context) and the token that follows need %lld; give more tokens or a shorter context",
-            (long long)state->tokens, state->shards[0].path, (long long)context, (long long)context + 1);
+            "opening the shards: '%s' and the shards after it hold %lld tokens, too few for a sequence of "
+            "%lld tokens (model.context) and one token more; give more tokens or a shorter context",
+            state->shards[0].path, (long long)state->tokens, (long long)context);
     clt_sequence_fields(source, &state->sequence, state->wide ? CLT_I32 : CLT_U16, state->vocab - 1);
     source->bytes = state->bytes;
     source->tokens = state->tokens;

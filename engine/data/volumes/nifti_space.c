@@ -259,16 +259,15 @@ bool clt_nifti_space_differs(const clt_nifti_space *s, const clt_nifti_space *o,
         used +=
             (size_t)snprintf(text + used, room - used, "%saxes %s instead of %s", between, o->axes, s->axes);
     else if (!same_directions(a, b))
-        used +=
-            (size_t)snprintf(text + used, room - used, "%saxes that are turned by %.2g degrees from those",
-                             between, angle_between(a, b));
+        used += (size_t)snprintf(text + used, room - used, "%saxes that are turned by %.2g degrees", between,
+                                 angle_between(a, b));
     else if (!same_place(s, place_s, place_o))
         used +=
             (size_t)snprintf(text + used, room - used,
                              "%sthe first voxel at %.5g, %.5g, %.5g mm instead of %.5g, %.5g, %.5g mm",
                              between, place_o[0], place_o[1], place_o[2], place_s[0], place_s[1], place_s[2]);
     if (!alike && used < room && !same_place(s, corner_a, corner_b))
-        used += (size_t)snprintf(text + used, room - used, " and another place");
+        used += (size_t)snprintf(text + used, room - used, " and the first voxel at another place");
     return used > 0;
 }
 

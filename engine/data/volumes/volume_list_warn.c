@@ -33,8 +33,8 @@ static void warn_of_axes(const clt_volume_list *list, const char *key, const cha
         others++;
     }
     if (others > 0)
-        CLT_WARN("%s: %lld of %lld volumes lie in the body otherwise than the first: the axes of '%s' are "
-                 "%s, the axes of '%s' are %s; %s",
+        CLT_WARN("%s: in %lld of %lld volumes the axes point in other directions of the body than in the "
+                 "first: the axes of '%s' are %s, the axes of '%s' are %s; %s",
                  key, (long long)others, (long long)list->count, other->image, other->space.axes,
                  first->image, first->space.axes, advice);
 }
@@ -54,10 +54,10 @@ static void warn_of_masks(const clt_volume_list *list, const char *key, bool tur
     }
     if (count > 0)
         CLT_WARN(
-            "%s: %lld mask%s otherwise than the image, by their headers: '%s' has %s; voxel by voxel they "
-            "are taken as they are stored, so look whether they fit ('cltrain data show'), and write masks "
-            "with the header of their image%s",
-            key, (long long)count, count == 1 ? " lies" : "s lie", differs->mask, how,
+            "%s: %lld mask%s a header that does not match the image: '%s' has %s; masks are used voxel by "
+            "voxel as they are stored, so look whether they fit ('cltrain data show'), and write each mask "
+            "with the header of its image%s",
+            key, (long long)count, count == 1 ? " has" : "s have", differs->mask, how,
             turned || strcmp(differs->mask_space.axes, differs->space.axes) == 0
                 ? ""
                 : "; data.orientation=RAS turns image and mask alike");

@@ -57,8 +57,8 @@ static clt_status check_unchanged(const clt_volume *v, const int64_t size[3], in
     if (v->channels == channels && memcmp(v->size, size, sizeof v->size) == 0)
         return CLT_OK;
     CLT_FAIL(CLT_EDATA,
-             "reading '%s': it has another size than when the training began; leave data files "
-             "as they are while they are in use",
+             "reading '%s': its size has changed since the data was opened; do not change data files while "
+             "they are in use",
              path);
 }
 

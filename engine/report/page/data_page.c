@@ -221,7 +221,7 @@ static void put_window(const clt_data_page *page, const clt_picture_window *wind
     clt_html_text(out, page->window.known
                            ? page->window_from
                            : "all but the 0.5 % lowest and highest values of the first samples");
-    clt_str_append(out, ". Rows and columns go as they lie in memory.");
+    clt_str_append(out, ". Rows and columns are in the order of memory.");
     if (!page->window.known && window->low <= AIR)
         clt_str_append(out, " If these are Hounsfield units of CT, --window=-160,240 shows soft tissue, "
                             "--window=-1350,150 lungs, --window=-450,1050 bones.");

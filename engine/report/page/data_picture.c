@@ -46,11 +46,11 @@ clt_status clt_picture_form_of(const clt_source *source, clt_picture_form *out)
     for (int i = n == 4 || first; i < n; i++) /* sides only: the axis of channels comes before them */
         fits = fits && dim[i] <= CLT_IMAGE_MAX_SIDE;
     if (!fits)
-        CLT_FAIL(CLT_EUNSUPPORTED,
-                 "showing samples: x is %s %s, of which there is no picture; images are (H,W), (1,H,W), "
-                 "(3,H,W) or (H,W,3), volumes (D,H,W) or (C,D,H,W), with sides of at most %d",
-                 clt_shape_text(&x->shape, shape, sizeof shape), clt_dtype_name(x->dtype),
-                 CLT_IMAGE_MAX_SIDE);
+        CLT_FAIL(
+            CLT_EUNSUPPORTED,
+            "showing samples: x is %s %s, which cannot be shown as a picture; images are (H,W), (1,H,W), "
+            "(3,H,W) or (H,W,3), volumes (D,H,W) or (C,D,H,W), with sides of at most %d",
+            clt_shape_text(&x->shape, shape, sizeof shape), clt_dtype_name(x->dtype), CLT_IMAGE_MAX_SIDE);
     if (n == 4 || first)
         set_form(out, dim[0], dim + 1, n - 1);
     else

@@ -52,9 +52,8 @@ static clt_advice_kind about_data(const clt_advice_facts *f, char *text, size_t 
     span(f->load_ms, load);
     if (target > f->workers) {
         snprintf(rest, left,
-                 " waiting for data: loading a micro-batch takes a thread %s; try data.workers=%d (now "
-                 "%d)",
-                 load, target, f->workers);
+                 " waiting for data: a thread loads a micro-batch in %s; try data.workers=%d (now %d)", load,
+                 target, f->workers);
         return CLT_ADVICE_WORKERS;
     }
     if (f->prefetch < MOST_PREFETCH && needed <= f->workers) {
@@ -66,8 +65,8 @@ static clt_advice_kind about_data(const clt_advice_facts *f, char *text, size_t 
         return CLT_ADVICE_PREFETCH;
     }
     snprintf(rest, left,
-             " waiting for data: loading a micro-batch takes a thread %s and %d threads run on %d cores; "
-             "no more data.workers will help: store the data in a form that is faster to read",
+             " waiting for data: a thread loads a micro-batch in %s, and %d threads run on %d cores; more "
+             "data.workers will not help: store the data in a form that is faster to read",
              load, f->workers, f->cpus);
     return CLT_ADVICE_DATA;
 }

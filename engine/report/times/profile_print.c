@@ -111,8 +111,8 @@ static void text_head(const clt_profile *p, clt_str *out)
             p->host_outside_ms, p->host_inside_ms, p->host_calls);
     if (p->have_limits)
         clt_str_printf(out,
-                       "limits measured now: %.1f GFLOP/s, %.1f GB/s; %%roof is of what these allow for the "
-                       "work, above 100 when a cache holds the data\n",
+                       "limits measured now: %.1f GFLOP/s, %.1f GB/s; %%roof: the speed as a percentage of "
+                       "the speed that these allow, above 100 when a cache holds the data\n",
                        p->limits.fma_peak_gflops, p->limits.stream_gbs);
     if (p->lost > 0)
         clt_str_printf(out, "%" PRIu64 " commands were not recorded\n", p->lost);

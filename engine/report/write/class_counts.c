@@ -361,7 +361,8 @@ clt_status clt_class_counts_csv(const clt_class_counts *c, clt_str *out)
 {
     char buffer[24];
     if (!c->confusion)
-        CLT_FAIL(CLT_EUNSUPPORTED, "a confusion matrix of %lld classes: at most %d are possible",
+        CLT_FAIL(CLT_EUNSUPPORTED,
+                 "a confusion matrix of %lld classes is too large; it is written for at most %d",
                  (long long)c->classes, CLT_CONFUSION_CLASSES);
     clt_str_append(out, "target\\prediction");
     for (int64_t p = 0; p < c->classes; p++) {

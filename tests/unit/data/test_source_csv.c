@@ -172,7 +172,7 @@ static void test_eval_file(void **state)
     clt_source_close(s);
     put("t.csv", "1,5\n2,1\n");
     put("e.csv", "1,2.5\n");
-    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 1|no whole one");
+    expect_refused(BOTH, CLT_SPLIT_EVAL, CLT_EDATA, "line 1|is no whole number, as the other targets are");
     assert_int_equal(remove(in_dir("t.csv")), 0); /* a saved model is evaluated without it */
     put("e.csv", "x,y\n9,c\n8,b\n");
     s = must_open(CSV(",\"eval_path\":\"%D/e.csv\",\"class_names\":[\"c\",\"b\"]"), CLT_SPLIT_EVAL);

@@ -202,7 +202,7 @@ static void test_bad_merges(void **state)
     bad_merges("#version: 0.2\nh e\nh zz\n", "merges.txt': line 3|merge 2|no token 'zz'");
     bad_merges("zz e\n", "line 1|no token 'zz'");
     bad_merges("\xe6\x97\xa5 e\n", "no token");
-    bad_merges("h e\nh o\n", "line 2|no token for what it makes");
+    bad_merges("h e\nh o\n", "line 2|no token for the bytes that this merge joins");
     bad_merges("h e\nh e\n", "line 2|twice");
     bad_merges("h e\nhe\n", "line 2|not two tokens with one space");
     bad_merges("h e\nhe  l\n", "line 2|one space");
@@ -402,8 +402,8 @@ static void test_sides_refused(void **state)
         {"version https://git-lfs.github.com/spec/v1\noid", "git-lfs pointer"},
     };
     static const char *const wholes[][2] = {
-        {"{\"tokenizer_class\": \"GPT2TokenizerFast\"}", "tokenizer_class whose rules are not"},
-        {"{\"tokenizer_class\": \"Qwen2Tokenizer\"}", "tokenizer_class whose rules are not"},
+        {"{\"tokenizer_class\": \"GPT2TokenizerFast\"}", "tokenizer_class whose rules differ"},
+        {"{\"tokenizer_class\": \"Qwen2Tokenizer\"}", "tokenizer_class whose rules differ"},
         {"{\"added_tokens_decoder\": {\"261\": {\"content\": \"<a>\", \"lstrip\": true}}}", "other settings"},
         {"{\"added_tokens_decoder\": {\"262\": {\"content\": \"<a>\"}}}", "262 here and 261"},
     };

@@ -217,7 +217,7 @@ static void test_masks_elsewhere(void **state)
     put_mask("masks/a.nii", 1);
     assert_string_equal(warnings(false), "");
     patch_file("masks/a.nii", 292, &place, 4); /* srow_x[3] */
-    says(warnings(false), "1 mask lies otherwise than the image");
+    says(warnings(false), "1 mask has a header that does not match the image");
     says(warned, "masks/a.nii' has the first voxel at -30, 0, 0 mm instead of 0, 0, 0 mm");
     /* mirrored, but each voxel is where it was: no difference once data.orientation turns both */
     patch_file("masks/a.nii", 280, &mirrored, 4);

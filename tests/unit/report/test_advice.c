@@ -74,8 +74,8 @@ static void test_workers(void **state)
     f.idle_input_ms = 75;
     f.data_ms = 80;
     f.load_ms = 70; /* the device needs 25 ms: three threads */
-    EXPECT(&f, CLT_ADVICE_WORKERS, "75 %", "75 ms of 100 ms", "takes a thread 70 ms", "data.workers=3",
-           "now 1");
+    EXPECT(&f, CLT_ADVICE_WORKERS, "75 %", "75 ms of 100 ms", "a thread loads a micro-batch in 70 ms",
+           "data.workers=3", "now 1");
     f.prefetch = 2; /* any number of threads share two micro-batches */
     EXPECT(&f, CLT_ADVICE_WORKERS, "data.workers=3 (now 1)");
     f = fine;
@@ -100,7 +100,7 @@ static void test_data_is_the_limit(void **state)
     f.cpus = 2;
     f.workers = 8;
     f.prefetch = 16;
-    EXPECT(&f, CLT_ADVICE_DATA, "8 threads run on 2 cores", "no more data.workers");
+    EXPECT(&f, CLT_ADVICE_DATA, "8 threads run on 2 cores", "more data.workers will not help");
 }
 
 static void test_prefetch(void **state)

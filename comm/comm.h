@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks and collectives over host memory, in three layers: the interface (this file), the ways of an
- * all-reduce (ways.c: ring, halving, slices, nodes ...), and messages (transport.h). One communication
+ * Ranks and collectives over host memory, in three layers: the interface (this file), the algorithms of an
+ * all-reduce (algorithms.c: ring, halving, slices, nodes ...), and messages (transport.h). One communication
  * thread runs all collectives of a process in the order in which they were posted; it alone calls the
  * transport. This room knows nothing of OpenCL or models. */
 #ifndef COMM_COMM_H
@@ -150,23 +150,23 @@ void comm_memory_slice(const comm_memory *m, int64_t offset, int64_t count, comm
 /* What the order of additions in an all-reduce may depend on. */
 typedef enum comm_order {
     COMM_ANY_ORDER,
-    COMM_REPEATED, /* same ranks and hosts, same bits in every run, whichever way was fastest */
+    COMM_REPEATED, /* same ranks and hosts, same bits in every run, whichever algorithm was fastest */
     COMM_TREE      /* a binary tree over the ranks; one rank with several parts can compute a subtree */
 } comm_order;
-/* Sets the way of this group's all-reduces: a name of comm_way_name, or "auto": the usual one until
- * comm_measure_ways chooses the fastest. CLT_ECONFIG: no way has that name, or it does not suit the group or
- * the order; the message lists the ways that do. Call it on all ranks. */
-clt_status comm_set_way(comm *c, const char *name, comm_order order);
+/* Sets the algorithm of this group's all-reduces: a name of comm_algorithm_name, or "auto": the usual one
+ * until comm_measure_algorithms chooses the fastest. CLT_ECONFIG: no algorithm has that name, or it does not
+ * suit the group or the order; the message lists the algorithms that do. Call it on all ranks. */
+clt_status comm_set_algorithm(comm *c, const char *name, comm_order order);
 /* A host's sums of 16-bit data travel to other hosts as f32, so that everything is rounded once. With half =
  * true they travel as 16 bits, rounded before they are sent as well: two thirds of the bytes. Call it on all
  * ranks. */
 void comm_set_half_between(comm *c, bool half);
-const char *comm_way_name(size_t index); /* NULL after the last */
-const char *comm_chosen_way(const comm *c);
-/* Sums `bytes` of data of a type by every way that suits the group and the order, a few times each, and
- * chooses the way whose slowest rank was fastest. With the order COMM_REPEATED only ways that give the same
- * bits take part. seconds[i]: the time of way i; 0: it did not take part. Collective. */
-clt_status comm_measure_ways(comm *c, int64_t bytes, comm_type type, double *seconds, size_t capacity);
+const char *comm_algorithm_name(size_t index); /* NULL after the last */
+const char *comm_chosen_algorithm(const comm *c);
+/* Sums `bytes` of data of a type by every algorithm that suits the group and the order, a few times each, and
+ * chooses the algorithm whose slowest rank was fastest. With the order COMM_REPEATED only algorithms that
+ * give the same bits take part. seconds[i]: the time of algorithm i; 0: it did not take part. Collective. */
+clt_status comm_measure_algorithms(comm *c, int64_t bytes, comm_type type, double *seconds, size_t capacity);
 
 /* Sums by the blocking all-reduce of the transport's library, for comparisons; the deadline does not apply
  * meanwhile. CLT_ECONFIG: the library has none, or not over these ranks or of this type. */

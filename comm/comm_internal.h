@@ -11,7 +11,7 @@
 /* --- groups --- */
 
 typedef struct comm_segment comm_segment;
-typedef struct comm_way comm_way;
+typedef struct comm_algorithm comm_algorithm;
 
 struct comm {
     comm_engine *engine;
@@ -27,10 +27,10 @@ struct comm {
     int lanes;
     /* across: the ranks with this local_rank, one of each host; NULL: one host, or this rank owns none */
     comm *across;
-    comm_segment *segment; /* memory shared by the local ranks, or NULL */
-    int64_t slot;          /* number of the slot that the next piece takes, counted without end */
-    int64_t slot_bytes;    /* of each slot */
-    const comm_way *way;   /* as asked for or measured; NULL: the usual one */
+    comm_segment *segment;           /* memory shared by the local ranks, or NULL */
+    int64_t slot;                    /* number of the slot that the next piece takes, counted without end */
+    int64_t slot_bytes;              /* of each slot */
+    const comm_algorithm *algorithm; /* as asked for or measured; NULL: the usual one */
     comm_order order;
     bool half_between; /* comm_set_half_between */
 };
@@ -102,7 +102,7 @@ clt_status comm_run_pieces(comm *group, const comm_pieces *pieces);
  * that each rank's share makes a message of some size. */
 int64_t comm_piece_elements(int ranks, comm_type type);
 
-/* --- ways (way_*.c); communication thread only --- */
+/* --- algorithms (algorithms.c, algorithm_nodes.c); communication thread only --- */
 
 /* Slots of c->slot_bytes in c->segment for each local rank: one for each piece under way, and one that is
  * written while others may still read the oldest. */
@@ -122,10 +122,10 @@ struct comm_memory {
  * (comm_memory_slice) holds the sum, or with `everywhere` all of the memory does. */
 clt_status comm_run_memory_sum(comm_memory *m, const comm_call *call);
 
-struct comm_way {
+struct comm_algorithm {
     const char *name;
-    /* NULL: the way suits; otherwise a text that says why not. */
-    const char *(*misfit)(const comm *c, comm_type type, comm_op op);
+    /* NULL: the algorithm suits; otherwise a text that says why not. */
+    const char *(*unsuited)(const comm *c, comm_type type, comm_op op);
     /* True: it adds in the order of comm_sum_parts, a binary tree over the ranks. */
     bool (*is_tree)(const comm *c);
     clt_status (*all_reduce)(comm *c, void *data, int64_t count, comm_type type, comm_op op);
@@ -134,15 +134,15 @@ struct comm_way {
 bool comm_widens(const comm *c, comm_type type);
 bool comm_always_tree(const comm *c);
 bool comm_never_tree(const comm *c);
-extern const comm_way comm_way_tree, comm_way_halving, comm_way_ring, comm_way_slices, comm_way_nodes,
-    comm_way_native;
-const comm_way *comm_way_at(size_t index); /* NULL after the last */
-/* NULL: the group may use the way; otherwise a text that says why its order forbids it. */
-const char *comm_way_forbidden(const comm *c, const comm_way *way);
-/* The way for an all-reduce of `bytes` bytes. */
-const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op);
+extern const comm_algorithm comm_algorithm_tree, comm_algorithm_halving, comm_algorithm_ring,
+    comm_algorithm_slices, comm_algorithm_nodes, comm_algorithm_native;
+const comm_algorithm *comm_algorithm_at(size_t index); /* NULL after the last */
+/* NULL: the group may use the algorithm; otherwise a text that says why its order forbids it. */
+const char *comm_algorithm_forbidden(const comm *c, const comm_algorithm *algorithm);
+/* The algorithm for an all-reduce of `bytes` bytes. */
+const comm_algorithm *comm_algorithm_for(const comm *c, int64_t bytes, comm_type type, comm_op op);
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op);
-/* True if sums of `bytes` bytes go by the way `nodes`. */
+/* True if sums of `bytes` bytes go by the algorithm `nodes`. */
 bool comm_in_two_levels(const comm *c, int64_t bytes, comm_type type);
 clt_status comm_run_broadcast(comm *c, void *data, int64_t bytes, int root);
 clt_status comm_run_barrier(comm *c);

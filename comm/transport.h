@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The interface of a transport: messages that do not block, and a test whether one has arrived. Collectives
- * are made of messages (ways.c), so a transport knows nothing of sums, groups or deadlines. `self` is built
- * in; `mpi` is a module that is loaded only under a launcher, so that a single process never needs MPI. */
+ * are made of messages (algorithms.c), so a transport knows nothing of sums, groups or deadlines. `self` is
+ * built in; `mpi` is a module that is loaded only under a launcher, so that a single process never needs MPI.
+ * */
 #ifndef COMM_TRANSPORT_H
 #define COMM_TRANSPORT_H
 

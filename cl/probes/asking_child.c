@@ -29,7 +29,7 @@
 
 /* --- one child --- */
 
-typedef struct interview {
+typedef struct prober {
     const ocl_device_desc *desc;
     uint32_t mask;
     bool tests;
@@ -47,11 +47,11 @@ typedef struct interview {
     bool spent;        /* the child leaves the other questions to another one */
     clt_status status; /* the child's failure, with `error`, when it reports that it cannot go on */
     char error[512];
-} interview;
+} prober;
 
 /* Time limit of the current question in seconds; CLTRAIN_PROBE_SECONDS changes it, for slow machines and
  * tests. */
-static double limit_of(const interview *v)
+static double limit_of(const prober *v)
 {
     const char *text = getenv("CLTRAIN_PROBE_SECONDS");
     double own = text != NULL ? atof(text) : 0.0;
@@ -60,7 +60,7 @@ static double limit_of(const interview *v)
 }
 
 /* The child sends this line again whenever a program is built, so that the time limit is for one program. */
-static bool take_ahead(interview *v, const char *line)
+static bool take_ahead(prober *v, const char *line)
 {
     int phase, done, total;
     if (sscanf(line, "ahead %d %d %d", &phase, &done, &total) != 3 || phase < OCL_AHEAD_NOTHING ||
@@ -77,7 +77,7 @@ static bool take_ahead(interview *v, const char *line)
 }
 
 /* False: the line is malformed. */
-static bool take_begin(interview *v, const char *line)
+static bool take_begin(prober *v, const char *line)
 {
     ocl_item item = {0};
     if (sscanf(line, "begin %39s %" SCNx32, item.name, &item.drops) != 2)
@@ -86,7 +86,7 @@ static bool take_begin(interview *v, const char *line)
     return true;
 }
 
-static bool take_end(interview *v, const char *line)
+static bool take_end(prober *v, const char *line)
 {
     ocl_item item = {0};
     int answer = 0, at = 0;
@@ -100,7 +100,7 @@ static bool take_end(interview *v, const char *line)
     return ocl_answers_set(v->answers, &item) == CLT_OK;
 }
 
-static bool take_line(interview *v, const char *line)
+static bool take_line(prober *v, const char *line)
 {
     char key[CLT_HASH64_TEXT];
     if (strncmp(line, "device ", 7) == 0) {
@@ -134,7 +134,7 @@ static void write_have(const ocl_answers *answers, clt_str *out)
 }
 
 /* Starts a child with the questions, or sends them to the waiting child. */
-static clt_status start(interview *v, const char *program)
+static clt_status start(prober *v, const char *program)
 {
     clt_str have = {0}, line = {0};
     char mask[16], share[16];
@@ -175,7 +175,7 @@ static clt_status start(interview *v, const char *program)
 }
 
 /* Turns the end of the child into an answer to the question that it was working on. */
-static clt_status settle(interview *v, clt_child_event event, double limit, const clt_child_end *end)
+static clt_status settle(prober *v, clt_child_event event, double limit, const clt_child_end *end)
 {
     ocl_item *item = &v->current;
     bool killed = event == CLT_CHILD_ENDED && end->signal == SIGKILL;
@@ -202,7 +202,7 @@ static clt_status settle(interview *v, clt_child_event event, double limit, cons
 /* A child that is lost while it builds programs ahead answers nothing: the next one builds one program after
  * the other, each when its question is asked, so that the question whose program is to blame gets the
  * failure. */
-static void lose_ahead(interview *v, clt_child_event event, double limit, const clt_child_end *end)
+static void lose_ahead(prober *v, clt_child_event event, double limit, const clt_child_end *end)
 {
     v->one_by_one = true;
     if (event == CLT_CHILD_SILENT)
@@ -213,7 +213,7 @@ static void lose_ahead(interview *v, clt_child_event event, double limit, const 
 
 /* Takes all answers of a child. CLT_EDEVICE: it failed before its first question; CLT_ENOMEM: it ran out of
  * memory, as this process would. */
-static clt_status take_answers(interview *v)
+static clt_status take_answers(prober *v)
 {
     clt_child_end end;
     const char *line = "";
@@ -250,7 +250,7 @@ static clt_status take_answers(interview *v)
 }
 
 /* Starts a child and takes its answers. CLT_EUNSUPPORTED: no child can be started. */
-static clt_status run_child(interview *v, const char *program)
+static clt_status run_child(prober *v, const char *program)
 {
     CLT_TRY(start(v, program));
     return take_answers(v);
@@ -264,7 +264,7 @@ static clt_status run_child(interview *v, const char *program)
  * succeed. So if anything fails, the self-test answers of both are dropped, and one child runs all tests in
  * their order. */
 typedef struct companion {
-    interview own;
+    prober own;
     ocl_answers answers;
     clt_error error;
 } companion;
@@ -286,7 +286,7 @@ static clt_status merge(ocl_answers *answers, const ocl_answers *other)
 }
 
 /* Only a child that has given all its answers can get more questions. */
-static clt_child *kept_child(const interview *v)
+static clt_child *kept_child(const prober *v)
 {
     if (v->done || v->child == NULL)
         return v->child;
@@ -296,11 +296,11 @@ static clt_child *kept_child(const interview *v)
 
 /* Runs one child for each share, or the child that waits with it. This thread starts both, since children
  * end with the thread that starts them. *well: both have answered all their questions. */
-static clt_status run_shares(interview *v, const char *program, bool tests, clt_child *kept[2], bool *well)
+static clt_status run_shares(prober *v, const char *program, bool tests, clt_child *kept[2], bool *well)
 {
     companion *c;
     clt_thread *thread = NULL;
-    interview own = *v;
+    prober own = *v;
     *well = false;
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "a second child process"));
     c->answers = *v->answers;
@@ -343,7 +343,7 @@ static void forget_new_tests(ocl_answers *answers, const ocl_answers *before)
 
 /* Like run_child, but two children ask at the same time. One child asks what is left over; usually nothing
  * is, and the two children are kept waiting. */
-static clt_status run_two(interview *v, const char *program, clt_child *kept[2])
+static clt_status run_two(prober *v, const char *program, clt_child *kept[2])
 {
     ocl_answers *before;
     bool well;
@@ -423,12 +423,12 @@ static void tell_lost_ahead(const ocl_device_desc *desc, const ocl_answers *answ
  * this ends. */
 static clt_status ask_children(const ocl_found *found, const wishes *w, ocl_answers *answers)
 {
-    interview v = {.desc = &found->desc,
-                   .mask = w->mask,
-                   .tests = w->tests,
-                   .share = OCL_ALL_SHARES,
-                   .style = w->style,
-                   .answers = answers};
+    prober v = {.desc = &found->desc,
+                .mask = w->mask,
+                .tests = w->tests,
+                .share = OCL_ALL_SHARES,
+                .style = w->style,
+                .answers = answers};
     char *program;
     clt_child *kept[2] = {NULL, NULL};
     bool alone = !w->tests || !found->desc.is_cpu || clt_cpu_count() < 2 || ocl_answers_lost_test(answers);

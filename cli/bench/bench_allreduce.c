@@ -17,7 +17,7 @@
 
 typedef struct allreduce_bench {
     int64_t first, last, factor, runs, warmup;
-    const char *op, *way, *dtype;
+    const char *op, *algorithm, *dtype;
     bool bound, native, half_between;
     clt_dtype element;
     allreduce_run run;
@@ -233,9 +233,9 @@ static const char *path_of(const allreduce_run *r)
 static void print_head(const allreduce_bench *b)
 {
     const comm_info *info = b->run.info;
-    printf("# %s, %d rank%s on %d host%s, %s, way %s, in place: %s\n", b->op, info->ranks,
+    printf("# %s, %d rank%s on %d host%s, %s, algorithm %s, in place: %s\n", b->op, info->ranks,
            info->ranks == 1 ? "" : "s", info->nodes, info->nodes == 1 ? "" : "s", info->description,
-           comm_chosen_way(b->run.c), path_of(&b->run));
+           comm_chosen_algorithm(b->run.c), path_of(&b->run));
     printf("#%11s %12s %6s %5s %12s %8s %8s %7s %12s", "size", "count", "type", "redop", "time", "algbw",
            "busbw", "#wrong", "best");
     if (b->bound)
@@ -259,7 +259,7 @@ static clt_status run_sizes(allreduce_bench *b, clt_str *json)
     clt_jw_kstring(&b->writer, "bench", "allreduce");
     clt_jw_kstring(&b->writer, "op", b->op);
     clt_jw_kstring(&b->writer, "transport", info->transport);
-    clt_jw_kstring(&b->writer, "way", comm_chosen_way(b->run.c));
+    clt_jw_kstring(&b->writer, "algorithm", comm_chosen_algorithm(b->run.c));
     clt_jw_kstring(&b->writer, "path", path_of(&b->run));
     clt_jw_kint(&b->writer, "ranks", info->ranks);
     clt_jw_kint(&b->writer, "hosts", info->nodes);
@@ -288,7 +288,7 @@ static clt_status run(allreduce_bench *b, bench_common *common, cmd_context *con
     const ocl_open_options open = {
         .spec = common->device, .caps_mask = common->caps_mask, .local_rank = r->info->local_rank};
     comm_set_half_between(r->c, b->half_between);
-    clt_status status = comm_set_way(r->c, b->way, COMM_ANY_ORDER);
+    clt_status status = comm_set_algorithm(r->c, b->algorithm, COMM_ANY_ORDER);
     if (status == CLT_OK)
         status = allreduce_open(r, &open);
     if (status == CLT_OK)
@@ -323,7 +323,7 @@ clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
 {
     bench_common common = {0};
     allreduce_bench b = {
-        .factor = 4, .runs = 20, .warmup = 3, .op = "all_reduce", .way = "auto", .dtype = "f32"};
+        .factor = 4, .runs = 20, .warmup = 3, .op = "all_reduce", .algorithm = "auto", .dtype = "f32"};
     const char *first = "1K", *last = "64M";
     const args_option options[] = {
         BENCH_OPTIONS(common),
@@ -332,7 +332,7 @@ clt_status bench_allreduce(cmd_context *context, int argc, char **argv)
         ARGS_INT("-f", "N", b.factor, 2, 1e6, "factor from one size to the next (4)"),
         ARGS_INT("--runs", "N", b.runs, 1, 1e6, "measured sums of each size (20)"),
         ARGS_TEXT("--op", "NAME", b.op, "all_reduce (default), reduce_scatter, all_gather"),
-        ARGS_TEXT("--way", "NAME", b.way, "auto, nodes, halving, slices, ring, tree, native"),
+        ARGS_TEXT("--algorithm", "NAME", b.algorithm, "auto, nodes, halving, slices, ring, tree, native"),
         ARGS_TEXT("--dtype", "f32|f16|bf16", b.dtype, "type of the data"),
         ARGS_FLAG("--staging", b.run.staging,
                   "read the data from device memory and write the sum back, as for gradients"),

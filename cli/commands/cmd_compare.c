@@ -20,7 +20,7 @@
 
 /* The comparison of a run with the first one. */
 typedef struct pair {
-    clt_parting parting;
+    clt_divergence divergence;
     clt_differences differences;
 } pair;
 
@@ -40,7 +40,7 @@ static clt_status read_all(const args_result *r, comparison *c)
     }
     CLT_TRY(clt_run_names(c->runs, c->count));
     for (int i = 1; i < c->count; i++) {
-        CLT_TRY(clt_compare_losses(c->runs[0], c->runs[i], c->tolerance, &c->pairs[i].parting));
+        CLT_TRY(clt_compare_losses(c->runs[0], c->runs[i], c->tolerance, &c->pairs[i].divergence));
         CLT_TRY(clt_run_differences(c->runs[0], c->runs[i], &c->pairs[i].differences));
     }
     return CLT_OK;
@@ -127,7 +127,7 @@ static void put_runs(const comparison *c, int screen, clt_str *out)
         table_line(c, &t, i, out);
 }
 
-static void put_losses(const comparison *c, const clt_parting *p, clt_str *out)
+static void put_losses(const comparison *c, const clt_divergence *p, clt_str *out)
 {
     if (p->common == 0) {
         clt_str_append(out, "the runs have no step in common");
@@ -176,7 +176,7 @@ static void put_pair(const comparison *c, int run, int screen, clt_str *out)
     if (!config)
         clt_str_append(out, c->runs[0]->config && c->runs[run]->config ? "  config: the same\n"
                                                                        : "  config: unknown\n");
-    put_losses(c, &p->parting, &losses);
+    put_losses(c, &p->divergence, &losses);
     clt_str_append(out, "  losses: ");
     text_wrap(losses.text ? losses.text : "", 10, 6, screen, out);
     out->failed = out->failed || losses.failed || line.failed;
@@ -278,7 +278,7 @@ static clt_status print_json(const comparison *c)
     clt_jw_key(&w, "against_first");
     clt_jw_array(&w);
     for (int i = 1; i < c->count; i++) {
-        const clt_parting *p = &c->pairs[i].parting;
+        const clt_divergence *p = &c->pairs[i].divergence;
         clt_jw_object(&w);
         clt_jw_kstring(&w, "run", c->runs[i]->name);
         json_differences(&w, &c->pairs[i], false);

@@ -79,7 +79,7 @@ typedef enum clt_bind { CLT_BINDS(CLT_CHOICE_ID) } clt_bind;
     X(CLT_EMBEDDINGS_ROWS, "rows")   /* as rows, one for each position */
 typedef enum clt_embeddings { CLT_EMBEDDINGS(CLT_CHOICE_ID) } clt_embeddings;
 
-/* parallel.allreduce: comm/ways.c has the same names, in this order */
+/* parallel.allreduce: comm/algorithms.c has the same names, in this order */
 #define CLT_ALLREDUCES(X)                                                                                    \
     X(CLT_ALLREDUCE_AUTO, "auto")                                                                            \
     X(CLT_ALLREDUCE_NODES, "nodes")                                                                          \

@@ -107,7 +107,7 @@ const clt_config_key clt_config_common[] = {
 
     CLT_KEY_BOOL(
         "parallel.deterministic", "true",
-        "sums over the ranks have the same bits again in a run that is repeated, whichever way was "
+        "sums over the ranks have the same bits again in a run that is repeated, whichever algorithm was "
         "measured to be the fastest; false: MPI's own all-reduce (native), whose order nobody knows, may "
         "be asked for and takes part in the measurement"),
     CLT_KEY_BOOL(
@@ -127,7 +127,7 @@ const clt_config_key clt_config_common[] = {
         "with 16-bit parallel.gradients: what the ranks of a host have added up travels to other hosts in "
         "this type as well, in two thirds of the bytes, but rounded once more; false: as f32"),
     CLT_KEY_CHOICE("parallel.allreduce", CLT_CHOICE_WORDS(CLT_ALLREDUCES), "\"auto\"",
-                   "which way sums over ranks go; auto: through memory that the ranks of a host share, "
+                   "algorithm of sums over ranks; auto: through memory that the ranks of a host share, "
                    "between hosts the fastest of a measurement at the start"),
     CLT_KEY_CHOICE(
         "parallel.embeddings", CLT_CHOICE_WORDS(CLT_EMBEDDINGS), "\"auto\"",

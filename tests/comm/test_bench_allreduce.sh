@@ -17,16 +17,16 @@ sizes() {
 }
 
 expect_code 0 "${bench[@]}"
-expect_text '^# all_reduce, 1 rank on 1 host, one process, way none'
+expect_text '^# all_reduce, 1 rank on 1 host, one process, algorithm none'
 for ranks in 2 3; do
     for type in f32 f16 bf16; do sizes $ranks --dtype $type; done
     sizes $ranks --own-memory
     expect_text "memory of the rank's own"
 done
 # By the MPI library, in parts where there are many elements.
-sizes 3 --own-memory --way native
-expect_text ', way native,'
-expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce -b 72M -e 72M --runs 1 --own-memory --way native
+sizes 3 --own-memory --algorithm native
+expect_text ', algorithm native,'
+expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce -b 72M -e 72M --runs 1 --own-memory --algorithm native
 expect_awk 'one row, its sums right' '/^ *[0-9]/ && $8 == 0 { n++ } END { exit n != 1 }' "$out"
 sizes 2 --staging --device cpu
 expect_text 'device memory that local ranks share'
@@ -50,6 +50,6 @@ for key in bound_ms native_best_ms memory_alone_gbs memory_together_gbs; do # wi
 done
 
 expect_code 2 "$CLTRAIN" bench allreduce -b 1M -e 1K
-expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce --way telepathy
+expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" bench allreduce --algorithm telepathy
 expect_text 'possible here: auto, '
 finish

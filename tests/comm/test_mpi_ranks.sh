@@ -4,7 +4,7 @@
 # ctest-cost: 10
 #
 # What a user sees of several ranks: a table of hosts and devices at the start, later their speeds and the slowest one, and times of
-# communication that neither exceed the step nor include the wait for a late rank; which way sums go.
+# communication that neither exceed the step nor include the wait for a late rank; the algorithm of sums over ranks.
 . "$(dirname "${BASH_SOURCE[0]}")/mpi_lib.sh"
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all 'there is no OpenCL device'
 
@@ -30,10 +30,10 @@ expect_awk 'sums take longer than the steps' "$within" times
 if [ "$(wc -l <times)" -eq 60 ]; then pass; else fail "$(wc -l <times) steps"; fi
 expect_awk 'sums take time' '{ sum += $2 } END { exit !(sum > 0) }' times
 
-# Which way sums go: in memory that ranks share, unless the config names another; names that do not suit are refused.
-expect_awk 'the way is in metrics.jsonl' '/"event":"start"/ && /"allreduce":"nodes"/ { n++ } END { exit n != 1 }' two/metrics.jsonl
+# The algorithm of sums: in memory that ranks share, unless the config names another; names that do not suit are refused.
+expect_awk 'the algorithm is in metrics.jsonl' '/"event":"start"/ && /"allreduce":"nodes"/ { n++ } END { exit n != 1 }' two/metrics.jsonl
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train small.json train.steps=5 train.eval_every=0 parallel.allreduce=ring --out ring
-expect_awk 'the way asked for' '/"event":"start"/ && /"allreduce":"ring"/ { n++ } END { exit n != 1 }' ring/metrics.jsonl
+expect_awk 'the algorithm asked for' '/"event":"start"/ && /"allreduce":"ring"/ { n++ } END { exit n != 1 }' ring/metrics.jsonl
 expect_code 2 "${mpi[@]}" 3 "$CLTRAIN" train small.json parallel.allreduce=halving --out halving
 expect_text 'parallel.allreduce.*power of two; possible here: auto, nodes, slices, ring, tree'
 expect_code 2 "${mpi[@]}" 2 "$CLTRAIN" train small.json parallel.allreduce=native --out native

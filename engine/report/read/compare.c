@@ -22,7 +22,7 @@ typedef struct comparison {
     double begin, width; /* first step and length of a range */
 } comparison;
 
-static void add_pair(comparison *c, clt_parting *out, int64_t step, double a, double b)
+static void add_pair(comparison *c, clt_divergence *out, int64_t step, double a, double b)
 {
     double at = c->width > 0 ? floor(((double)step - c->begin) / c->width) : 0;
     stretch *s = &c->stretches[at < 0 ? 0 : at < STRETCHES ? (int)at : STRETCHES - 1];
@@ -60,7 +60,7 @@ static bool apart(const stretch *s, double tolerance)
            (fabs(mean) > noise && fabs(mean) > tolerance * fmax(fabs(s->a / n), fabs(s->b / n)));
 }
 
-static void judge(const comparison *c, double tolerance, clt_parting *out)
+static void judge(const comparison *c, double tolerance, clt_divergence *out)
 {
     bool ended = false; /* the loop, which goes backwards, has met a range in which the runs agree */
     double a = 0, b = 0, n = 0;
@@ -98,7 +98,7 @@ static clt_status next_step(clt_history *history, clt_metrics_line *line, bool *
     return CLT_OK;
 }
 
-static clt_status walk(clt_history *a, clt_history *b, comparison *c, clt_parting *out)
+static clt_status walk(clt_history *a, clt_history *b, comparison *c, clt_divergence *out)
 {
     clt_metrics_line x, y;
     bool more_x, more_y;
@@ -117,17 +117,17 @@ static clt_status walk(clt_history *a, clt_history *b, comparison *c, clt_partin
 }
 
 clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, double tolerance,
-                              clt_parting *out)
+                              clt_divergence *out)
 {
     comparison *c;
     clt_history *left = NULL, *right = NULL;
-    *out = (clt_parting){.last_common = -1,
-                         .first_different = -1,
-                         .largest_step = -1,
-                         .apart_from = -1,
-                         .apart_once = -1,
-                         .end_a = NAN,
-                         .end_b = NAN};
+    *out = (clt_divergence){.last_common = -1,
+                            .first_different = -1,
+                            .largest_step = -1,
+                            .apart_from = -1,
+                            .apart_once = -1,
+                            .end_a = NAN,
+                            .end_b = NAN};
     CLT_TRY(clt_alloc(&c, 1, sizeof *c, "the comparison of two runs"));
     for (int i = 0; i < STRETCHES; i++)
         c->stretches[i].first_step = -1;

@@ -7,7 +7,7 @@
 
 #include "engine/report/read/run_record.h"
 
-typedef struct clt_parting {
+typedef struct clt_divergence {
     int64_t common;          /* number of steps that both runs have; 0: they cannot be compared */
     int64_t last_common;     /* the last of these steps, -1 none */
     int64_t first_different; /* first common step with different losses; -1: none */
@@ -17,7 +17,7 @@ typedef struct clt_parting {
     int64_t apart_from;
     int64_t apart_once;  /* first step of any range in which they were apart; -1: never */
     double end_a, end_b; /* mean losses over the last range of common steps */
-} clt_parting;
+} clt_divergence;
 
 #define CLT_COMPARE_TOLERANCE 0.01
 
@@ -25,7 +25,7 @@ typedef struct clt_parting {
  * run) losses are apart if their means differ by more than `tolerance` of the greater one and by more than
  * three times what the scatter of the steps explains. CLT_EDATA: a file cannot be read. */
 clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, double tolerance,
-                              clt_parting *out);
+                              clt_divergence *out);
 
 /* --- facts about each run, for a comparison --- */
 

@@ -78,19 +78,19 @@ static clt_status choose_way(clt_run *run)
                                                                            : COMM_ANY_ORDER;
     comm_set_half_between(c, clt_config_bool(config, "parallel.half_between_hosts") &&
                                  clt_config_choice(config, "parallel.gradients") != CLT_GRADIENTS_F32);
-    clt_status status = comm_set_way(c, clt_config_string(config, "parallel.allreduce"), order);
+    clt_status status = comm_set_algorithm(c, clt_config_string(config, "parallel.allreduce"), order);
     CLT_TRY(clt_fail_prefix(status, "parallel.allreduce"));
     if (clt_config_choice(config, "parallel.allreduce") != CLT_ALLREDUCE_AUTO ||
-        (run->ranks.nodes == 1 && strcmp(comm_chosen_way(c), "nodes") == 0))
+        (run->ranks.nodes == 1 && strcmp(comm_chosen_algorithm(c), "nodes") == 0))
         return CLT_OK;
     clt_run_progress(run, "measuring sums over the ranks", 0, 0);
     const double most = 4 << 20, bucket = clt_config_float(config, "parallel.bucket_mb") * (1 << 20);
     double seconds[16];
-    CLT_TRY(comm_measure_ways(c, (int64_t)(bucket < most ? bucket : most),
-                              types[clt_config_choice(config, "parallel.gradients")], seconds, 16));
-    for (size_t i = 0; comm_way_name(i) && i < 16; i++)
+    CLT_TRY(comm_measure_algorithms(c, (int64_t)(bucket < most ? bucket : most),
+                                    types[clt_config_choice(config, "parallel.gradients")], seconds, 16));
+    for (size_t i = 0; comm_algorithm_name(i) && i < 16; i++)
         if (seconds[i] > 0)
-            CLT_DEBUG("all-reduce by %s: %.3f ms", comm_way_name(i), seconds[i] * 1e3);
+            CLT_DEBUG("all-reduce by %s: %.3f ms", comm_algorithm_name(i), seconds[i] * 1e3);
     return CLT_OK;
 }
 

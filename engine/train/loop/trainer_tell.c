@@ -233,7 +233,7 @@ static clt_status start_event(const clt_loop *l)
         CLT_FIELD_TEXT("model", clt_config_string(l->options->config, "model.type")),
         CLT_FIELD_INT("parameters", clt_graph_param_elements(job->train->graph)),
         CLT_FIELD_INT("ranks", run->ranks.ranks),
-        CLT_FIELD_TEXT("allreduce", run->ranks.ranks > 1 ? comm_chosen_way(l->options->comm) : NULL),
+        CLT_FIELD_TEXT("allreduce", run->ranks.ranks > 1 ? comm_chosen_algorithm(l->options->comm) : NULL),
         CLT_FIELD_INT("global_batch", job->global_batch),
         CLT_FIELD_INT("micro_batch", job->micro_batch),
         CLT_FIELD_NUMBER("peak_lr", job->schedule.peak),

@@ -3,7 +3,7 @@
  * Matches the tensors of a file with the model's parameters. Files of other programs may have a prefix
  * before every name, buffers, second copies of tied weights, and tensors for another task. An unused tensor
  * that belongs to a part of this model is an error, because a model without it computes something else.
- * Nothing here needs a device. misfit.c writes the list of differences. */
+ * Nothing here needs a device. weight_mismatch.c writes the list of differences. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
 #include "engine/ops/op.h"
-#include "engine/train/run/misfit.h"
+#include "engine/train/run/weight_mismatch.h"
 #include "engine/train/run/run.h"
 
 /* The published names of family number `index`; NULL: there are none. */
@@ -260,16 +260,16 @@ static void note_kept(const clt_param *param, clt_weights_taken *taken)
 }
 
 /* Adds the parameter to the list if its tensor is missing or does not fit. */
-static void compare(clt_misfits *list, const clt_param *param, clt_weights_taken *taken)
+static void compare(clt_mismatches *list, const clt_param *param, clt_weights_taken *taken)
 {
     const clt_named_tensor *tensor = clt_run_find_tensor(list->file, param);
     clt_shape need = clt_param_file_shape(param);
     if (!tensor)
-        clt_misfits_add(list, CLT_MISFIT_MISSING, param->file_name, &need, NULL);
+        clt_mismatches_add(list, CLT_MISMATCH_MISSING, param->file_name, &need, NULL);
     else if (!clt_dtype_is_float(tensor->dtype))
-        clt_misfits_add(list, CLT_MISFIT_TYPE, tensor->name, &need, tensor);
+        clt_mismatches_add(list, CLT_MISMATCH_TYPE, tensor->name, &need, tensor);
     else if (!clt_weights_fit_shape(param, tensor))
-        clt_misfits_add(list, CLT_MISFIT_SHAPE, tensor->name, &need, tensor);
+        clt_mismatches_add(list, CLT_MISMATCH_SHAPE, tensor->name, &need, tensor);
     else
         note_rows(param, tensor, taken);
     taken->tensors++;
@@ -365,10 +365,10 @@ static void tell_passed_over(const char *path, const char *names, int count)
                  count == 1 ? "" : "s", names);
 }
 
-/* Handles the tensors that no parameter takes. They are misfits, except in a file of another program
+/* Handles the tensors that no parameter takes. They are mismatches, except in a file of another program
  * (`others`) that holds all that is needed: there, tensors that do not belong to this model cause only a
  * warning. */
-static void compare_rest(clt_misfits *list, const char *path, const char *skip, bool others)
+static void compare_rest(clt_mismatches *list, const char *path, const char *skip, bool others)
 {
     char names[300] = "";
     int passed = 0;
@@ -379,7 +379,7 @@ static void compare_rest(clt_misfits *list, const char *path, const char *skip, 
             may_be_left_out(list->graph, list->file, tensor))
             continue;
         if (!fits || !others || tells_another_model(list->graph, list->file, tensor)) {
-            clt_misfits_add(list, CLT_MISFIT_UNUSED, tensor->name, NULL, tensor);
+            clt_mismatches_add(list, CLT_MISMATCH_UNUSED, tensor->name, NULL, tensor);
             continue;
         }
         size_t used = strlen(names);
@@ -405,7 +405,7 @@ static void clear_but_prefix(clt_weights_taken *taken)
 clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file, const char *path,
                              const char *skip, clt_weights_taken *taken)
 {
-    clt_misfits list = {.graph = graph, .file = file, .may_skip = skip != NULL};
+    clt_mismatches list = {.graph = graph, .file = file, .may_skip = skip != NULL};
     clt_weights_taken own;
     own.prefix[0] = '\0';
     taken = taken ? taken : &own;
@@ -422,5 +422,5 @@ clt_status clt_weights_check(const clt_graph *graph, const clt_safetensors *file
                  "without --init all of them start with their random initial values",
                  skip, taken->kept, path);
     compare_rest(&list, path, skip, taken != &own);
-    return clt_misfits_finish(&list, path);
+    return clt_mismatches_finish(&list, path);
 }

@@ -3,7 +3,7 @@
  * ctest-labels: quick
  *
  * The communication room. Alone it tests the built-in transport, sums, launcher detection and the module search
- * (requests, groups, ways and deadlines: test_comm_ways.c). Under mpirun
+ * (requests, groups, algorithms and deadlines: test_comm_algorithms.c). Under mpirun
  * (tests/comm/test_comm_mpi.sh) the same program checks the MPI transport: "test_comm" runs the collectives,
  * "test_comm abort|stuck|fail" end the job in three ways. */
 #include <setjmp.h>

@@ -274,7 +274,7 @@ static void urgent_beside_sums(comm *c, void *context)
     comm *own = NULL;
     comm_request *sum = NULL;
     float *x = malloc(COUNT * sizeof *x);
-    EXPECT(x != NULL && comm_set_way(c, context, COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(x != NULL && comm_set_algorithm(c, context, COMM_ANY_ORDER) == CLT_OK);
     EXPECT(comm_split_small(c, 0, info->rank, &own) == CLT_OK);
     for (int i = 0; i < COUNT; i++)
         x[i] = (float)(info->rank + i % 5);
@@ -401,7 +401,7 @@ static void one_rank_is_late(comm *c, void *context)
     char phase[32];
     (void)snprintf(phase, sizeof phase, "step %d", 17 + info->rank);
     comm_set_phase(c, phase);
-    EXPECT(comm_set_way(c, "tree", COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "tree", COMM_ANY_ORDER) == CLT_OK);
     EXPECT(comm_barrier(c) == CLT_OK);
     if (info->rank != l->late) {
         comm_request *sum = NULL;
@@ -459,7 +459,7 @@ static void cut_cable(comm *c, void *context)
     const comm_info *info = comm_describe(c);
     memset(x, 0, sizeof x);
     t->ranks[info->rank] = c;
-    EXPECT(comm_set_way(c, "ring", COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "ring", COMM_ANY_ORDER) == CLT_OK);
     meet(&t->begun, info->ranks);
     if (info->rank == 0)
         atomic_store(&wire.fail_after, 20);

@@ -144,7 +144,7 @@ static void on_one_host(void **state)
 /* The tree over the ranks, which hosts of unequal size do not keep. */
 static void in_the_order_of_ranks(comm *c, void *context)
 {
-    EXPECT(comm_set_way(c, "auto", COMM_TREE) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "auto", COMM_TREE) == CLT_OK);
     ordinary(c, context);
     shared(c, context);
 }

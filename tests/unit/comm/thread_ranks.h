@@ -261,7 +261,7 @@ static inline void fill(int rank, int64_t count, comm_type type, void *data)
 static const int64_t counts[] = {0, 1, 2, 3, 15, 16, 17, 1000, 4099, 20000};
 #define COUNTS (sizeof counts / sizeof counts[0])
 
-/* As the sums of the ways' tree, but hosts first, in the order of their first ranks. */
+/* As the sums of the algorithm tree, but hosts first, in the order of their first ranks. */
 static inline void expected_of_hosts(const char *places, int64_t count, comm_type type, void *out)
 {
     int ranks = (int)strlen(places), hosts = 0;

@@ -74,9 +74,9 @@ static clt_run_record *run(const char *name, int steps, unsigned seed, double sc
     return record;
 }
 
-static clt_parting part(clt_run_record *a, clt_run_record *b)
+static clt_divergence part(clt_run_record *a, clt_run_record *b)
 {
-    clt_parting p;
+    clt_divergence p;
     must(clt_compare_losses(a, b, CLT_COMPARE_TOLERANCE, &p));
     clt_run_record_free(a);
     clt_run_record_free(b);
@@ -86,7 +86,7 @@ static clt_parting part(clt_run_record *a, clt_run_record *b)
 static void equal_runs_are_equal(void **state)
 {
     (void)state;
-    clt_parting p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 300, 1, 0.1, 1, 0, 0));
+    clt_divergence p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 300, 1, 0.1, 1, 0, 0));
     assert_int_equal(p.common, 300);
     assert_int_equal(p.last_common, 300);
     assert_int_equal(p.first_different, -1);
@@ -99,7 +99,7 @@ static void equal_runs_are_equal(void **state)
 static void the_last_bit_counts(void **state)
 {
     (void)state;
-    clt_parting p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 500, 1, 0.1, 1 + 3e-16, 123, 500));
+    clt_divergence p = part(run("a", 500, 1, 0.1, 1, 0, 0), run("b", 500, 1, 0.1, 1 + 3e-16, 123, 500));
     assert_in_range(p.first_different, 123, 130); /* a product may round to the same number */
     assert_int_equal(p.apart_once, -1);
 }
@@ -107,7 +107,7 @@ static void the_last_bit_counts(void **state)
 static void noise_is_not_a_difference(void **state)
 {
     (void)state;
-    clt_parting p = part(run("a", 2000, 1, 0.1, 1, 0, 0), run("b", 2000, 2, 0.1, 1, 0, 0));
+    clt_divergence p = part(run("a", 2000, 1, 0.1, 1, 0, 0), run("b", 2000, 2, 0.1, 1, 0, 0));
     assert_int_equal(p.first_different, 1);
     assert_int_equal(p.apart_from, -1);
 }
@@ -115,7 +115,7 @@ static void noise_is_not_a_difference(void **state)
 static void runs_that_part_are_found(void **state)
 {
     (void)state;
-    clt_parting p = part(run("a", 2000, 1, 0.05, 1, 0, 0), run("b", 2000, 2, 0.05, 1.2, 700, 9999));
+    clt_divergence p = part(run("a", 2000, 1, 0.05, 1, 0, 0), run("b", 2000, 2, 0.05, 1.2, 700, 9999));
     assert_in_range(p.apart_from, 680, 721);
     assert_true(p.end_b / p.end_a > 1.15 && p.end_b / p.end_a < 1.25);
     p = part(run("a", 2000, 1, 0.05, 1, 0, 0), run("b", 2000, 1, 0.05, 1.2, 700, 1200));
@@ -127,7 +127,7 @@ static void runs_that_part_are_found(void **state)
 static void few_steps_and_none(void **state)
 {
     (void)state;
-    clt_parting p = part(run("a", 3, 1, 0, 1, 0, 0), run("b", 3, 1, 0, 2, 2, 9));
+    clt_divergence p = part(run("a", 3, 1, 0, 1, 0, 0), run("b", 3, 1, 0, 2, 2, 9));
     assert_int_equal(p.common, 3);
     assert_int_equal(p.first_different, 2);
     assert_int_equal(p.largest_step, 2);

@@ -12,13 +12,13 @@
 
 #define GRAIN 64 /* elements: slices start at multiples of cache lines */
 
-static const char *nodes_misfit(const comm *c, comm_type type, comm_op op)
+static const char *nodes_unsuited(const comm *c, comm_type type, comm_op op)
 {
     if (c->info.nodes == c->info.ranks)
         return "every rank is on a host of its own";
     if (c->lanes == 0)
         return "the ranks of a host cannot share memory here";
-    return comm_way_slices.misfit(c, type, op);
+    return comm_algorithm_slices.unsuited(c, type, op);
 }
 
 bool comm_widens(const comm *c, comm_type type)
@@ -170,7 +170,7 @@ static clt_status nodes_all_reduce(comm *c, void *data, int64_t count, comm_type
     return CLT_OK;
 }
 
-const comm_way comm_way_nodes = {"nodes", nodes_misfit, nodes_is_tree, nodes_all_reduce};
+const comm_algorithm comm_algorithm_nodes = {"nodes", nodes_unsuited, nodes_is_tree, nodes_all_reduce};
 
 /* --- in memory that the local ranks see --- */
 

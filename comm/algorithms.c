@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ways of an all-reduce by messages, and the choice among all ways.
- *
- *   tree     to rank 0 along a binomial tree and back: few messages, each of everything. For little data.
- *   halving  halves of the data are exchanged with ranks 1, 2, 4 ... away and gathered the same way back:
- *            the fewest messages that send each byte about twice. Ranks must be a power of two.
- *   ring     1 / ranks of the data travels round the ring, being added to, and round once more.
- *   slices   every rank gets one slice from all ranks, adds it up and sends the sum to all; pieces overlap
- *            (pieces.c): the only one by messages that rounds 16-bit sums once.
- *
- * If the number of ranks is a power of two, tree, halving, slices and nodes (way_nodes.c) all add in the
- * order of comm_sum_parts, a binary tree over the ranks, and give the same bits. */
+ * The algorithms of an all-reduce by messages, and the choice among all algorithms. tree to rank 0 along a
+ * binomial tree and back: few messages, each of everything. For little data. halving halves of the data are
+ * exchanged with ranks 1, 2, 4 ... away and gathered the same way back: the fewest messages that send each
+ * byte about twice. Ranks must be a power of two. ring 1 / ranks of the data travels round the ring, being
+ * added to, and round once more. slices every rank gets one slice from all ranks, adds it up and sends the
+ * sum to all; pieces overlap (pieces.c): the only one by messages that rounds 16-bit sums once. If the number
+ * of ranks is a power of two, tree, halving, slices and nodes (algorithm_nodes.c) all add in the order of
+ * comm_sum_parts, a binary tree over the ranks, and give the same bits. */
 #include "comm/comm_internal.h"
 
 bool comm_always_tree(const comm *c)
@@ -53,11 +50,11 @@ static clt_status tree_all_reduce(comm *c, void *data, int64_t count, comm_type 
     return comm_run_broadcast(c, data, bytes, 0);
 }
 
-const comm_way comm_way_tree = {"tree", needs_f32_order, comm_always_tree, tree_all_reduce};
+const comm_algorithm comm_algorithm_tree = {"tree", needs_f32_order, comm_always_tree, tree_all_reduce};
 
 /* --- halving --- */
 
-static const char *halving_misfit(const comm *c, comm_type type, comm_op op)
+static const char *halving_unsuited(const comm *c, comm_type type, comm_op op)
 {
     return c->info.ranks & (c->info.ranks - 1) ? "the number of ranks is not a power of two"
                                                : needs_f32_order(c, type, op);
@@ -99,7 +96,8 @@ static clt_status halving_all_reduce(comm *c, void *data, int64_t count, comm_ty
     return CLT_OK;
 }
 
-const comm_way comm_way_halving = {"halving", halving_misfit, comm_always_tree, halving_all_reduce};
+const comm_algorithm comm_algorithm_halving = {"halving", halving_unsuited, comm_always_tree,
+                                               halving_all_reduce};
 
 /* --- ring --- */
 
@@ -123,11 +121,11 @@ static clt_status ring_all_reduce(comm *c, void *data, int64_t count, comm_type 
     return CLT_OK;
 }
 
-const comm_way comm_way_ring = {"ring", needs_f32_order, comm_never_tree, ring_all_reduce};
+const comm_algorithm comm_algorithm_ring = {"ring", needs_f32_order, comm_never_tree, ring_all_reduce};
 
 /* --- slices --- */
 
-static const char *slices_misfit(const comm *c, comm_type type, comm_op op)
+static const char *slices_unsuited(const comm *c, comm_type type, comm_op op)
 {
     (void)c;
     return op != COMM_SUM || (type != COMM_F32 && type != COMM_F16 && type != COMM_BF16)
@@ -171,11 +169,11 @@ static clt_status slices_all_reduce(comm *c, void *data, int64_t count, comm_typ
                                              .end = end_slices});
 }
 
-const comm_way comm_way_slices = {"slices", slices_misfit, comm_always_tree, slices_all_reduce};
+const comm_algorithm comm_algorithm_slices = {"slices", slices_unsuited, comm_always_tree, slices_all_reduce};
 
 /* --- the transport's own --- */
 
-static const char *native_misfit(const comm *c, comm_type type, comm_op op)
+static const char *native_unsuited(const comm *c, comm_type type, comm_op op)
 {
     if (c->parent)
         return "the transport's own all-reduce is over all ranks of the job";
@@ -205,7 +203,7 @@ static clt_status native_all_reduce(comm *c, void *data, int64_t count, comm_typ
     return reduce_natively(c, data, count, type, op, false);
 }
 
-const comm_way comm_way_native = {"native", native_misfit, comm_never_tree, native_all_reduce};
+const comm_algorithm comm_algorithm_native = {"native", native_unsuited, comm_never_tree, native_all_reduce};
 
 typedef struct native_sum {
     comm *group;
@@ -222,7 +220,7 @@ static clt_status sum_blocking(void *context)
 
 clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type)
 {
-    const char *why = native_misfit(c, type, COMM_SUM);
+    const char *why = native_unsuited(c, type, COMM_SUM);
     if (c->info.ranks == 1 || count == 0)
         return CLT_OK;
     if (why)
@@ -233,75 +231,77 @@ clt_status comm_native_sum(comm *c, void *data, int64_t count, comm_type type)
 
 /* --- the choice --- */
 
-/* In the order of preference where no way was asked for or measured. */
-static const comm_way *const ways[] = {&comm_way_nodes, &comm_way_slices, &comm_way_halving,
-                                       &comm_way_ring,  &comm_way_tree,   &comm_way_native};
-#define WAYS (sizeof ways / sizeof ways[0])
+/* In the order of preference where no algorithm was asked for or measured. */
+static const comm_algorithm *const algorithms[] = {&comm_algorithm_nodes,   &comm_algorithm_slices,
+                                                   &comm_algorithm_halving, &comm_algorithm_ring,
+                                                   &comm_algorithm_tree,    &comm_algorithm_native};
+#define ALGORITHMS (sizeof algorithms / sizeof algorithms[0])
 /* Bytes up to which the number of messages decides, not their size. */
 #define SMALL 4096
-/* Bytes at a time for ways that do not cut pieces themselves: scratch memory stays small, and sums are still
- * in a cache when they are sent on. */
+/* Bytes at a time for algorithms that do not cut pieces themselves: scratch memory stays small, and sums are
+ * still in a cache when they are sent on. */
 #define PIECE ((int64_t)32 << 20)
 
-const char *comm_way_name(size_t index)
+const char *comm_algorithm_name(size_t index)
 {
-    return index < WAYS ? ways[index]->name : NULL;
+    return index < ALGORITHMS ? algorithms[index]->name : NULL;
 }
 
-const comm_way *comm_way_at(size_t index)
+const comm_algorithm *comm_algorithm_at(size_t index)
 {
-    return index < WAYS ? ways[index] : NULL;
+    return index < ALGORITHMS ? algorithms[index] : NULL;
 }
 
-const char *comm_way_forbidden(const comm *c, const comm_way *way)
+const char *comm_algorithm_forbidden(const comm *c, const comm_algorithm *algorithm)
 {
-    if (c->order == COMM_REPEATED && way == &comm_way_native)
+    if (c->order == COMM_REPEATED && algorithm == &comm_algorithm_native)
         return "its order of additions is unknown, so sums may differ from run to run "
                "(parallel.deterministic)";
-    if (c->order == COMM_TREE && !way->is_tree(c))
+    if (c->order == COMM_TREE && !algorithm->is_tree(c))
         return "its sums depend on the number of ranks (parallel.rank_invariant)";
     return NULL;
 }
 
-static bool may_go(const comm *c, const comm_way *way, comm_type type, comm_op op)
+static bool may_go(const comm *c, const comm_algorithm *algorithm, comm_type type, comm_op op)
 {
-    return !way->misfit(c, type, op) && (op != COMM_SUM || !comm_way_forbidden(c, way));
+    return !algorithm->unsuited(c, type, op) && (op != COMM_SUM || !comm_algorithm_forbidden(c, algorithm));
 }
 
-const comm_way *comm_way_for(const comm *c, int64_t bytes, comm_type type, comm_op op)
+const comm_algorithm *comm_algorithm_for(const comm *c, int64_t bytes, comm_type type, comm_op op)
 {
-    if (c->way && may_go(c, c->way, type, op))
-        return c->way;
-    if (bytes <= SMALL && may_go(c, &comm_way_tree, type, op))
-        return &comm_way_tree;
-    for (size_t i = 0; i < WAYS; i++)
-        if (may_go(c, ways[i], type, op))
-            return ways[i];
+    if (c->algorithm && may_go(c, c->algorithm, type, op))
+        return c->algorithm;
+    if (bytes <= SMALL && may_go(c, &comm_algorithm_tree, type, op))
+        return &comm_algorithm_tree;
+    for (size_t i = 0; i < ALGORITHMS; i++)
+        if (may_go(c, algorithms[i], type, op))
+            return algorithms[i];
     return NULL;
 }
 
 bool comm_in_two_levels(const comm *c, int64_t bytes, comm_type type)
 {
-    return comm_way_for(c, bytes, type, COMM_SUM) == &comm_way_nodes;
+    return comm_algorithm_for(c, bytes, type, COMM_SUM) == &comm_algorithm_nodes;
 }
 
 clt_status comm_run_all_reduce(comm *c, void *data, int64_t count, comm_type type, comm_op op)
 {
-    const comm_way *way = comm_way_for(c, count * comm_type_bytes(type), type, op);
+    const comm_algorithm *algorithm = comm_algorithm_for(c, count * comm_type_bytes(type), type, op);
     if (c->info.ranks == 1 || count == 0)
         return CLT_OK;
-    if (!way)
-        CLT_FAIL(CLT_EINTERNAL, "no way knows this all-reduce");
+    if (!algorithm)
+        CLT_FAIL(CLT_EINTERNAL, "no algorithm knows this all-reduce");
     int64_t size = comm_type_bytes(type), most = PIECE / size;
-    if (way == &comm_way_native || way == &comm_way_nodes || way == &comm_way_slices)
+    if (algorithm == &comm_algorithm_native || algorithm == &comm_algorithm_nodes ||
+        algorithm == &comm_algorithm_slices)
         most = count;
     for (int64_t at = 0; at < count; at += most)
-        CLT_TRY(
-            way->all_reduce(c, (char *)data + at * size, count - at < most ? count - at : most, type, op));
+        CLT_TRY(algorithm->all_reduce(c, (char *)data + at * size, count - at < most ? count - at : most,
+                                      type, op));
     return CLT_OK;
 }
 
-const char *comm_chosen_way(const comm *c)
+const char *comm_chosen_algorithm(const comm *c)
 {
-    return c->info.ranks == 1 ? "none" : comm_way_for(c, SMALL + 1, COMM_F32, COMM_SUM)->name;
+    return c->info.ranks == 1 ? "none" : comm_algorithm_for(c, SMALL + 1, COMM_F32, COMM_SUM)->name;
 }

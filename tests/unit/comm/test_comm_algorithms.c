@@ -7,21 +7,21 @@
 
 #include "engine/config/choices.h"
 
-/* --- ways --- */
+/* --- algorithms --- */
 
-/* Every way that suits: the bits of the tree, but for the ring, whose sums are of another order; guards around. */
-static void check_way(comm *c, const comm_way *way, comm_type type)
+/* Every algorithm that suits: the bits of the tree, but for the ring, whose sums are of another order; guards around. */
+static void check_algorithm(comm *c, const comm_algorithm *algorithm, comm_type type)
 {
     const comm_info *info = comm_describe(c);
     int64_t size = comm_type_bytes(type);
     static _Thread_local char data[20000 * 4 + 128], want[20000 * 4];
-    bool ring = strcmp(way->name, "ring") == 0;
+    bool ring = strcmp(algorithm->name, "ring") == 0;
     for (size_t k = 0; k < COUNTS; k++) {
         int64_t count = counts[k];
         memset(data, 0x5a, sizeof data);
         fill(info->rank, count, type, data + 64);
         expected(info->ranks, count, type, want);
-        c->way = way;
+        c->algorithm = algorithm;
         EXPECT(comm_all_reduce(c, data + 64, count, type, COMM_SUM) == CLT_OK);
         if (!ring)
             EXPECT(memcmp(data + 64, want, (size_t)(count * size)) == 0);
@@ -33,17 +33,17 @@ static void check_way(comm *c, const comm_way *way, comm_type type)
         for (int i = 0; i < 64; i++)
             EXPECT(data[i] == 0x5a && data[64 + count * size + i] == 0x5a);
     }
-    c->way = NULL;
+    c->algorithm = NULL;
 }
 
 static void all_ways(comm *c, void *context)
 {
     const comm_type types[] = {COMM_F32, COMM_F16, COMM_BF16};
     int *tried = context;
-    for (size_t i = 0; comm_way_at(i); i++)
+    for (size_t i = 0; comm_algorithm_at(i); i++)
         for (int t = 0; t < 3; t++)
-            if (!comm_way_at(i)->misfit(c, types[t], COMM_SUM)) {
-                check_way(c, comm_way_at(i), types[t]);
+            if (!comm_algorithm_at(i)->unsuited(c, types[t], COMM_SUM)) {
+                check_algorithm(c, comm_algorithm_at(i), types[t]);
                 if (comm_describe(c)->rank == 0)
                     ++*tried;
             }
@@ -64,18 +64,20 @@ static void ways_by_name(comm *c, void *context)
 {
     double seconds[16];
     (void)context;
-    EXPECT(comm_set_way(c, "ring", COMM_ANY_ORDER) == CLT_OK && strcmp(comm_chosen_way(c), "ring") == 0);
-    EXPECT(comm_set_way(c, "halving", COMM_ANY_ORDER) == CLT_ECONFIG); /* three ranks */
+    EXPECT(comm_set_algorithm(c, "ring", COMM_ANY_ORDER) == CLT_OK &&
+           strcmp(comm_chosen_algorithm(c), "ring") == 0);
+    EXPECT(comm_set_algorithm(c, "halving", COMM_ANY_ORDER) == CLT_ECONFIG); /* three ranks */
     EXPECT(strstr(clt_error_text(), "power of two") && strstr(clt_error_text(), "slices"));
-    EXPECT(comm_set_way(c, "telepathy", COMM_ANY_ORDER) == CLT_ECONFIG);
-    EXPECT(strcmp(comm_chosen_way(c), "ring") == 0);
-    EXPECT(comm_set_way(c, "auto", COMM_ANY_ORDER) == CLT_OK);
-    EXPECT(comm_measure_ways(c, 40000, COMM_F32, seconds, 16) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "telepathy", COMM_ANY_ORDER) == CLT_ECONFIG);
+    EXPECT(strcmp(comm_chosen_algorithm(c), "ring") == 0);
+    EXPECT(comm_set_algorithm(c, "auto", COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(comm_measure_algorithms(c, 40000, COMM_F32, seconds, 16) == CLT_OK);
     int measured = 0;
-    for (size_t i = 0; comm_way_name(i); i++)
+    for (size_t i = 0; comm_algorithm_name(i); i++)
         measured += seconds[i] > 0;
     EXPECT(measured >= 3);
-    EXPECT(comm_check_equal(c, comm_chosen_way(c), (int64_t)strlen(comm_chosen_way(c)), "the way") == CLT_OK);
+    EXPECT(comm_check_equal(c, comm_chosen_algorithm(c), (int64_t)strlen(comm_chosen_algorithm(c)),
+                            "the algorithm") == CLT_OK);
 }
 
 /* Three ranks: on one host nodes adds up the tree; on two with 2 and 1 it does not. */
@@ -83,26 +85,27 @@ static void ways_by_order(comm *c, void *context)
 {
     const bool even = !context;
     double seconds[16];
-    EXPECT(comm_set_way(c, "native", COMM_ANY_ORDER) == CLT_ECONFIG); /* this transport has none */
-    EXPECT(comm_set_way(c, "ring", COMM_REPEATED) == CLT_OK);
-    EXPECT(comm_set_way(c, "ring", COMM_TREE) == CLT_ECONFIG && strstr(clt_error_text(), "rank_invariant"));
+    EXPECT(comm_set_algorithm(c, "native", COMM_ANY_ORDER) == CLT_ECONFIG); /* this transport has none */
+    EXPECT(comm_set_algorithm(c, "ring", COMM_REPEATED) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "ring", COMM_TREE) == CLT_ECONFIG &&
+           strstr(clt_error_text(), "rank_invariant"));
     EXPECT(strstr(clt_error_text(), "slices") && !strstr(clt_error_text(), ", ring"));
-    EXPECT((comm_set_way(c, "nodes", COMM_TREE) == CLT_OK) == even);
-    EXPECT(comm_set_way(c, "auto", COMM_TREE) == CLT_OK);
-    EXPECT(strcmp(comm_chosen_way(c), even ? "nodes" : "slices") == 0);
+    EXPECT((comm_set_algorithm(c, "nodes", COMM_TREE) == CLT_OK) == even);
+    EXPECT(comm_set_algorithm(c, "auto", COMM_TREE) == CLT_OK);
+    EXPECT(strcmp(comm_chosen_algorithm(c), even ? "nodes" : "slices") == 0);
     for (int order = COMM_REPEATED; order <= COMM_TREE; order++) {
-        EXPECT(comm_set_way(c, "auto", (comm_order)order) == CLT_OK);
-        EXPECT(comm_measure_ways(c, 40000, COMM_BF16, seconds, 16) == CLT_OK);
+        EXPECT(comm_set_algorithm(c, "auto", (comm_order)order) == CLT_OK);
+        EXPECT(comm_measure_algorithms(c, 40000, COMM_BF16, seconds, 16) == CLT_OK);
         int measured = 0;
-        for (size_t i = 0; comm_way_name(i); i++) {
-            EXPECT(seconds[i] == 0 || strcmp(comm_way_name(i), "ring") != 0);
+        for (size_t i = 0; comm_algorithm_name(i); i++) {
+            EXPECT(seconds[i] == 0 || strcmp(comm_algorithm_name(i), "ring") != 0);
             measured += seconds[i] > 0;
         }
         /* of 16 bits: slices, and nodes where it may */
         EXPECT(measured == (even ? 2 : order == COMM_TREE ? 1 : 0));
     }
-    EXPECT(comm_set_way(c, "auto", COMM_REPEATED) == CLT_OK);
-    EXPECT(strcmp(comm_chosen_way(c), "nodes") == 0);
+    EXPECT(comm_set_algorithm(c, "auto", COMM_REPEATED) == CLT_OK);
+    EXPECT(strcmp(comm_chosen_algorithm(c), "nodes") == 0);
 }
 
 static void ways_are_asked_for_or_measured(void **state)
@@ -122,10 +125,10 @@ static void the_config_knows_every_way(void **state)
     static const char *const words[] = {CLT_ALLREDUCES(CLT_WORD_OF_WAY)};
     (void)state;
     assert_string_equal(words[0], "auto");
-    size_t ways = 0;
-    for (; comm_way_name(ways); ways++)
-        assert_string_equal(words[1 + ways], comm_way_name(ways));
-    assert_int_equal(ways + 1, sizeof words / sizeof words[0]);
+    size_t algorithms = 0;
+    for (; comm_algorithm_name(algorithms); algorithms++)
+        assert_string_equal(words[1 + algorithms], comm_algorithm_name(algorithms));
+    assert_int_equal(algorithms + 1, sizeof words / sizeof words[0]);
 }
 
 /* --- sums in memory that ranks share --- */
@@ -268,7 +271,7 @@ static void sum_over_hosts(comm *c, void *context)
     const comm_type types[] = {COMM_F32, COMM_BF16, COMM_F16};
     comm_memory *memory[3] = {NULL, NULL, NULL};
     placed_sum s = {.own = malloc(700001 * 4), .want = malloc(700001 * 4)};
-    EXPECT(comm_set_way(c, "nodes", COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "nodes", COMM_ANY_ORDER) == CLT_OK);
     for (int i = 0; i < 3; i++)
         EXPECT(comm_memory_create(c, 700001 * 4, &memory[i]) == CLT_OK);
     for (int k = 0; k < 9; k++) {
@@ -307,7 +310,7 @@ static void tree_over_hosts(comm *c, void *context)
     comm_memory *memory = NULL;
     placed_sum s = {.count = 20000, .type = COMM_F32, .own = malloc(20000 * 4), .want = malloc(20000 * 4)};
     (void)context;
-    EXPECT(comm_set_way(c, "auto", COMM_TREE) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "auto", COMM_TREE) == CLT_OK);
     EXPECT(comm_memory_create(c, 20000 * 4, &memory) == CLT_OK);
     expected(info->ranks, s.count, s.type, s.want);
     for (int i = 0; i < 2; i++) {
@@ -338,8 +341,8 @@ static void far_apart(comm *c, void *context)
     const comm_info *info = comm_describe(c);
     float *data = malloc(700001 * sizeof *data), *want = malloc(700001 * sizeof *want);
     EXPECT(info->nodes == info->ranks && info->local_ranks == 1);
-    EXPECT(comm_set_way(c, "nodes", COMM_ANY_ORDER) == CLT_ECONFIG);
-    EXPECT(comm_set_way(c, "slices", COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "nodes", COMM_ANY_ORDER) == CLT_ECONFIG);
+    EXPECT(comm_set_algorithm(c, "slices", COMM_ANY_ORDER) == CLT_OK);
     fill(info->rank, 700001, COMM_F32, data);
     expected_of_hosts(context, 700001, COMM_F32, want);
     EXPECT(comm_all_reduce(c, data, 700001, COMM_F32, COMM_SUM) == CLT_OK);
@@ -364,7 +367,7 @@ static void rounded_twice(comm *c, void *context)
     const comm_info *info = comm_describe(c);
     int64_t first, length;
     int *differ = context, exact = 0;
-    EXPECT(comm_set_way(c, "nodes", COMM_ANY_ORDER) == CLT_OK);
+    EXPECT(comm_set_algorithm(c, "nodes", COMM_ANY_ORDER) == CLT_OK);
     comm_set_half_between(c, true);
     expected(info->ranks, COUNT, COMM_BF16, data);
     for (int i = 0; i < COUNT; i++) {
@@ -397,7 +400,7 @@ static void half_types_travel_between_hosts(void **state)
     assert_true(differ > 0); /* it is another sum than that which is rounded once */
 }
 
-/* Whatever is longer than a message goes in several; pieces and turns of other ways never are. */
+/* Whatever is longer than a message goes in several; pieces and turns of other algorithms never are. */
 static void long_data(comm *c, void *context)
 {
     static const char *const names[] = {"tree", "ring", "halving"};
@@ -407,7 +410,7 @@ static void long_data(comm *c, void *context)
     expected(info->ranks, 20000, COMM_F32, want);
     for (int w = 0; w < 3; w++) {
         fill(info->rank, 20000, COMM_F32, data);
-        EXPECT(comm_set_way(c, names[w], COMM_ANY_ORDER) == CLT_OK);
+        EXPECT(comm_set_algorithm(c, names[w], COMM_ANY_ORDER) == CLT_OK);
         EXPECT(comm_all_reduce(c, data, 20000, COMM_F32, COMM_SUM) == CLT_OK);
         for (int i = 0; i < 20000; i++)
             EXPECT(data[i] - want[i] < 1e-7f && want[i] - data[i] < 1e-7f);
@@ -442,5 +445,5 @@ int main(void)
         cmocka_unit_test(the_tree_is_kept),
         cmocka_unit_test(a_host_for_each_rank),
     };
-    return cmocka_run_group_tests_name("comm ways", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("comm algorithms", tests, NULL, NULL);
 }

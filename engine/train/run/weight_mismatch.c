@@ -3,7 +3,7 @@
  * The list of differences between a file of weights and a model, as text. Names come from a file that
  * anybody may have written, so characters that cannot be printed are replaced. From the published names of
  * the model's family it also finds the keys of the config that would fit the file. */
-#include "engine/train/run/misfit.h"
+#include "engine/train/run/weight_mismatch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 /* Digits between two dots are the number of a layer: for "h.11.ln_1.bias" the name is "h.%.ln_1.bias", the
  * result 11. */
-static int64_t layer_of(const char *name, char out[CLT_MISFIT_NAME])
+static int64_t layer_of(const char *name, char out[CLT_MISMATCH_NAME])
 {
     const char *digits = NULL;
     size_t n_digits = 0, length = 0;
@@ -31,7 +31,7 @@ static int64_t layer_of(const char *name, char out[CLT_MISFIT_NAME])
             layer = strtoll(digits, NULL, 10);
         }
     }
-    for (const char *at = name; *at && length + 1 < CLT_MISFIT_NAME;) {
+    for (const char *at = name; *at && length + 1 < CLT_MISMATCH_NAME;) {
         if (at == digits) {
             out[length++] = '%';
             at += n_digits;
@@ -45,17 +45,17 @@ static int64_t layer_of(const char *name, char out[CLT_MISFIT_NAME])
     return layer;
 }
 
-static bool same_line(const clt_misfit *a, const clt_misfit *b)
+static bool same_line(const clt_mismatch *a, const clt_mismatch *b)
 {
     return a->kind == b->kind && strcmp(a->name, b->name) == 0 && clt_shape_equal(&a->need, &b->need) &&
            clt_shape_equal(&a->have, &b->have) && strcmp(a->type, b->type) == 0 &&
            (a->first < 0) == (b->first < 0);
 }
 
-void clt_misfits_add(clt_misfits *list, clt_misfit_kind kind, const char *name, const clt_shape *need,
-                     const clt_named_tensor *have)
+void clt_mismatches_add(clt_mismatches *list, clt_mismatch_kind kind, const char *name, const clt_shape *need,
+                        const clt_named_tensor *have)
 {
-    clt_misfit one = {.kind = kind, .count = 1};
+    clt_mismatch one = {.kind = kind, .count = 1};
     one.first = one.last = layer_of(name, one.name);
     if (need)
         one.need = *need;
@@ -67,7 +67,7 @@ void clt_misfits_add(clt_misfits *list, clt_misfit_kind kind, const char *name, 
     }
     list->count++;
     for (int i = 0; i < list->n_lines; i++) {
-        clt_misfit *line = &list->lines[i];
+        clt_mismatch *line = &list->lines[i];
         if (!same_line(line, &one))
             continue;
         line->count++;
@@ -75,13 +75,13 @@ void clt_misfits_add(clt_misfits *list, clt_misfit_kind kind, const char *name, 
         line->last = one.last > line->last ? one.last : line->last;
         return;
     }
-    if (list->n_lines < CLT_MISFIT_LINES)
+    if (list->n_lines < CLT_MISMATCH_LINES)
         list->lines[list->n_lines++] = one;
     else
         list->untold++;
 }
 
-static void add_name(const clt_misfit *m, clt_str *out)
+static void add_name(const clt_mismatch *m, clt_str *out)
 {
     const char *layer = m->first < 0 ? NULL : strchr(m->name, '%');
     if (!layer) {
@@ -104,13 +104,13 @@ static const char *dims(const clt_shape *shape, char *text, size_t size)
     return text;
 }
 
-static bool is_transposed(const clt_misfit *m)
+static bool is_transposed(const clt_mismatch *m)
 {
     return m->have.ndim == 2 && m->need.ndim == 2 && m->have.dim[0] == m->need.dim[1] &&
            m->have.dim[1] == m->need.dim[0];
 }
 
-static void add_line(const clt_misfit *m, clt_str *out)
+static void add_line(const clt_mismatch *m, clt_str *out)
 {
     char need[CLT_SHAPE_TEXT], have[CLT_SHAPE_TEXT];
     dims(&m->need, need, sizeof need);
@@ -118,17 +118,17 @@ static void add_line(const clt_misfit *m, clt_str *out)
     clt_str_append(out, "\n  ");
     add_name(m, out);
     switch (m->kind) {
-    case CLT_MISFIT_SHAPE:
+    case CLT_MISMATCH_SHAPE:
         clt_str_printf(out, " is %s, the model needs %s%s", have, need,
                        is_transposed(m) ? " (transposed; GPT-2's files hold it as inputs x outputs)" : "");
         break;
-    case CLT_MISFIT_TYPE:
+    case CLT_MISMATCH_TYPE:
         clt_str_printf(out, " holds %s numbers, and weights are F32, F16, BF16 or F64", m->type);
         break;
-    case CLT_MISFIT_MISSING:
+    case CLT_MISMATCH_MISSING:
         clt_str_printf(out, " is missing; the model needs it as %s", need);
         break;
-    case CLT_MISFIT_UNUSED:
+    case CLT_MISMATCH_UNUSED:
         clt_str_printf(out, " %s: the model has no such parameter", have);
         break;
     }
@@ -201,7 +201,7 @@ static void in_words(const char *keys, clt_str *out)
     }
 }
 
-static void add_hints(const clt_misfits *list, const char *path, clt_str *out)
+static void add_hints(const clt_mismatches *list, const char *path, clt_str *out)
 {
     const clt_safetensors *file = list->file;
     const clt_graph *graph = list->graph;
@@ -259,18 +259,18 @@ static void add_hints(const clt_misfits *list, const char *path, clt_str *out)
 #define MAX_HEADS 3
 
 /* "fc.*" for "fc.weight": the layer that a tensor belongs to. */
-static void layer_pattern(const clt_misfit *m, char pattern[CLT_MISFIT_NAME + 2])
+static void layer_pattern(const clt_mismatch *m, char pattern[CLT_MISMATCH_NAME + 2])
 {
     const char *dot = strrchr(m->name, '.');
-    snprintf(pattern, CLT_MISFIT_NAME + 2, "%.*s.*", dot ? (int)(dot - m->name) : (int)strlen(m->name),
+    snprintf(pattern, CLT_MISMATCH_NAME + 2, "%.*s.*", dot ? (int)(dot - m->name) : (int)strlen(m->name),
              m->name);
 }
 
 /* If only a few layers do not fit, as with the head of a model for other classes: how to train these from
  * random values. Numbered layers are left to add_hints. */
-static void add_skip_hint(const clt_misfits *list, clt_str *out)
+static void add_skip_hint(const clt_mismatches *list, clt_str *out)
 {
-    char patterns[MAX_HEADS][CLT_MISFIT_NAME + 2], one[CLT_MISFIT_NAME + 2];
+    char patterns[MAX_HEADS][CLT_MISMATCH_NAME + 2], one[CLT_MISMATCH_NAME + 2];
     int count = 0;
     if (!list->may_skip || list->untold > 0 || (size_t)list->count * 2 > list->graph->n_params)
         return;
@@ -292,15 +292,15 @@ static void add_skip_hint(const clt_misfits *list, clt_str *out)
     clt_str_append(out, "'");
 }
 
-clt_status clt_misfits_finish(const clt_misfits *list, const char *path)
+clt_status clt_mismatches_finish(const clt_mismatches *list, const char *path)
 {
     clt_str text = {0};
     int64_t untold = list->untold;
     if (list->count == 0)
         return CLT_OK;
-    for (int kind = CLT_MISFIT_SHAPE; kind <= CLT_MISFIT_UNUSED; kind++)
+    for (int kind = CLT_MISMATCH_SHAPE; kind <= CLT_MISMATCH_UNUSED; kind++)
         for (int i = 0; i < list->n_lines; i++) {
-            const clt_misfit *m = &list->lines[i];
+            const clt_mismatch *m = &list->lines[i];
             if ((int)m->kind == kind && text.length < MISFIT_TEXT - 400)
                 add_line(m, &text);
             else if ((int)m->kind == kind)

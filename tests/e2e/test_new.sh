@@ -147,7 +147,7 @@ expect_code 2 "$CLTRAIN" new story.txt --target price --out none.json
 expect_text '\-\-target does not belong'
 expect_code 2 "$CLTRAIN" new houses.csv --tokenizer bytes --out none.json
 expect_code 2 "$CLTRAIN" new before.json --out none.json
-expect_text 'cltrain train before.json trains with one'
+expect_text 'to train with a config: cltrain train before.json'
 head -c 4000 /dev/zero >zeros.dat
 expect_code 3 "$CLTRAIN" new zeros.dat --out none.json
 expect_text 'is no text, and neither its content nor its name'

@@ -95,7 +95,7 @@ clt_status clt_tokenizer_put(clt_tokenizer *t, int64_t id, const char *bytes, si
         CLT_FAIL(CLT_EDATA, "the token has %zu bytes; a token must have 1 to %u", size, CLT_TOKEN_MAX_BYTES);
     clt_token *token = &t->tokens[id];
     if (token->bytes)
-        CLT_FAIL(CLT_EDATA, "another token has the id %lld, too; give each token an id of its own",
+        CLT_FAIL(CLT_EDATA, "another token has the id %lld already; give each token an id of its own",
                  (long long)id);
     uint32_t slot = name_slot(t, bytes, size);
     if (!literal && t->by_bytes[slot] != CLT_NO_TOKEN)

@@ -198,7 +198,7 @@ static void test_refused(void **state)
         {"1,2\n3,\n", "", "line 2|the target is missing"},
         {"1,\"2\n3,4\n", "", "line 1: the quotes of a cell do not end"},
         {"1,\"2\"3\n", "", "the quotes of a cell end before the cell"},
-        {"1\n2\n", "", "no column to learn from"},
+        {"1\n2\n", "", "nothing to learn from"},
         {"x,y\n1,f\xfcr\n2,a\n", "",
          "line 2, column 'y'|byte 0xfc at place 2 (byte 7 of the file)|not UTF-8"},
         {"x,y\n1,a\n2,b\x7f\n", "", "line 3|0x7f at place 2|control character"},

@@ -137,7 +137,7 @@ static void test_forms(void **state)
     patch_file("a.nii", 268, quaternion + 3, 12);
     patch_file("a.nii", 256, (const float[3]){0, 0, 0}, 12);
     space_of("a.nii", &s);
-    says(s.conflict, "its qform says axes RAI instead of LAS and another place; the sform counts");
+    says(s.conflict, "its qform says axes RAI instead of LAS and the first voxel at another place; the sform counts");
     /* rounding is no contradiction */
     patch_file("a.nii", 256, (const float[3]){-0.08583f, -0.98106f, -0.17299f}, 12);
     patch_file("a.nii", 80, (const float[3]){0.8003f, 0.9f, 2.5f}, 12);
@@ -225,7 +225,7 @@ static void test_masks_elsewhere(void **state)
     says(warnings(false), "masks/a.nii' has axes LAS instead of RAS;");
     assert_string_equal(warnings(true), "");
     patch_file("masks/a.nii", 292, &place, 4);
-    says(warnings(false), "axes LAS instead of RAS and another place");
+    says(warnings(false), "axes LAS instead of RAS and the first voxel at another place");
     says(warnings(true), "masks/a.nii' has the first voxel at -33, 0, 0 mm instead of 0, 0, 0 mm");
     put_mask("masks/a.nii", 1);
     for (int i = 0; i < 3; i++)

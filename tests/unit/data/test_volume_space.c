@@ -358,7 +358,7 @@ static void test_what_is_missing(void **state)
     clt_volume_list_warn(&b.set.list, "data.path", false, "do something");
     clt_log_set_copy(NULL, NULL, CLT_LOG_WARN);
     if (!strstr(warned, "in 1 of 2 volumes the axes point in other directions") ||
-        !strstr(warned, "1 mask lies otherwise") || !strstr(warned, "b.nii' are LPS") ||
+        !strstr(warned, "1 mask has a header that does not match") || !strstr(warned, "b.nii' are LPS") ||
         !strstr(warned, "do something"))
         fail_msg("%s", warned);
     close_bench(&b);

@@ -137,7 +137,8 @@ static void test_forms(void **state)
     patch_file("a.nii", 268, quaternion + 3, 12);
     patch_file("a.nii", 256, (const float[3]){0, 0, 0}, 12);
     space_of("a.nii", &s);
-    says(s.conflict, "its qform says axes RAI instead of LAS and the first voxel at another place; the sform counts");
+    says(s.conflict,
+         "its qform says axes RAI instead of LAS and the first voxel at another place; the sform counts");
     /* rounding is no contradiction */
     patch_file("a.nii", 256, (const float[3]){-0.08583f, -0.98106f, -0.17299f}, 12);
     patch_file("a.nii", 80, (const float[3]){0.8003f, 0.9f, 2.5f}, 12);

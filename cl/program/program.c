@@ -215,12 +215,13 @@ static clt_status text_of(const char *family, const char *options, char **source
     return CLT_OK;
 }
 
-bool ocl_program_known(const ocl_device *device, const char *family, const char *options)
+bool ocl_program_known(const ocl_device *device, const char *family, const char *options, uint64_t *hash)
 {
     char *source = NULL;
     clt_str full_options = {0};
+    *hash = 0;
     bool known = text_of(family, options, &source, &full_options) == CLT_OK &&
-                 ocl_binary_known(device, source, full_options.text);
+                 ocl_binary_known(device, source, full_options.text, hash);
     clt_error_clear();
     free(source);
     clt_str_free(&full_options);

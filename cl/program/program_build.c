@@ -3,15 +3,18 @@
  * Building the programs of a command list, several at a time: clBuildProgram may be called by several
  * threads for different programs, and a compiler needs a second or more for each of dozens. Where threads
  * would wait for each other, each has a child process (cl/program/builders.h). Programs with the largest
- * sources are begun first, so that no builder is left alone with one at the end. If several programs fail,
+ * sources are begun first, so that no builder is left alone with one at the end; a program that another
+ * process is building comes later, and is then in a cache (cl/program/build_turn.h). If several programs fail,
  * the one that was begun first is reported, so that the message does not depend on timing. It must not know
  * what is built. */
 #include "cl/device/internal.h"
 #include "cl/kernels/program_source.h"
+#include "cl/program/build_turn.h"
 #include "cl/program/builders.h"
 #include "cl/program/program_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
@@ -26,6 +29,7 @@ typedef struct build_job {
     size_t length;   /* length of its source */
     clt_error error; /* error of this build; CLT_OK: none */
     bool known;      /* it is in a cache */
+    uint64_t hash;   /* of what the program is made of */
     double began;    /* when a builder took it */
     bool ended;
     bool told; /* a message has said that it takes long */
@@ -43,12 +47,28 @@ typedef struct build_pool {
     pthread_cond_t changed;
 } build_pool;
 
+/* Moves a job that can be begun to the front of the jobs that are left: one that no other process is
+ * building, or else the first. Called with the lock held. */
+static void choose(build_pool *pool)
+{
+    int turns = ocl_binary_turns(pool->device);
+    size_t best = pool->next;
+    while (best < pool->count && !pool->jobs[best].known && ocl_turn_is_taken(turns, pool->jobs[best].hash))
+        best++;
+    if (best == pool->next || best == pool->count)
+        return;
+    build_job job = pool->jobs[best];
+    memmove(&pool->jobs[pool->next + 1], &pool->jobs[pool->next], (best - pool->next) * sizeof job);
+    pool->jobs[pool->next] = job;
+}
+
 /* Takes the next job; NULL: none is left. */
 static build_job *take(build_pool *pool)
 {
     build_job *job = NULL;
     pthread_mutex_lock(&pool->lock);
     if (!pool->failed && pool->next < pool->count) {
+        choose(pool);
         job = &pool->jobs[pool->next++];
         job->began = clt_now();
         pool->begun = job->wish->family;
@@ -56,15 +76,6 @@ static build_job *take(build_pool *pool)
     }
     pthread_mutex_unlock(&pool->lock);
     return job;
-}
-
-static void build(build_pool *pool, build_job *job)
-{
-    ocl_program *program;
-    const ocl_program_wish *wish = job->wish;
-    clt_status status = wish->ahead ? ocl_program_try(pool->device, wish->family, wish->options, &program)
-                                    : ocl_program_get(pool->device, wish->family, wish->options, &program);
-    clt_error_take(status, &job->error);
 }
 
 /* Starts a child for a builder; if that fails, the builder builds in this process. */
@@ -115,20 +126,45 @@ static clt_status build_in_child(build_pool *pool, ocl_builder **child, const oc
     return status;
 }
 
+static void build(build_pool *pool, build_job *job, ocl_builder **child)
+{
+    ocl_program *program;
+    const ocl_program_wish *wish = job->wish;
+    clt_status status = CLT_OK;
+    if (child != NULL && !job->known)
+        status = build_in_child(pool, child, wish);
+    if (status == CLT_OK)
+        status = wish->ahead ? ocl_program_try(pool->device, wish->family, wish->options, &program)
+                             : ocl_program_get(pool->device, wish->family, wish->options, &program);
+    clt_error_take(status, &job->error);
+}
+
+/* Builds the program, or finds it in a cache when another process has built it meanwhile. `child` is NULL if
+ * this process builds by itself. */
+static void build_in_turn(build_pool *pool, build_job *job, ocl_builder **child)
+{
+    int turns = ocl_binary_turns(pool->device);
+    bool turn = !job->known && ocl_turn_take(turns, job->hash);
+    if (turn)
+        job->known = ocl_program_known(pool->device, job->wish->family, job->wish->options, &job->hash);
+    if (turn && job->known) {
+        ocl_turn_give(turns, job->hash);
+        turn = false;
+    }
+    build(pool, job, child);
+    if (turn)
+        ocl_turn_give(turns, job->hash);
+    end_job(pool, job);
+}
+
 static void *builder(void *context)
 {
     build_pool *pool = context;
     pthread_mutex_lock(&pool->lock);
     ocl_builder **child = &pool->device->builders[pool->builders++];
     pthread_mutex_unlock(&pool->lock);
-    for (build_job *job = take(pool); job != NULL; job = take(pool)) {
-        clt_status status = job->known ? CLT_OK : build_in_child(pool, child, job->wish);
-        if (status == CLT_OK)
-            build(pool, job);
-        else
-            clt_error_take(status, &job->error);
-        end_job(pool, job);
-    }
+    for (build_job *job = take(pool); job != NULL; job = take(pool))
+        build_in_turn(pool, job, child);
     return NULL;
 }
 
@@ -197,8 +233,7 @@ static void build_here(build_pool *pool, ocl_progress_fn progress, void *context
 {
     for (build_job *job = take(pool); job != NULL; job = take(pool)) {
         tell_here(pool, job, progress, context);
-        build(pool, job);
-        end_job(pool, job);
+        build_in_turn(pool, job, NULL);
     }
 }
 
@@ -246,7 +281,8 @@ static int children_for(build_pool *pool)
     size_t unknown = 0;
     for (size_t i = 0; i < pool->count; i++) {
         const ocl_program_wish *wish = pool->jobs[i].wish;
-        pool->jobs[i].known = ocl_program_known(pool->device, wish->family, wish->options);
+        pool->jobs[i].known =
+            ocl_program_known(pool->device, wish->family, wish->options, &pool->jobs[i].hash);
         unknown += !pool->jobs[i].known;
     }
     pool->device->counters.programs_new += unknown;

@@ -9,6 +9,7 @@
  * program was built before and so is probably in the driver's cache. Nothing here fails a build. This file
  * must not know what the programs are for. */
 #include "cl/device/internal.h"
+#include "cl/program/build_turn.h"
 #include "cl/program/program_internal.h"
 
 #include <dirent.h>
@@ -48,6 +49,7 @@ typedef struct ocl_binary_cache {
     bool writable; /* no write has failed so far; under the device's lock */
     bool wrote;
     bool marks; /* the driver has its own cache: we keep only marks of built programs, no binaries */
+    int turns;  /* build_turn.h */
 } ocl_binary_cache;
 
 /* The key */
@@ -114,11 +116,15 @@ static clt_status make_key(const ocl_binary_cache *cache, const char *source, co
     return clt_str_check(key);
 }
 
+static uint64_t hash_of(const clt_str *key)
+{
+    return clt_hash64(key->text, key->length);
+}
+
 static clt_status path_of(const ocl_binary_cache *cache, const clt_str *key, char **out)
 {
     char text[CLT_HASH64_TEXT], name[64];
-    snprintf(name, sizeof name, "%s%s", clt_hash64_text(clt_hash64(key->text, key->length), text),
-             cache->marks ? MARK : SUFFIX);
+    snprintf(name, sizeof name, "%s%s", clt_hash64_text(hash_of(key), text), cache->marks ? MARK : SUFFIX);
     return clt_path_join(cache->folder, name, out);
 }
 
@@ -126,27 +132,33 @@ static clt_status path_of(const ocl_binary_cache *cache, const clt_str *key, cha
 
 typedef enum cache_use { KEEP_NOTHING, KEEP_MARKS, KEEP_BINARIES } cache_use;
 
-/* CLTRAIN_PROGRAM_CACHE: on, off, or auto: binaries where the driver keeps nothing itself. */
-static cache_use wanted(const ocl_device *device)
+/* CLTRAIN_PROGRAM_CACHE: on, off, auto (binaries where the driver keeps nothing itself), or the folder in
+ * which binaries are kept. */
+static cache_use wanted(const ocl_device *device, const char *text)
 {
-    const char *text = getenv("CLTRAIN_PROGRAM_CACHE");
     if (text != NULL && strcmp(text, "off") == 0)
         return KEEP_NOTHING;
-    if (text != NULL && strcmp(text, "on") == 0)
+    if (text != NULL && (strcmp(text, "on") == 0 || text[0] == '/'))
         return KEEP_BINARIES;
     if (text != NULL && text[0] != '\0' && strcmp(text, "auto") != 0)
-        CLT_WARN("environment variable CLTRAIN_PROGRAM_CACHE=%s: on, off and auto are known; auto is taken",
+        CLT_WARN("environment variable CLTRAIN_PROGRAM_CACHE=%s: on, off, auto and an absolute path are "
+                 "known; auto is "
+                 "taken",
                  text);
     return device->desc.quirks & OCL_QUIRK_OWN_CACHE ? KEEP_MARKS : KEEP_BINARIES;
 }
 
-static clt_status open_cache(ocl_device *device, bool marks)
+static clt_status open_cache(ocl_device *device, bool marks, const char *named)
 {
     ocl_binary_cache *cache;
     CLT_TRY(clt_alloc(&cache, 1, sizeof *cache, "the cache of binaries"));
     device->binaries = cache;
     cache->marks = marks;
-    CLT_TRY(clt_cache_folder("programs", &cache->folder));
+    cache->turns = -1;
+    if (named != NULL && named[0] == '/')
+        CLT_TRY(clt_path_join(named, "", &cache->folder));
+    else
+        CLT_TRY(clt_cache_folder("programs", &cache->folder));
     describe(device, &cache->about);
     CLT_TRY(clt_str_check(&cache->about));
     if (clt_private_folder_make(cache->folder) == CLT_OK)
@@ -155,15 +167,17 @@ static clt_status open_cache(ocl_device *device, bool marks)
         CLT_DEBUG("binaries of programs are not kept: %s", clt_error_text());
     CLT_TRY(clt_private_folder_check(cache->folder)); /* the folder may exist on a full or read-only disk */
     cache->readable = true;
+    cache->turns = ocl_turns_open(cache->folder);
     return CLT_OK;
 }
 
 void ocl_binary_cache_open(ocl_device *device)
 {
-    cache_use use = wanted(device);
+    const char *text = getenv("CLTRAIN_PROGRAM_CACHE");
+    cache_use use = wanted(device, text);
     if (use == KEEP_NOTHING)
         return;
-    if (open_cache(device, use == KEEP_MARKS) != CLT_OK) {
+    if (open_cache(device, use == KEEP_MARKS, text) != CLT_OK) {
         CLT_DEBUG("the cache of binaries is not used: %s", clt_error_text());
         ocl_binary_cache_close(device);
     }
@@ -177,6 +191,8 @@ void ocl_binary_cache_close(ocl_device *device)
         return;
     if (cache->wrote)
         ocl_binary_cache_trim(cache->folder, LIMIT);
+    if (cache->turns >= 0)
+        (void)close(cache->turns);
     free(cache->folder);
     clt_str_free(&cache->about);
     free(cache);
@@ -262,13 +278,19 @@ static cl_program load(ocl_device *device, const clt_str *key, const char *path,
     return program;
 }
 
-bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options)
+int ocl_binary_turns(const ocl_device *device)
+{
+    return device->binaries != NULL ? device->binaries->turns : -1;
+}
+
+bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options, uint64_t *hash)
 {
     const ocl_binary_cache *cache = device->binaries;
     clt_str key = {0};
     char *path = NULL;
     bool known = cache != NULL && cache->readable && make_key(cache, source, full_options, &key) == CLT_OK &&
                  path_of(cache, &key, &path) == CLT_OK && trusted(path);
+    *hash = hash_of(&key);
     clt_error_clear();
     free(path);
     clt_str_free(&key);

@@ -26,8 +26,8 @@ clt_status ocl_program_try(ocl_device *device, const char *family, const char *o
 /* The log of the last build, "" if there is none; free() it. */
 clt_status ocl_program_fetch_log(cl_program program, cl_device_id id, char **out);
 bool ocl_program_cached(ocl_device *device, const char *family, const char *options);
-/* Whether building the program will be quick (ocl_binary_known). */
-bool ocl_program_known(const ocl_device *device, const char *family, const char *options);
+/* Whether building the program will be quick, and the hash for its turn (ocl_binary_known). */
+bool ocl_program_known(const ocl_device *device, const char *family, const char *options, uint64_t *hash);
 
 /* retarget.c: replaces a built program, and its log, by the same program for sm_90a. CLT_EBUILD,
  * CLT_EUNSUPPORTED: the driver or its compiler cannot do that. */
@@ -63,8 +63,10 @@ void ocl_binary_cache_close(ocl_device *device);
 /* Whether programs that are built now are recorded, as a binary or as a mark. */
 bool ocl_binary_cache_keeps(const ocl_device *device);
 /* Whether there is a binary, or a mark that the program was built before and so is in the driver's own
- * cache. */
-bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options);
+ * cache. *hash names the program among those of this device (build_turn.h). */
+bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options, uint64_t *hash);
+/* The turns of building in the folder of kept programs (build_turn.h); below 0: nothing is kept. */
+int ocl_binary_turns(const ocl_device *device);
 /* The program built from its cached binary, or NULL. May be called from any thread. */
 cl_program ocl_binary_load(ocl_device *device, const char *source, const char *full_options);
 void ocl_binary_store(ocl_device *device, const char *source, const char *full_options, cl_program program);

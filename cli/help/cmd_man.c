@@ -196,7 +196,8 @@ static void put_surroundings(clt_str *s)
              "the folder of the caches (else $XDG_CACHE_HOME/cltrain or ~/.cache/cltrain)");
     put_item(s, "CLTRAIN_LOG", NULL, "error, warn, info, debug or trace: how much goes to standard error");
     put_item(s, "CLTRAIN_BUILDERS", NULL, "how many kernels are built at a time");
-    put_item(s, "CLTRAIN_PROGRAM_CACHE", NULL, "auto, on or off: whether built kernels are kept");
+    put_item(s, "CLTRAIN_PROGRAM_CACHE", NULL,
+             "auto, on, off or a folder: whether, and where, built kernels are kept");
     put_item(s, "CLTRAIN_MODULE_DIR", NULL, "the folder of the MPI module");
     put_item(s, "CLTRAIN_PROGRAM", NULL,
              "the program that the library starts to ask devices what they can do");

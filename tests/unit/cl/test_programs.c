@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "cl/device/internal.h"
+#include "cl/program/build_turn.h"
 #include "cl/program/builders.h"
 #include "cl/program/program_internal.h"
 #include "engine/base/hash.h"
@@ -135,6 +136,13 @@ static void test_kept(void **state)
     build_good(2, 0, 0);
     setenv("CLTRAIN_PROGRAM_CACHE", "on", 1);
     build_good(2, 1, 0);
+    snprintf(programs, sizeof programs, "%s/named",
+             cache); /* a folder by its name: nothing is kept there yet */
+    setenv("CLTRAIN_PROGRAM_CACHE", programs, 1);
+    build_good(2, 0, 0);
+    build_good(2, 1, 0);
+    good_file(path);
+    setenv("CLTRAIN_PROGRAM_CACHE", "on", 1);
 }
 
 /* Whatever the user's umask lets others do, a kept file is this user's alone, or it would not be trusted. */
@@ -479,6 +487,61 @@ static void test_in_children(void **state)
     unsetenv("CLTRAIN_BUILDERS");
 }
 
+typedef struct others_turn {
+    ocl_device *device, *other;
+    const ocl_program_wish *wishes;
+    uint64_t hash; /* of the first program, which another process is building */
+    int turns, calls;
+} others_turn;
+
+/* Called when the first program is all that is left: the other process finishes it. */
+static void finish_turn(void *context, int done, int total, const char *family)
+{
+    others_turn *o = context;
+    ocl_program *program;
+    (void)family;
+    if (done != total - 1)
+        return;
+    o->calls++;
+    assert_false(ocl_program_cached(o->device, "good", o->wishes[0].options));
+    for (int i = 1; i < total; i++)
+        assert_true(ocl_program_cached(o->device, "good", o->wishes[i].options));
+    assert_ok(ocl_program_get(o->other, "good", o->wishes[0].options, &program));
+    ocl_turn_give(o->turns, o->hash);
+}
+
+/* A program that another process is building comes last, and its binary is then loaded. */
+static void test_turns(void **state)
+{
+    (void)state;
+    const ocl_program_wish wishes[] = {{.family = "good", .options = "-DFACTOR=401"},
+                                       {.family = "good", .options = "-DFACTOR=402"},
+                                       {.family = "good", .options = "-DFACTOR=403"}};
+    size_t failed;
+    fresh_cache();
+    setenv("CLTRAIN_BUILDERS", "1", 1);
+    others_turn o = {.device = open_parallel(true), .other = open_parallel(true), .wishes = wishes};
+    o.turns = ocl_turns_open(programs);
+    assert_true(o.turns >= 0);
+    assert_false(ocl_program_known(o.device, "good", wishes[0].options, &o.hash));
+    assert_false(ocl_turn_is_taken(ocl_binary_turns(o.device), o.hash));
+    assert_true(ocl_turn_take(o.turns, o.hash));
+    assert_true(ocl_turn_is_taken(ocl_binary_turns(o.device), o.hash));
+    assert_false(ocl_turn_is_taken(ocl_binary_turns(o.device), o.hash + 4));
+    uint64_t loaded = ocl_device_counters(o.device).programs_loaded;
+    assert_ok(ocl_programs_build(o.device, wishes, 3, finish_turn, &o, &failed));
+    assert_int_equal(o.calls, 1);
+    assert_int_equal(ocl_device_counters(o.device).programs_loaded - loaded, 1);
+    assert_false(ocl_turn_is_taken(o.turns, o.hash)); /* given back */
+    assert_true(ocl_program_known(o.device, "good", wishes[0].options, &o.hash));
+    close(o.turns);
+    ocl_device_close(o.device);
+    ocl_device_close(o.other);
+    assert_int_equal(ocl_turns_open("/nonexistent"), -1);
+    assert_false(ocl_turn_is_taken(-1, 0) || ocl_turn_take(-1, 0));
+    unsetenv("CLTRAIN_BUILDERS");
+}
+
 /* Two programs of a list do not build: the first one is always reported, whatever the order of the threads. */
 static void test_error_in_the_middle(void **state)
 {
@@ -533,6 +596,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_processes),
                                        cmocka_unit_test(test_parallel),
                                        cmocka_unit_test(test_in_children),
+                                       cmocka_unit_test(test_turns),
                                        cmocka_unit_test(test_error_in_the_middle)};
     if (argc > 1 && strcmp(argv[1], "child") == 0)
         return child();

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks of one host start at the same time and need the same programs. One process builds a program, and the
+ * others, which would need the same seconds of the compiler, wait for it or build another one first. A turn
+ * is a lock on one byte of a file in the folder of kept programs: the byte's offset is the hash of all that
+ * the program is made of. The kernel of the host gives the turn back when its process ends, however it ends.
+ * On a file system without locks every process builds all programs. */
+#include "cl/program/build_turn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/thread.h"
+#include "engine/files/fileio.h"
+
+#define WAIT_SECONDS 900.0 /* as long as a builder's child may take; then the other process hangs */
+
+int ocl_turns_open(const char *folder)
+{
+    char *path = NULL;
+    int turns = -1;
+    if (clt_path_join(folder, "turns", &path) == CLT_OK)
+        turns = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    free(path);
+    return turns;
+}
+
+/* Locks of an open file, and not of a process, so that a thread that closes another file gives none back. */
+static int ask_lock(int turns, int command, short type, uint64_t hash, short *found)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};
+    int result = fcntl(turns, command, &lock);
+    *found = lock.l_type;
+    return result;
+}
+
+bool ocl_turn_is_taken(int turns, uint64_t hash)
+{
+    short found;
+    return turns >= 0 && ask_lock(turns, F_OFD_GETLK, F_WRLCK, hash, &found) == 0 && found != F_UNLCK;
+}
+
+bool ocl_turn_take(int turns, uint64_t hash)
+{
+    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    double until = clt_now() + WAIT_SECONDS;
+    short found;
+    while (turns >= 0 && ask_lock(turns, F_OFD_SETLK, F_WRLCK, hash, &found) != 0) {
+        if ((errno != EAGAIN && errno != EACCES && errno != EINTR) || clt_now() > until)
+            return false;
+        (void)nanosleep(&pause, NULL);
+    }
+    return turns >= 0;
+}
+
+void ocl_turn_give(int turns, uint64_t hash)
+{
+    short found;
+    (void)ask_lock(turns, F_OFD_SETLK, F_UNLCK, hash, &found);
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 8
+# ctest-cost: 8 ctest-optimise: no
 #
 # cltrain bench allreduce: right sums in every type and on every path (memory that ranks share, their own, a device's), alone and
 # under mpirun; its columns, its record, and what it refuses. Says nothing of speed.

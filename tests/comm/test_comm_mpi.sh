@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 10
+# ctest-cost: 10 ctest-optimise: no
 #
 # The MPI transport under mpirun: collectives on 2, 3 and 4 ranks, a job that ends with the exit code of the rank that failed, a
 # missing module, and a launcher that does not belong to the module's MPI library.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 25
+# ctest-cost: 25 ctest-optimise: no
 #
 # cltrain launch: starts the ranks, goes on from the newest checkpoint when one is killed, ends in an orderly way when it is told to, and
 # gives up when a restart achieves nothing. A run goes on with other numbers of ranks.

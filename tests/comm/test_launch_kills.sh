@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
-# ctest-cost: 25
+# ctest-cost: 25 ctest-optimise: no
 #
 # Ranks killed (SIGKILL) at random moments of a run that evaluates and saves all the time, and during its start: the job ends at once,
 # launch names the rank and starts again, and the run computes what one does that was left alone. The ranks' own deadlines are out of

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-optimise: no
 #
 # Buffers with several ranks: each rank computes them from its own samples, and after each step all ranks have the mean over the
 # micro-batches.

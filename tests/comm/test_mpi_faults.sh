@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
-# ctest-cost: 15
+# ctest-cost: 15 ctest-optimise: no
 #
 # Ranks that stop answering: one that is stopped ends the run with code 9 after parallel.deadline, and the message names it, as it does
 # one that is killed; pauses below the deadline change nothing. A command that fails on one rank ends the run with code 10. SIGTERM to

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
-# ctest-cost: 60
+# ctest-cost: 60 ctest-optimise: no
 #
 # Half precision as users run it: several ranks follow one rank, with the same loss scale; bits that must not change (recomputation,
 # resuming after a stop and after a kill, a second run); gradients communicated in 16 bits; the message names the rank with the

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 75
+# ctest-cost: 75 ctest-optimise: no
 #
 # Four ranks on two hosts, which are network name spaces of this machine with host names of their own: they compute what four ranks on
 # one host do, also with synchronised batch norms; a rank of the far host that is stopped or killed ends the job and is named, and so

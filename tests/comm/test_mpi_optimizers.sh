@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
-# ctest-cost: 30
+# ctest-cost: 30 ctest-optimise: no
 #
 # The optimizers other than SGD and Adam, as users run them: a repeated run and a resumed run give the same bits, in f32 and in half
 # precision, and two ranks follow one rank and have equal parameters.

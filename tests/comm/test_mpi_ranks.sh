@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 10
+# ctest-cost: 10 ctest-optimise: no
 #
 # What a user sees of several ranks: a table of hosts and devices at the start, later their speeds and the slowest one, and times of
 # communication that neither exceed the step nor include the wait for a late rank; the algorithm of sums over ranks.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 11
+# ctest-cost: 11 ctest-optimise: no
 #
 # Checkpoints contain whole tensors, so a run can be resumed with another number of ranks: from 2 to 1 and from 1 to 2, close to the
 # uninterrupted run; with the same number it is equal. Another global batch is refused, and reported once.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
-# ctest-cost: 20
+# ctest-cost: 20 ctest-optimise: no
 #
 # Gradients of embeddings that travel as rows (parallel.embeddings): losses follow those of gradients that travel whole, which add up
 # in another order, and a repeated run has the same bits; with tied and untied tables, tables that several layers read, ranks with

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 45
+# ctest-cost: 45 ctest-optimise: no
 #
 # Checkpoints that several ranks write together: a rank whose disk fails costs that checkpoint and is named, three in a row end the run,
 # a rank that is killed while it writes leaves the older checkpoint, from which the run goes on; hosts that do not share rank 0's disk

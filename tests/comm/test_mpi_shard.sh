@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
-# ctest-cost: 40
+# ctest-cost: 40 ctest-optimise: no
 #
 # parallel.shard=optimizer: ranks that each keep a share of the optimizer's state compute the same bits as ranks that each keep all of
 # it, with every optimizer; they hold less memory; their checkpoints are whole and resume on any number of ranks.

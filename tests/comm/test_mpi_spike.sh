@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
+# ctest-optimise: no
 #
 # Steps whose loss is far above that of recent steps: found, warned of or skipped; the same step with one rank and with two, and in a run
 # that is resumed between the steps that it is compared with.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
 # ctest-full: all
-# ctest-cost: 11
+# ctest-cost: 11 ctest-optimise: no
 #
 # Training on several ranks of this host follows one rank with the same global batch: losses, evaluations and parameters. Settings
 # that do not fit are refused before step 0, and a signal ends all ranks at the same step.

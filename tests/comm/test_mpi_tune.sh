@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: comm
-# ctest-cost: 14
+# ctest-cost: 14 ctest-optimise: no
 #
 # Tuning records under MPI: those of rank 0 are used by every rank with the same device, including records measured at the start,
 # and are pinned for the next start.

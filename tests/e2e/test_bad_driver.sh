@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 10
+# ctest-cost: 10 ctest-optimise: no
 #
 # A driver that ends or blocks every process that loads it (fault/bad_driver.c) is reported and not used; the others work:
 # `devices`, `doctor`, a training. The result is cached, and repeated on request.

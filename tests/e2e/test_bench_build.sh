@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 8
+# ctest-cost: 8 ctest-optimise: no
 #
 # `bench build`: every program of a config is built from its source and told, logs and binaries are kept, and a kernel that the
 # compiler refuses is named while the others are built.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
-# ctest-cost: 15
+# ctest-cost: 15 ctest-optimise: no
 #
 # `cltrain bench ops`: its judgements and exit codes, with bounds and records whose result does not depend on the machine. Actual
 # speeds do not matter here. Output of a driver's compiler must not appear between the lines.

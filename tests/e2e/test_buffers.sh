@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-optimise: no
 #
 # Buffers, tested with batch_norm's running statistics: saved, changed by training, not changed by the optimizer, by recomputation
 # or by evaluation, frozen by name, the same after a resume, loaded from other weights, used in evaluation together with averaged

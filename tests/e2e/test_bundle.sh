@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
-# ctest-cost: 20
+# ctest-cost: 20 ctest-optimise: no
 #
 # scripts/bundle.sh: the folder that it makes works in any place, with its own libraries; in a root folder that contains only the C
 # library in addition, it starts, reports what is missing, and its mpirun starts ranks.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-optimise: no
 #
 # A csv table from end to end: a classifier and a regression learn from it; class names are kept in the checkpoint, in predictions
 # and in an evaluation without the training data; tables with and without their target give the same predictions.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
+# ctest-optimise: no
 #
 # scripts/device_report.sh. With a fake program: the order of the parts, the page, the index and the archives; a part that fails, one
 # that hangs and one that leaves half a record affect nothing else; a stopped script leaves a complete page, and another call goes on

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 10
+# ctest-cost: 10 ctest-optimise: no
 #
 # Looking at a run: event files for TensorBoard, written during training and after the run was killed and resumed. With
 # CLTRAIN_TEST_TENSORBOARD=PYTHON, a Python with the package tensorboard, TensorBoard's own readers compare them with metrics.jsonl.

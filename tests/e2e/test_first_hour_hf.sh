@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 10
+# ctest-cost: 10 ctest-optimise: no
 #
 # Models of Hugging Face's transformers as a newcomer uses them: --init accepts the folder that save_pretrained wrote, reports what
 # it loaded, and reports what does not fit before a device is opened. Needs no Python; the folders are those of make_golden_hf.py.

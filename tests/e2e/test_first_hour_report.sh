@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
+# ctest-optimise: no
 #
 # Looking at runs: 'report' writes a self-contained page that runs no foreign script, 'compare' a table and where losses diverge,
 # 'watch' a picture in the terminal. With a clean home and without a network. Chromium and html5lib check the page if they are

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 13
+# ctest-cost: 13 ctest-optimise: no
 #
 # Nothing is lost by accident: a terminal that is closed, hangs or sends Ctrl-C, at any moment; checkpoints at time intervals;
 # Ctrl-C is answered at once, also while kernels are built. Uses a real pseudo terminal. Where an answer must not wait for the driver,

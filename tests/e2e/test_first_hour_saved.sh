@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 12
+# ctest-cost: 12 ctest-optimise: no
 #
 # What a newcomer does with a trained model: one path is enough for eval, generate, export and --resume, from any folder, also after
 # data or run were moved; a finished run is made longer; an evaluation says what it evaluated, in units that can be compared.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 10
+# ctest-cost: 10 ctest-optimise: no
 #
 # What a user sees on a terminal of any width, in a pipe, without colours and with a name in UTF-8: lines that fit, a history of
 # losses above one live line, a start-up table in plain words, progress of long work, the next commands; and log.txt. Uses a real

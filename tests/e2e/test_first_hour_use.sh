@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 12
+# ctest-cost: 12 ctest-optimise: no
 #
 # What a user of another tool writes and asks in the first hour: wrong keys, layer lists with mistakes, which ops exist, what a run
 # would need, and predictions from a trained net.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-optimise: no
 #
 # model.freeze: parameters that training does not change have neither gradients nor optimizer state, with any storage type, after a
 # resume, and when another run starts from their weights.

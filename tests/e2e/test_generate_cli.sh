@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-optimise: no
 #
 # cltrain generate from end to end: a tiny GPT trained on text made here, continued from the run folder and from one of its
 # checkpoints, with a tokenizer of its own and with bytes; the same seed gives the same text; runs that cannot generate are refused

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 15
+# ctest-cost: 15 ctest-optimise: no
 #
 # Drivers that no ICD file names: cltrain finds the library and makes an entry in a private folder, so that every command works
 # without setting a variable. Variables of the user are respected, a driver is never listed twice, and nothing is written where

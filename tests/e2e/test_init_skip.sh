@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-optimise: no
 #
 # --init-skip: a residual network goes on from the weights of one with another number of classes, or of a backbone alone; what is
 # named keeps its random values, everything else is the file's, and nothing is left out that was not named.

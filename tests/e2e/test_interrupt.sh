@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 10
+# ctest-cost: 10 ctest-optimise: no
 #
 # A run that is interrupted by SIGTERM, SIGINT, SIGUSR2 and a file STOP one after the other and resumed each time: every part ends
 # with code 75 and a checkpoint of its last step, and the final result is bitwise that of an uninterrupted run. Signals reach the

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-optimise: no
 #
 # data.joined: several files as documents or as one text. A run keeps what it was trained with; an older config has no such key and
 # keeps one text, also when that looks like JSON Lines. The standard input is refused.

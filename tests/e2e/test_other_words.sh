@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 40
+# ctest-cost: 40 ctest-optimise: no
 #
 # The words of other tools: every row of the tables in cli/screen/other_words.c is typed, and what the message advises is done. Values of config
 # keys are walked through by tests/unit/models/test_config.c.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
-# ctest-cost: 20
+# ctest-cost: 20 ctest-optimise: no
 #
 # Resuming is exact: from every step of a run with accumulation, dropout, evaluations and epochs that end inside a step, in the same
 # or another folder, and with what a crash leaves behind. What would not be exact is refused.

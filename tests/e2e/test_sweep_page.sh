@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 20
+# ctest-cost: 20 ctest-optimise: no
 #
 # The loops of docs/sweeps.md, as they stand there: a run for each value, a table of all, a page; the second loop may be repeated.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

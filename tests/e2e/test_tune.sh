@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
-# ctest-cost: 30
+# ctest-cost: 30 ctest-optimise: no
 #
 # Tuning from end to end: what `tune` measures is saved, shown, used by training and pinned in its checkpoints; a resumed run keeps
 # the choices of its checkpoint whatever the cache contains; damaged, foreign and outdated records are ignored and replaced.

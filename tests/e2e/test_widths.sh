@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 20
+# ctest-cost: 20 ctest-optimise: no
 #
 # A terminal of 80 columns: no command prints a longer line, and no word is cut in two; a file gets whole lines. Step lines and tables of
 # runs: test_first_hour_terminal, test_first_hour_report.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 10
+# ctest-cost: 10 ctest-optimise: no
 #
 # kill -9 at random moments of a run that saves every 5 steps and does not end by itself, resumed each time: never a checkpoint that does
 # not load, never more lost than the save in flight and the steps after it, and it comes to where a run without a break comes, bit by

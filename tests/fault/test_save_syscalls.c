@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctest-labels: quick ctest-cost: 20
+ * ctest-labels: quick ctest-cost: 20 ctest-optimise: no
  * ctest-full: all
  *
  * The real program saves on storage that fails: `cltrain train` is killed at every system call of one save in

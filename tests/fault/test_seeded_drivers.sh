@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
+# ctest-optimise: no
 #
 # Trainings on bad drivers, played by driver_shim.c: a build that is refused, aborts or hangs, a launch that is refused, faults or
 # gives wrong numbers, in the kernels of each capability and in its probe. Every one must end as a working run without what the

@@ -3,7 +3,7 @@
  * Half-precision training from end to end on small models: what is stored in which type, loss curves beside
  * those of f32, loss scaling beside a model of PyTorch's GradScaler on the host, skipped steps that touch
  * nothing, exact unscaling, resuming, settings that cannot work.
- * ctest-labels: quick ctest-full: all ctest-cost: 35 */
+ * ctest-labels: quick ctest-full: all ctest-cost: 35 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
 #include "engine/train/job/job.h"

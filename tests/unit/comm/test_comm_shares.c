@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ctest-labels: quick
+ * ctest-labels: quick ctest-optimise: no
  *
  * Reduce-scatter and all-gather, of ordinary memory and of memory that ranks share, on one host and on several: shares of
  * the sums have the bits of an all-reduce. */

@@ -4,7 +4,7 @@
  * several pieces (fan-out, the same tensor twice in one layer, views, shared parameters) against a net that
  * says the same without; a frozen part against the whole; a plan cut into many small slabs against one in a
  * single slab.
- * ctest-labels: quick ctest-cost: 7 */
+ * ctest-labels: quick ctest-cost: 7 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
 #define IN 6

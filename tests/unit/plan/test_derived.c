@@ -3,7 +3,7 @@
  * Derived tensors that plans keep (engine/plan/derived.c), by the transformed windows of a net of convolutions. Training
  * and evaluation must give the same bits as without keeping any, through updates, evaluations between steps in the same
  * slabs, moving averages, frozen parameters, recomputation and parameters that the host writes; and launch fewer kernels,
- * exactly as many as the plan says. ctest-labels: quick ctest-cost: 12 */
+ * exactly as many as the plan says. ctest-labels: quick ctest-cost: 12 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
 #define STEPS 4

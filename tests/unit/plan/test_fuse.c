@@ -3,7 +3,7 @@
  * Fused plans against plans without fusion: which commands disappear, and that several training steps give
  * the same bits (losses, gradients, parameters), for GPTs, MLPs and graphs whose shapes invite fusing and
  * forbid it.
- * ctest-labels: quick ctest-full: all ctest-cost: 25 */
+ * ctest-labels: quick ctest-full: all ctest-cost: 25 ctest-optimise: no */
 #include "tests/unit/plan/fuse_test.h"
 
 /* --- plans --- */

@@ -3,7 +3,7 @@
  * Plans that recompute against plans that keep everything: losses, gradients and parameters with running statistics
  * after several steps must have the same bits, for GPTs, MLPs, graphs and networks of convolutions, with dropout and
  * accumulation, fused and not; and the activations must need less memory.
- * ctest-labels: quick ctest-full: all ctest-cost: 9 */
+ * ctest-labels: quick ctest-full: all ctest-cost: 9 ctest-optimise: no */
 #include "tests/unit/plan/fuse_test.h"
 
 static void same_as_kept(const char *text, const char *more)

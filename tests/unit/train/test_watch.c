@@ -2,7 +2,7 @@
  *
  * Runs that are watched: the metrics' device times, profiles and traces of a real run, advice for a run whose
  * loader is slow; and that none of it changes a number.
- * ctest-labels: quick ctest-cost: 8 */
+ * ctest-labels: quick ctest-cost: 8 ctest-optimise: no */
 #include "tests/unit/train/train_test.h"
 
 #include <unistd.h>

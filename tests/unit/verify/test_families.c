@@ -2,7 +2,7 @@
  *
  * The update and ops as families of kernels: their problems are in the log of a plan, the tuner's benches
  * accept the results of every variant with every value of its tunables and reject those of another problem, a
- * record decides, and a run of the tuner saves one. ctest-labels: quick */
+ * record decides, and a run of the tuner saves one. ctest-labels: quick ctest-optimise: no */
 #include "tests/unit/cl/tuning_test.h"
 
 #include "cl/tune/families.h"

@@ -150,8 +150,8 @@ static clt_status train(cmd_context *context, const train_args *a, const clt_con
 static clt_status choose_saved_folder(const clt_saved_run *saved, const train_args *a, const char **folder)
 {
     clt_checkpoint *newest;
-    *folder = a->dry_run ? NULL : a->out ? a->out : saved->folder;
-    if (a->out || a->dry_run)
+    *folder = a->out ? a->out : saved->folder;
+    if (a->out)
         return CLT_OK;
     if (!saved->folder[0])
         CLT_FAIL(
@@ -286,8 +286,8 @@ clt_status cmd_train(cmd_context *context, int argc, char **argv)
     else if (!a.out && !a.dry_run)
         status = choose_folder(context, r.operands[0], folder, sizeof folder);
     if (status == CLT_OK)
-        /* a dry run writes nothing, and needs the folder only to look for a checkpoint (auto) */
-        status = train(context, &a, config, a.dry_run && !automatic ? NULL : a.out ? a.out : folder);
+        /* a dry run writes nothing, and only looks at a folder that is named */
+        status = train(context, &a, config, a.out ? a.out : a.dry_run && !automatic ? NULL : folder);
     clt_config_destroy(config);
     return status;
 }

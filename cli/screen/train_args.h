@@ -28,7 +28,8 @@ typedef struct train_args {
                   "for a head with another number of classes; several patterns are separated by commas"),    \
         ARGS_DEVICE((a).device), ARGS_CAPS((a).caps),                                                        \
         ARGS_INT("--max-steps", "N", (a).max_steps, 1, 1e12, "end early; the schedule stays as it is"),      \
-        ARGS_FLAG("--dry-run", (a).dry_run, "check config and plan, and open the data; train nothing"),      \
+        ARGS_FLAG("--dry-run", (a).dry_run,                                                                  \
+                  "check config, plan and the run to go on from, and open the data; train nothing"),         \
         ARGS_FLAG("--profile", (a).profile,                                                                  \
                   "time every command on the device: profile.txt, profile.json "                             \
                   "and trace.json (a few steps) in the run folder"),                                         \

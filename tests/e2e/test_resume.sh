@@ -120,6 +120,48 @@ expect_code 0 "$CLTRAIN" train net.json --out run --resume auto data.workers=3 d
     checkpoint.best=true train.log_every=7 train.max_nonfinite=7
 as_straight run
 
+# --- a dry run refuses what a resume refuses, with the same words and code, and tells what a resume would tell; it changes nothing ---
+unchanged() { if diff -r run run.before >/dev/null; then pass; else fail "a dry run changed the run: $(diff -r run run.before | head -n 3)"; fi; }
+# refused_alike CODE ARGUMENT...: neither the resume nor its dry run begins, for the same reason.
+refused_alike() {
+    local code=$1
+    shift
+    rm -rf run.before && cp -r run run.before
+    expect_code "$code" "$CLTRAIN" train "$@" --dry-run
+    unchanged
+    cp "$out" dry
+    expect_code "$code" "$CLTRAIN" train "$@"
+    expect_same "$out" dry
+}
+crashed run 9
+for from in '--out run --resume auto' '--out never --resume run' '--resume run/checkpoints/step_9 --out never'; do
+    # shellcheck disable=SC2086 # words
+    refused_alike 2 net.json $from optimizer.learning_rate=0.03
+    expect_text 'the config has changed' '^optimizer.learning_rate: was 0.02, is 0.03$'
+done
+refused_alike 2 net.json --out run --resume auto train.steps=20
+refused_alike 2 net.json --out run --resume auto schedule.warmup=5
+refused_alike 2 net.json --out run --resume auto data.global_batch=16 # as many epochs as before
+refused_alike 2 net.json --out run --resume auto data.samples=60
+refused_alike 2 net.json --out run --resume straight # holds an earlier run
+refused_alike 2 --resume straight/checkpoints/step_9 # not the newest
+refused_alike 7 net.json --out never --resume nowhere
+rm run/checkpoints/step_9/state.json
+refused_alike 7 net.json --out run --resume auto
+crashed run 9
+rm -rf run.before && cp -r run run.before
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto --dry-run train.steps=40 checkpoint.best=accuracy
+expect_text '^warning: resuming from .*it chose the best checkpoint by loss, and this run does so by accuracy' \
+    '^would resume from run/checkpoints/step_9 at step 9$' '^the run was 30 steps long and is now 40; learning rate: from 0.0' 'nothing was trained'
+expect_code 0 "$CLTRAIN" train --resume straight --dry-run
+expect_text '^would resume from straight/checkpoints/step_30 at step 30$' '^the run is complete: there is no step left'
+expect_code 0 "$CLTRAIN" train net.json --out run --resume auto --dry-run --max-steps 9
+expect_text '^the run is complete as far as --max-steps'
+expect_code 0 "$CLTRAIN" train net.json --out never --resume auto --dry-run # nothing there: from the start
+reject_text 'would resume'
+unchanged
+expect_absent never
+
 # --- a damaged newest checkpoint: the one before, said aloud; it is replaced on the way ---
 crashed run 20
 cp -r straight/checkpoints/step_18 straight/checkpoints/step_19 run/checkpoints/

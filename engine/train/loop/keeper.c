@@ -128,8 +128,13 @@ void clt_keeper_note(clt_keeper *k, const clt_eval_metrics *m, bool counts, bool
         be_patient(k, value);
 }
 
+bool clt_state_ends(const clt_config *config, const clt_saved_state *state)
+{
+    int64_t patience = clt_config_int(config, "train.early_stop_evals");
+    return patience > 0 && state->stop_evals >= patience;
+}
+
 bool clt_keeper_ends(const clt_keeper *k)
 {
-    int64_t patience = clt_config_int(k->run->options->config, "train.early_stop_evals");
-    return patience > 0 && k->state.stop_evals >= patience;
+    return clt_state_ends(k->run->options->config, &k->state);
 }

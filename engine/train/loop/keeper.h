@@ -54,5 +54,7 @@ clt_status clt_keeper_finish(clt_keeper *keeper, int64_t step, clt_save_reason r
 void clt_keeper_note(clt_keeper *keeper, const clt_eval_metrics *metrics, bool counts, bool *best);
 /* Whether training is to end: train.early_stop_evals evaluations in a row were no better than the best. */
 bool clt_keeper_ends(const clt_keeper *keeper);
+/* The same for a saved state. */
+bool clt_state_ends(const clt_config *config, const clt_saved_state *state);
 
 #endif

@@ -286,9 +286,7 @@ static clt_status prepare(clt_loop *l)
 {
     clt_run *run = l->run;
     int depth = clt_reporter_depth(run->job->train);
-    l->last_step = run->job->steps;
-    if (l->options->max_steps > 0 && l->options->max_steps < l->last_step)
-        l->last_step = l->options->max_steps;
+    l->last_step = clt_steps_now(l->options, run->job);
     if (l->last_step < run->first_step) /* a resumed run that has made more steps than it is given now */
         l->last_step = run->first_step;
     clt_feed_options feed = clt_run_feed_options(run, run->first_step, l->last_step);
@@ -311,24 +309,12 @@ static clt_status prepare(clt_loop *l)
     return clt_feed_create(&feed, &run->feed);
 }
 
-static bool resumes(const clt_run_options *o)
-{
-    return o->resume && strcmp(o->resume, "none") != 0;
-}
-
-/* True if the run that is resumed is in the same folder; from any other folder it is only read. */
-static bool continues(const clt_run_options *o)
-{
-    return resumes(o) &&
-           (strcmp(o->resume, "auto") == 0 || (o->out_dir && clt_same_folder(o->resume, o->out_dir)));
-}
-
 /* Rank 0 decides which checkpoint to resume from; every rank loads it. */
 static clt_status resume(clt_loop *l)
 {
     const clt_run_options *o = l->options;
     char path[1024] = "";
-    if (!resumes(o))
+    if (!clt_resumes(o))
         return CLT_OK;
     if (l->dir)
         clt_checkpoint_tidy(clt_rundir_checkpoints(l->dir));
@@ -354,7 +340,7 @@ static clt_status resume(clt_loop *l)
 static clt_status tell_resumed(clt_loop *l)
 {
     char text[1200];
-    if (l->dir && resumes(l->options)) {
+    if (l->dir && clt_resumes(l->options)) {
         CLT_TRY(clt_rundir_truncate(l->dir, l->run->first_step));
         CLT_TRY(clt_resolved_config_update(clt_rundir_path(l->dir), l->options->config));
     }
@@ -373,7 +359,7 @@ static clt_status open_folder(clt_loop *l)
     const clt_run_options *o = l->options;
     int64_t saves;
     if (o->out_dir && !l->quiet)
-        CLT_TRY(clt_rundir_open(o->out_dir, o->config, continues(o), &l->dir));
+        CLT_TRY(clt_rundir_open(o->out_dir, o->config, clt_continues(o), &l->dir));
     saves = l->dir != NULL;
     if (l->run->ranks.ranks > 1)
         CLT_TRY(comm_broadcast(o->comm, &saves, sizeof saves, 0));
@@ -443,7 +429,7 @@ static clt_status train(clt_loop *l)
     l->keeper.state.best = best_by == CLT_BEST_NONE ? CLT_BEST_LOSS : best_by;
     l->evaluated = -1;
     CLT_TRY(clt_run_take_init(l->run));
-    bool same = continues(l->options);
+    bool same = clt_continues(l->options);
     if (!same)
         CLT_TRY(resume(l));
     if (l->run->ranks.ranks > 1) /* create no folder while another rank may still fail to start */
@@ -463,20 +449,11 @@ static clt_status train(clt_loop *l)
         clt_tell_warning(l, "there is no evaluation data, so that overfitting will not show; data.eval_path "
                             "names some (text also takes data.split)");
     CLT_TRY(clt_tell_ranks(l, CLT_RANKS_START));
-    if (l->run->first_step >= l->last_step) {
+    const char *complete = clt_complete(l->options, l->run->job, l->run->first_step, &l->keeper.state);
+    if (complete) {
+        l->result->early = l->run->first_step < l->last_step;
         if (!l->quiet)
-            clt_tell(
-                l, l->last_step < l->run->job->steps
-                       ? "the run is complete as far as --max-steps lets it go; a larger one, or none, lets "
-                         "it go on"
-                       : "the run is complete: there is no step left; a larger train.steps makes it longer");
-        return clt_tell_end(l, false);
-    }
-    if (clt_keeper_ends(&l->keeper)) {
-        l->result->early = true;
-        if (!l->quiet)
-            clt_tell(l, "the run is complete: it has ended early (train.early_stop_evals); a larger "
-                        "train.early_stop_evals, or 0, lets it go on");
+            clt_tell(l, complete);
         return clt_tell_end(l, false);
     }
     bool stop;
@@ -489,68 +466,12 @@ static clt_status train(clt_loop *l)
     return status == CLT_OK ? status : save_before_end(l, status);
 }
 
-/* Reports the part of the start-up table that is known without a run. */
-static void tell_dry_run(const clt_run_options *options, const clt_job *job, const clt_weights_taken *taken)
-{
-    clt_table_row rows[CLT_STARTUP_ROWS];
-    bool first = !options->comm || comm_describe(options->comm)->rank == 0;
-    int count = clt_startup_job_rows(job, resumes(options) ? options->resume : NULL, taken, rows);
-    if (first && options->observer.start)
-        options->observer.start(options->observer.context, rows, count);
-}
-
-/* Plans, checks data and memory, and stops. */
-static clt_status dry_run(const clt_run_options *options, clt_run_result *result)
-{
-    const char *spec = options->device_spec && *options->device_spec
-                           ? options->device_spec
-                           : clt_config_string(options->config, "device.spec");
-    ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
-    clt_job_data data = {0};
-    const clt_update_order order = {0};
-    clt_data_facts known;
-    char from[1024];
-    clt_weights_taken taken = {0};
-    ocl_device *device;
-    ocl_device_desc desc;
-    ocl_tuning *set = NULL;
-    clt_job *job = NULL;
-    int ranks = options->comm ? comm_describe(options->comm)->ranks : 1;
-    clt_resume_path(options, from, sizeof from);
-    clt_status status = clt_known_table(options, from, &known);
-    data.known = known.table ? &known : NULL;
-    data.begins = !from[0];
-    CLT_TRY_GOTO(status, done);
-    CLT_TRY_GOTO(clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, &job), done);
-    CLT_TRY_GOTO(clt_eval_classes_check(job), done);
-    CLT_TRY_GOTO(clt_run_check_init(options, job, &taken), done);
-    CLT_TRY_GOTO(ocl_device_open(&open, &device), done);
-    desc = *ocl_device_describe(device);
-    ocl_device_close(device);
-    CLT_TRY_GOTO(clt_tuned_describe(options->config, &desc, &set), done);
-    CLT_TRY_GOTO(clt_job_choose_micro_batch(job, &desc, &order), done);
-    CLT_TRY_GOTO(clt_job_plan(job, &desc, &order), done);
-    result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
-    result->device_bytes = clt_plan_memory(job->train, job->eval).total;
-    tell_dry_run(options, job, &taken);
-    status = clt_job_check_memory(job);
-done:
-    clt_data_facts_free(&known);
-    clt_job_destroy(job);
-    ocl_tuning_destroy(set);
-    return status;
-}
-
 /* Opens the log. A run folder that is in use is refused here, before anything is built or measured. */
 static clt_status open_log(clt_loop *l)
 {
     const clt_run_options *o = l->options;
-    if (!o->out_dir || (o->comm && comm_describe(o->comm)->rank != 0))
-        return CLT_OK;
-    CLT_TRY(clt_mkdir_possible(o->out_dir));
-    if (!continues(o))
-        CLT_TRY(clt_rundir_check_free(o->out_dir));
-    return clt_runlog_begin(o->config, &l->log);
+    CLT_TRY(clt_check_folder(o));
+    return o->out_dir && clt_first_rank(o) ? clt_runlog_begin(o->config, &l->log) : CLT_OK;
 }
 
 /* *pins receives the checkpoint whose tuning choices a second attempt must use, else "". */
@@ -598,7 +519,7 @@ clt_status clt_train(const clt_run_options *options, clt_run_result *result)
     if (options->dry_run) {
         memset(result, 0, sizeof *result);
         result->last_loss = result->best_eval_loss = NAN;
-        return dry_run(options, result);
+        return clt_dry_run(options, result);
     }
     clt_status status = run_once(&own, result, pins, sizeof pins);
     if (status != CLT_OK || !pins[0])

@@ -65,6 +65,22 @@ typedef struct clt_loop {
     bool repin;           /* the run must be created again with the tuning choices of the checkpoint */
 } clt_loop;
 
+/* trainer_start.c. clt_resumes: --resume names a run, or is auto. clt_continues: the run that is resumed is in
+ * the same folder; from any other folder it is only read. clt_first_rank: the process has rank 0. */
+bool clt_resumes(const clt_run_options *options);
+bool clt_continues(const clt_run_options *options);
+bool clt_first_rank(const clt_run_options *options);
+/* On rank 0: refuses a run folder that cannot be made, is in use, or holds another run. Writes nothing. */
+clt_status clt_check_folder(const clt_run_options *options);
+/* The step after which this start ends: that of the job, or options->max_steps. */
+int64_t clt_steps_now(const clt_run_options *options, const clt_job *job);
+/* A line for the user if no step is left after `step`, or if the evaluations have ended the training early;
+ * else NULL. */
+const char *clt_complete(const clt_run_options *options, const clt_job *job, int64_t step,
+                         const clt_saved_state *state);
+/* Plans, checks data, memory and the checkpoint to resume from, tells what a training would tell of them, and
+ * stops. */
+clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result);
 /* trainer_decide.c. clt_stop_before: whether a rank was asked to stop before the first step; collective.
  * clt_say_wishes: before a step is enqueued, tells the other ranks whether this one wants to stop or to
  * save. clt_decide: what to do when step `step` (from 0) has been enqueued and the results of step -

@@ -10,8 +10,10 @@
 
 #include "engine/base/log.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/data/open/data_paths.h"
 #include "engine/train/job/tuned.h"
 #include "engine/train/run/run.h"
+#include "engine/train/saved/resume_preview.h"
 #include "engine/train/saved/saver.h"
 
 static clt_status load_state_tensor(clt_run *run, const clt_checkpoint *saved, const clt_param *param,
@@ -66,9 +68,9 @@ static bool member_int(const clt_json *object, const char *key, int64_t most, in
 
 /* The checkpoint must have been trained with the same global batch. If the config does not set it, it
  * follows from the number of ranks, so another number of ranks is an error. */
-static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, int64_t step)
+static clt_status check_batch(const clt_job *job, const clt_checkpoint *saved, int64_t step)
 {
-    int64_t samples, batch = run->job->global_batch;
+    int64_t samples, batch = job->global_batch;
     CLT_TRY(get_int(saved, "samples", &samples));
     if (step > INT64_MAX / batch || samples != step * batch)
         CLT_FAIL(CLT_ECONFIG,
@@ -78,26 +80,37 @@ static clt_status check_batch(const clt_run *run, const clt_checkpoint *saved, i
     return CLT_OK;
 }
 
-/* The storage type of the checkpoint; checkpoints that do not say have the type of this run. */
-static const char *storage_of(const clt_run *run, const clt_checkpoint *saved)
+static clt_status check_end(const clt_job *job, const clt_checkpoint *saved, int64_t step)
 {
-    const clt_json *value = clt_json_get(clt_json_root(saved->state), "storage");
-    return value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value)
-                                                              : clt_dtype_name(run->job->storage);
+    if (step > job->steps)
+        CLT_FAIL(CLT_ECHECKPOINT,
+                 "resuming from '%s': it is at step %" PRId64 ", past the end of this run (%" PRId64
+                 " steps)",
+                 saved->path, step, job->steps);
+    return CLT_OK;
 }
 
-/* Restores the loss scale and its counter if the storage type is the same. With precision.mode auto this
- * device may use another storage type; then both start again. */
+/* Whether the checkpoint has the storage type of the job; checkpoints that do not say have it. With
+ * precision.mode auto another device may take another type, which `tells` warns of. */
+static bool same_storage(const clt_job *job, const clt_checkpoint *saved, bool tells)
+{
+    const clt_json *value = clt_json_get(clt_json_root(saved->state), "storage");
+    const char *now = clt_dtype_name(job->storage);
+    const char *then = value && clt_json_typeof(value) == CLT_JSON_STRING ? clt_json_string(value) : now;
+    bool same = strcmp(now, then) == 0;
+    if (!same && tells)
+        CLT_WARN("resuming from '%s': it was trained with %s storage, and precision.mode auto takes %s on "
+                 "device '%s'; the run goes on from the same parameters, but with other results than there",
+                 saved->path, then, now, job->desc.name);
+    return same;
+}
+
+/* Restores the loss scale and its counter if the storage type is the same; else both start again. */
 static void restore_scale(const clt_run *run, const clt_checkpoint *saved, clt_state_block *state)
 {
     const clt_loss_scaling *scaling = &run->job->update.scaling;
-    const char *now = clt_dtype_name(run->job->storage), *then = storage_of(run, saved);
-    bool same = strcmp(now, then) == 0;
+    bool same = same_storage(run->job, saved, run->ranks.rank == 0);
     double scale = get_double(saved, "loss_scale", 1.0);
-    if (!same && run->ranks.rank == 0)
-        CLT_WARN("resuming from '%s': it was trained with %s storage, and precision.mode auto takes %s on "
-                 "device '%s'; the run goes on from the same parameters, but with other results than there",
-                 saved->path, then, now, run->job->desc.name);
     bool kept = scaling->on && scaling->dynamic && same && scale > 0 && isfinite((float)scale);
     state->loss_scale = !scaling->on ? 1.0f : kept ? (float)scale : run->job->loss_scale;
     if (!kept)
@@ -150,18 +163,20 @@ static void restore_init(clt_run *run, const clt_checkpoint *saved)
 }
 
 /* Restores the best evaluation so far and the count of evaluations without improvement. Both begin again if
- * the config now names another figure. Checkpoints of older versions have only the lowest loss. */
-static void restore_best(const clt_run *run, const clt_checkpoint *saved, clt_saved_state *extra)
+ * the config now names another figure, which `tells` warns of. Checkpoints of older versions have only the
+ * lowest loss. */
+static void restore_best(const clt_config *config, const clt_checkpoint *saved, bool tells,
+                         clt_saved_state *extra)
 {
     static const char *const words[] = {CLT_BESTS(CLT_CHOICE_WORD)};
     const clt_json *root = clt_json_root(saved->state), *by = clt_json_get(root, "best_by");
     const char *was = by ? clt_json_string(by) : words[CLT_BEST_LOSS];
-    int best = clt_config_choice(run->options->config, "checkpoint.best");
+    int best = clt_config_choice(config, "checkpoint.best");
     int64_t step, evals;
     extra->best = best == CLT_BEST_NONE ? CLT_BEST_LOSS : best;
     extra->best_eval_loss = get_double(saved, "best_eval_loss", NAN);
     if (strcmp(was, words[extra->best]) != 0) {
-        if (run->ranks.rank == 0)
+        if (tells)
             CLT_WARN("resuming from '%s': it chose the best checkpoint by %s, and this run does so by %s: "
                      "the best evaluation so far and what train.early_stop_evals counts begin again",
                      saved->path, was, words[extra->best]);
@@ -182,7 +197,7 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     int64_t step;
     clt_state_block state = {0};
     CLT_TRY(get_int(saved, "step", &step));
-    CLT_TRY(check_batch(run, saved, step));
+    CLT_TRY(check_batch(run->job, saved, step));
     CLT_TRY(get_count(saved, "update", &state.update));
     CLT_TRY(get_count(saved, "skipped", &state.skipped));
     CLT_TRY(get_count(saved, "skipped_in_a_row", &state.skipped_row));
@@ -190,7 +205,7 @@ static clt_status load_state(clt_run *run, const clt_checkpoint *saved, clt_save
     restore_spikes(run, saved, &state);
     restore_scale(run, saved, &state);
     restore_init(run, saved);
-    restore_best(run, saved, extra);
+    restore_best(run->options->config, saved, run->ranks.rank == 0, extra);
     run->first_step = step;
     return clt_store_set_state(run->store, &state);
 }
@@ -244,11 +259,51 @@ clt_status clt_run_resume(clt_run *run, const char *path, clt_saved_state *extra
         status = load_state(run, saved, extra);
     run->repin =
         run->ranks.rank == 0 && clt_tuned_differs(run->tuned, clt_json_root(saved->state), saved->path);
-    if (status == CLT_OK && run->first_step > run->job->steps)
-        status = clt_fail(CLT_ECHECKPOINT, __FILE__, __LINE__,
-                          "resuming from '%s': it is at step %" PRId64 ", past the end of this run (%" PRId64
-                          " steps)",
-                          saved->path, run->first_step, run->job->steps);
+    if (status == CLT_OK)
+        status = check_end(run->job, saved, run->first_step);
     clt_checkpoint_close(saved);
     return status;
+}
+
+/* --- a dry run --- */
+
+clt_status clt_resume_preview_open(const clt_run_options *options, clt_resume_preview *out)
+{
+    char path[1024];
+    *out = (clt_resume_preview){.state = CLT_SAVED_STATE_NEW};
+    clt_resume_path(options, path, sizeof path);
+    if (!path[0])
+        return CLT_OK;
+    CLT_TRY(clt_data_paths_need(options->config, false, "going on with", path, NULL));
+    CLT_TRY(clt_checkpoint_open(path, &out->saved));
+    snprintf(out->from, sizeof out->from, "%s", path);
+    if (clt_config_int(options->config, "data.micro_batch") == 0)
+        out->micro_batch = clt_checkpoint_int(out->saved, "micro_batch", 0);
+    return CLT_OK;
+}
+
+clt_status clt_resume_preview_check(clt_resume_preview *p, const clt_job *job)
+{
+    if (!p->saved)
+        return CLT_OK;
+    CLT_TRY(clt_continuation_check(p->saved, job, &p->continuation));
+    CLT_TRY(clt_weights_check(job->model, p->saved->model, p->saved->path, NULL, NULL));
+    CLT_TRY(get_int(p->saved, "step", &p->step));
+    CLT_TRY(get_count(p->saved, "update", &p->update));
+    CLT_TRY(check_batch(job, p->saved, p->step));
+    return check_end(job, p->saved, p->step);
+}
+
+void clt_resume_preview_warn(clt_resume_preview *p, const clt_job *job, bool tells)
+{
+    if (!p->saved)
+        return;
+    (void)same_storage(job, p->saved, tells);
+    restore_best(job->config, p->saved, tells, &p->state);
+}
+
+void clt_resume_preview_close(clt_resume_preview *p)
+{
+    clt_checkpoint_close(p->saved);
+    p->saved = NULL;
 }

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a training and a dry run decide alike before the first step: whether they resume, whether the run folder
+ * is free, whether there is a step left. The dry run. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/files/fileio.h"
+#include "engine/train/eval/eval_metrics.h"
+#include "engine/train/inspect/startup.h"
+#include "engine/train/job/tuned.h"
+#include "engine/train/loop/trainer_loop.h"
+#include "engine/train/saved/known_table.h"
+#include "engine/train/saved/resume_preview.h"
+
+bool clt_resumes(const clt_run_options *o)
+{
+    return o->resume && strcmp(o->resume, "none") != 0;
+}
+
+bool clt_continues(const clt_run_options *o)
+{
+    return clt_resumes(o) &&
+           (strcmp(o->resume, "auto") == 0 || (o->out_dir && clt_same_folder(o->resume, o->out_dir)));
+}
+
+bool clt_first_rank(const clt_run_options *o)
+{
+    return !o->comm || comm_describe(o->comm)->rank == 0;
+}
+
+clt_status clt_check_folder(const clt_run_options *o)
+{
+    if (!o->out_dir || !clt_first_rank(o))
+        return CLT_OK;
+    CLT_TRY(clt_mkdir_possible(o->out_dir));
+    return clt_continues(o) ? CLT_OK : clt_rundir_check_free(o->out_dir);
+}
+
+int64_t clt_steps_now(const clt_run_options *o, const clt_job *job)
+{
+    return o->max_steps > 0 && o->max_steps < job->steps ? o->max_steps : job->steps;
+}
+
+const char *clt_complete(const clt_run_options *o, const clt_job *job, int64_t step,
+                         const clt_saved_state *state)
+{
+    if (step >= job->steps)
+        return "the run is complete: there is no step left; a larger train.steps makes it longer";
+    if (step >= clt_steps_now(o, job))
+        return "the run is complete as far as --max-steps lets it go; a larger one, or none, lets it go on";
+    if (clt_state_ends(o->config, state))
+        return "the run is complete: it has ended early (train.early_stop_evals); a larger "
+               "train.early_stop_evals, or 0, lets it go on";
+    return NULL;
+}
+
+/* --- the dry run --- */
+
+static void tell(const clt_run_options *options, const char *text)
+{
+    if (options->observer.message)
+        options->observer.message(options->observer.context, text);
+}
+
+/* Reports what a resumed training says before its start-up table. */
+static void tell_resumed(const clt_run_options *options, const clt_job *job, const clt_resume_preview *p)
+{
+    char text[1200];
+    bool warning;
+    if (!p->saved)
+        return;
+    snprintf(text, sizeof text, "would resume from %s at step %lld", p->saved->path, (long long)p->step);
+    tell(options, text);
+    for (int i = 0;
+         clt_continuation_line(&p->continuation, job, p->step, p->update, i, &warning, text, sizeof text);
+         i++)
+        tell(options, text);
+    const char *complete = clt_complete(options, job, p->step, &p->state);
+    if (complete)
+        tell(options, complete);
+}
+
+/* Reports the part of the start-up table that is known without a run. */
+static void tell_table(const clt_run_options *options, const clt_job *job, const clt_resume_preview *p,
+                       const clt_weights_taken *taken)
+{
+    clt_table_row rows[CLT_STARTUP_ROWS];
+    int count = clt_startup_job_rows(job, p->saved ? p->from : NULL, taken, rows);
+    if (options->observer.start)
+        options->observer.start(options->observer.context, rows, count);
+}
+
+/* Describes the device that would train. */
+static clt_status describe_device(const clt_run_options *options, ocl_device_desc *desc)
+{
+    const char *spec = options->device_spec && *options->device_spec
+                           ? options->device_spec
+                           : clt_config_string(options->config, "device.spec");
+    ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = options->caps_mask};
+    ocl_device *device;
+    CLT_TRY(ocl_device_open(&open, &device));
+    *desc = *ocl_device_describe(device);
+    ocl_device_close(device);
+    return CLT_OK;
+}
+
+/* Opens the job with what the run to go on from, or to start from, knows of its data. */
+static clt_status open_job(const clt_run_options *options, const clt_resume_preview *p, clt_job **job)
+{
+    clt_job_data data = {.micro_batch = p->micro_batch};
+    clt_data_facts known;
+    int ranks = options->comm ? comm_describe(options->comm)->ranks : 1;
+    clt_status status = clt_known_table(options, p->from, &known);
+    data.known = known.table ? &known : NULL;
+    data.begins = known.table && !p->from[0];
+    if (status == CLT_OK)
+        status = clt_job_open(options->config, &data, ranks, CLT_JOB_TRAIN, job);
+    clt_data_facts_free(&known);
+    return status;
+}
+
+clt_status clt_dry_run(const clt_run_options *options, clt_run_result *result)
+{
+    const clt_update_order order = {0};
+    bool first = clt_first_rank(options);
+    clt_weights_taken taken = {0};
+    clt_resume_preview preview;
+    ocl_device_desc desc;
+    ocl_tuning *set = NULL;
+    clt_job *job = NULL;
+    CLT_TRY(clt_check_folder(options));
+    clt_status status = clt_resume_preview_open(options, &preview);
+    CLT_TRY_GOTO(status, done);
+    CLT_TRY_GOTO(open_job(options, &preview, &job), done);
+    CLT_TRY_GOTO(clt_eval_classes_check(job), done);
+    CLT_TRY_GOTO(clt_run_check_init(options, job, &taken), done);
+    CLT_TRY_GOTO(clt_resume_preview_check(&preview, job), done);
+    CLT_TRY_GOTO(describe_device(options, &desc), done);
+    CLT_TRY_GOTO(clt_tuned_describe(options->config, &desc, &set), done);
+    CLT_TRY_GOTO(clt_job_choose_micro_batch(job, &desc, &order), done);
+    CLT_TRY_GOTO(clt_job_plan(job, &desc, &order), done);
+    result->parameters = (uint64_t)clt_graph_param_elements(job->train->graph);
+    result->device_bytes = clt_plan_memory(job->train, job->eval).total;
+    clt_resume_preview_warn(&preview, job, first);
+    if (first) {
+        tell_resumed(options, job, &preview);
+        tell_table(options, job, &preview, &taken);
+    }
+    status = clt_job_check_memory(job);
+done:
+    clt_resume_preview_close(&preview);
+    clt_job_destroy(job);
+    ocl_tuning_destroy(set);
+    return status;
+}

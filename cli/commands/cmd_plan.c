@@ -155,6 +155,21 @@ typedef struct plan_args {
     int64_t ranks;
 } plan_args;
 
+/* Commands and the memory map: on a terminal their lines are wrapped. */
+static clt_status print_full(const clt_description *d, clt_str *out)
+{
+    clt_str text = {0};
+    int begun = 0, screen = terminal_columns();
+    clt_str_append(out, "\n");
+    if (screen == 0)
+        return clt_description_full(d, out);
+    clt_status status = clt_description_full(d, &text);
+    if (status == CLT_OK)
+        text_wrap_lines(text.text, &begun, 0, screen, out);
+    clt_str_free(&text);
+    return status == CLT_OK ? clt_str_check(out) : status;
+}
+
 static clt_status describe(const plan_args *a, const clt_description *d, clt_str *out)
 {
     if (a->json)
@@ -166,8 +181,7 @@ static clt_status describe(const plan_args *a, const clt_description *d, clt_str
         clt_str_printf(out, "%s", a->plan ? "the list of commands and the memory map: --full\n" : "");
         return clt_str_check(out);
     }
-    clt_str_append(out, "\n");
-    return clt_description_full(d, out);
+    return print_full(d, out);
 }
 
 static clt_status run(const plan_args *a, const args_result *r, uint32_t caps)

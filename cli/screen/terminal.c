@@ -19,7 +19,7 @@
 #include "engine/base/text.h"
 
 #define LEAST_COLUMNS 20
-#define WRAPPED 4352 /* bytes of the longest text that is wrapped: an error message and its label */
+#define CLEAN_ROOM 5 /* bytes that text_clean wants free before each character */
 
 static terminal_when color = TERMINAL_AUTO;
 
@@ -247,7 +247,7 @@ static bool is_obeyed(uint32_t c)
 const char *text_clean(const char *text, char *buffer, size_t size)
 {
     size_t at = 0, length;
-    for (; *text && at + 5 <= size; text += length) {
+    for (; *text && at + CLEAN_ROOM <= size; text += length) {
         uint32_t c = character(text, &length);
         if (c == '\n' || c == '\t' || c == '\r') {
             buffer[at++] = ' ';
@@ -298,10 +298,16 @@ static size_t whole_words(const char *text, int columns, size_t *skip)
 
 void text_wrap(const char *text, int at, int indent, int screen, clt_str *out)
 {
-    char clean[WRAPPED];
-    const char *left = text_clean(text, clean, sizeof clean);
+    size_t room = strlen(text) + CLEAN_ROOM;
+    char *clean = malloc(room);
+    if (!clean) {
+        out->failed = true;
+        return;
+    }
+    const char *left = text_clean(text, clean, room);
     if (screen <= 0 || screen <= indent + 8) {
         clt_str_printf(out, "%s\n", left);
+        free(clean);
         return;
     }
     do {
@@ -318,37 +324,41 @@ void text_wrap(const char *text, int at, int indent, int screen, clt_str *out)
             clt_str_printf(out, "%*s", indent, "");
         at = indent;
     } while (*left);
+    free(clean);
 }
 
-static int begun[STDERR_FILENO + 1]; /* by descriptor: columns printed of an incomplete line */
-
-/* Prints text with each line wrapped at blanks. Continuations are indented by `hang` blanks, or if `hang` is
- * 0 by two more than their line. */
-static void say_wrapped(FILE *file, int fd, const char *text, int hang, int screen)
+void text_wrap_lines(const char *text, int *begun, int hang, int screen, clt_str *out)
 {
-    clt_str out = {0};
     for (const char *line = text; *line;) {
         size_t size = strcspn(line, "\n"), blanks = strspn(line, " ");
         char *one = strndup(line, size);
-        int indent = hang > 0 ? hang : begun[fd] > 0 ? 2 : (int)blanks + 2;
+        int indent = hang > 0 ? hang : *begun > 0 ? 2 : (int)blanks + 2;
         clt_str wrapped = {0};
         if (one)
-            text_wrap(one, begun[fd], indent < screen / 2 ? indent : 2, screen, &wrapped);
+            text_wrap(one, *begun, indent < screen / 2 ? indent : 2, screen, &wrapped);
         if (!one || wrapped.failed)
-            clt_str_printf(&out, "%.*s\n", (int)size, line);
+            clt_str_printf(out, "%.*s\n", (int)size, line);
         else
-            clt_str_append(&out, wrapped.text);
+            clt_str_append(out, wrapped.text);
         bool ended = line[size] == '\n';
-        if (!ended && out.length > 0)
-            out.text[--out.length] = '\0';
-        const char *last = out.text ? strrchr(out.text, '\n') : NULL;
-        begun[fd] = ended  ? 0
-                    : last ? text_columns(last + 1)
-                           : begun[fd] + text_columns(out.text ? out.text : "");
+        if (!ended && out->length > 0)
+            out->text[--out->length] = '\0';
+        const char *last = out->text ? strrchr(out->text, '\n') : NULL;
+        *begun = ended  ? 0
+                 : last ? text_columns(last + 1)
+                        : *begun + text_columns(out->text ? out->text : "");
         free(one);
         clt_str_free(&wrapped);
         line += size + ended;
     }
+}
+
+static int begun[STDERR_FILENO + 1]; /* by descriptor: columns printed of an incomplete line */
+
+static void say_wrapped(FILE *file, int fd, const char *text, int hang, int screen)
+{
+    clt_str out = {0};
+    text_wrap_lines(text, &begun[fd], hang, screen, &out);
     fputs(out.failed || !out.text ? text : out.text, file);
     clt_str_free(&out);
 }

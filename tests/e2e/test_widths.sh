@@ -67,7 +67,9 @@ NUMBERS=no at_80 0 train houses.json --max-steps 20 --out a-run-with-a-long-name
 NUMBERS=no at_80 0 train houses.json --max-steps 20 --out another-run-with-a-long-name optimizer.learning_rate=0.01
 NUMBERS=no at_80 0 compare a-run-with-a-long-name another-run-with-a-long-name
 NUMBERS=no at_80 0 plan houses.json
+at_80 0 plan --full houses.json
 NUMBERS=no at_80 0 estimate houses.json
+at_80 0 estimate --full houses.json
 NUMBERS=no at_80 0 bench step houses.json
 NUMBERS=no at_80 0 bench build houses.json
 NUMBERS=no at_80 0 verify --small -t 'relu*'

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cltrain predict RUN [FILE...]: predictions of a trained classifier or regression for samples in files. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "cli/screen/console.h"
 #include "cli/screen/predict_out.h"
 #include "cli/screen/terminal.h"
+#include "engine/base/text.h"
 #include "engine/base/thread.h"
 #include "engine/data/data.h"
 #include "engine/data/open/rows.h"
@@ -96,7 +98,7 @@ static clt_status check_shape(const clt_predictor *p, const char *path, const cl
                   : "");
 }
 
-/* Checks the shapes of all inputs. Sets *files if one is a folder with a file for each sample, so that each
+/* Checks the shapes and types of all inputs. Sets *files if one is a folder with a file for each sample, so that each
  * prediction must name its file. */
 static clt_status check_files(const predict_args *a, const clt_predictor *p, bool *files)
 {
@@ -107,7 +109,10 @@ static clt_status check_files(const predict_args *a, const clt_predictor *p, boo
             continue;
         CLT_TRY(clt_rows_open(a->files[i], a->rows_type, &p->input, p->saved->config, p->saved->facts.table,
                               &rows));
-        clt_status status = check_shape(p, a->files[i], clt_rows_describe(rows));
+        const clt_rows_facts *facts = clt_rows_describe(rows);
+        clt_status status = check_shape(p, a->files[i], facts);
+        if (status == CLT_OK && facts->bytes)
+            status = clt_predictor_check_bytes(p, a->files[i]);
         if (status == CLT_OK)
             status = clt_rows_file(rows, 0, &file);
         *files = *files || (file && strcmp(file, a->files[i]) != 0);
@@ -132,6 +137,17 @@ static clt_status write_out(predict_out *out, clt_rows *rows, const char *path, 
     return CLT_OK;
 }
 
+/* Floats that are all 0 or 1 may be bytes that were scaled already; other fractions are refused. */
+static void tell_zeros_and_ones(const clt_predictor *p, const char *path)
+{
+    char scale[CLT_NUMBER_TEXT];
+    terminal_say_to(stderr,
+                    "%s: its numbers are floats, all of them 0 or 1, and were multiplied by the run's "
+                    "data.scale, %s, as its training data was; if they are scaled already, divide them by it "
+                    "first\n",
+                    path, clt_double_text(clt_predictor_scale(p), scale));
+}
+
 static clt_status predict_file(const predict_args *a, clt_predictor *p, const char *path, predict_out *out,
                                double *x, float *y)
 {
@@ -141,6 +157,8 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     CLT_TRY(
         clt_rows_open_again(path, a->rows_type, &p->input, p->saved->config, p->saved->facts.table, &rows));
     clt_status status = CLT_OK;
+    double scale = clt_predictor_scale(p);
+    bool ask = clt_rows_describe(rows)->floats && (scale < 1 || scale > 1);
     /* an input that can be read only once may be typed, so each sample is answered at once */
     int64_t most = clt_rows_once(path) ? 1 : p->micro_batch;
     while (status == CLT_OK && got > 0) {
@@ -152,12 +170,16 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
         }
         if (status == CLT_OK && got > 0)
             status = clt_predictor_run(p, x, got, first, y);
+        for (int64_t i = 0; i < got * p->elements && ask; i++)
+            ask = fabs(x[i]) <= 1;
         if (status == CLT_OK && got > 0)
             status = write_out(out, rows, path, first, got, y);
         if (most == 1 && status == CLT_OK && fflush(out->file) != 0)
             status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing predictions failed");
         first += got;
     }
+    if (status == CLT_OK && first > 0 && ask)
+        tell_zeros_and_ones(p, path);
     clt_rows_close(rows);
     return status;
 }

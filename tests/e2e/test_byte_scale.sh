@@ -71,6 +71,38 @@ loss 44217 data.eval_path=x.npy data.scale=1
 input=i.npy sums 255 153 data.path=i.npy
 loss 44217 data.eval_path=x.npy
 
+# predict takes floats as numbers before the scale. Fractions are refused by a run on bytes, and zeros and ones, which may be
+# bytes that were scaled already, are told.
+predicts() { # A B RUN-ARGUMENT...
+    expect_code 0 "$CLTRAIN" predict run "${@:3}" --out p.csv
+    tail -n +2 p.csv | cut -d, -f2 | tr '\n' ' ' | awk -v a="$1" -v b="$2" '{ exit !(($1 - a) ^ 2 + ($2 - b) ^ 2 < 1e-8 * (1 + a * a + b * b)) }' && pass ||
+        fail "$*: $(tail -n +2 p.csv | tr '\n' ' '), it should be $1 and $2"
+}
+npy ones.npy '<f4' '2, 2' '\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x00\x00\x80\x3f' # (0, 1), (1, 1)
+npy half.npy '<f4' '2, 2' '\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\x3f\x00\x00\x80\x3f'
+npy bits.npy '|u1' '2, 2' '\x00\x01\x01\x01'
+floats='ones.npy: its numbers are floats, all of them 0 or 1, and were multiplied by the run.s data.scale, 0.00392'
+sums 1 0.6
+predicts 0.00392157 0.00784314 ones.npy
+expect_text "$floats"
+predicts 0.00392157 0.00784314 bits.npy # the same numbers as bytes: nothing to ask
+reject_text 'its numbers are floats'
+predicts 1 0.6 f.npy
+reject_text 'its numbers are floats'
+expect_code 3 "$CLTRAIN" predict run half.npy --out p.csv
+expect_text 'trained on inputs of type u8: whole numbers from 0 to 255'
+sums 255 153 data.scale=1
+predicts 1 2 ones.npy
+reject_text 'its numbers are floats'
+# Bytes for a run that was trained on floats: as in eval, the scale is asked for.
+input=f.npy sums 255 153 data.path=f.npy
+expect_code 2 "$CLTRAIN" predict run x.npy --out p.csv
+expect_text "predicting 'x.npy': inputs are u8, the run was trained with f32, .* give data.scale=0.00392[0-9]* if the training.s numbers were 0 to 1"
+predicts 255 153 x.npy data.scale=1
+predicts 1 0.6 x.npy data.scale=0.00392156862745098
+predicts 1 1 flags.npy # not bytes
+predicts 255 153 i.npy
+
 # A run that was trained without a scale, as older versions did: its config names data.scale 1.
 sums 255 153 data.scale=1
 expect_code 2 "$CLTRAIN" train c.json --out run --resume auto train.steps=2

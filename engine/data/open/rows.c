@@ -189,7 +189,10 @@ static clt_status open_array(clt_rows *rows, const char *path, const clt_source_
 {
     const clt_data_file file = {.type = type, .path = path, .shape = type->input_shapeless ? shape : NULL};
     CLT_TRY(clt_data_file_config(&file, &rows->config));
-    return open_source(rows);
+    CLT_TRY(open_source(rows));
+    rows->facts.floats = rows->source->fields[0].dtype == CLT_F32;
+    rows->facts.bytes = rows->source->byte_scale;
+    return CLT_OK;
 }
 
 /* Opens the file with the run's config, so that a table is read as it was in training, but as a whole

@@ -31,6 +31,8 @@ typedef struct clt_rows_facts {
     int64_t samples;  /* -1: unknown until the end is reached */
     bool shaped;      /* the file states the shape of a sample; raw files and lines of text do not */
     clt_shape shape;  /* of one sample, where shaped */
+    bool floats;      /* an array whose numbers are of a type with fractions, which may be scaled already */
+    bool bytes;       /* an array or image of bytes, which training would scale to 0 to 1 */
     char header[128]; /* the beginning of a header line that was skipped, or "" */
 } clt_rows_facts;
 

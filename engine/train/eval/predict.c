@@ -5,6 +5,7 @@
 #include "engine/train/eval/predict.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,6 +174,25 @@ const char *clt_predictor_class(const clt_predictor *p, int64_t index)
 }
 
 /* --- input and output --- */
+
+clt_status clt_predictor_check_bytes(const clt_predictor *p, const char *path)
+{
+    const clt_config *c = p->saved->config;
+    char what[1100];
+    if (p->dtype != CLT_F32 || p->saved->facts.table || clt_config_float(c, "data.scale") != 0 ||
+        fmax(fabs(clt_config_float(c, "data.mean")), fabs(clt_config_float(c, "data.std"))) > 1)
+        return CLT_OK;
+    snprintf(what, sizeof what, "predicting '%.1000s'", path);
+    return clt_refuse_scale(what, CLT_U8, CLT_F32, 1.0 / 255);
+}
+
+double clt_predictor_scale(const clt_predictor *p)
+{
+    double given = clt_config_float(p->saved->config, "data.scale");
+    if (p->dtype == CLT_F32 || p->bound > 0)
+        return 1;
+    return given != 0 ? given : p->saved->has_facts ? p->saved->facts.scale : 1;
+}
 
 static clt_status wrong_number(const clt_predictor *p, double value, int64_t sample, int64_t element)
 {

@@ -283,12 +283,22 @@ static clt_source shapes_of(const clt_job *job)
     return shapes;
 }
 
+clt_status clt_refuse_scale(const char *what, clt_dtype now, clt_dtype then, double scale)
+{
+    char text[CLT_NUMBER_TEXT];
+    clt_double_text(scale, text);
+    CLT_FAIL(CLT_ECONFIG,
+             "%s: inputs are %s, the run was trained with %s, and data.scale was left to the data, which is "
+             "%s for bytes and 1 for other numbers: give data.scale=%s if %s, else data.scale=1",
+             what, clt_dtype_name(now), clt_dtype_name(then), text, text,
+             then == CLT_F32 ? "the training's numbers were 0 to 1" : "these numbers are 0 to 255");
+}
+
 /* If the config leaves data.scale to the data, bytes are scaled and f32 numbers are not. Refuses an
  * evaluation with inputs of another type than in training, if their scale would differ. */
 static clt_status check_scale(const clt_job *job)
 {
     const clt_source *source = job->eval_source;
-    char text[CLT_NUMBER_TEXT];
     if (!job->facts || !source || source->n_fields < 1 || job->facts->n_fields < 1 ||
         clt_config_float(job->config, "data.scale") != 0)
         return CLT_OK;
@@ -297,12 +307,7 @@ static clt_status check_scale(const clt_job *job)
          scaled = then == CLT_F32 && now == CLT_U8 && source->byte_scale;
     if (!trained_scaled && !scaled)
         return CLT_OK;
-    clt_double_text(scaled ? source->scale : job->facts->scale, text);
-    CLT_FAIL(CLT_ECONFIG,
-             "evaluating: inputs are %s, the run was trained with %s, and data.scale was left to the data, "
-             "which is %s for bytes and 1 for other numbers: give data.scale=%s if %s, else data.scale=1",
-             clt_dtype_name(now), clt_dtype_name(then), text, text,
-             scaled ? "the training's numbers were 0 to 1" : "these numbers are 0 to 255");
+    return clt_refuse_scale("evaluating", now, then, scaled ? source->scale : job->facts->scale);
 }
 
 static clt_status model_graph(const clt_job *job, clt_graph **graph, int32_t *prediction)
@@ -453,7 +458,7 @@ static void tell_scale(const clt_job *job)
     if (!job->facts && !job->borrowed && source->byte_scale && x >= 0 &&
         is_cast(job->model, job->model->fields[x].tensor))
         CLT_INFO("inputs are bytes, which become 0 to 1: data.scale is 1/255 unless it is given "
-                 "(data.scale=1 leaves them as they are)");
+                      "(data.scale=1 leaves them as they are)");
 }
 
 /* Whether there are losses on y, and all of them are regression losses. */

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/hash.h"
+
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct receiver {
@@ -103,32 +105,93 @@ static void deliver(clt_log_level level, char *text)
     pthread_mutex_unlock(&sink_lock);
 }
 
+/* Formats a line; *room receives memory to be freed, or NULL. Build logs can be longer than the buffer `small`. If
+ * there is no memory for a larger one, the line is cut. */
+static char *format_line(char *small, size_t size, const char *format, va_list args, char **room)
+{
+    va_list again;
+    *room = NULL;
+    va_copy(again, args);
+    int length = vsnprintf(small, size, format, args);
+    if (length < 0)
+        small[0] = '\0';
+    if (length >= 0 && (size_t)length >= size)
+        *room = malloc((size_t)length + 1);
+    if (*room)
+        (void)vsnprintf(*room, (size_t)length + 1, format, again);
+    va_end(again);
+    return *room ? *room : small;
+}
+
 void clt_log(clt_log_level level, const char *format, ...)
 {
+    char small[1024], *room;
+    va_list args;
     if ((int)level > highest() || inside_sink)
         return;
-    char small[1024];
-    va_list args, again;
     va_start(args, format);
-    va_copy(again, args);
-    int length = vsnprintf(small, sizeof small, format, args);
+    deliver(level, format_line(small, sizeof small, format, args, &room));
     va_end(args);
-    if (length >= 0) {
-        char *text = small;
-        if ((size_t)length >= sizeof small) {
-            /* Build logs can be longer than the buffer. If there is no memory for a larger one, the line is
-             * cut. */
-            char *large = malloc((size_t)length + 1);
-            if (large) {
-                (void)vsnprintf(large, (size_t)length + 1, format, again);
-                text = large;
-            }
-        }
-        deliver(level, text);
-        if (text != small)
-            free(text);
+    free(room);
+}
+
+/* --- lines that are logged once --- */
+
+static struct {
+    pthread_mutex_t mutex;
+    uint64_t *hash; /* of the texts that were logged */
+    size_t count, capacity;
+    bool not_first; /* another process of the job logs them */
+} once = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void clt_log_set_first(bool first)
+{
+    pthread_mutex_lock(&once.mutex);
+    once.not_first = !first;
+    pthread_mutex_unlock(&once.mutex);
+}
+
+void clt_log_forget(void)
+{
+    pthread_mutex_lock(&once.mutex);
+    free(once.hash);
+    once.hash = NULL;
+    once.count = once.capacity = 0;
+    pthread_mutex_unlock(&once.mutex);
+}
+
+/* Whether the text is to be logged now. Without memory it is, each time. */
+static bool is_new(const char *text)
+{
+    uint64_t hash = clt_hash64(text, strlen(text));
+    pthread_mutex_lock(&once.mutex);
+    bool wanted = !once.not_first;
+    for (size_t i = 0; i < once.count && wanted; i++)
+        wanted = once.hash[i] != hash;
+    if (wanted && once.count == once.capacity) {
+        size_t more = once.capacity ? 2 * once.capacity : 16;
+        uint64_t *larger = realloc(once.hash, more * sizeof *larger);
+        once.hash = larger ? larger : once.hash;
+        once.capacity = larger ? more : once.capacity;
     }
-    va_end(again);
+    if (wanted && once.count < once.capacity)
+        once.hash[once.count++] = hash;
+    pthread_mutex_unlock(&once.mutex);
+    return wanted;
+}
+
+void clt_log_once(clt_log_level level, const char *format, ...)
+{
+    char small[1024], *room, *text;
+    va_list args;
+    if ((int)level > highest() || inside_sink)
+        return;
+    va_start(args, format);
+    text = format_line(small, sizeof small, format, args, &room);
+    va_end(args);
+    if (is_new(text))
+        deliver(level, text);
+    free(room);
 }
 
 bool clt_log_is_deaf(void)

@@ -27,6 +27,13 @@ clt_log_level clt_log_max_level(void); /* lines above this level reach no receiv
 bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Logs what each process of a job finds out, and what a process finds out again whenever it opens the same data:
+ * only the first process logs it, and each text once. clt_log_set_first: whether this process is the first one; it
+ * is until then. clt_log_forget: another run begins, so the texts may be logged again. */
+void clt_log_once(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void clt_log_set_first(bool first);
+void clt_log_forget(void);
+
 /* True while this thread is handing a line to a receiver; lines that it logs meanwhile are dropped. */
 bool clt_log_is_deaf(void);
 /* Writes a line with level INFO to the second receiver only, for events that belong only in the run's
@@ -35,6 +42,8 @@ void clt_log_note(const char *line);
 
 #define CLT_WARN(...) clt_log(CLT_LOG_WARN, __VA_ARGS__)
 #define CLT_INFO(...) clt_log(CLT_LOG_INFO, __VA_ARGS__)
+#define CLT_WARN_ONCE(...) clt_log_once(CLT_LOG_WARN, __VA_ARGS__)
+#define CLT_INFO_ONCE(...) clt_log_once(CLT_LOG_INFO, __VA_ARGS__)
 #define CLT_DEBUG(...)                                                                                       \
     do {                                                                                                     \
         if (clt_log_max_level() >= CLT_LOG_DEBUG)                                                            \

@@ -166,7 +166,7 @@ void clt_images_advise(const clt_source *source)
     double factor = (double)a->height / middle.height, across = (double)a->width / middle.width;
     factor = across < factor ? across : factor;
     if (factor >= ENLARGED)
-        CLT_WARN(
+        CLT_WARN_ONCE(
             "the images have about %d x %d pixels (height x width) and are enlarged to %d x %d, which costs "
             "time and adds nothing to see; set data.size=[%d,%d] to train on them as they are",
             middle.height, middle.width, a->height, a->width, middle.height, middle.width);

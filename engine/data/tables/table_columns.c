@@ -265,7 +265,7 @@ static clt_status learn_words(const learning *l, int column, clt_table_column *c
         if (!(c->words[i] = clt_arena_strdup(l->arena, c->words[i])))
             return CLT_ENOMEM;
     if (c->n_words > 20 && c->n_words > l->part->count / 2)
-        CLT_WARN(
+        CLT_WARN_ONCE(
             "'%s': column %s holds %lld different words in %lld rows, so hardly any is seen twice; leave the "
             "column out (data.columns)?",
             l->t->path, name, (long long)c->n_words, (long long)l->part->count);
@@ -308,7 +308,7 @@ static clt_status own_name(const learning *l, int column, const char **out)
     for (int i = 0; i < t->columns; i++)
         if (i != column && strcmp(t->cell[i], name) == 0) {
             if (column < i)
-                CLT_WARN(
+                CLT_WARN_ONCE(
                     "'%s': columns %d and %d are both named '%.60s'; in other tables they are found by their "
                     "places",
                     t->path, column + 1, i + 1, name);
@@ -512,13 +512,13 @@ void clt_table_tell(const clt_table *table, const clt_csv_table *t, const int *a
         const clt_table_column *c = &table->columns[i];
         clt_table_column_text(t, at[i], name, sizeof name);
         if (tally[i].blank > 0)
-            CLT_INFO(
+            CLT_INFO_ONCE(
                 "'%s': column %s: %lld of %lld cells are blank, the first in line %lld; they count as %s "
                 "(data.fill)",
                 path, name, (long long)tally[i].blank, (long long)rows, (long long)tally[i].first_line,
                 clt_float_text((float)c->fill, number));
         if (tally[i].unknown > 0)
-            CLT_WARN(
+            CLT_WARN_ONCE(
                 "'%s': column %s: %lld of %lld cells hold words that the training part does not have, the "
                 "first '%.60s' in line %lld; they count as none of its words",
                 path, name, (long long)tally[i].unknown, (long long)rows,

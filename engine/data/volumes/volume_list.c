@@ -115,7 +115,7 @@ static clt_status bad_file(const listing *l, const char *path, clt_status status
     }
     if (!l->options->skip_bad)
         return clt_fail_prefix(status, "opening %s", l->options->key);
-    CLT_WARN("%s is left out (data.on_bad_sample skip): %s", path, clt_error_text());
+    CLT_WARN_ONCE("%s is left out (data.on_bad_sample skip): %s", path, clt_error_text());
     return CLT_OK;
 }
 

@@ -33,7 +33,7 @@ static void warn_of_axes(const clt_volume_list *list, const char *key, const cha
         others++;
     }
     if (others > 0)
-        CLT_WARN("%s: in %lld of %lld volumes the axes point in other directions of the body than in the "
+        CLT_WARN_ONCE("%s: in %lld of %lld volumes the axes point in other directions of the body than in the "
                  "first: the axes of '%s' are %s, the axes of '%s' are %s; %s",
                  key, (long long)others, (long long)list->count, other->image, other->space.axes,
                  first->image, first->space.axes, advice);
@@ -53,7 +53,7 @@ static void warn_of_masks(const clt_volume_list *list, const char *key, bool tur
         }
     }
     if (count > 0)
-        CLT_WARN(
+        CLT_WARN_ONCE(
             "%s: %lld mask%s a header that does not match the image: '%s' has %s; masks are used voxel by "
             "voxel as they are stored, so look whether they fit ('cltrain data show'), and write each mask "
             "with the header of its image%s",
@@ -77,8 +77,8 @@ static void warn_of_headers(const clt_volume_list *list, const char *key)
         count++;
     }
     if (count > 0)
-        CLT_WARN("%s: the headers of %lld of %lld volumes contradict themselves: of '%s' %s", key,
-                 (long long)count, (long long)list->count, path, conflict);
+        CLT_WARN_ONCE("%s: the headers of %lld of %lld volumes contradict themselves: of '%s' %s", key,
+                      (long long)count, (long long)list->count, path, conflict);
 }
 
 static void warn_of_left_out(const clt_volume_list *list, const char *key)
@@ -87,15 +87,16 @@ static void warn_of_left_out(const clt_volume_list *list, const char *key)
     for (int64_t i = 0; i < list->n_lonely && i < NAMED; i++)
         clt_str_printf(&names, "%s'%s'", i ? ", " : "", list->lonely[i]);
     if (list->n_lonely > 0 && clt_str_check(&names) == CLT_OK)
-        CLT_WARN("%s: %lld mask%s no image of the same name and %s left out: %s%s", key,
-                 (long long)list->n_lonely, list->n_lonely == 1 ? " has" : "s have",
-                 list->n_lonely == 1 ? "is" : "are", names.text, list->n_lonely > NAMED ? " ..." : "");
+        CLT_WARN_ONCE("%s: %lld mask%s no image of the same name and %s left out: %s%s", key,
+                      (long long)list->n_lonely, list->n_lonely == 1 ? " has" : "s have",
+                      list->n_lonely == 1 ? "is" : "are", names.text, list->n_lonely > NAMED ? " ..." : "");
     clt_str_free(&names);
     if (list->n_others > 0)
-        CLT_WARN("%s: %lld other %s left out, which %s no volume%s: '%s'%s", key, (long long)list->n_others,
-                 list->n_others == 1 ? "file or folder is" : "files or folders are",
-                 list->n_others == 1 ? "is" : "are", list->n_others == 1 ? "" : "s", list->other,
-                 list->n_others > 1 ? " ..." : "");
+        CLT_WARN_ONCE("%s: %lld other %s left out, which %s no volume%s: '%s'%s", key,
+                      (long long)list->n_others,
+                      list->n_others == 1 ? "file or folder is" : "files or folders are",
+                      list->n_others == 1 ? "is" : "are", list->n_others == 1 ? "" : "s", list->other,
+                      list->n_others > 1 ? " ..." : "");
 }
 
 void clt_volume_list_warn(const clt_volume_list *list, const char *key, bool turned, const char *advice)

@@ -336,11 +336,12 @@ void clt_volume_set_warn_classes(const clt_volume_set *set, const bool found[CLT
         return;
     list_classes(found, ", ", listed, sizeof listed);
     list_classes(found, ",", values, sizeof values);
-    CLT_WARN("%s: of the classes 0 to %lld only %lld occur in the masks of '%s': %s; if these values stand "
-             "for the classes 0, 1 ... in this order, set data.mask_values=[%s%s], which makes %lld classes "
-             "of them",
-             set->key, (long long)largest, (long long)used, set->list.folder, listed, background ? "" : "0,",
-             values, (long long)used + !background);
+    CLT_WARN_ONCE(
+        "%s: of the classes 0 to %lld only %lld occur in the masks of '%s': %s; if these values stand "
+        "for the classes 0, 1 ... in this order, set data.mask_values=[%s%s], which makes %lld classes "
+        "of them",
+        set->key, (long long)largest, (long long)used, set->list.folder, listed, background ? "" : "0,",
+        values, (long long)used + !background);
 }
 
 clt_status clt_volume_set_check(const clt_volume_set *set, int64_t index, bool *found, const char **bad)

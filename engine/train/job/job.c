@@ -457,7 +457,7 @@ static void tell_scale(const clt_job *job)
     int32_t x = clt_graph_find_field(job->model, "x");
     if (!job->facts && !job->borrowed && source->byte_scale && x >= 0 &&
         is_cast(job->model, job->model->fields[x].tensor))
-        CLT_INFO("inputs are bytes, which become 0 to 1: data.scale is 1/255 unless it is given "
+        CLT_INFO_ONCE("inputs are bytes, which become 0 to 1: data.scale is 1/255 unless it is given "
                       "(data.scale=1 leaves them as they are)");
 }
 

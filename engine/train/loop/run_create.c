@@ -294,6 +294,7 @@ clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt
         run->ranks = *comm_describe(options->comm);
     else if (gethostname(run->ranks.host, sizeof run->ranks.host - 1) != 0)
         run->ranks.host[0] = '\0';
+    clt_log_set_first(run->ranks.rank == 0);
     clt_status status = create(run, kind);
     if (status != CLT_OK) {
         clt_run_destroy(run);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/base/span.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
@@ -516,6 +517,8 @@ clt_status clt_train(const clt_run_options *options, clt_run_result *result)
 {
     clt_run_options own = *options;
     char pins[1024];
+    clt_log_set_first(clt_first_rank(options));
+    clt_log_forget();
     if (options->dry_run) {
         memset(result, 0, sizeof *result);
         result->last_loss = result->best_eval_loss = NAN;

@@ -235,6 +235,30 @@ static void test_log(void **state)
     assert_int_equal(record.calls, 4);
 }
 
+static void test_log_once(void **state)
+{
+    (void)state;
+    log_record record = {0};
+    clt_log_set_sink(record_line, &record, CLT_LOG_INFO);
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < 40; i++)
+            CLT_WARN_ONCE("w%d", i);
+    assert_int_equal(record.calls, 40);
+    record = (log_record){0};
+    CLT_WARN_ONCE("w1");
+    CLT_WARN("w1");
+    CLT_INFO_ONCE("w%s", "x");
+    clt_log_forget();
+    CLT_WARN_ONCE("w1");
+    clt_log_set_first(false);
+    CLT_WARN_ONCE("other");
+    clt_log_set_first(true);
+    CLT_WARN_ONCE("other");
+    assert_string_equal(record.text, "[w1][wx][w1][other]");
+    clt_log_forget();
+    clt_log_set_sink(NULL, NULL, CLT_LOG_ERROR);
+}
+
 /* The sink and the run's log have levels of their own. */
 static void test_log_copy(void **state)
 {
@@ -286,10 +310,11 @@ static void test_log_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),    cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_prefix),   cmocka_unit_test(test_long_message),
-        cmocka_unit_test(test_transfer), cmocka_unit_test(test_log),
-        cmocka_unit_test(test_log_copy), cmocka_unit_test(test_log_threads),
+        cmocka_unit_test(test_table),       cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_prefix),      cmocka_unit_test(test_long_message),
+        cmocka_unit_test(test_transfer),    cmocka_unit_test(test_log),
+        cmocka_unit_test(test_log_copy),    cmocka_unit_test(test_log_once),
+        cmocka_unit_test(test_log_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

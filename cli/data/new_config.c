@@ -218,9 +218,10 @@ clt_status new_config_arrays(new_config *n, const char *type)
 
 /* --- texts --- */
 
-static clt_status first_path(void *context, const char *path)
+static clt_status first_path(void *context, const char *path, const clt_text_group *group)
 {
     char **first = context;
+    (void)group;
     if (!*first)
         *first = strdup(path);
     return *first ? CLT_OK : CLT_ENOMEM;

@@ -4,7 +4,6 @@
  * pointers. */
 #include "engine/files/file_kind.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -133,15 +132,19 @@ static bool has_zeros_of_utf16(const unsigned char *bytes, size_t size)
     return pairs >= 8 && most > pairs * 3 / 4 && least < pairs / 16;
 }
 
-clt_status clt_refuse_no_text(const void *bytes, size_t size, clt_status code)
+clt_status clt_refuse_no_text(const void *bytes, size_t size, clt_status code, bool *other)
 {
+    *other = false;
     CLT_TRY(clt_refuse_pointer(bytes, size, "the text itself", code));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (holds(bytes, size, kinds[i].bytes, (size_t)kinds[i].at, (size_t)kinds[i].length) &&
-            (!kinds[i].printable || has_controls(bytes, size)))
+            (!kinds[i].printable || has_controls(bytes, size))) {
+            *other = strncmp(kinds[i].name, "text ", 5) != 0;
             CLT_FAIL(code, "it is %s; %s", kinds[i].name, kinds[i].advice);
+        }
     const char *image = clt_kind_of_image(bytes, size);
-    if (image && has_controls(bytes, size))
+    *other = image && has_controls(bytes, size);
+    if (*other)
         CLT_FAIL(code, "it is %s, not text; " OTHERS, image);
     if (has_zeros_of_utf16(bytes, size))
         CLT_FAIL(code, "it is text in UTF-16, not UTF-8; " TO_UTF8);

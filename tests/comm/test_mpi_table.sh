@@ -29,6 +29,26 @@ for ranks in 2 3; do
     expect_code 0 "${mpi[@]}" $ranks "$CLTRAIN" eval one --json ranks.json
     close one.json ranks.json
 done
+# What the data makes a run say is said once: not by each rank, and not for the training and the evaluation part.
+once() { # RANKS PATTERN COMMAND...
+    expect_code 0 "${mpi[@]}" "$1" "${@:3}"
+    expect_awk "said $(grep -c -E "$2" "$out") times with $1 ranks: $2" "/$2/ { n++ } END { exit n != 1 }" "$out"
+}
+{ echo a,a,y && seq -f '%g,1,2' 40; } >names.csv
+mkdir texts && for i in 1 2 3; do seq 300 >texts/$i.txt; done && : >texts/4.txt && printf '\x89PNG\r\n\x1a\n' >texts/5.png
+cat >text.json <<'JSON'
+{"model": {"type": "gpt", "layers": 1, "heads": 1, "channels": 16, "context": 16}, "data": {"type": "text", "path": "texts", "split": 0.3, "micro_batch": 2,
+  "global_batch": 4}, "train": {"steps": 1}}
+JSON
+printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': (16, 2), }" >x.npy
+printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (16, 1), }" >y.npy
+head -c 32 /dev/zero >>x.npy && head -c 64 /dev/zero >>y.npy
+for ranks in 1 2; do
+    once $ranks "columns 1 and 2 are both named 'a'" "$CLTRAIN" train c.json --out n$ranks data.path=names.csv data.eval_path=[] data.split=0.3 train.steps=1
+    once $ranks "1 of 5 files of 'texts' is left out" "$CLTRAIN" train text.json --out t$ranks
+    once $ranks "texts.4.txt' is empty" "$CLTRAIN" train text.json --dry-run
+    once $ranks 'inputs are bytes' "$CLTRAIN" train c.json --out b$ranks data.type=npy data.path=x.npy data.targets=y.npy data.eval_path=[] train.steps=1
+done
 cp t.csv kept.csv
 head -n 30 kept.csv >t.csv
 expect_code 0 "${mpi[@]}" 2 "$CLTRAIN" train --resume two train.steps=14 data.eval_path=kept.csv

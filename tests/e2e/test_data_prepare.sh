@@ -97,16 +97,37 @@ expect_code 3 "$CLTRAIN" data prepare nothing --out x
 expect_text 'no file in it'
 expect_code 0 bash -c '"$0" data prepare - --out input --tokenizer bpe --split 0 <one.txt' "$CLTRAIN"
 expect_same with/train_000.bin input/train_000.bin
-# Texts with a picture among them are texts, and the picture is named; with as many images they are images, unless an option says texts.
+# Texts with a picture among them are texts, and the picture is left out by name; with as many images they are images, unless an option
+# says texts; a folder with more images than texts is none of texts.
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' >pointer.txt
 mkdir pictured
 cp one.txt pictured/a.txt && cp two.txt pictured/b.txt && printf '\x89PNG\r\n\x1a\n' >pictured/c.png
-expect_code 3 "$CLTRAIN" data prepare pictured --out x
+expect_code 0 "$CLTRAIN" data prepare pictured --out left --tokenizer bytes --split 0
+expect_text "^warning: data: 1 of 3 files of 'pictured' is left out, which is no text; the first: .*'pictured/c.png' \(TEXT\): it is a PNG image"
+expect_code 0 "$CLTRAIN" data prepare one.txt two.txt --out alone --tokenizer bytes --split 0
+expect_same alone/train_000.bin left/train_000.bin
+expect_code 0 "$CLTRAIN" data prepare 'pictured/*' --out pattern2 --tokenizer bytes --split 0
+expect_same alone/train_000.bin pattern2/train_000.bin
+expect_code 3 "$CLTRAIN" data prepare pictured/a.txt pictured/c.png --out x --tokenizer bytes # named themselves
 expect_text "'pictured/c.png' \(TEXT\): it is a PNG image"
-rm pictured/b.txt
+printf '%%PDF-1.4\n\0' >pictured/d.txt
+expect_code 0 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes --split 0
+expect_text "^warning: data: 2 of 4 files of 'pictured' are left out, which are no text"
+rm -r x pictured/d.txt
+cp pointer.txt pictured/p.txt # a text that was not fetched, or has another encoding, is not left out
+expect_code 3 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes
+expect_text "'pictured/p.txt' \(TEXT\): it is a git-lfs pointer"
+printf '\xff\xfea\0' >pictured/p.txt
+expect_code 3 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes
+expect_text "'pictured/p.txt' \(TEXT\): it is text in UTF-16"
+rm pictured/[bp].txt
 expect_code 3 "$CLTRAIN" data prepare pictured --out x
 expect_text "listing 'pictured'"
+expect_code 0 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes --split 0
+rm -r x
+cp pictured/c.png pictured/d.png
 expect_code 3 "$CLTRAIN" data prepare pictured --out x --tokenizer bytes
-expect_text "'pictured/c.png' \(TEXT\): it is a PNG image"
+expect_text "more than half of the 3 files of 'pictured' are no text: .*'pictured/c.png' \(TEXT\): it is a PNG image"
 gzip -c one.txt >one.gz
 expect_code 0 bash -c '"$0" data prepare - --out packed --tokenizer bpe --split 0 <one.gz' "$CLTRAIN"
 expect_same with/train_000.bin packed/train_000.bin

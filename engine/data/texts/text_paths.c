@@ -180,9 +180,21 @@ static clt_status list_texts(const char *folder, const char *key, int depth, clt
 
 typedef struct text_visit {
     const char *key;
-    clt_path_visitor visit;
+    clt_text_visitor visit;
     void *context;
 } text_visit;
+
+/* Takes folders out of the list, which a pattern may match, too. */
+static void drop_folders(clt_path_list *list)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (clt_is_directory(list->path[i]))
+            free(list->path[i]);
+        else
+            list->path[kept++] = list->path[i];
+    list->count = kept;
+}
 
 /* Visits a file, or the files of a folder or pattern in byte order of their names. */
 static clt_status visit_text(void *context, const char *path)
@@ -195,20 +207,21 @@ static clt_status visit_text(void *context, const char *path)
     else if (!clt_file_exists(path) && strpbrk(path, "*?["))
         status = list_pattern(path, v->key, &list);
     else
-        return v->visit(v->context, path);
+        return v->visit(v->context, path, NULL);
+    drop_folders(&list);
     if (status == CLT_OK && list.count == 0)
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
                           "opening the folder of texts '%s' (%s): there is no file in it", path, v->key);
     if (status == CLT_OK)
         qsort(list.path, list.count, sizeof *list.path, by_name);
-    for (size_t i = 0; status == CLT_OK && i < list.count; i++)
-        if (!clt_is_directory(list.path[i])) /* a pattern may match folders, too */
-            status = v->visit(v->context, list.path[i]);
+    clt_text_group group = {.name = path, .count = list.count};
+    for (; status == CLT_OK && group.index < list.count; group.index++)
+        status = v->visit(v->context, list.path[group.index], &group);
     clt_path_list_free(&list);
     return status;
 }
 
-clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context)
+clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor visit, void *context)
 {
     text_visit v = {key, visit, context};
     return clt_listed_paths(entry, key, visit_text, &v);

@@ -15,10 +15,17 @@ typedef clt_status (*clt_path_visitor)(void *context, const char *path);
  * where the entry came from. An empty entry is CLT_ECONFIG. */
 clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
 
+/* A folder or pattern that was resolved to files; a file that was named itself is one without a group. */
+typedef struct clt_text_group {
+    const char *name;
+    size_t index, count; /* of the file that is visited, and of all files */
+} clt_text_group;
+typedef clt_status (*clt_text_visitor)(void *context, const char *path, const clt_text_group *group);
+
 /* clt_text_paths: like clt_listed_paths, but resolves each path to files, in byte order of their names: a
- * file to itself ("-" as well), a folder to the files in it and in its subfolders, a pattern to the files
- * that match. CLT_EDATA when there is none. */
-clt_status clt_text_paths(const char *entry, const char *key, clt_path_visitor visit, void *context);
+ * file to itself ("-" as well; the group is NULL), a folder to the files in it and in its subfolders, a pattern
+ * to the files that match. CLT_EDATA when there is none. */
+clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor visit, void *context);
 
 typedef struct clt_path_list {
     char **path;

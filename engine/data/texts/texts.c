@@ -204,13 +204,14 @@ static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
     return status;
 }
 
-static clt_status read_text(clt_texts *t)
+/* *other: the file is refused, since it is no text but of another kind. */
+static clt_status read_text(clt_texts *t, bool *other)
 {
     clt_text_file *file = &t->files[t->n_files - 1];
     const char *bytes = "";
     size_t size = 0;
     CLT_TRY(clt_fail_prefix(read_file(t, file, &bytes, &size), "opening the text of %s", t->key));
-    clt_status status = clt_refuse_no_text(bytes, size, CLT_EDATA);
+    clt_status status = clt_refuse_no_text(bytes, size, CLT_EDATA, other);
     /* a byte order mark is no part of a JSON text */
     size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     if (status == CLT_OK && *t->json_key)
@@ -222,25 +223,71 @@ static clt_status read_text(clt_texts *t)
     return clt_fail_prefix(status, "reading '%s' (%s)", file->path, t->key);
 }
 
-static clt_status add_file(void *context, const char *path)
+static void free_file(clt_text_file *file)
 {
-    clt_texts *t = context;
+    clt_map_close(&file->mapping);
+    free(file->content);
+    free(file->path);
+    *file = (clt_text_file){0};
+}
+
+typedef struct adding {
+    clt_texts *texts;
+    size_t left_out; /* files of the group that are no text, so far */
+    clt_error error; /* about the first of them */
+} adding;
+
+/* Leaves out the newest file, which is no text, unless most files of its folder or pattern are none. */
+static clt_status leave_out(adding *a, clt_status failure, const clt_text_group *group)
+{
+    clt_texts *t = a->texts;
+    clt_error again;
+    clt_error_take(failure, a->left_out++ == 0 ? &a->error : &again);
+    free_file(&t->files[--t->n_files]);
+    if (2 * a->left_out <= group->count)
+        return CLT_OK;
+    return clt_fail_prefix(clt_error_put(&a->error), "more than half of the %zu files of '%s' are no text",
+                           group->count, group->name);
+}
+
+static clt_status add_file(void *context, const char *path, const clt_text_group *group)
+{
+    adding *a = context;
+    clt_texts *t = a->texts;
     uint64_t before = t->total;
+    bool other = false;
+    if (group && group->index == 0)
+        a->left_out = 0;
     CLT_TRY(clt_grow(&t->files, &t->files_capacity, t->n_files + 1, sizeof *t->files, "the list of texts"));
     clt_text_file *file = &t->files[t->n_files++];
-    file->path = strdup(path);
+    *file = (clt_text_file){.path = strdup(path)};
     if (!file->path)
         CLT_FAIL(CLT_ENOMEM, "listing the texts: out of host memory");
-    CLT_TRY(read_text(t));
+    clt_status status = read_text(t, &other);
+    if (status != CLT_OK && other && group)
+        CLT_TRY(leave_out(a, status, group));
+    else
+        CLT_TRY(status);
+    if (group && group->index + 1 == group->count && a->left_out > 0)
+        CLT_WARN_ONCE("data: %zu of %zu files of '%s' %s left out, which %s no text; the first: %s",
+                      a->left_out, group->count, group->name, a->left_out == 1 ? "is" : "are",
+                      a->left_out == 1 ? "is" : "are", a->error.text);
+    if (other)
+        return CLT_OK;
     t->files[t->n_files - 1].bytes = t->total - before;
     if (t->total == before)
-        CLT_WARN("data: the text file '%s' is empty and adds nothing", path);
+        CLT_WARN_ONCE("data: the text file '%s' is empty and adds nothing", path);
     return CLT_OK;
 }
 
 clt_status clt_texts_add(clt_texts *t, const char *entry)
 {
-    return clt_text_paths(entry, t->key, add_file, t);
+    adding *a;
+    CLT_TRY(clt_alloc(&a, 1, sizeof *a, "the list of texts"));
+    a->texts = t;
+    clt_status status = clt_text_paths(entry, t->key, add_file, a);
+    free(a);
+    return status;
 }
 
 clt_status clt_texts_check(const clt_texts *t)
@@ -252,11 +299,8 @@ clt_status clt_texts_check(const clt_texts *t)
 
 void clt_texts_free(clt_texts *t)
 {
-    for (size_t i = 0; i < t->n_files; i++) {
-        clt_map_close(&t->files[i].mapping);
-        free(t->files[i].content);
-        free(t->files[i].path);
-    }
+    for (size_t i = 0; i < t->n_files; i++)
+        free_file(&t->files[i]);
     free(t->files);
     free(t->documents);
     *t = (clt_texts){0};
@@ -301,8 +345,9 @@ void clt_texts_warn_bytes(const clt_texts *t)
         if (valid == d->size)
             continue;
         last = d->file;
-        CLT_WARN("data: '%s' is not UTF-8 from byte %zu on; its bytes are taken as they are. For another "
-                 "encoding, convert the file first (iconv -t UTF-8)",
-                 t->files[d->file].path, valid + 1);
+        CLT_WARN_ONCE(
+            "data: '%s' is not UTF-8 from byte %zu on; its bytes are taken as they are. For another "
+            "encoding, convert the file first (iconv -t UTF-8)",
+            t->files[d->file].path, valid + 1);
     }
 }

@@ -108,6 +108,27 @@ expect_code 0 "$CLTRAIN" train --resume kinds --dry-run train.steps=2
 expect_text '\(3 inputs'
 cp kept.csv kinds.csv
 
+# --- what blank cells count as comes with the weights: a config that asks for something else is told so ---
+printf 'k,v,y\nred,1,1\nblue,,2\nred,4,4\nblue,10,3\n' >blanks.csv
+sed 's/"columns": \["a", "b"\], //; s/t\.csv/blanks.csv/' t.json >b.json
+expect_code 0 "$CLTRAIN" train b.json --out blanks data.fill=median # of 1, 4 and 10; their mean is 5
+for fill in mean 7 refuse; do
+    expect_code 0 "$CLTRAIN" train b.json --init blanks --dry-run data.fill=$fill
+    [ "$(grep -c '^warning: ' "$out")" = 1 ] && pass || fail 'not one warning'
+    if [ $fill = refuse ]; then column="'k' counts as a word"; else column="'v' counts as 4"; fi
+    expect_text "data.fill=$fill is not used, .*: a blank cell of column $column\$"
+done
+for fill in median 4; do
+    expect_code 0 "$CLTRAIN" train b.json --init blanks --dry-run data.fill=$fill
+    reject_text 'is not used'
+done
+expect_code 0 "$CLTRAIN" train b.json --init blanks --dry-run data.fill=mean data.standardize=false # the table is learned anew
+reject_text 'is not used'
+grep -v ,, blanks.csv >whole.csv
+expect_code 0 "$CLTRAIN" train b.json --out refusing data.path=whole.csv data.fill=refuse
+expect_code 0 "$CLTRAIN" train b.json --init refusing --dry-run data.path=whole.csv
+expect_text "data.fill=mean is not used, .*column 'k' is refused\$"
+
 # --- another program's data.json beside a file of weights; ours beside a copy ---
 mkdir loose
 cp run/checkpoints/step_*/model.safetensors loose/

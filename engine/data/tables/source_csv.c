@@ -229,6 +229,34 @@ static clt_status take_training(clt_source *source, csv_state *s)
     return CLT_OK;
 }
 
+/* Warns that data.fill is not used, if a column of the known table shows it. */
+static void warn_of_fill(const clt_source *source, const clt_config *config, const csv_state *s)
+{
+    const clt_table *known = source->with.table;
+    const char *fill = clt_config_string(config, "data.fill");
+    bool refuses = strcmp(fill, "refuse") == 0, mean = strcmp(fill, "mean") == 0;
+    bool number = !refuses && !mean && strcmp(fill, "median") != 0;
+    for (int i = 0; i < known->n_columns; i++) {
+        const clt_table_column *c = &known->columns[i];
+        bool knows_mean =
+            c->mean < 0 || c->mean > 0 || c->std < 1 || c->std > 1; /* else it was not standardised */
+        double wanted = number ? clt_strtod(fill, NULL) : mean && knows_mean ? c->mean : c->fill;
+        char name[80], text[CLT_NUMBER_TEXT];
+        if (c->fills != refuses &&
+            (refuses || c->n_words > 0 || fabs(c->fill - wanted) <= 1e-12 * fabs(wanted)))
+            continue;
+        snprintf(name, sizeof name, "%.70s", c->name ? c->name : clt_double_text(c->number, text));
+        CLT_WARN_ONCE(
+            "'%s': data.fill=%s is not used, since the weights were trained with other values: a blank "
+            "cell of column '%s' %s%s",
+            s->table.path, fill, name, c->fills ? "counts as " : "is refused",
+            !c->fills        ? ""
+            : c->n_words > 0 ? "a word"
+                             : clt_double_text(c->fill, text));
+        return;
+    }
+}
+
 static bool fits(clt_source *source, const clt_config *config, clt_split split, const csv_state *s)
 {
     bool same = false;
@@ -238,12 +266,14 @@ static bool fits(clt_source *source, const clt_config *config, clt_split split, 
         same = false;
     clt_error_clear();
     if (!same)
-        CLT_WARN(
+        CLT_WARN_ONCE(
             "'%s' has other columns than the table that the weights were trained on, or data.columns and "
             "data.target name others; means, deviations and words are learned from it",
             s->table.path);
     else if (split == CLT_SPLIT_TRAIN)
-        CLT_INFO("'%s' is standardised as the table that the weights were trained on", s->table.path);
+        CLT_INFO_ONCE("'%s' is standardised as the table that the weights were trained on", s->table.path);
+    if (same && split == CLT_SPLIT_TRAIN)
+        warn_of_fill(source, config, s);
     return same;
 }
 
@@ -557,16 +587,23 @@ static const clt_config_key csv_keys[] = {
      .min = -1e30,
      .max = 1e30,
      .unit = "",
-     .help = "what blank cells of the input count as: mean or median of their column in the training part, a "
-             "number, or refuse; in a column of words they are a word of their own"},
+     .help =
+         "what a blank cell counts as in an input column of numbers: the mean or median of the column's "
+         "numbers in the training part, or the number given here, in the unit of the table; in a column of "
+         "words it is a word of its own; refuse: a blank cell is an error in both. With --init RUN the "
+         "run's own values hold"},
     {.path = "data.standardize",
      .type = CLT_CFG_BOOL,
      .default_text = "true",
      .older_text = "false",
      .unit = "",
-     .help = "the training part gives each column of numbers the mean 0 and the deviation 1, and so the "
-             "target of a regression, which predictions and their errors undo; not where data.scale, mean or "
-             "std are given"},
+     .help =
+         "true: each input column of numbers becomes (number - mean) / deviation, with its mean and "
+         "standard deviation (of the population) in the training part, and the target does so if the loss "
+         "is mse or l1: the loss is then in that unit, predictions and their errors are in the table's. "
+         "Without spread the deviation is 1. False, or with a data.scale other than 0, a data.mean other "
+         "than 0 or a data.std other than 1: numbers become (number * scale - mean) / std, the target "
+         "stays as it is"},
     CLT_KEY_STRINGS("data.class_names", "[]",
                     "the target column's words in the order of their classes; []: all words of the training "
                     "table, sorted; a column of numbers has no classes to name"),

@@ -6,7 +6,7 @@
  *
  *   CLT_SHIM = entry;entry;...
  *   entry    = CALL:MATCH:ACTION[:nth=N | :from=N]   or   log=FILE   or   platform=NAME   or   largest=BYTES
- *              or   memory=BYTES
+ *              or   memory=BYTES   or   devices=NAME/NAME/...
  *
  * CALL
  *   build       clBuildProgram
@@ -44,7 +44,7 @@
  *
  * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
  * "PID CALL FAMILY KERNEL ACTION NUMBER", for each call that was hit, before it happens. NAME is what every
- * platform says that it is called. No device has buffers of more than BYTES (largest), and says
+ * platform says that it is called; the devices of a platform are called the NAMEs in their order. No device has buffers of more than BYTES (largest), and says
  * so; buffers of more than BYTES (memory) are refused for lack of memory, and nobody knows before. driver_shim_rules.c reads
  * all that. */
 #include "tests/fault/driver_shim.h"
@@ -733,13 +733,32 @@ VISIBLE cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem me
 
 /* Platforms */
 
+/* The name that the device must report, by its place among the devices of its platform; false: its own. */
+static bool played_name(cl_device_id device, char *name, size_t size)
+{
+    cl_platform_id platform;
+    cl_device_id all[16];
+    cl_uint count = 0;
+    if (!shim_device_name(0, name, size) ||
+        REAL(clGetDeviceInfo)(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) != CL_SUCCESS ||
+        REAL(clGetDeviceIDs)(platform, CL_DEVICE_TYPE_ALL, 16, all, &count) != CL_SUCCESS)
+        return false;
+    for (cl_uint i = 0; i < count && i < 16; i++)
+        if (all[i] == device)
+            return shim_device_name(i, name, size);
+    return false;
+}
+
 VISIBLE cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value,
                                            size_t *needed)
 {
+    char name[256];
     pthread_mutex_lock(&shim.lock);
     shim_read_rules();
     cl_ulong largest = shim_largest_buffer();
     pthread_mutex_unlock(&shim.lock);
+    if (what == CL_DEVICE_NAME && played_name(device, name, sizeof name))
+        return answer(name, strlen(name) + 1, size, value, needed);
     cl_int code = REAL(clGetDeviceInfo)(device, what, size, value, needed);
     cl_ulong own;
     if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && code == CL_SUCCESS && value) {

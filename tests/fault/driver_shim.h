@@ -51,6 +51,8 @@ action shim_judge(call c, const subject *s, double *value);
 size_t shim_limit_of(const subject *s);
 /* The name that platforms must report; NULL: their own. */
 const char *shim_platform(void);
+/* The name that the device at this place of its platform must report; false: its own. */
+bool shim_device_name(unsigned place, char *name, size_t size);
 /* The bytes of the largest buffer that there is memory for, which the device does not say; SIZE_MAX: no limit. */
 size_t shim_memory(void);
 /* The bytes of the largest buffer; SIZE_MAX: what the device says. */

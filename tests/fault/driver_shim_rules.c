@@ -48,7 +48,7 @@ static struct {
     int log;
     rule rules[MAX_RULES];
     int n_rules;
-    const char *platform;
+    const char *platform, *devices;
     size_t largest, memory;
 } shim = {.log = -1, .largest = SIZE_MAX, .memory = SIZE_MAX};
 
@@ -87,6 +87,10 @@ static void parse_entry(char *text)
     }
     if (strncmp(text, "platform=", 9) == 0) {
         shim.platform = text + 9;
+        return;
+    }
+    if (strncmp(text, "devices=", 8) == 0) {
+        shim.devices = text + 8;
         return;
     }
     if (strncmp(text, "largest=", 8) == 0) {
@@ -208,6 +212,16 @@ size_t shim_limit_of(const subject *s)
 const char *shim_platform(void)
 {
     return shim.platform;
+}
+
+bool shim_device_name(unsigned place, char *name, size_t size)
+{
+    const char *at = shim.devices;
+    for (; at && place > 0; place--)
+        at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL;
+    if (at)
+        (void)snprintf(name, size, "%.*s", (int)strcspn(at, "/"), at);
+    return at != NULL;
 }
 
 size_t shim_memory(void)

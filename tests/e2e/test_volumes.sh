@@ -159,6 +159,15 @@ done
 expect_code 0 "$CLTRAIN" eval run data.eval_path=again
 expect_text 'Dice 1(\.0*)? of 2 volumes' # its own masks
 
+# Names of classes from dataset.json, as nnU-Net writes it.
+echo '{"labels": {"background": 0, "nodule": 1}}' >train/dataset.json
+expect_code 0 "$CLTRAIN" train seg.json data.class_names=[] --max-steps 2 --out labels
+rm train/dataset.json # the run has kept them
+expect_code 0 "$CLTRAIN" eval labels --classes
+expect_text 'nodule'
+expect_code 0 "$CLTRAIN" predict labels val/images/ct000.nii --out other.nii.gz
+expect_text 'class [01] (background|nodule): [0-9]+ voxels'
+
 # Masks of 0 and 255: told, with the key that makes two classes of them; predicted masks have these values again.
 cp -r val white
 for name in ct000 ct001; do

@@ -66,7 +66,8 @@ static const clt_config_key nifti_keys[] = {
     CLT_KEY_STRINGS(
         "data.class_names", "[]",
         "class folders in the order of their classes, []: all folders of data.path, sorted; with masks: "
-        "names of the classes, the background first"),
+        "names of the classes, the background first, []: the labels of dataset.json in the folder, if it has "
+        "one"),
     CLT_KEY_INT("data.mask_classes", 0, CLT_MASK_CLASSES, "0", "classes",
                 "classes of masks, with the background, class 0; 0: found by reading all masks at the start"),
     CLT_KEY_INTS(

@@ -140,10 +140,18 @@ static clt_status find_classes(const clt_config *config, clt_volumes_state *s, i
     return CLT_OK;
 }
 
-/* Uses data.class_names for the classes of masks. */
-static clt_status name_classes(clt_source *source, const clt_config *config)
+/* Names the classes of masks: by data.class_names, else by the labels of the folder's dataset.json. */
+static clt_status name_classes(clt_source *source, const clt_config *config, const clt_volumes_state *s,
+                               int64_t classes)
 {
     int n = clt_config_list_count(config, "data.class_names");
+    if (n == 0) {
+        const char **labels;
+        CLT_TRY(clt_volume_set_labels(s->set, s->seen, classes, source->arena, &labels));
+        source->class_names = labels;
+        source->n_class_names = labels ? classes : 0;
+        return CLT_OK;
+    }
     const char **names = clt_arena_alloc(source->arena, (size_t)(n + 1) * sizeof *names);
     if (!names)
         return CLT_ENOMEM;
@@ -151,7 +159,7 @@ static clt_status name_classes(clt_source *source, const clt_config *config)
         if (!(names[i] =
                   clt_arena_strdup(source->arena, clt_config_list_string(config, "data.class_names", i))))
             return CLT_ENOMEM;
-    source->class_names = n ? names : NULL;
+    source->class_names = names;
     source->n_class_names = n;
     return CLT_OK;
 }
@@ -174,7 +182,7 @@ static clt_status set_fields(clt_source *source, const clt_config *config, clt_v
     source->fields[0] = (clt_source_field){"x", CLT_F32, x, false, 0};
     if (list->kind == CLT_VOLUMES_MASKS) {
         CLT_TRY(find_classes(config, s, &largest));
-        CLT_TRY(name_classes(source, config));
+        CLT_TRY(name_classes(source, config, s, largest + 1));
         source->fields[1] =
             (clt_source_field){"y", CLT_U8, clt_shape3(s->box[0], s->box[1], s->box[2]), true, largest};
     } else if (list->kind == CLT_VOLUMES_CLASSES) {

@@ -186,6 +186,58 @@ static void test_decathlon_and_npy(void **state)
     clt_source_close(s);
 }
 
+/* dataset.json names the classes of masks, in the form of nnU-Net or of the Decathlon. */
+static void test_labels(void **state)
+{
+    static const char source[] = "\"type\":\"nifti\",\"path\":\"%D\",\"volume\":[6],\"split\":0";
+    static const char *const good[] = {
+        "{\"labels\": {\"background\": 0, \"tumour\": 2, \"liver\": 1}}",
+        "{\"name\": \"Task03\", \"labels\": {\"0\": \"background\", \"1\": \"liver\", \"2\": \"tumour\"}}",
+        "{\"labels\": {\"background\": 0, \"liver\": 1, \"tumour\": 2, \"vessel\": 3}}"};
+    static const char *const none[] = {"{\"name\": \"x\"}", "[1]", "{\"labels\": [\"a\", \"b\"]}",
+                                       "{\"labels\": {\"background\": 0, \"whole\": [1, 2], \"core\": 2}}",
+                                       "{\"labels\": {\"a\": 0.5}}"};
+    (void)state;
+    put_masked();
+    for (int i = 0; i < 3; i++) {
+        put_file("dataset.json", good[i], strlen(good[i]));
+        clt_source *s = must_open(source, CLT_SPLIT_TRAIN);
+        assert_int_equal(s->n_class_names, 3);
+        assert_string_equal(s->class_names[0], "background");
+        assert_string_equal(s->class_names[1], "liver");
+        assert_string_equal(s->class_names[2], "tumour");
+        clt_source_close(s);
+    }
+    for (int i = 0; i < 5; i++) {
+        put_file("dataset.json", none[i], strlen(none[i]));
+        clt_source *s = must_open(source, CLT_SPLIT_TRAIN);
+        assert_int_equal(s->n_class_names, 0);
+        clt_source_close(s);
+    }
+    static const char few[] = "{\"labels\": {\"background\": 0, \"liver\": 1}}";
+    put_file("dataset.json", few, sizeof few - 1);
+    expect_refused(source, CLT_SPLIT_TRAIN, CLT_EDATA,
+                   "dataset.json': its labels name no value 2, which is class 2 of 3|data.class_names");
+    clt_source *s =
+        must_open("\"type\":\"nifti\",\"path\":\"%D\",\"volume\":[6],\"split\":0,\"class_names\":["
+                  "\"a\",\"b\",\"c\"]",
+                  CLT_SPLIT_TRAIN);
+    assert_string_equal(s->class_names[2], "c");
+    clt_source_close(s);
+    put_file("dataset.json", "{\"labels\"", 9);
+    expect_refused(source, CLT_SPLIT_TRAIN, CLT_EDATA, "dataset.json:1:");
+    /* values of masks that are not the numbers of classes */
+    put_mask("masks/a.nii", 10, 12, 14, 2, 5, 7);
+    put_mask("masks/b.nii.gz", 10, 10, 10, 6, 9, 7);
+    static const char seven[] = "{\"labels\": {\"background\": 0, \"organ\": 7}}";
+    put_file("dataset.json", seven, sizeof seven - 1);
+    s = must_open("\"type\":\"nifti\",\"path\":\"%D\",\"volume\":[6],\"split\":0,\"mask_values\":[0,7]",
+                  CLT_SPLIT_TRAIN);
+    assert_int_equal(s->n_class_names, 2);
+    assert_string_equal(s->class_names[1], "organ");
+    clt_source_close(s);
+}
+
 /* --- patches --- */
 
 static clt_source *open_patches(const char *more, clt_split split)
@@ -553,6 +605,7 @@ int main(void)
         cmocka_unit_test(test_padded_and_resized),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_decathlon_and_npy),
+        cmocka_unit_test(test_labels),
         cmocka_unit_test(test_patches_are_pure),
         cmocka_unit_test(test_image_and_mask_agree),
         cmocka_unit_test(test_places),

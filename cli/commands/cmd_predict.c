@@ -98,8 +98,8 @@ static clt_status check_shape(const clt_predictor *p, const char *path, const cl
                   : "");
 }
 
-/* Checks the shapes and types of all inputs. Sets *files if one is a folder with a file for each sample, so that each
- * prediction must name its file. */
+/* Checks the shapes and types of all inputs. Sets *files if one is a folder with a file for each sample,
+ * so that each prediction must name its file. */
 static clt_status check_files(const predict_args *a, const clt_predictor *p, bool *files)
 {
     for (int i = 0; i < a->n_files; i++) {

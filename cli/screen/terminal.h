@@ -56,9 +56,9 @@ const char *text_clean(const char *text, char *buffer, size_t size);
  * first line begins at column `at`, because the caller has written up to there; the others are indented by
  * `indent` blanks. */
 void text_wrap(const char *text, int at, int indent, int screen, clt_str *out);
-/* The same for each line of a text; a last line without an end stays without one. Continuations are indented
- * by `hang` blanks, or if it is 0 by two more than their line. *begun: columns that are written of an incomplete
- * line, before and after. */
+/* The same for each line of a text; a last line without an end stays without one. Continuations are
+ * indented by `hang` blanks, or if it is 0 by two more than their line. *begun: columns that are written
+ * of an incomplete line, before and after. */
 void text_wrap_lines(const char *text, int *begun, int hang, int screen, clt_str *out);
 /* printf to stdout or stderr for texts from outside: names, messages, contents of files. Control characters
  * other than line breaks and tabs become '?'. On a terminal, long lines are wrapped at blanks, and their

@@ -105,8 +105,8 @@ static void deliver(clt_log_level level, char *text)
     pthread_mutex_unlock(&sink_lock);
 }
 
-/* Formats a line; *room receives memory to be freed, or NULL. Build logs can be longer than the buffer `small`. If
- * there is no memory for a larger one, the line is cut. */
+/* Formats a line; *room receives memory to be freed, or NULL. Build logs can be longer than the buffer
+ * `small`. If there is no memory for a larger one, the line is cut. */
 static char *format_line(char *small, size_t size, const char *format, va_list args, char **room)
 {
     va_list again;

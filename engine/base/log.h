@@ -27,9 +27,10 @@ clt_log_level clt_log_max_level(void); /* lines above this level reach no receiv
 bool clt_log_level_from_name(const char *name, clt_log_level *level);
 void clt_log(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Logs what each process of a job finds out, and what a process finds out again whenever it opens the same data:
- * only the first process logs it, and each text once. clt_log_set_first: whether this process is the first one; it
- * is until then. clt_log_forget: another run begins, so the texts may be logged again. */
+/* Logs what each process of a job finds out, and what a process finds out again whenever it opens the
+ * same data: only the first process logs it, and each text once. clt_log_set_first: whether this process
+ * is the first one; it is until then. clt_log_forget: another run begins, so the texts may be logged
+ * again. */
 void clt_log_once(clt_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void clt_log_set_first(bool first);
 void clt_log_forget(void);

@@ -21,9 +21,10 @@ clt_status clt_refuse_pointer(const void *bytes, size_t size, const char *what, 
 clt_status clt_refuse_pointer_file(const char *path, const char *what, clt_status code);
 
 /* clt_refuse_no_text: fails with `code` when the bytes begin a file that is no text in UTF-8 or a similar
- * encoding: a git-lfs pointer, UTF-16 and UTF-32 (with a byte order mark, or by the places of their zeros),
- * archives, Parquet, images and others by their names. The message does not name the file. *other: it is of another
- * kind, so that a folder of texts may leave it out; false for a text that has to be fetched or converted. */
+ * encoding: a git-lfs pointer, UTF-16 and UTF-32 (with a byte order mark, or by the places of their
+ * zeros), archives, Parquet, images and others by their names. The message does not name the file.
+ * *other: it is of another kind, so that a folder of texts may leave it out; false for a text that has to
+ * be fetched or converted. */
 clt_status clt_refuse_no_text(const void *bytes, size_t size, clt_status code, bool *other);
 
 #endif

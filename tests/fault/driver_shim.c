@@ -44,9 +44,9 @@
  *
  * nth=N, from=N: only the N-th matching call of a process, only from the N-th on. FILE receives one line,
  * "PID CALL FAMILY KERNEL ACTION NUMBER", for each call that was hit, before it happens. NAME is what every
- * platform says that it is called; the devices of a platform are called the NAMEs in their order. No device has buffers of more than BYTES (largest), and says
- * so; buffers of more than BYTES (memory) are refused for lack of memory, and nobody knows before. driver_shim_rules.c reads
- * all that. */
+ * platform says that it is called; the devices of a platform are called the NAMEs in their order. No device
+ * has buffers of more than BYTES (largest), and says so; buffers of more than BYTES (memory) are refused for
+ * lack of memory, and nobody knows before. driver_shim_rules.c reads all that. */
 #include "tests/fault/driver_shim.h"
 
 #include <dlfcn.h>

@@ -23,8 +23,8 @@ typedef struct clt_text_group {
 typedef clt_status (*clt_text_visitor)(void *context, const char *path, const clt_text_group *group);
 
 /* clt_text_paths: like clt_listed_paths, but resolves each path to files, in byte order of their names: a
- * file to itself ("-" as well; the group is NULL), a folder to the files in it and in its subfolders, a pattern
- * to the files that match. CLT_EDATA when there is none. */
+ * file to itself ("-" as well; the group is NULL), a folder to the files in it and in its subfolders, a
+ * pattern to the files that match. CLT_EDATA when there is none. */
 clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor visit, void *context);
 
 typedef struct clt_path_list {

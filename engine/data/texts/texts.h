@@ -39,10 +39,10 @@ typedef struct clt_texts {
 } clt_texts;
 
 /* clt_texts_add: adds the texts of an entry (clt_text_paths). CLT_EDATA, with the file and for JSON Lines
- * the line: a file that is not text, a record that is not an object or has no string in the member json_key,
- * or a file that looks like JSON Lines while json_key is "" and any_lines is false. Of a folder or pattern, files of
- * other kinds (images, archives) are left out with a warning, unless they are more than half. A process reads the
- * standard input once, however often it is named. */
+ * the line: a file that is not text, a record that is not an object or has no string in the member
+ * json_key, or a file that looks like JSON Lines while json_key is "" and any_lines is false. Of a folder
+ * or pattern, files of other kinds (images, archives) are left out with a warning, unless they are more
+ * than half. A process reads the standard input once, however often it is named. */
 clt_status clt_texts_add(clt_texts *texts, const char *entry);
 /* To be called after the texts were read: CLT_EDATA, with the name, if a file was cut off meanwhile. */
 clt_status clt_texts_check(const clt_texts *texts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the names of the classes of masks from the file dataset.json in a folder of volumes: "labels" of nnU-Net,
- * {"liver": 1}, or of the Medical Segmentation Decathlon, {"1": "liver"}. */
+ * Reads the names of the classes of masks from the file dataset.json in a folder of volumes: "labels" of
+ * nnU-Net, {"liver": 1}, or of the Medical Segmentation Decathlon, {"1": "liver"}. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,7 +28,8 @@ static bool read_label(const clt_json *member, label *out)
     return clt_json_typeof(member) == CLT_JSON_NUMBER && clt_json_int(member, &out->value);
 }
 
-/* The names by class, in the arena. A class that no mask holds and no label names has its number as its name. */
+/* The names by class, in the arena. A class that no mask holds and no label names has its number as its
+ * name. */
 static clt_status take_names(const clt_volume_set *set, const char *path, const label *labels, size_t count,
                              const bool *seen, int64_t classes, clt_arena *arena, const char **names)
 {

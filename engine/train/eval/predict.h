@@ -46,8 +46,8 @@ clt_status clt_predictor_start(clt_predictor *p, const char *device_spec, uint32
 void clt_predictor_close(clt_predictor *p); /* NULL is fine */
 /* The name of a class in the training data; NULL if it has none. */
 const char *clt_predictor_class(const clt_predictor *p, int64_t index);
-/* To be called when the input `path` is bytes. CLT_ECONFIG: the run was trained on floats and leaves data.scale
- * to the data, so it is not known whether the bytes need a scale. */
+/* To be called when the input `path` is bytes. CLT_ECONFIG: the run was trained on floats and leaves
+ * data.scale to the data, so it is not known whether the bytes need a scale. */
 clt_status clt_predictor_check_bytes(const clt_predictor *p, const char *path);
 /* The scale by which the run multiplies integers before mean and std; 1: none, or its inputs are floats or
  * indices. */

@@ -170,8 +170,8 @@ void clt_job_table(const clt_job *job, float *table);
 clt_status clt_job_graph(const clt_config *config, const clt_source *source, int64_t micro_batch,
                          clt_graph **graph, int32_t *prediction);
 
-/* Fails with CLT_ECONFIG, since one of two types of inputs is bytes, which data.scale 0 multiplies by `scale`,
- * and the other is not. what: for the message, "evaluating". */
+/* Fails with CLT_ECONFIG, since one of two types of inputs is bytes, which data.scale 0 multiplies by
+ * `scale`, and the other is not. what: for the message, "evaluating". */
 clt_status clt_refuse_scale(const char *what, clt_dtype now, clt_dtype then, double scale);
 
 #endif

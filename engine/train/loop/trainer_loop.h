@@ -65,8 +65,9 @@ typedef struct clt_loop {
     bool repin;           /* the run must be created again with the tuning choices of the checkpoint */
 } clt_loop;
 
-/* trainer_start.c. clt_resumes: --resume names a run, or is auto. clt_continues: the run that is resumed is in
- * the same folder; from any other folder it is only read. clt_first_rank: the process has rank 0. */
+/* trainer_start.c. clt_resumes: --resume names a run, or is auto. clt_continues: the run that is resumed
+ * is in the same folder; from any other folder it is only read. clt_first_rank: the process
+ * has rank 0. */
 bool clt_resumes(const clt_run_options *options);
 bool clt_continues(const clt_run_options *options);
 bool clt_first_rank(const clt_run_options *options);

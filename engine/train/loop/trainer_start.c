@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a training and a dry run decide alike before the first step: whether they resume, whether the run folder
- * is free, whether there is a step left. The dry run. */
+ * What a training and a dry run decide alike before the first step: whether they resume, whether the run
+ * folder is free, whether there is a step left. The dry run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -47,7 +47,7 @@ muon.cl :: s/(1.0f - lr \* decay)/(1.0f - lr * factor * decay)/ :: update.muon[l
 muon.cl :: s/if (st\[ST_SKIP\])/if (false)/ :: update.muon[group] :: update
 muon.cl :: s/lr \*= others;/;/ :: update.muon[lane] :: update
 update.clh :: s/#define ADAPTS .*/#define ADAPTS true/ :: update.muon[lane] :: update
-update.clh :: s/uint chunk = places\[plo + own\];/uint chunk = own;/ :: update.muon_plain[lane] :: update
+update.clh :: s/uint chunk = places\[plo + 2 \* (ulong)own\];/uint chunk = own;/ :: update.muon_plain[lane] :: update
 update.clh :: s/state\[so + ST_UPDATE\] == 1u/false/ :: update.ema[lane] :: update
 update.clh :: s/value = fma((REALS)(rest), value - old, old)/value = fma((REALS)(rest), value, old)/ :: update.ema_f32[group] :: update
 quads.clh :: s/(u + 0x7fffu + ((u >> 16) \& 1u)) >> 16/(u + 0x8000u) >> 16/ :: known.bf16_by_4 :: known
@@ -129,7 +129,7 @@ adam.clh :: s/fma((REALS)(rest1), d - m1, m1)/fma((REALS)(rest1), d, m1)/ :: upd
 sgd.cl :: s/fma((REALS)(decay), value, GET(g, go + base + i) \* clip)/GET(g, go + base + i) * clip/ :: update.sgd[group] :: update
 update.clh :: s/float decay = table\[to + 2 \* (ulong)chunk\]/float decay = table[to]/ :: update.sgd[group] :: update
 update.clh :: s/return isfinite(p) ? p + fma(x, low, fma(x, high, -p)) : p;/return p;/ :: update.scale[group] :: update
-update.clh :: s/st\[ST_UPDATE\] = update + (good ? 1u : 0u)/st[ST_UPDATE] = update + 1u/ :: update.momentum[group] :: update
+update.clh :: s/st\[ST_UPDATE\] = update + (skip ? 0u : 1u)/st[ST_UPDATE] = update + 1u/ :: update.momentum[group] :: update
 update.clh :: s/first = i \* SPAN/first = i * (SPAN - 1)/ :: update.spans[lane] :: update
 layernorm.cl :: s|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2)) / (float)cols|s2 = clt_group_sum(scratch, s2 + clt_sum4(sum2))| :: layernorm.bf16[group] :: layernorm
 layernorm.cl :: s/load(WT, b, b0 + (c))/load(WT, b, b0)/ :: layernorm.bf16[group] :: layernorm
@@ -141,8 +141,8 @@ quads.clh :: s/uint c = (whole) + lane; c < (cols)/uint c = (whole) + lane + 1; 
 softmax.cl :: s/((dy)-name(clt_exp_down)(y) \* (dot))/((dy)-name(clt_exp_down)(y))/ :: log_softmax.bf16[group] :: log_softmax
 softmax.clh :: s/s->total = s->total \* clt_exp_down(s->top - higher) +/s->total = s->total +/ :: cross_entropy.ties_far[row] :: cross_entropy
 softmax.clh :: s/if (higher > top) {/if (higher > top + 1.0f) {/ :: cross_entropy.blocks[row] :: cross_entropy
-cross_entropy.cl :: s/centred4 += d;/;/ :: cross_entropy.f16_smooth[group] :: cross_entropy
-cross_entropy.cl :: s/q += (uint)t == c ? (SMOOTH ? 1.0f - smoothing : 1.0f) : 0.0f/q += (uint)t == c ? 1.0f : 0.0f/ :: cross_entropy.f16_smooth[group] :: cross_entropy
+cross_entropy.cl :: s/centred4 += SMOOTH ? WEIGHT4_OF(w, c) \* d : d;/;/ :: cross_entropy.f16_smooth[group] :: cross_entropy
+cross_entropy.cl :: s/q += (SMOOTH ? 1\.0f - smoothing : 1\.0f) \* cross_entropy_hot/q += cross_entropy_hot/ :: cross_entropy.f16_smooth[group] :: cross_entropy
 cross_entropy.cl :: s/STORE(GT, dx, t, before + scale/STORE(GT, dx, t, scale/ :: cross_entropy.ties[row] :: cross_entropy
 cross_entropy.cl :: s/return (int)\*target != ignore;/return true;/ :: cross_entropy.ignore[group] :: cross_entropy
 cross_entropy.cl :: s/target, row0 + r, rows_per_sample/target, r, rows_per_sample/ :: linear_cross_entropy.bf16[group] :: linear_cross_entropy
@@ -198,7 +198,7 @@ softmax.cl :: s/softmax_result(y - (chunk - r) \* cols, kept + r \* stride, cols
 transpose.cl :: s/WOVEN_LOW2(a\[first + odd\], a\[first + odd + 2\])/WOVEN_LOW2(a[first + odd], a[first + 2])/ :: transpose.swap_bf16_odd[lane] :: transpose
 transpose.cl :: s/y += (rest - next \* o2) \* ys2;/y += (rest - next * o2) * ys3;/ :: transpose.reverse[lane] :: transpose
 gemm_tiles.clh :: s/tile_i = band \* BAND + in_band - tile_j \* height/tile_i = in_band - tile_j * height/ :: gemm.tall[tile] :: gemm
-gemm_tiles.clh :: s/if ((j) + VC <= n) {/if ((j) < n) {/ :: gemm.vectors_small[tile] :: gemm
+gemm_tiles.clh :: s/if ((j) + VC <= n || (STREAM/if ((j) < n || (STREAM/ :: gemm.vectors_small[tile] :: gemm
 gemm.cl :: s/row\[r\] = (ulong)min(r0 + r, narrow_size - 1) \* row_step/row[r] = (ulong)min(r0, narrow_size - 1) * row_step/ :: gemm.odd_nn[simple] :: gemm
 gemm.cl :: s/FINISH(w0 + v, r0 + r, sums\[r\]\[v\])/FINISH(r0 + r, w0 + v, sums[r][v])/ :: gemm.odd_tt[simple] :: gemm
 checksum.cl :: s/weighted_total += x\[i\] \* (i + 1u)/weighted_total += x[i] * i/ :: known.checksum :: known
@@ -253,8 +253,8 @@ attention_mma.cl :: s/#define SLACK 8.0f/#define SLACK 40.0f/ :: attention.f16_l
 attention_mma.cl :: s/\*total \*= shrink;/;/ :: attention.f16_late_tops[mma] :: attention
 attention_mma.cl :: s/float2 low = keep_pair(sb + sb0, op, number + 8 \* (ulong)tk, 1/float2 low = keep_pair(sb + sb0, op, number, 1/ :: attention.f16_dropout[mma] :: attention
 attention_mma.cl :: s/if ((int)(j0 + c + 16) > clear)/if ((int)(j0 + c) > clear)/ :: attention.f16[mma] :: attention
-attention_mma.cl :: s/int next = seen + CAUSAL;/int next = seen;/ :: attention.f16[mma] :: attention
-attention_mma.cl :: s/next_i0 = first;/next_i0 = 0;/ :: attention.bf16_lengths[mma] :: attention
+attention_mma.clh :: s/int next = seen + CAUSAL;/int next = seen;/ :: attention.f16[mma] :: attention
+attention_mma.clh :: s/next_i0 = first;/next_i0 = 0;/ :: attention.bf16_lengths[mma] :: attention
 attention_mma.cl :: s/return fmax(top, MMA_SHUFFLE_XOR(top, 2, scratch))/return top/ :: attention.f16[mma] :: attention
 attention_mma.cl :: s/up += MMA_SHUFFLE_XOR(up, 2, scratch);/;/ :: attention.f16[mma] :: attention
 binary.cl :: s/#define TERM_2(load, k) load(DT, in1, k) +/#define TERM_2(load, k) load(DT, in0, k) +/ :: add.seven[flat] :: add
@@ -272,11 +272,11 @@ colsum.cl :: s/sum_q\[c\], q_accumulate/sum_q[c], 0/ :: bias.bf16[lane] :: bias
 cross_entropy.cl :: s/- q));/- base));/ :: cross_entropy.odd[row] :: cross_entropy
 cross_entropy.cl :: s/as_float(sb\[SB_NORM + loss_index\])/as_float(sb[SB_NORM])/ :: cross_entropy.odd[group] :: cross_entropy
 cross_entropy.cl :: s/c < cols \&\& cross_entropy_counts/cross_entropy_counts/ :: cross_entropy.padded[group] :: cross_entropy
-cross_entropy.cl :: s/centred += LOAD(DT, x, c) - top;/centred += LOAD(DT, x, c);/ :: cross_entropy.smooth[row] :: cross_entropy
-cross_entropy.cl :: s/float before = in_range \&\& accumulate ? /float before = in_range ? /;s/, before + scale/, before + scale/ :: cross_entropy.odd[row] :: cross_entropy
-cross_entropy.cl :: s/correct = xt == top \&\& !beaten/correct = xt == top/ :: cross_entropy.ties[group] :: cross_entropy
+cross_entropy.cl :: s/centred += WEIGHT_OF(w, c) \* (LOAD(DT, x, c) - top);/centred += WEIGHT_OF(w, c) * LOAD(DT, x, c);/ :: cross_entropy.smooth[row] :: cross_entropy
+cross_entropy.cl :: s/float before = in_range \&\& accumulate ? /float before = in_range ? / :: cross_entropy.odd[row] :: cross_entropy
+cross_entropy.cl :: s/correct = row\.xt == row\.top \&\& !beaten/correct = row.xt == row.top/ :: cross_entropy.ties[group] :: cross_entropy
 cross_entropy.cl :: s/out\[1\] = 1.0f;/out[1] = hit;/ :: cross_entropy.odd[group] :: cross_entropy
-cross_entropy.cl :: s/smoothing \* (log_sum - centred \/ (float)cols)/smoothing * (log_sum - centred)/ :: cross_entropy.smooth[group] :: cross_entropy
+cross_entropy.cl :: s/smoothing \* (w\.mean \* log_sum - centred \/ (float)cols)/smoothing * (w.mean * log_sum - centred)/ :: cross_entropy.smooth[group] :: cross_entropy
 cross_entropy.cl :: s/smoothing \/ (float)cols : 0.0f;/smoothing : 0.0f;/ :: cross_entropy.smooth[group] :: cross_entropy
 cross_entropy.cl :: s/stats += stats0 + 2 \* r;/stats += stats0 + r;/ :: cross_entropy.odd[group] :: cross_entropy
 cross_entropy.cl :: s/ties += any(tie) ? 1.0f : 0.0f/ties += 0.0f/ :: cross_entropy.ties[group] :: cross_entropy
@@ -341,7 +341,7 @@ reduce.cl :: s/sum = reduce_take(reduce_lanes(sum16), sum)/sum = reduce_lanes(su
 reduce.cl :: s/x += x0 + o0 \* ks0 + o1 \* ks1 + o2 \* ks2/x += x0 + o0 * ks0 + o2 * ks2/ :: reduce.mean_bf16[row] :: reduce
 softmax.cl :: s/c = cols \/ LANES \* LANES; c < cols; c++)$/c = cols \/ LANES * LANES + 1; c < cols; c++)/ :: softmax.odd[row] :: softmax
 softmax.cl :: s/dot = clt_group_sum(scratch, dot + clt_sum4(dot4))/dot = dot + clt_sum4(dot4)/ :: softmax.bf16[group] :: softmax
-softmax.cl :: s/dot16 = 0/dot16 = 0/;s/return dot + clt_sum16(dot16)/return clt_sum16(dot16)/ :: softmax.odd[row] :: softmax
+softmax.cl :: s/return dot + clt_sum16(dot16)/return clt_sum16(dot16)/ :: softmax.odd[row] :: softmax
 softmax.cl :: s/float norm = NORM(ONE, clt_group_sum(scratch, sum + clt_sum4(sum4)));/float norm = NORM(ONE, clt_group_sum(scratch, sum));/ :: softmax.bf16[group] :: softmax
 softmax.cl :: s/min(rows - row, (ulong)per_item)/(ulong)per_item/ :: softmax.chunks[row] :: softmax
 softmax.cl :: s/name(clt_log)(sum)/(sum)/ :: log_softmax.odd[group] :: log_softmax

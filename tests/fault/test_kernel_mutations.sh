@@ -1,10 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# ctest-labels: quick
+# ctest-full: all
+# ctest-cost: 10
 #
 # Wrong edits of kernels, one line each, and the check that must notice: the checker runs on a copy of the kernels with one of them
-# changed (CLTRAIN_KERNEL_DIR) and must fail the op that uses the line. An edit that changes nothing any more is a failure, too, so
-# that the list keeps up with the kernels. MUTATIONS=PATTERN takes only the edits whose line matches, MUTATIONS_AT_ONCE=N runs N of
-# them at once. ctest-labels: full
+# changed (CLTRAIN_KERNEL_DIR) and must fail the op that uses the line. An edit that changes nothing could not fail, so each sed
+# command of each line must change the code, comments aside, and each line must name a check that exists. Without argument only
+# this is tested, with `all` the checker runs on every edit, too. MUTATIONS=PATTERN takes only the edits whose line matches,
+# MUTATIONS_AT_ONCE=N runs N of them at once.
 . "${CLTRAIN_SOURCE_DIR:?}/tests/e2e/lib.sh"
 
 # file :: sed expression :: checks that are run :: op that must fail
@@ -389,49 +393,102 @@ muon.cl :: s/fmax(first_norm, 1e-7f)/first_norm/ :: update.muon_still[lane] :: u
 END
 }
 
-# try NUMBER LINE: leaves a line in results/NUMBER: "ok" or what is wrong. Stops the checker as soon as the op has failed.
-try() {
-    local file=${2%% :: *} rest=${2#* :: } edit checks op kernels=$work/kernels$1 log=$work/log$1 checker code
+# The fields of a line: file, edit, checks, op.
+split() {
+    file=${1%% :: *}
+    local rest=${1#* :: }
     edit=${rest%% :: *}
     rest=${rest#* :: }
     checks=${rest%% :: *}
     op=${rest#* :: }
+}
+
+# code: a kernel file without its comments.
+code() {
+    awk '{
+        out = ""
+        for (line = $0; line != ""; comment = !comment) {
+            at = index(line, comment ? "*/" : "/*")
+            if (!comment)
+                out = out (at ? substr(line, 1, at - 1) : line)
+            if (!at)
+                break
+            line = substr(line, at + 2)
+        }
+        print out
+    }'
+}
+
+# idle FILE EDIT: prints the sed commands of the edit that do not change the code of the file.
+idle() {
+    local command from=$CLTRAIN_BUILD_DIR/kernels/$1
+    while IFS= read -r command; do
+        [ "$(sed "$command" "$from" | code)" != "$(code <"$from")" ] || printf '%s\n' "$command"
+    done <<<"${2//;s\//$'\n's/}"
+}
+
+# try NUMBER LINE: leaves a line in results/NUMBER: "ok" or what is wrong. Stops the checker as soon as the op has failed.
+try() {
+    local file edit checks op kernels=$work/kernels$1 log=$work/log$1 checker code
+    split "$2"
     : >"$log"
     cp -r "$CLTRAIN_BUILD_DIR/kernels" "$kernels"
     sed -i "$edit" "$kernels/$file"
-    if cmp -s "$kernels/$file" "$CLTRAIN_BUILD_DIR/kernels/$file"; then
-        echo "the edit changes nothing any more: $2" >"results/$1"
+    CLTRAIN_KERNEL_DIR=$kernels timeout "$hang" "$CLTRAIN" verify --mode correct -t "$checks" --seed 9 >"$log" 2>&1 </dev/null &
+    checker=$! # that of timeout, which passes signals on
+    while kill -0 "$checker" 2>/dev/null && ! grep -q -E "^FAIL +$op\\." "$log"; do sleep 0.1; done
+    kill "$checker" 2>/dev/null
+    wait "$checker"
+    code=$?
+    # An edit that writes far outside may take the process with it, which nobody overlooks either.
+    if [ "$code" -ge 128 ] || grep -q -E "^FAIL +$op\\." "$log"; then
+        echo ok >"results/$1"
     else
-        CLTRAIN_KERNEL_DIR=$kernels timeout "$hang" "$CLTRAIN" verify --mode correct -t "$checks" --seed 9 >"$log" 2>&1 </dev/null &
-        checker=$! # that of timeout, which passes signals on
-        while kill -0 "$checker" 2>/dev/null && ! grep -q -E "^FAIL +$op\\." "$log"; do sleep 0.1; done
-        kill "$checker" 2>/dev/null
-        wait "$checker"
-        code=$?
-        # An edit that writes far outside may take the process with it, which nobody overlooks either.
-        if [ "$code" -ge 128 ] || grep -q -E "^FAIL +$op\\." "$log"; then
-            echo ok >"results/$1"
-        else
-            echo "code $code, and no failure of $op names this edit: $2" >"results/$1"
-        fi
+        echo "code $code, and no failure of $op names this edit: $2" >"results/$1"
     fi
     rm -rf "$kernels" "$log"
     [ -z "${MUTATIONS_LOUD:-}" ] || echo "$(<"results/$1") $2"
 }
 
-# Compiling is most of the time, and PoCL compiles a program on one core.
-at_once=${MUTATIONS_AT_ONCE:-$(nproc)}
+# exists PATTERN: whether a check has that name, without its mode; [ is not special, as in the checker.
+"$CLTRAIN" verify --mode list | sed -n 's|/correct$||p' >names
+exists() {
+    local name pattern=${1//[/\\[}
+    [[ $1 != *'*'* ]] && { grep -q -x -F -- "$1" names || grep -q -F -- "$1[" names; } && return
+    while IFS= read -r name; do
+        # shellcheck disable=SC2053
+        [[ $name == $pattern ]] && return
+    done <names
+    return 1
+}
+
 mkdir results
 n=0
 while IFS= read -r line; do
     [ -n "${MUTATIONS:-}" ] && [[ ! $line =~ $MUTATIONS ]] && continue
     n=$((n + 1))
-    try "$n" "$line" &
-    [ "$(jobs -rp | wc -l)" -lt "$at_once" ] || wait -n
+    split "$line"
+    nothing=$(idle "$file" "$edit")
+    if [ -n "$nothing" ]; then
+        fail "the command $nothing changes no code of $file: $line"
+    elif ! exists "$checks"; then
+        fail "no check is called $checks: $line"
+    else
+        pass
+        lines[n]=$line
+    fi
 done < <(list)
+[ "$n" -gt 0 ] || fail "no edit matches '${MUTATIONS:-}'"
+[ "${1:-}" = all ] || finish
+
+# Compiling is most of the time, and PoCL compiles a program on one core.
+at_once=${MUTATIONS_AT_ONCE:-$(nproc)}
+for i in "${!lines[@]}"; do
+    try "$i" "${lines[i]}" &
+    [ "$(jobs -rp | wc -l)" -lt "$at_once" ] || wait -n
+done
 wait
-for ((i = 1; i <= n; i++)); do
+for i in "${!lines[@]}"; do
     if [ "$(cat "results/$i" 2>&1)" = ok ]; then pass; else fail "$(cat "results/$i" 2>&1)"; fi
 done
-[ "$n" -gt 0 ] || fail "no edit matches '${MUTATIONS:-}'"
 finish

@@ -8,8 +8,33 @@
  * several ranks they stand just before the sum of their bucket is posted (pass_sync.c), otherwise at the
  * end. Loss records are added likewise. Buffers that ranks average become the mean over the
  * micro-batches, which all start from the same values. */
-#include "engine/ops/elementwise/elementwise.h"
+#include "engine/plan/combine.h"
 #include "engine/plan/plan_internal.h"
+
+static void begin(ocl_emitter *e, const char *kernel, const clt_tree_sums *sums, clt_style style)
+{
+    clt_elementwise_begin(e, "combine", kernel, style);
+    ocl_define(e, "LEVELS", sums->levels);
+    ocl_arg_tensor(e, OCL_READ_WRITE, sums->value, CLT_F32, sums->elements);
+}
+
+void clt_tree_emit_sums(ocl_emitter *e, const clt_tree_sums *sums, float factor, clt_style style)
+{
+    begin(e, "combine", sums, style);
+    ocl_arg_tensor(e, OCL_READ, sums->step, CLT_U32, SB_WORDS);
+    for (int32_t n = 0; n < sums->levels; n++)
+        ocl_arg_tensor(e, OCL_READ_WRITE, sums->level[n], CLT_F32, sums->elements);
+    ocl_arg_f32(e, factor);
+    clt_elementwise_end(e, sums->elements, (double)sums->elements, style);
+}
+
+void clt_tree_emit_start(ocl_emitter *e, const clt_tree_sums *sums, ocl_tensor_ref start, clt_style style)
+{
+    begin(e, "combine_start", sums, style);
+    ocl_arg_tensor(e, OCL_READ_WRITE, start, CLT_F32, sums->elements);
+    ocl_arg_tensor(e, OCL_READ, sums->step, CLT_U32, SB_WORDS);
+    clt_elementwise_end(e, sums->elements, 0, style);
+}
 
 int32_t clt_plan_levels(const clt_plan *plan)
 {
@@ -22,16 +47,11 @@ int32_t clt_plan_levels(const clt_plan *plan)
 static void emit(clt_plan *plan, ocl_emitter *e, int32_t value, const int32_t *level, uint64_t elements,
                  float factor)
 {
-    int32_t levels = plan->store->levels;
-    clt_style style = clt_style_of(e->device);
-    clt_elementwise_begin(e, "combine", "combine", style);
-    ocl_define(e, "LEVELS", levels);
-    ocl_arg_inout(e, value, CLT_F32, elements);
-    ocl_arg_in(e, plan->graph->step, CLT_U32, SB_WORDS);
-    for (int32_t n = 0; n < levels; n++)
-        ocl_arg_inout(e, level[n], CLT_F32, elements);
-    ocl_arg_f32(e, factor);
-    clt_elementwise_end(e, elements, (double)elements, style);
+    ocl_tensor_ref refs[CLT_MAX_LEVELS];
+    for (int32_t n = 0; n < plan->store->levels; n++)
+        refs[n] = ocl_ref(level[n]);
+    clt_tree_sums sums = {ocl_ref(value), ocl_ref(plan->graph->step), refs, plan->store->levels, elements};
+    clt_tree_emit_sums(e, &sums, factor, clt_style_of(e->device));
 }
 
 /* The same elements of each level: `offset` is in bytes from the start of a slab. */
@@ -121,7 +141,6 @@ clt_status clt_combine_emit(clt_plan *plan, ocl_emitter *e)
 
 clt_status clt_combine_emit_start(clt_plan *plan, ocl_emitter *e)
 {
-    clt_style style = clt_style_of(e->device);
     e->label = "combine.start";
     for (int32_t s = 0; plan->store && s < plan->store->n_slabs && plan->store->levels; s++) {
         uint64_t elements;
@@ -130,12 +149,9 @@ clt_status clt_combine_emit_start(clt_plan *plan, ocl_emitter *e)
         if (elements == 0)
             continue;
         CLT_TRY(find_kept(plan, s, 0, elements, &start));
-        clt_elementwise_begin(e, "combine", "combine_start", style);
-        ocl_define(e, "LEVELS", plan->store->levels);
-        ocl_arg_inout(e, value, CLT_F32, elements);
-        ocl_arg_inout(e, start, CLT_F32, elements);
-        ocl_arg_in(e, plan->graph->step, CLT_U32, SB_WORDS);
-        clt_elementwise_end(e, elements, 0, style);
+        clt_tree_sums sums = {ocl_ref(value), ocl_ref(plan->graph->step), NULL, plan->store->levels,
+                              elements};
+        clt_tree_emit_start(e, &sums, ocl_ref(start), clt_style_of(e->device));
     }
     return ocl_emit_status(e);
 }

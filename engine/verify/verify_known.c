@@ -2,13 +2,15 @@
  *
  * Known answers on the device: Philox4x32-10 (the published vectors of Random123, and random counters
  * compared with the host), conversions of 16-bit types (all 65536 patterns, and floats around every rounding
- * boundary), and the checksums of checkpoints. Knows no op. */
+ * boundary), the checksums of checkpoints, fills, and the sums of micro-batches as a binary tree. Knows no
+ * op. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cl/backends/gemm_mma.h"
 #include "engine/base/rng.h"
+#include "engine/plan/combine.h"
 #include "engine/verify/verify_internal.h"
 
 typedef struct known_memory {
@@ -367,6 +369,128 @@ static clt_status check_fill(clt_verify_session *session, clt_dtype type, clt_ve
     return CLT_OK;
 }
 
+/* --- sums of micro-batches as a binary tree --- */
+
+#define TREE_LEVELS 3
+#define TREE_MICRO (1u << TREE_LEVELS)
+#define TREE_COUNT 4133u /* more than one group has in either style, and no multiple of a vector */
+#define TREE_ARRAYS (TREE_LEVELS + 2)
+enum { TREE_VALUE, TREE_LEVEL, TREE_START = TREE_ARRAYS - 1 }; /* numbers of the arrays */
+#define TREE_FACTOR 0.3f
+#define TREE_ALIGNED (TREE_COUNT + 3) /* elements from one array to the next: arrays begin at 16 bytes */
+
+typedef struct tree_case {
+    clt_style style;
+    uint32_t pitch, micro;
+    float got[TREE_ARRAYS * (TREE_ALIGNED + 1)], want[TREE_ARRAYS * (TREE_ALIGNED + 1)];
+} tree_case;
+
+static ocl_tensor_ref tree_array(const tree_case *t, uint32_t number)
+{
+    return (ocl_tensor_ref){0, (uint64_t)number * t->pitch * sizeof(float)};
+}
+
+/* Runs one of the two kernels on t->got. */
+static clt_status run_tree(clt_verify_session *session, tree_case *t, bool start)
+{
+    uint32_t step[SB_WORDS] = {0};
+    ocl_tensor_ref level[TREE_LEVELS];
+    ocl_command_list list;
+    ocl_emitter e;
+    step[SB_MICRO] = t->micro;
+    for (uint32_t n = 0; n < TREE_LEVELS; n++)
+        level[n] = tree_array(t, TREE_LEVEL + n);
+    clt_tree_sums sums = {tree_array(t, TREE_VALUE), ocl_ref(1), level, TREE_LEVELS, TREE_COUNT};
+    CLT_TRY(begin(session, "combine", &list, &e));
+    if (start)
+        clt_tree_emit_start(&e, &sums, tree_array(t, TREE_START), t->style);
+    else
+        clt_tree_emit_sums(&e, &sums, TREE_FACTOR, t->style);
+    return run_command(session, &e, step, sizeof step, t->got, sizeof t->got);
+}
+
+/* Does to t->want what the kernel must do. */
+static void expect_tree(tree_case *t, bool start)
+{
+    float *value = t->want + TREE_VALUE * t->pitch, *first = t->want + TREE_START * t->pitch;
+    uint32_t ones = 0;
+    while (t->micro >> ones & 1u)
+        ones++;
+    for (uint32_t i = 0; i < TREE_COUNT; i++) {
+        float sum = value[i];
+        if (start) {
+            *(t->micro == 0 ? first + i : value + i) = t->micro == 0 ? sum : first[i];
+            continue;
+        }
+        for (uint32_t n = 0; n < ones; n++)
+            sum = t->want[(TREE_LEVEL + n) * t->pitch + i] + sum;
+        if (ones == TREE_LEVELS)
+            value[i] = sum * TREE_FACTOR;
+        else
+            t->want[(TREE_LEVEL + ones) * t->pitch + i] = sum;
+    }
+}
+
+static clt_status check_tree_step(clt_verify_session *session, tree_case *t, bool start,
+                                  clt_verify_outcome *outcome)
+{
+    memcpy(t->got, t->want, sizeof t->got);
+    CLT_TRY(run_tree(session, t, start));
+    expect_tree(t, start);
+    for (uint32_t i = 0; i < TREE_ARRAYS * (TREE_ALIGNED + 1); i++)
+        if (!same_float(t->got[i], t->want[i]))
+            clt_verify_set(outcome, CLT_VERIFY_FAIL,
+                           "%s, micro-batch %u: element %u of array %u (0: the value, 1 to %d: the levels, "
+                           "%d: the values at the start) is %.9g and must be %.9g",
+                           start ? "start" : "sum", t->micro, i % t->pitch, i / t->pitch, TREE_LEVELS,
+                           TREE_START, (double)t->got[i], (double)t->want[i]);
+    return CLT_OK;
+}
+
+/* The micro-batches of a step, one after the other, with arrays that are aligned to vectors and with others. */
+static clt_status check_tree(clt_verify_session *session, clt_style style, clt_verify_outcome *outcome)
+{
+    tree_case *t;
+    clt_status status = CLT_OK;
+    clt_verify_stream stream = clt_verify_stream_make(session->seed, "known.combine", 0);
+    CLT_TRY(clt_alloc(&t, 1, sizeof *t, "known answers"));
+    t->style = style;
+    for (t->pitch = TREE_ALIGNED; t->pitch <= TREE_ALIGNED + 1; t->pitch++) {
+        for (uint32_t i = 0; i < TREE_ARRAYS * (TREE_ALIGNED + 1); i++)
+            t->want[i] = (float)(int32_t)clt_verify_word(&stream, i) * 0x1p-31f;
+        for (t->micro = 0; t->micro < TREE_MICRO && status == CLT_OK && !clt_verify_bad(outcome);
+             t->micro++) {
+            status = check_tree_step(session, t, true, outcome);
+            for (uint32_t i = 0; i < TREE_COUNT; i++)
+                t->want[TREE_VALUE * t->pitch + i] =
+                    (float)(int32_t)clt_verify_word(&stream, (t->micro + 8) * TREE_COUNT + i) * 0x1p-31f;
+            if (status == CLT_OK && !clt_verify_bad(outcome))
+                status = check_tree_step(session, t, false, outcome);
+        }
+    }
+    free(t);
+    return status;
+}
+
+static clt_status check_trees(clt_verify_session *session)
+{
+    for (int lane = 0; lane < 2; lane++) {
+        clt_verify_item item = {
+            "known", lane ? "combine_lane" : "combine_flat", NULL, CLT_VERIFY_CORRECT, true, false};
+        clt_verify_outcome outcome;
+        clt_style style = lane ? CLT_STYLE_LANE : CLT_STYLE_FLAT;
+        clt_status status = CLT_OK;
+        if (!clt_verify_wants(session, &item, &outcome))
+            continue;
+        if (session->options->own_forms && style != clt_style_of(&session->desc))
+            clt_verify_set(&outcome, CLT_VERIFY_SKIP, "no training on this device uses this style");
+        else if (clt_verify_offers(session, item.name, lane ? OCL_CAP_WIDE_VECTORS : 0, &outcome))
+            status = check_tree(session, style, &outcome);
+        CLT_TRY(clt_verify_finish(session, &outcome, status));
+    }
+    return CLT_OK;
+}
+
 /* Checks the rounding of values that are stored as f32. */
 static clt_status check_roundings(clt_verify_session *session)
 {
@@ -457,5 +581,6 @@ clt_status clt_verify_known(clt_verify_session *session)
         CLT_TRY(clt_verify_finish(session, &outcome, status));
     }
     CLT_TRY(check_roundings(session));
+    CLT_TRY(check_trees(session));
     return check_fills(session);
 }

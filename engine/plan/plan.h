@@ -131,6 +131,8 @@ uint64_t clt_update_items(const ocl_device_desc *device);
 
 /* --- plan --- */
 
+#define CLT_MAX_SEEDS (2 * CLT_MAX_OUT + CLT_MAX_IN) /* of two nodes that share their inputs */
+
 typedef struct clt_plan_options {
     clt_plan_mode mode;
     /* Micro-batches per step of the rank with the most of them; another may have one fewer. > 1 adds
@@ -158,9 +160,10 @@ typedef struct clt_plan_options {
     bool no_fuse;              /* fuse nothing, for comparison */
     bool transient; /* derived tensors are computed whenever they are used, which needs less memory */
     clt_recompute recompute;
-    /* CHECK: the tensors where backward starts, and the gradient that is given for each */
+    /* CHECK: tensors whose gradient has a value before backward, and that gradient. Backward starts at the
+     * outputs among them; where it gives another one a gradient, it adds to the value. */
     int n_seeds;
-    int32_t seed_tensor[CLT_MAX_OUT], seed_gradient[CLT_MAX_OUT];
+    int32_t seed_tensor[CLT_MAX_SEEDS], seed_gradient[CLT_MAX_SEEDS];
     uint64_t guard_bytes;  /* CHECK: size of the guard zones before and after every tensor */
     bool narrow_gradients; /* CHECK: gradients have their tensors' types, as with 16-bit storage; else f32 */
     /* A candidate of the tuner: every work of its family uses it instead of choosing. `asked` receives the

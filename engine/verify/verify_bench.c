@@ -61,6 +61,23 @@ static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
     return CLT_OK;
 }
 
+/* Adds a tensor for the gradient of an input, to which both nodes add. In a training this is what layers
+ * after the nodes have left there: it is not zero where a node adds nothing. */
+static clt_status add_earlier(clt_graph *graph, const clt_verify_setup *setup, const clt_tensor *in,
+                              int32_t *earlier)
+{
+    char name[64];
+    if (!in->requires_grad)
+        return CLT_OK;
+    snprintf(name, sizeof name, "gradient of %s", in->name);
+    clt_shape shape = in->shape;
+    clt_layout layout = in->layout;
+    CLT_TRY(clt_graph_new_tensor(graph, name, setup->narrow ? in->dtype : CLT_F32, &shape, CLT_TC_GRADIENT,
+                                 earlier));
+    clt_graph_tensor(graph, *earlier)->layout = layout;
+    return CLT_OK;
+}
+
 static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
                             const clt_verify_setup *setup, clt_verify_bench *bench)
 {
@@ -80,6 +97,8 @@ static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
             clt_graph_tensor(graph, bench->in[i])->requires_grad = true;
     for (int k = 0; k < setup->copies; k++)
         CLT_TRY(add_douts(graph, subject, setup, bench->node[k], bench->dout[k]));
+    for (int i = 0; i < c->n_inputs && gradients && setup->copies > 1; i++)
+        CLT_TRY(add_earlier(graph, setup, clt_graph_tensor(graph, bench->in[i]), &bench->earlier[i]));
     return CLT_OK;
 }
 
@@ -90,6 +109,7 @@ clt_status clt_verify_graph(const clt_verify_subject *subject, const clt_verify_
     clt_graph *graph;
     bench->copies = setup->copies;
     memset(bench->dout, 0xff, sizeof bench->dout);
+    memset(bench->earlier, 0xff, sizeof bench->earlier);
     *out = NULL;
     CLT_TRY(clt_graph_create(c->n_inputs > 0 && c->inputs[0].ndim > 0 ? c->inputs[0].dim[0] : 1, &graph));
     clt_status status = add_inputs(graph, c, bench->in);
@@ -196,8 +216,11 @@ static void set_layouts(clt_graph *graph, const ocl_device_desc *desc, const clt
             continue;
         clt_layout layout = node->op->layout(node, desc);
         for (int i = 0; i < node->n_in; i++)
-            if (!((node->op->no_grad_inputs >> i) & 1))
+            if (!((node->op->no_grad_inputs >> i) & 1)) {
                 clt_graph_tensor(graph, node->in[i])->layout = layout;
+                if (bench->earlier[i] >= 0)
+                    clt_graph_tensor(graph, bench->earlier[i])->layout = layout;
+            }
         for (int i = 0; i < node->n_out; i++) {
             clt_graph_tensor(graph, node->out[i])->layout = layout;
             if (bench->dout[k][i] >= 0)
@@ -226,6 +249,14 @@ static clt_status tuned_of(const clt_verify_subject *subject, const clt_verify_s
     return CLT_OK;
 }
 
+static void seed(clt_plan_options *options, int32_t tensor, int32_t gradient)
+{
+    if (gradient < 0)
+        return;
+    options->seed_tensor[options->n_seeds] = tensor;
+    options->seed_gradient[options->n_seeds++] = gradient;
+}
+
 clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject *subject,
                            const clt_verify_setup *setup, clt_verify_bench *bench)
 {
@@ -249,13 +280,11 @@ clt_status clt_verify_plan(const ocl_device_desc *desc, const clt_verify_subject
                                     clt_align_up(GUARD_BYTES, desc->align_bytes ? desc->align_bytes : 1),
                                 .force_variant = subject->variant};
     for (int k = 0; k < setup->copies && setup->mode == CLT_PLAN_CHECK; k++) {
-        for (int i = 0; i < bench->node[k]->n_out && options.n_seeds < CLT_MAX_OUT; i++) {
-            if (bench->dout[k][i] < 0)
-                continue;
-            options.seed_tensor[options.n_seeds] = bench->node[k]->out[i];
-            options.seed_gradient[options.n_seeds++] = bench->dout[k][i];
-        }
+        for (int i = 0; i < bench->node[k]->n_out; i++)
+            seed(&options, bench->node[k]->out[i], bench->dout[k][i]);
     }
+    for (int i = 0; i < subject->op_case->n_inputs; i++)
+        seed(&options, bench->in[i], bench->earlier[i]);
     return clt_plan_compute(graph, desc, &options, &bench->plan);
 }
 

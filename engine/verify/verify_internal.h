@@ -163,7 +163,7 @@ typedef struct clt_verify_subject {
 
 typedef struct clt_verify_setup {
     clt_plan_mode mode; /* CHECK, or EVAL */
-    int copies;         /* nodes that read the same inputs; gradients of the second accumulate */
+    int copies;         /* nodes that read the same inputs; 2: they add to gradients that have a value */
     uint32_t want_in;   /* bits of the inputs that want a gradient, if they can have one */
     bool want_params;
     bool frozen_buffers; /* the node computes as in evaluation, with the current values of its buffers */
@@ -187,6 +187,7 @@ typedef struct clt_verify_bench {
     clt_node *node[CLT_VERIFY_COPIES];
     int32_t in[CLT_MAX_IN];
     int32_t dout[CLT_VERIFY_COPIES][CLT_MAX_OUT]; /* -1: none */
+    int32_t earlier[CLT_MAX_IN]; /* gradients of the inputs that have a value before backward; -1: none */
     uint8_t *before[CLT_MAX_PLAN_SLABS], *after[CLT_MAX_PLAN_SLABS], *writable[CLT_MAX_PLAN_SLABS];
 } clt_verify_bench;
 

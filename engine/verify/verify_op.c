@@ -64,6 +64,29 @@ static void put_data(op_run *r, uint32_t pattern)
         clt_verify_bench_put(b, b->plan->loss_scale, &r->data.loss_scale);
 }
 
+/* The value that element e of a gradient has before a node adds to it. */
+static double earlier_value(size_t e)
+{
+    return (double)(e % 5) - 1.5;
+}
+
+/* Sets initial values of the gradients of inputs to which the nodes add. */
+static clt_status put_earlier(op_run *r)
+{
+    for (int i = 0; i < r->call[0].n_in; i++) {
+        int32_t gradient = r->bench->earlier[i];
+        double *values;
+        if (gradient < 0)
+            continue;
+        size_t n = clt_verify_elements(r->bench, gradient);
+        CLT_TRY(new_doubles(r, n, &values));
+        for (size_t e = 0; e < n; e++)
+            values[e] = earlier_value(e);
+        clt_verify_bench_put(r->bench, gradient, values);
+    }
+    return CLT_OK;
+}
+
 /* Sets initial values of the loss records, to which a later micro-batch adds. */
 static void put_losses(op_run *r)
 {
@@ -194,6 +217,10 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
         size_t n = clt_verify_elements(r->bench, gradient);
         CLT_TRY(new_doubles(r, n, &sum));
         CLT_TRY(new_doubles(r, n, &terms));
+        for (size_t e = 0; e < n && r->bench->earlier[i] >= 0; e++) {
+            sum[e] = earlier_value(e);
+            terms[e] = fabs(sum[e]);
+        }
         for (int k = 0; k < r->bench->copies; k++) {
             for (size_t e = 0; e < n; e++) {
                 sum[e] += r->call[k].din[i].data[e];
@@ -202,7 +229,8 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
         }
         CLT_TRY(check_tensor(
             r, gradient,
-            &(tensor_check){.reference = sum, .terms = terms, .factor = factor, .extra = factor - 1.0}));
+            &(tensor_check){
+                .reference = sum, .terms = terms, .factor = factor, .extra = 2.0 * (factor - 1.0)}));
     }
     for (int k = 0; k < r->bench->copies; k++) {
         for (int i = 0; i < r->call[k].n_param; i++) {
@@ -221,7 +249,8 @@ static clt_status check_gradients(op_run *r, double *const prefill[CLT_VERIFY_CO
     return CLT_OK;
 }
 
-/* Checks BACKWARD_ADD: it adds to the initial parameter gradients, and writes input gradients. */
+/* Checks BACKWARD_ADD: it adds to the initial parameter gradients, and treats input gradients as BACKWARD
+ * does. */
 static clt_status check_add(op_run *r)
 {
     const clt_graph *graph = r->bench->plan->graph;
@@ -236,9 +265,10 @@ static clt_status check_add(op_run *r)
         size_t n = clt_verify_elements(r->bench, gradient);
         CLT_TRY(new_doubles(r, n, &prefill[0][i]));
         for (size_t e = 0; e < n; e++)
-            prefill[0][i][e] = (double)(e % 5) - 1.5;
+            prefill[0][i][e] = earlier_value(e);
         clt_verify_bench_put(r->bench, gradient, prefill[0][i]);
     }
+    CLT_TRY(put_earlier(r));
     CLT_TRY(clt_verify_bench_run(r->bench, CLT_PHASE_BACKWARD_ADD, r->outcome));
     r->what = "added";
     return check_gradients(r, prefill);
@@ -257,6 +287,7 @@ static clt_status check_run(op_run *r, const clt_verify_setup *setup)
     for (int k = 0; k < r->bench->copies; k++)
         r->subject->op->ref->backward(&r->call[k]);
     clt_verify_bench_keep(r->bench);
+    CLT_TRY(put_earlier(r));
     CLT_TRY(clt_verify_bench_run(r->bench, CLT_PHASE_BACKWARD, r->outcome));
     CLT_TRY(check_gradients(r, NULL));
     return check_add(r);
@@ -554,7 +585,7 @@ static bool is_finite(const clt_op_case *c)
 {
     for (int i = 0; i < c->n_inputs; i++)
         if (c->inputs[i].fill == CLT_FILL_STRAY || c->inputs[i].fill == CLT_FILL_NAN ||
-            c->inputs[i].fill == CLT_FILL_PEAKS)
+            c->inputs[i].fill == CLT_FILL_LOWEST || c->inputs[i].fill == CLT_FILL_PEAKS)
             return false;
     return true;
 }

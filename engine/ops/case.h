@@ -50,6 +50,12 @@
     {                                                                                                        \
         dtype, CLT_FILL_NAN, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                   \
     }
+/* Normal numbers, and minus infinity in half of the elements, so that whole windows and short rows consist of
+ * it. Not checked by finite differences. */
+#define CLT_CASE_LOWEST(dtype, ...)                                                                          \
+    {                                                                                                        \
+        dtype, CLT_FILL_LOWEST, 0, CLT_CASE_DIMS(__VA_ARGS__)                                                \
+    }
 /* Normal numbers; one in `every` has 120 added: exp overflows if a row's maximum is taken over only a part
  * of the row. Not checked by finite differences. */
 #define CLT_CASE_PEAKS(dtype, every, ...)                                                                    \

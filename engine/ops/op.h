@@ -181,6 +181,7 @@ typedef enum clt_fill {
     CLT_FILL_WIDE,   /* N(0,1) times 8 */
     CLT_FILL_STRAY,  /* integers in [0, fill_max), and some out of range: fill_max or, in signed types, -1 */
     CLT_FILL_NAN,    /* N(0,1), and some NaN */
+    CLT_FILL_LOWEST, /* N(0,1), and minus infinity in half of the elements */
     /* N(0,1), with 120 added to one in fill_max elements: exp of the distance to another element overflows */
     CLT_FILL_PEAKS,
     CLT_FILL_POSITIVE

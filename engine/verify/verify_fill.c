@@ -50,6 +50,8 @@ static double fill_one(const clt_verify_filler *f, const clt_verify_stream *s, s
     }
     if (f->fill == CLT_FILL_NAN && choice == 0)
         return (double)NAN;
+    if (f->fill == CLT_FILL_LOWEST && choice < 4)
+        return -(double)INFINITY;
     if (!clt_dtype_is_float(f->dtype))
         return below(s, i, 100);
     if (f->equal)

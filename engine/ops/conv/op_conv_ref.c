@@ -131,6 +131,13 @@ static void transpose_backward(clt_ref_call *call)
 }
 
 #define SMALL (CLT_SMALL | CLT_EXACT)
+/* Gradients with the second value of every tunable: the matrix of windows in chunks of 256 rows, Winograd's
+ * tiles of 2 x 2, as many as fit into 4 MB. */
+#define CHUNKS(case_name, is_small, ...)                                                                     \
+    {                                                                                                        \
+        .name = case_name, .attrs = "{\"out\":16,\"kernel\":3,\"padding\":1}", .n_inputs = 1,                \
+        .inputs = {CLT_CASE_F32(__VA_ARGS__)}, .small = is_small, .exact = true, .tuned = 2                  \
+    }
 static const clt_op_case conv2d_cases[] = {
     CLT_CASE("one", "{\"out\":1,\"kernel\":1}", SMALL, CLT_CASE_F32(1, 1, 1, 1)),
     CLT_CASE("odd", "{\"out\":5,\"kernel\":3,\"padding\":1}", SMALL, CLT_CASE_F32(2, 3, 5, 7)),
@@ -149,6 +156,16 @@ static const clt_op_case conv2d_cases[] = {
              CLT_CASE_F32(2, 18, 6, 5)),
     CLT_CASE("depthwise_twice", "{\"out\":12,\"kernel\":[3,5],\"stride\":2,\"padding\":2,\"groups\":6}",
              SMALL, CLT_CASE_F32(1, 6, 9, 8)),
+    CLT_CASE(
+        "depthwise_uneven",
+        "{\"out\":17,\"kernel\":[2,3],\"stride\":[1,2],\"padding\":[1,3],\"dilation\":[3,2],\"groups\":17}",
+        SMALL, CLT_CASE_F32(2, 17, 8, 9)),
+    CLT_CASE("depthwise_bf16", "{\"out\":34,\"kernel\":[3,2],\"padding\":[0,1],\"groups\":17,\"bias\":false}",
+             CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 2, 17, 6, 5)),
+    /* Winograd's tiles with another padding in each dimension */
+    CLT_CASE("uneven_padding", "{\"out\":6,\"kernel\":3,\"padding\":[0,2]}", SMALL, CLT_CASE_F32(2, 5, 7, 9)),
+    CHUNKS("chunks", true, 2, 3, 19, 17),
+    CHUNKS("more_chunks", false, 2, 16, 64, 66),
     CLT_CASE("large_window", "{\"out\":2,\"kernel\":7,\"stride\":2,\"padding\":3,\"bias\":false}", CLT_EXACT,
              CLT_CASE_F32(2, 3, 17, 15)),
     CLT_CASE("whole_image", "{\"out\":5,\"kernel\":[4,6]}", SMALL, CLT_CASE_F32(3, 2, 4, 6)),
@@ -184,6 +201,7 @@ static const clt_op_case conv2d_cases[] = {
     CLT_CASE("deep", "{\"out\":20,\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_EXACT,
              CLT_CASE_F32(2, 96, 7, 7)),
 };
+#define DISTINCT "\"kernel\":[2,3,4],\"stride\":[3,2,1],\"padding\":[1,0,2],\"dilation\":[3,1,2]"
 static const clt_op_case conv3d_cases[] = {
     CLT_CASE("odd", "{\"out\":5,\"kernel\":3,\"padding\":1}", SMALL, CLT_CASE_F32(2, 3, 3, 5, 4)),
     CLT_CASE("pointwise", "{\"out\":9,\"kernel\":1}", SMALL, CLT_CASE_F32(2, 5, 3, 2, 4)),
@@ -194,6 +212,10 @@ static const clt_op_case conv3d_cases[] = {
              CLT_CASE_F32(1, 9, 4, 4, 5)),
     CLT_CASE("depthwise", "{\"out\":16,\"kernel\":3,\"padding\":1,\"groups\":16}", SMALL,
              CLT_CASE_F32(1, 16, 3, 4, 3)),
+    /* every property has another value in each dimension */
+    CLT_CASE("distinct", "{\"out\":5," DISTINCT "}", SMALL, CLT_CASE_F32(2, 3, 8, 6, 5)),
+    CLT_CASE("distinct_depthwise", "{\"out\":17,\"groups\":17," DISTINCT "}", SMALL,
+             CLT_CASE_F32(2, 17, 8, 6, 5)),
     CLT_CASE("stride", "{\"out\":33,\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_EXACT,
              CLT_CASE_F32(2, 17, 6, 7, 9)),
     CLT_CASE("f16", "{\"out\":16,\"kernel\":3,\"padding\":1,\"bias\":false}", CLT_EXACT,
@@ -213,6 +235,10 @@ static const clt_op_case transpose2d_cases[] = {
              CLT_CASE_F32(2, 4, 5, 4)),
     CLT_CASE("wide_groups", "{\"out\":36,\"kernel\":3,\"stride\":2,\"padding\":1,\"groups\":2}", CLT_EXACT,
              CLT_CASE_F32(2, 32, 5, 4)),
+    CLT_CASE(
+        "depthwise_uneven",
+        "{\"out\":17,\"kernel\":[2,3],\"stride\":[1,2],\"padding\":[1,3],\"dilation\":[3,2],\"groups\":17}",
+        SMALL, CLT_CASE_F32(2, 17, 6, 5)),
     CLT_CASE("three_groups", "{\"out\":48,\"kernel\":2,\"stride\":2,\"groups\":3}", SMALL,
              CLT_CASE_F32(1, 51, 3, 5)),
     CLT_CASE("wider_output", "{\"out\":5,\"kernel\":1,\"dilation\":2,\"output_padding\":1,\"bias\":false}",
@@ -221,6 +247,9 @@ static const clt_op_case transpose2d_cases[] = {
              CLT_CASE_F32(2, 5, 3, 2)),
 };
 static const clt_op_case transpose3d_cases[] = {
+    CLT_CASE("distinct", "{\"out\":5," DISTINCT "}", SMALL, CLT_CASE_F32(2, 3, 3, 4, 5)),
+    CLT_CASE("distinct_depthwise", "{\"out\":17,\"groups\":17," DISTINCT "}", SMALL,
+             CLT_CASE_F32(2, 17, 3, 4, 5)),
     CLT_CASE("deeper_output",
              "{\"out\":16,\"kernel\":[1,3,3],\"dilation\":[2,1,1],\"output_padding\":[1,0,0],\"bias\":false}",
              CLT_EXACT, CLT_CASE_F32(2, 16, 2, 5, 5)),

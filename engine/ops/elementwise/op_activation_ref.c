@@ -23,13 +23,19 @@ static double activation_dsilu(double x)
         .name = word, .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_FLOAT(dtype, __VA_ARGS__)},          \
         .exact = is_exact, .small = true                                                                     \
     }
+/* NaN stays NaN in every vector width and in the rest that no vector covers. */
+#define ACTIVATION_CASE_NAN(text, is_exact)                                                                  \
+    {                                                                                                        \
+        .name = "nan", .attrs = text, .n_inputs = 1, .inputs = {CLT_CASE_NAN(CLT_F32, 3, 31)},               \
+        .exact = is_exact, .small = true                                                                     \
+    }
 /* Sizes around the chunk lengths of both styles: less than one chunk, exactly one, several and a tail. */
 #define ACTIVATION_CASES(text, is_exact)                                                                     \
     ACTIVATION_CASE("one", text, is_exact, true, 1, 1),                                                      \
         ACTIVATION_CASE("tail", text, is_exact, true, 3, 17),                                                \
         ACTIVATION_CASE("chunk", text, is_exact, true, 1, 256),                                              \
         ACTIVATION_CASE_16("bf16", CLT_BF16, text, is_exact, 3, 29),                                         \
-        ACTIVATION_CASE_16("f16", CLT_F16, text, is_exact, 5, 33),                                           \
+        ACTIVATION_CASE_16("f16", CLT_F16, text, is_exact, 5, 33), ACTIVATION_CASE_NAN(text, is_exact),      \
         ACTIVATION_CASE("odd", text, is_exact, false, 3, 11, 33),                                            \
         ACTIVATION_CASE("large", text, is_exact, false, 2, 3, 41, 67)
 

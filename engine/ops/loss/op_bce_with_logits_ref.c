@@ -15,7 +15,10 @@ static void bce_with_logits_backward(clt_ref_call *call)
 
 /* exp and log1p of the device have errors of up to 3 ulp; sums are made in blocks. */
 #define CLT_BIN(...) CLT_CASE_BINARY(CLT_F32, __VA_ARGS__)
-static const clt_op_case bce_with_logits_cases[CLT_POINTWISE_CASES] = {CLT_POINTWISE_CASE_LIST(CLT_BIN)};
+static const clt_op_case bce_with_logits_cases[CLT_POINTWISE_CASES] = {
+    CLT_POINTWISE_CASE_LIST(CLT_BIN),
+    CLT_CASE("far", NULL, CLT_SMALL, CLT_CASE_WIDE(CLT_F32, 3, 37), CLT_BIN(3, 37)),
+};
 
 static const clt_op_case bce_with_logits_timed[] = {
     CLT_CASE("large", NULL, 0, CLT_CASE_F32(4096, 8192), CLT_CASE_BINARY(CLT_F32, 4096, 8192)),

@@ -40,7 +40,7 @@ void clt_pointwise_loss_ref_forward(clt_ref_call *call, clt_pointwise_kind kind)
 void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind);
 /* Cases for the initialiser of an array; TARGET(dims...) is the input of f32 targets. clt_pointwise_cases
  * are the cases for losses whose targets are any numbers. */
-#define CLT_POINTWISE_CASES 9
+#define CLT_POINTWISE_CASES 10
 #define CLT_POINTWISE_CASE_LIST(TARGET)                                                                      \
     CLT_CASE("one", NULL, CLT_SMALL, CLT_CASE_F32(1, 1), TARGET(1, 1)),                                      \
         CLT_CASE("scalar_per_sample", NULL, CLT_SMALL, CLT_CASE_F32(7, 1), TARGET(7)),                       \

@@ -24,7 +24,7 @@ static double pointwise_slope(clt_pointwise_kind kind, double x, double y)
     case CLT_POINTWISE_MSE:
         return 2.0 * (x - y);
     case CLT_POINTWISE_L1:
-        return x > y ? 1.0 : x < y ? -1.0 : 0.0;
+        return x > y ? 1.0 : x < y ? -1.0 : x - y; /* NaN stays NaN */
     default:
         return 1.0 / (1.0 + exp(-x)) - y;
     }
@@ -64,6 +64,9 @@ void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind
         call->din[0].data[i] += scale * pointwise_slope(kind, call->in[0].data[i], call->in[1].data[i]);
 }
 
-const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES] = {CLT_POINTWISE_CASE_LIST(CLT_CASE_F32)};
+const clt_op_case clt_pointwise_cases[CLT_POINTWISE_CASES] = {
+    CLT_POINTWISE_CASE_LIST(CLT_CASE_F32),
+    CLT_CASE("nan", NULL, CLT_SMALL, CLT_CASE_NAN(CLT_F32, 5, 7), CLT_CASE_F32(5, 7)),
+};
 const clt_op_case clt_pointwise_timed[1] = {
     CLT_CASE("large", NULL, 0, CLT_CASE_F32(4096, 8192), CLT_CASE_F32(4096, 8192))};

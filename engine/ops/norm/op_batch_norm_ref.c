@@ -108,9 +108,11 @@ static void move_running(clt_ref_call *call, int64_t c, double mean, double var)
     double momentum = clt_node_attr(call->node, "momentum")->f;
     double n = call->ranks > 1 ? all_rows(call) : (double)per_channel(call);
     double batch[2] = {mean, var * n / (n - 1)};
+    bool finite = isfinite(mean) && isfinite(batch[1]); /* others leave the running statistics as they are */
     for (int i = 0; i < 2; i++) {
         int k = running(call) + i;
-        call->buffer[k].data[c] = (1 - momentum) * call->param[k].data[c] + momentum * batch[i];
+        double now = call->param[k].data[c];
+        call->buffer[k].data[c] = finite ? (1 - momentum) * now + momentum * batch[i] : now;
     }
 }
 
@@ -220,6 +222,7 @@ static const clt_op_case batch_norm_cases[] = {
     CLT_CASE("relu_plain", "{\"activation\":\"relu\",\"affine\":false}", CLT_SMALL,
              CLT_CASE_F32(5, 33, 3, 4)),
     CLT_CASE("relu_bf16", "{\"activation\":\"relu\"}", 0, CLT_CASE_FLOAT(CLT_BF16, 3, 32, 4, 5)),
+    CLT_CASE("relu_nan", "{\"activation\":\"relu\"}", CLT_SMALL, CLT_CASE_NAN(CLT_F32, 3, 35)),
     CLT_CASE("residual", NULL, CLT_SMALL, CLT_CASE_F32(3, 18, 4, 5), CLT_CASE_F32(3, 18, 4, 5)),
     CLT_CASE("residual_relu", "{\"activation\":\"relu\"}", CLT_SMALL, CLT_CASE_F32(3, 35, 5, 3),
              CLT_CASE_F32(3, 35, 5, 3)),

@@ -86,6 +86,7 @@ static const clt_op_case layernorm_cases[] = {
     CLT_CASE("vectors_f16", "{\"bias\":false}", 0, CLT_CASE_FLOAT(CLT_F16, 2, 67, 1028)),
     CLT_CASE("vectors_4092", NULL, 0, CLT_CASE_F32(2, 17, 4092)),
     CLT_CASE("vectors_768", NULL, 0, CLT_CASE_FLOAT(CLT_BF16, 2, 96, 768)),
+    CLT_CASE("nan", NULL, CLT_SMALL, CLT_CASE_NAN(CLT_F32, 29, 5)),
     CLT_CASE("blocks_nobias", "{\"bias\":false}", CLT_SMALL, CLT_CASE_F32(3, 40, 49)),
     CLT_CASE("wide", NULL, 0, CLT_CASE_F32(2, 3, 257)),
     CLT_CASE("wider", NULL, 0, CLT_CASE_F32(2, 5, 1030)),

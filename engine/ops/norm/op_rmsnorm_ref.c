@@ -60,6 +60,7 @@ static const clt_op_case rmsnorm_cases[] = {
     CLT_CASE("odd", NULL, CLT_SMALL, CLT_CASE_F32(3, 5, 17)),
     CLT_CASE("plain", "{\"affine\":false}", CLT_SMALL, CLT_CASE_F32(7, 33)),
     CLT_CASE("eps", "{\"eps\":0.01}", 0, CLT_CASE_F32(3, 11, 32)),
+    CLT_CASE("nan", NULL, CLT_SMALL, CLT_CASE_NAN(CLT_F32, 29, 5)),
     CLT_CASE("blocks", NULL, CLT_SMALL, CLT_CASE_F32(5, 57, 67)),
     CLT_CASE("vectors", NULL, CLT_SMALL, CLT_CASE_F32(5, 57, 68)),
     CLT_CASE("vectors_bf16", NULL, 0, CLT_CASE_FLOAT(CLT_BF16, 75, 2052)),

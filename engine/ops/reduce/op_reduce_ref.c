@@ -50,8 +50,11 @@ static void reduce_forward(clt_ref_call *call)
     int kind = clt_node_attr(call->node, "kind")->choice;
     int64_t n = clt_shape_elements(&call->in[0].shape), outputs = clt_shape_elements(&call->out[0].shape);
     double *y = call->out[0].data, *index = call->n_saved ? call->saved[0].data : NULL;
-    for (int64_t o = 0; o < outputs; o++)
+    for (int64_t o = 0; o < outputs; o++) {
         y[o] = kind == KIND_MAX ? -INFINITY : 0;
+        if (index)
+            index[o] = 0; /* where all elements are -infinity */
+    }
     for (int64_t i = 0; i < n; i++) {
         place p = locate(call, i);
         double x = call->in[0].data[i];
@@ -107,6 +110,10 @@ static const clt_op_case reduce_cases[] = {
              CLT_CASE_NAN(CLT_F32, 9, 37)),
     CLT_CASE("max_nan_middle", "{\"kind\":\"max\",\"axes\":[1]}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_NAN(CLT_F32, 3, 7, 35)),
+    CLT_CASE("max_lowest", "{\"kind\":\"max\",\"axes\":[-1]}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_LOWEST(CLT_F32, 37, 3)),
+    CLT_CASE("max_lowest_middle", "{\"kind\":\"max\",\"axes\":[1]}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_LOWEST(CLT_F32, 3, 3, 35)),
     SUM_MEAN_MAX("last", ",\"axes\":[-1],\"keepdims\":true", CLT_SMALL, 2, 7, 33),
     SUM_MEAN_MAX("wide", ",\"axes\":[1]", 0, 5, 1030),
     SUM_MEAN_MAX("middle", ",\"axes\":[1]", CLT_SMALL, 3, 9, 67),

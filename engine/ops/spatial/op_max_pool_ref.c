@@ -89,6 +89,8 @@ static const clt_op_case max_pool_cases[] = {
              CLT_CASE_F32(1, 17, 20, 19)),
     CLT_CASE("nan", "{\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_NAN(CLT_F32, 2, 17, 9, 8)),
+    CLT_CASE("lowest", "{\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_SMALL | CLT_EXACT,
+             CLT_CASE_LOWEST(CLT_F32, 2, 17, 9, 8)),
     CLT_CASE("f16", "{\"kernel\":3,\"stride\":2,\"padding\":1}", CLT_SMALL | CLT_EXACT,
              CLT_CASE_FLOAT(CLT_F16, 2, 21, 7, 8)),
     CLT_CASE("bf16", "{\"kernel\":2,\"stride\":2}", CLT_EXACT, CLT_CASE_PEAKS(CLT_BF16, 5, 2, 32, 6, 8)),

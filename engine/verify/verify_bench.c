@@ -62,7 +62,8 @@ static clt_status add_douts(clt_graph *graph, const clt_verify_subject *subject,
 }
 
 /* Adds a tensor for the gradient of an input, to which both nodes add. In a training this is what layers
- * after the nodes have left there: it is not zero where a node adds nothing. */
+ * after the nodes have left there: it is not zero where a node adds nothing. Every second input has one, so
+ * that a kernel with several gradients adds to some and writes others. */
 static clt_status add_earlier(clt_graph *graph, const clt_verify_setup *setup, const clt_tensor *in,
                               int32_t *earlier)
 {
@@ -97,7 +98,7 @@ static clt_status add_nodes(clt_graph *graph, const clt_verify_subject *subject,
             clt_graph_tensor(graph, bench->in[i])->requires_grad = true;
     for (int k = 0; k < setup->copies; k++)
         CLT_TRY(add_douts(graph, subject, setup, bench->node[k], bench->dout[k]));
-    for (int i = 0; i < c->n_inputs && gradients && setup->copies > 1; i++)
+    for (int i = 0; i < c->n_inputs && gradients && setup->copies > 1; i += 2)
         CLT_TRY(add_earlier(graph, setup, clt_graph_tensor(graph, bench->in[i]), &bench->earlier[i]));
     return CLT_OK;
 }

@@ -29,7 +29,7 @@ static const moments_case cases[] = {
     {"moments_12x8", 12, 8, CLT_F32},       {"moments_9x13", 9, 13, CLT_F32},
     {"moments_10x6", 10, 6, CLT_F32},       {"moments_7x11", 7, 11, CLT_F32},
     {"moments_1x5", 1, 5, CLT_F32},         {"moments_f16_9x10", 9, 10, CLT_F16},
-    {"moments_bf16_11x5", 11, 5, CLT_BF16},
+    {"moments_bf16_11x5", 11, 5, CLT_BF16}, {"moments_47x45", 47, 45, CLT_F32}, /* combined in two stages */
 };
 static const char *const algorithms[] = {"winograd", "implicit", "matrix"};
 

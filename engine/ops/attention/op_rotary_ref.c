@@ -18,8 +18,8 @@ static void turn(const clt_ref_call *call, const double *from, double *to, doubl
     for (int64_t r = 0; r < shape->dim[0] * shape->dim[1]; r++)
         for (int64_t h = 0; h < heads; h++) {
             int64_t at = (r * heads + h) * dim;
-            double place =
-                (double)(r % shape->dim[1]) + (call->n_in > 1 ? call->in[1].data[r / shape->dim[1]] : 0);
+            double place = (double)(r % shape->dim[1]) +
+                           (call->n_in > 1 ? fmax(call->in[1].data[r / shape->dim[1]], 0) : 0);
             for (int64_t c = h < turned ? rotary : 0; c < dim; c++)
                 to[at + c] += from[at + c];
             for (int64_t i = 0; h < turned && i < rotary / 2; i++) {
@@ -59,6 +59,8 @@ static const clt_op_case rotary_cases[] = {
     CLT_CASE("packed", "{\"head\":34,\"heads\":2,\"rotary\":32}", CLT_SMALL, CLT_CASE_F32(2, 9, 102)),
     CLT_CASE("two", "{\"head\":2}", CLT_SMALL, CLT_CASE_F32(1, 13, 2)),
     CLT_CASE("far", "{\"head\":12,\"base\":1000000}", CLT_SMALL, CLT_CASE_F32(5, 4, 24), POSITION(5)),
+    /* a position below 0 counts as 0 */
+    CLT_CASE("stray", "{\"head\":12}", CLT_SMALL, CLT_CASE_F32(19, 3, 24), CLT_CASE_STRAY(CLT_I32, 9, 19)),
     CLT_CASE("bf16", "{\"head\":32,\"heads\":1}", CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 3, 6, 64), POSITION(3)),
     CLT_CASE("f16", "{\"head\":8}", CLT_SMALL, CLT_CASE_FLOAT(CLT_F16, 3, 5, 24)),
     CLT_CASE("long", "{\"head\":64,\"heads\":4}", 0, CLT_CASE_F32(1, 600, 384)),

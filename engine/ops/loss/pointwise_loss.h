@@ -40,13 +40,14 @@ void clt_pointwise_loss_ref_forward(clt_ref_call *call, clt_pointwise_kind kind)
 void clt_pointwise_loss_ref_backward(clt_ref_call *call, clt_pointwise_kind kind);
 /* Cases for the initialiser of an array; TARGET(dims...) is the input of f32 targets. clt_pointwise_cases
  * are the cases for losses whose targets are any numbers. */
-#define CLT_POINTWISE_CASES 10
+#define CLT_POINTWISE_CASES 11
 #define CLT_POINTWISE_CASE_LIST(TARGET)                                                                      \
     CLT_CASE("one", NULL, CLT_SMALL, CLT_CASE_F32(1, 1), TARGET(1, 1)),                                      \
         CLT_CASE("scalar_per_sample", NULL, CLT_SMALL, CLT_CASE_F32(7, 1), TARGET(7)),                       \
         CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 5, 36), TARGET(5, 36)),                   \
         CLT_CASE("odd", NULL, CLT_SMALL, CLT_CASE_F32(5, 7), TARGET(5, 7)),                                  \
         CLT_CASE("byte_targets", NULL, CLT_SMALL, CLT_CASE_F32(3, 11), CLT_CASE_BINARY(CLT_U8, 3, 11)),      \
+        CLT_CASE("zeros", NULL, CLT_SMALL, CLT_CASE_WHOLE(CLT_F32, 3, 37), CLT_CASE_BINARY(CLT_F32, 3, 37)), \
         CLT_CASE("weight", "{\"weight\":2.5}", CLT_SMALL, CLT_CASE_F32(4, 3, 5), TARGET(4, 3, 5)),           \
         CLT_CASE("one_block", NULL, 0, CLT_CASE_F32(2, 512), TARGET(2, 512)),                                \
         CLT_CASE("block_tail", NULL, CLT_SMALL, CLT_CASE_F32(3, 1371), TARGET(3, 1371)),                     \

@@ -224,7 +224,6 @@ softmax.clh :: s/most = clt_row_larger(most, LOAD16(DT, next, i + LANES))/most =
 softmax.clh :: s/s.most = clt_row_larger(s.most, LOAD16(DT, x, c))/s.most = LOAD16(DT, x, c)/ :: cross_entropy.ties_far[row] :: cross_entropy
 mma_registers.clh :: s/clt_bf16_round(value)/as_uint(value) >> 16/ :: known.bf16_fragment :: known
 gemm_packed.clh :: s/vstore_half_rte/vstore_half_rtz/ :: gemm.vectors_small[tile] :: gemm
-gemm_epilogue.clh :: s/#define EPILOGUE_AS_bf16(v) clt_bf16_load(clt_bf16_round(v))/#define EPILOGUE_AS_bf16(v) (v)/ :: gemm.ties_bf16[lane] :: gemm
 update.clh :: s/rest = (t - sum) - y;/rest = 0.0f;/ :: update.steep[lane] :: update
 gemm_epilogue.clh :: s/#define EPILOGUE_AS_bf16(v) clt_bf16_load(clt_bf16_round(v))/#define EPILOGUE_AS_bf16(v) (v)/ :: gemm.ties_bf16[lane] :: gemm
 attention.cl :: s/total \*= shrink;/;/ :: attention.late_tops[row] :: attention
@@ -390,6 +389,24 @@ lars.cl :: s/second_norm > 0.0f ? coefficient/first_norm > 0.0f ? coefficient/ :
 lamb.cl :: s/counted > 0.0f \&\& second_norm > 0.0f/second_norm > 0.0f/ :: update.lamb_zero[lane] :: update
 lamb.cl :: s/counted > 0.0f \&\& second_norm > 0.0f/counted > 0.0f/ :: update.lamb_still[lane] :: update
 muon.cl :: s/fmax(first_norm, 1e-7f)/first_norm/ :: update.muon_still[lane] :: update
+combine.cl :: s/share = ones == LEVELS ? factor : 1\.0f/share = factor/ :: known.combine_flat :: known
+combine.cl :: s/sum = LOADV(f32, level##n, k) + sum;/sum = LOADV(f32, level##n, k) - sum;/ :: known.combine_lane :: known
+combine.cl :: s/from = first ? value : start, \*to = first ? start : value;/from = value, *to = start;/ :: known.combine_flat :: known
+batch_norm.cl :: s/select(v, new_v, zero == (type)(0\.0f))/new_v/ :: batch_norm.relu_nan[flat] :: batch_norm
+batch_norm.cl :: s/select(v, (type)(0\.0f), (v) < (type)(0\.0f))/select((type)(0.0f), v, (v) > (type)(0.0f))/ :: batch_norm.relu_nan[lane] :: batch_norm
+batch_norm.cl :: s/sum_count\[sum_count0 + at\] = count;/sum_count[sum_count0] = count;/ :: batch_norm.moments_47x45[winograd] :: batch_norm
+pool.cl :: s/best\[q\] = (INTS##N)(CODE(by_d.before, by_h.before, by_w.before));/best[q] = (INTS##N)(0);/ :: max_pool.lowest[flat] :: max_pool
+pool.cl :: s/(((i)\*high\.window + (j))/(((i)*wide.window + (j))/ :: max_pool.distinct[flat] :: max_pool
+pointwise_loss.cl :: s/return select(s, d, d != d);/return s;/ :: l1.nan[group] :: l1
+pointwise_loss.cl :: s/(as_uint16(0\.0f - p) ^ as_uint16(h))/(as_uint16(p) ^ as_uint16(0.0f - h))/ :: bce_with_logits.zeros[row] :: bce_with_logits
+conv_depthwise.cl :: s/o0 \* stride0 == a0 \&\& // :: conv3d.distinct_depthwise[depthwise] :: conv3d
+conv_depthwise.cl :: s/uint i2 = q2 \* stride2 + t2 \* dilation2/uint i2 = q2 * stride2 + t2 * dilation1/ :: conv2d.depthwise_uneven[depthwise] :: conv2d
+conv_winograd.cl :: s/tile_x \* OUT - padding_x;/tile_x * OUT - padding_y;/ :: conv2d.uneven_padding[winograd] :: conv2d
+conv_winograd.cl :: s/bool whole = y0 + OUT <= height \&\&/bool whole = y0 + OUT <= height + 1 \&\&/ :: conv2d.uneven_padding[winograd] :: conv2d
+conv_winograd.cl :: s/o\[3\] = v\[1\] - v\[3\];/o[3] = v[3] - v[1];/ :: conv2d.chunks[winograd] :: conv2d
+conv.cl :: s/row >= first + rows/row > first + rows/ :: conv2d.chunks[matrix] :: conv2d
+rotary.cl :: s/max(offsets\[offsets0 + (sample)\], 0)/offsets[offsets0 + (sample)]/ :: rotary.stray[flat] :: rotary
+attention_group.cl :: s/sum_v, 1\.0f, have, accumulate_v/sum_v, 1.0f, have, accumulate_k/ :: attention.separate[group] :: attention
 END
 }
 

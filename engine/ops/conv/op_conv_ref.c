@@ -152,8 +152,8 @@ static const clt_op_case conv2d_cases[] = {
              CLT_CASE_F32(2, 16, 9, 8)),
     CLT_CASE("groups", "{\"out\":8,\"kernel\":3,\"padding\":1,\"groups\":2}", SMALL,
              CLT_CASE_F32(2, 6, 5, 6)),
-    CLT_CASE("depthwise", "{\"out\":18,\"kernel\":3,\"padding\":1,\"groups\":18}", SMALL,
-             CLT_CASE_F32(2, 18, 6, 5)),
+    CLT_CASE("depthwise", "{\"out\":35,\"kernel\":3,\"padding\":1,\"groups\":35}", SMALL,
+             CLT_CASE_F32(2, 35, 6, 5)),
     CLT_CASE("depthwise_twice", "{\"out\":12,\"kernel\":[3,5],\"stride\":2,\"padding\":2,\"groups\":6}",
              SMALL, CLT_CASE_F32(1, 6, 9, 8)),
     CLT_CASE(

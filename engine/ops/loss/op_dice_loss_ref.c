@@ -166,7 +166,7 @@ static const clt_op_case dice_loss_cases[] = {
     CLT_CASE("weights_sigmoid_bf16", "{\"class_weights\":[0.25,2,3],\"activation\":\"sigmoid\"}", CLT_SMALL,
              CLT_CASE_FLOAT(CLT_BF16, 2, 3, 5, 4), CLT_CASE_INDEX(CLT_U8, 3, 2, 5, 4)),
     CLT_CASE("one_pixel", NULL, CLT_SMALL, CLT_CASE_F32(4, 3, 1, 1), CLT_CASE_INDEX(CLT_U8, 3, 4, 1, 1)),
-    CLT_CASE("stray", NULL, CLT_SMALL, CLT_CASE_F32(3, 3, 2, 2), CLT_CASE_STRAY(CLT_I32, 3, 3, 2, 2)),
+    CLT_CASE("stray", NULL, CLT_SMALL, CLT_CASE_F32(23, 3, 1, 2), CLT_CASE_STRAY(CLT_I32, 3, 23, 1, 2)),
     CLT_CASE("bf16", NULL, CLT_SMALL, CLT_CASE_FLOAT(CLT_BF16, 2, 4, 3, 5),
              CLT_CASE_INDEX(CLT_U8, 4, 2, 3, 5)),
     CLT_CASE("f16", "{\"activation\":\"sigmoid\",\"include_background\":false}", 0,

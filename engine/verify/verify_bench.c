@@ -70,7 +70,7 @@ static clt_status add_earlier(clt_graph *graph, const clt_verify_setup *setup, c
     char name[64];
     if (!in->requires_grad)
         return CLT_OK;
-    snprintf(name, sizeof name, "gradient of %s", in->name);
+    snprintf(name, sizeof name, "d %s", in->name); /* as gradients are called elsewhere */
     clt_shape shape = in->shape;
     clt_layout layout = in->layout;
     CLT_TRY(clt_graph_new_tensor(graph, name, setup->narrow ? in->dtype : CLT_F32, &shape, CLT_TC_GRADIENT,

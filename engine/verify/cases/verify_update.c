@@ -257,6 +257,10 @@ static bool judge(clt_update_run *r, double norm)
     s->loss_z = (float)deviations(&s->loss_mean, &s->loss_variance, r->loss, steps, rule->window);
     s->norm_z = (float)deviations(&s->norm_mean, &s->norm_variance, norm, steps, rule->window);
     s->judged = steps + 1 < rule->window ? steps + 1 : rule->window;
+    if (!isfinite(s->loss_variance) || !isfinite(s->norm_variance)) { /* the statistics begin again */
+        s->judged = 0;
+        s->loss_mean = s->norm_mean = s->loss_variance = s->norm_variance = 0.0f;
+    }
     return rule->action != CLT_SPIKE_OFF &&
            ((rule->loss > 0 && s->loss_z > rule->loss) || (rule->gradient > 0 && s->norm_z > rule->gradient));
 }
@@ -426,7 +430,9 @@ static clt_status prepare_step(clt_update_run *r, int step, char kind)
     if (kind == GRAD_NAN)
         r->before[CLT_IMAGE_GRAD][first->slab][first->offset] = NAN;
     CLT_TRY(write_all(r));
-    losses[1][0] += 0.125f * (float)(step % 3) + (kind == HIGH_LOSS ? 10.0f : 0.0f);
+    losses[1][0] += 0.125f * (float)(step % 3) + (kind == HIGH_LOSS   ? 10.0f
+                                                  : kind == HUGE_LOSS ? 1e30f
+                                                                      : 0.0f);
     losses[1][0] = kind == LOSS_NAN ? NAN : losses[1][0];
     r->loss = (double)losses[0][0] + (double)losses[1][0];
     return clt_realized_write(r->realized, r->plan->losses, losses);
@@ -435,7 +441,7 @@ static clt_status prepare_step(clt_update_run *r, int step, char kind)
 static clt_status run_step(clt_update_run *r, int step)
 {
     char kind = r->c->steps[step];
-    bool good = kind == GOOD || kind == HIGH_LOSS || kind == HIGH_NORM;
+    bool good = kind == GOOD || kind == HIGH_LOSS || kind == HUGE_LOSS || kind == HIGH_NORM;
     snprintf(r->what, sizeof r->what, "step %d%s", step + 1, good ? "" : ", which must be skipped");
     CLT_TRY(prepare_step(r, step, kind));
     CLT_TRY(clt_realized_run(r->realized, CLT_PHASE_UPDATE));

@@ -219,11 +219,12 @@ const clt_update_case clt_update_cases[] = {
      .rows = 5,
      .cols = 7,
      .small = true},
-    /* the same values without an action on spikes: mean and deviation are kept all the same */
+    /* without an action on spikes mean and deviation are kept all the same; the square of the huge loss is
+     * infinite, so that they begin again */
     {.name = "spike_off",
      .spec = {SGD(0.9, 1), .spike = {.loss = 4.0f, .gradient = 5.0f, .window = 2}},
      .loss_scale = 1.0f,
-     .steps = "gggLgNg",
+     .steps = "gHgggLgNg",
      .rows = 5,
      .cols = 7,
      .small = true},

@@ -14,6 +14,7 @@
 #define LOSS_NAN 'l' /* the last loss is NaN, the gradients are not */
 /* A step with a large loss or large gradients, which is a spike if there are enough earlier steps. */
 #define HIGH_LOSS 'L'
+#define HUGE_LOSS 'H' /* its square is infinite in f32 */
 #define HIGH_NORM 'N'
 #define ENTRIES 4 /* entries of the schedule: fewer than steps, so the last entry is used several times */
 

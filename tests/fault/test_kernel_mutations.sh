@@ -408,9 +408,9 @@ conv.cl :: s/row >= first + rows/row > first + rows/ :: conv2d.chunks[matrix] ::
 rotary.cl :: s/max(offsets\[offsets0 + (sample)\], 0)/offsets[offsets0 + (sample)]/ :: rotary.stray[flat] :: rotary
 attention_group.cl :: s/sum_v, 1\.0f, have, accumulate_v/sum_v, 1.0f, have, accumulate_k/ :: attention.separate[group] :: attention
 spike.clh :: s/!isfinite(as_float(st\[ST_LOSS_VARIANCE\])) || // :: update.spike_off[lane] :: update
-gemm_window_runs.clh :: s/if (q >= run->hi || q + 8/if (q + 1 >= run->hi || q + 8/ :: conv2d.far_padding[implicit] :: conv2d
 conv_depthwise.cl :: s/define BIAS16 vload16(0, bias + bias0 + c)/define BIAS16 vload16(0, bias + bias0)/ :: conv2d.depthwise[depthwise] :: conv2d
 dice.cl :: s/target < (CLASSES == 1/target <= (CLASSES == 1/ :: dice_loss.stray[voxel] :: dice_loss
+conv_implicit.cl :: s/(int)m0 \* step0/(int)m0 * step1/ :: conv3d.distinct[implicit] :: conv3d
 END
 }
 

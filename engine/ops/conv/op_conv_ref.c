@@ -164,9 +164,6 @@ static const clt_op_case conv2d_cases[] = {
              CLT_EXACT, CLT_CASE_FLOAT(CLT_BF16, 2, 17, 6, 5)),
     /* Winograd's tiles with another padding in each dimension */
     CLT_CASE("uneven_padding", "{\"out\":6,\"kernel\":3,\"padding\":[0,2]}", SMALL, CLT_CASE_F32(2, 5, 9, 9)),
-    /* a row of the last window has 9 numbers inside of the image, one more than a vector */
-    CLT_CASE("far_padding", "{\"out\":3,\"kernel\":[2,7],\"padding\":[0,4]}", SMALL,
-             CLT_CASE_F32(2, 3, 4, 9)),
     CHUNKS("chunks", true, 2, 3, 19, 17),
     CHUNKS("more_chunks", false, 2, 16, 64, 66),
     CLT_CASE("large_window", "{\"out\":2,\"kernel\":7,\"stride\":2,\"padding\":3,\"bias\":false}", CLT_EXACT,

@@ -14,6 +14,7 @@
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
 #include "engine/base/text.h"
+#include "engine/report/read/run_facts.h"
 #include "engine/report/write/lines.h"
 
 #define MAX_RUNS 32
@@ -59,37 +60,68 @@ static void free_all(comparison *c)
 
 #define CELL_TEXT 40
 
-static const char *number(double value, int decimals, char *cell)
+/* A column of the table of runs. Without `always` it is left out if no run has a value. */
+typedef struct fact_column {
+    clt_fact fact;
+    const char *title;
+    int decimals, rank;
+    bool always;
+} fact_column;
+
+static const fact_column fact_columns[] = {{CLT_FACT_STEPS, "steps", 0, 3, true},
+                                           {CLT_FACT_LOSS, "loss", 4, 0, true},
+                                           {CLT_FACT_EVAL_LOSS, "eval loss", 4, 0, false},
+                                           {CLT_FACT_BEST_EVAL_LOSS, "best", 4, 0, false},
+                                           {CLT_FACT_PERPLEXITY, "perplexity", 2, 6, false},
+                                           {CLT_FACT_ACCURACY, "accuracy", 2, 4, false},
+                                           {CLT_FACT_MAE, "MAE", 4, 7, false},
+                                           {CLT_FACT_RMSE, "RMSE", 4, 6, false},
+                                           {CLT_FACT_R2, "R2", 4, 4, false},
+                                           {CLT_FACT_TOKENS_PER_S, "tok/s", 0, 2, false},
+                                           {CLT_FACT_SAMPLES_PER_S, "samples/s", 0, 2, false},
+                                           {CLT_FACT_SECONDS, "time", 0, 5, true}};
+#define FACT_COLUMNS ((int)(sizeof fact_columns / sizeof fact_columns[0]))
+#define COLUMNS (FACT_COLUMNS + 2) /* the run's name first, its state last */
+
+static const char *cell_of(const fact_column *column, double value, char *cell)
 {
-    return isnan(value) ? "-" : clt_value_text(value, decimals, cell, CELL_TEXT);
+    if (isnan(value))
+        return "-";
+    switch (clt_fact_columns[column->fact].form) {
+    case CLT_FORM_NUMBER:
+        return clt_value_text(value, column->decimals, cell, CELL_TEXT);
+    case CLT_FORM_COUNT:
+        return console_count(value, cell, CELL_TEXT);
+    case CLT_FORM_SECONDS:
+        return console_time(value, cell, CELL_TEXT);
+    case CLT_FORM_SHARE:
+        snprintf(cell, CELL_TEXT, "%.*f%%", column->decimals, 100 * value);
+        return cell;
+    case CLT_FORM_STEP:
+    case CLT_FORM_BYTES:
+        break;
+    }
+    snprintf(cell, CELL_TEXT, "%.0f", value);
+    return cell;
 }
 
-static const char *formatted(const char *format, double value, char *cell)
+static bool is_shown(const comparison *c, const fact_column *column)
 {
-    snprintf(cell, CELL_TEXT, format, value);
-    return isnan(value) ? "-" : cell;
-}
-
-static bool counts_tokens(const comparison *c)
-{
-    return clt_run_speed_metric(c->runs[0]) == CLT_METRIC_TOKENS_PER_S;
+    bool any = column->always;
+    if (column->fact == CLT_FACT_TOKENS_PER_S || column->fact == CLT_FACT_SAMPLES_PER_S)
+        return column->fact == clt_run_speed_fact(c->runs[0]);
+    for (int i = 0; i < c->count; i++)
+        any |= !isnan(c->facts[i].value[column->fact]);
+    return any;
 }
 
 static void table_line(const comparison *c, const table *t, int run, clt_str *out)
 {
-    const clt_run_facts *f = &c->facts[run];
-    char cell[9][CELL_TEXT];
-    double speed = counts_tokens(c) ? f->tokens_per_s : f->samples_per_s;
-    const char *cells[10] = {c->runs[run]->name,
-                             formatted("%.0f", f->steps >= 0 ? (double)f->steps : NAN, cell[0]),
-                             number(f->loss, 4, cell[1]),
-                             number(f->eval_loss, 4, cell[2]),
-                             number(f->best_eval_loss, 4, cell[3]),
-                             number(f->perplexity, 2, cell[4]),
-                             formatted("%.2f%%", 100 * f->accuracy, cell[5]),
-                             isnan(speed) ? "-" : console_count(speed, cell[6], CELL_TEXT),
-                             isnan(f->seconds) ? "-" : console_time(f->seconds, cell[7], CELL_TEXT),
-                             clt_run_verdict_text(c->runs[run]->verdict)};
+    char cell[FACT_COLUMNS][CELL_TEXT];
+    const char *cells[COLUMNS] = {c->runs[run]->name};
+    for (int i = 0; i < FACT_COLUMNS; i++)
+        cells[1 + i] = cell_of(&fact_columns[i], c->facts[run].value[fact_columns[i].fact], cell[i]);
+    cells[COLUMNS - 1] = clt_run_verdict_text(c->runs[run]->verdict);
     table_row(t, cells, out);
 }
 
@@ -97,30 +129,20 @@ static void put_runs(const comparison *c, int screen, clt_str *out)
 {
     table t;
     int longest = 3;
-    bool eval = false, perplexity = false, accuracy = false;
     for (int i = 0; i < c->count; i++) {
         int columns = text_columns(c->runs[i]->name);
         longest = columns > longest ? columns : longest;
-        eval |= !isnan(c->facts[i].eval_loss);
-        perplexity |= !isnan(c->facts[i].perplexity);
-        accuracy |= !isnan(c->facts[i].accuracy);
     }
-    const table_column all[] = {
-        {"run", longest, 10, 0, false}, {"steps", 6, 0, 3, true},
-        {"loss", 6, 0, 0, true},        {"eval loss", 6, 0, 0, true},
-        {"best", 6, 0, 0, true},        {"perplexity", 6, 0, 6, true},
-        {"accuracy", 6, 0, 4, true},    {counts_tokens(c) ? "tok/s" : "samples/s", 6, 0, 2, true},
-        {"time", 6, 0, 5, true},        {"state", 8, 0, 7, false}};
-    const bool shown[] = {true, true, true, eval, eval, perplexity, accuracy, true, true, true};
-    table_column columns[10];
-    memcpy(columns, all, sizeof all);
-    /* a column without values is left out on any screen, so table_make must count it out first */
-    for (int i = 0; i < 10; i++)
-        if (!shown[i])
-            columns[i].rank = 99;
-    table_make(&t, columns, 10, screen);
-    for (int i = 0; i < 10; i++)
-        if (!shown[i])
+    table_column columns[COLUMNS] = {{"run", longest, 10, 0, false},
+                                     [COLUMNS - 1] = {"state", 8, 0, 8, false}};
+    for (int i = 0; i < FACT_COLUMNS; i++) {
+        const fact_column *f = &fact_columns[i];
+        /* a column without values is left out on any screen, so table_make must count it out first */
+        columns[1 + i] = (table_column){f->title, 6, 0, is_shown(c, f) ? f->rank : 99, true};
+    }
+    table_make(&t, columns, COLUMNS, screen);
+    for (int i = 0; i < COLUMNS; i++)
+        if (columns[i].rank == 99)
             t.width[i] = 0;
     table_head(&t, out);
     for (int i = 0; i < c->count; i++)
@@ -226,21 +248,12 @@ static void json_run(clt_json_writer *w, const clt_run_record *run, const clt_ru
     clt_jw_kstring(w, "folder", run->folder);
     clt_jw_kstring(w, "state", clt_run_verdict_text(run->verdict));
     clt_jw_kstring(w, "cause", run->cause);
-    json_step(w, "steps", f->steps);
     clt_jw_kint(w, "steps_total", run->steps_total);
-    clt_jw_kdouble(w, "loss", f->loss);
-    clt_jw_kdouble(w, "mean_loss", f->mean_loss);
-    clt_jw_kdouble(w, "eval_loss", f->eval_loss);
-    clt_jw_kdouble(w, "best_eval_loss", f->best_eval_loss);
-    json_step(w, "best_eval_step", f->best_eval_step);
-    clt_jw_kdouble(w, "best_perplexity", f->perplexity);
-    clt_jw_kdouble(w, "accuracy", f->accuracy);
-    clt_jw_kdouble(w, "tokens_per_s", f->tokens_per_s);
-    clt_jw_kdouble(w, "samples_per_s", f->samples_per_s);
-    clt_jw_kdouble(w, "device_busy", f->device_busy);
-    clt_jw_kdouble(w, "device_bytes", f->device_bytes);
-    clt_jw_kdouble(w, "seconds", f->seconds);
-    clt_jw_kdouble(w, "parameters", f->parameters);
+    for (int i = 0; i < CLT_FACT_COUNT; i++)
+        if (clt_fact_columns[i].form == CLT_FORM_STEP)
+            json_step(w, clt_fact_columns[i].key, isnan(f->value[i]) ? -1 : (int64_t)f->value[i]);
+        else
+            clt_jw_kdouble(w, clt_fact_columns[i].key, f->value[i]);
     clt_jw_kint(w, "skipped", run->skipped);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         json_member(w, run, members[i]);
@@ -352,36 +365,19 @@ static void csv_keys(const comparison *c, int row, clt_str *out)
 static clt_status print_csv(const comparison *c)
 {
     clt_str out = {0};
-    clt_str_append(&out, "\"run\",\"state\",\"steps\",\"loss\",\"mean_loss\",\"eval_loss\",\"best_eval_"
-                         "loss\",\"best_eval_step\","
-                         "\"best_perplexity\",\"accuracy\",\"tokens_per_s\",\"samples_per_s\",\"device_"
-                         "busy\",\"device_bytes\","
-                         "\"seconds\",\"parameters\"");
+    clt_str_append(&out, "\"run\",\"state\"");
+    for (int k = 0; k < CLT_FACT_COUNT; k++)
+        csv_text(&out, clt_fact_columns[k].key);
     csv_keys(c, 0, &out);
     for (int i = 0; i < c->count; i++) {
-        const clt_run_facts *f = &c->facts[i];
-        const double numbers[] = {f->steps >= 0 ? (double)f->steps : NAN,
-                                  f->loss,
-                                  f->mean_loss,
-                                  f->eval_loss,
-                                  f->best_eval_loss,
-                                  f->best_eval_step >= 0 ? (double)f->best_eval_step : NAN,
-                                  f->perplexity,
-                                  f->accuracy,
-                                  f->tokens_per_s,
-                                  f->samples_per_s,
-                                  f->device_busy,
-                                  f->device_bytes,
-                                  f->seconds,
-                                  f->parameters};
         clt_str name = {0};
         csv_text(&name, c->runs[i]->name);
         clt_str_printf(&out, "\n%s", name.text ? name.text + 1 : "");
         out.failed = out.failed || name.failed;
         clt_str_free(&name);
         csv_text(&out, clt_run_verdict_text(c->runs[i]->verdict));
-        for (size_t k = 0; k < sizeof numbers / sizeof numbers[0]; k++)
-            csv_number(&out, numbers[k]);
+        for (int k = 0; k < CLT_FACT_COUNT; k++)
+            csv_number(&out, c->facts[i].value[k]);
         csv_keys(c, i + 1, &out);
     }
     clt_str_append(&out, "\n");

@@ -17,7 +17,7 @@
 #include "cli/screen/table.h"
 #include "cli/screen/terminal.h"
 #include "engine/base/thread.h"
-#include "engine/report/read/compare.h"
+#include "engine/report/read/run_facts.h"
 #include "engine/report/read/text_plot.h"
 #include "engine/report/write/lines.h"
 
@@ -122,17 +122,19 @@ static void put_values(const watch *w, int columns, clt_str *out)
 {
     const clt_run_record *r = w->run;
     const clt_run_facts f = clt_run_facts_of(r);
+    double eval = f.value[CLT_FACT_EVAL_LOSS], best = f.value[CLT_FACT_BEST_EVAL_LOSS];
     clt_metric speed = clt_run_speed_metric(r);
     clt_str line = {0};
     char rate[32];
     const clt_curve *accuracy = &r->curve[CLT_METRIC_EVAL_ACCURACY], *lr = &r->curve[CLT_METRIC_LR];
-    value(&line, "loss", f.loss, 4);
-    value(&line, "eval", f.eval_loss, 4);
-    if (f.best_eval_step >= 0 && f.best_eval_loss < f.eval_loss)
-        clt_str_printf(&line, " (best %s at step %lld)",
-                       clt_value_text(f.best_eval_loss, 4, rate, sizeof rate), (long long)f.best_eval_step);
-    value(&line, "perplexity", clt_run_is_language(r) ? exp(f.eval_loss) : NAN, 2);
+    value(&line, "loss", f.value[CLT_FACT_LOSS], 4);
+    value(&line, "eval", eval, 4);
+    if (best < eval)
+        clt_str_printf(&line, " (best %s at step %.0f)", clt_value_text(best, 4, rate, sizeof rate),
+                       f.value[CLT_FACT_BEST_EVAL_STEP]);
+    value(&line, "perplexity", clt_run_is_language(r) ? exp(eval) : NAN, 2);
     value_in(&line, "accuracy %.2f%%", accuracy->values ? 100 * accuracy->last : NAN);
+    value(&line, "R2", r->curve[CLT_METRIC_EVAL_R2].values ? r->curve[CLT_METRIC_EVAL_R2].last : NAN, 4);
     value_in(&line, "lr %.2e", lr->values ? lr->last : NAN);
     double per_s = clt_curve_tail(&r->curve[speed], 0.1);
     if (per_s > 0)

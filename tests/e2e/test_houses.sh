@@ -24,4 +24,16 @@ expect_code 0 "$CLTRAIN" predict run test.csv --out p.csv
 paste -d, <(tail -n +2 p.csv | cut -d, -f2) <(tail -n +2 test.csv | cut -d, -f9) | awk -F, -v r2="$r2" '
     { e += ($1 - $2) ^ 2; s += $2; q += $2 ^ 2 } END { mine = 1 - e / (q - s * s / NR); d = mine - r2; exit !(NR == 400 && d < 1e-5 && d > -1e-5) }' && pass ||
     fail "predictions and eval disagree about R2 ($r2)"
+# Runs are compared by the same figures, on the screen, for programs and on the page.
+best=$(sed -n 's/.*"eval_r2":\([-0-9.e]*\).*/\1/p' run/metrics.jsonl | sort -g | tail -n 1)
+expect_code 0 "$CLTRAIN" compare run run
+expect_text '  MAE  *RMSE  *R2 ' "^run.* $(printf %.4f "$best") "
+expect_code 0 "$CLTRAIN" compare run run --json
+expect_text "\"best_r2\": $best,"
+expect_code 0 "$CLTRAIN" compare run run --csv
+expect_text '"best_mae","best_rmse","best_r2"'
+expect_code 0 "$CLTRAIN" report run --out page.html
+for text in '<span>evaluation R2</span>' '<span>evaluation RMSE</span>' '<h3>R2' '<h3>RMSE'; do
+    if grep -q "$text" page.html; then pass; else fail "the page does not have $text"; fi
+done
 finish

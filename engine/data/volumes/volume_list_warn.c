@@ -33,10 +33,11 @@ static void warn_of_axes(const clt_volume_list *list, const char *key, const cha
         others++;
     }
     if (others > 0)
-        CLT_WARN_ONCE("%s: in %lld of %lld volumes the axes point in other directions of the body than in the "
-                 "first: the axes of '%s' are %s, the axes of '%s' are %s; %s",
-                 key, (long long)others, (long long)list->count, other->image, other->space.axes,
-                 first->image, first->space.axes, advice);
+        CLT_WARN_ONCE(
+            "%s: in %lld of %lld volumes the axes point in other directions of the body than in the "
+            "first: the axes of '%s' are %s, the axes of '%s' are %s; %s",
+            key, (long long)others, (long long)list->count, other->image, other->space.axes, first->image,
+            first->space.axes, advice);
 }
 
 static void warn_of_masks(const clt_volume_list *list, const char *key, bool turned)

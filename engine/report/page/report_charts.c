@@ -336,21 +336,30 @@ static clt_status accuracy(const report_page *page)
     return status;
 }
 
-/* The chart of evaluations that count classes: the mean Dice of segmentations, else the macro F1. */
-static clt_status classes(const report_page *page)
+/* The chart of a figure of evaluations; none if no run has it. */
+static clt_status evaluated(const report_page *page, clt_metric metric, const char *title, const char *note)
 {
-    bool dice = has_values(page, CLT_METRIC_EVAL_DICE);
-    clt_metric metric = dice ? CLT_METRIC_EVAL_DICE : CLT_METRIC_EVAL_F1;
     if (!has_values(page, metric))
         return CLT_OK;
-    figure f = make_figure(page, dice ? "mean Dice" : "macro F1", CLT_UNIT_PLAIN);
+    figure f = make_figure(page, title, CLT_UNIT_PLAIN);
     for (int i = 0; i < page->count; i++)
         add(&f, i, label(&f, i, "evaluation"), metric, page->count == 1 ? COLOR_EVAL : i, CLT_CHART_DOTS,
             RAW);
-    open_card(page, dice ? "Mean Dice" : "Macro F1", "evaluation, mean over classes", false);
+    open_card(page, title, note, false);
     clt_status status = finish(&f);
     close_card(page);
     return status;
+}
+
+/* What evaluations count: the mean Dice of segmentations, else the macro F1; the errors of regressions. */
+static clt_status evaluations(const report_page *page)
+{
+    if (has_values(page, CLT_METRIC_EVAL_DICE))
+        CLT_TRY(evaluated(page, CLT_METRIC_EVAL_DICE, "Mean Dice", "evaluation, mean over classes"));
+    else
+        CLT_TRY(evaluated(page, CLT_METRIC_EVAL_F1, "Macro F1", "evaluation, mean over classes"));
+    CLT_TRY(evaluated(page, CLT_METRIC_EVAL_R2, "R2", "evaluation, share of the variance that is explained"));
+    return evaluated(page, CLT_METRIC_EVAL_RMSE, "RMSE", "evaluation, in the unit of the targets");
 }
 
 /* The chart of the loss scale, only if loss scaling was on or updates were skipped. */
@@ -438,7 +447,7 @@ clt_status report_charts(const report_page *page)
     clt_str_append(page->out, "<div class=\"charts\">\n");
     CLT_TRY(losses(page));
     CLT_TRY(accuracy(page));
-    CLT_TRY(classes(page));
+    CLT_TRY(evaluations(page));
     CLT_TRY(draw_single(page, &singles[0]));
     if (counts(page, CLT_METRIC_TOKENS_PER_S))
         CLT_TRY(draw_single(page, &singles[1]));

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/report/page/report_internal.h"
-#include "engine/report/read/compare.h"
+#include "engine/report/read/run_facts.h"
 
 typedef void (*writer)(clt_str *out, double value);
 
@@ -25,7 +25,7 @@ static void loss_tiles(clt_str *out, const clt_run_record *run, const clt_run_fa
     if (train->values > 0) {
         clt_str_append(&note, "last step: ");
         clt_html_number(&note, train->last);
-        tile(out, "training loss", clt_html_number, f->mean_loss, note.text);
+        tile(out, "training loss", clt_html_number, f->value[CLT_FACT_MEAN_LOSS], note.text);
     }
     note.length = 0;
     if (eval->values > 0) {
@@ -37,13 +37,13 @@ static void loss_tiles(clt_str *out, const clt_run_record *run, const clt_run_fa
     note.length = 0;
     if (clt_run_is_language(run)) {
         const clt_curve *bits = &run->curve[CLT_METRIC_EVAL_BITS_PER_BYTE];
-        bool measured = !isnan(f->perplexity);
+        bool measured = !isnan(f->value[CLT_FACT_PERPLEXITY]);
         if (bits->values > 0) {
             clt_html_number(&note, bits->low);
             clt_str_append(&note, " bits per byte");
         }
         tile(out, measured ? "best perplexity" : "perplexity", clt_html_number,
-             measured ? f->perplexity : exp(f->mean_loss), note.text);
+             measured ? f->value[CLT_FACT_PERPLEXITY] : exp(f->value[CLT_FACT_MEAN_LOSS]), note.text);
     }
     report_release(out, &note);
 }
@@ -62,6 +62,24 @@ static void accuracy_tile(clt_str *out, const clt_run_record *run)
     report_release(out, &note);
 }
 
+static void regression_tile(clt_str *out, const clt_run_record *run, const clt_run_facts *f)
+{
+    const clt_curve *r2 = &run->curve[CLT_METRIC_EVAL_R2], *rmse = &run->curve[CLT_METRIC_EVAL_RMSE];
+    clt_str note = {0};
+    if (r2->values > 0) {
+        clt_str_append(&note, "best: ");
+        clt_html_number(&note, f->value[CLT_FACT_R2]);
+        tile(out, "evaluation R2", clt_html_number, r2->last, note.text);
+    }
+    note.length = 0;
+    if (rmse->values > 0) {
+        clt_str_append(&note, "mean absolute error: ");
+        clt_html_number(&note, run->curve[CLT_METRIC_EVAL_MAE].last);
+        tile(out, "evaluation RMSE", clt_html_number, rmse->last, note.text);
+    }
+    report_release(out, &note);
+}
+
 void report_tiles(const report_page *page, const clt_run_record *run)
 {
     clt_str *out = page->out;
@@ -71,6 +89,7 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     clt_str_append(out, "<section class=\"tiles\">\n");
     loss_tiles(out, run, &f);
     accuracy_tile(out, run);
+    regression_tile(out, run, &f);
     clt_str_append(&note, "");
     if (run->curve[CLT_METRIC_STEP_MS].values > 0) {
         clt_html_number(&note, clt_curve_median(&run->curve[CLT_METRIC_STEP_MS]));
@@ -78,15 +97,15 @@ void report_tiles(const report_page *page, const clt_run_record *run)
     }
     tile(out, speed == CLT_METRIC_TOKENS_PER_S ? "tokens/s" : "samples/s", clt_html_count,
          clt_curve_median(&run->curve[speed]), note.text);
-    tile(out, "device busy", clt_html_share, f.device_busy, "of each step");
-    tile(out, "peak device memory", clt_html_bytes, f.device_bytes, "");
+    tile(out, "device busy", clt_html_share, f.value[CLT_FACT_DEVICE_BUSY], "of each step");
+    tile(out, "peak device memory", clt_html_bytes, f.value[CLT_FACT_DEVICE_BYTES], "");
     note.length = 0;
     clt_str_printf(&note, "%lld", (long long)(run->last_step > 0 ? run->last_step : 0));
     if (run->steps_total > 0)
         clt_str_printf(&note, " of %lld", (long long)run->steps_total);
     clt_str_append(&note, " steps");
-    tile(out, "time", clt_html_duration, f.seconds, note.text);
-    tile(out, "parameters", clt_html_count, f.parameters, "");
+    tile(out, "time", clt_html_duration, f.value[CLT_FACT_SECONDS], note.text);
+    tile(out, "parameters", clt_html_count, f.value[CLT_FACT_PARAMETERS], "");
     if (run->skipped > 0)
         tile(out, "skipped updates", clt_html_count, (double)run->skipped, "");
     clt_str_append(out, "</section>\n");
@@ -95,38 +114,46 @@ void report_tiles(const report_page *page, const clt_run_record *run)
 
 /* --- several runs --- */
 
-typedef struct column {
-    const char *head;
-    writer write;
-    bool least_is_best, none_is_best;
-    double value[CLT_REPORT_RUNS];
-} column;
-
 static void write_step(clt_str *out, double value)
 {
     clt_str_printf(out, "%.0f", value);
 }
 
-/* kind[i]: what the loss of run i measures, as a number. Only runs of equal kind are compared: the best of
- * them is marked, unless all of them are equal. */
-static void column_cell(clt_str *out, const column *c, const int *kind, int count, int run)
+static const writer writers[] = {[CLT_FORM_STEP] = write_step,      [CLT_FORM_NUMBER] = clt_html_number,
+                                 [CLT_FORM_COUNT] = clt_html_count, [CLT_FORM_SHARE] = clt_html_share,
+                                 [CLT_FORM_BYTES] = clt_html_bytes, [CLT_FORM_SECONDS] = clt_html_duration};
+
+/* The values of a fact, by run. kind[i]: what the loss of run i measures, as a number. */
+typedef struct column {
+    clt_fact fact;
+    const int *kind;
+    double value[CLT_REPORT_RUNS];
+} column;
+
+/* Only runs of equal kind are compared: the best of them is marked, unless all of them are equal. */
+static bool is_best(const column *c, int count, int run)
 {
+    clt_fact_better better = clt_fact_columns[c->fact].better;
     double best = NAN;
     int equal = 0, values = 0;
     for (int i = 0; i < count; i++)
-        if (kind[i] == kind[run] &&
-            (isnan(best) || (c->least_is_best ? c->value[i] < best : c->value[i] > best)))
+        if (c->kind[i] == c->kind[run] &&
+            (isnan(best) || (better == CLT_BETTER_LESS ? c->value[i] < best : c->value[i] > best)))
             best = c->value[i];
     for (int i = 0; i < count; i++) {
-        values += kind[i] == kind[run] && !isnan(c->value[i]);
-        equal += kind[i] == kind[run] && c->value[i] == best;
+        values += c->kind[i] == c->kind[run] && !isnan(c->value[i]);
+        equal += c->kind[i] == c->kind[run] && c->value[i] == best;
     }
-    bool is_best = !c->none_is_best && c->value[run] == best && equal < values;
-    clt_str_append(out, is_best ? "<td class=\"n best\">" : "<td class=\"n\">");
+    return better != CLT_BETTER_NEITHER && c->value[run] == best && equal < values;
+}
+
+static void column_cell(clt_str *out, const column *c, int count, int run)
+{
+    clt_str_append(out, is_best(c, count, run) ? "<td class=\"n best\">" : "<td class=\"n\">");
     if (isnan(c->value[run]))
         clt_str_append(out, "\xe2\x80\x93");
     else
-        c->write(out, c->value[run]);
+        writers[clt_fact_columns[c->fact].form](out, c->value[run]);
     clt_str_append(out, "</td>");
 }
 
@@ -143,58 +170,55 @@ static void number_kinds(const report_page *page, int *kind)
     }
 }
 
+/* Facts that the table of runs shows, if a run has a value. */
+static const clt_fact shown[] = {
+    CLT_FACT_STEPS,        CLT_FACT_MEAN_LOSS,    CLT_FACT_EVAL_LOSS,     CLT_FACT_BEST_EVAL_LOSS,
+    CLT_FACT_PERPLEXITY,   CLT_FACT_ACCURACY,     CLT_FACT_MAE,           CLT_FACT_RMSE,
+    CLT_FACT_R2,           CLT_FACT_TOKENS_PER_S, CLT_FACT_SAMPLES_PER_S, CLT_FACT_DEVICE_BUSY,
+    CLT_FACT_DEVICE_BYTES, CLT_FACT_SECONDS};
+#define SHOWN ((int)(sizeof shown / sizeof shown[0]))
+
+/* Fills the columns that have values. Returns how many they are. */
+static int fill_columns(const report_page *page, const int *kind, column *columns)
+{
+    int n = 0;
+    clt_run_facts facts[CLT_REPORT_RUNS];
+    for (int i = 0; i < page->count; i++) {
+        clt_fact speed = clt_run_speed_fact(page->runs[i]); /* one of the two is shown */
+        facts[i] = clt_run_facts_of(page->runs[i]);
+        facts[i].value[speed == CLT_FACT_TOKENS_PER_S ? CLT_FACT_SAMPLES_PER_S : CLT_FACT_TOKENS_PER_S] = NAN;
+    }
+    for (int c = 0; c < SHOWN; c++) {
+        bool used = false;
+        columns[n] = (column){.fact = shown[c], .kind = kind};
+        for (int i = 0; i < page->count; i++) {
+            columns[n].value[i] = facts[i].value[shown[c]];
+            used |= !isnan(columns[n].value[i]);
+        }
+        n += used;
+    }
+    return n;
+}
+
 void report_runs_table(const report_page *page)
 {
-    column columns[] = {{"steps", write_step, false, true, {0}},
-                        {"training loss", clt_html_number, true, false, {0}},
-                        {"eval loss", clt_html_number, true, false, {0}},
-                        {"best eval loss", clt_html_number, true, false, {0}},
-                        {"best perplexity", clt_html_number, true, false, {0}},
-                        {"best accuracy", clt_html_share, false, false, {0}},
-                        {"tokens/s", clt_html_count, false, false, {0}},
-                        {"samples/s", clt_html_count, false, false, {0}},
-                        {"device busy", clt_html_share, false, true, {0}},
-                        {"peak memory", clt_html_bytes, true, true, {0}},
-                        {"time", clt_html_duration, true, true, {0}}};
-    const int n = (int)(sizeof columns / sizeof columns[0]);
+    column columns[SHOWN];
     int kind[CLT_REPORT_RUNS];
-    bool used[sizeof columns / sizeof columns[0]] = {false};
     clt_str *out = page->out;
-    for (int i = 0; i < page->count; i++) {
-        const clt_run_facts f = clt_run_facts_of(page->runs[i]);
-        bool tokens =
-            clt_run_speed_metric(page->runs[i]) == CLT_METRIC_TOKENS_PER_S; /* one of the two is shown */
-        const double values[] = {f.steps >= 0 ? (double)f.steps : NAN,
-                                 f.mean_loss,
-                                 f.eval_loss,
-                                 f.best_eval_loss,
-                                 f.perplexity,
-                                 f.accuracy,
-                                 tokens ? f.tokens_per_s : NAN,
-                                 tokens ? NAN : f.samples_per_s,
-                                 f.device_busy,
-                                 f.device_bytes,
-                                 f.seconds};
-        for (int c = 0; c < n; c++) {
-            columns[c].value[i] = values[c];
-            used[c] |= !isnan(values[c]);
-        }
-    }
     number_kinds(page, kind);
+    int n = fill_columns(page, kind, columns);
     clt_str_append(out, "<section class=\"card\"><h3>Runs</h3><div class=\"scroll\"><table "
                         "class=\"runs\"><thead><tr><th>run</th>"
                         "<th>state</th>");
     for (int c = 0; c < n; c++)
-        if (used[c])
-            clt_str_printf(out, "<th>%s</th>", columns[c].head);
+        clt_str_printf(out, "<th>%s</th>", clt_fact_columns[columns[c].fact].title);
     clt_str_append(out, "</tr></thead><tbody>\n");
     for (int i = 0; i < page->count; i++) {
         clt_str_printf(out, "<tr><th><i class=\"sw c%d\"></i>", i);
         clt_html_text_cut(out, page->runs[i]->name, 80);
         clt_str_printf(out, "</th><td>%s</td>", clt_run_verdict_text(page->runs[i]->verdict));
         for (int c = 0; c < n; c++)
-            if (used[c])
-                column_cell(out, &columns[c], kind, page->count, i);
+            column_cell(out, &columns[c], page->count, i);
         clt_str_append(out, "</tr>\n");
     }
     clt_str_append(out, "</tbody></table></div></section>\n");

@@ -146,34 +146,6 @@ clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, 
     return status;
 }
 
-/* --- facts --- */
-
-clt_run_facts clt_run_facts_of(const clt_run_record *r)
-{
-    const clt_curve *eval = &r->curve[CLT_METRIC_EVAL_LOSS], *accuracy = &r->curve[CLT_METRIC_EVAL_ACCURACY];
-    const clt_curve *bytes = &r->curve[CLT_METRIC_DEVICE_BYTES], *loss = &r->curve[CLT_METRIC_LOSS];
-    const clt_curve *train_hits = &r->curve[CLT_METRIC_ACCURACY];
-    clt_run_facts f = {.steps = r->last_step,
-                       .loss = loss->values ? loss->last : NAN,
-                       .mean_loss = clt_curve_tail(loss, 0.02),
-                       .eval_loss = eval->values ? eval->last : NAN,
-                       .best_eval_loss = eval->values ? eval->low : NAN,
-                       .best_eval_step = eval->values ? eval->low_step : -1,
-                       .perplexity = eval->values && clt_run_is_language(r) ? exp(eval->low) : NAN,
-                       .accuracy = accuracy->values     ? accuracy->high
-                                   : train_hits->values ? clt_curve_tail(train_hits, 0.02)
-                                                        : NAN,
-                       .tokens_per_s = clt_curve_median(&r->curve[CLT_METRIC_TOKENS_PER_S]),
-                       .samples_per_s = clt_curve_median(&r->curve[CLT_METRIC_SAMPLES_PER_S]),
-                       .device_busy = clt_curve_median(&r->curve[CLT_METRIC_DEVICE_BUSY]),
-                       .device_bytes = bytes->values && bytes->high > 0
-                                           ? bytes->high
-                                           : clt_run_number(clt_run_start(r), "memory_bytes"),
-                       .seconds = clt_run_seconds(r),
-                       .parameters = clt_run_number(clt_run_start(r), "parameters")};
-    return f;
-}
-
 /* --- differences --- */
 
 static clt_status add_difference(clt_differences *list, const char *key, const char *a, const char *b,

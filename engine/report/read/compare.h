@@ -27,20 +27,6 @@ typedef struct clt_divergence {
 clt_status clt_compare_losses(const clt_run_record *a, const clt_run_record *b, double tolerance,
                               clt_divergence *out);
 
-/* --- facts about each run, for a comparison --- */
-
-typedef struct clt_run_facts {
-    int64_t steps;          /* -1: none */
-    double loss, mean_loss; /* loss of the last step; mean over the last fiftieth of the run */
-    double eval_loss, best_eval_loss;
-    int64_t best_eval_step; /* -1 without evaluation */
-    double perplexity;      /* for the best evaluation loss; NAN if losses are no log-likelihoods */
-    double accuracy;        /* best of all evaluations; without evaluations: of the last training steps */
-    double tokens_per_s, samples_per_s, device_busy, device_bytes, seconds, parameters;
-} clt_run_facts;
-/* Values that are unknown are NAN. */
-clt_run_facts clt_run_facts_of(const clt_run_record *record);
-
 /* A key of the config or of the environment (device, driver, precision, host, ranks, version) with different
  * values in two runs. A value is NULL if the run does not have the key. */
 typedef struct clt_difference {

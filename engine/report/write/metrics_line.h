@@ -36,6 +36,9 @@
     X(EVAL_TOP_K, "eval_top_k_accuracy")                                                                     \
     X(EVAL_F1, "eval_f1")                                                                                    \
     X(EVAL_DICE, "eval_dice")                                                                                \
+    X(EVAL_MAE, "eval_mae")                                                                                  \
+    X(EVAL_RMSE, "eval_rmse")                                                                                \
+    X(EVAL_R2, "eval_r2")                                                                                    \
     X(EVAL_VOLUME_DICE, "eval_volume_dice")
 
 typedef enum clt_metric {

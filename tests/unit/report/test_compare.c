@@ -19,6 +19,7 @@
 #include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/report/read/compare.h"
+#include "engine/report/read/run_facts.h"
 #include "engine/report/read/text_plot.h"
 
 static char root[64];
@@ -52,25 +53,32 @@ static double noise(unsigned *seed)
     return sum - 6;
 }
 
+/* A run with this metrics.jsonl. */
+static clt_run_record *run_of(const char *name, const char *lines)
+{
+    char path[256];
+    clt_run_record *record;
+    (void)snprintf(path, sizeof path, "%s/%s", root, name);
+    must(clt_mkdir_p(path));
+    (void)snprintf(path, sizeof path, "%s/%s/metrics.jsonl", root, name);
+    must(clt_file_write(path, lines, strlen(lines)));
+    must(clt_run_record_load(path, &record));
+    return record;
+}
+
 /* Losses falling from 5 to about 2, with noise of that size; from `from` on higher by the factor, to `to`. */
 static clt_run_record *run(const char *name, int steps, unsigned seed, double scatter, double factor,
                            int from, int to)
 {
-    char path[256];
     clt_str text = {0};
-    clt_run_record *record;
     for (int i = 1; i <= steps; i++) {
         double loss = 2 + 3 * exp(-i / 100.0) + scatter * noise(&seed);
         clt_str_printf(&text, "{\"step\":%d,\"loss\":%.17g}\n", i,
                        i >= from && i < to ? loss * factor : loss);
     }
-    (void)snprintf(path, sizeof path, "%s/%s", root, name);
-    must(clt_mkdir_p(path));
-    (void)snprintf(path, sizeof path, "%s/%s/metrics.jsonl", root, name);
     must(clt_str_check(&text));
-    must(clt_file_write(path, text.text, text.length));
+    clt_run_record *record = run_of(name, text.text);
     clt_str_free(&text);
-    must(clt_run_record_load(path, &record));
     return record;
 }
 
@@ -205,6 +213,50 @@ static void labels_of_plots_are_whole(void **state)
     }
 }
 
+/* A fact that no line has is unknown; the best of several evaluations counts. */
+static void facts_of_runs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines;
+        clt_fact fact;
+        double value;
+    } cases[] = {
+        {"", CLT_FACT_STEPS, NAN},
+        {"{\"step\":7,\"loss\":2}\n", CLT_FACT_STEPS, 7},
+        {"{\"step\":7,\"loss\":2}\n", CLT_FACT_LOSS, 2},
+        {"{\"step\":7,\"loss\":2}\n", CLT_FACT_EVAL_LOSS, NAN},
+        {"{\"step\":7,\"loss\":2}\n", CLT_FACT_ACCURACY, NAN},
+        {"{\"step\":7,\"loss\":2,\"accuracy\":0.25}\n", CLT_FACT_ACCURACY, 0.25},
+        {"{\"step\":7,\"loss\":2,\"accuracy\":0.75}\n{\"step\":7,\"eval_loss\":2,\"eval_accuracy\":0.5}\n",
+         CLT_FACT_ACCURACY, 0.5},
+        {"{\"step\":1,\"eval_loss\":2}\n{\"step\":2,\"eval_loss\":3}\n", CLT_FACT_EVAL_LOSS, 3},
+        {"{\"step\":1,\"eval_loss\":2}\n{\"step\":2,\"eval_loss\":3}\n", CLT_FACT_BEST_EVAL_LOSS, 2},
+        {"{\"step\":1,\"eval_loss\":2}\n{\"step\":2,\"eval_loss\":3}\n", CLT_FACT_BEST_EVAL_STEP, 1},
+        {"{\"step\":1,\"eval_loss\":2,\"eval_r2\":-0.5}\n{\"step\":2,\"eval_loss\":1,\"eval_r2\":0.25}\n",
+         CLT_FACT_R2, 0.25},
+        {"{\"step\":1,\"eval_loss\":2,\"eval_rmse\":4}\n{\"step\":2,\"eval_loss\":1,\"eval_rmse\":5}\n",
+         CLT_FACT_RMSE, 4},
+        {"{\"step\":1,\"eval_loss\":2,\"eval_mae\":4}\n{\"step\":2,\"eval_loss\":1,\"eval_mae\":3}\n",
+         CLT_FACT_MAE, 3},
+        {"{\"step\":1,\"eval_loss\":2,\"eval_mae\":null}\n", CLT_FACT_MAE, NAN},
+        {"{\"step\":1,\"loss\":2,\"device_bytes\":4096}\n", CLT_FACT_DEVICE_BYTES, 4096},
+        {"{\"step\":1,\"loss\":2,\"samples_per_s\":8}\n", CLT_FACT_SAMPLES_PER_S, 8},
+        {"{\"step\":1,\"loss\":2,\"samples_per_s\":8}\n", CLT_FACT_TOKENS_PER_S, NAN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clt_run_record *record = run_of("facts", cases[i].lines);
+        clt_run_facts f = clt_run_facts_of(record);
+        double got = f.value[cases[i].fact];
+        if (isnan(cases[i].value) ? !isnan(got) : got != cases[i].value)
+            fail_msg("%s of %s is %g", clt_fact_columns[cases[i].fact].key, cases[i].lines, got);
+        clt_run_record_free(record);
+    }
+    for (int i = 0; i < CLT_FACT_COUNT; i++)
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(clt_fact_columns[i].key, clt_fact_columns[k].key);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +265,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(noise_is_not_a_difference, set_up, tear_down),
         cmocka_unit_test_setup_teardown(runs_that_part_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(few_steps_and_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(facts_of_runs, set_up, tear_down),
         cmocka_unit_test(plots_fit_and_hold_their_line),
         cmocka_unit_test(labels_of_plots_are_whole),
     };

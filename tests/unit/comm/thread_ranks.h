@@ -265,7 +265,7 @@ static const int64_t counts[] = {0, 1, 2, 3, 15, 16, 17, 1000, 4099, 20000};
 static inline void expected_of_hosts(const char *places, int64_t count, comm_type type, void *out)
 {
     int ranks = (int)strlen(places), hosts = 0;
-    float *sum[MOST_RANKS];
+    float *sum[MOST_RANKS] = {0};
     uint16_t *half[MOST_RANKS];
     for (int first = 0; first < ranks; first++) {
         const void *part[MOST_RANKS];

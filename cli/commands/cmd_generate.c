@@ -22,6 +22,7 @@ typedef struct kept_logits {
 
 typedef struct generate_view {
     const char *prompt; /* NULL when it is printed */
+    console console;
     kept_logits kept;
 } generate_view;
 
@@ -59,8 +60,10 @@ static clt_status write_logits(const char *path, const kept_logits *kept)
 /* Prints the prompt, once: when the first generated text arrives, so that earlier errors print none. */
 static void print_prompt(generate_view *v)
 {
-    if (v->prompt)
+    if (v->prompt) {
+        console_close(&v->console);
         fputs(v->prompt, stdout);
+    }
     v->prompt = NULL;
 }
 
@@ -71,13 +74,15 @@ static void print_text(void *context, const char *bytes, size_t count)
     fflush(stdout);
 }
 
-static clt_status generate(clt_generate_options *options, const char *logits)
+static clt_status generate(const cmd_context *context, clt_generate_options *options, const char *logits)
 {
     clt_generate_result result;
     generate_view view = {.prompt = options->prompt};
     options->context = &view;
+    options->observer = console_begin_result(&view.console, context);
     options->logits = logits ? keep_logits : NULL;
     clt_status status = clt_generate(options, &result);
+    console_close(&view.console);
     if (status == CLT_OK) {
         print_prompt(&view);
         terminal_say("\n");
@@ -135,7 +140,6 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
         .overrides = true};
     args_result r;
     uint32_t caps;
-    (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
@@ -159,5 +163,5 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
                               .device_spec = device,
                               .caps_mask = caps,
                               .text = print_text};
-    return generate(&o, logits);
+    return generate(context, &o, logits);
 }

@@ -26,6 +26,8 @@ typedef struct predict_args {
     int n_files;
     const clt_source_type *rows_type; /* NULL: guessed from content and name */
     uint32_t caps_mask;
+    console console;
+    clt_observer observer; /* shows in the console what the start and a volume are waiting for */
 } predict_args;
 
 /* Takes all paths of a config key as input, in their order. */
@@ -148,6 +150,14 @@ static void tell_zeros_and_ones(const clt_predictor *p, const char *path)
                     path, clt_double_text(clt_predictor_scale(p), scale));
 }
 
+/* Without --out the predictions themselves are on the terminal, and show the progress. */
+static void tell_progress(const predict_args *a, int64_t samples)
+{
+    char text[64];
+    snprintf(text, sizeof text, "predicting: %lld samples", (long long)samples);
+    clt_progress(&a->observer, text, 0, 0);
+}
+
 static clt_status predict_file(const predict_args *a, clt_predictor *p, const char *path, predict_out *out,
                                double *x, float *y)
 {
@@ -164,6 +174,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     while (status == CLT_OK && got > 0) {
         status = clt_rows_next(rows, most, x, &got);
         if (!told && clt_rows_describe(rows)->header[0]) {
+            console_make_way();
             terminal_say_to(stderr, "%s: the first line (%s) is not a sample and is skipped\n", path,
                             clt_rows_describe(rows)->header);
             told = true;
@@ -174,6 +185,8 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
             ask = fabs(x[i]) <= 1;
         if (status == CLT_OK && got > 0)
             status = write_out(out, rows, path, first, got, y);
+        if (status == CLT_OK && a->out)
+            tell_progress(a, out->samples);
         if (most == 1 && status == CLT_OK && fflush(out->file) != 0)
             status = clt_fail(CLT_ESTORAGE, __FILE__, __LINE__, "writing predictions failed");
         first += got;
@@ -184,7 +197,7 @@ static clt_status predict_file(const predict_args *a, clt_predictor *p, const ch
     return status;
 }
 
-static clt_status predict_files(const predict_args *a, clt_predictor *p, predict_out *out)
+static clt_status predict_files(predict_args *a, clt_predictor *p, predict_out *out)
 {
     double *x = NULL, start = clt_now();
     float *y = NULL;
@@ -197,6 +210,7 @@ static clt_status predict_files(const predict_args *a, clt_predictor *p, predict
         status = predict_file(a, p, a->files[i], out, x, y);
     clt_error error;
     clt_error_take(status, &error);
+    console_close(&a->console);
     clt_status closed = predict_out_close(out, status != CLT_OK);
     free(x);
     free(y);
@@ -233,11 +247,13 @@ static clt_status check_mask_args(const predict_args *a)
     return clt_file_can_write(a->out);
 }
 
-static clt_status write_mask(const predict_args *a, clt_predictor *p)
+static clt_status write_mask(predict_args *a, clt_predictor *p)
 {
     clt_volume_prediction result;
     double start = clt_now();
-    CLT_TRY(clt_predictor_volume(p, a->files[0], a->out, NULL, &result));
+    clt_status status = clt_predictor_volume(p, a->files[0], a->out, &a->observer, &result);
+    console_close(&a->console);
+    CLT_TRY(status);
     terminal_say_to(stderr, "%lld x %lld x %lld voxels in %lld window%s predicted in %.2f s, written to %s\n",
                     (long long)result.size[0], (long long)result.size[1], (long long)result.size[2],
                     (long long)result.windows, result.windows == 1 ? "" : "s", clt_now() - start, a->out);
@@ -261,7 +277,7 @@ static clt_status predict_mask(predict_args *a, const args_result *r, const clt_
     if (status == CLT_OK)
         status = check_mask_args(a);
     if (status == CLT_OK)
-        status = clt_predictor_start(p, a->device, a->caps_mask, NULL);
+        status = clt_predictor_start(p, a->device, a->caps_mask, &a->observer);
     if (status == CLT_OK)
         status = write_mask(a, p);
     clt_predictor_close(p);
@@ -323,7 +339,9 @@ static clt_status predict(predict_args *a, const args_result *r, const clt_saved
     if (status == CLT_OK && a->out)
         status = clt_file_can_write(a->out);
     if (status == CLT_OK)
-        status = clt_predictor_start(p, a->device, a->caps_mask, NULL);
+        status = clt_predictor_start(p, a->device, a->caps_mask, &a->observer);
+    if (!a->out)
+        console_close(&a->console);
     if (status == CLT_OK)
         status = predict_files(a, p, &out);
     clt_predictor_close(p);
@@ -365,7 +383,6 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
         .overrides = true};
     args_result r;
     clt_saved_run *saved;
-    (void)context;
     CLT_TRY(args_parse(&usage, argc, argv, &r));
     if (r.help)
         return CLT_OK;
@@ -380,7 +397,9 @@ clt_status cmd_predict(cmd_context *context, int argc, char **argv)
     CLT_TRY(cmd_best_of(best, &run, best_path));
     CLT_TRY(clt_saved_run_open(run, &open, &saved));
     cmd_use_log_level(saved->config);
+    a.observer = console_begin_result(&a.console, context);
     clt_status status = predict(&a, &r, saved);
+    console_close(&a.console);
     clt_saved_run_close(saved);
     return status;
 }

@@ -32,7 +32,7 @@ static void use(console *c)
     pthread_mutex_unlock(&in_use_lock);
 }
 
-void console_init(console *c, const cmd_context *context)
+static void prepare(console *c, const cmd_context *context)
 {
     memset(c, 0, sizeof *c);
     c->context = context;
@@ -45,6 +45,11 @@ void console_init(console *c, const cmd_context *context)
     pthread_cond_init(&c->ended, &clock);
     pthread_condattr_destroy(&clock);
     use(c);
+}
+
+void console_init(console *c, const cmd_context *context)
+{
+    prepare(c, context);
     if (!c->tty)
         setvbuf(stdout, NULL, _IOLBF, 0); /* lines appear in a log file when they are printed */
 }
@@ -359,4 +364,10 @@ clt_observer console_observer(console *c)
                           .eval = on_eval,
                           .saved = on_saved,
                           .message = on_message};
+}
+
+clt_observer console_begin_result(console *c, const cmd_context *context)
+{
+    prepare(c, context);
+    return c->tty ? (clt_observer){.context = c, .progress = on_progress} : (clt_observer){0};
 }

@@ -44,6 +44,10 @@ void console_close(console *c);
 /* Erases the live line of any console. Call it before printing anything else, for instance to stderr. */
 void console_make_way(void);
 clt_observer console_observer(console *c);
+/* Initialises the console of a command whose standard output is its result, such as a text or a table. The
+ * returned observer shows work in progress in the live line of a terminal, and nothing elsewhere. Close the
+ * console before the result is printed. */
+clt_observer console_begin_result(console *c, const cmd_context *context);
 /* Prints at once that signal `number` asked the run to stop during step `step` (0: the run is still
  * starting); prints nothing if nobody reads the output. Any thread may call it; it waits at most 0.2 s for
  * the lock. */

@@ -188,7 +188,8 @@ if [ $got -eq 130 ]; then pass; else fail "SIGINT: code $got, expected 130"; fi
 
 # --- the demo, shortened ---
 expect_code 0 "$CLTRAIN" demo --steps 300 --out demo-run
-expect_text 'unigram entropy' 'validation loss [0-9.]+ nats per byte; byte frequencies alone' 'what to try next'
+expect_text 'unigram entropy' 'validation loss [0-9.]+ nats per byte; byte frequencies alone' 'what to try next' \
+    '^a sample that begins with "This program is free "' '^This program is free .'
 expect_file demo-run/metrics.jsonl
 # The commands that it suggests work as they are printed, program included.
 cp "$out" demo.txt

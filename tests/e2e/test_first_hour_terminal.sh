@@ -145,6 +145,26 @@ expect_text '^step 2/2 '
 POCL_CACHE_DIR=$work/cold expect_code 0 "$screen" -c 72 -o it.raw "$CLTRAIN" "${short[@]}" --out cold
 grep -a -q 'building kernels.* [0-9]*/[0-9]* | ' it.raw && pass || fail 'no progress while kernels were built'
 reject_text 'building kernels'
+# Commands whose standard output is their result show the same on a terminal, and nothing of it in a pipe.
+POCL_CACHE_DIR=$work/cold_text expect_code 0 "$screen" -c 72 -o it.raw "$CLTRAIN" generate gpt --prompt 'to be' --max-new 8
+grep -a -q 'building kernels' it.raw && pass || fail 'generate: no progress while kernels were built'
+reject_text 'building kernels'
+expect_text '^to be' '^8 tokens in '
+row=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16
+echo $row >one.csv
+POCL_CACHE_DIR=$work/cold_classes expect_code 0 "$screen" -c 72 -o it.raw "$CLTRAIN" predict w80 one.csv
+grep -a -q 'building kernels' it.raw && pass || fail 'predict: no progress while kernels were built'
+reject_text 'building kernels'
+# Samples that arrive one by one: the second one is sent when the progress after the first has been seen.
+mkfifo samples
+{ echo $row; await test -e seen; echo $row; } >samples &
+feeder=$!
+expect_code 0 "$screen" -c 72 -w '| 1 samples' -x 'touch seen' sh -c "'$CLTRAIN' predict w80 - --out classes.csv <samples"
+wait $feeder
+expect_text '^2 samples predicted .* written to classes.csv'
+reject_text 'predicting \|'
+POCL_CACHE_DIR=$work/cold_pipe "$CLTRAIN" predict w80 one.csv >rows.csv 2>told || fail "predict: code $?"
+if grep -q 'building kernels' rows.csv told; then fail 'predict: progress among the results'; else pass; fi
 expect_code 0 "$screen" -c 80 -o it.raw "$CLTRAIN" data prepare text.txt --out shards --train-bpe 300
 grep -a -q 'tokenising' it.raw && pass || fail 'data prepare shows no progress'
 reject_text 'choosing merges' 'tokenising [0-9]'

@@ -9,6 +9,8 @@ CLTRAIN_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # What a build and a run need. PoCL is the OpenCL device of machines that have no other.
 CLTRAIN_PACKAGES=(build-essential cmake ninja-build pkg-config ocl-icd-opencl-dev opencl-headers libclblast-dev
     libcjson-dev zlib1g-dev libjpeg-dev libpng-dev pocl-opencl-icd)
+# "cltrain data fetch" downloads with curl or wget.
+command -v curl >/dev/null || command -v wget >/dev/null || CLTRAIN_PACKAGES+=(curl ca-certificates)
 # What several devices or hosts need besides.
 CLTRAIN_MPI_PACKAGES=(libopenmpi-dev openmpi-bin)
 # What the tests need besides. Those after the first are tools whose tests are skipped, with the reason, without them.

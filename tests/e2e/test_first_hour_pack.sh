@@ -63,8 +63,9 @@ else
 fi
 expect_text 'By hand' '1\. with a browser' '/t10k-labels-idx1-ubyte.gz$' '2\. cltrain data fetch mnist --from FOLDER$'
 expect_absent data/mnist
-expect_code 3 env PATH=/nonexistent "$CLTRAIN" data fetch tinyshakespeare
+expect_code 3 env PATH=/nonexistent "$CLTRAIN" data fetch mnist # which two mirrors have
 expect_text 'neither curl nor wget is installed' 'apt-get install curl'
+[ "$(grep -c 'neither curl nor wget' "$out")" -eq 1 ] && pass || fail 'the same reason is told for each mirror'
 expect_code 2 "$CLTRAIN" data fetch mnits
 expect_text "did you mean 'mnist'"
 expect_code 2 "$CLTRAIN" data fetch mnist --from "$work/nowhere"

@@ -179,6 +179,13 @@ static clt_status settle(const clt_fetch_file *file, const char *part, const cha
     return clt_fsync_parent(target);
 }
 
+/* Appends the reason for which a mirror failed, unless another mirror failed for the same. */
+static void add_reason(clt_str *why, const char *reason)
+{
+    if (!why->text || !strstr(why->text, reason))
+        clt_str_printf(why, "\n  %s", reason);
+}
+
 /* Tries one mirror. A partial file of an earlier call is continued; if the result is not the published file,
  * the download starts again. *got false: the reason is appended to `why`. */
 static clt_status try_mirror(const fetching *f, const clt_fetch_file *file, const char *url, const char *part,
@@ -193,7 +200,7 @@ static clt_status try_mirror(const fetching *f, const clt_fetch_file *file, cons
         clt_status status = clt_fetch_download(f->o, url, file->name, part, file->bytes);
         if (status == CLT_EDATA) { /* reported when all mirrors have failed */
             if (attempt + 1 == (begun ? 2 : 1))
-                clt_str_printf(why, "\n  %s", clt_error_text());
+                add_reason(why, clt_error_text());
             clt_error_clear();
             continue;
         }

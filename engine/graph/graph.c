@@ -201,7 +201,7 @@ int64_t clt_graph_tokens(const clt_graph *graph)
     const clt_loss *loss = &graph->losses[0];
     for (size_t i = 0; i < graph->n_fields; i++)
         if (strcmp(graph->fields[i].name, loss->target_field) == 0 &&
-            !clt_dtype_is_float(graph->fields[i].dtype))
+            !clt_dtype_is_float(graph->fields[i].dtype) && graph->fields[i].shape.ndim == 1)
             return loss->targets_per_sample;
     return 1;
 }

@@ -120,6 +120,8 @@ expect_text "'5,5' is no window"
 
 "$CLTRAIN" devices >/dev/null 2>&1 || { note_skip 'there is no OpenCL device: nothing is trained'; finish; }
 expect_code 0 "$CLTRAIN" train seg.json --out run
+expect_text '^step 300/300 .* samples/s' # the voxels of a mask are no tokens
+reject_text 'tok/s'
 expect_text 'Dice 0\.[5-9][0-9]* of 2 volumes' # the noise allows no more to a model without neighbours
 [ "$(grep -c '"eval_volume_dice":0\.[0-9]*,"eval_volumes":2,"eval_volume_dice_of":\[' run/metrics.jsonl)" = 2 ] && pass ||
     fail 'metrics.jsonl has no Dice of two evaluations'

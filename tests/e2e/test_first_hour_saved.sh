@@ -175,6 +175,8 @@ JSON
 expect_code 0 "$CLTRAIN" train few.json --out few
 expect_code 0 "$CLTRAIN" train few.json --out few --resume auto train.epochs=3
 expect_text 'the run was 10 steps long and is now 15' '^done: 15 steps'
+expect_code 0 "$CLTRAIN" train --resume few
+expect_text 'a larger train.epochs makes it longer'
 
 # Folders and files that are not what was meant.
 expect_code 2 "$CLTRAIN" train few

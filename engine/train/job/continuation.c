@@ -83,8 +83,8 @@ static clt_status check_length(const comparison *c, const char *was)
     else if (status == CLT_OK && diff.length && strstr(diff.text, "schedule."))
         status =
             refuse(c,
-                   "the schedule can change only when the run becomes longer: give a larger train.steps, or "
-                   "undo it",
+                   "the schedule can change only when the run becomes longer: give a larger train.steps or "
+                   "train.epochs, or undo it",
                    &diff);
     clt_str_free(&diff);
     return status;

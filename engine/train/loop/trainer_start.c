@@ -47,7 +47,9 @@ const char *clt_complete(const clt_run_options *o, const clt_job *job, int64_t s
                          const clt_saved_state *state)
 {
     if (step >= job->steps)
-        return "the run is complete: there is no step left; a larger train.steps makes it longer";
+        return clt_config_int(o->config, "train.steps") > 0
+                   ? "the run is complete: there is no step left; a larger train.steps makes it longer"
+                   : "the run is complete: there is no step left; a larger train.epochs makes it longer";
     if (step >= clt_steps_now(o, job))
         return "the run is complete as far as --max-steps lets it go; a larger one, or none, lets it go on";
     if (clt_state_ends(o->config, state))

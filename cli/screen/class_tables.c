@@ -50,16 +50,17 @@ static int64_t lowest(const clt_class_counts *c, const bool *marked)
 static void some_rows(const table *t, const clt_class_counts *c, clt_str *out)
 {
     bool *marked = calloc((size_t)c->classes, sizeof *marked);
+    int n = 0;
     out->failed = out->failed || !marked;
-    for (int n = 0; marked && n < SHOWN; n++) {
+    for (; marked && n < SHOWN; n++) {
         int64_t k = lowest(c, marked);
-        if (k < 0)
+        if (k < 0) /* the others have neither targets nor predictions */
             break;
         marked[k] = true;
         class_row(t, c, k, out);
     }
     free(marked);
-    clt_str_printf(out, "(the %d of %lld classes with the lowest F1; --json has all)\n", SHOWN,
+    clt_str_printf(out, "(the %d of %lld classes with the lowest F1; --json has all)\n", n,
                    (long long)c->classes);
 }
 

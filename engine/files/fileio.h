@@ -86,6 +86,16 @@ bool clt_same_folder(const char *a, const char *b); /* both exist and are the sa
 clt_status clt_remove_tree(const char *path);       /* no symlink following; goes on after a failure */
 /* Joins with one '/'; an absolute b wins. Result must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);
+
+/* Names of the entries of a folder, without those that begin with a dot, in byte order. */
+typedef struct clt_file_names {
+    char **name;
+    size_t count, capacity;
+} clt_file_names;
+/* CLT_EDATA: the folder cannot be opened, or not be read to its end. *out is to be freed in any case. */
+clt_status clt_folder_names(const char *folder, clt_file_names *out);
+void clt_file_names_free(clt_file_names *names);
+
 /* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is
  * taken. */
 typedef struct clt_lock clt_lock;

@@ -162,6 +162,54 @@ clt_status clt_mkdir_possible(const char *path)
 
 static clt_status remove_entry(int parent, const char *name, const char *shown);
 
+void clt_file_names_free(clt_file_names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->name[i]);
+    free(names->name);
+    *names = (clt_file_names){0};
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static clt_status add_name(clt_file_names *list, const char *name)
+{
+    CLT_TRY(clt_grow(&list->name, &list->capacity, list->count + 1, sizeof *list->name, "names of files"));
+    list->name[list->count] = strdup(name);
+    if (!list->name[list->count])
+        CLT_FAIL(CLT_ENOMEM, "listing names of files: out of host memory");
+    list->count++;
+    return CLT_OK;
+}
+
+clt_status clt_folder_names(const char *path, clt_file_names *out)
+{
+    char why[CLT_ERRNO_TEXT];
+    clt_status status = CLT_OK;
+    *out = (clt_file_names){0};
+    DIR *folder = opendir(path);
+    if (!folder)
+        CLT_FAIL(CLT_EDATA, "opening the folder '%s': %s; check the path", path, clt_errno_text(errno, why));
+    while (status == CLT_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        if (!entry) {
+            if (errno != 0) /* fail, because an incomplete list is another data set */
+                status = clt_fail_errno(CLT_EDATA, errno, "reading the folder '%s'", path);
+            break;
+        }
+        if (entry->d_name[0] != '.')
+            status = add_name(out, entry->d_name);
+    }
+    (void)closedir(folder);
+    if (out->count > 1)
+        qsort(out->name, out->count, sizeof *out->name, by_name);
+    return status;
+}
+
 /* Removes everything inside the folder `fd`, and closes it. Goes on after a failure and returns the last
  * one. */
 static clt_status remove_inside(int fd, const char *shown)

@@ -157,7 +157,7 @@ static bool read_value(clt_graph *graph, const clt_attr_spec *spec, const clt_js
  * messages; NULL: the attribute was given by code. */
 static void check_value(attr_problems *p, const clt_attr_spec *spec, const clt_json *value, clt_attr *attr)
 {
-    char what[256];
+    char what[1024]; /* room for all choices of an attribute */
     if ((spec->type == CLT_ATTR_INT || spec->type == CLT_ATTR_FLOAT) && !in_range(spec, attr->f)) {
         snprintf(what, sizeof what,
                  spec->type == CLT_ATTR_INT ? "%.0f is out of range; valid: %.0f to %.0f"

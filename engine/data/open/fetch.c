@@ -425,7 +425,7 @@ static clt_status get_shards(const fetching *f)
         status = clt_prepare_check(f->out, count_failure, &failures);
         if (status == CLT_OK && failures == 0)
             *f->result = (clt_fetch_result){.files = 1, .there = 1};
-        else
+        else if (status == CLT_OK || status == CLT_EDATA)
             status = clt_fail(
                 CLT_EDATA, __FILE__, __LINE__,
                 "'%s' holds shards that are damaged ('cltrain data verify %s' says which); remove the folder",

@@ -41,55 +41,17 @@ void clt_image_list_free(clt_image_list *list)
     *list = (clt_image_list){0};
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-typedef struct names {
-    char **name;
-    size_t count, capacity;
-} names;
-
-static void free_names(names *n)
-{
-    for (size_t i = 0; i < n->count; i++)
-        free(n->name[i]);
-    free(n->name);
-}
-
-/* The names in a folder, sorted, without those that begin with a point. */
-static clt_status read_names(const char *path, names *out)
-{
-    DIR *folder = opendir(path);
-    clt_status status = CLT_OK;
-    if (!folder)
-        return clt_fail_errno(CLT_EDATA, errno, "opening the folder '%s'", path);
-    for (struct dirent *entry; status == CLT_OK && (entry = readdir(folder)) != NULL;) {
-        if (entry->d_name[0] == '.')
-            continue;
-        status = clt_grow(&out->name, &out->capacity, out->count + 1, sizeof *out->name, "names of files");
-        if (status == CLT_OK && !(out->name[out->count] = strdup(entry->d_name)))
-            status = clt_fail(CLT_ENOMEM, __FILE__, __LINE__, "listing '%s': out of host memory", path);
-        out->count += status == CLT_OK;
-    }
-    (void)closedir(folder);
-    if (out->count > 1)
-        qsort(out->name, out->count, sizeof *out->name, by_name);
-    return status;
-}
-
 /* Adds the images of a folder and of the folders in it. `inner`: its path below the root, "CLASS" or
  * "CLASS/more"; "": the root itself. */
 static clt_status list_class(const char *root, const char *inner, int depth, clt_image_list *list)
 {
-    names found = {0}, folders = {0};
+    clt_file_names found = {0}, folders = {0};
     clt_str path = {0};
     clt_status status = CLT_OK;
     const char *slash = *inner ? "/" : "";
     clt_str_printf(&path, "%s%s%s", root, slash, inner);
     CLT_TRY_GOTO(clt_str_check(&path), done);
-    CLT_TRY_GOTO(read_names(path.text, &found), done);
+    CLT_TRY_GOTO(clt_folder_names(path.text, &found), done);
     for (size_t i = 0; i < found.count && status == CLT_OK; i++) {
         struct stat info;
         path.length = 0;
@@ -130,12 +92,12 @@ static clt_status list_class(const char *root, const char *inner, int depth, clt
     }
 done:
     free(folders.name);
-    free_names(&found);
+    clt_file_names_free(&found);
     clt_str_free(&path);
     return status;
 }
 
-static clt_status no_classes(const char *root, const names *found)
+static clt_status no_classes(const char *root, const clt_file_names *found)
 {
     size_t images = 0;
     for (size_t i = 0; i < found->count; i++)
@@ -172,9 +134,9 @@ static const char *deeper(const char *root)
 
 clt_status clt_image_list_folder(const char *root, clt_image_list *list)
 {
-    names found = {0};
+    clt_file_names found = {0};
     *list = (clt_image_list){0};
-    clt_status status = read_names(root, &found);
+    clt_status status = clt_folder_names(root, &found);
     const char *inner = status == CLT_OK ? deeper(root) : NULL;
     if (inner)
         status =
@@ -203,7 +165,7 @@ clt_status clt_image_list_folder(const char *root, clt_image_list *list)
         status = no_classes(root, &found);
     if (status == CLT_OK && list->count >= MAX_FILES)
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "listing '%s': more than 2^31 images", root);
-    free_names(&found);
+    clt_file_names_free(&found);
     return status;
 }
 
@@ -223,22 +185,22 @@ clt_status clt_image_list_all(const char *root, clt_image_list *list)
 
 bool clt_is_image_folder(const char *path)
 {
-    names found = {0};
+    clt_file_names found = {0};
     bool yes = false;
-    if (clt_is_directory(path) && read_names(path, &found) == CLT_OK) {
+    if (clt_is_directory(path) && clt_folder_names(path, &found) == CLT_OK) {
         for (size_t i = 0; i < found.count && !yes; i++) {
-            names inner = {0};
+            clt_file_names inner = {0};
             clt_str folder = {0};
             clt_str_printf(&folder, "%s/%s", path, found.name[i]);
             if (clt_str_check(&folder) == CLT_OK && clt_is_directory(folder.text) &&
-                read_names(folder.text, &inner) == CLT_OK)
+                clt_folder_names(folder.text, &inner) == CLT_OK)
                 for (size_t k = 0; k < inner.count && !yes; k++)
                     yes = is_image_name(inner.name[k]);
-            free_names(&inner);
+            clt_file_names_free(&inner);
             clt_str_free(&folder);
         }
     }
-    free_names(&found);
+    clt_file_names_free(&found);
     clt_error_clear();
     return yes;
 }
@@ -269,8 +231,8 @@ clt_status clt_image_refuse_other_file(const char *path)
 /* Counts the files of a folder, and at depth 0 the files of its folders. */
 static void count_kinds(const char *path, int depth, size_t *images, size_t *others)
 {
-    names found = {0};
-    if (read_names(path, &found) != CLT_OK)
+    clt_file_names found = {0};
+    if (clt_folder_names(path, &found) != CLT_OK)
         clt_error_clear();
     for (size_t i = 0; i < found.count; i++) {
         clt_str inner = {0};
@@ -284,7 +246,7 @@ static void count_kinds(const char *path, int depth, size_t *images, size_t *oth
             ++*others;
         clt_str_free(&inner);
     }
-    free_names(&found);
+    clt_file_names_free(&found);
 }
 
 bool clt_folder_has_images(const char *path)

@@ -11,6 +11,7 @@
 #include "engine/data/tables/csv_table.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ typedef struct csv_state {
     clt_table *columns;     /* learned from the training part, in the source's arena */
     int *at;                /* where the input's columns are in `table` */
     clt_table_tally *tally; /* one for each of them */
-    bool told;
+    atomic_bool told;
     int target; /* column of the target in `table`; -1: targets are not read */
     const char *path;
     char target_text[80];
@@ -502,9 +503,8 @@ static clt_status csv_numbers(const clt_source *source, int64_t index, double *o
     csv_state *s = source->state;
     int64_t elements = s->columns->elements;
     memcpy(out, s->raw + index * elements, (size_t)elements * sizeof *out);
-    if (!s->told)
+    if (!atomic_exchange(&s->told, true)) /* several threads of a loader may ask */
         clt_table_tell(s->columns, &s->table, s->at, s->tally, s->table.path, source->samples);
-    s->told = true;
     return CLT_OK;
 }
 

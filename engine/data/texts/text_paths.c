@@ -92,24 +92,23 @@ static bool is_shard(const char *name, const char *word)
     return length > 4 && name[0] != '.' && strcmp(name + length - 4, ".bin") == 0 && strstr(name, word);
 }
 
+/* Adds an entry of the folder. */
+static clt_status append_entry(clt_path_list *list, const char *folder, const char *name)
+{
+    char *path = NULL;
+    CLT_TRY(clt_path_join(folder, name, &path));
+    return append(list, path);
+}
+
 static clt_status list_folder(const char *folder, const char *word, const char *key, clt_path_list *list)
 {
-    clt_status status = CLT_OK;
-    char why[CLT_ERRNO_TEXT];
+    clt_file_names names;
     size_t before = list->count;
-    DIR *dir = opendir(folder);
-    if (!dir)
-        CLT_FAIL(CLT_EDATA, "opening the folder of shards '%s' (%s): %s; check the path", folder, key,
-                 clt_errno_text(errno, why));
-    for (struct dirent *entry; status == CLT_OK && (entry = readdir(dir)) != NULL;) {
-        char *path = NULL;
-        if (!is_shard(entry->d_name, word))
-            continue;
-        status = clt_path_join(folder, entry->d_name, &path);
-        if (status == CLT_OK)
-            status = append(list, path);
-    }
-    closedir(dir);
+    clt_status status = clt_fail_prefix(clt_folder_names(folder, &names), "listing the shards (%s)", key);
+    for (size_t i = 0; status == CLT_OK && i < names.count; i++)
+        if (is_shard(names.name[i], word))
+            status = append_entry(list, folder, names.name[i]);
+    clt_file_names_free(&names);
     if (status == CLT_OK && list->count == before)
         CLT_FAIL(CLT_EDATA,
                  "opening the folder of shards '%s' (%s): no file in it is called *%s*.bin; give a pattern "
@@ -152,29 +151,21 @@ clt_status clt_shard_paths(const char *entry, const char *word, const char *key,
 /* Adds the files of a folder and its subfolders, without those whose names begin with a dot. */
 static clt_status list_texts(const char *folder, const char *key, int depth, clt_path_list *list)
 {
-    char why[CLT_ERRNO_TEXT];
-    clt_status status = CLT_OK;
+    clt_file_names names;
     if (depth > MAX_DEPTH)
         CLT_FAIL(CLT_EDATA, "listing the folder of texts '%s' (%s): it is nested more than %d deep", folder,
                  key, MAX_DEPTH);
-    DIR *dir = opendir(folder);
-    if (!dir)
-        CLT_FAIL(CLT_EDATA, "opening the folder of texts '%s' (%s): %s; check the path", folder, key,
-                 clt_errno_text(errno, why));
-    for (struct dirent *entry; status == CLT_OK && (entry = readdir(dir)) != NULL;) {
+    clt_status status = clt_fail_prefix(clt_folder_names(folder, &names), "listing the texts (%s)", key);
+    for (size_t i = 0; status == CLT_OK && i < names.count; i++) {
         char *path = NULL;
-        if (entry->d_name[0] == '.')
-            continue;
-        status = clt_path_join(folder, entry->d_name, &path);
+        status = clt_path_join(folder, names.name[i], &path);
         if (status == CLT_OK && clt_is_directory(path))
             status = list_texts(path, key, depth + 1, list);
-        else if (status == CLT_OK && clt_is_regular(path)) {
-            status = append(list, path);
-            path = NULL;
-        }
+        else if (status == CLT_OK && clt_is_regular(path))
+            status = append_entry(list, folder, names.name[i]);
         free(path);
     }
-    closedir(dir);
+    clt_file_names_free(&names);
     return status;
 }
 
@@ -229,13 +220,13 @@ clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor v
 
 bool clt_folder_has_shards(const char *folder, const char *word)
 {
+    clt_file_names names;
     bool found = false;
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return false;
-    for (struct dirent *entry; !found && (entry = readdir(dir)) != NULL;)
-        found = is_shard(entry->d_name, word);
-    closedir(dir);
+    if (clt_folder_names(folder, &names) != CLT_OK)
+        clt_error_clear(); /* who opens the folder says why it cannot be read */
+    for (size_t i = 0; i < names.count && !found; i++)
+        found = is_shard(names.name[i], word);
+    clt_file_names_free(&names);
     return found;
 }
 

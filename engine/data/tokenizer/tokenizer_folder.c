@@ -140,10 +140,12 @@ static clt_status read_decoder(clt_tokenizer_loading *l)
         if (!read_entry(value, false, &entry)) {
             status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "added_tokens_decoder: no \"content\"");
         } else {
-            entry.id = strtoll(clt_json_key(value), &end, 10);
-            status = *end ? clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                                     "added_tokens_decoder: \"%.60s\" is no id", clt_json_key(value))
-                          : add_entry(l, &entry);
+            const char *key = clt_json_key(value);
+            entry.id = strtoll(key, &end, 10);
+            bool number = key[0] >= '0' && key[0] <= '9' && !*end && entry.id <= INT32_MAX;
+            status = number ? add_entry(l, &entry)
+                            : clt_fail(CLT_EDATA, __FILE__, __LINE__,
+                                       "added_tokens_decoder: \"%.60s\" is no id", key);
         }
         CLT_TRY(clt_tokenizer_at(doc, value, status));
     }

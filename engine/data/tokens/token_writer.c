@@ -169,6 +169,7 @@ void clt_token_writer_list(const clt_token_writer *w, clt_json_writer *json)
         (void)snprintf(number, sizeof number, "_%03zu.bin", i);
         clt_str_append(&name, w->name);
         clt_str_append(&name, number);
+        json->out->failed = json->out->failed || name.failed;
         clt_jw_object(json);
         clt_jw_kstring(json, "name", name.text);
         clt_jw_kint(json, "tokens", w->shards[i].tokens);

@@ -148,8 +148,9 @@ clt_status clt_volumes_check_folder(const char *folder, clt_file_tell tell, void
     *mine = *mine || clt_is_directory(images);
     free(images);
     CLT_TRY(clt_arena_create(&arena));
-    if (!*mine && clt_volume_list_classes(arena, folder, &names, &n) == CLT_OK)
-        *mine = n > 0;
+    clt_status status = *mine ? CLT_OK : clt_volume_list_classes(arena, folder, &names, &n);
+    *mine = *mine || n > 0;
     clt_arena_destroy(arena);
+    CLT_TRY(status);
     return *mine ? check_folder(folder, "data verify", NULL, &check) : CLT_OK;
 }

@@ -3,8 +3,6 @@
  * Finds the volumes of a folder, pairs images with masks or classes, and reads all headers. */
 #include "engine/data/volumes/volume_list.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,36 +15,26 @@
 static const char *const pairs[][2] = {{"images", "masks"}, {"images", "labels"}, {"imagesTr", "labelsTr"}};
 #define N_PAIRS ((int)(sizeof pairs / sizeof pairs[0]))
 
-/* Names in a folder, sorted by their bytes. */
+/* Names in a folder, sorted by their bytes, without hidden files such as the ._NAME.nii.gz of archives made
+ * on macOS. */
 typedef struct names {
     clt_arena *arena;
     const char **name;
-    size_t count, room;
+    size_t count;
 } names;
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 static clt_status list_names(names *list, const char *folder)
 {
-    DIR *dir = opendir(folder);
-    clt_status status = CLT_OK;
-    if (!dir)
-        CLT_FAIL(CLT_EDATA, "opening the folder '%s': %s; check the path", folder, strerror(errno));
-    for (struct dirent *e; status == CLT_OK && (e = readdir(dir)) != NULL;) {
-        if (e->d_name[0] == '.') /* hidden files, such as the ._NAME.nii.gz of archives made on macOS */
-            continue;
-        status = clt_grow(&list->name, &list->room, list->count + 1, sizeof *list->name, "names of files");
-        if (status != CLT_OK)
-            break;
-        list->name[list->count] = clt_arena_strdup(list->arena, e->d_name);
-        status = list->name[list->count++] ? CLT_OK : CLT_ENOMEM;
+    clt_file_names found;
+    clt_status status = clt_folder_names(folder, &found);
+    if (status == CLT_OK)
+        status = clt_alloc(&list->name, found.count + 1, sizeof *list->name, "names of files");
+    for (; status == CLT_OK && list->count < found.count; list->count++) {
+        list->name[list->count] = clt_arena_strdup(list->arena, found.name[list->count]);
+        if (!list->name[list->count])
+            status = CLT_ENOMEM;
     }
-    closedir(dir);
-    if (list->count)
-        qsort(list->name, list->count, sizeof *list->name, by_bytes);
+    clt_file_names_free(&found);
     return status;
 }
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names in a folder: sorted, without hidden ones, and never a part of them: a folder that cannot be read to
+ * its end is another data set. readdir is defined here and fails when it is told to. ctest-labels: quick */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/files/fileio.h"
+
+static int calls_left = -1; /* calls of readdir that succeed; below 0: all */
+
+struct dirent *readdir(DIR *dir)
+{
+    struct dirent *(*next)(DIR *) = (__typeof__(&readdir))(uintptr_t)dlsym(RTLD_NEXT, "readdir");
+    if (calls_left == 0) {
+        errno = EIO;
+        return NULL;
+    }
+    calls_left -= calls_left > 0;
+    return next(dir);
+}
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    static const char *const names[] = {"b", ".hidden", "a", "a.b", "\xff", "10", "9"};
+    (void)state;
+    (void)snprintf(folder, sizeof folder, "/tmp/test_folder_names_XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[128];
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (clt_file_write(path, "", 0) != CLT_OK)
+            return -1;
+    }
+    return 0;
+}
+
+static int drop_folder(void **state)
+{
+    (void)state;
+    return clt_remove_tree(folder) == CLT_OK ? 0 : -1;
+}
+
+static void test_sorted(void **state)
+{
+    static const char *const expected[] = {"10", "9", "a", "a.b", "b", "\xff"};
+    clt_file_names names;
+    (void)state;
+    assert_int_equal(clt_folder_names(folder, &names), CLT_OK);
+    assert_int_equal(names.count, 6);
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(names.name[i], expected[i]);
+    clt_file_names_free(&names);
+    assert_int_equal(names.count, 0);
+}
+
+static void test_missing(void **state)
+{
+    clt_file_names names;
+    (void)state;
+    assert_int_equal(clt_folder_names("/no/such/folder", &names), CLT_EDATA);
+    assert_non_null(strstr(clt_error_text(), "'/no/such/folder'"));
+    clt_file_names_free(&names);
+}
+
+/* Wherever the disk fails, the list is refused. */
+static void test_failing_disk(void **state)
+{
+    (void)state;
+    for (int good = 0; good <= 9; good++) { /* seven files, "." and "..", and the end */
+        clt_file_names names;
+        calls_left = good;
+        clt_status status = clt_folder_names(folder, &names);
+        calls_left = -1;
+        assert_int_equal(status, CLT_EDATA);
+        assert_non_null(strstr(clt_error_text(), folder));
+        assert_non_null(strstr(clt_error_text(), strerror(EIO)));
+        clt_file_names_free(&names);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sorted, make_folder, drop_folder),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test_setup_teardown(test_failing_disk, make_folder, drop_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 35 ctest-optimise: no
+# ctest-cost: 35
 #
 # The command line itself: help, unknown words with the nearest name, options, messages about configs, output without control
 # characters, signals and their exit codes, benchmark records and their comparison. What single commands compute is tested elsewhere.

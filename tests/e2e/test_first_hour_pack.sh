@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 16 ctest-optimise: no
+# ctest-cost: 16
 #
 # What a newcomer finds around the program: caches, which can be listed and cleared by name; data sets, downloaded by name, with
 # instructions if there is no network; shipped configs, which can be used as they are, or say how to get their data.

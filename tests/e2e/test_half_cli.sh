@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 20 ctest-optimise: no
+# ctest-cost: 20
 #
 # Half precision from end to end: settings that cannot work, what a run reports, the same dropout masks in each precision,
 # generation from a model whose output is stored in 16 bits, a checkpoint that says to which storage type its loss scale belongs,

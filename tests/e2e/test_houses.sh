@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-optimise: no
 #
 # House prices from a table with words and blank cells, with a config that leaves all but data and length to defaults: R2 is within 0.02 of
 # what scikit-learn's MLPRegressor reaches on the same split (tests/bench/bench_houses.sh: 0.8878, mean of five seeds).

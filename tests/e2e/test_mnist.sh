@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: full
-# ctest-optimise: no
 #
 # The configs for MNIST reach their accuracy. The data is not part of the source tree: CLTRAIN_MNIST names its folder.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

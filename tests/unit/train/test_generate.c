@@ -3,7 +3,7 @@
  * Generation: the decode plan against the evaluation plan of the same parameters, the draw of a token as a
  * pure function, texts longer than the model's context, and what is said when a checkpoint cannot continue a
  * text.
- * ctest-labels: quick ctest-cost: 16 ctest-optimise: no */
+ * ctest-labels: quick ctest-cost: 16 */
 #include "tests/unit/train/train_test.h"
 
 #include "engine/train/generate/generate.h"

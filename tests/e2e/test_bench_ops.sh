@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
-# ctest-cost: 15 ctest-optimise: no
+# ctest-cost: 15
 #
 # `cltrain bench ops`: its judgements and exit codes, with bounds and records whose result does not depend on the machine. Actual
 # speeds do not matter here. Output of a driver's compiler must not appear between the lines.
@@ -42,7 +42,7 @@ ops 2 -t 'relu.gpt2' --compare now.json # in which it is not
 expect_text 'nothing in it was measured now'
 sed 's/"bench": "ops"/"bench": "gemm"/' now.json >old.json
 ops 2 -t 'scale.gpt2' --compare old.json
-expect_text "no record of 'cltrain bench ops'"
+expect_text "name a file that 'cltrain bench ops --json FILE' has written"
 head -c 100 now.json >old.json
 ops 2 -t 'scale.gpt2' --compare old.json
 

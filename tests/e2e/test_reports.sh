@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
 # ctest-full: all
-# ctest-cost: 15 ctest-optimise: no
+# ctest-cost: 15
 #
 # What a run reports, and where: only the record for other programs is printed to the standard output, a record can be compared with
 # itself, log.level decides what stderr and log.txt get, a run folder that exists is refused before anything is built, and the

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ctest-labels: quick
-# ctest-cost: 15 ctest-optimise: no
+# ctest-cost: 15
 #
 # Training from end to end with tiny configs for every data type: metrics, falling loss, checkpoints, evaluation from them, repeated
 # runs, early ends, signals, and planning without a device.

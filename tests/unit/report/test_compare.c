@@ -77,7 +77,7 @@ static clt_run_record *run(const char *name, int steps, unsigned seed, double sc
                        i >= from && i < to ? loss * factor : loss);
     }
     must(clt_str_check(&text));
-    clt_run_record *record = run_of(name, text.text);
+    clt_run_record *record = run_of(name, text.text ? text.text : "");
     clt_str_free(&text);
     return record;
 }

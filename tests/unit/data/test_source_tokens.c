@@ -290,7 +290,7 @@ static void test_shards(void **state)
     assert_int_equal(mkdir(in_dir("bare"), 0700), 0);
     bad("\"type\":\"tokens\",\"path\":\"%D/bare\"", CLT_SPLIT_TRAIN, CLT_EDATA, "bare|*train*.bin|pattern");
     bad("\"type\":\"tokens\",\"path\":\"%D/train_001.bin\"", CLT_SPLIT_TRAIN, CLT_EDATA,
-        "0 tokens|too few|model.context|need 5");
+        "0 tokens|too few for a sequence of 4 tokens|model.context|one token more");
     clt_source *none = NULL;
     assert_int_equal(open_model("", "\"type\":\"tokens\",\"path\":\"%D\"", CLT_SPLIT_TRAIN, &none),
                      CLT_ECONFIG);

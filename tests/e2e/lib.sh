@@ -58,11 +58,17 @@ need_lanes() {
     [ "$code" -ne 4 ] || skip_all 'there is no OpenCL device: nothing is run'
     grep -q '"wide_vectors"' devices.json || skip_all 'the device does not use products in lane style'
 }
+# no_binaries: kernels are built from source and not kept as binaries (tests/CMakeLists.txt), from here on.
+no_binaries() {
+    export CLTRAIN_PROGRAM_CACHE=auto
+    [ -z "${POCL_EXTRA_BUILD_FLAGS:-}" ] || export POCL_EXTRA_BUILD_FLAGS=${POCL_EXTRA_BUILD_FLAGS% -DCLTRAIN_KEPT=1}
+}
 # need_shim: $shim is the bad driver of tests/fault/driver_shim.c, for LD_PRELOAD. It sees what is built from source.
 need_shim() {
     shim=$CLTRAIN_BUILD_DIR/tests/driver_shim.so
     [ -f "$shim" ] || skip_all 'driver_shim was not built'
-    export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0 CLTRAIN_PROGRAM_CACHE=auto
+    export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0:detect_leaks=0
+    no_binaries
 }
 finish() {
     echo "$n_passed passed, $n_failed failed"

@@ -7,7 +7,7 @@
 # PoCL's cache of kernels: files that are cut off are removed and built again, a folder that cannot be used is replaced by another one,
 # and what PoCL does to the process is explained. The run goes on in each case but the last two.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-export CLTRAIN_PROGRAM_CACHE=auto # nothing but that cache
+no_binaries # nothing but that cache
 # PoCL alone: a GPU beside it would be used instead.
 vendors=${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}
 entry=$(grep -l pocl "$vendors"/*.icd 2>/dev/null | head -n 1)

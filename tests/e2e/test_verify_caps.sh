@@ -7,7 +7,7 @@
 #
 # The checker's small cases on the default device with some of its capabilities masked: nothing fails.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-export CLTRAIN_PROGRAM_CACHE=auto # each program is built once
+no_binaries # each program is built once
 
 "$CLTRAIN" devices >/dev/null 2>&1 || skip_all "there is no OpenCL device"
 expect_code 0 "$CLTRAIN" verify --small --mode correct --caps="${1:?name a mask of capabilities}"

@@ -20,8 +20,8 @@
  *
  * Registers. 64 x 256 or 128 x 128 sums of a group of four warps are 128 registers an item; 256 items may
  * have 255 each, 384 items 168. Speed is bound by the bytes from the second-level cache for each
- * multiply-add: 128 x 256 needs three quarters of the bytes of 128 x 128, and 192 x 256, by 384 items of which
- * 256 copy, seven twelfths.
+ * multiply-add: 128 x 256 needs three quarters of the bytes of 128 x 128, and 192 x 256, by 384 items of
+ * which 256 copy, seven twelfths.
  *
  * Sums of A's lines (LINE_SUMS) are products of A with ones, eight columns wide. Each costs an eighth of the
  * product beside it, as A must be read again. With parts of k, groups with the same lines therefore take

@@ -4,9 +4,9 @@
  * threads for different programs, and a compiler needs a second or more for each of dozens. Where threads
  * would wait for each other, each has a child process (cl/program/builders.h). Programs with the largest
  * sources are begun first, so that no builder is left alone with one at the end; a program that another
- * process is building comes later, and is then in a cache (cl/program/build_turn.h). If several programs fail,
- * the one that was begun first is reported, so that the message does not depend on timing. It must not know
- * what is built. */
+ * process is building comes later, and is then in a cache (cl/program/build_turn.h). If several programs
+ * fail, the one that was begun first is reported, so that the message does not depend on timing. It must not
+ * know what is built. */
 #include "cl/device/internal.h"
 #include "cl/kernels/program_source.h"
 #include "cl/program/build_turn.h"

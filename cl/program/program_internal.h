@@ -63,7 +63,7 @@ void ocl_binary_cache_close(ocl_device *device);
 /* Whether programs that are built now are recorded, as a binary or as a mark. */
 bool ocl_binary_cache_keeps(const ocl_device *device);
 /* Whether there is a binary, or a mark that the program was built before and so is in the driver's own
- * cache. *hash names the program among those of this device (build_turn.h). */
+ * cache. *hash names the program on this device (build_turn.h). */
 bool ocl_binary_known(const ocl_device *device, const char *source, const char *full_options, uint64_t *hash);
 /* The turns of building in the folder of kept programs (build_turn.h); below 0: nothing is kept. */
 int ocl_binary_turns(const ocl_device *device);

@@ -222,18 +222,18 @@ static bool verify_files_of(verify_run *v, const char *folder)
 static void verify_folder(verify_run *v, const char *folder)
 {
     char *manifest = NULL;
-    clt_path_list list = {0};
+    clt_file_list list = {0};
     clt_status status = clt_path_join(folder, "manifest.json", &manifest);
     if (status == CLT_OK && clt_file_exists(manifest)) {
         status = clt_prepare_check(folder, on_prepared, v);
     } else if (status == CLT_OK && !verify_files_of(v, folder)) {
         status = clt_shard_paths(folder, "", "data verify", &list);
         for (size_t i = 0; i < list.count && !stopped(v); i++)
-            verify_file(v, list.path[i]);
+            verify_file(v, list.name[i]);
     }
     if (status != CLT_OK)
         report(v, folder, status, "");
-    clt_path_list_free(&list);
+    clt_file_list_free(&list);
     free(manifest);
 }
 

@@ -166,8 +166,8 @@ static const char *const target_names[][2] = {{"images-idx3", "labels-idx1"},
 static const char *const eval_names[][2] = {
     {"train", "t10k"}, {"train", "test"}, {"train", "val"}, {"train", "valid"}};
 
-/* Finds a file whose name is that of `path` with the first word of a pair replaced by the second; NULL: there
- * is no such file. */
+/* Replaces the first word of a pair in the name of `path` by the second word, and finds the file with this
+ * name; NULL: there is none. */
 static const char *sibling(new_config *n, const char *path, const char *const names[][2], size_t count)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

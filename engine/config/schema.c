@@ -137,7 +137,7 @@ const clt_config_key clt_config_common[] = {
         "parallel.rank_invariant"),
     CLT_KEY_FLOAT(
         "parallel.bucket_mb", 0.001, 1e6, "25", "MiB",
-        "gradients are summed over the ranks in buckets of at most so many bytes of f32, but at "
+        "gradients are summed over the ranks in buckets of f32 numbers of at most this size, but at "
         "least 64 KiB, each as soon as the backward pass has computed it; results do not depend on it"),
     CLT_KEY_BOOL(
         "parallel.shared_memory", "true",

@@ -87,14 +87,19 @@ clt_status clt_remove_tree(const char *path);       /* no symlink following; goe
 /* Joins with one '/'; an absolute b wins. Result must be freed. */
 clt_status clt_path_join(const char *a, const char *b, char **out);
 
-/* Names of the entries of a folder, without those that begin with a dot, in byte order. */
-typedef struct clt_file_names {
+/* Names of files, or their paths. The list owns them. */
+typedef struct clt_file_list {
     char **name;
     size_t count, capacity;
-} clt_file_names;
-/* CLT_EDATA: the folder cannot be opened, or not be read to its end. *out is to be freed in any case. */
-clt_status clt_folder_names(const char *folder, clt_file_names *out);
-void clt_file_names_free(clt_file_names *names);
+} clt_file_list;
+/* Takes ownership of `name`, also on failure. NULL: memory ran out when it was made; CLT_ENOMEM. */
+clt_status clt_file_list_add(clt_file_list *list, char *name);
+/* Sorts the names from index `from` on by their bytes. */
+void clt_file_list_sort(clt_file_list *list, size_t from);
+void clt_file_list_free(clt_file_list *list);
+/* The names of a folder's entries, sorted, without those that begin with a dot. CLT_EDATA: the folder cannot
+ * be opened, or not be read to its end. *out is to be freed in any case. */
+clt_status clt_folder_names(const char *folder, clt_file_list *out);
 
 /* Exclusive lock file (flock) holding the pid and host; CLT_ESTORAGE with the holder named if it is
  * taken. */

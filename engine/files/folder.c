@@ -162,12 +162,12 @@ clt_status clt_mkdir_possible(const char *path)
 
 static clt_status remove_entry(int parent, const char *name, const char *shown);
 
-void clt_file_names_free(clt_file_names *names)
+void clt_file_list_free(clt_file_list *list)
 {
-    for (size_t i = 0; i < names->count; i++)
-        free(names->name[i]);
-    free(names->name);
-    *names = (clt_file_names){0};
+    for (size_t i = 0; i < list->count; i++)
+        free(list->name[i]);
+    free(list->name);
+    *list = (clt_file_list){0};
 }
 
 static int by_name(const void *a, const void *b)
@@ -175,21 +175,30 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static clt_status add_name(clt_file_names *list, const char *name)
+void clt_file_list_sort(clt_file_list *list, size_t from)
 {
-    CLT_TRY(clt_grow(&list->name, &list->capacity, list->count + 1, sizeof *list->name, "names of files"));
-    list->name[list->count] = strdup(name);
-    if (!list->name[list->count])
-        CLT_FAIL(CLT_ENOMEM, "listing names of files: out of host memory");
-    list->count++;
-    return CLT_OK;
+    if (list->count > from)
+        qsort(list->name + from, list->count - from, sizeof *list->name, by_name);
 }
 
-clt_status clt_folder_names(const char *path, clt_file_names *out)
+clt_status clt_file_list_add(clt_file_list *list, char *name)
+{
+    if (!name)
+        CLT_FAIL(CLT_ENOMEM, "listing files: out of host memory");
+    clt_status status =
+        clt_grow(&list->name, &list->capacity, list->count + 1, sizeof *list->name, "a list of files");
+    if (status == CLT_OK)
+        list->name[list->count++] = name;
+    else
+        free(name);
+    return status;
+}
+
+clt_status clt_folder_names(const char *path, clt_file_list *out)
 {
     char why[CLT_ERRNO_TEXT];
     clt_status status = CLT_OK;
-    *out = (clt_file_names){0};
+    *out = (clt_file_list){0};
     DIR *folder = opendir(path);
     if (!folder)
         CLT_FAIL(CLT_EDATA, "opening the folder '%s': %s; check the path", path, clt_errno_text(errno, why));
@@ -202,11 +211,10 @@ clt_status clt_folder_names(const char *path, clt_file_names *out)
             break;
         }
         if (entry->d_name[0] != '.')
-            status = add_name(out, entry->d_name);
+            status = clt_file_list_add(out, strdup(entry->d_name));
     }
     (void)closedir(folder);
-    if (out->count > 1)
-        qsort(out->name, out->count, sizeof *out->name, by_name);
+    clt_file_list_sort(out, 0);
     return status;
 }
 

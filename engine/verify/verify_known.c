@@ -447,7 +447,7 @@ static clt_status check_tree_step(clt_verify_session *session, tree_case *t, boo
     return CLT_OK;
 }
 
-/* The micro-batches of a step, one after the other, with arrays that are aligned to vectors and with others. */
+/* The micro-batches of a step, one after the other, with arrays aligned to vectors and with others. */
 static clt_status check_tree(clt_verify_session *session, clt_style style, clt_verify_outcome *outcome)
 {
     tree_case *t;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Checks moments that a convolution hands to the batch norm after it (engine/plan/moments.c): compares the
- * mean and variance that the norm saves with mean and variance of the stored convolution in double precision. Covers
- * each algorithm, and sizes of the image that fill Winograd's tiles of 2 and of 4 places, exceed them by one
- * place, or leave a partial tile. */
+ * mean and variance that the norm saves with mean and variance of the stored convolution in double precision.
+ * Covers each algorithm, and sizes of the image that fill Winograd's tiles of 2 and of 4 places, exceed them
+ * by one place, or leave a partial tile. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

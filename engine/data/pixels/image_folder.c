@@ -45,7 +45,7 @@ void clt_image_list_free(clt_image_list *list)
  * "CLASS/more"; "": the root itself. */
 static clt_status list_class(const char *root, const char *inner, int depth, clt_image_list *list)
 {
-    clt_file_names found = {0}, folders = {0};
+    clt_file_list found = {0}, folders = {0};
     clt_str path = {0};
     clt_status status = CLT_OK;
     const char *slash = *inner ? "/" : "";
@@ -92,12 +92,12 @@ static clt_status list_class(const char *root, const char *inner, int depth, clt
     }
 done:
     free(folders.name);
-    clt_file_names_free(&found);
+    clt_file_list_free(&found);
     clt_str_free(&path);
     return status;
 }
 
-static clt_status no_classes(const char *root, const clt_file_names *found)
+static clt_status no_classes(const char *root, const clt_file_list *found)
 {
     size_t images = 0;
     for (size_t i = 0; i < found->count; i++)
@@ -134,7 +134,7 @@ static const char *deeper(const char *root)
 
 clt_status clt_image_list_folder(const char *root, clt_image_list *list)
 {
-    clt_file_names found = {0};
+    clt_file_list found = {0};
     *list = (clt_image_list){0};
     clt_status status = clt_folder_names(root, &found);
     const char *inner = status == CLT_OK ? deeper(root) : NULL;
@@ -165,7 +165,7 @@ clt_status clt_image_list_folder(const char *root, clt_image_list *list)
         status = no_classes(root, &found);
     if (status == CLT_OK && list->count >= MAX_FILES)
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "listing '%s': more than 2^31 images", root);
-    clt_file_names_free(&found);
+    clt_file_list_free(&found);
     return status;
 }
 
@@ -185,22 +185,22 @@ clt_status clt_image_list_all(const char *root, clt_image_list *list)
 
 bool clt_is_image_folder(const char *path)
 {
-    clt_file_names found = {0};
+    clt_file_list found = {0};
     bool yes = false;
     if (clt_is_directory(path) && clt_folder_names(path, &found) == CLT_OK) {
         for (size_t i = 0; i < found.count && !yes; i++) {
-            clt_file_names inner = {0};
+            clt_file_list inner = {0};
             clt_str folder = {0};
             clt_str_printf(&folder, "%s/%s", path, found.name[i]);
             if (clt_str_check(&folder) == CLT_OK && clt_is_directory(folder.text) &&
                 clt_folder_names(folder.text, &inner) == CLT_OK)
                 for (size_t k = 0; k < inner.count && !yes; k++)
                     yes = is_image_name(inner.name[k]);
-            clt_file_names_free(&inner);
+            clt_file_list_free(&inner);
             clt_str_free(&folder);
         }
     }
-    clt_file_names_free(&found);
+    clt_file_list_free(&found);
     clt_error_clear();
     return yes;
 }
@@ -231,7 +231,7 @@ clt_status clt_image_refuse_other_file(const char *path)
 /* Counts the files of a folder, and at depth 0 the files of its folders. */
 static void count_kinds(const char *path, int depth, size_t *images, size_t *others)
 {
-    clt_file_names found = {0};
+    clt_file_list found = {0};
     if (clt_folder_names(path, &found) != CLT_OK)
         clt_error_clear();
     for (size_t i = 0; i < found.count; i++) {
@@ -246,7 +246,7 @@ static void count_kinds(const char *path, int depth, size_t *images, size_t *oth
             ++*others;
         clt_str_free(&inner);
     }
-    clt_file_names_free(&found);
+    clt_file_list_free(&found);
 }
 
 bool clt_folder_has_images(const char *path)

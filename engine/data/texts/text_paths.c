@@ -58,34 +58,6 @@ clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor
     return visit(context, entry);
 }
 
-void clt_path_list_free(clt_path_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        free(list->path[i]);
-    free(list->path);
-    *list = (clt_path_list){0};
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Takes ownership of `path`, which may be NULL when memory ran out. */
-static clt_status append(clt_path_list *list, char *path)
-{
-    if (!path)
-        CLT_FAIL(CLT_ENOMEM, "listing the files: out of host memory");
-    clt_status status =
-        clt_grow(&list->path, &list->capacity, list->count + 1, sizeof *list->path, "the list of files");
-    if (status != CLT_OK) {
-        free(path);
-        return status;
-    }
-    list->path[list->count++] = path;
-    return CLT_OK;
-}
-
 static bool is_shard(const char *name, const char *word)
 {
     size_t length = strlen(name);
@@ -93,22 +65,22 @@ static bool is_shard(const char *name, const char *word)
 }
 
 /* Adds an entry of the folder. */
-static clt_status append_entry(clt_path_list *list, const char *folder, const char *name)
+static clt_status append_entry(clt_file_list *list, const char *folder, const char *name)
 {
     char *path = NULL;
     CLT_TRY(clt_path_join(folder, name, &path));
-    return append(list, path);
+    return clt_file_list_add(list, path);
 }
 
-static clt_status list_folder(const char *folder, const char *word, const char *key, clt_path_list *list)
+static clt_status list_folder(const char *folder, const char *word, const char *key, clt_file_list *list)
 {
-    clt_file_names names;
+    clt_file_list names;
     size_t before = list->count;
     clt_status status = clt_fail_prefix(clt_folder_names(folder, &names), "listing the shards (%s)", key);
     for (size_t i = 0; status == CLT_OK && i < names.count; i++)
         if (is_shard(names.name[i], word))
             status = append_entry(list, folder, names.name[i]);
-    clt_file_names_free(&names);
+    clt_file_list_free(&names);
     if (status == CLT_OK && list->count == before)
         CLT_FAIL(CLT_EDATA,
                  "opening the folder of shards '%s' (%s): no file in it is called *%s*.bin; give a pattern "
@@ -117,23 +89,23 @@ static clt_status list_folder(const char *folder, const char *word, const char *
     return status;
 }
 
-static clt_status list_pattern(const char *pattern, const char *key, clt_path_list *list)
+static clt_status list_pattern(const char *pattern, const char *key, clt_file_list *list)
 {
     glob_t found = {0};
     clt_status status = CLT_OK;
     int result = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (result == GLOB_NOSPACE)
-        status = append(list, NULL);
+        status = clt_file_list_add(list, NULL);
     else if (result != 0)
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
                           "opening '%s' (%s): no file matches the pattern; check the path", pattern, key);
     for (size_t i = 0; status == CLT_OK && i < found.gl_pathc; i++)
-        status = append(list, strdup(found.gl_pathv[i]));
+        status = clt_file_list_add(list, strdup(found.gl_pathv[i]));
     globfree(&found);
     return status;
 }
 
-clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_path_list *list)
+clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_file_list *list)
 {
     size_t before = list->count;
     if (clt_is_directory(entry))
@@ -141,17 +113,17 @@ clt_status clt_shard_paths(const char *entry, const char *word, const char *key,
     else if (!clt_file_exists(entry) && strpbrk(entry, "*?["))
         CLT_TRY(list_pattern(entry, key, list));
     else
-        return append(list, strdup(entry));
-    qsort(list->path + before, list->count - before, sizeof *list->path, by_name);
+        return clt_file_list_add(list, strdup(entry));
+    clt_file_list_sort(list, before);
     return CLT_OK;
 }
 
 /* --- texts --- */
 
 /* Adds the files of a folder and its subfolders, without those whose names begin with a dot. */
-static clt_status list_texts(const char *folder, const char *key, int depth, clt_path_list *list)
+static clt_status list_texts(const char *folder, const char *key, int depth, clt_file_list *list)
 {
-    clt_file_names names;
+    clt_file_list names;
     if (depth > MAX_DEPTH)
         CLT_FAIL(CLT_EDATA, "listing the folder of texts '%s' (%s): it is nested more than %d deep", folder,
                  key, MAX_DEPTH);
@@ -165,7 +137,7 @@ static clt_status list_texts(const char *folder, const char *key, int depth, clt
             status = append_entry(list, folder, names.name[i]);
         free(path);
     }
-    clt_file_names_free(&names);
+    clt_file_list_free(&names);
     return status;
 }
 
@@ -176,14 +148,14 @@ typedef struct text_visit {
 } text_visit;
 
 /* Takes folders out of the list, which a pattern may match, too. */
-static void drop_folders(clt_path_list *list)
+static void drop_folders(clt_file_list *list)
 {
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++)
-        if (clt_is_directory(list->path[i]))
-            free(list->path[i]);
+        if (clt_is_directory(list->name[i]))
+            free(list->name[i]);
         else
-            list->path[kept++] = list->path[i];
+            list->name[kept++] = list->name[i];
     list->count = kept;
 }
 
@@ -191,7 +163,7 @@ static void drop_folders(clt_path_list *list)
 static clt_status visit_text(void *context, const char *path)
 {
     const text_visit *v = context;
-    clt_path_list list = {0};
+    clt_file_list list = {0};
     clt_status status = CLT_OK;
     if (clt_is_directory(path))
         status = list_texts(path, v->key, 0, &list);
@@ -204,11 +176,11 @@ static clt_status visit_text(void *context, const char *path)
         status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
                           "opening the folder of texts '%s' (%s): there is no file in it", path, v->key);
     if (status == CLT_OK)
-        qsort(list.path, list.count, sizeof *list.path, by_name);
+        clt_file_list_sort(&list, 0);
     clt_text_group group = {.name = path, .count = list.count};
     for (; status == CLT_OK && group.index < list.count; group.index++)
-        status = v->visit(v->context, list.path[group.index], &group);
-    clt_path_list_free(&list);
+        status = v->visit(v->context, list.name[group.index], &group);
+    clt_file_list_free(&list);
     return status;
 }
 
@@ -220,13 +192,13 @@ clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor v
 
 bool clt_folder_has_shards(const char *folder, const char *word)
 {
-    clt_file_names names;
+    clt_file_list names;
     bool found = false;
     if (clt_folder_names(folder, &names) != CLT_OK)
         clt_error_clear(); /* who opens the folder says why it cannot be read */
     for (size_t i = 0; i < names.count && !found; i++)
         found = is_shard(names.name[i], word);
-    clt_file_names_free(&names);
+    clt_file_list_free(&names);
     return found;
 }
 

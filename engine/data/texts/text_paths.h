@@ -6,7 +6,7 @@
 #define ENGINE_DATA_TEXTS_TEXT_PATHS_H
 
 #include "engine/base/mem.h"
-#include "engine/base/status.h"
+#include "engine/files/fileio.h"
 
 typedef clt_status (*clt_path_visitor)(void *context, const char *path);
 
@@ -27,15 +27,10 @@ typedef clt_status (*clt_text_visitor)(void *context, const char *path, const cl
  * pattern to the files that match. CLT_EDATA when there is none. */
 clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor visit, void *context);
 
-typedef struct clt_path_list {
-    char **path;
-    size_t count, capacity;
-} clt_path_list;
-void clt_path_list_free(clt_path_list *list);
 /* clt_shard_paths: appends the files that an entry means, in byte order of their names: a file itself; of a
  * folder the files NAME.bin whose name contains `word` ("train"); of a pattern ("data/train_*.bin") the
  * files that match. CLT_EDATA when there is none. */
-clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_path_list *list);
+clt_status clt_shard_paths(const char *entry, const char *word, const char *key, clt_file_list *list);
 /* True if the folder contains a file NAME.bin whose name contains `word`. */
 bool clt_folder_has_shards(const char *folder, const char *word);
 

@@ -62,11 +62,11 @@ static clt_status add_entry(void *context, const char *path)
 {
     clt_source *source = context;
     tokens_state *state = source->state;
-    clt_path_list list = {0};
+    clt_file_list list = {0};
     clt_status status = clt_shard_paths(path, state->word, state->key, &list);
     for (size_t i = 0; i < list.count && status == CLT_OK; i++)
-        status = add_shard(source, state, list.path[i]);
-    clt_path_list_free(&list);
+        status = add_shard(source, state, list.name[i]);
+    clt_file_list_free(&list);
     return status;
 }
 

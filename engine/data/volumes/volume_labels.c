@@ -44,8 +44,7 @@ static clt_status take_names(const clt_volume_set *set, const char *path, const 
         if (!name && seen[k])
             CLT_FAIL(CLT_EDATA,
                      "reading '%s': its labels name no value %lld, which is class %lld of %lld; repair the "
-                     "labels, "
-                     "or give data.class_names=[...]",
+                     "labels, or give data.class_names=[...]",
                      path, (long long)value, (long long)k, (long long)classes);
         snprintf(number, sizeof number, "%lld", (long long)k);
         if (name && name[clt_text_plain(name)])

@@ -25,7 +25,7 @@ typedef struct names {
 
 static clt_status list_names(names *list, const char *folder)
 {
-    clt_file_names found;
+    clt_file_list found;
     clt_status status = clt_folder_names(folder, &found);
     if (status == CLT_OK)
         status = clt_alloc(&list->name, found.count + 1, sizeof *list->name, "names of files");
@@ -34,7 +34,7 @@ static clt_status list_names(names *list, const char *folder)
         if (!list->name[list->count])
             status = CLT_ENOMEM;
     }
-    clt_file_names_free(&found);
+    clt_file_list_free(&found);
     return status;
 }
 

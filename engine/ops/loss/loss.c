@@ -6,8 +6,8 @@
 #include "engine/ops/emit_util.h"
 
 /* Up to this many rows are summed in one stage. More rows are first summed in parts of about sqrt(rows)
- * rows, at most MAX_PART_ROWS; many parts are summed in parts again. So rounding errors stay as small as in a few
- * hundred additions for any number of rows. */
+ * rows, at most MAX_PART_ROWS; many parts are summed in parts again. So rounding errors stay as small as in a
+ * few hundred additions for any number of rows. */
 #define ONE_STAGE_ROWS 64
 #define MAX_PARTS 256
 #define MAX_PART_ROWS 256

@@ -73,7 +73,7 @@ bool clt_continues(const clt_run_options *options);
 bool clt_first_rank(const clt_run_options *options);
 /* On rank 0: refuses a run folder that cannot be made, is in use, or holds another run. Writes nothing. */
 clt_status clt_check_folder(const clt_run_options *options);
-/* The step after which this start ends: that of the job, or options->max_steps. */
+/* The step after which this start ends: the last step of the job, or options->max_steps. */
 int64_t clt_steps_now(const clt_run_options *options, const clt_job *job);
 /* A line for the user if no step is left after `step`, or if the evaluations have ended the training early;
  * else NULL. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Updates of a store with one matrix, and the bench with which the tuner measures them. After one update it
- * compares parameters and optimizer states with the results of the list's last variant, which accepts everything.
- * The matrix belongs to a net of one layer, which is never run. Knows plans and stores. */
+ * compares parameters and optimizer states with the results of the list's last variant, which accepts
+ * everything. The matrix belongs to a net of one layer, which is never run. Knows plans and stores. */
 #include "engine/verify/speed/update_bench.h"
 
 #include <math.h>

@@ -58,23 +58,23 @@ static int drop_folder(void **state)
 static void test_sorted(void **state)
 {
     static const char *const expected[] = {"10", "9", "a", "a.b", "b", "\xff"};
-    clt_file_names names;
+    clt_file_list names;
     (void)state;
     assert_int_equal(clt_folder_names(folder, &names), CLT_OK);
     assert_int_equal(names.count, 6);
     for (int i = 0; i < 6; i++)
         assert_string_equal(names.name[i], expected[i]);
-    clt_file_names_free(&names);
+    clt_file_list_free(&names);
     assert_int_equal(names.count, 0);
 }
 
 static void test_missing(void **state)
 {
-    clt_file_names names;
+    clt_file_list names;
     (void)state;
     assert_int_equal(clt_folder_names("/no/such/folder", &names), CLT_EDATA);
     assert_non_null(strstr(clt_error_text(), "'/no/such/folder'"));
-    clt_file_names_free(&names);
+    clt_file_list_free(&names);
 }
 
 /* Wherever the disk fails, the list is refused. */
@@ -82,14 +82,14 @@ static void test_failing_disk(void **state)
 {
     (void)state;
     for (int good = 0; good <= 9; good++) { /* seven files, "." and "..", and the end */
-        clt_file_names names;
+        clt_file_list names;
         calls_left = good;
         clt_status status = clt_folder_names(folder, &names);
         calls_left = -1;
         assert_int_equal(status, CLT_EDATA);
         assert_non_null(strstr(clt_error_text(), folder));
         assert_non_null(strstr(clt_error_text(), strerror(EIO)));
-        clt_file_names_free(&names);
+        clt_file_list_free(&names);
     }
 }
 

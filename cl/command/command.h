@@ -8,6 +8,7 @@
 
 #include "cl/device/device.h"
 #include "engine/base/dtype.h"
+#include "engine/base/scope.h"
 
 #define OCL_NO_TENSOR_ID (-1)
 
@@ -115,6 +116,7 @@ typedef struct ocl_command_list {
     size_t count, capacity;
 } ocl_command_list;
 void ocl_command_list_free(ocl_command_list *list); /* frees the array, not the arena */
+CLT_SCOPED_VALUE(ocl_command_list, ocl_command_list_free)
 
 /* A derived tensor: a function of one other tensor, `source`, and of nothing else. The owner may keep it
  * while the source does not change; its commands, marked by `derives`, are then left out of later runs
@@ -239,6 +241,7 @@ void ocl_emit_fail(ocl_emitter *e, clt_status status);
 /* First failure, with its message restored, or CLT_OK. */
 clt_status ocl_emit_status(ocl_emitter *e);
 void ocl_emitter_free(ocl_emitter *e);
+CLT_SCOPED_VALUE(ocl_emitter, ocl_emitter_free)
 
 /* Bytes a command must move: the sum of its arguments' bytes (a READ_WRITE argument counts twice). */
 uint64_t ocl_command_bytes(const ocl_command *command);

@@ -5,6 +5,7 @@
 #ifndef CL_COMMAND_MEMORY_H
 #define CL_COMMAND_MEMORY_H
 
+#include "engine/base/scope.h"
 #include "cl/device/device.h"
 
 typedef struct ocl_buffer ocl_buffer; /* one cl_mem */
@@ -23,6 +24,7 @@ clt_status ocl_buffer_create_over(ocl_device *device, void *memory, uint64_t byt
  * buffer over host memory. Blocks. */
 bool ocl_computes_on_host(ocl_device *device);
 void ocl_buffer_destroy(ocl_buffer *buffer);
+CLT_SCOPED_POINTER(ocl_buffer, ocl_buffer_destroy)
 uint64_t ocl_buffer_bytes(const ocl_buffer *buffer);
 /* Bytes of all buffers of this device, now and at their maximum since it was opened. */
 uint64_t ocl_device_bytes(const ocl_device *device);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 
 /* Capability bits: id, name (--caps, devices --json), what the probe proves. */
@@ -272,6 +273,7 @@ typedef struct ocl_open_options {
  * CLT_EDEVICE names the SPEC, the devices that exist, and what to do. */
 clt_status ocl_device_open(const ocl_open_options *options, ocl_device **out);
 void ocl_device_close(ocl_device *device);
+CLT_SCOPED_POINTER(ocl_device, ocl_device_close)
 /* Creates an in-order queue that a device does not have from the start. */
 clt_status ocl_device_open_queue(ocl_device *device, ocl_queue queue);
 /* Registers a function to be called when the last open device of the process has been closed; it replaces an

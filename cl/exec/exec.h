@@ -5,6 +5,7 @@
 #ifndef CL_EXEC_EXEC_H
 #define CL_EXEC_EXEC_H
 
+#include "engine/base/scope.h"
 #include "cl/command/command.h"
 #include "cl/command/memory.h"
 #include "cl/program/programs.h"
@@ -45,6 +46,7 @@ typedef struct ocl_exec_options {
 clt_status ocl_exec_create(ocl_device *device, const ocl_command_list *list, const ocl_exec_options *options,
                            ocl_exec **out);
 void ocl_exec_destroy(ocl_exec *exec);
+CLT_SCOPED_POINTER(ocl_exec, ocl_exec_destroy)
 /* Enqueues every command on the compute queue. Never blocks, builds or allocates (except for CLBlast's own
  * calls). The first command on the device waits for `wait` (may be NULL). */
 clt_status ocl_exec_run(ocl_exec *exec, ocl_event *wait);

@@ -389,6 +389,7 @@ void ocl_device_when_last_closes(void (*fn)(void))
 
 void ocl_device_close(ocl_device *device)
 {
+    CLT_KEEP_ERROR();
     if (device == NULL)
         return;
     bool lost = ocl_commands_failed(device); /* then its queues and context are not released */

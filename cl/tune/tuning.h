@@ -8,6 +8,7 @@
 #ifndef CL_TUNE_TUNING_H
 #define CL_TUNE_TUNING_H
 
+#include "engine/base/scope.h"
 #include "cl/command/variant.h"
 #include "cl/device/answers.h"
 #include "engine/json/json.h"
@@ -59,6 +60,7 @@ typedef struct ocl_tuning {
 
 clt_status ocl_tuning_create(const ocl_device_desc *device, ocl_tuning **out);
 void ocl_tuning_destroy(ocl_tuning *tuning); /* NULL is fine */
+CLT_SCOPED_POINTER(ocl_tuning, ocl_tuning_destroy)
 clt_status ocl_tuning_copy(const ocl_tuning *tuning, ocl_tuning **out);
 /* Adds a record, or replaces the one of the same family and problem. */
 clt_status ocl_tuning_set(ocl_tuning *tuning, const ocl_choice *record);

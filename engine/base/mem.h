@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 
 static inline uint64_t clt_align_up(uint64_t value, uint64_t alignment)
@@ -35,6 +36,7 @@ clt_status clt_grow(void *array, size_t *capacity, size_t need, size_t size, con
 typedef struct clt_arena clt_arena;
 clt_status clt_arena_create(clt_arena **out);
 void clt_arena_destroy(clt_arena *arena); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_arena, clt_arena_destroy)
 /* Returns NULL only when the host is out of memory (then the thread's error is set to CLT_ENOMEM). */
 void *clt_arena_alloc(clt_arena *arena, size_t size);
 char *clt_arena_strdup(clt_arena *arena, const char *text);
@@ -52,6 +54,7 @@ void clt_str_append_n(clt_str *s, const char *bytes, size_t count);
 void clt_str_printf(clt_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 clt_status clt_str_check(const clt_str *s);
 void clt_str_free(clt_str *s);
+CLT_SCOPED_VALUE(clt_str, clt_str_free)
 
 /* Edit distance with adjacent transpositions, capped at `limit`+1. Texts of more than 255 bytes have
  * distance 0 or limit+1. */

@@ -159,3 +159,17 @@ clt_status clt_error_put(const clt_error *error)
     last.line = error->line;
     return error->status;
 }
+
+void clt_error_save(clt_error *error)
+{
+    error->file = last.file;
+    error->line = last.line;
+    memcpy(error->text, last.text, strlen(last.text) + 1);
+}
+
+void clt_error_restore(const clt_error *error)
+{
+    memcpy(last.text, error->text, strlen(error->text) + 1);
+    last.file = error->file;
+    last.line = error->line;
+}

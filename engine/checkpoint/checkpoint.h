@@ -9,6 +9,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/hash.h"
+#include "engine/base/scope.h"
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
 
@@ -30,6 +31,7 @@ clt_status clt_safetensors_open(const char *path, clt_safetensors **out);
 /* Opens several files as one. A name may occur in one of them only. */
 clt_status clt_safetensors_open_parts(const char *const *paths, int count, clt_safetensors **out);
 void clt_safetensors_close(clt_safetensors *file);
+CLT_SCOPED_POINTER(clt_safetensors, clt_safetensors_close)
 int clt_safetensors_count(const clt_safetensors *file);
 const clt_named_tensor *clt_safetensors_at(const clt_safetensors *file, int index); /* in file order */
 const clt_named_tensor *clt_safetensors_find(const clt_safetensors *file,
@@ -167,6 +169,7 @@ typedef struct clt_checkpoint {
  * opened; each one rejected is logged with the reason). Sizes and hashes are verified. */
 clt_status clt_checkpoint_open(const char *path, clt_checkpoint **out);
 void clt_checkpoint_close(clt_checkpoint *checkpoint);
+CLT_SCOPED_POINTER(clt_checkpoint, clt_checkpoint_close)
 /* Which values of a parameter are meant: RAW: the optimizer's result; AVERAGED: its moving average
  * (optimizer.ema) if the run kept one. A saved model is evaluated with AVERAGED values. */
 typedef enum clt_values { CLT_VALUES_RAW, CLT_VALUES_AVERAGED } clt_values;

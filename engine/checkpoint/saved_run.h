@@ -7,6 +7,7 @@
 #ifndef ENGINE_CHECKPOINT_SAVED_RUN_H
 #define ENGINE_CHECKPOINT_SAVED_RUN_H
 
+#include "engine/base/scope.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/config/config.h"
 #include "engine/data/facts/data_facts.h"
@@ -39,6 +40,7 @@ typedef struct clt_saved_run_options {
  * it has no config; CLT_ECONFIG: an override is wrong. */
 clt_status clt_saved_run_open(const char *path, const clt_saved_run_options *options, clt_saved_run **out);
 void clt_saved_run_close(clt_saved_run *saved); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_saved_run, clt_saved_run_close)
 
 /* Appends a description for people: "a gpt on text data of 256 different tokens". */
 void clt_saved_run_words(const clt_saved_run *saved, clt_str *out);

@@ -7,6 +7,7 @@
 #ifndef ENGINE_CONFIG_CONFIG_H
 #define ENGINE_CONFIG_CONFIG_H
 
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 #include "engine/json/json.h"
 
@@ -78,6 +79,7 @@ clt_status clt_config_load_over(const char *path, const char *const *overrides, 
 clt_status clt_config_parse_over(const char *text, const char *source, const char *const *overrides,
                                  int n_overrides, const clt_config_presets *presets, clt_config **out);
 void clt_config_destroy(clt_config *config);
+CLT_SCOPED_POINTER(clt_config, clt_config_destroy)
 
 /* Values by key path; the key must be in the schema (anything else is a programming error and asserts). */
 int64_t clt_config_int(const clt_config *config, const char *key);  /* AUTO_INT: -1 for "auto" */

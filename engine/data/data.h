@@ -9,6 +9,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/hash.h"
+#include "engine/base/scope.h"
 #include "engine/config/part.h"
 #include "engine/graph/graph.h"
 
@@ -204,6 +205,7 @@ clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_st
 /* True when the config names evaluation data (or a split of the training data). */
 bool clt_source_has_eval(const clt_config *config);
 void clt_source_close(clt_source *source);
+CLT_SCOPED_POINTER(clt_source, clt_source_close)
 const clt_source_type *const *clt_source_types(int *count);
 /* One field of a sample, with the draw of evaluation. */
 clt_status clt_source_read_field(const clt_source *source, int64_t index, int field, void *dst);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 
 /* clt_file_read: whole file, NUL-terminated copy; `code` is the status for any failure. max_bytes 0 = no
@@ -45,6 +46,7 @@ typedef struct clt_mapping {
 } clt_mapping;
 clt_status clt_map_open(const char *path, clt_status code, clt_mapping *out);
 void clt_map_close(clt_mapping *mapping);
+CLT_SCOPED_VALUE(clt_mapping, clt_map_close)
 /* Says that bytes of the mapping were read, so that the next clt_map_check looks at its file. */
 void clt_map_used(const clt_mapping *mapping);
 /* Fails if bytes that any thread has read were missing in their files: checks every mapping that was used
@@ -97,6 +99,7 @@ clt_status clt_file_list_add(clt_file_list *list, char *name);
 /* Sorts the names from index `from` on by their bytes. */
 void clt_file_list_sort(clt_file_list *list, size_t from);
 void clt_file_list_free(clt_file_list *list);
+CLT_SCOPED_VALUE(clt_file_list, clt_file_list_free)
 /* The names of a folder's entries, sorted, without those that begin with a dot. CLT_EDATA: the folder cannot
  * be opened, or not be read to its end. *out is to be freed in any case. */
 clt_status clt_folder_names(const char *folder, clt_file_list *out);

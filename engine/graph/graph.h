@@ -9,6 +9,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/mem.h"
 #include "engine/base/names.h"
+#include "engine/base/scope.h"
 #include "engine/json/json.h"
 
 #define CLT_MAX_IN 16 /* inputs of a node; concat has the most */
@@ -207,6 +208,7 @@ typedef struct clt_graph {
 
 clt_status clt_graph_create(int64_t micro_batch, clt_graph **out);
 void clt_graph_destroy(clt_graph *graph);
+CLT_SCOPED_POINTER(clt_graph, clt_graph_destroy)
 
 /* Declares a batch field and returns its tensor of shape (micro_batch, shape...). */
 clt_status clt_graph_field(clt_graph *graph, const char *name, clt_dtype dtype, const clt_shape *shape,

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 
 typedef enum clt_json_type {
@@ -31,6 +32,7 @@ clt_status clt_json_parse(const char *text, size_t length, const char *source, c
                           clt_json_doc **out);
 clt_status clt_json_parse_file(const char *path, clt_status code, clt_json_doc **out);
 void clt_json_destroy(clt_json_doc *doc);
+CLT_SCOPED_POINTER(clt_json_doc, clt_json_destroy)
 const clt_json *clt_json_root(const clt_json_doc *doc);
 const char *clt_json_source(const clt_json_doc *doc);
 

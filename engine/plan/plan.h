@@ -38,6 +38,7 @@
 #ifndef ENGINE_PLAN_PLAN_H
 #define ENGINE_PLAN_PLAN_H
 
+#include "engine/base/scope.h"
 #include "cl/command/command.h"
 #include "cl/tune/family.h"
 #include "engine/config/choices.h"
@@ -321,6 +322,7 @@ typedef struct clt_plan {
 clt_status clt_plan_compute(clt_graph *graph, const ocl_device_desc *device, const clt_plan_options *options,
                             clt_plan **out);
 void clt_plan_destroy(clt_plan *plan);
+CLT_SCOPED_POINTER(clt_plan, clt_plan_destroy)
 /* The call that the variants of an op were offered for its first work in this direction; false: there is no
  * such work. */
 bool clt_plan_call(const clt_plan *plan, const clt_op *op, bool backward, clt_call *call);

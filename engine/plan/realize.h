@@ -6,6 +6,7 @@
 #ifndef ENGINE_PLAN_REALIZE_H
 #define ENGINE_PLAN_REALIZE_H
 
+#include "engine/base/scope.h"
 #include "cl/exec/exec.h"
 #include "engine/plan/plan.h"
 
@@ -19,6 +20,7 @@ typedef struct clt_slab_pool {
 clt_status clt_pool_create(ocl_device *device, const clt_plan *const *plans, int n_plans,
                            clt_slab_pool **out);
 void clt_pool_destroy(clt_slab_pool *pool);
+CLT_SCOPED_POINTER(clt_slab_pool, clt_pool_destroy)
 /* To be called when something other than a plan has written to the slabs: no plan then relies on their
  * contents. */
 void clt_pool_overwritten(clt_slab_pool *pool);
@@ -65,6 +67,7 @@ clt_status clt_plan_realize(const clt_plan *plan, ocl_device *device, const clt_
 clt_status clt_plans_realize(const clt_plan *const plans[2], ocl_device *device,
                              const clt_realize_options *options, clt_realized *out[2]);
 void clt_realized_destroy(clt_realized *realized);
+CLT_SCOPED_POINTER(clt_realized, clt_realized_destroy)
 /* Enqueues one phase, without the commands of derived tensors that are still valid. */
 clt_status clt_realized_run(clt_realized *realized, clt_phase phase);
 /* Runs the commands of all phases on zeroed slabs, each kernel once, and waits for each; host commands,

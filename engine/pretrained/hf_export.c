@@ -96,16 +96,13 @@ static clt_status open_tokenizer(hf_export *x)
                             x->saved->path));
     if (!x->tokenizer)
         return CLT_OK;
-    clt_str surplus = {0};
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_str) surplus = {0};
     if (!clt_tokenizer_surplus(x->tokenizer, x->vocab, &surplus))
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "exporting '%s': its tokenizer (%s) has %u tokens, its model %lld; name the one "
-                          "that it was trained with by --tokenizer",
-                          x->saved->path, clt_tokenizer_description(x->tokenizer),
-                          clt_tokenizer_vocab(x->tokenizer), (long long)x->vocab);
-    clt_str_free(&surplus);
-    CLT_TRY(status);
+        CLT_FAIL(CLT_EDATA,
+                 "exporting '%s': its tokenizer (%s) has %u tokens, its model %lld; name the one that it was "
+                 "trained with by --tokenizer",
+                 x->saved->path, clt_tokenizer_description(x->tokenizer), clt_tokenizer_vocab(x->tokenizer),
+                 (long long)x->vocab);
     snprintf(x->result->tokenizer, sizeof x->result->tokenizer, "%s",
              clt_tokenizer_description(x->tokenizer));
     return CLT_OK;
@@ -191,16 +188,11 @@ static clt_status gather(hf_export *x)
 
 static clt_status write_text(const hf_export *x, const char *name, clt_str *text)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     clt_str_append(text, "\n");
-    clt_status status = clt_str_check(text);
-    if (status == CLT_OK)
-        status = clt_path_join(x->folder, name, &path);
-    if (status == CLT_OK)
-        status = clt_file_write(path, text->text, text->length);
-    free(path);
-    clt_str_free(text);
-    return status;
+    CLT_TRY(clt_str_check(text));
+    CLT_TRY(clt_path_join(x->folder, name, &path));
+    return clt_file_write(path, text->text, text->length);
 }
 
 /* The id of the token with a role; -1 if there is none or the model has no row for it. Without a token for
@@ -235,7 +227,7 @@ static void token_ids(const hf_export *x, clt_json_writer *w)
 
 static clt_status write_config(const hf_export *x)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
     double dropout = clt_config_float(x->saved->config, "model.dropout");
     const char *dtype = x->dtype == CLT_F16 ? "float16" : x->dtype == CLT_BF16 ? "bfloat16" : "float32";
@@ -271,7 +263,7 @@ static clt_status write_config(const hf_export *x)
 
 static clt_status write_generation_config(const hf_export *x)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
     clt_jw_kbool(&w, "_from_model_config", true);
@@ -289,11 +281,9 @@ static clt_status write_tokenizer(const hf_export *x)
 
 static clt_status write_weights(hf_export *x)
 {
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     CLT_TRY(clt_path_join(x->folder, "model.safetensors", &path));
-    clt_status status = clt_export_tensors(x->tensors, x->count, x->dtype, path, &x->result->weights);
-    free(path);
-    return status;
+    return clt_export_tensors(x->tensors, x->count, x->dtype, path, &x->result->weights);
 }
 
 static clt_status write_all(hf_export *x)
@@ -346,61 +336,59 @@ static clt_status check_free(const char *folder)
 
 clt_status clt_hf_export_place(const char *folder)
 {
-    char *path = NULL;
-    clt_status status = bare(folder, &path);
-    if (status == CLT_OK)
-        status = check_free(path);
-    if (status == CLT_OK)
-        status = clt_export_check_outside(path);
-    free(path);
-    return status;
+    CLT_FREED char *path = NULL;
+    CLT_TRY(bare(folder, &path));
+    CLT_TRY(check_free(path));
+    return clt_export_check_outside(path);
+}
+
+/* Writes the new folder under its temporary name and renames it. */
+static clt_status write_renamed(hf_export *x, const char *folder)
+{
+    clt_status status = write_all(x);
+    CLT_TRY(clt_checkpoint_whole(x->saved->checkpoint)); /* writing from a mapping that was cut fails, too */
+    CLT_TRY(status);
+    CLT_TRY(check_free(folder));
+    if (rename(x->folder, folder) != 0)
+        return clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", x->folder, folder);
+    return clt_fsync_parent(folder);
 }
 
 static clt_status export_to(hf_export *x, const char *folder)
 {
-    clt_str temporary = {0};
+    CLT_SCOPED(clt_str) temporary = {0};
     CLT_TRY(read_model(x));
     CLT_TRY(open_tokenizer(x));
     CLT_TRY(gather(x));
     clt_str_printf(&temporary, "%s.tmp-%ld", folder, (long)getpid());
-    clt_status status = clt_str_check(&temporary);
-    if (status == CLT_OK) {
-        x->folder = temporary.text;
-        status = write_all(x);
-    }
-    clt_status whole = clt_checkpoint_whole(x->saved->checkpoint);
-    status = whole != CLT_OK ? whole : status; /* writing from a mapping that was cut fails, too */
-    if (status == CLT_OK)
-        status = check_free(folder);
-    if (status == CLT_OK && rename(temporary.text, folder) != 0)
-        status = clt_fail_errno(CLT_ESTORAGE, errno, "renaming '%s' to '%s'", temporary.text, folder);
-    if (status == CLT_OK)
-        status = clt_fsync_parent(folder);
-    clt_error error;
-    clt_error_take(status, &error);
-    if (status != CLT_OK && x->folder && clt_is_directory(temporary.text))
+    CLT_TRY(clt_str_check(&temporary));
+    x->folder = temporary.text;
+    clt_status status = write_renamed(x, folder);
+    CLT_KEEP_ERROR();
+    if (status != CLT_OK && clt_is_directory(temporary.text))
         (void)clt_remove_tree(temporary.text);
-    clt_str_free(&temporary);
-    return clt_error_put(&error);
+    return status;
 }
+
+static void hf_export_free(hf_export *x)
+{
+    clt_tokenizer_close(x->tokenizer);
+    clt_arena_destroy(x->arena);
+    free(x->tensors);
+}
+CLT_SCOPED_VALUE(hf_export, hf_export_free)
 
 clt_status clt_hf_export(const clt_saved_run *saved, clt_values values, clt_dtype dtype, const char *folder,
                          clt_hf_exported *result)
 {
-    hf_export x = {.saved = saved, .values = values, .dtype = dtype, .result = result};
-    char *path = NULL;
+    CLT_SCOPED(hf_export) x = {.saved = saved, .values = values, .dtype = dtype, .result = result};
+    CLT_FREED char *path = NULL;
     memset(result, 0, sizeof *result);
     CLT_TRY(clt_hf_export_place(folder));
-    clt_status status = bare(folder, &path);
-    if (status == CLT_OK)
-        status = clt_arena_create(&x.arena);
-    if (status == CLT_OK)
-        status = export_to(&x, path);
+    CLT_TRY(bare(folder, &path));
+    CLT_TRY(clt_arena_create(&x.arena));
+    CLT_TRY(export_to(&x, path));
     snprintf(result->weights.from, sizeof result->weights.from, "%s", saved->path);
     result->weights.averaged = values == CLT_VALUES_AVERAGED && clt_checkpoint_averages(saved->checkpoint);
-    clt_tokenizer_close(x.tokenizer);
-    clt_arena_destroy(x.arena);
-    free(x.tensors);
-    free(path);
-    return status;
+    return CLT_OK;
 }

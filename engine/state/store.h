@@ -4,6 +4,7 @@
 #ifndef ENGINE_STATE_STORE_H
 #define ENGINE_STATE_STORE_H
 
+#include "engine/base/scope.h"
 #include "cl/command/memory.h"
 #include "engine/graph/step_block.h"
 #include "engine/state/arenas.h"
@@ -33,6 +34,7 @@ clt_status clt_store_create_over(ocl_device *device, const clt_store_layout *lay
 /* Where a slab of an arena lies in such memory, in bytes; a multiple of a page. */
 uint64_t clt_store_over_offset(const clt_store_layout *layout, clt_arena_kind arena, int32_t slab);
 void clt_store_destroy(clt_store *store);
+CLT_SCOPED_POINTER(clt_store, clt_store_destroy)
 clt_status clt_store_zero(clt_store *store);
 /* Reads the values, the gradient or an optimizer state of one parameter as dense f32. Blocks. Of elements
  * that ranks divide only this rank's part is read or written (clt_store_part); the rest is read as zeros. */

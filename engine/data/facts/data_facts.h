@@ -8,6 +8,7 @@
 #define ENGINE_DATA_FACTS_DATA_FACTS_H
 
 #include "engine/base/hash.h"
+#include "engine/base/scope.h"
 #include "engine/data/data.h"
 #include "engine/data/facts/table_facts.h"
 #include "engine/json/json.h"
@@ -54,6 +55,7 @@ typedef struct clt_data_facts {
  * failure. */
 clt_status clt_data_facts_take(const clt_source *train, const clt_source *eval, clt_data_facts *facts);
 void clt_data_facts_free(clt_data_facts *facts);
+CLT_SCOPED_VALUE(clt_data_facts, clt_data_facts_free)
 
 /* The name of a class, NULL: it has none. */
 const char *clt_data_facts_class(const clt_data_facts *facts, int64_t index);

@@ -10,6 +10,7 @@
 #define ENGINE_DATA_TOKENIZER_TOKENIZER_H
 
 #include "engine/base/mem.h"
+#include "engine/base/scope.h"
 #include "engine/base/status.h"
 #include "engine/config/config.h"
 #include "engine/data/texts/texts.h"
@@ -35,6 +36,7 @@ clt_status clt_tokenizer_open(const char *path, clt_tokenizer **out);
  * tokens the tokenizer.json beside the first shard. *out becomes NULL if there is none. */
 clt_status clt_tokenizer_open_config(const clt_config *config, clt_tokenizer **out);
 void clt_tokenizer_close(clt_tokenizer *tokenizer); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_tokenizer, clt_tokenizer_close)
 
 bool clt_tokenizer_is_bytes(const clt_tokenizer *tokenizer);
 uint32_t clt_tokenizer_vocab(const clt_tokenizer *tokenizer); /* ids are 0 .. vocab-1 */

@@ -6,6 +6,7 @@
 #ifndef ENGINE_REPORT_READ_RUN_RECORD_H
 #define ENGINE_REPORT_READ_RUN_RECORD_H
 
+#include "engine/base/scope.h"
 #include "engine/json/json.h"
 #include "engine/report/read/curve.h"
 #include "engine/report/read/history.h"
@@ -79,6 +80,7 @@ typedef struct clt_run_record {
 /* `operand`: a path as for clt_history_find. CLT_EUSAGE, CLT_EDATA. */
 clt_status clt_run_record_load(const char *operand, clt_run_record **out);
 void clt_run_record_free(clt_run_record *record);
+CLT_SCOPED_VALUE(clt_run_record, clt_run_record_free)
 
 /* The same in parts, for following a run: `open` reads folder and config, `add` takes lines, `settle`
  * determines the verdict from all that has been read. */

@@ -212,19 +212,15 @@ static void send_early(clt_board *b)
 
 void clt_board_start(clt_board *b, int64_t step)
 {
-    clt_error kept;
+    CLT_KEEP_ERROR();
     if (!b || b->started)
         return;
     b->started = true;
-    clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &kept);
     if (clt_tfevents_create(b->folder, &b->file) != CLT_OK) {
         (void)snprintf(b->trouble, sizeof b->trouble, "the run goes on without TensorBoard events: %s",
                        clt_error_text());
-        clt_error_clear();
-        (void)clt_error_put(&kept);
         return;
     }
-    (void)clt_error_put(&kept);
     session_start(b, step > 0 ? step + 1 : 0);
     describe(b, step > 0 ? step + 1 : 0);
     send_early(b);

@@ -269,11 +269,8 @@ clt_status clt_rundir_flush(clt_rundir *dir)
 static void write_rest(clt_rundir *dir)
 {
     trouble t = {""};
-    clt_error kept;
-    clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &kept);
+    CLT_KEEP_ERROR();
     (void)flush(dir, &t);
-    clt_error_clear();
-    (void)clt_error_put(&kept);
 }
 
 void clt_rundir_poll(clt_rundir *dir)

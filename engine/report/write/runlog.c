@@ -21,19 +21,15 @@ struct clt_runlog {
     clt_str waiting; /* complete lines, each preceded by its time */
 };
 
-/* Keeps the thread's error, because the thread may be handling one while it logs. */
 static void write_line(clt_rundir *dir, double time, const char *line)
 {
     static const char warning[] = "warning: ";
-    clt_error error;
-    clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &error);
+    CLT_KEEP_ERROR(); /* the thread may be handling an error while it logs */
     clt_rundir_log_at(dir, time, line);
     if (strncmp(line, warning, sizeof warning - 1) == 0) {
         const clt_event_field text = CLT_FIELD_TEXT("text", line + sizeof warning - 1);
         (void)clt_rundir_event(dir, "warning", -1, &text, 1);
     }
-    clt_error_clear();
-    (void)clt_error_put(&error);
 }
 
 static void on_line(void *context, clt_log_level level, const char *line)

@@ -158,18 +158,14 @@ void clt_tfevents_flush(clt_tfevents *f)
     if (f->waiting.length == 0)
         return;
     bool regular = fstat(f->fd, &before) == 0 && S_ISREG(before.st_mode);
-    clt_error kept; /* the thread may be handling an error, which is kept */
-    clt_error_take(clt_error_text()[0] ? CLT_EINTERNAL : CLT_OK, &kept);
+    CLT_KEEP_ERROR(); /* the thread may be handling an error */
     clt_status status = clt_fd_write(f->fd, f->waiting.text, f->waiting.length, f->path);
     f->stuck = status != CLT_OK;
     if (status == CLT_OK) {
         f->waiting.length = 0;
-        (void)clt_error_put(&kept);
         return;
     }
     note_trouble(f, "the run goes on and its TensorBoard events wait in memory");
-    clt_error_clear();
-    (void)clt_error_put(&kept);
     if (regular && ftruncate(f->fd, before.st_size) != 0 && !f->told)
         (void)snprintf(f->trouble, sizeof f->trouble, "'%s' may hold half a record: %s", f->path,
                        strerror(errno));

@@ -6,6 +6,7 @@
 #ifndef ENGINE_TRAIN_JOB_JOB_H
 #define ENGINE_TRAIN_JOB_JOB_H
 
+#include "engine/base/scope.h"
 #include "engine/config/config.h"
 #include "engine/data/facts/data_facts.h"
 #include "engine/plan/plan.h"
@@ -96,6 +97,7 @@ clt_status clt_job_plan(clt_job *job, const ocl_device_desc *desc, const clt_upd
 clt_status clt_job_create(const clt_config *config, const ocl_device_desc *desc, int ranks, clt_job_kind kind,
                           clt_job **out);
 void clt_job_destroy(clt_job *job);
+CLT_SCOPED_POINTER(clt_job, clt_job_destroy)
 /* Limits a device description to what plans and tuning may know. The number of compute units decides how
  * sums are cut into pieces, and ranks divide the cores of a CPU; so with parallel.rank_invariant all CPUs
  * get the same. */

@@ -514,12 +514,8 @@ clt_status clt_tune(const clt_tune_options *o, ocl_tuning **records)
                        : o->config                       ? clt_config_string(o->config, "device.spec")
                                                          : "";
     ocl_open_options open = {.spec = *spec ? spec : NULL, .caps_mask = o->caps_mask};
-    ocl_device *device;
+    CLT_SCOPED(ocl_device) *device = NULL;
     *records = NULL;
     CLT_TRY(ocl_device_open(&open, &device));
-    clt_status status = tune_device(o, device, records);
-    clt_error error;
-    clt_error_take(status, &error);
-    ocl_device_close(device);
-    return clt_error_put(&error);
+    return tune_device(o, device, records);
 }

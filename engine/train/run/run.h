@@ -7,6 +7,7 @@
 #ifndef ENGINE_TRAIN_RUN_RUN_H
 #define ENGINE_TRAIN_RUN_RUN_H
 
+#include "engine/base/scope.h"
 #include "comm/comm.h"
 #include "engine/plan/realize.h"
 #include "engine/state/store.h"
@@ -66,6 +67,7 @@ typedef struct clt_run {
  * state. */
 clt_status clt_run_create(const clt_run_options *options, clt_job_kind kind, clt_run **out);
 void clt_run_destroy(clt_run *run);
+CLT_SCOPED_POINTER(clt_run, clt_run_destroy)
 /* Reports progress to the observer, on rank 0. */
 void clt_run_progress(clt_run *run, const char *what, int64_t done, int64_t total);
 /* run_objects.c: opens the run's device, creates store, slabs and executors of its plans, and primes them.

@@ -16,12 +16,7 @@
 #include "cl/drivers/icd_entry.h"
 #include "cl/drivers/icd_loader.h"
 #include "cl/drivers/siblings.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
+#include "engine/base/text.h"
 
 static bool is_folder(const char *path)
 {
@@ -152,18 +147,18 @@ static void check_vendors_variable(ocl_doctor_state *d, const ocl_loader_reads *
     char advice[1200];
     if (is_folder(value)) {
         check_icd_folder(d, value, "from OCL_ICD_VENDORS");
-    } else if (ends_with(value, "/")) {
+    } else if (clt_ends_with(value, "/")) {
         ocl_finding(d, OCL_FINDING_ERROR, "correct or unset OCL_ICD_VENDORS",
                     "OCL_ICD_VENDORS names the folder %s, which does not exist", value);
     } else if (!reads->vendors_files) {
         snprintf(advice, sizeof advice,
                  "name a folder of .icd files there, or the library with OCL_ICD_FILENAMES=%s",
-                 ends_with(value, ".icd") ? "LIBRARY" : value);
+                 clt_ends_with(value, ".icd") ? "LIBRARY" : value);
         ocl_finding(d, OCL_FINDING_ERROR, advice,
                     "OCL_ICD_VENDORS=%s names no folder, and this OpenCL loader takes nothing else there: it "
                     "finds no driver",
                     value);
-    } else if (ends_with(value, ".icd")) {
+    } else if (clt_ends_with(value, ".icd")) {
         check_icd_file(d, value);
     } else {
         check_library(d, value, "OCL_ICD_VENDORS");
@@ -177,7 +172,7 @@ static void check_filenames_variable(ocl_doctor_state *d, const char *value)
     for (const char *at = value; *at != '\0';) {
         size_t length = strcspn(at, ":");
         snprintf(item, sizeof item, "%.*s", (int)(length < sizeof item ? length : sizeof item - 1), at);
-        if (ends_with(item, ".icd"))
+        if (clt_ends_with(item, ".icd"))
             ocl_finding(d, OCL_FINDING_ERROR, "name the library there that the file names",
                         "OCL_ICD_FILENAMES names the ICD file %s, and the loader takes only libraries there",
                         item);

@@ -23,6 +23,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
 
@@ -409,12 +410,6 @@ static int by_use(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Lists the cache's files and removes temporary ones whose writer is dead. free() the array. */
 static size_t list_files(DIR *folder, kept_file **out)
 {
@@ -427,9 +422,9 @@ static size_t list_files(DIR *folder, kept_file **out)
         if (fstatat(dirfd(folder), name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))
             continue;
         if ((strstr(name, TEMPORARY) != NULL && now - info.st_mtime > STALE_SECONDS) ||
-            (ends_with(name, MARK) && now - info.st_mtime > MARK_SECONDS))
+            (clt_ends_with(name, MARK) && now - info.st_mtime > MARK_SECONDS))
             (void)unlinkat(dirfd(folder), name, 0);
-        if (!ends_with(name, SUFFIX) || strlen(name) >= sizeof files->name)
+        if (!clt_ends_with(name, SUFFIX) || strlen(name) >= sizeof files->name)
             continue;
         if (clt_grow(&files, &capacity, count + 1, sizeof *files, "the list of binaries") != CLT_OK) {
             clt_error_clear(); /* keep the caller's error, which is more important */

@@ -10,6 +10,7 @@
 #include "cli/screen/npy_head.h"
 #include "cli/screen/terminal.h"
 #include "engine/base/mem.h"
+#include "engine/base/text.h"
 #include "engine/files/fileio.h"
 #include "engine/train/generate/generate.h"
 
@@ -146,8 +147,7 @@ clt_status cmd_generate(cmd_context *context, int argc, char **argv)
     CLT_TRY(cmd_run_operand(&r, "generate", checkpoint, "a trained language model", &run));
     CLT_TRY(cmd_best_of(best, &run, best_path));
     CLT_TRY(cmd_caps(caps_text, &caps));
-    size_t length = logits ? strlen(logits) : 0;
-    if (logits && (length < 5 || strcmp(logits + length - 4, ".npy") != 0))
+    if (logits && !clt_stem(logits, ".npy"))
         CLT_FAIL(CLT_EUSAGE, "cltrain generate: --logits '%s': name a file that ends in .npy", logits);
     if (logits)
         CLT_TRY(cmd_can_write(logits));

@@ -171,8 +171,7 @@ clt_status data_pack(const cmd_context *context, clt_pack_options *o)
 /* True if a file is named like a config (.json) or begins like one. */
 static bool is_config(const char *path)
 {
-    size_t length = strlen(path);
-    if (length > 5 && strcmp(path + length - 5, ".json") == 0)
+    if (clt_stem(path, ".json"))
         return true;
     FILE *file = fopen(path, "rb");
     int c = file ? fgetc(file) : '{'; /* not readable: loading it as a config then says what is wrong */

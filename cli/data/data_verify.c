@@ -12,6 +12,7 @@
 #include "cli/data/data_images.h"
 #include "cli/screen/args.h"
 #include "cli/screen/console.h"
+#include "engine/base/text.h"
 #include "engine/data/data.h"
 #include "engine/data/texts/text_paths.h"
 #include "engine/data/tokenizer/tokenizer.h"
@@ -48,12 +49,6 @@ static void report(verify_run *v, const char *what, clt_status status, const cha
 static bool stopped(const verify_run *v)
 {
     return v->fault.status != CLT_OK || (v->context->stop && atomic_load(v->context->stop));
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
 }
 
 /* --- samples one by one --- */
@@ -250,7 +245,7 @@ static bool is_config(const char *path)
 {
     clt_json_doc *doc = NULL;
     bool config = false;
-    if (ends_with(path, ".json") && clt_json_parse_file(path, CLT_EDATA, &doc) == CLT_OK)
+    if (clt_ends_with(path, ".json") && clt_json_parse_file(path, CLT_EDATA, &doc) == CLT_OK)
         config = clt_json_get(clt_json_root(doc), "data") != NULL;
     clt_json_destroy(doc);
     return config;
@@ -269,7 +264,7 @@ static clt_status verify_operand(verify_run *v, const char *path, const args_res
         return verify_images(v, path, r);
     if (clt_is_directory(path))
         verify_folder(v, path);
-    else if (ends_with(path, ".json") || ends_with(path, ".bpe") || ends_with(path, "merges.txt"))
+    else if (clt_ends_with(path, ".json") || clt_ends_with(path, ".bpe") || clt_ends_with(path, "merges.txt"))
         verify_tokenizer(v, path);
     else
         verify_file(v, path);

@@ -16,12 +16,6 @@
 #include "engine/files/fileio.h"
 #include "engine/json/json.h"
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 clt_status predict_format_choose(const char *format, const char *path, predict_format *out)
 {
     static const char *const names[] = {"csv", "jsonl", "npy"};
@@ -29,7 +23,7 @@ clt_status predict_format_choose(const char *format, const char *path, predict_f
     for (int i = 0; i < 3; i++) {
         char end[8];
         snprintf(end, sizeof end, ".%s", names[i]);
-        if (format ? strcmp(format, names[i]) == 0 : path && ends_with(path, end)) {
+        if (format ? strcmp(format, names[i]) == 0 : path && clt_ends_with(path, end)) {
             *out = (predict_format)i;
             return CLT_OK;
         }

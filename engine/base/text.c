@@ -191,3 +191,14 @@ void clt_text_tame(char *text)
             *++c = '?';
     }
 }
+
+bool clt_ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+size_t clt_stem(const char *text, const char *end)
+{
+    return clt_ends_with(text, end) ? strlen(text) - strlen(end) : 0;
+}

@@ -30,6 +30,10 @@ size_t clt_text_plain(const char *text);
  * for messages that hold names from files. */
 void clt_text_tame(char *text);
 
+bool clt_ends_with(const char *text, const char *end);
+/* The number of bytes before the ending `end`; 0: the text does not end with it, or is nothing else. */
+size_t clt_stem(const char *text, const char *end);
+
 /* Text of an errno value, safe with threads. Returns the text, which may or may not be in buffer. */
 #define CLT_ERRNO_TEXT 128
 const char *clt_errno_text(int code, char buffer[CLT_ERRNO_TEXT]);

@@ -10,18 +10,13 @@
 #include <sys/stat.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_internal.h"
 #include "engine/files/file_kind.h"
 #include "engine/files/fileio_error.h"
 
 #define MAX_PARTS 10000
 #define INDEX_MAX_BYTES 100000000u
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
-}
 
 static bool has_file(const char *folder, const char *name)
 {
@@ -79,7 +74,7 @@ static clt_status refuse_format(const char *path)
     if (read_head(path, head) && head[8] == '{')
         return CLT_OK;
     bool pickle = memcmp(head, "PK\3\4", 4) == 0 || (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5);
-    if (pickle || ends_with(path, ".bin") || ends_with(path, ".pt") || ends_with(path, ".pth"))
+    if (pickle || clt_ends_with(path, ".bin") || clt_ends_with(path, ".pt") || clt_ends_with(path, ".pth"))
         CLT_FAIL(CLT_ECHECKPOINT,
                  "weights: '%.400s' is in PyTorch's own format, which contains Python code and is not read; "
                  "in Python, write the state dict with safetensors.torch.save_file, or the model with "
@@ -227,7 +222,7 @@ clt_status clt_weights_open(const char *path, clt_safetensors **out)
         CLT_FAIL(CLT_ECHECKPOINT,
                  "weights: '%.800s' is not a regular file; give a safetensors file or a folder", path);
     CLT_TRY(clt_refuse_pointer_file(path, "the weights themselves", CLT_ECHECKPOINT));
-    if (ends_with(path, ".index.json"))
+    if (clt_ends_with(path, ".index.json"))
         return open_index(path, out);
     CLT_TRY(refuse_format(path));
     return clt_safetensors_open(path, out);

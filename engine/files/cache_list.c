@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/text.h"
 #include "engine/files/cache_folder.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
@@ -32,12 +33,6 @@ typedef struct kind {
     bool (*is_cached)(const char *entry, bool folder);
 } kind;
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n > m && strcmp(name + n - m, end) == 0;
-}
-
 /* "NAME.tmp-PID": a file left behind by a process that was killed while writing it. */
 static bool is_temporary(const char *name)
 {
@@ -47,17 +42,17 @@ static bool is_temporary(const char *name)
 
 static bool is_program(const char *name, bool folder)
 {
-    return !folder && (ends_with(name, ".program") || ends_with(name, ".built") || is_temporary(name));
+    return !folder && (clt_stem(name, ".program") || clt_stem(name, ".built") || is_temporary(name));
 }
 
 static bool is_record(const char *name, bool folder)
 {
-    return !folder && (ends_with(name, ".json") || ends_with(name, ".lock") || is_temporary(name));
+    return !folder && (clt_stem(name, ".json") || clt_stem(name, ".lock") || is_temporary(name));
 }
 
 static bool is_source(const char *name, bool folder)
 {
-    return !folder && (ends_with(name, ".cl") || ends_with(name, ".log") || is_temporary(name));
+    return !folder && (clt_stem(name, ".cl") || clt_stem(name, ".log") || is_temporary(name));
 }
 
 /* A folder named by a hash of 16 digits, or the temporary "new-XXXXXX" that becomes one. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/text.h"
 #include "engine/data/tokens/prepare.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
@@ -79,12 +80,9 @@ static bool name_of(const clt_fetch_file *file, int n, char *name, size_t size)
     const char *base = n % 2 == 0 ? file->name : file->other;
     if (n > 3 || !base)
         return false;
-    size_t length = strlen(base);
-    bool packed = length > 3 && strcmp(base + length - 3, ".gz") == 0;
-    if (n >= 2 && !packed)
-        return false;
-    snprintf(name, size, "%.*s", (int)(n >= 2 ? length - 3 : length), base);
-    return true;
+    size_t length = n >= 2 ? clt_stem(base, ".gz") : strlen(base);
+    snprintf(name, size, "%.*s", (int)length, base);
+    return length > 0;
 }
 
 /* Finds the local copy of a file: FROM itself, or in FROM, in FROM/SET, in FROM/raw (as PyTorch keeps

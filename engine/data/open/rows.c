@@ -71,16 +71,10 @@ const char *clt_rows_types(const char *between, const char *last, char *buffer, 
     return buffer;
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 static bool has_name_of(const char *path, const clt_source_type *type)
 {
     for (const char *const *end = type->input_ends; end && *end; end++)
-        if (ends_with(path, *end))
+        if (clt_ends_with(path, *end))
             return true;
     return false;
 }
@@ -103,7 +97,7 @@ static bool is_packed_table(const char *path, const clt_source_type *own)
 {
     char plain[1024];
     size_t length = strlen(path);
-    if (!ends_with(path, ".gz") || length >= sizeof plain)
+    if (!clt_ends_with(path, ".gz") || length >= sizeof plain)
         return false;
     snprintf(plain, sizeof plain, "%.*s", (int)(length - 3), path);
     return has_name_of(plain, own);
@@ -138,7 +132,7 @@ clt_status clt_rows_guess_type(const char *path, const clt_source_type *own, con
     if (!*type && own && clt_is_directory(path))
         *type = folder_type(path, own);
     /* a format that claims names in .gz, such as .nii.gz, unpacks the file itself */
-    if (*type && ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
+    if (*type && clt_ends_with(path, ".gz") && n >= 2 && first[0] == 0x1f && first[1] == 0x8b)
         return CLT_OK;
     clt_likeness least = *type && (*type)->input_shapeless ? CLT_SURE : CLT_LIKE;
     for (int i = 0; i < count; i++)

@@ -80,22 +80,16 @@ bool clt_source_has_eval(const clt_config *config)
     return clt_config_list_count(config, "data.eval_path") > 0 || (type->has_eval && type->has_eval(config));
 }
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 clt_status clt_source_check_file(const char *path, const char *tokenizer, clt_str *out)
 {
     const clt_source_type *type = NULL;
     bool named = false; /* its ending is a format's own */
     for (size_t i = 0; i < N_TYPES; i++) {
         const char *suffix = types[i]->suffix;
-        bool claimed = suffix && ends_with(path, suffix);
+        bool claimed = suffix && clt_ends_with(path, suffix);
         for (const char *const *end = types[i]->input_ends; end && *end && suffix && types[i]->check_file;
              end++)
-            claimed = claimed || ends_with(path, *end);
+            claimed = claimed || clt_ends_with(path, *end);
         named = named || claimed;
         if (claimed || (!type && !suffix && types[i]->check_file))
             type = types[i];

@@ -312,19 +312,14 @@ static clt_status find_beside(const char *path, const char *const *names, int co
     return CLT_OK;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
-}
-
 /* Finds the one or two files that `path` stands for. */
 static clt_status find_files(const char *path, char **json, char **merges)
 {
     static const char *const jsons[] = {"tokenizer.json", "vocab.json", "encoder.json"};
     static const char *const merge_names[] = {"merges.txt", "vocab.bpe"};
     *json = *merges = NULL;
-    bool folder = clt_is_directory(path), is_merges = ends_with(path, ".txt") || ends_with(path, ".bpe");
+    bool folder = clt_is_directory(path),
+         is_merges = clt_ends_with(path, ".txt") || clt_ends_with(path, ".bpe");
     if (folder || is_merges)
         CLT_TRY(find_beside(path, jsons + (is_merges ? 1 : 0), is_merges ? 2 : 3, json));
     else if (!(*json = strdup(path)))

@@ -2,6 +2,7 @@
  *
  * Reads and checks headers of NIfTI files, and writes whole files. The offsets of fields are from nifti1.h
  * and nifti2.h of the NIfTI data format working group. */
+#include "engine/base/text.h"
 #include "engine/data/volumes/nifti.h"
 #include "engine/files/file_kind.h"
 
@@ -324,15 +325,9 @@ clt_status clt_nifti_describe(const clt_nifti *h, int ndim, clt_array_file *file
 
 /* --- writing --- */
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 bool clt_nifti_named(const char *path)
 {
-    return ends_with(path, ".nii") || ends_with(path, ".nii.gz");
+    return clt_ends_with(path, ".nii") || clt_ends_with(path, ".nii.gz");
 }
 
 /* Makes a header of version 1 without rotation: the file's axes go to the right, the front and the head. */
@@ -423,7 +418,7 @@ clt_status clt_nifti_write(const char *path, const clt_nifti_image *image)
     memcpy(file, h.header, (size_t)places_of(&h)->header);
     copy_numbers(image, h.big_endian, (bytes - h.offset) / clt_element_bytes(h.element), file + h.offset);
     clt_status status = CLT_OK;
-    if (ends_with(path, ".gz")) {
+    if (clt_ends_with(path, ".gz")) {
         status = clt_fail_prefix(clt_gzip(file, bytes, &packed, &length), "writing '%s'", path);
         if (status == CLT_OK)
             status = clt_file_write(path, packed, length);

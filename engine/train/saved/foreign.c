@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/models/models.h"
 #include "engine/ops/op.h"
@@ -62,12 +63,6 @@ const clt_named_tensor *clt_run_find_tensor(const clt_safetensors *file, const c
     return clt_weights_find(file, param->file_name);
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 static bool same_values(const clt_named_tensor *a, const clt_named_tensor *b)
 {
     size_t bytes = (size_t)clt_shape_elements(&a->shape) * clt_dtype_bytes(a->dtype);
@@ -100,7 +95,7 @@ static bool may_be_left_out(const clt_graph *graph, const clt_safetensors *file,
     if (op_leaves_out(graph, tensor))
         return true;
     for (const char *const *end = p ? p->buffers : NULL; end && *end; end++)
-        if (ends_with(tensor->name, *end))
+        if (clt_ends_with(tensor->name, *end))
             return true;
     return p && strcmp(clt_weights_short_name(tensor->name), p->head) == 0 &&
            same_values(tensor, clt_run_find_tensor(file, clt_graph_find_param(graph, p->table)));
@@ -343,7 +338,7 @@ clt_status clt_weights_take_off_prefix(const clt_graph *graph, clt_safetensors *
         return CLT_OK;
     for (int i = 0; i < clt_safetensors_count(file); i++) {
         const char *name = clt_safetensors_at(file, i)->name;
-        size_t length = ends_with(name, first) ? strlen(name) - strlen(first) : 0;
+        size_t length = clt_stem(name, first);
         if (length == 0 || length >= sizeof prefix)
             continue;
         snprintf(prefix, sizeof prefix, "%.*s", (int)length, name);

@@ -261,6 +261,18 @@ static void test_utf8(void **state)
         assert_int_equal(clt_utf8_size(cases[i].bytes, cases[i].left), cases[i].size);
 }
 
+static void test_endings(void **state)
+{
+    (void)state;
+    assert_true(clt_ends_with("a.csv.gz", ".gz"));
+    assert_true(clt_ends_with(".gz", ".gz"));
+    assert_false(clt_ends_with("gz", ".gz"));
+    assert_false(clt_ends_with("a.GZ", ".gz"));
+    assert_int_equal(clt_stem("a.csv.gz", ".gz"), 5);
+    assert_int_equal(clt_stem(".gz", ".gz"), 0);
+    assert_int_equal(clt_stem("a.csv", ".gz"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,7 +280,7 @@ int main(void)
         cmocka_unit_test(test_grow),         cmocka_unit_test(test_arena),
         cmocka_unit_test(test_str),          cmocka_unit_test(test_edit_distance),
         cmocka_unit_test(test_nearest_name), cmocka_unit_test(test_number_text),
-        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_utf8),         cmocka_unit_test(test_endings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

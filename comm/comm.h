@@ -39,6 +39,12 @@ int comm_tasks_alone(void);
 /* Warns if comm_tasks_alone() > 1, and says what srun needs. comm_create does so itself; a program that
  * calls comm_create only under a launcher calls this function where there is none. */
 void comm_warn_if_alone(void);
+/* Where comm_create looks for its module: finds another file there. False: it is in none of these folders, or
+ * `size` bytes are too few for its path. */
+bool comm_module_file(const char *name, char *path, size_t size);
+/* The name of the library that keeps the ports of a local job's mpirun on the loopback address
+ * (loopback.c). */
+#define COMM_LOOPBACK_FILE "cltrain_loopback.so"
 /* comm_create: takes the transport `self` unless a launcher started this process. Under a launcher it loads
  * cltrain_comm_mpi.so from $CLTRAIN_MODULE_DIR, the folder of the program, its ../lib/cltrain, or the
  * install folder. CLT_ECOMM says which files were tried and why each failed. */

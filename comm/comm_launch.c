@@ -139,21 +139,44 @@ static void program_folder(char *folder, size_t size)
         *slash = '\0';
 }
 
-clt_status comm_load_mpi(const comm_transport **out)
-{
-    const char *folders[4];
-    size_t count = 0;
+/* The folders in which modules may be, in the order in which they are tried. */
+typedef struct module_folders {
+    const char *folder[4];
+    size_t count;
     char program[PATH_MAX], beside[PATH_MAX + 128];
+} module_folders;
+
+static void find_folders(module_folders *f)
+{
+    f->count = 0;
     if (environment("CLTRAIN_MODULE_DIR"))
-        folders[count++] = environment("CLTRAIN_MODULE_DIR");
-    program_folder(program, sizeof program);
-    if (program[0]) {
-        (void)snprintf(beside, sizeof beside, "%s/" CLT_MODULE_FROM_PROGRAM, program);
-        folders[count++] = program;
-        folders[count++] = beside;
+        f->folder[f->count++] = environment("CLTRAIN_MODULE_DIR");
+    program_folder(f->program, sizeof f->program);
+    if (f->program[0]) {
+        (void)snprintf(f->beside, sizeof f->beside, "%s/" CLT_MODULE_FROM_PROGRAM, f->program);
+        f->folder[f->count++] = f->program;
+        f->folder[f->count++] = f->beside;
     }
 #ifdef CLT_MODULE_DIR
-    folders[count++] = CLT_MODULE_DIR;
+    f->folder[f->count++] = CLT_MODULE_DIR;
 #endif
-    return comm_load_module(folders, count, out);
+}
+
+bool comm_module_file(const char *name, char *path, size_t size)
+{
+    module_folders f;
+    find_folders(&f);
+    for (size_t i = 0; i < f.count; i++) {
+        int length = snprintf(path, size, "%s/%s", f.folder[i], name);
+        if (length > 0 && (size_t)length < size && access(path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+clt_status comm_load_mpi(const comm_transport **out)
+{
+    module_folders f;
+    find_folders(&f);
+    return comm_load_module(f.folder, f.count, out);
 }

@@ -7,7 +7,7 @@
 #
 # usage: scripts/bundle.sh [FOLDER [BUILD_FOLDER]]; default: bundle, build.
 #
-#   cltrain, cltrain_comm_mpi.so, mpirun, device_report.sh (with help.sh and peer_torch.py, its peer), configs/, licenses/
+#   cltrain, cltrain_comm_mpi.so, cltrain_loopback.so, mpirun, device_report.sh (with help.sh and peer_torch.py, its peer), configs/, licenses/
 #   lib/        libraries that come before the system's
 #   lib/last/   libraries that come after the system's: drivers use them too, and may need newer ones than these
 #   lib/mpi/    Open MPI's launcher and plug-ins
@@ -50,7 +50,7 @@ add_mpi() {
     [ -d "$plugins" ] && [ -d "$texts" ] || return 1
     mkdir -p "$folder/lib/mpi/openmpi" "$folder/lib/mpi/pmix" "$folder/lib/mpi/share" "$folder/lib/mpi/etc"
     cp -L "$launcher" "$folder/lib/mpi/orterun"
-    cp -L "$build/cltrain_comm_mpi.so" "$folder/"
+    cp -L "$build/cltrain_comm_mpi.so" "$build/cltrain_loopback.so" "$folder/"
     ships "$launcher"
     files+=("$launcher" "$build/cltrain_comm_mpi.so")
     needs=$(ldd "$plugins"/mca_*.so)
@@ -127,7 +127,7 @@ with_mpi=
 known=$(cmake --build "$build" --target help)
 if [[ $known == *cltrain_comm_mpi* ]]; then
     with_mpi=yes
-    targets+=(cltrain_comm_mpi)
+    targets+=(cltrain_comm_mpi cltrain_loopback)
 fi
 cmake --build "$build" --target "${targets[@]}"
 

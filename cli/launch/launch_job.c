@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "comm/comm.h"
+#include "engine/base/mem.h"
 #include "engine/base/thread.h"
 #include "engine/files/fileio.h"
 #include "engine/files/fileio_error.h"
@@ -70,7 +73,9 @@ clt_status launch_line_add(launch_line *line, const char *word)
 void launch_line_free(launch_line *line)
 {
     free(line->words);
+    free(line->environment);
     clt_str_free(&line->exports);
+    clt_str_free(&line->preload);
     *line = (launch_line){0};
 }
 
@@ -113,8 +118,32 @@ static clt_status add_far(launch_line *line, const launch_where *where)
     return add_exports(line);
 }
 
+/* The environment of mpirun gets the library that keeps its own port on the loopback address, for which Open
+ * MPI has no setting. Blanks and colons separate the words of LD_PRELOAD, so a path that has one is not
+ * taken. */
+static clt_status add_loopback(launch_line *line)
+{
+    char path[PATH_MAX];
+    size_t count = 0;
+    if (!comm_module_file(COMM_LOOPBACK_FILE, path, sizeof path) || path[0] != '/' || strpbrk(path, " :\t\n"))
+        return CLT_OK;
+    const char *already = getenv("LD_PRELOAD");
+    clt_str_printf(&line->preload, "LD_PRELOAD=%s%s%s", path, already && already[0] ? ":" : "",
+                   already ? already : "");
+    CLT_TRY(clt_str_check(&line->preload));
+    while (environ[count])
+        count++;
+    CLT_TRY(clt_alloc(&line->environment, count + 2, sizeof *line->environment, "an environment"));
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "LD_PRELOAD=", strlen("LD_PRELOAD=")) != 0)
+            line->environment[kept++] = environ[i];
+    line->environment[kept] = line->preload.text;
+    return CLT_OK;
+}
+
 /* Options for one host: ranks talk through shared memory. Without them every rank accepts connections from
- * the network. Settings that the user has made in Open MPI's environment variables stay. */
+ * the network, as mpirun does. Settings that the user has made in Open MPI's environment variables stay. */
 static clt_status add_near(launch_line *line)
 {
     static const char *const choices[][2] = {{"btl", "^tcp,ofi,openib,usnic,uct"},
@@ -129,7 +158,8 @@ static clt_status add_near(launch_line *line)
         if (!getenv(variable) && !other) /* Open MPI refuses both an include and an exclude */
             CLT_TRY(add_words(line, (const char *const[]){"--mca", choices[i][0], choices[i][1], NULL}));
     }
-    return CLT_OK;
+    bool own_network = getenv("OMPI_MCA_oob_tcp_if_include") || getenv("OMPI_MCA_oob_tcp_if_exclude");
+    return own_network ? CLT_OK : add_loopback(line);
 }
 
 clt_status launch_line_mpirun(launch_line *line, const char *mpirun, const launch_where *where)
@@ -189,7 +219,8 @@ _Noreturn static void become(const launch_line *line, int errors, pid_t parent)
     (void)signal(SIGXFSZ, SIG_DFL);
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)execv(line->words[0], (char *const *)(uintptr_t)line->words);
+    char *const *variables = line->environment ? (char *const *)(uintptr_t)line->environment : environ;
+    (void)execve(line->words[0], (char *const *)(uintptr_t)line->words, variables);
     _exit(127);
 }
 

@@ -18,7 +18,9 @@ typedef struct launch_line {
     const char **words; /* ends with NULL */
     int count, capacity;
     char ranks[16];
-    clt_str exports; /* names of environment variables, each followed by a zero byte */
+    clt_str exports;          /* names of environment variables, each followed by a zero byte */
+    clt_str preload;          /* "LD_PRELOAD=..." of mpirun, or nothing */
+    const char **environment; /* of mpirun, ends with NULL; NULL: this process's */
 } launch_line;
 clt_status launch_line_add(launch_line *line, const char *word);
 void launch_line_free(launch_line *line);

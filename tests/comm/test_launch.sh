@@ -68,6 +68,13 @@ rm -f "${left[@]}"
 # shellcheck disable=SC2046 # several processes
 places=$(listens $(ranks))
 if [ "$(ranks | wc -l)" = 2 ] && [ -z "$places" ]; then pass; else fail "ranks of one host listen at: $places"; fi
+# mpirun accepts connections at the loopback address alone, although Open MPI has no setting for that; the ranks do not get the library
+# that does it.
+places=$(listens "$(pgrep -P $launcher | head -n 1)" | grep -v -E '^(0100007F|00000000000000000000000001000000):')
+if [ -z "$places" ]; then pass; else fail "mpirun listens at: $places"; fi
+for process in $(ranks); do
+    if tr '\0' '\n' <"/proc/$process/environ" | grep -q cltrain_loopback; then fail "rank $process has the library of mpirun"; else pass; fi
+done
 # shellcheck disable=SC2046 # several processes
 lose_rank $(ranks)
 await_from $launcher says killed.out 'resumed from'

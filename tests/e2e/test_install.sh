@@ -24,7 +24,7 @@ mv 'first place' prefix
 expect_code 1 grep -r -l -F "$work/first place" prefix --include='*.pc' --include='*.cmake'
 lib=$work/prefix/$libdir
 expect_file prefix/bin/cltrain prefix/include/cltrain.h "$lib/libcltrain.so" "$lib/libcltrain.a" prefix/share/cltrain/configs/mlp-mnist.json
-[ "$(cached CLTRAIN_MPI)" = ON ] && expect_file "$lib/cltrain/cltrain_comm_mpi.so"
+[ "$(cached CLTRAIN_MPI)" = ON ] && expect_file "$lib/cltrain/cltrain_comm_mpi.so" && expect_file "$lib/cltrain/cltrain_loopback.so"
 
 # The manual page and the completion are what the program prints, and are where man and the shells look for them.
 for pair in share/man/man1/cltrain.1=man 'share/bash-completion/completions/cltrain=completion bash' \

@@ -22,8 +22,9 @@
  * any time. */
 struct clt_mapped {
     struct clt_mapped *next, *next_free;
+    atomic_uint changes;    /* odd while the entry is free; each opening and closing adds 1 */
     atomic_uintptr_t begin; /* 0: the entry is free */
-    atomic_size_t size;     /* written while begin is 0 */
+    atomic_size_t size;     /* written while the entry is free */
     char *path;
     dev_t device;
     ino_t number;
@@ -39,19 +40,22 @@ static struct sigaction before;                          /* the action of SIGBUS
 static uintptr_t page;
 static __thread int passing_on; /* the previous handler is running, called by ours */
 
-/* Called by the handler. False: the address belongs to no mapping. */
+/* Called by the handler, while other threads open and close mappings. False: the address belongs to no
+ * mapping. The mapping to which it belongs stays open, because its reader waits for the handler. Of another
+ * entry `begin` and `size` may be of different files, maybe even at the same address; `changes` tells. */
 static bool fill_with_zeros(uintptr_t address)
 {
     for (struct clt_mapped *m = atomic_load(&entries); m; m = m->next) {
+        unsigned changes = atomic_load(&m->changes);
         uintptr_t begin = atomic_load(&m->begin), at = address & ~(page - 1);
         uintptr_t end = (begin + atomic_load(&m->size) + page - 1) & ~(page - 1);
-        if (begin == 0 || address < begin || address >= end)
+        if (begin == 0 || address < begin || address >= end || changes % 2 ||
+            atomic_load(&m->changes) != changes)
             continue;
-        if (atomic_load(&m->begin) != begin) /* the entry was given to another file meanwhile */
-            continue;
-        void *zeros = mmap((void *)at, end - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        /* before the zeros are there, which other readers of the file take without a signal */
         atomic_store(&m->lost, true);
-        return zeros != MAP_FAILED;
+        return mmap((void *)at, end - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+               MAP_FAILED;
     }
     return false;
 }
@@ -120,6 +124,7 @@ static clt_status add_entry(const char *path, const struct stat *info, clt_statu
     } else if (status == CLT_OK) {
         status = clt_alloc(&m, 1, sizeof *m, "a mapped file");
         if (status == CLT_OK) {
+            atomic_store(&m->changes, 1);
             m->next = atomic_load(&entries);
             atomic_store(&entries, m);
         }
@@ -133,6 +138,7 @@ static clt_status add_entry(const char *path, const struct stat *info, clt_statu
         atomic_store(&m->used, false);
         atomic_store(&m->lost, false);
         atomic_store(&m->begin, (uintptr_t)mapping->data);
+        atomic_fetch_add(&m->changes, 1);
         mapping->file = m;
     }
     pthread_mutex_unlock(&lock);
@@ -185,6 +191,7 @@ void clt_map_close(clt_mapping *mapping)
         return;
     if (mapping->file) {
         pthread_mutex_lock(&lock);
+        atomic_fetch_add(&mapping->file->changes, 1);
         atomic_store(&mapping->file->begin, 0);
         free(mapping->file->path);
         mapping->file->path = NULL;
@@ -199,6 +206,7 @@ void clt_map_close(clt_mapping *mapping)
 
 void clt_map_used(const clt_mapping *mapping)
 {
+    atomic_thread_fence(memory_order_acquire); /* the caller's reads come before the load of `used` */
     if (mapping->file && !atomic_load_explicit(&mapping->file->used, memory_order_relaxed))
         atomic_store(&mapping->file->used, true);
 }

@@ -65,6 +65,7 @@ clt_status clt_array_file_open(clt_array_file *file, clt_arena *arena, const cha
 clt_status clt_array_file_open_at_most(clt_array_file *file, const char *path, const char *key,
                                        uint64_t most);
 void clt_array_file_close(clt_array_file *file);
+CLT_SCOPED_VALUE(clt_array_file, clt_array_file_close)
 
 /* Unpacks a gzip file to its end, for a format without a header. Without this call only its beginning is
  * there until clt_array_file_fit. */

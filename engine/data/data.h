@@ -53,7 +53,7 @@ typedef bool (*clt_file_tell)(void *context, const char *path, clt_status status
 typedef struct clt_source_type {
     const clt_config_part *format; /* the format's part of the config: name, keys, rules */
     clt_status (*open)(clt_source *source, const clt_config *config, clt_split split);
-    void (*close)(clt_source *source);
+    void (*close)(clt_source *source); /* NULL: all that the source owns is in its arena */
     /* Reads sample `index`: writes field i to to[i], unless that is NULL. Random choices, such as a crop,
      * depend on `draw` alone. Called from several threads at once. */
     clt_status (*read)(const clt_source *source, int64_t index, clt_draw draw, void *const *to);
@@ -183,6 +183,8 @@ struct clt_source {
     void *state;
 };
 
+/* Makes an empty source without normalisation, for a format to fill. */
+clt_status clt_source_create(const clt_source_type *type, clt_source **out);
 /* clt_source_open: CLT_EDATA messages name the file (and byte offset or sample, where that helps), the
  * reason, and what to do. */
 clt_status clt_source_open(const clt_config *config, clt_split split, clt_source **out);

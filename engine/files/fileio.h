@@ -109,5 +109,6 @@ clt_status clt_folder_names(const char *folder, clt_file_list *out);
 typedef struct clt_lock clt_lock;
 clt_status clt_lock_acquire(const char *path, clt_lock **out);
 void clt_lock_release(clt_lock *lock);
+CLT_SCOPED_POINTER(clt_lock, clt_lock_release)
 
 #endif

@@ -25,14 +25,8 @@ static clt_status memory_read(const clt_source *source, int64_t index, clt_draw 
     return clt_source_read_fields(source, index, to, read_field);
 }
 
-static void memory_close(clt_source *source)
-{
-    (void)source; /* nothing to free: the arrays belong to the caller, the state to the arena */
-}
-
 static const clt_config_part memory_format = {.name = "memory", .help = "arrays of the calling program"};
-static const clt_source_type memory_type = {
-    .format = &memory_format, .close = memory_close, .read = memory_read};
+static const clt_source_type memory_type = {.format = &memory_format, .read = memory_read};
 
 static clt_status check_finite(const float *values, int64_t n, int64_t per_sample, const char *name)
 {
@@ -65,31 +59,18 @@ static clt_status fill(clt_source *source, const float *x, const void *y, clt_dt
 clt_status clt_source_open_memory(int64_t samples, const float *x, const clt_shape *x_shape, const void *y,
                                   clt_dtype y_dtype, const clt_shape *y_shape, clt_source **out)
 {
-    clt_source *source;
-    clt_arena *arena;
+    CLT_SCOPED(clt_source) *source = NULL;
     *out = NULL;
     if (samples < 1 || !x || !y || (y_dtype != CLT_F32 && y_dtype != CLT_I32))
         CLT_FAIL(CLT_EDATA,
                  "data in memory: needs at least one sample, inputs, and targets of type f32 or i32");
-    CLT_TRY(clt_arena_create(&arena));
-    source = clt_arena_alloc(arena, sizeof *source); /* lives in its own arena: see clt_source_close */
-    if (!source) {
-        clt_arena_destroy(arena);
-        return CLT_ENOMEM;
-    }
-    source->arena = arena;
-    source->type = &memory_type;
+    CLT_TRY(clt_source_create(&memory_type, &source));
     source->samples = samples;
-    source->scale = source->std = 1.0;
     source->description = "arrays in memory";
     source->n_fields = 2;
     source->fields[0] = (clt_source_field){"x", CLT_F32, *x_shape, false, -1};
     source->fields[1] = (clt_source_field){"y", y_dtype, *y_shape, y_dtype == CLT_I32, -1};
-    clt_status status = fill(source, x, y, y_dtype);
-    if (status != CLT_OK) {
-        clt_source_close(source);
-        return status;
-    }
-    *out = source;
+    CLT_TRY(fill(source, x, y, y_dtype));
+    *out = CLT_TAKE(source);
     return CLT_OK;
 }

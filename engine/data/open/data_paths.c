@@ -58,19 +58,18 @@ typedef struct rewriting {
 static clt_status rewrite(void *context, const char *path)
 {
     rewriting *r = context;
-    char *found;
+    CLT_FREED char *found = NULL;
     CLT_TRY(find(path, r->places, &found));
     clt_jw_string(r->w, found ? found : path);
     r->changed = r->changed || found;
-    free(found);
     return CLT_OK;
 }
 
 /* "@LIST" is replaced by the paths in the list if the list itself had to be looked for. */
 static clt_status rewrite_entry(rewriting *r, const char *key, const char *entry)
 {
-    char *found = NULL;
-    clt_str list = {0};
+    CLT_FREED char *found = NULL;
+    CLT_SCOPED(clt_str) list = {0};
     if (entry[0] != '@')
         return rewrite(r, entry);
     CLT_TRY(find(entry + 1, r->places, &found));
@@ -78,38 +77,29 @@ static clt_status rewrite_entry(rewriting *r, const char *key, const char *entry
         clt_jw_string(r->w, entry);
         return CLT_OK;
     }
-    clt_str_printf(&list, "@%s", found);
-    clt_status status = clt_str_check(&list);
-    if (status == CLT_OK)
-        status = clt_listed_paths(list.text, key, rewrite, r);
     r->changed = true;
-    clt_str_free(&list);
-    free(found);
-    return status;
+    clt_str_printf(&list, "@%s", found);
+    CLT_TRY(clt_str_check(&list));
+    return clt_listed_paths(list.text, key, rewrite, r);
 }
 
 static clt_status rewrite_key(clt_config *config, const char *key, bool list, const clt_data_places *places)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 0);
     rewriting r = {places, &w, false};
-    clt_status status = CLT_OK;
     if (strcmp(clt_config_origin(config, key), "override") == 0)
         return CLT_OK;
     if (list) {
         clt_jw_array(&w);
-        for (int i = 0; i < clt_config_list_count(config, key) && status == CLT_OK; i++)
-            status = rewrite_entry(&r, key, clt_config_list_string(config, key, i));
+        for (int i = 0; i < clt_config_list_count(config, key); i++)
+            CLT_TRY(rewrite_entry(&r, key, clt_config_list_string(config, key, i)));
         clt_jw_end_array(&w);
     } else {
-        status = rewrite(&r, clt_config_string(config, key));
+        CLT_TRY(rewrite(&r, clt_config_string(config, key)));
     }
-    if (status == CLT_OK)
-        status = clt_str_check(&text);
-    if (status == CLT_OK && r.changed)
-        status = clt_config_set(config, key, text.text);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    return r.changed ? clt_config_set(config, key, text.text) : CLT_OK;
 }
 
 clt_status clt_data_paths_find(clt_config *config, const clt_data_places *places)
@@ -149,16 +139,13 @@ clt_status clt_data_paths_need(const clt_config *config, bool eval, const char *
                                const char *folder)
 {
     bool known = folder && *folder;
-    clt_str missing = {0};
-    clt_status status = clt_data_paths_missing(config, eval, &missing);
-    if (status == CLT_OK && missing.length)
-        status = clt_fail(
-            CLT_EDATA, __FILE__, __LINE__,
-            "%s '%s' needs its %s data, which is not where it was: %s%s%s%s; give its new place with "
-            "%.*s=…",
-            what, run, eval ? "evaluation" : "training", missing.text,
-            known ? " (the run was started in '" : "", known ? folder : "", known ? "')" : "",
-            (int)strcspn(missing.text, " "), missing.text); /* the first key in the list of missing files */
-    clt_str_free(&missing);
-    return status;
+    CLT_SCOPED(clt_str) missing = {0};
+    CLT_TRY(clt_data_paths_missing(config, eval, &missing));
+    if (!missing.length)
+        return CLT_OK;
+    CLT_FAIL(CLT_EDATA,
+             "%s '%s' needs its %s data, which is not where it was: %s%s%s%s; give its new place with %.*s=…",
+             what, run, eval ? "evaluation" : "training", missing.text,
+             known ? " (the run was started in '" : "", known ? folder : "", known ? "')" : "",
+             (int)strcspn(missing.text, " "), missing.text); /* the first key in the list of missing files */
 }

@@ -43,7 +43,7 @@ static const char *member(const char *tar, size_t size, const char *name, size_t
     return NULL;
 }
 
-static size_t idx_header(uint8_t *out, int dims, const uint32_t *size)
+static void idx_header(uint8_t *out, int dims, const uint32_t *size)
 {
     out[0] = out[1] = 0;
     out[2] = 0x08; /* unsigned bytes */
@@ -51,33 +51,28 @@ static size_t idx_header(uint8_t *out, int dims, const uint32_t *size)
     for (int d = 0; d < dims; d++)
         for (int b = 0; b < 4; b++)
             out[4 + 4 * d + b] = (uint8_t)(size[d] >> 8 * (3 - b));
-    return 4 + 4 * (size_t)dims;
 }
 
 static clt_status write_file(const char *out, const char *split, const char *what, const void *data,
                              size_t size, clt_fetch_result *result)
 {
     char name[64];
-    char *path = NULL;
+    CLT_FREED char *path = NULL;
     snprintf(name, sizeof name, "%s-%s", split, what);
-    clt_status status = clt_path_join(out, name, &path);
-    if (status == CLT_OK)
-        status = clt_file_write(path, data, size);
-    if (status == CLT_OK) {
-        result->files++;
-        result->bytes += size;
-    }
-    free(path);
-    return status;
+    CLT_TRY(clt_path_join(out, name, &path));
+    CLT_TRY(clt_file_write(path, data, size));
+    result->files++;
+    result->bytes += size;
+    return CLT_OK;
 }
 
 /* Writes batches `first` to `last` (0: the test batch) as two idx files. */
 static clt_status split(const char *tar, size_t size, int first, int last, const char *name, const char *out,
                         clt_fetch_result *result)
 {
-    uint8_t *images = NULL, *labels = NULL;
+    CLT_FREED uint8_t *images = NULL;
+    CLT_FREED uint8_t *labels = NULL;
     uint64_t total = 0, done = 0;
-    clt_status status = CLT_OK;
     for (int pass = 0; pass < 2; pass++) {
         for (int batch = first; batch <= last; batch++) {
             char file[32];
@@ -85,35 +80,31 @@ static clt_status split(const char *tar, size_t size, int first, int last, const
             snprintf(file, sizeof file, batch ? "data_batch_%d.bin" : "test_batch.bin", batch);
             const char *data = member(tar, size, file, &length);
             if (!data || length == 0 || length % RECORD != 0)
-                CLT_FAIL_GOTO(CLT_EDATA, done,
-                              "unpacking CIFAR-10: in the archive '%s' is missing or cut off (it has records "
-                              "of %d bytes); download the archive again",
-                              file, RECORD);
+                CLT_FAIL(
+                    CLT_EDATA,
+                    "unpacking CIFAR-10: in the archive '%s' is missing or cut off (it has records of %d "
+                    "bytes); download the archive again",
+                    file, RECORD);
             if (pass == 0)
                 total += length / RECORD;
             for (size_t at = 0; pass == 1 && at < length; at += RECORD, done++) {
                 labels[8 + done] = (uint8_t)data[at];
                 if (labels[8 + done] >= CLASSES)
-                    CLT_FAIL_GOTO(CLT_EDATA, done,
-                                  "unpacking CIFAR-10: label %u in '%s', record %zu; there are %d classes",
-                                  labels[8 + done], file, at / RECORD, CLASSES);
+                    CLT_FAIL(CLT_EDATA,
+                             "unpacking CIFAR-10: label %u in '%s', record %zu; there are %d classes",
+                             labels[8 + done], file, at / RECORD, CLASSES);
                 memcpy(images + 20 + done * PIXELS, data + at + 1, PIXELS);
             }
         }
         if (pass == 0) {
-            CLT_TRY_GOTO(clt_alloc(&images, 20 + (size_t)total * PIXELS, 1, "images"), done);
-            CLT_TRY_GOTO(clt_alloc(&labels, 8 + (size_t)total, 1, "labels"), done);
+            CLT_TRY(clt_alloc(&images, 20 + (size_t)total * PIXELS, 1, "images"));
+            CLT_TRY(clt_alloc(&labels, 8 + (size_t)total, 1, "labels"));
         }
     }
-    (void)idx_header(images, 4, (uint32_t[]){(uint32_t)total, 3, 32, 32});
-    (void)idx_header(labels, 1, (uint32_t[]){(uint32_t)total});
-    CLT_TRY_GOTO(write_file(out, name, "images-idx4-ubyte", images, 20 + (size_t)total * PIXELS, result),
-                 done);
-    status = write_file(out, name, "labels-idx1-ubyte", labels, 8 + (size_t)total, result);
-done:
-    free(images);
-    free(labels);
-    return status;
+    idx_header(images, 4, (uint32_t[]){(uint32_t)total, 3, 32, 32});
+    idx_header(labels, 1, (uint32_t[]){(uint32_t)total});
+    CLT_TRY(write_file(out, name, "images-idx4-ubyte", images, 20 + (size_t)total * PIXELS, result));
+    return write_file(out, name, "labels-idx1-ubyte", labels, 8 + (size_t)total, result);
 }
 
 clt_status clt_fetch_cifar10(const char *tar, size_t size, const char *out, clt_fetch_result *result)

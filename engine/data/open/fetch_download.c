@@ -52,6 +52,12 @@ static clt_status follow(const clt_fetch_options *o, clt_child *child, const cha
     }
 }
 
+static void stop(clt_child *child, clt_child_end *end)
+{
+    CLT_KEEP_ERROR();
+    clt_child_stop(child, end);
+}
+
 clt_status clt_fetch_download(const clt_fetch_options *o, const char *url, const char *what, const char *part,
                               uint64_t expected)
 {
@@ -89,11 +95,8 @@ clt_status clt_fetch_download(const clt_fetch_options *o, const char *url, const
     clt_child_end end;
     CLT_TRY(clt_child_start(program, has_curl ? curl : wget, 0, &child));
     clt_status status = follow(o, child, url, what, part, expected);
-    clt_error kept;
-    clt_error_take(status, &kept);
-    clt_child_stop(child, &end);
-    if (status != CLT_OK)
-        return clt_error_put(&kept);
+    stop(child, &end);
+    CLT_TRY(status);
     if (end.signal == 0 && end.code == 0)
         return CLT_OK;
     CLT_FAIL(CLT_EDATA, "%s: %s", url, end.words[0] ? end.words : end.text);

@@ -49,12 +49,10 @@ clt_status clt_fetch_make_volumes(const char *out)
 {
     for (size_t k = 0; k < N_PARTS; k++) {
         clt_sample_options o = parts[k].options;
-        char *folder;
+        CLT_FREED char *folder = NULL;
         CLT_TRY(clt_path_join(out, parts[k].folder, &folder));
         o.folder = folder;
-        clt_status status = clt_sample_volumes(&o);
-        free(folder);
-        CLT_TRY(status);
+        CLT_TRY(clt_sample_volumes(&o));
     }
     return CLT_OK;
 }

@@ -61,13 +61,11 @@ const char *clt_rows_types(const char *between, const char *last, char *buffer, 
         left += types[i]->input_ends != NULL;
     buffer[0] = '\0';
     for (int i = 0; i < n && at < size; i++)
-        if (types[i]->input_ends) {
-            left--;
+        if (types[i]->input_ends && left-- > 0)
             at += (size_t)snprintf(buffer + at, size - at, "%s%s", types[i]->format->name,
                                    left > 1    ? between
                                    : left == 1 ? last
                                                : "");
-        }
     return buffer;
 }
 
@@ -195,14 +193,14 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
                                 const clt_shape *shape, const clt_config *run)
 {
     char name[64], size[64], resize[64];
-    clt_str text = {0}, file = {0};
+    CLT_SCOPED(clt_str) text = {0};
+    CLT_SCOPED(clt_str) file = {0};
     (void)snprintf(name, sizeof name, "data.type=%s", type->format->name);
     clt_str_append(&file, "data.path=");
     clt_json_writer w = clt_json_writer_make(&file, 0);
     clt_jw_string(&w, path);
-    clt_status status = clt_config_print(run, false, &text);
-    if (status == CLT_OK)
-        status = clt_str_check(&file);
+    CLT_TRY(clt_config_print(run, false, &text));
+    CLT_TRY(clt_str_check(&file));
     const char *overrides[10] = {file.text,      "data.eval_path=[]", "data.split=0", name,
                                  "data.scale=1", "data.mean=0",       "data.std=1"};
     int count = 7;
@@ -218,11 +216,8 @@ static clt_status open_like_run(clt_rows *rows, const char *path, const clt_sour
         overrides[count++] = size;
     if (sized && clt_source_type_of(run) != type && clt_config_int(run, "data.resize") == 0)
         overrides[count++] = resize;
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, path, overrides, count, &rows->config);
-    clt_str_free(&text);
-    clt_str_free(&file);
-    return status == CLT_OK ? open_source(rows) : status;
+    CLT_TRY(clt_config_parse(text.text, path, overrides, count, &rows->config));
+    return open_source(rows);
 }
 
 static clt_status next_array(clt_rows *rows, int64_t most, double *out, int64_t *got)
@@ -307,16 +302,21 @@ static bool take_number(char **at, double *value)
     return true;
 }
 
+static char *skip_blanks(char *at)
+{
+    while (is_blank(*at))
+        at++;
+    return at;
+}
+
 /* Counts the numbers of a line, and stores the first `elements` of them; -1: the text at *bad is no number.
  * A separator is blanks, or one ',' or ';' with blanks around it. */
 static int64_t take_numbers(char *line, int64_t elements, double *out, char **bad)
 {
-    int64_t n = 0;
-    for (char *at = line;;) {
+    char *at = line;
+    for (int64_t n = 0;;) {
         double value;
-        while (is_blank(*at))
-            at++;
-        *bad = at;
+        *bad = at = skip_blanks(at);
         if (!*at)
             return n;
         if (!take_number(&at, &value))
@@ -324,14 +324,10 @@ static int64_t take_numbers(char *line, int64_t elements, double *out, char **ba
         if (n < elements)
             out[n] = value;
         n++;
-        while (is_blank(*at))
-            at++;
+        at = skip_blanks(at);
         if (*at != ',' && *at != ';')
             continue;
-        at++;
-        while (is_blank(*at))
-            at++;
-        *bad = at;
+        *bad = at = skip_blanks(at + 1);
         if (!*at || *at == ',' || *at == ';')
             return -1;
     }
@@ -451,25 +447,22 @@ static int64_t count_cells(const char *line)
 /* known: the table's columns; NULL: they are not known. */
 static clt_status look_at_first_line(const char *path, const clt_table *known, first_line *out)
 {
-    clt_rows look = {0};
+    CLT_SCOPED(clt_rows) *look = NULL;
     size_t length;
-    bool end = false;
     *out = (first_line){.cells = 1};
-    snprintf(look.name, sizeof look.name, "%s", path);
-    clt_status status = open_text(&look, path, &(clt_shape){0});
-    for (bool found = false; status == CLT_OK && !found && !end;) {
-        status = read_line(&look, &length, &end);
-        if (status != CLT_OK || end)
+    CLT_TRY(clt_alloc(&look, 1, sizeof *look, "an input"));
+    snprintf(look->name, sizeof look->name, "%s", path);
+    CLT_TRY(open_text(look, path, &(clt_shape){0}));
+    for (bool found = false, end = false; !found;) {
+        CLT_TRY(read_line(look, &length, &end));
+        if (end)
             break;
-        const char *line = text_of(&look, length);
+        const char *line = text_of(look, length);
         found = line[strspn(line, " \t")] != '\0';
         out->cells = count_cells(line);
         out->blanks = known && clt_rows_table_has_blanks(known, line);
     }
-    if (look.file)
-        fclose(look.file);
-    free(look.line);
-    return status;
+    return CLT_OK;
 }
 
 /* --- both --- */
@@ -485,7 +478,8 @@ bool clt_rows_once(const char *path)
 static clt_status open_rows(const char *path, const clt_source_type *type, const clt_shape *shape,
                             const clt_config *run, const clt_table *known, bool again, clt_rows **out)
 {
-    clt_rows *rows;
+    CLT_SCOPED(clt_rows) *rows = NULL;
+    const clt_source_type *own = run ? clt_source_type_of(run) : NULL;
     first_line first = {0};
     bool standard = strcmp(path, "-") == 0, once = clt_rows_once(path);
     *out = NULL;
@@ -494,19 +488,17 @@ static clt_status open_rows(const char *path, const clt_source_type *type, const
                  standard ? "the standard input" : "'", standard ? "" : path,
                  standard ? "" : "', a pipe or a device,");
     if (!once && !type)
-        CLT_TRY(clt_rows_guess_type(path, run ? clt_source_type_of(run) : NULL, "--input-type ", &type));
-    bool text = once || type->input_lines;
-    bool table = !once && text && run && clt_source_type_of(run)->holds_targets;
-    bool packed = table && is_packed_table(path, clt_source_type_of(run));
+        CLT_TRY(clt_rows_guess_type(path, own, "--input-type ", &type));
+    bool text = once || type->input_lines, holds_targets = own && own->holds_targets;
+    bool table = !once && text && holds_targets, packed = table && is_packed_table(path, own);
     if (table && !packed)
         CLT_TRY(look_at_first_line(path, known, &first));
-    bool lines = first.blanks || (once && run && clt_source_type_of(run)->holds_targets);
+    bool lines = first.blanks || (once && holds_targets);
     table = table && !lines && (known || packed || first.cells > clt_shape_elements(shape));
-    const clt_source_type *run_type = run ? clt_source_type_of(run) : NULL;
-    bool sized = run_type && type && clt_config_part_has(run_type->format, "data.size") &&
+    bool sized = own && type && clt_config_part_has(own->format, "data.size") &&
                  clt_config_part_has(type->format, "data.size");
-    bool like_run = table || (run_type && run_type->input_like_run && type && type->input_like_run &&
-                              (run_type == type || sized));
+    bool like_run =
+        table || (own && own->input_like_run && type && type->input_like_run && (own == type || sized));
     CLT_TRY(clt_alloc(&rows, 1, sizeof *rows, "an input"));
     rows->again = again;
     snprintf(rows->name, sizeof rows->name, "%s", standard ? "the standard input" : path);
@@ -514,15 +506,12 @@ static clt_status open_rows(const char *path, const clt_source_type *type, const
     rows->lines.table = lines ? known : NULL;
     rows->lines.header = rows->lines.table ? clt_config_string(run, "data.header") : "auto";
     rows->lines.cut.path = rows->name;
-    clt_status status = like_run
-                            ? open_like_run(rows, path, table ? clt_source_type_of(run) : type, shape, run)
-                        : text ? open_text(rows, path, shape)
-                               : open_array(rows, path, type, shape);
-    if (status == CLT_OK)
-        *out = rows;
+    if (like_run)
+        CLT_TRY(open_like_run(rows, path, table ? own : type, shape, run));
     else
-        clt_rows_close(rows);
-    return status;
+        CLT_TRY(text ? open_text(rows, path, shape) : open_array(rows, path, type, shape));
+    *out = CLT_TAKE(rows);
+    return CLT_OK;
 }
 
 clt_status clt_rows_open(const char *path, const clt_source_type *type, const clt_shape *shape,

@@ -8,7 +8,7 @@
 #define ENGINE_DATA_OPEN_ROWS_H
 
 #include "engine/base/dtype.h"
-#include "engine/base/status.h"
+#include "engine/base/scope.h"
 #include "engine/config/config.h"
 
 struct clt_source_type;
@@ -52,6 +52,7 @@ clt_status clt_rows_open(const char *path, const struct clt_source_type *type, c
 clt_status clt_rows_open_again(const char *path, const struct clt_source_type *type, const clt_shape *shape,
                                const clt_config *run, const struct clt_table *table, clt_rows **out);
 void clt_rows_close(clt_rows *rows); /* NULL is fine */
+CLT_SCOPED_POINTER(clt_rows, clt_rows_close)
 /* Facts about the input. The header of text is known after the first clt_rows_next. */
 const clt_rows_facts *clt_rows_describe(const clt_rows *rows);
 /* The file that holds this sample and no other, if the input is such a file, or a folder or pack of them:

@@ -85,7 +85,8 @@ bool clt_sample_name(const clt_sample_options *o, int64_t number, char *name, si
 static clt_status write_volume(const clt_sample_options *o, int64_t number, bool second,
                                const int64_t size[3], clt_element element, const void *data)
 {
-    char name[64], *path, *slash;
+    char name[64];
+    CLT_FREED char *path = NULL;
     const clt_nifti_image image = {.element = element,
                                    .ndim = 3,
                                    .dim = {size[2], size[1], size[0]},
@@ -93,14 +94,11 @@ static clt_status write_volume(const clt_sample_options *o, int64_t number, bool
                                    .spacing = {0.8f, 0.8f, 2.5f}};
     name_of(o, number, second, name, sizeof name);
     CLT_TRY(clt_path_join(o->folder, name, &path));
-    slash = strrchr(path, '/');
+    char *slash = strrchr(path, '/');
     *slash = '\0';
-    clt_status status = clt_mkdir_p(path);
+    CLT_TRY(clt_mkdir_p(path));
     *slash = '/';
-    if (status == CLT_OK)
-        status = clt_nifti_write(path, &image);
-    free(path);
-    return status;
+    return clt_nifti_write(path, &image);
 }
 
 /* Makes one volume: with a mask, or of a class. */
@@ -124,18 +122,15 @@ static clt_status make_volume(const clt_sample_options *o, int64_t number, bool 
 
 clt_status clt_sample_volumes(const clt_sample_options *o)
 {
-    int16_t *image = NULL;
-    uint8_t *mask = NULL;
+    CLT_FREED int16_t *image = NULL;
+    CLT_FREED uint8_t *mask = NULL;
     size_t voxels = (size_t)(o->size[0] * o->size[1] * o->size[2]);
-    clt_status status = clt_alloc(&image, voxels, sizeof *image, "a volume");
-    if (status == CLT_OK)
-        status = clt_alloc(&mask, voxels, 1, "a mask");
-    for (int64_t i = 0; i < o->count && status == CLT_OK; i++) {
-        status = make_volume(o, i, false, image, mask);
-        if (status == CLT_OK && !o->masks)
-            status = make_volume(o, i, true, image, mask);
+    CLT_TRY(clt_alloc(&image, voxels, sizeof *image, "a volume"));
+    CLT_TRY(clt_alloc(&mask, voxels, 1, "a mask"));
+    for (int64_t i = 0; i < o->count; i++) {
+        CLT_TRY(make_volume(o, i, false, image, mask));
+        if (!o->masks)
+            CLT_TRY(make_volume(o, i, true, image, mask));
     }
-    free(image);
-    free(mask);
-    return status;
+    return CLT_OK;
 }

@@ -3,6 +3,7 @@
  * The list of data formats, opening and closing of sources, and the work that all formats share: checks of
  * index values, counting of targets. It must not know any format. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,18 +61,15 @@ static void write_file(const clt_data_file *file, clt_json_writer *w)
 
 clt_status clt_data_file_config(const clt_data_file *file, clt_config **out)
 {
-    clt_str text = {0};
+    CLT_SCOPED(clt_str) text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 0);
     clt_str_printf(&text,
                    "{\"model\":{\"type\":\"graph\",\"context\":%lld,\"layers\":[{\"op\":\"mse\"}]},\"data\":",
                    (long long)file->context);
     write_file(file, &w);
     clt_str_append(&text, "}");
-    clt_status status = clt_str_check(&text);
-    if (status == CLT_OK)
-        status = clt_config_parse(text.text, file->path, NULL, 0, out);
-    clt_str_free(&text);
-    return status;
+    CLT_TRY(clt_str_check(&text));
+    return clt_config_parse(text.text, file->path, NULL, 0, out);
 }
 
 bool clt_source_has_eval(const clt_config *config)
@@ -123,32 +121,29 @@ static clt_status add_command(clt_status status, const clt_config *config)
 {
     static const char *const lists[] = {"data.path", "data.eval_path"};
     static const char *const single[] = {"data.targets", "data.eval_targets", "data.tokenizer"};
+    const clt_source_type *type = clt_source_type_of(config);
     const clt_fetch_set *set = NULL;
     for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
         for (int i = 0; i < clt_config_list_count(config, lists[k]) && !set; i++)
             set = missing_set(clt_config_list_string(config, lists[k], i));
     for (size_t k = 0; k < sizeof single / sizeof single[0] && !set; k++)
         set = missing_set(clt_config_string(config, single[k]));
-    const char *made_by = clt_source_type_of(config)->made_by;
-    if (!set && made_by && clt_config_list_count(config, "data.path") == 1 &&
-        !strpbrk(clt_config_list_string(config, "data.path", 0), "*?[") &&
-        !clt_file_exists(clt_config_list_string(config, "data.path", 0)))
-        return clt_fail(status, __FILE__, __LINE__, "%s; text becomes such data by: %s", clt_error_text(),
-                        made_by);
-    const char *layout = clt_source_type_of(config)->layout;
-    if (!any_missing(config, "data.path") && !any_missing(config, "data.eval_path"))
-        layout = NULL;
-    if (layout)
-        status = clt_fail(status, __FILE__, __LINE__, "%s; %s", clt_error_text(), layout);
-    const char *sample = clt_source_type_of(config)->sample;
-    if (!set && layout && sample)
-        return clt_fail(status, __FILE__, __LINE__,
-                        "%s; a small set to try this with is made by: cltrain data fetch %s",
-                        clt_error_text(), sample);
+    const char *path = clt_config_list_count(config, "data.path") == 1
+                           ? clt_config_list_string(config, "data.path", 0)
+                           : "*";
+    if (!set && type->made_by && !strpbrk(path, "*?[") && !clt_file_exists(path))
+        CLT_FAIL(status, "%s; text becomes such data by: %s", clt_error_text(), type->made_by);
+    bool tells_layout =
+        type->layout && (any_missing(config, "data.path") || any_missing(config, "data.eval_path"));
+    if (tells_layout)
+        status = clt_fail(status, __FILE__, __LINE__, "%s; %s", clt_error_text(), type->layout);
+    if (!set && tells_layout && type->sample)
+        CLT_FAIL(status, "%s; a small set to try this with is made by: cltrain data fetch %s",
+                 clt_error_text(), type->sample);
     if (!set)
         return status;
-    return clt_fail(status, __FILE__, __LINE__, "%s; this data set is %s by: cltrain data fetch %s",
-                    clt_error_text(), set->kind == CLT_FETCH_VOLUMES ? "made" : "loaded", set->name);
+    CLT_FAIL(status, "%s; this data set is %s by: cltrain data fetch %s", clt_error_text(),
+             set->kind == CLT_FETCH_VOLUMES ? "made" : "loaded", set->name);
 }
 
 /* Lists of means and deviations are for samples of integers whose first dimension is channels. */
@@ -201,6 +196,28 @@ clt_status clt_source_open(const clt_config *config, clt_split split, clt_source
     return clt_source_open_with(config, split, &with, out);
 }
 
+clt_status clt_source_create(const clt_source_type *type, clt_source **out)
+{
+    CLT_SCOPED(clt_arena) *arena = NULL;
+    CLT_TRY(clt_arena_create(&arena));
+    *out = clt_arena_alloc(arena, sizeof **out); /* it lives in its own arena */
+    if (!*out)
+        return CLT_ENOMEM;
+    (*out)->type = type;
+    (*out)->scale = (*out)->std = 1.0;
+    (*out)->arena = CLT_TAKE(arena);
+    return CLT_OK;
+}
+
+static clt_status open_checked(clt_source *source, const clt_config *config, clt_split split)
+{
+    CLT_TRY(source->type->open(source, config, split));
+    CLT_TRY(check_channels(source));
+    scale_bytes(source, config);
+    CLT_TRY(check_class_names(source));
+    return clt_map_check();
+}
+
 clt_status clt_source_open_with(const clt_config *config, clt_split split, const clt_source_with *with,
                                 clt_source **out)
 {
@@ -208,31 +225,13 @@ clt_status clt_source_open_with(const clt_config *config, clt_split split, const
     const clt_source_type *type = clt_source_type_of(config);
     if (!type)
         CLT_FAIL(CLT_ECONFIG, "opening the data: data.type is not set");
-    clt_arena *arena = NULL;
-    CLT_TRY(clt_arena_create(&arena));
-    clt_source *source = clt_arena_alloc(arena, sizeof *source);
-    if (!source) {
-        clt_arena_destroy(arena);
-        return CLT_ENOMEM;
-    }
-    source->type = type;
+    CLT_SCOPED(clt_source) *source = NULL;
+    CLT_TRY(clt_source_create(type, &source));
     source->with = *with;
-    source->arena = arena;
-    source->scale = source->std = 1.0;
-    clt_status status = type->open(source, config, split);
-    if (status == CLT_OK)
-        status = check_channels(source);
-    if (status == CLT_OK)
-        scale_bytes(source, config);
-    if (status == CLT_OK)
-        status = check_class_names(source);
-    if (status == CLT_OK)
-        status = clt_map_check();
-    if (status != CLT_OK) {
-        clt_source_close(source);
+    clt_status status = open_checked(source, config, split);
+    if (status != CLT_OK)
         return add_command(status, config);
-    }
-    *out = source;
+    *out = CLT_TAKE(source);
     return CLT_OK;
 }
 
@@ -240,7 +239,8 @@ void clt_source_close(clt_source *source)
 {
     if (!source)
         return;
-    source->type->close(source);
+    if (source->type->close)
+        source->type->close(source);
     clt_arena_destroy(source->arena);
 }
 
@@ -253,30 +253,22 @@ size_t clt_source_field_bytes(const clt_source_field *field)
  * label. */
 static int64_t element_value(const void *data, clt_dtype dtype, int64_t i)
 {
-    const char *at = (const char *)data + (size_t)i * clt_dtype_bytes(dtype);
-    uint16_t u16;
-    int32_t i32;
-    uint32_t u32;
-    int64_t i64;
-    float f32;
     switch (dtype) {
     case CLT_U8:
-        return *(const uint8_t *)at;
+        return ((const uint8_t *)data)[i];
     case CLT_U16:
-        memcpy(&u16, at, sizeof u16);
-        return u16;
+        return ((const uint16_t *)data)[i];
     case CLT_I32:
-        memcpy(&i32, at, sizeof i32);
-        return i32;
+        return ((const int32_t *)data)[i];
     case CLT_U32:
-        memcpy(&u32, at, sizeof u32);
-        return u32;
+        return ((const uint32_t *)data)[i];
     case CLT_I64:
-        memcpy(&i64, at, sizeof i64);
-        return i64;
-    case CLT_F32:
-        memcpy(&f32, at, sizeof f32);
-        return f32 > -0x1p31f && f32 < 0x1p31f && (float)(int64_t)f32 == f32 ? (int64_t)f32 : INT64_MIN;
+        return ((const int64_t *)data)[i];
+    case CLT_F32: {
+        float value = ((const float *)data)[i];
+        return value > -0x1p31f && value < 0x1p31f && (float)(int64_t)value == value ? (int64_t)value
+                                                                                     : INT64_MIN;
+    }
     default:
         return INT64_MIN;
     }
@@ -380,28 +372,39 @@ clt_status clt_source_sum_classes(const clt_source *source, int64_t index, clt_d
 static clt_status out_of_bound(const clt_source *source, int64_t index, int field, int64_t element,
                                int64_t value, int64_t bound, bool has_ignore, int64_t ignore)
 {
-    clt_str where = {0};
+    CLT_SCOPED(clt_str) where = {0};
     char excuse[48] = "";
     if (source->type->locate)
         source->type->locate(source, index, field, &where);
     else
         clt_str_printf(&where, "sample %lld", (long long)index);
-    if (has_ignore) {
-        clt_str text = {0};
-        clt_str_printf(&text, " (or %lld to be ignored)", (long long)ignore);
-        if (clt_str_check(&text) == CLT_OK)
-            memcpy(excuse, text.text, text.length < sizeof excuse ? text.length + 1 : 0);
-        clt_str_free(&text);
+    if (has_ignore)
+        snprintf(excuse, sizeof excuse, " (or %lld to be ignored)", (long long)ignore);
+    CLT_TRY(clt_str_check(&where));
+    CLT_FAIL(CLT_EDATA,
+             "checking field \"%s\" of the data: element %lld of %s is %lld, out of range: the model takes 0 "
+             "to %lld%s; repair the data or give the model more classes",
+             source->fields[field].name, (long long)element, where.text, (long long)value,
+             (long long)bound - 1, excuse);
+}
+
+/* Reads one field of all samples and checks its values. */
+static clt_status check_values(const clt_source *source, int field, int64_t bound, bool has_ignore,
+                               int64_t ignore)
+{
+    const clt_source_field *f = &source->fields[field];
+    int64_t elements = clt_shape_elements(&f->shape);
+    CLT_FREED void *sample = NULL;
+    CLT_TRY(clt_alloc(&sample, (size_t)elements, clt_dtype_bytes(f->dtype), "a sample of the data"));
+    for (int64_t index = 0; index < source->samples; index++) {
+        CLT_TRY(read_one(source, index, (clt_draw){0}, field, sample));
+        for (int64_t i = 0; i < elements; i++) {
+            int64_t value = element_value(sample, f->dtype, i);
+            if ((value < 0 || value >= bound) && !(has_ignore && value == ignore))
+                return out_of_bound(source, index, field, i, value, bound, has_ignore, ignore);
+        }
     }
-    clt_status status = clt_str_check(&where);
-    if (status == CLT_OK)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "checking field \"%s\" of the data: element %lld of %s is %lld, out of range: the "
-                          "model takes 0 to %lld%s; repair the data or give the model more classes",
-                          source->fields[field].name, (long long)element, where.text, (long long)value,
-                          (long long)bound - 1, excuse);
-    clt_str_free(&where);
-    return status;
+    return CLT_OK;
 }
 
 clt_status clt_source_check_bound(const clt_source *source, int field, int64_t bound, bool has_ignore,
@@ -425,41 +428,30 @@ clt_status clt_source_check_bound(const clt_source *source, int field, int64_t b
      * data. */
     if (f->is_index && f->max_value < bound && (f->dtype == CLT_U8 || f->dtype == CLT_U16))
         return CLT_OK;
-    int64_t elements = clt_shape_elements(&f->shape);
-    void *sample = NULL;
-    clt_status status = CLT_OK;
-    CLT_TRY(clt_alloc(&sample, (size_t)elements, clt_dtype_bytes(f->dtype), "a sample of the data"));
-    for (int64_t index = 0; index < source->samples && status == CLT_OK; index++) {
-        status = read_one(source, index, (clt_draw){0}, field, sample);
-        for (int64_t i = 0; i < elements && status == CLT_OK; i++) {
-            int64_t value = element_value(sample, f->dtype, i);
-            if ((value < 0 || value >= bound) && !(has_ignore && value == ignore))
-                status = out_of_bound(source, index, field, i, value, bound, has_ignore, ignore);
-        }
-    }
-    free(sample);
-    return after_scan(status);
+    return after_scan(check_values(source, field, bound, has_ignore, ignore));
+}
+
+/* Reads one field of all samples. */
+static clt_status scan_field(const clt_source *source, int field)
+{
+    CLT_FREED void *sample = NULL;
+    CLT_TRY(clt_alloc(&sample, 1, clt_source_field_bytes(&source->fields[field]), "a sample of the data"));
+    for (int64_t index = 0; index < source->samples; index++)
+        CLT_TRY(read_one(source, index, (clt_draw){0}, field, sample));
+    return CLT_OK;
 }
 
 clt_status clt_source_scan(const clt_source *source)
 {
+    clt_status status = CLT_OK;
     if (source->type->scan)
         return source->type->scan(source);
-    clt_status status = CLT_OK;
-    if (source->type->check_sample) {
-        for (int64_t index = 0; index < source->samples && status == CLT_OK; index++)
-            status = source->type->check_sample(source, index);
-        return status;
-    }
-    for (int f = 0; f < source->n_fields && status == CLT_OK; f++) {
-        const clt_source_field *field = &source->fields[f];
-        void *sample = NULL;
-        CLT_TRY(clt_alloc(&sample, (size_t)clt_shape_elements(&field->shape), clt_dtype_bytes(field->dtype),
-                          "a sample of the data"));
-        for (int64_t index = 0; index < source->samples && status == CLT_OK; index++)
-            status = read_one(source, index, (clt_draw){0}, f, sample);
-        free(sample);
-    }
+    for (int64_t index = 0; source->type->check_sample && index < source->samples; index++)
+        CLT_TRY(source->type->check_sample(source, index));
+    if (source->type->check_sample)
+        return CLT_OK;
+    for (int f = 0; f < source->n_fields && status == CLT_OK; f++)
+        status = scan_field(source, f);
     return after_scan(status);
 }
 

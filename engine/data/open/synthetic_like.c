@@ -93,23 +93,36 @@ static clt_status like_check_bound(const clt_source *source, int field, int64_t 
     return CLT_OK;
 }
 
-static void like_close(clt_source *source)
-{
-    (void)source;
-}
-
 static const clt_config_part like_format = {.name = "like",
                                             .help = "random samples of another source's shapes"};
 static const clt_source_type like_type = {
-    .format = &like_format, .close = like_close, .read = like_read, .check_bound = like_check_bound};
+    .format = &like_format, .read = like_read, .check_bound = like_check_bound};
 
 static clt_status shapes_alone(const clt_config *config, const clt_source_type *type, clt_source *source)
 {
-    clt_tokenizer *tokenizer = NULL;
+    CLT_SCOPED(clt_tokenizer) *tokenizer = NULL;
     CLT_TRY(clt_tokenizer_open_config(config, &tokenizer));
-    clt_status status = type->shapes(config, tokenizer, LIKE_SAMPLES, source);
-    clt_tokenizer_close(tokenizer);
-    return status;
+    return type->shapes(config, tokenizer, LIKE_SAMPLES, source);
+}
+
+static clt_status shapes_of_files(const clt_config *config, clt_source *source)
+{
+    CLT_SCOPED(clt_source) *model = NULL;
+    CLT_TRY(clt_source_open(config, CLT_SPLIT_TRAIN, &model));
+    source->n_fields = model->n_fields;
+    source->scale = model->scale;
+    source->mean = model->mean;
+    source->std = model->std;
+    source->channels = model->channels;
+    memcpy(source->channel_mean, model->channel_mean, sizeof source->channel_mean);
+    memcpy(source->channel_std, model->channel_std, sizeof source->channel_std);
+    for (int i = 0; i < model->n_fields; i++) {
+        source->fields[i] = model->fields[i];
+        source->fields[i].name = clt_arena_strdup(source->arena, model->fields[i].name);
+        if (!source->fields[i].name)
+            return CLT_ENOMEM;
+    }
+    return CLT_OK;
 }
 
 bool clt_source_like_needs_no_files(const clt_config *config)
@@ -120,48 +133,16 @@ bool clt_source_like_needs_no_files(const clt_config *config)
 
 clt_status clt_source_open_like(const clt_config *config, clt_source **out)
 {
-    clt_source *source, *model = NULL;
-    clt_arena *arena;
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_source) *source = NULL;
     *out = NULL;
-    CLT_TRY(clt_arena_create(&arena));
-    source = clt_arena_alloc(arena, sizeof *source); /* lives in its own arena: see clt_source_close */
-    if (!source) {
-        clt_arena_destroy(arena);
-        return CLT_ENOMEM;
-    }
-    source->arena = arena;
-    source->scale = source->std = 1.0;
-    if (clt_source_like_needs_no_files(config)) {
-        status = shapes_alone(config, clt_source_type_of(config), source);
-    } else {
-        status = clt_source_open(config, CLT_SPLIT_TRAIN, &model);
-        if (status == CLT_OK) {
-            source->n_fields = model->n_fields;
-            source->scale = model->scale;
-            source->mean = model->mean;
-            source->std = model->std;
-            source->channels = model->channels;
-            memcpy(source->channel_mean, model->channel_mean, sizeof source->channel_mean);
-            memcpy(source->channel_std, model->channel_std, sizeof source->channel_std);
-        }
-        for (int i = 0; status == CLT_OK && i < model->n_fields; i++) {
-            source->fields[i] = model->fields[i];
-            source->fields[i].name = clt_arena_strdup(source->arena, model->fields[i].name);
-            if (!source->fields[i].name)
-                status = CLT_ENOMEM;
-        }
-        clt_source_close(model);
-    }
-    source->type = &like_type;
+    CLT_TRY(clt_source_create(&like_type, &source));
+    if (clt_source_like_needs_no_files(config))
+        CLT_TRY(shapes_alone(config, clt_source_type_of(config), source));
+    else
+        CLT_TRY(shapes_of_files(config, source));
     source->samples = LIKE_SAMPLES;
     source->description = "random samples";
-    if (status == CLT_OK)
-        status = make_pool(source);
-    if (status != CLT_OK) {
-        clt_source_close(source);
-        return status;
-    }
-    *out = source;
+    CLT_TRY(make_pool(source));
+    *out = CLT_TAKE(source);
     return CLT_OK;
 }

@@ -31,6 +31,7 @@ typedef struct clt_csv_table {
  * cell of it is a number). CLT_EDATA names the line that is wrong. Unload the table even after a failure. */
 clt_status clt_csv_load(clt_csv_table *t, clt_arena *arena, const char *path, const char *header);
 void clt_csv_unload(clt_csv_table *t);
+CLT_SCOPED_VALUE(clt_csv_table, clt_csv_unload)
 /* Cuts a single line in place instead of a file. It becomes row 0, after the names if the table has a
  * header. The caller keeps the line's text and sets the table's path. The first line fixes the separator and
  * the number of cells. */

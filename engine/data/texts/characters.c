@@ -15,20 +15,13 @@ const char *clt_unicode_version(void)
 
 unsigned clt_char_classes(clt_char_memo *memo, uint32_t code)
 {
-    size_t low = 0, high = sizeof class_runs / sizeof class_runs[0];
+    const size_t count = sizeof class_runs / sizeof class_runs[0];
     if (code < 128)
         return ascii_classes[code];
     if (code >= memo->first && code < memo->end)
         return memo->classes;
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if (class_runs[middle] >> 4 <= code)
-            low = middle;
-        else
-            high = middle;
-    }
-    bool last = low + 1 == sizeof class_runs / sizeof class_runs[0];
-    *memo = (clt_char_memo){class_runs[low] >> 4, last ? 0x110000 : class_runs[low + 1] >> 4,
+    size_t low = CLT_LAST_AT_MOST(count, class_runs[i] >> 4, code);
+    *memo = (clt_char_memo){class_runs[low] >> 4, low + 1 == count ? 0x110000 : class_runs[low + 1] >> 4,
                             class_runs[low] & 15u};
     return memo->classes;
 }

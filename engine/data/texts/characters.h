@@ -16,6 +16,20 @@
 #define CLT_CHAR_SPACE 4u  /* \s */
 #define CLT_CHAR_WORD 8u   /* \w: letters, marks, digits, connectors */
 
+/* The last index `i` of a sorted table of `count` entries at which key_at_i is at most `wanted`; 0: there is none. */
+#define CLT_LAST_AT_MOST(count, key_at_i, wanted)                                                            \
+    __extension__({                                                                                          \
+        size_t low_ = 0;                                                                                     \
+        for (size_t high_ = (count), i; high_ - low_ > 1;) {                                                 \
+            i = (low_ + high_) / 2;                                                                          \
+            if ((key_at_i) <= (wanted))                                                                      \
+                low_ = i;                                                                                    \
+            else                                                                                             \
+                high_ = i;                                                                                   \
+        }                                                                                                    \
+        low_;                                                                                                \
+    })
+
 /* The run of code points with equal classes that was found last, since a text mostly stays in one run.
  * Zero-initialise. */
 typedef struct clt_char_memo {

@@ -27,15 +27,7 @@ typedef struct composing {
 
 static unsigned order_of(uint32_t code)
 {
-    size_t low = 0, high = COUNT(combining_runs);
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if (combining_runs[middle] >> 8 <= code)
-            low = middle;
-        else
-            high = middle;
-    }
-    return combining_runs[low] & 0xffu;
+    return combining_runs[CLT_LAST_AT_MOST(COUNT(combining_runs), combining_runs[i] >> 8, code)] & 0xffu;
 }
 
 static clt_status put(composing *c, uint32_t code)
@@ -85,24 +77,17 @@ static clt_status sort_marks(composing *c)
 
 static clt_status take_apart(composing *c, uint32_t code)
 {
-    size_t low = 0, high = COUNT(decompositions);
     if (code >= SYLLABLE && code < SYLLABLE + LEADS * VOWELS * TAILS) {
         uint32_t index = code - SYLLABLE;
         CLT_TRY(put(c, LEAD + index / (VOWELS * TAILS)));
         CLT_TRY(put(c, VOWEL + index / TAILS % VOWELS));
         return index % TAILS ? put(c, TAIL + index % TAILS) : CLT_OK;
     }
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if (decompositions[middle] >> 43 <= code)
-            low = middle;
-        else
-            high = middle;
-    }
-    if (decompositions[low] >> 43 != code)
+    uint64_t found = decompositions[CLT_LAST_AT_MOST(COUNT(decompositions), decompositions[i] >> 43, code)];
+    if (found >> 43 != code)
         return put(c, code);
-    uint32_t first = decompositions[low] >> 22 & 0x1fffffu, second = decompositions[low] >> 1 & 0x1fffffu;
-    CLT_TRY(take_apart(c, first));
+    uint32_t second = found >> 1 & 0x1fffffu;
+    CLT_TRY(take_apart(c, found >> 22 & 0x1fffffu));
     return second ? put(c, second) : CLT_OK;
 }
 
@@ -110,20 +95,13 @@ static clt_status take_apart(composing *c, uint32_t code)
 static uint32_t joined(uint32_t first, uint32_t second)
 {
     uint64_t want = (uint64_t)first << 21 | second;
-    size_t low = 0, high = COUNT(compositions);
     if (first >= LEAD && first < LEAD + LEADS && second >= VOWEL && second < VOWEL + VOWELS)
         return SYLLABLE + ((first - LEAD) * VOWELS + second - VOWEL) * TAILS;
     if (first >= SYLLABLE && first < SYLLABLE + LEADS * VOWELS * TAILS && (first - SYLLABLE) % TAILS == 0 &&
         second > TAIL && second < TAIL + TAILS)
         return first + second - TAIL;
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if ((decompositions[compositions[middle]] >> 1 & 0x3ffffffffffu) <= want)
-            low = middle;
-        else
-            high = middle;
-    }
-    uint64_t pair = decompositions[compositions[low]];
+    uint64_t pair = decompositions[compositions[CLT_LAST_AT_MOST(
+        COUNT(compositions), decompositions[compositions[i]] >> 1 & 0x3ffffffffffu, want)]];
     return (pair >> 1 & 0x3ffffffffffu) == want ? (uint32_t)(pair >> 43) : 0;
 }
 
@@ -170,24 +148,28 @@ bool clt_nfc_is_plain(const char *text, size_t size)
     return true;
 }
 
-clt_status clt_nfc(const char *text, size_t size, clt_str *out)
+static clt_status compose(composing *c, const char *text, size_t size, clt_str *out)
 {
-    composing c = {0};
-    clt_status status = CLT_OK;
-    for (size_t at = 0, step; at < size && status == CLT_OK; at += step) {
+    for (size_t at = 0, step; at < size; at += step) {
         step = clt_utf8_size(text + at, size - at);
         uint32_t code = step ? clt_utf8_code(text + at, step) : 0;
         if (step == 0 || code < 0x300) /* it never combines with an earlier character */
-            status = flush(&c, out);
+            CLT_TRY(flush(c, out));
         if (step == 0)
             clt_str_append_n(out, text + at, step = 1);
-        else if (status == CLT_OK)
-            status = take_apart(&c, code);
+        else
+            CLT_TRY(take_apart(c, code));
     }
-    if (status == CLT_OK)
-        status = flush(&c, out);
+    CLT_TRY(flush(c, out));
+    return clt_str_check(out);
+}
+
+clt_status clt_nfc(const char *text, size_t size, clt_str *out)
+{
+    composing c = {0};
+    clt_status status = compose(&c, text, size, out);
     free(c.sorted);
     free(c.code);
     free(c.order);
-    return status == CLT_OK ? clt_str_check(out) : status;
+    return status;
 }

@@ -16,16 +16,14 @@
 
 static clt_status visit_list(const char *path, const char *key, clt_path_visitor visit, void *context)
 {
-    char *text = NULL;
+    CLT_FREED char *text = NULL;
     size_t size = 0;
-    clt_status status = clt_file_read(path, false, 1u << 26, CLT_EDATA, &text, &size);
-    if (status != CLT_OK)
-        return clt_fail_prefix(status, "opening the list of files of %s", key);
     int line = 0, added = 0;
+    CLT_TRY(clt_fail_prefix(clt_file_read(path, false, 1u << 26, CLT_EDATA, &text, &size),
+                            "opening the list of files of %s", key));
     if (memchr(text, '\0', size))
-        CLT_FAIL_GOTO(CLT_EDATA, done,
-                      "reading the list of files '%s': it holds a NUL byte, so it is not a list of paths",
-                      path);
+        CLT_FAIL(CLT_EDATA,
+                 "reading the list of files '%s': it holds a NUL byte, so it is not a list of paths", path);
     for (char *at = text, *next; at && *at; at = next) {
         next = strchr(at, '\n');
         if (next)
@@ -36,17 +34,13 @@ static clt_status visit_list(const char *path, const char *key, clt_path_visitor
         line++;
         if (length == 0)
             continue;
-        status = clt_fail_prefix(visit(context, at), "line %d of the list '%s'", line, path);
-        if (status != CLT_OK)
-            goto done;
+        CLT_TRY(clt_fail_prefix(visit(context, at), "line %d of the list '%s'", line, path));
         added++;
     }
     if (added == 0)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "reading the list of files '%s': it names no file; write one path per line", path);
-done:
-    free(text);
-    return status;
+        CLT_FAIL(CLT_EDATA, "reading the list of files '%s': it names no file; write one path per line",
+                 path);
+    return CLT_OK;
 }
 
 clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor visit, void *context)
@@ -60,8 +54,7 @@ clt_status clt_listed_paths(const char *entry, const char *key, clt_path_visitor
 
 static bool is_shard(const char *name, const char *word)
 {
-    size_t length = strlen(name);
-    return length > 4 && name[0] != '.' && strcmp(name + length - 4, ".bin") == 0 && strstr(name, word);
+    return name[0] != '.' && clt_stem(name, ".bin") && strstr(name, word);
 }
 
 /* Adds an entry of the folder. */
@@ -74,19 +67,18 @@ static clt_status append_entry(clt_file_list *list, const char *folder, const ch
 
 static clt_status list_folder(const char *folder, const char *word, const char *key, clt_file_list *list)
 {
-    clt_file_list names;
+    CLT_SCOPED(clt_file_list) names = {0};
     size_t before = list->count;
-    clt_status status = clt_fail_prefix(clt_folder_names(folder, &names), "listing the shards (%s)", key);
-    for (size_t i = 0; status == CLT_OK && i < names.count; i++)
+    CLT_TRY(clt_fail_prefix(clt_folder_names(folder, &names), "listing the shards (%s)", key));
+    for (size_t i = 0; i < names.count; i++)
         if (is_shard(names.name[i], word))
-            status = append_entry(list, folder, names.name[i]);
-    clt_file_list_free(&names);
-    if (status == CLT_OK && list->count == before)
+            CLT_TRY(append_entry(list, folder, names.name[i]));
+    if (list->count == before)
         CLT_FAIL(CLT_EDATA,
                  "opening the folder of shards '%s' (%s): no file in it is called *%s*.bin; give a pattern "
                  "such as '%s/*.bin', or name the files",
                  folder, key, word, folder);
-    return status;
+    return CLT_OK;
 }
 
 static clt_status list_pattern(const char *pattern, const char *key, clt_file_list *list)
@@ -123,22 +115,20 @@ clt_status clt_shard_paths(const char *entry, const char *word, const char *key,
 /* Adds the files of a folder and its subfolders, without those whose names begin with a dot. */
 static clt_status list_texts(const char *folder, const char *key, int depth, clt_file_list *list)
 {
-    clt_file_list names;
+    CLT_SCOPED(clt_file_list) names = {0};
     if (depth > MAX_DEPTH)
         CLT_FAIL(CLT_EDATA, "listing the folder of texts '%s' (%s): it is nested more than %d deep", folder,
                  key, MAX_DEPTH);
-    clt_status status = clt_fail_prefix(clt_folder_names(folder, &names), "listing the texts (%s)", key);
-    for (size_t i = 0; status == CLT_OK && i < names.count; i++) {
-        char *path = NULL;
-        status = clt_path_join(folder, names.name[i], &path);
-        if (status == CLT_OK && clt_is_directory(path))
-            status = list_texts(path, key, depth + 1, list);
-        else if (status == CLT_OK && clt_is_regular(path))
-            status = append_entry(list, folder, names.name[i]);
-        free(path);
+    CLT_TRY(clt_fail_prefix(clt_folder_names(folder, &names), "listing the texts (%s)", key));
+    for (size_t i = 0; i < names.count; i++) {
+        CLT_FREED char *path = NULL;
+        CLT_TRY(clt_path_join(folder, names.name[i], &path));
+        if (clt_is_directory(path))
+            CLT_TRY(list_texts(path, key, depth + 1, list));
+        else if (clt_is_regular(path))
+            CLT_TRY(clt_file_list_add(list, CLT_TAKE(path)));
     }
-    clt_file_list_free(&names);
-    return status;
+    return CLT_OK;
 }
 
 typedef struct text_visit {
@@ -163,25 +153,21 @@ static void drop_folders(clt_file_list *list)
 static clt_status visit_text(void *context, const char *path)
 {
     const text_visit *v = context;
-    clt_file_list list = {0};
-    clt_status status = CLT_OK;
+    CLT_SCOPED(clt_file_list) list = {0};
     if (clt_is_directory(path))
-        status = list_texts(path, v->key, 0, &list);
+        CLT_TRY(list_texts(path, v->key, 0, &list));
     else if (!clt_file_exists(path) && strpbrk(path, "*?["))
-        status = list_pattern(path, v->key, &list);
+        CLT_TRY(list_pattern(path, v->key, &list));
     else
         return v->visit(v->context, path, NULL);
     drop_folders(&list);
-    if (status == CLT_OK && list.count == 0)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__,
-                          "opening the folder of texts '%s' (%s): there is no file in it", path, v->key);
-    if (status == CLT_OK)
-        clt_file_list_sort(&list, 0);
+    if (list.count == 0)
+        CLT_FAIL(CLT_EDATA, "opening the folder of texts '%s' (%s): there is no file in it", path, v->key);
+    clt_file_list_sort(&list, 0);
     clt_text_group group = {.name = path, .count = list.count};
-    for (; status == CLT_OK && group.index < list.count; group.index++)
-        status = v->visit(v->context, list.name[group.index], &group);
-    clt_file_list_free(&list);
-    return status;
+    for (; group.index < list.count; group.index++)
+        CLT_TRY(v->visit(v->context, list.name[group.index], &group));
+    return CLT_OK;
 }
 
 clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor visit, void *context)
@@ -192,28 +178,24 @@ clt_status clt_text_paths(const char *entry, const char *key, clt_text_visitor v
 
 bool clt_folder_has_shards(const char *folder, const char *word)
 {
-    clt_file_list names;
+    CLT_SCOPED(clt_file_list) names = {0};
     bool found = false;
     if (clt_folder_names(folder, &names) != CLT_OK)
         clt_error_clear(); /* who opens the folder says why it cannot be read */
     for (size_t i = 0; i < names.count && !found; i++)
         found = is_shard(names.name[i], word);
-    clt_file_list_free(&names);
     return found;
 }
 
 clt_status clt_path_beside(const char *path, const char *name, char **out)
 {
     const char *start = path[0] == '@' ? path + 1 : path, *slash = strrchr(start, '/');
-    clt_str folder = {0};
+    CLT_SCOPED(clt_str) folder = {0};
     if (clt_is_directory(start))
         return clt_path_join(start, name, out);
     if (!slash)
         return clt_path_join(".", name, out);
     clt_str_append_n(&folder, start, slash == start ? 1 : (size_t)(slash - start));
-    clt_status status = clt_str_check(&folder);
-    if (status == CLT_OK)
-        status = clt_path_join(folder.text, name, out);
-    clt_str_free(&folder);
-    return status;
+    CLT_TRY(clt_str_check(&folder));
+    return clt_path_join(folder.text, name, out);
 }

@@ -116,14 +116,10 @@ static bool next_line(const char **at, const char *end, const char **line, size_
 /* True if the line is a complete JSON object. */
 static bool is_object(const char *line, size_t size)
 {
-    clt_json_doc *doc = NULL;
-    if (line[0] != '{' || clt_json_parse(line, size, "", CLT_EDATA, &doc) != CLT_OK) {
-        clt_error_clear();
-        return false;
-    }
-    bool object = clt_json_typeof(clt_json_root(doc)) == CLT_JSON_OBJECT;
-    clt_json_destroy(doc);
-    return object;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
+    bool parsed = line[0] == '{' && clt_json_parse(line, size, "", CLT_EDATA, &doc) == CLT_OK;
+    clt_error_clear();
+    return parsed && clt_json_typeof(clt_json_root(doc)) == CLT_JSON_OBJECT;
 }
 
 /* Refuses text whose first two lines are JSON objects. A single such line may be any text in braces. */
@@ -144,64 +140,64 @@ static clt_status refuse_json_lines(const clt_texts *t, const char *bytes, size_
 
 static clt_status no_member(const clt_texts *t, const clt_json *root)
 {
-    clt_str names = {0};
+    CLT_SCOPED(clt_str) names = {0};
     for (const clt_json *one = clt_json_first(root); one && names.length < 200; one = clt_json_next(one))
         clt_str_printf(&names, "%s%.60s", names.length ? ", " : "", clt_json_key(one));
-    clt_status status = clt_str_check(&names);
-    if (status == CLT_OK)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "it has no member \"%s\" (%s), but: %s", t->json_key,
-                          t->json_option, names.length ? names.text : "none");
-    clt_str_free(&names);
-    return status;
+    CLT_TRY(clt_str_check(&names));
+    CLT_FAIL(CLT_EDATA, "it has no member \"%s\" (%s), but: %s", t->json_key, t->json_option,
+             names.length ? names.text : "none");
 }
 
 static clt_status read_record(const clt_texts *t, const char *line, size_t size, clt_str *out)
 {
-    clt_json_doc *doc;
+    CLT_SCOPED(clt_json_doc) *doc = NULL;
     CLT_TRY(clt_json_parse(line, size, "record", CLT_EDATA, &doc));
-    const clt_json *root = clt_json_root(doc), *value = NULL;
-    clt_status status = CLT_OK;
-    if (clt_json_typeof(root) == CLT_JSON_OBJECT)
-        value = clt_json_get(root, t->json_key);
+    const clt_json *root = clt_json_root(doc);
     if (clt_json_typeof(root) != CLT_JSON_OBJECT)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "it is %s, and a record is an object",
-                          clt_json_type_name(clt_json_typeof(root)));
-    else if (!value)
-        status = no_member(t, root);
-    else if (clt_json_typeof(value) != CLT_JSON_STRING)
-        status = clt_fail(CLT_EDATA, __FILE__, __LINE__, "its member \"%s\" is %s, and a text is a string",
-                          t->json_key, clt_json_type_name(clt_json_typeof(value)));
-    else
-        clt_str_append(out, clt_json_string(value));
-    clt_json_destroy(doc);
-    return status == CLT_OK ? clt_str_check(out) : status;
+        CLT_FAIL(CLT_EDATA, "it is %s, and a record is an object", clt_json_type_name(clt_json_typeof(root)));
+    const clt_json *value = clt_json_get(root, t->json_key);
+    if (!value)
+        return no_member(t, root);
+    if (clt_json_typeof(value) != CLT_JSON_STRING)
+        CLT_FAIL(CLT_EDATA, "its member \"%s\" is %s, and a text is a string", t->json_key,
+                 clt_json_type_name(clt_json_typeof(value)));
+    clt_str_append(out, clt_json_string(value));
+    return clt_str_check(out);
 }
 
 /* Adds each record as a document; the joined texts of the records replace the content of the file. */
 static clt_status add_records(clt_texts *t, const char *bytes, size_t size)
 {
-    clt_str all = {0};
-    size_t *ends = NULL, count = 0, capacity = 0, length;
+    CLT_SCOPED(clt_str) all = {0};
+    CLT_FREED size_t *ends = NULL;
+    clt_text_file *file = &t->files[t->n_files - 1];
+    size_t count = 0, capacity = 0, length;
     const char *at = bytes, *line;
     int64_t number = 0;
-    clt_status status = CLT_OK;
-    while (status == CLT_OK && next_line(&at, bytes + size, &line, &length, &number)) {
-        status = clt_fail_prefix(read_record(t, line, length, &all), "line %lld", (long long)number);
-        if (status == CLT_OK)
-            status = clt_grow(&ends, &capacity, count + 1, sizeof *ends, "the list of records");
-        if (status == CLT_OK)
-            ends[count++] = all.length;
+    while (next_line(&at, bytes + size, &line, &length, &number)) {
+        CLT_TRY(clt_fail_prefix(read_record(t, line, length, &all), "line %lld", (long long)number));
+        CLT_TRY(clt_grow(&ends, &capacity, count + 1, sizeof *ends, "the list of records"));
+        ends[count++] = all.length;
     }
-    clt_text_file *file = &t->files[t->n_files - 1];
-    if (status == CLT_OK)
-        status = clt_map_check_one(&file->mapping);
+    CLT_TRY(clt_map_check_one(&file->mapping));
     clt_map_close(&file->mapping);
     free(file->content);
-    file->content = all.text;
-    for (size_t i = 0, begin = 0; status == CLT_OK && i < count; begin = ends[i++])
-        status = add_document(t, all.text + begin, ends[i] - begin, true);
-    free(ends);
-    return status;
+    file->content = CLT_TAKE(all.text);
+    for (size_t i = 0, begin = 0; i < count; begin = ends[i++])
+        CLT_TRY(add_document(t, file->content + begin, ends[i] - begin, true));
+    return CLT_OK;
+}
+
+static clt_status check_and_add(clt_texts *t, const char *bytes, size_t size, bool *other)
+{
+    CLT_TRY(clt_refuse_no_text(bytes, size, CLT_EDATA, other));
+    /* a byte order mark is no part of a JSON text */
+    size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    if (*t->json_key)
+        return add_records(t, bytes + mark, size - mark);
+    if (!t->any_lines)
+        CLT_TRY(refuse_json_lines(t, bytes + mark, size - mark));
+    return add_document(t, bytes, size, false);
 }
 
 /* *other: the file is refused, since it is no text but of another kind. */
@@ -211,16 +207,7 @@ static clt_status read_text(clt_texts *t, bool *other)
     const char *bytes = "";
     size_t size = 0;
     CLT_TRY(clt_fail_prefix(read_file(t, file, &bytes, &size), "opening the text of %s", t->key));
-    clt_status status = clt_refuse_no_text(bytes, size, CLT_EDATA, other);
-    /* a byte order mark is no part of a JSON text */
-    size_t mark = size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    if (status == CLT_OK && *t->json_key)
-        status = add_records(t, bytes + mark, size - mark);
-    else if (status == CLT_OK && !t->any_lines)
-        status = refuse_json_lines(t, bytes + mark, size - mark);
-    if (status == CLT_OK && !*t->json_key)
-        status = add_document(t, bytes, size, false);
-    return clt_fail_prefix(status, "reading '%s' (%s)", file->path, t->key);
+    return clt_fail_prefix(check_and_add(t, bytes, size, other), "reading '%s' (%s)", file->path, t->key);
 }
 
 static void free_file(clt_text_file *file)
@@ -282,12 +269,10 @@ static clt_status add_file(void *context, const char *path, const clt_text_group
 
 clt_status clt_texts_add(clt_texts *t, const char *entry)
 {
-    adding *a;
+    CLT_FREED adding *a = NULL;
     CLT_TRY(clt_alloc(&a, 1, sizeof *a, "the list of texts"));
     a->texts = t;
-    clt_status status = clt_text_paths(entry, t->key, add_file, a);
-    free(a);
-    return status;
+    return clt_text_paths(entry, t->key, add_file, a);
 }
 
 clt_status clt_texts_check(const clt_texts *t)
@@ -318,17 +303,9 @@ const char *clt_document_part(const clt_document *d, uint64_t from, uint64_t to,
 
 uint64_t clt_texts_cut(const clt_texts *t, uint64_t at)
 {
-    size_t low = 0, high = t->n_documents;
     if (at >= t->total)
         return t->total;
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if (t->documents[middle].begin <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    const clt_document *d = &t->documents[low];
+    const clt_document *d = &t->documents[CLT_LAST_AT_MOST(t->n_documents, t->documents[i].begin, at)];
     if (d->record)
         return d->begin;
     for (int i = 0; i < 3 && at > d->begin && ((uint8_t)d->bytes[at - d->begin] & 0xc0) == 0x80; i++)

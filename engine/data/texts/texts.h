@@ -47,6 +47,7 @@ clt_status clt_texts_add(clt_texts *texts, const char *entry);
 /* To be called after the texts were read: CLT_EDATA, with the name, if a file was cut off meanwhile. */
 clt_status clt_texts_check(const clt_texts *texts);
 void clt_texts_free(clt_texts *texts);
+CLT_SCOPED_VALUE(clt_texts, clt_texts_free)
 
 /* The part of a document that lies in [from, to) of the joined text; *size becomes 0 if there is none. */
 const char *clt_document_part(const clt_document *document, uint64_t from, uint64_t to, size_t *size);

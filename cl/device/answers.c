@@ -339,8 +339,7 @@ static void print_item(clt_json_writer *w, const ocl_item *item)
 
 static void print_tested(clt_json_writer *w, const uint32_t *tested, int count)
 {
-    clt_jw_key(w, "tested");
-    clt_jw_array(w);
+    clt_jw_karray(w, "tested");
     for (int i = 0; i < count; i++)
         clt_jw_int(w, tested[i]);
     clt_jw_end_array(w);
@@ -348,8 +347,7 @@ static void print_tested(clt_json_writer *w, const uint32_t *tested, int count)
 
 static void print_refused(clt_json_writer *w, const ocl_answers *answers)
 {
-    clt_jw_key(w, "refused");
-    clt_jw_array(w);
+    clt_jw_karray(w, "refused");
     for (int i = 0; i < answers->n_refused; i++) {
         if (!is_kept(&answers->refused[i].item))
             continue;
@@ -364,14 +362,12 @@ static void print_refused(clt_json_writer *w, const ocl_answers *answers)
 void ocl_denials_write(const ocl_denials *denials, clt_json_writer *w)
 {
     clt_jw_object(w);
-    clt_jw_key(w, "capabilities");
-    clt_jw_array(w);
+    clt_jw_karray(w, "capabilities");
     for (int cap = 0; cap < OCL_CAP_COUNT; cap++)
         if (denials->caps >> cap & 1u)
             clt_jw_string(w, ocl_cap_name(cap));
     clt_jw_end_array(w);
-    clt_jw_key(w, "variants");
-    clt_jw_array(w);
+    clt_jw_karray(w, "variants");
     for (int i = 0; i < denials->count; i++) {
         clt_jw_object(w);
         clt_jw_kstring(w, "variant", denials->list[i].variant);
@@ -405,8 +401,7 @@ clt_status ocl_answers_print(const ocl_answers *answers, const ocl_device_desc *
     print_refused(&w, answers);
     clt_jw_key(&w, "denials");
     ocl_denials_write(&answers->denials, &w);
-    clt_jw_key(&w, "answers");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "answers");
     for (int i = 0; i < answers->count; i++) {
         if (!is_kept(&answers->items[i]))
             continue;

@@ -227,8 +227,7 @@ static void remember(const sources *s)
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", FORMAT_NAME);
     clt_jw_kbool(&w, STALE, stale_cache);
-    clt_jw_key(&w, "dead");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "dead");
     for (int i = 0; i < n_dead; i++) {
         clt_jw_object(&w);
         clt_jw_kstring(&w, "entry", dead[i].entry);

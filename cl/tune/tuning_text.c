@@ -73,8 +73,7 @@ clt_status ocl_family_hash(const char *family, uint64_t *hash)
 static void write_families(const ocl_tuning *tuning, clt_json_writer *w)
 {
     const char *last = "";
-    clt_jw_key(w, "families");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "families");
     for (size_t i = 0; i < tuning->count; i++) {
         char text[CLT_HASH64_TEXT];
         uint64_t hash = 0;
@@ -96,8 +95,7 @@ static void write_record(const ocl_choice *r, bool measured, clt_json_writer *w)
     clt_jw_kstring(w, "family", r->family);
     clt_jw_kstring(w, "problem", r->problem);
     clt_jw_kstring(w, "variant", r->variant);
-    clt_jw_key(w, "values");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "values");
     for (int i = 0; i < r->n_values; i++)
         clt_jw_kint(w, r->values[i].name, r->values[i].value);
     clt_jw_end_object(w);
@@ -126,8 +124,7 @@ static void write_members(const ocl_tuning *tuning, bool measured, clt_json_writ
         ocl_denials_write(&tuning->denials, w);
     }
     write_families(tuning, w);
-    clt_jw_key(w, "records");
-    clt_jw_array(w);
+    clt_jw_karray(w, "records");
     for (size_t i = 0; i < tuning->count; i++)
         write_record(&tuning->records[i], measured, w);
     clt_jw_end_array(w);

@@ -263,8 +263,7 @@ static clt_status run_sizes(allreduce_bench *b, clt_str *json)
     clt_jw_kstring(&b->writer, "path", path_of(&b->run));
     clt_jw_kint(&b->writer, "ranks", info->ranks);
     clt_jw_kint(&b->writer, "hosts", info->nodes);
-    clt_jw_key(&b->writer, "rows");
-    clt_jw_array(&b->writer);
+    clt_jw_karray(&b->writer, "rows");
     if (info->rank == 0)
         print_head(b);
     for (int64_t bytes = b->first; bytes <= b->last; bytes *= b->factor)

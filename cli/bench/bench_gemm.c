@@ -251,8 +251,7 @@ static clt_status run_all(gemm_bench *b, clt_str *json)
     clt_jw_kstring(&b->writer, "driver", d->driver);
     clt_jw_kdouble(&b->writer, "fma_peak_gflops", limits.fma_peak_gflops);
     clt_jw_kdouble(&b->writer, "stream_gbs", limits.stream_gbs);
-    clt_jw_key(&b->writer, "rows");
-    clt_jw_array(&b->writer);
+    clt_jw_karray(&b->writer, "rows");
     for (int i = 0; i < b->n_sizes; i++)
         for (int layout = 0; layout < 4; layout++)
             CLT_TRY(measure_layout(b, &b->sizes[i], (layout & 2) != 0, (layout & 1) != 0));

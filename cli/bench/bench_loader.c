@@ -70,8 +70,7 @@ static clt_status measure(const bench_common *common, clt_bench_loader_options *
     bench->context = &s;
     clt_jw_object(&s.w);
     clt_jw_kstring(&s.w, "bench", "loader");
-    clt_jw_key(&s.w, "rows");
-    clt_jw_array(&s.w);
+    clt_jw_karray(&s.w, "rows");
     clt_status status = clt_bench_loader(bench);
     clt_jw_end_array(&s.w);
     clt_jw_end_object(&s.w);

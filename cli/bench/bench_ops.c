@@ -71,8 +71,7 @@ static void on_limits(void *context, const ocl_device_desc *desc, const ocl_limi
     clt_jw_kdouble(&run->writer, "fma_peak_gflops", limits->fma_peak_gflops);
     clt_jw_kdouble(&run->writer, "stream_gbs", limits->stream_gbs);
     clt_jw_kdouble(&run->writer, "plain_stream_gbs", limits->plain_stream_gbs);
-    clt_jw_key(&run->writer, "rows");
-    clt_jw_array(&run->writer);
+    clt_jw_karray(&run->writer, "rows");
 }
 
 static void on_result(void *context, const clt_speed_result *r)

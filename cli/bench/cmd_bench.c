@@ -70,8 +70,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     clt_jw_kdouble(&w, "stream_gbs", l->stream_gbs);
     clt_jw_kdouble(&w, "plain_stream_gbs", l->plain_stream_gbs);
     clt_jw_kdouble(&w, "launch_us", l->launch_us);
-    clt_jw_key(&w, "rows");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "rows");
     memory_row(&w, "fma_peak", l->fma_peak_gflops, "GFLOP/s");
     memory_row(&w, "stream", l->stream_gbs, "GB/s");
     memory_row(&w, "plain_stream", l->plain_stream_gbs, "GB/s");
@@ -81,8 +80,7 @@ static void memory_record(const ocl_device_desc *d, const memory_results *m, clt
     memory_row(&w, "device_to_host", l->d2h_gbs, "GB/s");
     clt_jw_end_array(&w);
     /* not among `rows`: --compare takes larger values there as better, and these are times */
-    clt_jw_key(&w, "launches");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "launches");
     memory_row(&w, "launch", m->plain.alone_us, "us");
     memory_row(&w, "launch_stamped", m->stamped.alone_us, "us");
     memory_row(&w, "launch_in_row", m->plain.in_row_us, "us");

@@ -122,8 +122,7 @@ static clt_status print_json(const cache_row *rows, int count)
     clt_str text = {0};
     clt_json_writer w = clt_json_writer_make(&text, 2);
     clt_jw_object(&w);
-    clt_jw_key(&w, "caches");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "caches");
     for (int i = 0; i < count; i++) {
         const clt_cache *c = &rows[i].cache;
         clt_jw_object(&w);

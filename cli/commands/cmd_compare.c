@@ -262,14 +262,12 @@ static void json_run(clt_json_writer *w, const clt_run_record *run, const clt_ru
 
 static void json_differences(clt_json_writer *w, const pair *p, bool environment)
 {
-    clt_jw_key(w, environment ? "environment" : "config");
-    clt_jw_object(w);
+    clt_jw_kobject(w, environment ? "environment" : "config");
     for (size_t i = 0; i < p->differences.count; i++) {
         const clt_difference *d = &p->differences.items[i];
         if (d->environment != environment)
             continue;
-        clt_jw_key(w, d->key);
-        clt_jw_array(w);
+        clt_jw_karray(w, d->key);
         clt_jw_string(w, d->a);
         clt_jw_string(w, d->b);
         clt_jw_end_array(w);
@@ -282,14 +280,12 @@ static clt_status print_json(const comparison *c)
     clt_str out = {0};
     clt_json_writer w = clt_json_writer_make(&out, 1);
     clt_jw_object(&w);
-    clt_jw_key(&w, "runs");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "runs");
     for (int i = 0; i < c->count; i++)
         json_run(&w, c->runs[i], &c->facts[i]);
     clt_jw_end_array(&w);
     clt_jw_kdouble(&w, "tolerance", c->tolerance);
-    clt_jw_key(&w, "against_first");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "against_first");
     for (int i = 1; i < c->count; i++) {
         const clt_divergence *p = &c->pairs[i].divergence;
         clt_jw_object(&w);

@@ -15,8 +15,7 @@
 
 static void write_quirks(clt_json_writer *w, uint32_t quirks)
 {
-    clt_jw_key(w, "quirks");
-    clt_jw_array(w);
+    clt_jw_karray(w, "quirks");
     for (uint32_t bit = 1; bit; bit <<= 1)
         if (quirks & bit)
             clt_jw_string(w, ocl_quirk_name(bit));
@@ -25,8 +24,7 @@ static void write_quirks(clt_json_writer *w, uint32_t quirks)
 
 static void write_caps(clt_json_writer *w, uint32_t caps)
 {
-    clt_jw_key(w, "caps");
-    clt_jw_array(w);
+    clt_jw_karray(w, "caps");
     for (int i = 0; i < OCL_CAP_COUNT; i++)
         if (caps >> i & 1u)
             clt_jw_string(w, ocl_cap_name(i));
@@ -44,8 +42,7 @@ typedef struct device_view {
 /* Writes each capability with the device's answer to its probe. */
 static void write_answers(clt_json_writer *w, const device_view *view)
 {
-    clt_jw_key(w, "answers");
-    clt_jw_array(w);
+    clt_jw_karray(w, "answers");
     for (int i = 0; i < OCL_CAP_COUNT; i++) {
         clt_jw_object(w);
         clt_jw_kstring(w, "capability", ocl_cap_name(i));

@@ -42,8 +42,7 @@ static clt_status write_json(const char *path, const clt_eval_metrics *m, const 
     clt_jw_kint(&w, "samples_available", m->available);
     clt_jw_kint(&w, "targets", m->targets);
     clt_jw_kdouble(&w, "seconds", m->seconds);
-    clt_jw_key(&w, "losses");
-    clt_jw_object(&w);
+    clt_jw_kobject(&w, "losses");
     for (int i = 0; i < m->n_losses; i++)
         clt_jw_kdouble(&w, m->loss_name[i], m->loss_value[i]);
     clt_jw_end_object(&w);

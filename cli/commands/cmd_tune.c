@@ -96,8 +96,7 @@ static void write_row(clt_json_writer *w, const ocl_tune_row *row)
     clt_jw_kstring(w, "default", r->standard);
     clt_jw_kdouble(w, "default_ns", r->choice.default_ns);
     clt_jw_kstring(w, "variant", r->choice.variant);
-    clt_jw_key(w, "values");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "values");
     for (int i = 0; i < r->choice.n_values; i++)
         clt_jw_kint(w, r->choice.values[i].name, r->choice.values[i].value);
     clt_jw_end_object(w);
@@ -125,8 +124,7 @@ static void on_device(void *context, const ocl_device_desc *d, int problems)
     clt_jw_kstring(&v->writer, "device", d->name);
     clt_jw_kstring(&v->writer, "driver", d->driver);
     clt_jw_kint(&v->writer, "compute_units", d->compute_units);
-    clt_jw_key(&v->writer, "rows");
-    clt_jw_array(&v->writer);
+    clt_jw_karray(&v->writer, "rows");
 }
 
 static void on_row(void *context, const ocl_tune_row *row)

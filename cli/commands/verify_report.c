@@ -60,8 +60,7 @@ static void make_json(const verify_report *report, uint64_t seed, clt_str *out)
     clt_json_writer w = clt_json_writer_make(out, 1);
     clt_jw_object(&w);
     clt_jw_kint(&w, "seed", (int64_t)seed);
-    clt_jw_key(&w, "results");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "results");
     for (size_t i = 0; i < report->count; i++) {
         const verify_item *item = &report->items[i];
         clt_jw_object(&w);

@@ -43,8 +43,7 @@ typedef struct demo {
 
 static void write_paths(clt_json_writer *w, const char *key, char *const *paths, size_t count)
 {
-    clt_jw_key(w, key);
-    clt_jw_array(w);
+    clt_jw_karray(w, key);
     for (size_t i = 0; i < count; i++)
         clt_jw_string(w, paths[i]);
     clt_jw_end_array(w);

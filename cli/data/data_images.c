@@ -36,18 +36,15 @@ static clt_status config_of_data(const char *type, const char *path, const char 
     clt_json_writer w = clt_json_writer_make(&text, 0);
     const clt_source_type *known = clt_rows_type(type);
     clt_jw_object(&w);
-    clt_jw_key(&w, "model");
-    clt_jw_object(&w);
+    clt_jw_kobject(&w, "model");
     clt_jw_kstring(&w, "type", "graph");
-    clt_jw_key(&w, "layers");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "layers");
     clt_jw_object(&w);
     clt_jw_kstring(&w, "op", "mse");
     clt_jw_end_object(&w);
     clt_jw_end_array(&w);
     clt_jw_end_object(&w);
-    clt_jw_key(&w, "data");
-    clt_jw_object(&w);
+    clt_jw_kobject(&w, "data");
     clt_jw_kstring(&w, "type", type);
     clt_jw_kstring(&w, "path", path);
     if (known && clt_config_part_has(known->format, "data.split"))

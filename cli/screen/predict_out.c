@@ -230,15 +230,13 @@ static void json_row(predict_out *o, const char *input, int64_t row, const float
         int64_t best = o->top ? o->order[0] : likeliest(scores, p->outputs);
         class_members(o, best, scores[best], &w);
     } else if (p->kind == CLT_PREDICT_YES_NO) {
-        clt_jw_key(&w, "yes");
-        clt_jw_array(&w);
+        clt_jw_karray(&w, "yes");
         for (int64_t i = 0; i < p->outputs; i++)
             if (scores[i] > 0.5f)
                 clt_jw_int(&w, i);
         clt_jw_end_array(&w);
     }
-    clt_jw_key(&w, o->top ? "top" : p->kind == CLT_PREDICT_VALUES ? "values" : "probabilities");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, o->top ? "top" : p->kind == CLT_PREDICT_VALUES ? "values" : "probabilities");
     for (int64_t i = 0; i < (o->top ? o->top : p->outputs); i++) {
         if (!o->top) {
             clt_jw_float(&w, scores[i]);

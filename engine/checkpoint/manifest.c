@@ -43,8 +43,7 @@ clt_status clt_manifest_print(const clt_manifest *manifest, clt_str *out)
     clt_jw_kint(&w, "step", manifest->step);
     clt_jw_kstring(&w, "cltrain_version", CLT_VERSION);
     clt_jw_kstring(&w, "config_xxh64", clt_hash64_text(manifest->config_digest, hash));
-    clt_jw_key(&w, "files");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "files");
     for (int i = 0; i < manifest->n_files; i++) {
         clt_jw_object(&w);
         clt_jw_kstring(&w, "name", manifest->files[i].name);

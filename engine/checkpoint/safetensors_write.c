@@ -120,16 +120,13 @@ static clt_status check_tensor(const char *path, const clt_named_tensor *tensor)
 
 static void write_entry(clt_json_writer *w, const clt_named_tensor *tensor, uint64_t begin)
 {
-    clt_jw_key(w, tensor->name);
-    clt_jw_object(w);
+    clt_jw_kobject(w, tensor->name);
     clt_jw_kstring(w, "dtype", clt_dtype_safetensors(tensor->dtype));
-    clt_jw_key(w, "shape");
-    clt_jw_array(w);
+    clt_jw_karray(w, "shape");
     for (int i = 0; i < tensor->shape.ndim; i++)
         clt_jw_int(w, tensor->shape.dim[i]);
     clt_jw_end_array(w);
-    clt_jw_key(w, "data_offsets");
-    clt_jw_array(w);
+    clt_jw_karray(w, "data_offsets");
     clt_jw_int(w, (int64_t)begin);
     clt_jw_int(w, (int64_t)(begin + tensor_bytes(tensor)));
     clt_jw_end_array(w);
@@ -142,8 +139,7 @@ static clt_status make_header(const char *path, const clt_named_tensor *tensors,
     clt_json_writer w = clt_json_writer_make(header, 0);
     clt_jw_object(&w);
     if (n_metadata > 0) {
-        clt_jw_key(&w, METADATA_KEY);
-        clt_jw_object(&w);
+        clt_jw_kobject(&w, METADATA_KEY);
         for (int i = 0; i < n_metadata; i++)
             clt_jw_kstring(&w, metadata[2 * i], metadata[2 * i + 1]);
         clt_jw_end_object(&w);

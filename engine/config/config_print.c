@@ -72,8 +72,7 @@ clt_status clt_config_print(const clt_config *config, bool with_origin, clt_str 
         char section[32] = {0};
         if (i == 0 || !same_section(path, clt_config_schema()[i - 1].path)) {
             memcpy(section, path, section_length(path));
-            clt_jw_key(&w, section);
-            clt_jw_object(&w);
+            clt_jw_kobject(&w, section);
         }
         clt_jw_key(&w, path + section_length(path) + 1);
         if (clt_config_schema()[i].type == CLT_CFG_LAYERS)
@@ -84,8 +83,7 @@ clt_status clt_config_print(const clt_config *config, bool with_origin, clt_str 
             clt_jw_end_object(&w);
     }
     if (with_origin) {
-        clt_jw_key(&w, "_origin");
-        clt_jw_object(&w);
+        clt_jw_kobject(&w, "_origin");
         for (int i = 0; clt_config_schema()[i].path; i++)
             clt_jw_kstring(&w, clt_config_schema()[i].path,
                            clt_config_origin(config, clt_config_schema()[i].path));
@@ -119,8 +117,7 @@ static bool has_range(const clt_config_key *key)
 
 static void write_choices(clt_json_writer *w, const char *choices)
 {
-    clt_jw_key(w, "choices");
-    clt_jw_array(w);
+    clt_jw_karray(w, "choices");
     for (const char *c = choices; *c;) {
         char word[64] = {0};
         size_t n = strcspn(c, "|");
@@ -161,8 +158,7 @@ clt_status clt_config_print_schema(clt_str *out)
 {
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
-    clt_jw_key(&w, "keys");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "keys");
     for (const clt_config_key *key = clt_config_schema(); key->path; key++)
         CLT_TRY(write_key(&w, key));
     clt_jw_end_array(&w);

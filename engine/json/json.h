@@ -81,7 +81,10 @@ void clt_jw_float(clt_json_writer *w, float value); /* fewest digits that read b
 void clt_jw_bool(clt_json_writer *w, bool value);
 void clt_jw_null(clt_json_writer *w);
 void clt_jw_value(clt_json_writer *w, const clt_json *value); /* copies a parsed value */
-/* key + value in one call */
+/* key + value in one call; of an object or array its beginning */
+void clt_jw_kobject(clt_json_writer *w, const char *key);
+void clt_jw_karray(clt_json_writer *w, const char *key);
+void clt_jw_knull(clt_json_writer *w, const char *key);
 void clt_jw_kstring(clt_json_writer *w, const char *key, const char *value);
 void clt_jw_kint(clt_json_writer *w, const char *key, int64_t value);
 void clt_jw_kdouble(clt_json_writer *w, const char *key, double value);

@@ -213,3 +213,21 @@ void clt_jw_kbool(clt_json_writer *w, const char *key, bool value)
     clt_jw_key(w, key);
     clt_jw_bool(w, value);
 }
+
+void clt_jw_kobject(clt_json_writer *w, const char *key)
+{
+    clt_jw_key(w, key);
+    clt_jw_object(w);
+}
+
+void clt_jw_karray(clt_json_writer *w, const char *key)
+{
+    clt_jw_key(w, key);
+    clt_jw_array(w);
+}
+
+void clt_jw_knull(clt_json_writer *w, const char *key)
+{
+    clt_jw_key(w, key);
+    clt_jw_null(w);
+}

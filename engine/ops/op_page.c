@@ -210,8 +210,7 @@ static void json_attr(clt_json_writer *w, const clt_attr_spec *spec)
         clt_jw_kdouble(w, "maximum", spec->max);
     }
     if (spec->type == CLT_ATTR_CHOICE) {
-        clt_jw_key(w, "choices");
-        clt_jw_array(w);
+        clt_jw_karray(w, "choices");
         for (const char *c = spec->choices; *c;) {
             char word[64];
             size_t n = strcspn(c, "|");
@@ -242,8 +241,7 @@ static clt_status json_op(clt_json_writer *w, const clt_op *op)
     clt_jw_kbool(w, "loss", (op->flags & CLT_OP_LOSS) != 0);
     clt_jw_kbool(w, "gradient", op->backward.variants || (op->flags & CLT_OP_VIEW));
     clt_jw_kbool(w, "for_configs", (op->flags & CLT_OP_FUSED) == 0);
-    clt_jw_key(w, "attributes");
-    clt_jw_array(w);
+    clt_jw_karray(w, "attributes");
     for (int i = 0; i < op->n_attrs; i++)
         json_attr(w, &op->attrs[i]);
     clt_jw_end_array(w);
@@ -260,8 +258,7 @@ clt_status clt_ops_print_json(const clt_op *only, clt_str *out)
     const clt_op *const *ops = clt_op_list(&count);
     clt_json_writer w = clt_json_writer_make(out, 2);
     clt_jw_object(&w);
-    clt_jw_key(&w, "ops");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "ops");
     for (int i = 0; i < count; i++)
         if (!only || ops[i] == only)
             CLT_TRY(json_op(&w, ops[i]));

@@ -135,8 +135,7 @@ static void json_command(const clt_plan *plan, const ocl_command *c, clt_json_wr
     }
     clt_jw_kdouble(w, "flops", c->flops);
     clt_jw_kint(w, "bytes", (int64_t)ocl_command_bytes(c));
-    clt_jw_key(w, "tensors");
-    clt_jw_array(w);
+    clt_jw_karray(w, "tensors");
     for (int a = 0; a < c->n_args; a++) {
         const ocl_arg *arg = &c->args[a];
         if (arg->kind != OCL_ARG_TENSOR || arg->ref.tensor < 0)
@@ -164,8 +163,7 @@ static void json_tensors(const clt_plan *plan, clt_json_writer *w)
         clt_jw_kstring(w, "name", t->name);
         clt_jw_kstring(w, "class", clt_tensor_class_name(t->cls));
         clt_jw_kstring(w, "dtype", clt_dtype_name(t->dtype));
-        clt_jw_key(w, "shape");
-        clt_jw_array(w);
+        clt_jw_karray(w, "shape");
         for (int d = 0; d < t->shape.ndim; d++)
             clt_jw_int(w, t->shape.dim[d]);
         clt_jw_end_array(w);
@@ -190,11 +188,9 @@ clt_status clt_plan_print_json(const clt_plan *plan, clt_json_writer *w)
     clt_jw_kint(w, "commands", (int64_t)clt_plan_commands(plan));
     clt_jw_key(w, "tensors");
     json_tensors(plan, w);
-    clt_jw_key(w, "phases");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "phases");
     for (int p = 0; p < CLT_PHASE_COUNT; p++) {
-        clt_jw_key(w, clt_phase_name((clt_phase)p));
-        clt_jw_array(w);
+        clt_jw_karray(w, clt_phase_name((clt_phase)p));
         for (size_t i = 0; i < plan->phase[p].count; i++)
             json_command(plan, &plan->phase[p].commands[i], w);
         clt_jw_end_array(w);

@@ -232,8 +232,7 @@ static clt_status write_config(const hf_export *x)
     double dropout = clt_config_float(x->saved->config, "model.dropout");
     const char *dtype = x->dtype == CLT_F16 ? "float16" : x->dtype == CLT_BF16 ? "bfloat16" : "float32";
     clt_jw_object(&w);
-    clt_jw_key(&w, "architectures");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "architectures");
     clt_jw_string(&w, "GPT2LMHeadModel");
     clt_jw_end_array(&w);
     clt_jw_kstring(&w, "model_type", "gpt2");

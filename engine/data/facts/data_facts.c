@@ -132,8 +132,7 @@ static void write_field(clt_json_writer *w, const clt_data_facts_field *field)
     clt_jw_object(w);
     clt_jw_kstring(w, "name", field->name);
     clt_jw_kstring(w, "dtype", clt_dtype_name(field->dtype));
-    clt_jw_key(w, "shape");
-    clt_jw_array(w);
+    clt_jw_karray(w, "shape");
     for (int i = 0; i < field->shape.ndim; i++)
         clt_jw_int(w, field->shape.dim[i]);
     clt_jw_end_array(w);
@@ -147,8 +146,7 @@ static void write_class_names(clt_json_writer *w, const clt_data_facts *facts)
 {
     if (facts->n_class_names == 0)
         return;
-    clt_jw_key(w, "class_names");
-    clt_jw_array(w);
+    clt_jw_karray(w, "class_names");
     const char *name = facts->class_names.text;
     for (int64_t i = 0; i < facts->n_class_names; i++, name += strlen(name) + 1)
         clt_jw_string(w, name);
@@ -176,8 +174,7 @@ static void write_numbers(clt_json_writer *w, const char *key, double one, const
         clt_jw_kdouble(w, key, one);
         return;
     }
-    clt_jw_key(w, key);
-    clt_jw_array(w);
+    clt_jw_karray(w, key);
     for (int i = 0; i < count; i++)
         clt_jw_double(w, each[i]);
     clt_jw_end_array(w);
@@ -193,8 +190,7 @@ clt_status clt_data_facts_print(const clt_data_facts *facts, clt_str *out)
     clt_jw_kstring(&w, "description", facts->description);
     clt_jw_kint(&w, "samples", facts->samples);
     clt_jw_kint(&w, "bytes", facts->bytes);
-    clt_jw_key(&w, "fields");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "fields");
     for (int i = 0; i < facts->n_fields; i++)
         write_field(&w, &facts->fields[i]);
     clt_jw_end_array(&w);

@@ -113,8 +113,7 @@ static void write_column(const clt_table_column *c, clt_json_writer *w)
         clt_jw_kstring(w, "name", c->name);
     clt_jw_kint(w, "number", c->number);
     if (c->n_words > 0) {
-        clt_jw_key(w, "words");
-        clt_jw_array(w);
+        clt_jw_karray(w, "words");
         for (int64_t i = 0; i < c->n_words; i++)
             clt_jw_string(w, c->words[i]);
         clt_jw_end_array(w);
@@ -133,13 +132,11 @@ void clt_table_write(const clt_table *table, clt_json_writer *w)
 {
     clt_jw_object(w);
     clt_jw_kint(w, "width", table->width);
-    clt_jw_key(w, "columns");
-    clt_jw_array(w);
+    clt_jw_karray(w, "columns");
     for (int i = 0; i < table->n_columns; i++)
         write_column(&table->columns[i], w);
     clt_jw_end_array(w);
-    clt_jw_key(w, "target");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "target");
     if (table->target)
         clt_jw_kstring(w, "name", table->target);
     clt_jw_kint(w, "number", table->target_number);

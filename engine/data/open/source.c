@@ -48,8 +48,7 @@ static void write_file(const clt_data_file *file, clt_json_writer *w)
     if (file->tokenizer)
         clt_jw_kstring(w, "tokenizer", file->tokenizer);
     if (file->shape) {
-        clt_jw_key(w, "shape");
-        clt_jw_array(w);
+        clt_jw_karray(w, "shape");
         for (int i = 0; i < file->shape->ndim; i++)
             clt_jw_int(w, file->shape->dim[i]);
         if (file->shape->ndim == 0)

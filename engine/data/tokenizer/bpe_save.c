@@ -52,8 +52,7 @@ static const clt_added_token *find_added(const clt_tokenizer *t, uint32_t id)
 
 static void write_added(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
 {
-    clt_jw_key(w, "added_tokens");
-    clt_jw_array(w);
+    clt_jw_karray(w, "added_tokens");
     for (uint32_t id = 0; id < t->vocab; id++) {
         const clt_added_token *known = find_added(t, id);
         if (!known && !t->tokens[id].special)
@@ -75,8 +74,7 @@ static void write_pre_tokenizer(const clt_tokenizer *t, clt_json_writer *w)
     if (several) {
         clt_jw_object(w);
         clt_jw_kstring(w, "type", "Sequence");
-        clt_jw_key(w, "pretokenizers");
-        clt_jw_array(w);
+        clt_jw_karray(w, "pretokenizers");
     }
     if (how->digits) {
         clt_jw_object(w);
@@ -87,8 +85,7 @@ static void write_pre_tokenizer(const clt_tokenizer *t, clt_json_writer *w)
     if (split) {
         clt_jw_object(w);
         clt_jw_kstring(w, "type", "Split");
-        clt_jw_key(w, "pattern");
-        clt_jw_object(w);
+        clt_jw_kobject(w, "pattern");
         clt_jw_kstring(w, "Regex", clt_words_expression(how->words));
         clt_jw_end_object(w);
         clt_jw_kstring(w, "behavior", "Isolated");
@@ -106,8 +103,7 @@ static void write_pre_tokenizer(const clt_tokenizer *t, clt_json_writer *w)
 static void template_piece(clt_json_writer *w, const char *kind, const char *id, int type)
 {
     clt_jw_object(w);
-    clt_jw_key(w, kind);
-    clt_jw_object(w);
+    clt_jw_kobject(w, kind);
     clt_jw_kstring(w, "id", id);
     clt_jw_kint(w, "type_id", type);
     clt_jw_end_object(w);
@@ -126,8 +122,7 @@ static void template_around(const clt_tokenizer *t, clt_json_writer *w, const cl
 static void template_specials(const clt_tokenizer *t, clt_json_writer *w, clt_str *name)
 {
     const clt_around *const both[] = {&t->rules.before, &t->rules.after};
-    clt_jw_key(w, "special_tokens");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "special_tokens");
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < both[k]->count; i++) {
             uint32_t id = both[k]->id[i];
@@ -139,15 +134,12 @@ static void template_specials(const clt_tokenizer *t, clt_json_writer *w, clt_st
             if (known)
                 continue;
             letters(&t->tokens[id], name);
-            clt_jw_key(w, name->text);
-            clt_jw_object(w);
+            clt_jw_kobject(w, name->text);
             clt_jw_kstring(w, "id", name->text);
-            clt_jw_key(w, "ids");
-            clt_jw_array(w);
+            clt_jw_karray(w, "ids");
             clt_jw_int(w, id);
             clt_jw_end_array(w);
-            clt_jw_key(w, "tokens");
-            clt_jw_array(w);
+            clt_jw_karray(w, "tokens");
             clt_jw_string(w, name->text);
             clt_jw_end_array(w);
             clt_jw_end_object(w);
@@ -166,8 +158,7 @@ static void write_post_processor(const clt_tokenizer *t, clt_json_writer *w, clt
     clt_jw_object(w);
     clt_jw_kstring(w, "type", "TemplateProcessing");
     for (int list = 0; list < 2; list++) {
-        clt_jw_key(w, lists[list]);
-        clt_jw_array(w);
+        clt_jw_karray(w, lists[list]);
         for (int type = 0; type <= list; type++) {
             template_around(t, w, &t->rules.before, type, name);
             template_piece(w, "Sequence", type ? "B" : "A", type);
@@ -183,26 +174,22 @@ static void write_model(const clt_tokenizer *t, clt_json_writer *w, clt_str *nam
 {
     static const char *const absent[] = {"dropout", "unk_token", "continuing_subword_prefix",
                                          "end_of_word_suffix"};
-    clt_jw_key(w, "model");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "model");
     clt_jw_kstring(w, "type", "BPE");
     for (int i = 0; i < 4; i++) {
-        clt_jw_key(w, absent[i]);
-        clt_jw_null(w);
+        clt_jw_knull(w, absent[i]);
     }
     clt_jw_kbool(w, "fuse_unk", false);
     clt_jw_kbool(w, "byte_fallback", false);
     clt_jw_kbool(w, "ignore_merges", t->rules.ignore_merges);
-    clt_jw_key(w, "vocab");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "vocab");
     for (uint32_t id = 0; id < t->vocab; id++)
         if (!t->tokens[id].literal) {
             letters(&t->tokens[id], name);
             clt_jw_kint(w, name->text, id);
         }
     clt_jw_end_object(w);
-    clt_jw_key(w, "merges");
-    clt_jw_array(w);
+    clt_jw_karray(w, "merges");
     for (uint32_t i = 0; i < t->n_merges; i++) {
         letters(&t->tokens[t->merges[i].left], name);
         clt_str_append(name, " "); /* separates the two tokens: a space is not a byte letter */
@@ -220,10 +207,8 @@ clt_status clt_tokenizer_print(const clt_tokenizer *t, clt_str *text)
     clt_str_append(&name, "");
     clt_jw_object(&w);
     clt_jw_kstring(&w, "version", "1.0");
-    clt_jw_key(&w, "truncation");
-    clt_jw_null(&w);
-    clt_jw_key(&w, "padding");
-    clt_jw_null(&w);
+    clt_jw_knull(&w, "truncation");
+    clt_jw_knull(&w, "padding");
     write_added(t, &w, &name);
     clt_jw_key(&w, "normalizer");
     if (t->rules.nfc) {

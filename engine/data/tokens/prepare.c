@@ -179,8 +179,7 @@ static clt_status write_shards(preparation *p)
 
 static void manifest_part(clt_json_writer *w, const char *name, const clt_token_writer *writer)
 {
-    clt_jw_key(w, name);
-    clt_jw_object(w);
+    clt_jw_kobject(w, name);
     clt_jw_kint(w, "tokens", (int64_t)clt_token_writer_tokens(writer));
     clt_jw_key(w, "files");
     clt_token_writer_list(writer, w);
@@ -194,8 +193,7 @@ static void manifest_text(const preparation *p, clt_str *out)
     clt_jw_object(&w);
     clt_jw_kstring(&w, "format", "cltrain-tokens-1");
     clt_jw_kstring(&w, "dtype", p->result->width == 2 ? "u16" : "u32");
-    clt_jw_key(&w, "tokenizer");
-    clt_jw_object(&w);
+    clt_jw_kobject(&w, "tokenizer");
     clt_jw_kstring(&w, "file", "tokenizer.json");
     clt_jw_kint(&w, "vocab", p->result->vocab);
     clt_jw_kint(&w, "end_of_text", clt_tokenizer_end_of_text(p->tokenizer));
@@ -203,8 +201,7 @@ static void manifest_text(const preparation *p, clt_str *out)
     clt_jw_end_object(&w);
     manifest_part(&w, "train", p->train_writer);
     manifest_part(&w, "val", p->val_writer);
-    clt_jw_key(&w, "sources");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "sources");
     for (size_t i = 0; i < p->texts.n_files; i++) {
         clt_jw_object(&w);
         clt_jw_kstring(&w, "path", p->texts.files[i].path);

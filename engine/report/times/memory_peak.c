@@ -174,13 +174,11 @@ void clt_memory_peak_json(const clt_plan *plan, const clt_memory_peak *peak, clt
     clt_jw_kstring(w, "command", peak->command);
     clt_jw_kint(w, "live", (int64_t)peak->live);
     clt_jw_kint(w, "allocated", (int64_t)peak->allocated);
-    clt_jw_key(w, "classes");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "classes");
     for (int c = 0; c < CLT_PEAK_CLASS_COUNT; c++)
         json_class(w, (clt_peak_class)c, peak->bytes[c]);
     clt_jw_end_object(w);
-    clt_jw_key(w, "largest");
-    clt_jw_array(w);
+    clt_jw_karray(w, "largest");
     for (int i = 0; i < peak->n_tensors; i++) {
         clt_jw_object(w);
         clt_jw_kstring(w, "name", clt_graph_tensor(plan->graph, peak->tensor[i].tensor)->name);

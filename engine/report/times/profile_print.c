@@ -255,8 +255,7 @@ static void json_phases(const clt_profile *p, double total, clt_json_writer *w)
     int n = sum_phases(p, sums);
     clt_jw_object(w);
     for (int i = 0; i < n; i++) {
-        clt_jw_key(w, sums[i].name);
-        clt_jw_object(w);
+        clt_jw_kobject(w, sums[i].name);
         clt_jw_kdouble(w, "ms", per_step(p, sums[i].ns));
         clt_jw_kdouble(w, "share", total > 0 ? sums[i].ns / total : 0);
         clt_jw_kdouble(w, "idle_ms", per_step(p, sums[i].idle_ns));
@@ -305,8 +304,7 @@ static void json_head(const clt_profile *p, clt_json_writer *w)
     clt_jw_kdouble(w, "h2d_gbs", p->h2d_ns > 0 ? rate(p->h2d_bytes, p->h2d_ns) : NAN);
     clt_jw_kdouble(w, "d2h_gbs", p->d2h_ns > 0 ? rate(p->d2h_bytes, p->d2h_ns) : NAN);
     clt_jw_kint(w, "not_recorded", (int64_t)p->lost);
-    clt_jw_key(w, "idle_ms");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "idle_ms");
     for (int k = 0; k < CLT_IDLE_COUNT; k++)
         clt_jw_kdouble(w, idle_names[k], per_step(p, p->idle_ns[k]));
     clt_jw_end_object(w);

@@ -118,8 +118,7 @@ static void name_track(clt_json_writer *w, int track)
         clt_jw_kstring(w, "name", i ? "thread_sort_index" : "thread_name");
         clt_jw_kint(w, "pid", 1);
         clt_jw_kint(w, "tid", track + 1);
-        clt_jw_key(w, "args");
-        clt_jw_object(w);
+        clt_jw_kobject(w, "args");
         if (i)
             clt_jw_kint(w, "sort_index", track);
         else
@@ -135,8 +134,7 @@ static void name_process(clt_json_writer *w, const char *device)
     clt_jw_kstring(w, "ph", "M");
     clt_jw_kstring(w, "name", "process_name");
     clt_jw_kint(w, "pid", 1);
-    clt_jw_key(w, "args");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "args");
     clt_jw_kstring(w, "name", device);
     clt_jw_end_object(w);
     clt_jw_end_object(w);
@@ -154,8 +152,7 @@ static void begin_event(clt_json_writer *w, const char *name, const char *catego
     clt_jw_kint(w, "tid", track + 1);
     clt_jw_kdouble(w, "ts", round(ts * 1e3) / 1e3);
     clt_jw_kdouble(w, "dur", round(fmax(duration, 0) * 1e3) / 1e3);
-    clt_jw_key(w, "args");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "args");
 }
 
 static void end_event(clt_json_writer *w)
@@ -216,12 +213,10 @@ clt_status clt_trace_json(const clt_trace *t, clt_spans *spans, int loaders, con
     clt_json_writer w = clt_json_writer_make(out, 0);
     clt_jw_object(&w);
     clt_jw_kstring(&w, "displayTimeUnit", "ms");
-    clt_jw_key(&w, "otherData");
-    clt_jw_object(&w);
+    clt_jw_kobject(&w, "otherData");
     clt_jw_kint(&w, "slices_left_out", (int64_t)(t->lost + lost));
     clt_jw_end_object(&w);
-    clt_jw_key(&w, "traceEvents");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "traceEvents");
     name_process(&w, device);
     bool sums = false;
     for (size_t i = 0; i < t->count; i++)

@@ -323,15 +323,13 @@ void clt_class_counts_write(const clt_class_counts *c, clt_json_writer *w)
         clt_jw_kdouble(w, "mean_dice", clt_class_mean_dice(c));
         clt_jw_kdouble(w, "mean_sample_dice", clt_class_mean_sample_dice(c));
     }
-    clt_jw_key(w, "classes");
-    clt_jw_array(w);
+    clt_jw_karray(w, "classes");
     for (int64_t k = 0; k < c->classes; k++)
         write_class(c, k, w);
     clt_jw_end_array(w);
     if (!c->confusion)
         return;
-    clt_jw_key(w, "confusion");
-    clt_jw_array(w);
+    clt_jw_karray(w, "confusion");
     for (int64_t t = 0; t < c->classes; t++) {
         int indent = w->indent;
         clt_jw_array(w);

@@ -344,8 +344,7 @@ static void put_fields(clt_json_writer *w, const clt_event_field *fields, size_t
         } else if (f->kind == CLT_EVENT_TEXT && f->text) {
             clt_jw_kstring(w, f->key, f->text);
         } else if (f->kind == CLT_EVENT_OBJECT && f->count > 0) {
-            clt_jw_key(w, f->key);
-            clt_jw_object(w);
+            clt_jw_kobject(w, f->key);
             put_fields(w, f->fields, f->count);
             clt_jw_end_object(w);
         }
@@ -480,8 +479,7 @@ clt_status clt_rundir_step(clt_rundir *dir, const clt_step_metrics *metrics)
 
 void clt_volume_dice_write(const clt_eval_metrics *m, clt_json_writer *w, const char *key)
 {
-    clt_jw_key(w, key);
-    clt_jw_array(w);
+    clt_jw_karray(w, key);
     for (int i = 0; i < m->volume_classes; i++)
         clt_jw_double(w, m->volume_dice_of[i]);
     clt_jw_end_array(w);
@@ -525,8 +523,7 @@ clt_status clt_rundir_eval(clt_rundir *dir, const clt_eval_metrics *m)
     clt_jw_kdouble(&w, "eval_seconds", m->seconds);
     put_time(&w, 0);
     if (m->n_losses > 1) {
-        clt_jw_key(&w, "eval_losses");
-        clt_jw_object(&w);
+        clt_jw_kobject(&w, "eval_losses");
         for (int i = 0; i < m->n_losses; i++)
             clt_jw_kdouble(&w, m->loss_name[i], m->loss_value[i]);
         clt_jw_end_object(&w);

@@ -101,8 +101,7 @@ static clt_status write_record(const collection *all, const ocl_device_desc *d,
     clt_jw_kdouble(&w, "seconds", sum->seconds);
     clt_jw_kdouble(&w, "sum_seconds", sum->sum);
     clt_jw_kdouble(&w, "largest_seconds", sum->largest);
-    clt_jw_key(&w, "programs");
-    clt_jw_array(&w);
+    clt_jw_karray(&w, "programs");
     for (size_t i = 0; i < all->count; i++)
         write_program(&all->built[i], &w);
     clt_jw_end_array(&w);

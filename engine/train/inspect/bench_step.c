@@ -144,8 +144,7 @@ static clt_status write_programs(const clt_run *run, clt_json_writer *w)
     size_t count;
     ocl_counters counters = ocl_device_counters(run->device);
     CLT_TRY(ocl_device_programs(run->device, &list, &count));
-    clt_jw_key(w, "programs");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "programs");
     int64_t loaded = 0;
     double seconds = 0.0;
     for (size_t i = 0; i < count; i++) {
@@ -156,8 +155,7 @@ static clt_status write_programs(const clt_run *run, clt_json_writer *w)
     clt_jw_kint(w, "from_cache", loaded);
     clt_jw_kint(w, "binaries_refused", (int64_t)counters.binaries_refused);
     clt_jw_kdouble(w, "seconds", seconds);
-    clt_jw_key(w, "list");
-    clt_jw_array(w);
+    clt_jw_karray(w, "list");
     for (size_t i = 0; i < count; i++) {
         clt_jw_object(w);
         clt_jw_kstring(w, "family", list[i].family);
@@ -197,8 +195,7 @@ static clt_status write_json(const bench *b, double step_ms, double samples, clt
     clt_jw_kint(w, "parameters", clt_graph_param_elements(job->train->graph));
     clt_jw_kint(w, "micro_batch", job->micro_batch);
     clt_jw_kint(w, "accumulation", job->accumulation);
-    clt_jw_key(w, "phases");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "phases");
     clt_jw_kdouble(w, "feed", b->feed_ms);
     for (int p = 0; p < CLT_PHASE_COUNT; p++)
         if (job->train->phase[p].count > 0)

@@ -195,8 +195,7 @@ static void json_device(const clt_description *description, clt_json_writer *w)
     const ocl_device_desc *d = &job->desc;
     if (job->data_missing[0])
         clt_jw_kstring(w, "data_missing", job->data_missing);
-    clt_jw_key(w, "device");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "device");
     clt_jw_kstring(w, "name", d->name);
     clt_jw_kbool(w, "generic", description->device.generic);
     clt_jw_kint(w, "usable_bytes", (int64_t)d->usable_bytes);
@@ -253,8 +252,7 @@ clt_status clt_description_estimate_json(const clt_description *d, clt_str *out)
     clt_jw_kint(&w, "buffer_values", clt_graph_buffer_elements(job->train->graph));
     clt_jw_kint(&w, "decaying_parameters", job->update.weight_decay > 0 ? clt_job_decay(job).elements : 0);
     clt_jw_kdouble(&w, "peak_learning_rate", job->schedule.peak);
-    clt_jw_key(&w, "bytes");
-    clt_jw_object(&w);
+    clt_jw_kobject(&w, "bytes");
     clt_jw_kint(&w, "parameters", (int64_t)r->params);
     clt_jw_kint(&w, "gradients", (int64_t)r->gradients);
     clt_jw_kint(&w, "optimizer", (int64_t)r->optimizer);
@@ -269,8 +267,7 @@ clt_status clt_description_estimate_json(const clt_description *d, clt_str *out)
     clt_jw_end_object(&w);
     clt_jw_kbool(&w, "fits", r->total <= job->desc.usable_bytes);
     clt_jw_kint(&w, "largest_micro_batch", d->largest);
-    clt_jw_key(&w, "activations_by_recompute");
-    clt_jw_object(&w);
+    clt_jw_kobject(&w, "activations_by_recompute");
     for (int t = CLT_RECOMPUTE_NONE; t <= CLT_RECOMPUTE_BLOCK; t++)
         clt_jw_kint(&w, tiers[t], (int64_t)d->activations[t]);
     clt_jw_end_object(&w);

@@ -349,8 +349,7 @@ const char *clt_tuned_text(const clt_tuned *t, char *buffer, size_t size)
 
 void clt_tuned_write(const clt_tuned *t, clt_json_writer *w)
 {
-    clt_jw_key(w, "tuning");
-    clt_jw_array(w);
+    clt_jw_karray(w, "tuning");
     if (t->used)
         ocl_tuning_write(t->used, false, w);
     for (int i = 0; i < t->n_others && i < CLT_MAX_PINNED - 1; i++)

@@ -65,8 +65,7 @@ static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
     char hash[CLT_HASH64_TEXT];
     if (!taken->file[0])
         return;
-    clt_jw_key(w, "init");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "init");
     clt_jw_kstring(w, "file", taken->file);
     clt_jw_kint(w, "tensors", taken->tensors);
     if (taken->kept > 0)
@@ -78,8 +77,7 @@ static void init_text(const clt_weights_taken *taken, clt_json_writer *w)
 /* Writes the statistics that later steps are compared with to detect spikes. */
 static void spikes_text(const clt_saver *s, clt_json_writer *w)
 {
-    clt_jw_key(w, "spikes");
-    clt_jw_object(w);
+    clt_jw_kobject(w, "spikes");
     clt_jw_kint(w, "spikes", s->state.spiked);
     clt_jw_kint(w, "judged", s->state.judged);
 #define CLT_PUT(name)                                                                                        \

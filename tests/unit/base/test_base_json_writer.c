@@ -27,10 +27,8 @@ static void write_sample(clt_json_writer *w)
     clt_jw_kint(w, "n", INT64_MIN);
     clt_jw_kdouble(w, "x", 0.1);
     clt_jw_kbool(w, "yes", true);
-    clt_jw_key(w, "none");
-    clt_jw_null(w);
-    clt_jw_key(w, "list");
-    clt_jw_array(w);
+    clt_jw_knull(w, "none");
+    clt_jw_karray(w, "list");
     clt_jw_int(w, 1);
     clt_jw_float(w, 0.3f);
     clt_jw_array(w);

@@ -199,8 +199,7 @@ static void hostile_runs_give_a_harmless_page(void **state)
     clt_str metrics = {0}, config = {0};
     clt_json_writer c = clt_json_writer_make(&config, 1);
     clt_jw_object(&c);
-    clt_jw_key(&c, "train");
-    clt_jw_object(&c);
+    clt_jw_kobject(&c, "train");
     for (size_t i = 0; i < HOSTILE; i++) {
         clt_json_writer w = clt_json_writer_make(&metrics, 0);
         static const char *const events[] = {"start",   "saved",   "sample", "advice",
